@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+//
+// Executor: the parallel-for that a kernel is given. Layer: core (DESIGN section 3).
+#ifndef INTQ_CORE_EXECUTOR_HPP
+#define INTQ_CORE_EXECUTOR_HPP
+
+#include <type_traits>
+
+#include "intq/core/abi.hpp"
+#include "intq/core/dtype.hpp"
+
+namespace intq::inline INTQ_CORE_ABI {
+
+/// A parallel-for behind two pointers, so that a compiled kernel can take any.
+///
+///     executor(count, task)  calls task(i) once for each i in [0, count), in any order, and returns when all did
+///
+/// A kernel splits its work by shape only, never by the number of threads: the bits cannot depend on it.
+class Executor {
+public:
+    using Task = void (*)(void* context, index_t index);
+    using Run = void (*)(void* state, index_t count, Task task, void* context);
+
+    constexpr Executor() = default;
+    constexpr Executor(Run run, void* state) noexcept : run_(run), state_(state) {}
+
+    template <class Function> void operator()(index_t count, Function&& function) const {
+        if (run_ == nullptr || count <= 1) {
+            for (index_t i = 0; i < count; ++i) function(i);
+            return;
+        }
+        run_(
+            state_, count,
+            [](void* context, index_t i) { (*static_cast<std::remove_reference_t<Function>*>(context))(i); },
+            const_cast<void*>(static_cast<const void*>(&function)));
+    }
+
+private:
+    Run run_ = nullptr;
+    void* state_ = nullptr;
+};
+
+/// Runs every task in the calling thread.
+inline constexpr Executor serial{};
+
+}  // namespace intq::inline INTQ_CORE_ABI
+
+#endif  // INTQ_CORE_EXECUTOR_HPP

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+//
+// QParams: how integer codes stand for real numbers. Layer: core (DESIGN section 3).
+#ifndef INTQ_CORE_QPARAMS_HPP
+#define INTQ_CORE_QPARAMS_HPP
+
+#include <cstdint>
+#include <span>
+
+#include "intq/core/dtype.hpp"
+#include "intq/core/status.hpp"
+
+namespace intq::inline INTQ_CORE_ABI {
+
+/// Scale and zero point of a tensor, per tensor or per channel; owns nothing.
+///
+///     real = (code - zero_point[c]) · scale[c]
+///
+/// A per-tensor pair is stored inline; per-channel values are spans of the caller's memory. An empty span of
+/// zero points means symmetric: all are 0.
+class QParams {
+public:
+    constexpr QParams() = default;
+
+    static constexpr QParams per_tensor(float scale, std::int32_t zero_point, DType dtype) noexcept {
+        return per_tensor(scale, zero_point, lowest_code(dtype), highest_code(dtype));
+    }
+    static constexpr QParams per_tensor(float scale, std::int32_t zero_point, std::int64_t quant_min,
+                                        std::int64_t quant_max) noexcept {
+        QParams result;
+        result.scale_ = scale;
+        result.zero_point_ = zero_point;
+        result.quant_min_ = quant_min;
+        result.quant_max_ = quant_max;
+        return result;
+    }
+    /// @param zero_points  as many as scales, or none
+    static constexpr QParams per_channel(std::span<const float> scales, std::span<const std::int32_t> zero_points,
+                                         int axis, std::int64_t quant_min, std::int64_t quant_max) INTQ_NOEXCEPT {
+        INTQ_ASSERT(zero_points.empty() || zero_points.size() == scales.size());
+        QParams result;
+        result.scales_ = scales;
+        result.zero_points_ = zero_points;
+        result.axis_ = axis;
+        result.quant_min_ = quant_min;
+        result.quant_max_ = quant_max;
+        return result;
+    }
+
+    constexpr bool is_per_channel() const noexcept { return axis_ >= 0; }
+    constexpr int axis() const noexcept { return axis_; }
+    /// Number of scales: 1 per tensor.
+    constexpr index_t count() const noexcept { return is_per_channel() ? static_cast<index_t>(scales_.size()) : 1; }
+    constexpr float scale(index_t channel = 0) const INTQ_NOEXCEPT {
+        INTQ_ASSERT(!is_per_channel() || (channel >= 0 && channel < count()));
+        return is_per_channel() ? scales_[static_cast<std::size_t>(channel)] : scale_;
+    }
+    constexpr std::int32_t zero_point(index_t channel = 0) const INTQ_NOEXCEPT {
+        if (!is_per_channel()) return zero_point_;
+        INTQ_ASSERT(channel >= 0 && channel < count());
+        return zero_points_.empty() ? 0 : zero_points_[static_cast<std::size_t>(channel)];
+    }
+    constexpr std::int64_t quant_min() const noexcept { return quant_min_; }
+    constexpr std::int64_t quant_max() const noexcept { return quant_max_; }
+    constexpr bool is_symmetric() const noexcept {
+        if (!is_per_channel()) return zero_point_ == 0;
+        for (std::int32_t zero_point : zero_points_)
+            if (zero_point != 0) return false;
+        return true;
+    }
+
+private:
+    std::span<const float> scales_{};
+    std::span<const std::int32_t> zero_points_{};
+    float scale_ = 1.0f;
+    std::int32_t zero_point_ = 0;
+    int axis_ = -1;
+    std::int64_t quant_min_ = INT8_MIN;
+    std::int64_t quant_max_ = INT8_MAX;
+};
+
+/// Checks that `qparams` can be used with codes of `dtype`.
+///
+/// @param channels  extent of the channel axis; ignored per tensor
+/// @return ok; quant_range when quant_min <= 0 <= quant_max does not hold or does not fit the dtype; scale
+///         when one is not positive and finite; zero_point outside the range; channels when the counts differ
+constexpr Status check_qparams(const QParams& qparams, DType dtype, index_t channels,
+                               OpKind op = OpKind::none) noexcept {
+    if (qparams.quant_min() < lowest_code(dtype) || qparams.quant_min() > 0 ||
+        qparams.quant_min() >= qparams.quant_max())
+        return {StatusCode::value_out_of_range, op, Field::quant_range, qparams.quant_min(), lowest_code(dtype)};
+    if (qparams.quant_max() > highest_code(dtype) || qparams.quant_max() < 0)
+        return {StatusCode::value_out_of_range, op, Field::quant_range, qparams.quant_max(), highest_code(dtype)};
+    if (qparams.is_per_channel() && qparams.count() != channels)
+        return {StatusCode::shape_mismatch, op, Field::channels, qparams.count(), channels};
+    for (index_t channel = 0; channel < qparams.count(); ++channel) {
+        const float scale = qparams.scale(channel);
+        if (!(scale > 0.0f) || scale > 3.402823466e38f)
+            return {StatusCode::scale_out_of_range, op, Field::scale, channel, 0};
+        const std::int64_t zero_point = qparams.zero_point(channel);
+        if (zero_point < qparams.quant_min() || zero_point > qparams.quant_max())
+            return {StatusCode::value_out_of_range, op, Field::zero_point, zero_point,
+                    zero_point < qparams.quant_min() ? qparams.quant_min() : qparams.quant_max()};
+    }
+    return {};
+}
+
+}  // namespace intq::inline INTQ_CORE_ABI
+
+#endif  // INTQ_CORE_QPARAMS_HPP

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+//
+// Status and Result: how a setup function of the embeddable half says what was wrong (DESIGN section 7).
+// Layer: core. io/describe.hpp, below the line, makes the sentence.
+#ifndef INTQ_CORE_STATUS_HPP
+#define INTQ_CORE_STATUS_HPP
+
+#include <cstdint>
+#include <type_traits>
+
+#include "intq/core/assert.hpp"
+#include "intq/core/op_kind.hpp"
+
+namespace intq::inline INTQ_CORE_ABI {
+
+enum class StatusCode : std::uint8_t {
+    ok,
+    shape_mismatch,        // given, expected: extents
+    dtype_mismatch,        // given, expected: DType
+    value_out_of_range,    // given: the value; expected: the nearest legal one
+    scale_out_of_range,    // given: channel; the scale (or the ratio of scales) cannot be represented
+    bias_out_of_range,     // given: channel; expected: bits of the bias type
+    accumulator_overflow,  // given: proven worst case; expected: the largest that fits
+    unsupported,           // the target's constraint table has no such row
+    buffer_too_small,      // given, expected: bytes
+    misaligned,            // given: address modulo; expected: alignment
+    missing,               // something required was not given
+    not_finite,            // given: index of the NaN or infinity
+    corrupt                // a program or file contradicts itself
+};
+
+/// What a Status speaks of.
+enum class Field : std::uint8_t {
+    none,
+    input,
+    second_input,
+    sumin,
+    weight,
+    bias,
+    output,
+    scale,
+    zero_point,
+    quant_range,
+    stride,
+    padding,
+    dilation,
+    groups,
+    kernel,
+    axis,
+    channels,
+    workspace,
+    arena,
+    storage,
+    geometry,
+    tensor,
+    instruction,
+    activation
+};
+
+/// Outcome of a setup call: a code, the operator and field it speaks of, and two integers.
+///
+/// Result   ok, or what was given and what was expected; the same on every backend
+/// Memory   24 bytes, no text, no allocation
+struct [[nodiscard]] Status {
+    StatusCode code = StatusCode::ok;
+    OpKind op = OpKind::none;
+    Field field = Field::none;
+    std::int64_t given = 0;
+    std::int64_t expected = 0;
+
+    constexpr bool ok() const noexcept { return code == StatusCode::ok; }
+    constexpr explicit operator bool() const noexcept { return ok(); }
+    friend constexpr bool operator==(const Status&, const Status&) = default;
+};
+
+/// A value or the Status that says why there is none.
+///
+/// @tparam T  default-constructible and trivially destructible, so that no destructor runs on a board
+template <class T> class [[nodiscard]] Result {
+    static_assert(std::is_trivially_destructible_v<T>,
+                  "Result<T> is for trivially destructible T: above the line nothing owns memory. "
+                  "Return a view or a parameter struct, or use an owning type of the hosted half");
+
+public:
+    constexpr Result(const T& value) noexcept : value_(value) {}
+    constexpr Result(const Status& status) INTQ_NOEXCEPT : status_(status) { INTQ_ASSERT(!status.ok()); }
+
+    constexpr bool ok() const noexcept { return status_.ok(); }
+    constexpr explicit operator bool() const noexcept { return ok(); }
+    constexpr const Status& status() const noexcept { return status_; }
+
+    /// @pre ok()
+    constexpr const T& value() const INTQ_NOEXCEPT {
+        INTQ_ASSERT(ok());
+        return value_;
+    }
+    constexpr const T& operator*() const INTQ_NOEXCEPT { return value(); }
+    constexpr const T* operator->() const INTQ_NOEXCEPT { return &value(); }
+
+private:
+    T value_{};
+    Status status_{};
+};
+
+constexpr const char* name_of(StatusCode code) noexcept {
+    switch (code) {
+        case StatusCode::ok:
+            return "ok";
+        case StatusCode::shape_mismatch:
+            return "shape mismatch";
+        case StatusCode::dtype_mismatch:
+            return "dtype mismatch";
+        case StatusCode::value_out_of_range:
+            return "value out of range";
+        case StatusCode::scale_out_of_range:
+            return "scale out of range";
+        case StatusCode::bias_out_of_range:
+            return "bias out of range";
+        case StatusCode::accumulator_overflow:
+            return "accumulator overflow";
+        case StatusCode::unsupported:
+            return "unsupported";
+        case StatusCode::buffer_too_small:
+            return "buffer too small";
+        case StatusCode::misaligned:
+            return "misaligned";
+        case StatusCode::missing:
+            return "missing";
+        case StatusCode::not_finite:
+            return "not finite";
+        case StatusCode::corrupt:
+            return "corrupt";
+    }
+    return "unknown";
+}
+
+constexpr const char* name_of(Field field) noexcept {
+    switch (field) {
+        case Field::none:
+            return "";
+        case Field::input:
+            return "input";
+        case Field::second_input:
+            return "second input";
+        case Field::sumin:
+            return "sumin";
+        case Field::weight:
+            return "weight";
+        case Field::bias:
+            return "bias";
+        case Field::output:
+            return "output";
+        case Field::scale:
+            return "scale";
+        case Field::zero_point:
+            return "zero_point";
+        case Field::quant_range:
+            return "quant_min and quant_max";
+        case Field::stride:
+            return "stride";
+        case Field::padding:
+            return "padding";
+        case Field::dilation:
+            return "dilation";
+        case Field::groups:
+            return "groups";
+        case Field::kernel:
+            return "kernel";
+        case Field::axis:
+            return "axis";
+        case Field::channels:
+            return "channels";
+        case Field::workspace:
+            return "workspace";
+        case Field::arena:
+            return "arena";
+        case Field::storage:
+            return "storage";
+        case Field::geometry:
+            return "geometry";
+        case Field::tensor:
+            return "tensor";
+        case Field::instruction:
+            return "instruction";
+        case Field::activation:
+            return "activation";
+    }
+    return "";
+}
+
+}  // namespace intq::inline INTQ_CORE_ABI
+
+#endif  // INTQ_CORE_STATUS_HPP

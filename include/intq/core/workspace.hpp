@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+//
+// Memory that the caller gives: sized before the call, handed out front to back. Layer: core.
+#ifndef INTQ_CORE_WORKSPACE_HPP
+#define INTQ_CORE_WORKSPACE_HPP
+
+#include <cstddef>
+#include <cstdint>
+
+#include "intq/core/assert.hpp"
+#include "intq/core/dtype.hpp"
+
+namespace intq::inline INTQ_CORE_ABI {
+
+/// Alignment of packed weights, arenas and workspaces: a cache line, the widest vector.
+inline constexpr index_t buffer_alignment = 64;
+
+constexpr index_t round_up(index_t value, index_t multiple) noexcept {
+    return (value + multiple - 1) / multiple * multiple;
+}
+
+/// Caller's bytes for one kernel call; contents do not outlive the call.
+struct Workspace {
+    std::byte* data = nullptr;
+    index_t size = 0;
+};
+
+inline bool is_aligned(const void* pointer) noexcept {
+    return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(buffer_alignment) == 0;
+}
+
+/// Hands out aligned parts of a buffer. With a null buffer it only counts, so that one function both sizes
+/// and places: a size function can never disagree with its user.
+class BufferCursor {
+public:
+    constexpr BufferCursor() = default;
+    constexpr BufferCursor(std::byte* data, index_t size) noexcept : data_(data), size_(size) {}
+
+    /// Room for `count` objects at the next aligned address; null while counting.
+    template <class T> T* take(index_t count) INTQ_NOEXCEPT {
+        const index_t start = used_;
+        used_ += round_up(count * static_cast<index_t>(sizeof(T)), buffer_alignment);
+        if (data_ == nullptr) return nullptr;
+        INTQ_ASSERT(used_ <= size_);
+        return reinterpret_cast<T*>(data_ + start);
+    }
+    constexpr index_t used() const noexcept { return used_; }
+
+private:
+    std::byte* data_ = nullptr;
+    index_t size_ = 0;
+    index_t used_ = 0;
+};
+
+}  // namespace intq::inline INTQ_CORE_ABI
+
+#endif  // INTQ_CORE_WORKSPACE_HPP

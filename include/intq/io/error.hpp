@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+//
+// intq::Error: the exception of the hosted half (DESIGN section 7). Layer: io, the first below the line.
+//
+// It lives in the core's inline namespace, so that units built for different instruction sets catch each other's.
+#ifndef INTQ_IO_ERROR_HPP
+#define INTQ_IO_ERROR_HPP
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "intq/core/status.hpp"
+#include "intq/io/describe.hpp"
+
+namespace intq::inline INTQ_CORE_ABI {
+
+/// A wrong input. The message is one sentence for a person: which operator, node or file, what was given and what
+/// was expected.
+class Error : public std::runtime_error {
+public:
+    explicit Error(const std::string& sentence) : std::runtime_error(sentence) {}
+
+    /// "where: sentence"; where is a node's or module's qualified name, or a path.
+    Error(std::string_view where, std::string_view sentence) : std::runtime_error(join(where, sentence)) {}
+
+    /// The sentence of a Status, with the place where it came up.
+    explicit Error(const Status& status, std::string_view where = {})
+        : std::runtime_error(join(where, describe(status))) {}
+
+private:
+    static std::string join(std::string_view where, std::string_view sentence) {
+        return where.empty() ? std::string(sentence) : std::string(where) + ": " + std::string(sentence);
+    }
+};
+
+/// Throws the Error of a Status that is not ok.
+///
+/// @param where  qualified name of the node or module; may be empty
+inline void throw_if_failed(const Status& status, std::string_view where = {}) {
+    if (!status.ok()) throw Error(status, where);
+}
+
+/// The value of a Result, or the Error of its Status.
+template <class T> T value_or_throw(const Result<T>& result, std::string_view where = {}) {
+    throw_if_failed(result.status(), where);
+    return *result;
+}
+
+}  // namespace intq::inline INTQ_CORE_ABI
+
+#endif  // INTQ_IO_ERROR_HPP
