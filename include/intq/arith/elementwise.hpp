@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+//
+// Add of two quantized tensors, for every target. Layer: arith (ARITHMETIC section 4, add).
+#ifndef INTQ_ARITH_ELEMENTWISE_HPP
+#define INTQ_ARITH_ELEMENTWISE_HPP
+
+#include "intq/arith/make_requantize.hpp"
+
+namespace intq::inline INTQ_ABI::arith {
+
+/// One operand or the result of an add.
+struct CodesOf {
+    float scale = 1.0f;
+    std::int32_t zero_point = 0;
+    DType dtype = DType::int8;
+};
+
+/// Everything that an add of codes needs; which fields count is the policy's.
+struct AddParams {
+    std::int32_t zero_point[2] = {0, 0};
+    std::int32_t coefficient[2] = {0, 0};  // two_stage: weights of the operands. fixed_point: left shift
+    float factor[2] = {0.0f, 0.0f};        // float_scale: s / s_out
+    ChannelWords input[2] = {};            // fixed_point: the operands' multipliers
+    ChannelWords output{};                 // two_stage, fixed_point: the sum's
+    OutputCodes codes{};
+};
+
+/// The formula of a policy on lanes: code(x, y) with the parameters set in every lane.
+template <class Policy, class L> struct AddLanes;
+
+/// y = clamp(rhe(fadd(fmul(float(x - zx), sx/so), fmul(float(y - zy), sy/so))) + zo)
+template <class L> struct AddLanes<float_scale, L> {
+    typename L::i32 zero_point[2];
+    typename L::f32 factor[2];
+    OutputLanes<L> out;
+
+    explicit constexpr AddLanes(const AddParams& p) noexcept
+        : zero_point{L::set(p.zero_point[0]), L::set(p.zero_point[1])},
+          factor{L::set(p.factor[0]), L::set(p.factor[1])},
+          out(p.codes) {}
+    constexpr typename L::i32 code(typename L::i32 x, typename L::i32 y) const noexcept {
+        const auto first = L::mul(L::to_f32(L::sub(x, zero_point[0])), factor[0]);
+        const auto second = L::mul(L::to_f32(L::sub(y, zero_point[1])), factor[1]);
+        return float_scale::finish<L>(L::add(first, second), out);
+    }
+};
+
+/// acc = x·c_x + y·c_y, requantized
+template <class L> struct AddLanes<two_stage, L> {
+    typename L::i32 coefficient[2];
+    two_stage::Channel<L> channel;
+    OutputLanes<L> out;
+
+    explicit constexpr AddLanes(const AddParams& p) noexcept
+        : coefficient{L::set(p.coefficient[0]), L::set(p.coefficient[1])},
+          channel{L::set(p.output[0]), L::set(p.output[1]), L::set(p.output[2]), L::set(p.output[3]),
+                  L::set(p.output[4])},
+          out(p.codes) {}
+    constexpr typename L::i32 code(typename L::i32 x, typename L::i32 y) const noexcept {
+        const auto acc = L::add(L::mul(x, coefficient[0]), L::mul(y, coefficient[1]));
+        return two_stage::apply<L>(acc, channel, out);
+    }
+};
+
+/// sum of the operands, each shifted left and scaled by s / T; the sum scaled by T / (2^L·s_out)
+template <class RoundingRule, class L> struct AddLanes<fixed_point<RoundingRule>, L> {
+    using Scale = fixed_point<RoundingRule>;
+    typename L::i32 zero_point[2], left;
+    typename Scale::template Channel<L> input[2], output;
+    OutputLanes<L> out;
+
+    explicit constexpr AddLanes(const AddParams& p) noexcept
+        : zero_point{L::set(p.zero_point[0]), L::set(p.zero_point[1])},
+          left(L::set(p.coefficient[0])),
+          input{{L::set(p.input[0][0]), L::set(p.input[0][1])}, {L::set(p.input[1][0]), L::set(p.input[1][1])}},
+          output{L::set(p.output[0]), L::set(p.output[1])},
+          out(p.codes) {}
+    constexpr typename L::i32 code(typename L::i32 x, typename L::i32 y) const noexcept {
+        const auto first = Scale::template scale<L>(L::shift_left(L::sub(x, zero_point[0]), left), input[0]);
+        const auto second = Scale::template scale<L>(L::shift_left(L::sub(y, zero_point[1]), left), input[1]);
+        return Scale::template apply<L>(L::add(first, second), output, out);
+    }
+};
+
+namespace detail {
+
+constexpr Result<AddParams> make_two_stage_add(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y,
+                                               const CodesOf& out, AddParams params) noexcept {
+    const bool x_is_larger = x.scale >= y.scale;
+    const double s_a = static_cast<double>(x_is_larger ? x.scale : y.scale);
+    const double s_b = static_cast<double>(x_is_larger ? y.scale : x.scale);
+    const bool wide = x.dtype == DType::int16 || y.dtype == DType::int16;
+    int shift = wide ? 15 : 23;
+    while (shift > 0 && s_b * power_of_two(shift) > 32767.0 * s_a) --shift;
+    const auto k = static_cast<std::int32_t>(round_half_up(s_b * power_of_two(shift) / s_a));
+    params.coefficient[x_is_larger ? 0 : 1] = std::int32_t{1} << shift;
+    params.coefficient[x_is_larger ? 1 : 0] = k;
+    const float s_acc = fmul(static_cast<float>(s_a), static_cast<float>(power_of_two(-shift)));
+    const Result<ChannelWords> words =
+        two_stage_words(policy, RequantizeSource::add_accumulator, s_acc, out.scale, out.dtype, 32);
+    if (!words) return words.status();
+    params.output = *words;
+    return params;
+}
+
+/// One operand of the fixed-point add at the sum's scale.
+constexpr std::int64_t fixed_point_term(const PolicyRecord& policy, std::int64_t code, int left,
+                                        const QuantizedMultiplier& multiplier) noexcept {
+    const scalar_lanes::i32 shifted = scalar_lanes::shift_left(static_cast<std::int32_t>(code), left);
+    if (policy.requantize == RequantizeRule::single_rounding)
+        return fixed_point<single_rounding>::scale<scalar_lanes>(shifted, {multiplier.multiplier, multiplier.shift});
+    return fixed_point<double_rounding>::scale<scalar_lanes>(shifted, {multiplier.multiplier, multiplier.shift});
+}
+
+constexpr Result<AddParams> make_fixed_point_add(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y,
+                                                 const CodesOf& out, AddParams params) noexcept {
+    const int left = x.dtype == DType::int16 || y.dtype == DType::int16 ? 15 : 20;
+    const double s_x = static_cast<double>(x.scale), s_y = static_cast<double>(y.scale);
+    const double twice = 2.0 * (s_x > s_y ? s_x : s_y);
+    const Result<QuantizedMultiplier> first = quantize_multiplier(s_x / twice),
+                                      second = quantize_multiplier(s_y / twice);
+    if (!first) return first.status();
+    if (!second) return second.status();
+    const auto term = [&](const CodesOf& operand, std::int64_t code, const QuantizedMultiplier& multiplier) {
+        return fixed_point_term(policy, code - operand.zero_point, left, multiplier);
+    };
+    const SumRange sum{term(x, lowest_code(x.dtype), *first) + term(y, lowest_code(y.dtype), *second),
+                       term(x, highest_code(x.dtype), *first) + term(y, highest_code(y.dtype), *second)};
+    const double real = twice / (power_of_two(left) * static_cast<double>(out.scale));
+    const Result<ChannelWords> words = fixed_point_words(policy, real, false, sum);
+    if (!words) return words.status();
+    params.coefficient[0] = left;
+    params.input[0] = fixed_point<single_rounding>::make(*first);
+    params.input[1] = fixed_point<single_rounding>::make(*second);
+    params.output = *words;
+    return params;
+}
+
+}  // namespace detail
+
+/// Parameters of y = x + y for a target.
+///
+///     bpu     a = operand with the larger scale; sh = the largest, at most 15 (an int16 operand) or 23, with
+///             s_b·2^sh <= 32767·s_a; k = rhu(s_b·2^sh / s_a); acc = (a << sh) + b·k; s_acc = s_a·2^-sh
+///     tflite  T = 2·max(s_x, s_y), left shift 20 (int16: 15), multipliers s_x/T, s_y/T, T/(2^left·s_out)
+///     fp32    one float factor an operand
+///
+/// @return scale_out_of_range naming scale; accumulator_overflow where tflite's double rounding would shift the sum
+///         out of 32 bits
+constexpr Result<AddParams> make_add(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y, const CodesOf& out,
+                                     const OutputCodes& codes) noexcept {
+    AddParams params;
+    params.zero_point[0] = x.zero_point;
+    params.zero_point[1] = y.zero_point;
+    params.codes = codes;
+    switch (policy.requantize) {
+        case RequantizeRule::float_scale:
+            params.factor[0] = fdiv(x.scale, out.scale);
+            params.factor[1] = fdiv(y.scale, out.scale);
+            if (!is_finite(params.factor[0]) || !is_finite(params.factor[1]))
+                return Status{StatusCode::scale_out_of_range, OpKind::add, Field::scale, 0, 0};
+            return params;
+        case RequantizeRule::two_stage:
+            return detail::make_two_stage_add(policy, x, y, out, params);
+        case RequantizeRule::single_rounding:
+        case RequantizeRule::double_rounding:
+            break;
+    }
+    return detail::make_fixed_point_add(policy, x, y, out, params);
+}
+
+}  // namespace intq::inline INTQ_ABI::arith
+
+#endif  // INTQ_ARITH_ELEMENTWISE_HPP

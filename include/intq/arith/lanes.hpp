@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+//
+// The primitives in which every formula of arith/ is written, and their scalar meaning. Layer: arith.
+//
+// A formula is a template over a Lanes type. With scalar_lanes it is the specification, constexpr, one
+// element at a time; with the lanes of a backend (simd/) it is the vector body of a kernel. So a formula is
+// typed once, and a backend is right when each of its primitives equals the one below in every lane.
+// After gemmlowp's fixedpoint.h, where one tanh runs on int32 and on a vector of eight.
+#ifndef INTQ_ARITH_LANES_HPP
+#define INTQ_ARITH_LANES_HPP
+
+#include <bit>
+#include <concepts>
+#include <cstdint>
+
+#include "intq/arith/ieee.hpp"
+#include "intq/arith/rounding.hpp"
+#include "intq/core/assert.hpp"
+#include "intq/core/dtype.hpp"
+
+namespace intq::inline INTQ_ABI::arith {
+
+/// One element at a time. Each comment is the contract for one lane of any backend.
+struct scalar_lanes {
+    using i32 = std::int32_t;
+    using i64 = std::int64_t;
+    using f32 = float;
+
+    /// Lanes of i32, i64 and f32 alike.
+    static constexpr index_t width() noexcept { return 1; }
+
+    // --- memory: `count` lanes, 0 <= count <= width(); no byte beyond them is touched -----------------------
+    /// Widens int8, int16, int32; lanes from count on are 0.
+    template <class T> static constexpr i32 load(const T* from, index_t count) noexcept {
+        return count > 0 ? static_cast<i32>(*from) : 0;
+    }
+    static constexpr f32 load(const float* from, index_t count) noexcept { return count > 0 ? *from : 0.0f; }
+    static constexpr i64 load_i64(const std::int64_t* from, index_t count) noexcept { return count > 0 ? *from : 0; }
+    /// As load with count = width().
+    template <class T> static constexpr auto load(const T* from) noexcept { return load(from, 1); }
+    static constexpr i64 load_i64(const std::int64_t* from) noexcept { return *from; }
+    /// Saturates to int8, int16 (int32: stores as is).
+    static constexpr void store(std::int8_t* to, i32 x, index_t count) noexcept {
+        if (count > 0) *to = static_cast<std::int8_t>(min(max(x, INT8_MIN), INT8_MAX));
+    }
+    static constexpr void store(std::int16_t* to, i32 x, index_t count) noexcept {
+        if (count > 0) *to = static_cast<std::int16_t>(min(max(x, INT16_MIN), INT16_MAX));
+    }
+    static constexpr void store(std::int32_t* to, i32 x, index_t count) noexcept {
+        if (count > 0) *to = x;
+    }
+    static constexpr void store(float* to, f32 x, index_t count) noexcept {
+        if (count > 0) *to = x;
+    }
+    static constexpr void store_i64(std::int64_t* to, i64 x, index_t count) noexcept {
+        if (count > 0) *to = x;
+    }
+    /// As store with count = width().
+    template <class T> static constexpr void store(T* to, i32 x) noexcept { store(to, x, 1); }
+    static constexpr void store(float* to, f32 x) noexcept { *to = x; }
+    static constexpr void store_i64(std::int64_t* to, i64 x) noexcept { *to = x; }
+
+    // --- int32, wrapping ------------------------------------------------------------------------------------
+    static constexpr i32 set(std::int32_t value) noexcept { return value; }
+    static constexpr i32 add(i32 a, i32 b) noexcept { return wrap(std::int64_t{a} + b); }
+    static constexpr i32 sub(i32 a, i32 b) noexcept { return wrap(std::int64_t{a} - b); }
+    static constexpr i32 mul(i32 a, i32 b) noexcept { return wrap(std::int64_t{a} * b); }
+    static constexpr i32 min(i32 a, i32 b) noexcept { return a < b ? a : b; }
+    static constexpr i32 max(i32 a, i32 b) noexcept { return a > b ? a : b; }
+    /// @pre 0 <= n <= 31
+    static constexpr i32 shift_left(i32 a, i32 n) noexcept {
+        return static_cast<i32>(static_cast<std::uint32_t>(a) << n);
+    }
+    /// fl(a / 2^n), @pre 0 <= n <= 31
+    static constexpr i32 shift_right(i32 a, i32 n) noexcept { return a >> n; }
+
+    // --- int64 ----------------------------------------------------------------------------------------------
+    static constexpr i64 set_i64(std::int64_t value) noexcept { return value; }
+    static constexpr i64 widen(i32 a) noexcept { return a; }
+    /// Exact product of two int32.
+    static constexpr i64 mul_wide(i32 a, i32 b) noexcept { return std::int64_t{a} * b; }
+    /// Low 64 bits of the product.
+    static constexpr i64 mul(i64 a, i64 b) noexcept {
+        return static_cast<i64>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+    }
+    static constexpr i64 add(i64 a, i64 b) noexcept {
+        return static_cast<i64>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+    }
+    /// @pre 0 <= n <= 63
+    static constexpr i64 shift_left(i64 a, i64 n) noexcept {
+        return static_cast<i64>(static_cast<std::uint64_t>(a) << n);
+    }
+    static constexpr i64 shift_right(i64 a, i64 n) noexcept { return a >> n; }
+    /// Saturates to int32.
+    static constexpr i32 narrow(i64 a) noexcept {
+        return a < INT32_MIN ? INT32_MIN : a > INT32_MAX ? INT32_MAX : static_cast<i32>(a);
+    }
+
+    // --- float: each operation rounds once and is never contracted with another ----------------------------------
+    static constexpr f32 set(float value) noexcept { return value; }
+    static constexpr f32 add(f32 a, f32 b) noexcept { return fadd(a, b); }
+    static constexpr f32 sub(f32 a, f32 b) noexcept { return fadd(a, -b); }
+    static constexpr f32 mul(f32 a, f32 b) noexcept { return fmul(a, b); }
+    static constexpr f32 div(f32 a, f32 b) noexcept { return fdiv(a, b); }
+    /// b where a is NaN or the values are equal; @pre b is not NaN
+    static constexpr f32 min(f32 a, f32 b) noexcept { return a < b ? a : b; }
+    static constexpr f32 max(f32 a, f32 b) noexcept { return a > b ? a : b; }
+    /// fl(a), and the nearest integer with ties to even; NaN and infinities pass.
+    static constexpr f32 floor(f32 a) noexcept { return arith::floor(a); }
+    static constexpr f32 round_half_even(f32 a) noexcept { return arith::round_half_even(a); }
+    /// b where a is NaN.
+    static constexpr f32 replace_nan(f32 a, f32 b) noexcept { return is_nan(a) ? b : a; }
+    /// b where low <= a <= high, else 0; 0 where a is NaN.
+    static constexpr f32 keep_inside(f32 a, f32 low, f32 high, f32 b) noexcept {
+        return a >= low && a <= high ? b : 0.0f;
+    }
+
+    // --- conversions ------------------------------------------------------------------------------------------
+    /// Rounded once, to nearest even.
+    static constexpr f32 to_f32(i32 a) noexcept { return static_cast<float>(a); }
+    /// @pre a is integral, -2^31 <= a < 2^31
+    static constexpr i32 to_i32(f32 a) noexcept { return static_cast<i32>(a); }
+    /// The float with these bits.
+    static constexpr f32 from_bits(i32 a) noexcept { return std::bit_cast<float>(a); }
+
+    // --- reductions over all lanes ----------------------------------------------------------------------------
+    /// @pre no lane is NaN. A zero comes out positive, whichever sign met the reduction first.
+    static constexpr float reduce_min(f32 a) noexcept { return a + 0.0f; }
+    static constexpr float reduce_max(f32 a) noexcept { return a + 0.0f; }
+    /// Whether no lane is NaN or infinite.
+    static constexpr bool all_finite(f32 a) noexcept { return is_finite(a); }
+
+private:
+    static constexpr i32 wrap(std::int64_t value) noexcept {
+        return static_cast<i32>(static_cast<std::uint32_t>(value));
+    }
+};
+
+/// What a formula may use. The memory operations are checked by the conformance tests of each backend.
+template <class L>
+concept Lanes = requires(typename L::i32 i, typename L::i64 w, typename L::f32 f, const std::int8_t* from,
+                         std::int8_t* to, index_t count) {
+    { L::width() } -> std::same_as<index_t>;
+    { L::load(from, count) } -> std::same_as<typename L::i32>;
+    {L::store(to, i, count)};
+    { L::set(std::int32_t{}) } -> std::same_as<typename L::i32>;
+    { L::set(float{}) } -> std::same_as<typename L::f32>;
+    { L::mul(i, i) } -> std::same_as<typename L::i32>;
+    { L::mul(f, f) } -> std::same_as<typename L::f32>;
+    { L::mul_wide(i, i) } -> std::same_as<typename L::i64>;
+    { L::shift_right(w, w) } -> std::same_as<typename L::i64>;
+    { L::narrow(w) } -> std::same_as<typename L::i32>;
+    { L::round_half_even(f) } -> std::same_as<typename L::f32>;
+    { L::to_f32(i) } -> std::same_as<typename L::f32>;
+    { L::to_i32(f) } -> std::same_as<typename L::i32>;
+    { L::all_finite(f) } -> std::same_as<bool>;
+};
+
+static_assert(Lanes<scalar_lanes>);
+
+}  // namespace intq::inline INTQ_ABI::arith
+
+#endif  // INTQ_ARITH_LANES_HPP

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+//
+// From real scales to the words of a requantize policy, for every target. Layer: arith (ARITHMETIC section 2).
+#ifndef INTQ_ARITH_MAKE_REQUANTIZE_HPP
+#define INTQ_ARITH_MAKE_REQUANTIZE_HPP
+
+#include "intq/arith/accumulator_bound.hpp"
+#include "intq/arith/target.hpp"
+
+namespace intq::inline INTQ_ABI::arith {
+
+/// What is requantized; it decides the roundings of the bpu rule.
+enum class RequantizeSource : std::uint8_t { gemm_accumulator, add_accumulator, average_accumulator, code };
+
+/// Scales of one requantization: r = input·weight / output.
+struct RequantizeScales {
+    float input = 1.0f;
+    float weight = 1.0f;  // 1 for an operator without weights
+    float output = 1.0f;
+};
+
+/// The 16-bit multiplier and the two shifts of the bpu rule.
+struct TwoStageParams {
+    std::int32_t multiplier = 0;
+    int pre = 0;
+    int post = 0;
+    friend constexpr bool operator==(const TwoStageParams&, const TwoStageParams&) = default;
+};
+
+/// Multiplier and shifts of ARITHMETIC section 2.3.
+///
+///     r = fdiv(s_acc, s_out);  (m, e) = frexp(r);  M = min(fl(m·2^15 + 1/2), 32767);  rs = 15 - e
+///     accumulator:  P = 22 (int8 out) or 14 (int16 out);  pre = clamp(rs - P, 0, pre_cap)
+///     code:         pre = 0
+///     post = clamp(rs - pre, 0, 31)
+///
+/// @return scale_out_of_range where r <= 0, NaN, infinite or >= 2^15
+constexpr Result<TwoStageParams> make_two_stage(float s_acc, float s_out, DType output, RequantizeSource source,
+                                                int pre_cap) noexcept {
+    const float r = fdiv(s_acc, s_out);
+    if (!(r > 0.0f) || !is_finite(r) || r >= 32768.0f)
+        return Status{StatusCode::scale_out_of_range, OpKind::requantize, Field::scale, 0, 0};
+    const auto clamp = [](int value, int low, int high) { return value < low ? low : value > high ? high : value; };
+    const Frexp parts = frexp(static_cast<double>(r));
+    const auto rounded = static_cast<std::int32_t>(floor(parts.mantissa * 0x1p15 + 0.5));
+    const int total = 15 - parts.exponent;
+    const int kept = output == DType::int16 ? 14 : 22;
+    TwoStageParams params;
+    params.multiplier = rounded < 32767 ? rounded : 32767;
+    params.pre = source == RequantizeSource::code ? 0 : clamp(total - kept, 0, pre_cap);
+    params.post = clamp(total - params.pre, 0, 31);
+    return params;
+}
+
+namespace detail {
+
+/// @param accumulator_bits  of the type that is shifted: beyond its width every shift gives what the width gives
+constexpr Result<ChannelWords> two_stage_words(const PolicyRecord& policy, RequantizeSource source, float s_acc,
+                                               float s_out, DType output, int accumulator_bits) noexcept {
+    const Result<TwoStageParams> params = make_two_stage(s_acc, s_out, output, source, policy.pre_cap);
+    if (!params) return params.status();
+    const bool pre_rounds = output == DType::int16 || source == RequantizeSource::average_accumulator;
+    const bool is_gemm = source == RequantizeSource::gemm_accumulator;
+    const int longest = pre_rounds ? accumulator_bits : accumulator_bits - 1;
+    return two_stage::make(params->multiplier, params->pre < longest ? params->pre : longest,
+                           pre_rounds ? ShiftRounding::half_up : ShiftRounding::floor, params->post,
+                           is_gemm ? policy.post_gemm : policy.post_other);
+}
+
+/// Double rounding: shift <= 30, and acc·2^shift stays in 32 bits.
+constexpr Status check_left_shift(const QuantizedMultiplier& multiplier, bool saturated,
+                                  SumRange accumulator) noexcept {
+    if (saturated) return {StatusCode::scale_out_of_range, OpKind::requantize, Field::scale, 31, 30};
+    if (multiplier.shift <= 0) return {};
+    const std::int64_t limit = (std::int64_t{1} << 31) >> multiplier.shift;
+    if (accumulator.lowest >= -limit && accumulator.highest < limit) return {};
+    return {StatusCode::accumulator_overflow, OpKind::requantize, Field::scale, accumulator.largest_magnitude(),
+            limit - 1};
+}
+
+constexpr Result<ChannelWords> fixed_point_words(const PolicyRecord& policy, double real, bool is_wide,
+                                                 SumRange accumulator) noexcept {
+    const Result<QuantizedMultiplier> multiplier = quantize_multiplier(real);
+    if (!multiplier) return multiplier.status();
+    if (is_wide) {
+        if (multiplier->shift > 7)
+            return Status{StatusCode::scale_out_of_range, OpKind::requantize, Field::scale, multiplier->shift, 7};
+        if (accumulator.largest_magnitude() >= std::int64_t{1} << 47)
+            return Status{StatusCode::accumulator_overflow, OpKind::requantize, Field::scale,
+                          accumulator.largest_magnitude(), (std::int64_t{1} << 47) - 1};
+        return wide_fixed_point::make(*multiplier);
+    }
+    if (policy.requantize == RequantizeRule::double_rounding)
+        if (const Status status = check_left_shift(*multiplier, is_saturated(real), accumulator); !status)
+            return status;
+    return fixed_point<single_rounding>::make(*multiplier);
+}
+
+}  // namespace detail
+
+/// The words of a target's requantize policy for one channel.
+///
+///     fp32    scale = fdiv(fmul(s_in, s_w), s_out)
+///     tflite  r = double(s_in)·double(s_w) / double(s_out) -> quantize_multiplier(r)
+///     bpu     r = fdiv(fmul(s_in, s_w), s_out) -> make_two_stage
+///
+/// @param accumulator  proven range of acc, for the rules that shift left
+/// @return scale_out_of_range or accumulator_overflow, without channel: the caller knows it
+constexpr Result<ChannelWords> make_requantize_words(const PolicyRecord& policy, RequantizeSource source,
+                                                     const RequantizeScales& scales, DType input, DType output,
+                                                     SumRange accumulator) noexcept {
+    const float s_acc = fmul(scales.input, scales.weight);
+    switch (policy.requantize) {
+        case RequantizeRule::float_scale: {
+            const float factor = fdiv(s_acc, scales.output);
+            if (!is_finite(factor) || !(factor > 0.0f))
+                return Status{StatusCode::scale_out_of_range, OpKind::requantize, Field::scale, 0, 0};
+            return float_scale::make(factor);
+        }
+        case RequantizeRule::two_stage:
+            return detail::two_stage_words(
+                policy, source, s_acc, scales.output, output,
+                source == RequantizeSource::gemm_accumulator ? policy.accumulator_bits(input) : 32);
+        case RequantizeRule::single_rounding:
+        case RequantizeRule::double_rounding:
+            break;
+    }
+    const double real =
+        static_cast<double>(scales.input) * static_cast<double>(scales.weight) / static_cast<double>(scales.output);
+    const bool is_wide = source == RequantizeSource::gemm_accumulator && policy.accumulator_bits(input) == 64;
+    return detail::fixed_point_words(policy, real, is_wide, accumulator);
+}
+
+/// The same with a bound of |acc| alone.
+constexpr Result<ChannelWords> make_requantize_words(const PolicyRecord& policy, RequantizeSource source,
+                                                     const RequantizeScales& scales, DType input, DType output,
+                                                     std::int64_t largest_accumulator) noexcept {
+    return make_requantize_words(policy, source, scales, input, output,
+                                 SumRange{-largest_accumulator, largest_accumulator});
+}
+
+/// Zero point and clamp of an output: the codes' range cut by the activation.
+///
+///     relu: lowest = max(lowest, zp);  relu6: also highest = min(highest, zp + rhu(6 / s_out))
+constexpr OutputCodes make_output_codes(std::int64_t quant_min, std::int64_t quant_max, std::int32_t zero_point,
+                                        float scale, Activation activation) noexcept {
+    OutputCodes codes;
+    codes.zero_point = zero_point;
+    codes.lowest = static_cast<std::int32_t>(quant_min);
+    codes.highest = static_cast<std::int32_t>(quant_max);
+    if (activation == Activation::none) return codes;
+    if (codes.lowest < zero_point) codes.lowest = zero_point;
+    if (activation == Activation::relu6) {
+        const double six = round_half_up(6.0 / static_cast<double>(scale)) + static_cast<double>(zero_point);
+        if (six < static_cast<double>(codes.highest)) codes.highest = static_cast<std::int32_t>(six);
+    }
+    return codes;
+}
+
+/// 32-bit words a channel of a policy: how much room packed parameters need.
+constexpr int words_of(RequantizeRule rule) noexcept {
+    switch (rule) {
+        case RequantizeRule::float_scale:
+            return float_scale::words;
+        case RequantizeRule::two_stage:
+            return two_stage::words;
+        case RequantizeRule::single_rounding:
+        case RequantizeRule::double_rounding:
+            break;
+    }
+    return fixed_point<single_rounding>::words;
+}
+constexpr int sumin_words_of(RequantizeRule rule) noexcept {
+    return rule == RequantizeRule::two_stage     ? two_stage::sumin_words
+           : rule == RequantizeRule::float_scale ? float_scale::sumin_words
+                                                 : 0;
+}
+
+}  // namespace intq::inline INTQ_ABI::arith
+
+#endif  // INTQ_ARITH_MAKE_REQUANTIZE_HPP

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+//
+// Average pooling on codes, for every target. Layer: arith (ARITHMETIC section 4, mean and avg_pool).
+#ifndef INTQ_ARITH_POOL_HPP
+#define INTQ_ARITH_POOL_HPP
+
+#include "intq/arith/accumulator_bound.hpp"
+#include "intq/arith/elementwise.hpp"
+
+namespace intq::inline INTQ_ABI::arith {
+
+/// Everything that an average of codes needs.
+struct AverageParams {
+    AverageRule rule = AverageRule::requantize_sum;
+    PoolDivisor divisor = PoolDivisor::kernel_cells;
+    index_t kernel_cells = 1;
+    std::int32_t zero_point = 0;
+    float s_in = 1.0f;
+    float s_out = 1.0f;
+    ChannelWords words{};  // requantize_sum
+    OutputCodes codes{};
+};
+
+/// Parameters of an average over windows of `kernel_cells`.
+///
+///     bpu     s_acc = fdiv(s_in, float32(N)), requantized; padding counts
+///     fp32    rhe(fmul(float32(sum - N·zp), fdiv(s_in, fmul(float32(N), s_out)))) + zo
+///     tflite  codes divided by the number of valid cells, half away from zero; scale and zero point stay
+///
+/// @param has_padding  whether a window can reach beyond the image
+/// @return accumulator_overflow where N·|qmin| leaves 32 bits; unsupported naming padding where the target
+///         divides otherwise than asked, scale or zero_point where tflite's output differs from its input
+constexpr Result<AverageParams> make_average(const PolicyRecord& policy, const CodesOf& in, const CodesOf& out,
+                                             const OutputCodes& codes, index_t kernel_cells, PoolDivisor divisor,
+                                             bool has_padding) noexcept {
+    AverageParams params;
+    params.rule = policy.average;
+    params.divisor = divisor;
+    params.kernel_cells = kernel_cells;
+    params.zero_point = in.zero_point;
+    params.s_in = in.scale;
+    params.s_out = out.scale;
+    params.codes = codes;
+    const auto refuse = [](StatusCode code, Field field, std::int64_t given, std::int64_t expected) {
+        return Status{code, OpKind::avg_pool2d, field, given, expected};
+    };
+    const std::int64_t lowest = lowest_code(in.dtype) - in.zero_point, highest = highest_code(in.dtype) - in.zero_point;
+    if (const SumRange range{lowest * kernel_cells, highest * kernel_cells}; !range.fits(32))
+        return refuse(StatusCode::accumulator_overflow, Field::kernel, range.largest_magnitude(), INT32_MAX);
+    switch (policy.average) {
+        case AverageRule::requantize_sum: {
+            if (has_padding && divisor == PoolDivisor::valid_cells)
+                return refuse(StatusCode::unsupported, Field::padding, 0, 1);
+            const float s_acc = fdiv(in.scale, static_cast<float>(kernel_cells));
+            const auto words =
+                detail::two_stage_words(policy, RequantizeSource::average_accumulator, s_acc, out.scale, out.dtype, 32);
+            if (!words) return words.status();
+            params.words = *words;
+            break;
+        }
+        case AverageRule::float_scale_sum:
+            break;
+        case AverageRule::divide_codes:
+            if (has_padding && divisor == PoolDivisor::kernel_cells)
+                return refuse(StatusCode::unsupported, Field::padding, 1, 0);
+            if (in.scale != out.scale) return refuse(StatusCode::unsupported, Field::scale, 0, 0);
+            if (in.zero_point != out.zero_point)
+                return refuse(StatusCode::unsupported, Field::zero_point, out.zero_point, in.zero_point);
+            break;
+    }
+    return params;
+}
+
+/// The average of the cells of one window.
+///
+/// @param L  lanes; each lane is a channel
+template <class L> struct Average {
+    two_stage::Channel<L> channel;
+    OutputLanes<L> out;
+    typename L::i32 zero_point;
+
+    explicit constexpr Average(const AverageParams& p) noexcept
+        : channel{L::set(p.words[0]), L::set(p.words[1]), L::set(p.words[2]), L::set(p.words[3]), L::set(p.words[4])},
+          out(p.codes),
+          zero_point(L::set(p.zero_point)) {}
+
+    /// @param sum    of the codes of the valid cells
+    /// @param valid  how many they are, at least 1
+    constexpr typename L::i32 code(typename L::i32 sum, index_t valid, const AverageParams& p) const noexcept {
+        const auto cells = static_cast<std::int32_t>(valid);
+        switch (p.rule) {
+            case AverageRule::requantize_sum:
+                return two_stage::apply<L>(sum, channel, out);
+            case AverageRule::float_scale_sum: {
+                const index_t divisor = p.divisor == PoolDivisor::kernel_cells ? p.kernel_cells : valid;
+                const float factor = fdiv(p.s_in, fmul(static_cast<float>(divisor), p.s_out));
+                const auto acc = L::sub(sum, L::mul(zero_point, L::set(cells)));
+                return float_scale::apply<L>(acc, {L::set(factor)}, out);
+            }
+            case AverageRule::divide_codes:
+                break;
+        }
+        return out.clamp(divide_half_away(sum, cells));
+    }
+
+    /// sum / n, ties away from zero: fl((2·|sum| + n) / 2n) with the sign of sum. The quotient of binary32
+    /// is right to one unit; the remainder, in integers, corrects it.
+    /// @pre |sum| / n <= 2^15, n <= 2^24. |sum| + n/2 may wrap: only its float and its remainder are used
+    static constexpr typename L::i32 divide_half_away(typename L::i32 sum, std::int32_t n) noexcept {
+        const auto zero = L::set(std::int32_t{0}), one = L::set(std::int32_t{1}), divisor = L::set(n);
+        const auto sign = L::shift_right(sum, L::set(std::int32_t{31}));  // -1 or 0
+        const auto negative = L::min(sum, L::sub(zero, sum));             // -|sum|; |-2^31| is no int32
+        const auto dividend = L::sub(L::set(n / 2), negative);
+        const auto real_dividend = L::sub(L::set(static_cast<float>(n / 2)), L::to_f32(negative));
+        auto quotient = L::to_i32(L::floor(L::div(real_dividend, L::set(static_cast<float>(n)))));
+        for (int step = 0; step < 2; ++step) {
+            const auto rest = L::sub(dividend, L::mul(quotient, divisor));
+            // rest < 0: one too many; rest >= n: one too few.
+            const auto too_many = L::shift_right(rest, L::set(std::int32_t{31}));
+            const auto too_few = L::add(one, L::shift_right(L::sub(rest, divisor), L::set(std::int32_t{31})));
+            quotient = L::add(L::add(quotient, too_many), too_few);
+        }
+        // Two's complement negation where sign is -1: (q + sign) xor sign, written with a product.
+        return L::mul(quotient, L::add(one, L::add(sign, sign)));
+    }
+};
+
+}  // namespace intq::inline INTQ_ABI::arith
+
+#endif  // INTQ_ARITH_POOL_HPP

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: MIT
+//
+// The requantize policies: accumulator or narrow code -> narrow code, with the parameters of one output
+// channel in 32-bit words. Layer: arith (ARITHMETIC section 2).
+//
+// Kernels are keyed on a policy, not on a target: what differs between two marches (rounding of a shift, caps)
+// is in the words. Every formula is a template over Lanes; with scalar_lanes it is the specification.
+#ifndef INTQ_ARITH_REQUANTIZE_HPP
+#define INTQ_ARITH_REQUANTIZE_HPP
+
+#include <array>
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+#include "intq/arith/fixed_point.hpp"
+#include "intq/arith/lanes.hpp"
+
+namespace intq::inline INTQ_ABI::arith {
+
+/// The parameters of one output channel; how many words count, and what they mean, is the policy's.
+using ChannelWords = std::array<std::int32_t, 5>;
+
+/// What a layer's output codes may be: zero point, and the clamp of dtype and activation together.
+struct OutputCodes {
+    std::int32_t zero_point = 0;
+    std::int32_t lowest = INT8_MIN;
+    std::int32_t highest = INT8_MAX;
+    std::int32_t sumin_zero_point = 0;
+    float lowest_real = -3.402823466e38f;  // of a float output
+    float highest_real = 3.402823466e38f;
+};
+
+/// OutputCodes in every lane.
+template <class L> struct OutputLanes {
+    typename L::i32 zero_point, lowest, highest, sumin_zero_point;
+    typename L::f32 lowest_real, highest_real;
+
+    explicit constexpr OutputLanes(const OutputCodes& codes) noexcept
+        : zero_point(L::set(codes.zero_point)),
+          lowest(L::set(codes.lowest)),
+          highest(L::set(codes.highest)),
+          sumin_zero_point(L::set(codes.sumin_zero_point)),
+          lowest_real(L::set(codes.lowest_real)),
+          highest_real(L::set(codes.highest_real)) {}
+
+    constexpr typename L::i32 clamp(typename L::i32 code) const noexcept {
+        return L::min(L::max(code, lowest), highest);
+    }
+};
+
+namespace detail {
+
+/// SH_R or SH_F as data: fl((fl(x / 2^floor_bits) + round_bit) / 2^round_bit), round_bit 0 or 1; exact below 2^30,
+/// and not below 2^29 elsewhere: the caller saturates to 16 bits.
+template <class L>
+constexpr typename L::i32 shift_by_words(typename L::i32 x, typename L::i32 floor_bits,
+                                         typename L::i32 round_bit) noexcept {
+    // 2^31 - 1 with floor_bits 0 has no successor.
+    const auto floored = L::min(L::shift_right(x, floor_bits), L::set(std::int32_t{INT32_MAX - 1}));
+    return L::shift_right(L::add(floored, round_bit), round_bit);
+}
+template <class L>
+requires(!std::same_as<typename L::i32, typename L::i64>) constexpr typename L::i64
+    shift_by_words(typename L::i64 x, typename L::i32 floor_bits, typename L::i32 round_bit) noexcept {
+    const auto bit = L::widen(round_bit);
+    return L::shift_right(L::add(L::shift_right(x, L::widen(floor_bits)), bit), bit);
+}
+
+template <class L> constexpr typename L::i32 narrow(typename L::i32 x) noexcept { return x; }
+template <class L> constexpr typename L::i32 narrow(typename L::i64 x) noexcept { return L::narrow(x); }
+
+}  // namespace detail
+
+// --- float_scale: target::fp32 ---------------------------------------------------------------------------------
+
+/// y = clamp(rhe(fmul(float32(acc), scale)) + zero_point)
+///
+/// Words    0: scale (bits of a float).  Sumin words  0: s_e / s_out (bits of a float)
+/// Source   ONNX Runtime's requantization; ARITHMETIC section 2.1
+struct float_scale {
+    static constexpr const char* name = "float_scale";
+    static constexpr int words = 1;
+    static constexpr int sumin_words = 1;
+    template <class L> struct Channel { typename L::f32 scale; };
+    template <class L> using SuminChannel = Channel<L>;
+
+    template <class L> static constexpr Channel<L> load(const std::int32_t* from, index_t) noexcept {
+        return {L::from_bits(L::load(from))};
+    }
+    template <class L> static constexpr SuminChannel<L> load_sumin(const std::int32_t* from, index_t) noexcept {
+        return {L::from_bits(L::load(from))};
+    }
+    static constexpr ChannelWords make(float scale) noexcept { return {std::bit_cast<std::int32_t>(scale)}; }
+
+    template <class L>
+    static constexpr typename L::i32 apply(typename L::i32 acc, const Channel<L>& channel,
+                                           const OutputLanes<L>& out) noexcept {
+        return finish<L>(L::mul(L::to_f32(acc), channel.scale), out);
+    }
+    template <class L>
+    static constexpr typename L::i32 apply_sumin(typename L::i32 acc, typename L::i32 e, const Channel<L>& channel,
+                                                 const SuminChannel<L>& sumin, const OutputLanes<L>& out) noexcept {
+        const auto addend = L::mul(L::to_f32(L::sub(e, out.sumin_zero_point)), sumin.scale);
+        return finish<L>(L::add(L::mul(L::to_f32(acc), channel.scale), addend), out);
+    }
+
+    /// clamp(rhe(real) + zero_point); clamps before it converts, with bounds that are exact in binary32.
+    template <class L>
+    static constexpr typename L::i32 finish(typename L::f32 real, const OutputLanes<L>& out) noexcept {
+        const auto low = L::to_f32(L::sub(out.lowest, out.zero_point));
+        const auto high = L::to_f32(L::sub(out.highest, out.zero_point));
+        return L::add(L::to_i32(L::min(L::max(L::round_half_even(real), low), high)), out.zero_point);
+    }
+};
+
+// --- fixed_point: target::tflite ---------------------------------------------------------------------------------
+
+struct single_rounding {};
+struct double_rounding {};
+
+/// single_rounding:  y = clamp(((acc·M + 2^(30-shift)) >> (31-shift)) + zero_point), in 64 bits
+/// double_rounding:  y = clamp(RDBPOT(SRDHM(acc·2^max(shift,0), M), max(-shift,0)) + zero_point)
+///
+/// Words    0: M.  1: shift
+/// @pre     double_rounding: |acc|·2^max(shift,0) < 2^31, proven when the operator is made
+/// Source   TensorFlow Lite, MultiplyByQuantizedMultiplier; gemmlowp, fixedpoint.h; ARITHMETIC section 2.2
+template <class RoundingRule> struct fixed_point {
+    static constexpr const char* name =
+        std::is_same_v<RoundingRule, single_rounding> ? "single_rounding" : "double_rounding";
+    static constexpr int words = 2;
+    static constexpr int sumin_words = 0;
+    template <class L> struct Channel { typename L::i32 multiplier, shift; };
+
+    template <class L> static constexpr Channel<L> load(const std::int32_t* from, index_t stride) noexcept {
+        return {L::load(from), L::load(from + stride)};
+    }
+    static constexpr ChannelWords make(const QuantizedMultiplier& real) noexcept {
+        return {real.multiplier, real.shift};
+    }
+
+    template <class L>
+    static constexpr typename L::i32 apply(typename L::i32 acc, const Channel<L>& channel,
+                                           const OutputLanes<L>& out) noexcept {
+        return out.clamp(L::add(scale<L>(acc, channel), out.zero_point));
+    }
+
+    /// The scaled value alone, saturated to 2^30 in magnitude, so that a zero point can be added.
+    template <class L> static constexpr typename L::i32 scale(typename L::i32 acc, const Channel<L>& channel) noexcept {
+        typename L::i32 scaled;
+        if constexpr (std::is_same_v<RoundingRule, single_rounding>) {
+            const auto right = L::widen(L::sub(L::set(std::int32_t{31}), channel.shift));
+            const auto half = L::shift_left(L::set_i64(1), L::widen(L::sub(L::set(std::int32_t{30}), channel.shift)));
+            scaled = L::narrow(L::shift_right(L::add(L::mul_wide(acc, channel.multiplier), half), right));
+        } else {
+            const auto zero = L::set(std::int32_t{0});
+            const auto left = L::max(channel.shift, zero);
+            const auto right = L::max(L::sub(zero, channel.shift), zero);
+            scaled = round_by_power_of_two<L>(high_mul<L>(L::shift_left(acc, left), channel.multiplier), right);
+        }
+        return L::min(L::max(scaled, L::set(-(std::int32_t{1} << 30))), L::set(std::int32_t{1} << 30));
+    }
+
+    /// SRDHM(a, b) = fl((a·b + 2^30) / 2^31), saturating INT_MIN × INT_MIN.
+    template <class L> static constexpr typename L::i32 high_mul(typename L::i32 a, typename L::i32 b) noexcept {
+        return L::narrow(L::shift_right(L::add(L::mul_wide(a, b), L::set_i64(std::int64_t{1} << 30)), L::set_i64(31)));
+    }
+    /// RDBPOT(x, n) = x / 2^n, ties away from zero: half-up with one taken off first where x is negative.
+    template <class L>
+    static constexpr typename L::i32 round_by_power_of_two(typename L::i32 x, typename L::i32 n) noexcept {
+        const auto bits = L::widen(n);
+        const auto half = L::shift_right(L::shift_left(L::set_i64(1), bits), L::set_i64(1));  // 0 for n = 0
+        const auto is_negative = L::shift_right(x, L::set(std::int32_t{31}));                 // -1 or 0
+        const auto nudge = L::widen(L::mul(is_negative, L::min(n, L::set(std::int32_t{1}))));
+        return L::narrow(L::shift_right(L::add(L::add(L::widen(x), half), nudge), bits));
+    }
+};
+
+/// y = clamp(((acc·M16 + 2^(14-shift)) >> (15-shift)) + zero_point), 64 bits until after the clamp
+///
+/// Words    0: M16.  1: shift, -31 <= shift <= 7
+/// @pre     |acc| < 2^47
+/// Source   TensorFlow Lite, MultiplyByQuantizedMultiplier for int64; ARITHMETIC section 2.2
+struct wide_fixed_point {
+    static constexpr const char* name = "wide_fixed_point";
+    static constexpr int words = 2;
+    static constexpr int sumin_words = 0;
+    template <class L> struct Channel { typename L::i32 multiplier, shift; };
+
+    template <class L> static constexpr Channel<L> load(const std::int32_t* from, index_t stride) noexcept {
+        return {L::load(from), L::load(from + stride)};
+    }
+    static constexpr ChannelWords make(const QuantizedMultiplier& real) noexcept {
+        return {reduce_multiplier_to_16_bits(real.multiplier), real.shift};
+    }
+    template <class L>
+    static constexpr typename L::i32 apply(typename L::i64 acc, const Channel<L>& channel,
+                                           const OutputLanes<L>& out) noexcept {
+        const auto half = L::shift_left(L::set_i64(1), L::widen(L::sub(L::set(std::int32_t{14}), channel.shift)));
+        const auto right = L::widen(L::sub(L::set(std::int32_t{15}), channel.shift));
+        const auto product = L::mul(acc, L::widen(channel.multiplier));
+        const auto scaled = L::add(L::shift_right(L::add(product, half), right), L::widen(out.zero_point));
+        return out.clamp(L::narrow(scaled));
+    }
+};
+
+// --- two_stage: target::bpu ----------------------------------------------------------------------------------------
+
+/// a = clamp_16(PRE(acc, pre));  y = clamp(POST(a·M, post) + zero_point)
+///
+/// Words    0: M (at most 32767).  1, 2: pre as floor bits and round bit.  3: post.  4: 2^(post-1) or 0
+/// Sumin    acc += SH_R(e·k, n), or (e·k) << -n.  Words  0: k.  1: n right, >= 0.  2: -n left, >= 0
+/// Source   our own definition; ARITHMETIC section 2.3
+struct two_stage {
+    static constexpr const char* name = "two_stage";
+    static constexpr int words = 5;
+    static constexpr int sumin_words = 3;
+    template <class L> struct Channel { typename L::i32 multiplier, pre_floor, pre_round, post, post_half; };
+    template <class L> struct SuminChannel { typename L::i32 coefficient, right, left; };
+
+    template <class L> static constexpr Channel<L> load(const std::int32_t* from, index_t stride) noexcept {
+        return {L::load(from), L::load(from + stride), L::load(from + 2 * stride), L::load(from + 3 * stride),
+                L::load(from + 4 * stride)};
+    }
+    template <class L> static constexpr SuminChannel<L> load_sumin(const std::int32_t* from, index_t stride) noexcept {
+        return {L::load(from), L::load(from + stride), L::load(from + 2 * stride)};
+    }
+    static constexpr ChannelWords make(std::int32_t multiplier, int pre, ShiftRounding pre_rounding, int post,
+                                       ShiftRounding post_rounding) noexcept {
+        const int round_bit = pre_rounding == ShiftRounding::half_up && pre > 0 ? 1 : 0;
+        const bool half = post_rounding == ShiftRounding::half_up && post > 0;
+        return {multiplier, pre - round_bit, round_bit, post, half ? std::int32_t{1} << (post - 1) : 0};
+    }
+
+    template <class L, class Acc>
+    static constexpr typename L::i32 apply(Acc acc, const Channel<L>& channel, const OutputLanes<L>& out) noexcept {
+        const auto shifted = detail::narrow<L>(detail::shift_by_words<L>(acc, channel.pre_floor, channel.pre_round));
+        const auto a = L::min(L::max(shifted, L::set(std::int32_t{INT16_MIN})), L::set(std::int32_t{INT16_MAX}));
+        const auto product = L::add(L::mul(a, channel.multiplier), channel.post_half);
+        return out.clamp(L::add(L::shift_right(product, channel.post), out.zero_point));
+    }
+    template <class L, class Acc>
+    static constexpr typename L::i32 apply_sumin(Acc acc, typename L::i32 e, const Channel<L>& channel,
+                                                 const SuminChannel<L>& sumin, const OutputLanes<L>& out) noexcept {
+        return apply<L>(L::add(acc, sumin_term<L>(e, sumin, acc)), channel, out);
+    }
+
+private:
+    template <class L>
+    static constexpr typename L::i32 rounded_term(typename L::i32 e, const SuminChannel<L>& sumin) noexcept {
+        const auto half = L::shift_right(L::shift_left(L::set(std::int32_t{1}), sumin.right), L::set(std::int32_t{1}));
+        // For right = 31 the shift above wraps to the sign bit: mask it back to 2^30.
+        const auto positive_half = L::max(half, L::sub(L::set(std::int32_t{0}), half));
+        return L::shift_right(L::add(L::mul(e, sumin.coefficient), positive_half), sumin.right);
+    }
+    template <class L>
+    static constexpr typename L::i32 sumin_term(typename L::i32 e, const SuminChannel<L>& sumin,
+                                                typename L::i32) noexcept {
+        return L::shift_left(rounded_term<L>(e, sumin), sumin.left);
+    }
+    template <class L>
+    static constexpr typename L::i64 sumin_term(typename L::i32 e, const SuminChannel<L>& sumin,
+                                                typename L::i64) noexcept {
+        return L::shift_left(L::widen(rounded_term<L>(e, sumin)), L::widen(sumin.left));
+    }
+};
+
+// --- outputs that are not requantized -------------------------------------------------------------------------------
+
+/// The accumulator is the output, int32 with scale s_acc per channel; only clamped (ReLU).
+struct keep_accumulator {
+    static constexpr const char* name = "accumulator";
+    static constexpr int words = 0;
+    static constexpr int sumin_words = 0;
+    template <class L> struct Channel {};
+    template <class L> static constexpr Channel<L> load(const std::int32_t*, index_t) noexcept { return {}; }
+    template <class L, class Acc>
+    static constexpr typename L::i32 apply(Acc acc, const Channel<L>&, const OutputLanes<L>& out) noexcept {
+        return out.clamp(detail::narrow<L>(acc));
+    }
+};
+
+/// A float accumulator, only clamped: the float layers of calibration and baselines.
+struct keep_real {
+    static constexpr const char* name = "real";
+    static constexpr int words = 0;
+    static constexpr int sumin_words = 0;
+    template <class L> struct Channel {};
+    template <class L> using SuminChannel = Channel<L>;
+    template <class L> static constexpr Channel<L> load(const std::int32_t*, index_t) noexcept { return {}; }
+    template <class L> static constexpr SuminChannel<L> load_sumin(const std::int32_t*, index_t) noexcept { return {}; }
+    template <class L>
+    static constexpr typename L::f32 apply(typename L::f32 acc, const Channel<L>&, const OutputLanes<L>& out) noexcept {
+        return L::min(L::max(acc, out.lowest_real), out.highest_real);
+    }
+    template <class L>
+    static constexpr typename L::f32 apply_sumin(typename L::f32 acc, typename L::f32 e, const Channel<L>& channel,
+                                                 const SuminChannel<L>&, const OutputLanes<L>& out) noexcept {
+        return apply<L>(L::add(acc, e), channel, out);
+    }
+};
+
+}  // namespace intq::inline INTQ_ABI::arith
+
+#endif  // INTQ_ARITH_REQUANTIZE_HPP

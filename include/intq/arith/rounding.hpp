@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+//
+// Roundings of real values and of shifts, independent of the rounding mode. Layer: arith
+// (ARITHMETIC section 0: rhe, rhaz, rhu, SH_F, SH_R).
+#ifndef INTQ_ARITH_ROUNDING_HPP
+#define INTQ_ARITH_ROUNDING_HPP
+
+#include <concepts>
+#include <cstdint>
+
+#include "intq/arith/ieee.hpp"
+#include "intq/core/assert.hpp"
+
+namespace intq::inline INTQ_ABI::arith {
+
+/// How a real value becomes an integer.
+enum class Rounding : std::uint8_t { half_even, half_up };
+
+/// How a right shift treats the bits that leave: fl(x / 2^n), or fl(x / 2^n + 1/2).
+enum class ShiftRounding : std::uint8_t { floor, half_up };
+
+namespace detail {
+
+// From here on every value of the type is an integer.
+template <class Real> inline constexpr Real integral_from = Real{0x1p23};
+template <> inline constexpr double integral_from<double> = 0x1p52;
+
+}  // namespace detail
+
+/// fl(value), for |value| < 2^63 or integral.
+template <std::floating_point Real> constexpr Real floor(Real value) noexcept {
+    if (!(value < detail::integral_from<Real> && value > -detail::integral_from<Real>)) return value;
+    const auto truncated = static_cast<Real>(static_cast<std::int64_t>(value));
+    return truncated > value ? truncated - Real{1} : truncated;
+}
+
+/// Nearest integer, ties to even; NaN and infinities pass through.
+template <std::floating_point Real> constexpr Real round_half_even(Real value) noexcept {
+    if (!(value < detail::integral_from<Real> && value > -detail::integral_from<Real>)) return value;
+    const Real below = floor(value);
+    const Real rest = value - below;  // exact
+    if (rest < Real{0.5}) return below;
+    if (rest > Real{0.5}) return below + Real{1};
+    return static_cast<std::int64_t>(below) % 2 == 0 ? below : below + Real{1};
+}
+
+/// fl(value + 1/2), exact also where the sum is not representable.
+template <std::floating_point Real> constexpr Real round_half_up(Real value) noexcept {
+    if (!(value < detail::integral_from<Real> && value > -detail::integral_from<Real>)) return value;
+    const Real below = floor(value);
+    return value - below >= Real{0.5} ? below + Real{1} : below;
+}
+
+/// Nearest integer, ties away from zero.
+template <std::floating_point Real> constexpr Real round_half_away(Real value) noexcept {
+    return value < Real{0} ? -round_half_up(-value) : round_half_up(value);
+}
+
+template <std::floating_point Real> constexpr Real round(Real value, Rounding rounding) noexcept {
+    return rounding == Rounding::half_even ? round_half_even(value) : round_half_up(value);
+}
+
+/// SH_F(value, n) = fl(value / 2^n).
+/// @pre 0 <= n < bits of the type
+template <std::signed_integral Int> constexpr Int shift_floor(Int value, int n) INTQ_NOEXCEPT {
+    INTQ_ASSERT(n >= 0 && n < static_cast<int>(8 * sizeof(Int)));
+    return static_cast<Int>(value >> n);
+}
+
+/// SH_R(value, n) = fl(value / 2^n + 1/2) over the mathematical integers: cannot overflow.
+/// @pre 0 <= n < bits of the type
+template <std::signed_integral Int> constexpr Int shift_half_up(Int value, int n) INTQ_NOEXCEPT {
+    INTQ_ASSERT(n >= 0 && n < static_cast<int>(8 * sizeof(Int)));
+    return n == 0 ? value : static_cast<Int>(((value >> (n - 1)) + 1) >> 1);
+}
+
+template <std::signed_integral Int> constexpr Int shift(Int value, int n, ShiftRounding rounding) INTQ_NOEXCEPT {
+    return rounding == ShiftRounding::floor ? shift_floor(value, n) : shift_half_up(value, n);
+}
+
+}  // namespace intq::inline INTQ_ABI::arith
+
+#endif  // INTQ_ARITH_ROUNDING_HPP

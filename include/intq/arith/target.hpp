@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+//
+// What a target is: a policy record, the arithmetic contract as data. Layer: arith (DESIGN section 4).
+#ifndef INTQ_ARITH_TARGET_HPP
+#define INTQ_ARITH_TARGET_HPP
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "intq/arith/constraints.hpp"
+#include "intq/arith/quantize.hpp"
+#include "intq/arith/requantize.hpp"
+
+namespace intq::inline INTQ_ABI::arith {
+
+/// Which requantize policy a target's kernels are keyed on.
+enum class RequantizeRule : std::uint8_t { float_scale, single_rounding, double_rounding, two_stage };
+
+/// What a bias code may be: 32 or 64 bits, or 16 bits and a left shift per channel.
+enum class BiasRule : std::uint8_t { int32, int64, shifted_16_bits };
+
+/// How an average divides and what it may divide by.
+enum class AverageRule : std::uint8_t {
+    requantize_sum,   // s_acc = s_in / N, requantized; padding counts in N
+    float_scale_sum,  // one float factor s_in / (N · s_out), N by the pool's divisor
+    divide_codes      // codes divided by the number of valid cells, half away from zero; the scale stays
+};
+
+/// Every parameter of a target's arithmetic, by the names of ARITHMETIC sections 2 and 3.
+struct PolicyRecord {
+    const char* name = "";
+    RequantizeRule requantize = RequantizeRule::float_scale;
+    int accumulator_bits_int8 = 32;
+    int accumulator_bits_int16 = 32;
+    int pre_cap = 0;
+    ShiftRounding post_gemm = ShiftRounding::half_up;
+    ShiftRounding post_other = ShiftRounding::half_up;
+    BiasRule bias = BiasRule::int32;
+    int headroom = 30;
+    bool zero_points = false;  // whether activations may have one
+    bool fused_add = false;
+    AverageRule average = AverageRule::requantize_sum;
+    QuantizeRule quantize{};
+    std::span<const ConstraintRow> constraints{};
+
+    constexpr int accumulator_bits(DType input) const noexcept {
+        return input == DType::int16 ? accumulator_bits_int16 : accumulator_bits_int8;
+    }
+};
+
+/// A target is a type with a constexpr policy record.
+///
+///     struct my_chip { static constexpr arith::PolicyRecord policy = …; };
+template <class T>
+concept Target = requires {
+    { T::policy } -> std::convertible_to<PolicyRecord>;
+};
+
+/// Accumulator type of a policy for one input type.
+template <class TargetType, DType Input>
+using Accumulator = std::conditional_t<TargetType::policy.accumulator_bits(Input) == 64, std::int64_t, std::int32_t>;
+
+namespace detail {
+
+template <RequantizeRule Rule, class Acc> struct PolicyOf;
+template <class Acc> struct PolicyOf<RequantizeRule::float_scale, Acc> { using type = float_scale; };
+template <class Acc> struct PolicyOf<RequantizeRule::two_stage, Acc> { using type = two_stage; };
+template <class Acc> struct PolicyOf<RequantizeRule::single_rounding, Acc> {
+    using type = std::conditional_t<std::is_same_v<Acc, std::int64_t>, wide_fixed_point, fixed_point<single_rounding>>;
+};
+template <class Acc> struct PolicyOf<RequantizeRule::double_rounding, Acc> {
+    using type = std::conditional_t<std::is_same_v<Acc, std::int64_t>, wide_fixed_point, fixed_point<double_rounding>>;
+};
+
+}  // namespace detail
+
+/// The requantize policy of a target for an accumulator type.
+template <class TargetType, class Acc>
+using RequantizePolicy = typename detail::PolicyOf<TargetType::policy.requantize, Acc>::type;
+
+}  // namespace intq::inline INTQ_ABI::arith
+
+#endif  // INTQ_ARITH_TARGET_HPP

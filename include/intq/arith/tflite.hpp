@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+//
+// target::tflite: a 32-bit fixed-point factor per channel; agrees with TFLite and CMSIS-NN. Layer: arith (ARITHMETIC
+// section 2.2).
+#ifndef INTQ_ARITH_TFLITE_HPP
+#define INTQ_ARITH_TFLITE_HPP
+
+#include "intq/arith/target.hpp"
+
+namespace intq::inline INTQ_ABI {
+
+namespace arith::detail {
+
+inline constexpr ConstraintRow tflite_constraints[] = {
+    {OpKind::quantize, DType::float32, DType::none, DType::int8},
+    {OpKind::quantize, DType::float32, DType::none, DType::int16},
+    {OpKind::dequantize, DType::int8, DType::none, DType::float32},
+    {OpKind::dequantize, DType::int16, DType::none, DType::float32},
+    {OpKind::dequantize, DType::int32, DType::none, DType::float32},
+    {OpKind::requantize, DType::int8, DType::none, DType::int8},
+    {OpKind::requantize, DType::int8, DType::none, DType::int16},
+    {OpKind::requantize, DType::int16, DType::none, DType::int8},
+    {OpKind::requantize, DType::int16, DType::none, DType::int16},
+    {OpKind::conv2d, DType::int8, DType::int8, DType::int8},
+    {OpKind::conv2d, DType::int8, DType::int8, DType::int32},
+    {OpKind::conv2d, DType::int16, DType::int8, DType::int16},
+    {OpKind::linear, DType::int8, DType::int8, DType::int8},
+    {OpKind::linear, DType::int8, DType::int8, DType::int32},
+    {OpKind::linear, DType::int16, DType::int8, DType::int16},
+    {OpKind::add, DType::int8, DType::none, DType::int8},
+    {OpKind::add, DType::int16, DType::none, DType::int16},
+    {OpKind::relu, DType::int8, DType::none, DType::int8},
+    {OpKind::relu, DType::int16, DType::none, DType::int16},
+    {OpKind::max_pool2d, DType::int8, DType::none, DType::int8},
+    {OpKind::max_pool2d, DType::int16, DType::none, DType::int16},
+    {OpKind::avg_pool2d, DType::int8, DType::none, DType::int8},
+    {OpKind::avg_pool2d, DType::int16, DType::none, DType::int16},
+    {OpKind::cat, DType::int8, DType::none, DType::int8},
+    {OpKind::cat, DType::int16, DType::none, DType::int16},
+    {OpKind::flatten, DType::int8, DType::none, DType::int8},
+    {OpKind::flatten, DType::int16, DType::none, DType::int16},
+};
+
+}  // namespace arith::detail
+
+namespace target {
+
+/// int8: RDBPOT(SRDHM(acc·2^left, M), right) with double rounding, (acc·M + half) >> (31 - shift) with single.
+/// int16 activations: 64-bit accumulators and a 16-bit multiplier under either rule.
+///
+/// @tparam RoundingRule  arith::single_rounding or arith::double_rounding: TFLite mixes the two inside one
+///                       model, so the rule belongs to the operation and is never a global switch
+template <class RoundingRule = arith::double_rounding> struct tflite {
+    static_assert(
+        std::is_same_v<RoundingRule, arith::single_rounding> || std::is_same_v<RoundingRule, arith::double_rounding>,
+        "target::tflite<RoundingRule>: RoundingRule must be arith::single_rounding or arith::double_rounding");
+    static constexpr arith::PolicyRecord policy = [] {
+        constexpr bool is_single = std::is_same_v<RoundingRule, arith::single_rounding>;
+        arith::PolicyRecord record;
+        record.name = is_single ? "tflite_single_rounding" : "tflite";
+        record.requantize = is_single ? arith::RequantizeRule::single_rounding : arith::RequantizeRule::double_rounding;
+        record.accumulator_bits_int16 = 64;
+        record.zero_points = true;
+        record.average = arith::AverageRule::divide_codes;
+        record.constraints = arith::detail::tflite_constraints;
+        return record;
+    }();
+};
+
+}  // namespace target
+
+}  // namespace intq::inline INTQ_ABI
+
+#endif  // INTQ_ARITH_TFLITE_HPP
