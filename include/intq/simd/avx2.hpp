@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT
+//
+// The AVX2 backend: 8 lanes, and a tile of int16 pairs. Layer: simd (DESIGN sections 5, 11).
+#ifndef INTQ_SIMD_AVX2_HPP
+#define INTQ_SIMD_AVX2_HPP
+
+#if defined(__AVX2__) && defined(__x86_64__)
+
+#    include <immintrin.h>
+
+#    include <cstdint>
+
+#    include "intq/simd/generic_tile.hpp"
+#    include "intq/simd/group_tile.hpp"
+
+namespace intq::inline INTQ_ABI::simd {
+
+/// Eight lanes. An i64 is two registers, of the even and of the odd lanes: where vpmuldq puts its products.
+/// Each function is what arith::scalar_lanes says of one lane.
+struct avx2_lanes {
+    struct i32 {
+        __m256i v;
+    };
+    struct i64 {
+        __m256i even, odd;
+    };
+    struct f32 {
+        __m256 v;
+    };
+
+    static constexpr index_t width() noexcept { return 8; }
+    /// Vector registers of the machine: bounds the rows of the portable tile.
+    static constexpr int registers = 16;
+
+    // --- memory ---------------------------------------------------------------------------------------------
+    static INTQ_ALWAYS_INLINE i32 load(const std::int8_t* from) noexcept {
+        return {_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)))};
+    }
+    static INTQ_ALWAYS_INLINE i32 load(const std::int16_t* from) noexcept {
+        return {_mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)))};
+    }
+    static INTQ_ALWAYS_INLINE i32 load(const std::int32_t* from) noexcept { return {raw(from)}; }
+    static INTQ_ALWAYS_INLINE f32 load(const float* from) noexcept { return {_mm256_loadu_ps(from)}; }
+    static INTQ_ALWAYS_INLINE i64 load_i64(const std::int64_t* from) noexcept {
+        return deinterleave(raw(from), raw(from + 4));
+    }
+    static INTQ_ALWAYS_INLINE i32 load(const std::int8_t* from, index_t count) noexcept {
+        return {_mm256_cvtepi8_epi32(_mm_cvtsi64_si128(static_cast<long long>(detail::read_bytes(from, count))))};
+    }
+    static INTQ_ALWAYS_INLINE i32 load(const std::int16_t* from, index_t count) noexcept {
+        const detail::Bytes16 bytes = detail::read_bytes16(from, 2 * count);
+        return {_mm256_cvtepi16_epi32(
+            _mm_set_epi64x(static_cast<long long>(bytes.high), static_cast<long long>(bytes.low)))};
+    }
+    static INTQ_ALWAYS_INLINE i32 load(const std::int32_t* from, index_t count) noexcept {
+        return {_mm256_maskload_epi32(from, first(count))};
+    }
+    static INTQ_ALWAYS_INLINE f32 load(const float* from, index_t count) noexcept {
+        return {_mm256_maskload_ps(from, first(count))};
+    }
+    static INTQ_ALWAYS_INLINE i64 load_i64(const std::int64_t* from, index_t count) noexcept {
+        const auto* p = reinterpret_cast<const long long*>(from);
+        return deinterleave(_mm256_maskload_epi64(p, first4(count)), _mm256_maskload_epi64(p + 4, first4(count - 4)));
+    }
+    static INTQ_ALWAYS_INLINE void store(std::int8_t* to, i32 x) noexcept {
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(to), narrow8(x));
+    }
+    static INTQ_ALWAYS_INLINE void store(std::int16_t* to, i32 x) noexcept {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to), narrow16(x));
+    }
+    static INTQ_ALWAYS_INLINE void store(std::int32_t* to, i32 x) noexcept {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), x.v);
+    }
+    static INTQ_ALWAYS_INLINE void store(float* to, f32 x) noexcept { _mm256_storeu_ps(to, x.v); }
+    static INTQ_ALWAYS_INLINE void store_i64(std::int64_t* to, i64 x) noexcept {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), interleave_low(x));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 4), interleave_high(x));
+    }
+    static INTQ_ALWAYS_INLINE void store(std::int8_t* to, i32 x, index_t count) noexcept {
+        detail::write_bytes(to, static_cast<std::uint64_t>(_mm_cvtsi128_si64(narrow8(x))), count);
+    }
+    static INTQ_ALWAYS_INLINE void store(std::int16_t* to, i32 x, index_t count) noexcept {
+        const __m128i narrow = narrow16(x);
+        detail::write_bytes16(to,
+                              {static_cast<std::uint64_t>(_mm_cvtsi128_si64(narrow)),
+                               static_cast<std::uint64_t>(_mm_extract_epi64(narrow, 1))},
+                              2 * count);
+    }
+    static INTQ_ALWAYS_INLINE void store(std::int32_t* to, i32 x, index_t count) noexcept {
+        _mm256_maskstore_epi32(to, first(count), x.v);
+    }
+    static INTQ_ALWAYS_INLINE void store(float* to, f32 x, index_t count) noexcept {
+        _mm256_maskstore_ps(to, first(count), x.v);
+    }
+    static INTQ_ALWAYS_INLINE void store_i64(std::int64_t* to, i64 x, index_t count) noexcept {
+        auto* p = reinterpret_cast<long long*>(to);
+        _mm256_maskstore_epi64(p, first4(count), interleave_low(x));
+        _mm256_maskstore_epi64(p + 4, first4(count - 4), interleave_high(x));
+    }
+
+    // --- int32 ----------------------------------------------------------------------------------------------
+    static INTQ_ALWAYS_INLINE i32 set(std::int32_t value) noexcept { return {_mm256_set1_epi32(value)}; }
+    static INTQ_ALWAYS_INLINE i32 add(i32 a, i32 b) noexcept { return {_mm256_add_epi32(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE i32 sub(i32 a, i32 b) noexcept { return {_mm256_sub_epi32(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE i32 mul(i32 a, i32 b) noexcept { return {_mm256_mullo_epi32(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE i32 min(i32 a, i32 b) noexcept { return {_mm256_min_epi32(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE i32 max(i32 a, i32 b) noexcept { return {_mm256_max_epi32(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE i32 shift_left(i32 a, i32 n) noexcept { return {_mm256_sllv_epi32(a.v, n.v)}; }
+    static INTQ_ALWAYS_INLINE i32 shift_right(i32 a, i32 n) noexcept { return {_mm256_srav_epi32(a.v, n.v)}; }
+
+    // --- int64 ----------------------------------------------------------------------------------------------
+    static INTQ_ALWAYS_INLINE i64 set_i64(std::int64_t value) noexcept {
+        const __m256i v = _mm256_set1_epi64x(value);
+        return {v, v};
+    }
+    static INTQ_ALWAYS_INLINE i64 widen(i32 a) noexcept {
+        const __m256i sign = _mm256_srai_epi32(a.v, 31);
+        return {_mm256_blend_epi32(a.v, _mm256_slli_epi64(sign, 32), odd_lanes),
+                _mm256_blend_epi32(_mm256_srli_epi64(a.v, 32), sign, odd_lanes)};
+    }
+    static INTQ_ALWAYS_INLINE i64 mul_wide(i32 a, i32 b) noexcept {
+        return {_mm256_mul_epi32(a.v, b.v), _mm256_mul_epi32(_mm256_srli_epi64(a.v, 32), _mm256_srli_epi64(b.v, 32))};
+    }
+    static INTQ_ALWAYS_INLINE i64 mul(i64 a, i64 b) noexcept {
+        return {mul_low(a.even, b.even), mul_low(a.odd, b.odd)};
+    }
+    static INTQ_ALWAYS_INLINE i64 add(i64 a, i64 b) noexcept {
+        return {_mm256_add_epi64(a.even, b.even), _mm256_add_epi64(a.odd, b.odd)};
+    }
+    static INTQ_ALWAYS_INLINE i64 shift_left(i64 a, i64 n) noexcept {
+        return {_mm256_sllv_epi64(a.even, n.even), _mm256_sllv_epi64(a.odd, n.odd)};
+    }
+    static INTQ_ALWAYS_INLINE i64 shift_right(i64 a, i64 n) noexcept {
+        return {shift_right(a.even, n.even), shift_right(a.odd, n.odd)};
+    }
+    /// The low half stands where the high half is its sign; else the sign of the high half saturates.
+    static INTQ_ALWAYS_INLINE i32 narrow(i64 a) noexcept {
+        const __m256i low = _mm256_blend_epi32(a.even, _mm256_slli_epi64(a.odd, 32), odd_lanes);
+        const __m256i high = _mm256_blend_epi32(_mm256_srli_epi64(a.even, 32), a.odd, odd_lanes);
+        const __m256i fits = _mm256_cmpeq_epi32(high, _mm256_srai_epi32(low, 31));
+        const __m256i limit = _mm256_xor_si256(_mm256_srai_epi32(high, 31), _mm256_set1_epi32(INT32_MAX));
+        return {_mm256_blendv_epi8(limit, low, fits)};
+    }
+
+    // --- float ----------------------------------------------------------------------------------------------
+    static INTQ_ALWAYS_INLINE f32 set(float value) noexcept { return {_mm256_set1_ps(value)}; }
+    static INTQ_ALWAYS_INLINE f32 add(f32 a, f32 b) noexcept { return {_mm256_add_ps(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE f32 sub(f32 a, f32 b) noexcept { return {_mm256_sub_ps(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE f32 mul(f32 a, f32 b) noexcept { return barrier(_mm256_mul_ps(a.v, b.v)); }
+    static INTQ_ALWAYS_INLINE f32 div(f32 a, f32 b) noexcept { return barrier(_mm256_div_ps(a.v, b.v)); }
+    static INTQ_ALWAYS_INLINE f32 min(f32 a, f32 b) noexcept { return {_mm256_min_ps(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE f32 max(f32 a, f32 b) noexcept { return {_mm256_max_ps(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE f32 floor(f32 a) noexcept {
+        return positive_zero(_mm256_round_ps(a.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC));
+    }
+    static INTQ_ALWAYS_INLINE f32 round_half_even(f32 a) noexcept {
+        return positive_zero(_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    }
+    static INTQ_ALWAYS_INLINE f32 replace_nan(f32 a, f32 b) noexcept {
+        return {_mm256_blendv_ps(a.v, b.v, _mm256_cmp_ps(a.v, a.v, _CMP_UNORD_Q))};
+    }
+    static INTQ_ALWAYS_INLINE f32 keep_inside(f32 a, f32 low, f32 high, f32 b) noexcept {
+        const __m256 inside =
+            _mm256_and_ps(_mm256_cmp_ps(a.v, low.v, _CMP_GE_OQ), _mm256_cmp_ps(a.v, high.v, _CMP_LE_OQ));
+        return {_mm256_and_ps(inside, b.v)};
+    }
+#    ifdef __FMA__
+    /// a · b + c for sums whose bits nobody promises.
+    static INTQ_ALWAYS_INLINE f32 mul_add(f32 a, f32 b, f32 c) noexcept { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+#    endif
+
+    // --- conversions and reductions -------------------------------------------------------------------------
+    static INTQ_ALWAYS_INLINE f32 to_f32(i32 a) noexcept { return {_mm256_cvtepi32_ps(a.v)}; }
+    static INTQ_ALWAYS_INLINE i32 to_i32(f32 a) noexcept { return {_mm256_cvttps_epi32(a.v)}; }
+    static INTQ_ALWAYS_INLINE f32 from_bits(i32 a) noexcept { return {_mm256_castsi256_ps(a.v)}; }
+    static INTQ_ALWAYS_INLINE float reduce_min(f32 a) noexcept {
+        __m128 m = _mm_min_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
+        m = _mm_min_ps(m, _mm_movehl_ps(m, m));
+        return _mm_cvtss_f32(_mm_min_ss(m, _mm_movehdup_ps(m))) + 0.0f;
+    }
+    static INTQ_ALWAYS_INLINE float reduce_max(f32 a) noexcept {
+        __m128 m = _mm_max_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
+        m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+        return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m))) + 0.0f;
+    }
+    static INTQ_ALWAYS_INLINE bool all_finite(f32 a) noexcept {
+        const __m256i exponent = _mm256_set1_epi32(0x7f800000);
+        const __m256i bits = _mm256_and_si256(_mm256_castps_si256(a.v), exponent);
+        return _mm256_movemask_epi8(_mm256_cmpeq_epi32(bits, exponent)) == 0;
+    }
+
+private:
+    static constexpr int odd_lanes = 0xaa;
+
+    static INTQ_ALWAYS_INLINE __m256i raw(const void* from) noexcept {
+        return _mm256_loadu_si256(static_cast<const __m256i*>(from));
+    }
+    /// All ones in the first `count` lanes; any count.
+    static INTQ_ALWAYS_INLINE __m256i first(index_t count) noexcept {
+        return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)),
+                                  _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    }
+    static INTQ_ALWAYS_INLINE __m256i first4(index_t count) noexcept {
+        return _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_setr_epi64x(0, 1, 2, 3));
+    }
+    static INTQ_ALWAYS_INLINE __m128i narrow16(i32 x) noexcept {
+        return _mm_packs_epi32(_mm256_castsi256_si128(x.v), _mm256_extracti128_si256(x.v, 1));
+    }
+    static INTQ_ALWAYS_INLINE __m128i narrow8(i32 x) noexcept {
+        const __m128i narrow = narrow16(x);
+        return _mm_packs_epi16(narrow, narrow);
+    }
+    /// {0 1 2 3}, {4 5 6 7} -> {0 2 4 6}, {1 3 5 7}, and back.
+    static INTQ_ALWAYS_INLINE i64 deinterleave(__m256i low, __m256i high) noexcept {
+        return {_mm256_permute4x64_epi64(_mm256_unpacklo_epi64(low, high), 0xd8),
+                _mm256_permute4x64_epi64(_mm256_unpackhi_epi64(low, high), 0xd8)};
+    }
+    static INTQ_ALWAYS_INLINE __m256i interleave_low(i64 x) noexcept {
+        return _mm256_permute2x128_si256(_mm256_unpacklo_epi64(x.even, x.odd), _mm256_unpackhi_epi64(x.even, x.odd),
+                                         0x20);
+    }
+    static INTQ_ALWAYS_INLINE __m256i interleave_high(i64 x) noexcept {
+        return _mm256_permute2x128_si256(_mm256_unpacklo_epi64(x.even, x.odd), _mm256_unpackhi_epi64(x.even, x.odd),
+                                         0x31);
+    }
+    /// AVX2 has no such product: low·low + ((low·high + high·low) << 32).
+    static INTQ_ALWAYS_INLINE __m256i mul_low(__m256i a, __m256i b) noexcept {
+        const __m256i cross = _mm256_add_epi64(_mm256_mul_epu32(_mm256_srli_epi64(a, 32), b),
+                                               _mm256_mul_epu32(a, _mm256_srli_epi64(b, 32)));
+        return _mm256_add_epi64(_mm256_mul_epu32(a, b), _mm256_slli_epi64(cross, 32));
+    }
+    /// AVX2 has no such shift: a negative value is complemented before and after a logical one.
+    static INTQ_ALWAYS_INLINE __m256i shift_right(__m256i a, __m256i n) noexcept {
+        const __m256i sign = _mm256_cmpgt_epi64(_mm256_setzero_si256(), a);
+        return _mm256_xor_si256(_mm256_srlv_epi64(_mm256_xor_si256(a, sign), n), sign);
+    }
+    /// vroundps keeps the sign of a zero; the specification's zero is positive.
+    static INTQ_ALWAYS_INLINE f32 positive_zero(__m256 a) noexcept { return {_mm256_add_ps(a, _mm256_setzero_ps())}; }
+    /// As arith::value_barrier: compilers contract even intrinsics to fma.
+    static INTQ_ALWAYS_INLINE f32 barrier(__m256 a) noexcept {
+        asm("" : "+x"(a));
+        return {a};
+    }
+};
+
+template <> struct LanesOf<avx2> { using type = avx2_lanes; };
+
+namespace detail {
+
+/// Two products a lane and step, of int16 pairs. (-2^15)² + (-2^15)² alone wraps, in int32 as the tile's sum may.
+struct Avx2PairDot {
+    using activation = std::int16_t;
+    using weight = std::int16_t;
+    using lanes = avx2_lanes;
+    using Vector = __m256i;
+    static constexpr int vectors = 2;
+    static constexpr int max_rows = 6;  // 12 sums, 2 weights, 1 broadcast and 1 product fill 16 registers
+
+    static INTQ_ALWAYS_INLINE Vector load(const void* from) noexcept {
+        return _mm256_loadu_si256(static_cast<const __m256i*>(from));
+    }
+    static INTQ_ALWAYS_INLINE Vector broadcast(std::int32_t pair) noexcept { return _mm256_set1_epi32(pair); }
+    static INTQ_ALWAYS_INLINE Vector dot(Vector acc, Vector x, Vector w) noexcept {
+        return _mm256_add_epi32(acc, _mm256_madd_epi16(x, w));
+    }
+};
+
+}  // namespace detail
+
+template <> struct Tile<avx2, std::int8_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx2PairDot> {};
+template <> struct Tile<avx2, std::int16_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx2PairDot> {};
+template <> struct Tile<avx2, std::int16_t, std::int16_t, std::int32_t> : GroupTile<detail::Avx2PairDot> {};
+
+}  // namespace intq::inline INTQ_ABI::simd
+
+#endif  // __AVX2__ && __x86_64__
+
+#endif  // INTQ_SIMD_AVX2_HPP

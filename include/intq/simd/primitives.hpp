@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+//
+// What a backend's file fills in: its lanes and its register tiles. Layer: simd (DESIGN section 5).
+#ifndef INTQ_SIMD_PRIMITIVES_HPP
+#define INTQ_SIMD_PRIMITIVES_HPP
+
+#include <utility>
+
+#include "intq/arith/lanes.hpp"
+#include "intq/simd/tags.hpp"
+
+namespace intq::inline INTQ_ABI::simd {
+
+/// The lanes of a backend: `LanesOf<avx2>::type`. Specialised in the backend's file; a backend without a
+/// specialisation cannot be used in this unit.
+template <class Backend> struct LanesOf;
+template <class Backend> using lanes = typename LanesOf<Backend>::type;
+
+/// Calls function(integral_constant<int, 0>) … function(integral_constant<int, Count - 1>): every index is a
+/// constant, so that registers are never addressed as an array (g++ 12 would keep them in memory).
+template <int Count, class Function> INTQ_ALWAYS_INLINE constexpr void unroll(Function&& function) {
+    [&]<int... I>(std::integer_sequence<int, I...>) INTQ_ALWAYS_INLINE_LAMBDA {
+        (function(std::integral_constant<int, I>{}), ...);
+    }
+    (std::make_integer_sequence<int, Count>{});
+}
+
+/// The register tile of the GEMM skeleton: `Rows` activations rows by one packed panel of columns.
+///
+///     acc[r][c] = bias[c] + sum_k x[r][k] · w[k][c]      (wrapping in Acc: the proof is the packer's)
+///
+/// A specialisation for <Backend, X, W, Acc> has
+///
+///     static constexpr int max_rows;                            // the skeleton instantiates 1 … max_rows
+///     using activation = …;  using weight = …;                  // staged element types
+///     static constexpr index_t columns, depth;                  // equal to the tag's packing
+///     template <int Rows> struct Registers {
+///         void start(const Acc* bias);                          // columns values, padded
+///         void step(const activation* const* x, index_t k, const weight* w);   // depth products a column
+///         void step_part(const activation* const* x, index_t k, index_t count, const weight* w);
+///                                                               // the same; only count < depth readable in x
+///         template <int Row, int Vector> auto drain() const;    // lanes [Vector·width, …) of one row
+///     };
+///
+/// where drain gives lanes::i32, lanes::i64 or lanes::f32 after Acc, and x[r] + k is the first element of the
+/// group in row r. The primary template is portable and built from the lanes alone: see generic_tile.hpp.
+template <class Backend, class X, class W, class Acc> struct Tile;
+
+}  // namespace intq::inline INTQ_ABI::simd
+
+#endif  // INTQ_SIMD_PRIMITIVES_HPP

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+//
+// All backends as tags, unguarded, with the constants that packing needs. Layer: simd (DESIGN sections 5, 11).
+//
+// Packing is plain C++ over these constants: any host can pack weights, and ask their size, for any backend.
+// A tag inherits what it falls back to; the code of a backend is one file, guarded by the compiler's macros.
+#ifndef INTQ_SIMD_TAGS_HPP
+#define INTQ_SIMD_TAGS_HPP
+
+#include <cstdint>
+
+#include "intq/core/dtype.hpp"
+
+namespace intq::inline INTQ_ABI::simd {
+
+/// How a tile wants its activations: as they are; int8 with the top bit flipped (code + 128, unsigned); int8
+/// widened to int16. The skeleton stages a tensor once; the K loop never converts. Weights of groups (depth > 1) are
+/// stored as wide as the staged activations, others as given.
+enum class Staging : std::uint8_t { as_is, offset_binary, widened };
+
+/// Order of packed weights: panels of `columns` output channels; inside a panel groups of `depth` consecutive
+/// input channels, all columns of a group together.
+///
+///     packed[panel][k / depth][column][k % depth]
+struct Packing {
+    index_t columns = 4;
+    index_t depth = 1;
+    Staging staging = Staging::as_is;
+    friend constexpr bool operator==(const Packing&, const Packing&) = default;
+};
+
+/// Plain C++; what every other backend equals.
+struct scalar {
+    static constexpr const char* name = "scalar";
+    static constexpr Packing int8_packing{4, 1, Staging::as_is};
+    static constexpr Packing int16_packing{4, 1, Staging::as_is};
+    /// Sums of 64 bits, and float.
+    static constexpr Packing wide_packing{4, 1, Staging::as_is};
+    static constexpr Packing float_packing{4, 1, Staging::as_is};
+};
+
+/// Pairs of int16 products (vpmaddwd), 8 columns a vector.
+struct avx2 : scalar {
+    static constexpr const char* name = "avx2";
+    static constexpr Packing int8_packing{16, 2, Staging::widened};
+    static constexpr Packing int16_packing{16, 2, Staging::as_is};
+    static constexpr Packing wide_packing{8, 1, Staging::as_is};
+    static constexpr Packing float_packing{16, 1, Staging::as_is};
+};
+
+/// Pairs of int16 products (vpmaddwd), 16 columns a vector.
+struct avx512bw : scalar {
+    static constexpr const char* name = "avx512bw";
+    static constexpr Packing int8_packing{64, 2, Staging::widened};
+    static constexpr Packing int16_packing{64, 2, Staging::as_is};
+    static constexpr Packing wide_packing{16, 1, Staging::as_is};
+    static constexpr Packing float_packing{64, 1, Staging::as_is};
+};
+
+/// Quadruples of uint8 × int8 products (vpdpbusd) and pairs of int16 products (vpdpwssd).
+struct avx512vnni : avx512bw {
+    static constexpr const char* name = "avx512vnni";
+    static constexpr Packing int8_packing{64, 4, Staging::offset_binary};
+};
+
+/// The architecture that xsimd finds in the compiler's flags; its name is known to simd/xsimd.hpp only.
+struct best_arch;
+
+/// Portable batches of the xsimd library for one of its architectures. A panel is a whole number of vectors of 4, 8
+/// and 16 lanes alike, because packing does not know the architecture.
+template <class Arch = best_arch> struct xsimd : scalar {
+    static constexpr const char* name = "xsimd";
+    static constexpr Packing int8_packing{16, 1, Staging::as_is};
+    static constexpr Packing int16_packing{16, 1, Staging::as_is};
+    static constexpr Packing wide_packing{16, 1, Staging::as_is};
+    static constexpr Packing float_packing{16, 1, Staging::as_is};
+};
+
+template <class... Backend> struct BackendList {};
+
+/// The list of backends, best first; one line each. simd/select.hpp keeps those that a unit can use.
+using AllBackends = BackendList<avx512vnni,  //
+                                avx512bw,    //
+                                avx2,        //
+                                xsimd<>,     //
+                                scalar>;
+
+}  // namespace intq::inline INTQ_ABI::simd
+
+#endif  // INTQ_SIMD_TAGS_HPP
