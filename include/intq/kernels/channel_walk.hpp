@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+//
+// How element-wise kernels and observers go over views: per tensor or per channel, any layout. Layer: kernels
+// (DESIGN section 5, the third skeleton).
+//
+// An operation has two bodies, both over contiguous memory:
+//
+//     op.run(channel, count, pointers...)                 `count` elements of one channel
+//     op.rows(first, channels, rows, pointers...)         `rows` rows, each of `channels` elements: element c of
+//                                                         a row belongs to channel first + c
+//
+// Every contiguous layout comes down to them (ChannelBlocks); other views pass through a buffer on the stack.
+#ifndef INTQ_KERNELS_CHANNEL_WALK_HPP
+#define INTQ_KERNELS_CHANNEL_WALK_HPP
+
+#include <type_traits>
+
+#include "intq/arith/lanes.hpp"
+#include "intq/core/channel_blocks.hpp"
+#include "intq/core/executor.hpp"
+#include "intq/core/qparams.hpp"
+
+namespace intq::inline INTQ_ABI::kernels::detail {
+
+/// Elements of one task of the executor: by shape only, so that threads cannot change bits.
+inline constexpr index_t chunk_elements = index_t{1} << 15;
+
+/// Elements that a view without unit stride is gathered into.
+inline constexpr index_t stage_elements = 64;
+
+/// Most lanes that a backend may have: 2048 bits of SVE.
+inline constexpr index_t most_lanes = 64;
+
+constexpr index_t smaller(index_t a, index_t b) noexcept { return a < b ? a : b; }
+constexpr index_t chunks_of(index_t count, index_t chunk) noexcept { return (count + chunk - 1) / chunk; }
+
+/// ok, or the first extents that differ.
+/// @pre equal ranks
+constexpr Status check_extents(const Shape& expected, const Shape& given, OpKind op, Field field) noexcept {
+    for (std::size_t axis = 0; axis < static_cast<std::size_t>(expected.rank); ++axis)
+        if (given.extents[axis] != expected.extents[axis])
+            return {StatusCode::shape_mismatch, op, field, given.extents[axis], expected.extents[axis]};
+    return {};
+}
+
+/// Goes over contiguous memory: pointers of the operation's tensors, all in the same order.
+template <class Op, class... T>
+void walk_blocks(const Op& op, const ChannelBlocks& blocks, const Executor& executor, T*... at) {
+    if (blocks.size() == 0) return;
+    if (blocks.inner == 1 && blocks.channels > 1) {
+        const index_t step = blocks.channels < chunk_elements ? chunk_elements / blocks.channels : 1;
+        executor(chunks_of(blocks.outer, step), [&](index_t chunk) {
+            const index_t first = chunk * step;
+            op.rows(0, blocks.channels, smaller(step, blocks.outer - first), (at + first * blocks.channels)...);
+        });
+        return;
+    }
+    executor(chunks_of(blocks.size(), chunk_elements), [&](index_t chunk) {
+        const index_t last = smaller((chunk + 1) * chunk_elements, blocks.size());
+        for (index_t first = chunk * chunk_elements; first < last;) {
+            const index_t run = first / blocks.inner;
+            const index_t end = smaller(last, (run + 1) * blocks.inner);
+            op.run(run % blocks.channels, end - first, (at + first)...);
+            first = end;
+        }
+    });
+}
+
+/// A row of a view along its last axis, a piece at a time in contiguous memory: the row itself where its stride
+/// is 1, else a copy.
+template <class T> class StagedRow {
+public:
+    template <class View> StagedRow(const View& view, const typename View::Index& index) : data_(view.data()) {
+        const auto strides = view.strides();
+        for (std::size_t axis = 0; axis < index.size(); ++axis) data_ += index[axis] * strides[axis];
+        stride_ = strides.back();
+    }
+
+    T* open(index_t first, index_t count) noexcept {
+        if (stride_ == 1) return data_ + first;
+        if constexpr (std::is_const_v<T>)
+            for (index_t i = 0; i < count; ++i) buffer_[i] = data_[(first + i) * stride_];
+        return buffer_;
+    }
+    void close(index_t first, index_t count) const noexcept {
+        if constexpr (!std::is_const_v<T>)
+            if (stride_ != 1)
+                for (index_t i = 0; i < count; ++i) data_[(first + i) * stride_] = buffer_[i];
+    }
+
+private:
+    T* data_;
+    index_t stride_;
+    std::remove_const_t<T> buffer_[stage_elements];
+};
+
+/// @param channel  that of the row, or negative when the row runs over the channels
+template <class Op, class... Row> void walk_row(const Op& op, index_t channel, index_t count, Row&&... row) {
+    for (index_t first = 0; first < count; first += stage_elements) {
+        const index_t piece = smaller(stage_elements, count - first);
+        if (channel < 0) {
+            op.rows(first, piece, 1, row.open(first, piece)...);
+        } else {
+            op.run(channel, piece, row.open(first, piece)...);
+        }
+        (row.close(first, piece), ...);
+    }
+}
+
+/// Goes over views of any strides, row by row along the last axis.
+template <class Op, class View, class... More>
+void walk_rows(const Op& op, int axis, const Executor& executor, const View& view, const More&... more) {
+    constexpr auto last = static_cast<std::size_t>(View::rank - 1);
+    const typename View::Index extents = view.extents();
+    const index_t length = extents[last];
+    if (view.empty()) return;
+    const index_t rows = view.size() / length;
+    const index_t step = length < chunk_elements ? chunk_elements / length : 1;
+    executor(chunks_of(rows, step), [&](index_t chunk) {
+        for (index_t row = chunk * step; row < smaller((chunk + 1) * step, rows); ++row) {
+            typename View::Index index{};
+            index_t rest = row;
+            for (std::size_t i = last; i-- > 0;) {
+                index[i] = rest % extents[i];
+                rest /= extents[i];
+            }
+            const bool over_channels = axis == View::rank - 1;
+            const index_t channel = over_channels ? -1 : axis < 0 ? 0 : index[static_cast<std::size_t>(axis)];
+            walk_row(op, channel, length, StagedRow<typename View::element_type>(view, index),
+                     StagedRow<typename More::element_type>(more, index)...);
+        }
+    });
+}
+
+/// Whether views of equal extents are contiguous in the same order, so that walk_blocks() can go over them.
+template <class View, class... More> constexpr bool same_order(const View& view, const More&... more) {
+    return view.is_contiguous() && ((more.strides() == view.strides()) && ...);
+}
+
+/// walk_blocks() where that is possible, else walk_rows(). Tensors that are read are views of const.
+template <class Op, class View, class... More>
+void walk_views(const Op& op, int axis, const Executor& executor, const View& view, const More&... more) {
+    if (same_order(view, more...)) {
+        walk_blocks(op, channel_blocks(view, axis), executor, view.data(), more.data()...);
+    } else {
+        walk_rows(op, axis, executor, view, more...);
+    }
+}
+
+// --- loops of the bodies -----------------------------------------------------------------------------------------
+
+/// body(i, lanes) for each vector of a run: `lanes` is width(), and for the last one what is left.
+template <class L, class Body> INTQ_ALWAYS_INLINE void for_each_vector(index_t count, Body&& body) {
+    index_t i = 0;
+    for (; i + L::width() <= count; i += L::width()) body(i, L::width());
+    if (i < count) body(i, count - i);
+}
+
+/// Columns of `lanes` channels, in tiles of rows that stay in the nearest cache: prepare(column, lanes) gives the
+/// body, which is called with the offset of each row's piece.
+template <class L, class Prepare>
+INTQ_ALWAYS_INLINE void for_each_column(index_t channels, index_t rows, Prepare&& prepare) {
+    constexpr index_t tile = 32;
+    for (index_t first = 0; first < rows; first += tile) {
+        const index_t last = smaller(first + tile, rows);
+        for_each_vector<L>(channels, [&](index_t column, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+            const auto body = prepare(column, lanes);
+            for (index_t row = first; row < last; ++row) body(row * channels + column);
+        });
+    }
+}
+
+// --- per-channel parameters ---------------------------------------------------------------------------------------
+
+/// Scale and zero point of one channel in all lanes.
+template <class L> INTQ_ALWAYS_INLINE typename L::f32 scale_of(const QParams& qparams, index_t channel) {
+    return L::set(qparams.scale(qparams.is_per_channel() ? channel : 0));
+}
+template <class L> INTQ_ALWAYS_INLINE typename L::i32 zero_point_of(const QParams& qparams, index_t channel) {
+    return L::set(qparams.zero_point(qparams.is_per_channel() ? channel : 0));
+}
+
+/// Scales and zero points of `count` channels from `first` on, one a lane; the other lanes hold scale 1.
+template <class L> typename L::f32 scales_of(const QParams& qparams, index_t first, index_t count) {
+    float values[most_lanes];
+    for (index_t i = 0; i < L::width(); ++i) values[i] = i < count ? qparams.scale(first + i) : 1.0f;
+    return L::load(values, L::width());
+}
+template <class L> typename L::i32 zero_points_of(const QParams& qparams, index_t first, index_t count) {
+    std::int32_t values[most_lanes];
+    for (index_t i = 0; i < L::width(); ++i) values[i] = i < count ? qparams.zero_point(first + i) : 0;
+    return L::load(values, L::width());
+}
+
+// --- elements in memory ----------------------------------------------------------------------------------------------
+
+template <class L> INTQ_ALWAYS_INLINE typename L::f32 load_floats(const float* from, index_t count) {
+    return count == L::width() ? L::load(from) : L::load(from, count);
+}
+
+template <class L> INTQ_ALWAYS_INLINE void store_floats(float* to, typename L::f32 values, index_t count) {
+    if constexpr (requires { L::store(to, values); })
+        if (count == L::width()) return L::store(to, values);
+    L::store(to, values, count);
+}
+
+/// `count` codes; uint8 as the signed byte that its bits say, brought back to 0 … 255.
+template <class L, class Code>
+INTQ_ALWAYS_INLINE constexpr typename L::i32 load_codes(const Code* from, index_t count) {
+    if constexpr (std::is_same_v<Code, std::uint8_t>) {
+        const auto bits = load_codes<L>(reinterpret_cast<const std::int8_t*>(from), count);
+        return L::sub(bits, L::mul(L::shift_right(bits, L::set(31)), L::set(256)));
+    } else {
+        return count == L::width() ? L::load(from) : L::load(from, count);
+    }
+}
+
+template <class L, class Code>
+INTQ_ALWAYS_INLINE constexpr void store_codes(Code* to, typename L::i32 codes, index_t count) {
+    if constexpr (std::is_same_v<Code, std::uint8_t>) {
+        L::store(reinterpret_cast<std::int8_t*>(to), L::sub(codes, L::set(128)), count);
+        for (index_t i = 0; i < count; ++i) to[i] = static_cast<std::uint8_t>(to[i] ^ 0x80);
+    } else {
+        if constexpr (requires { L::store(to, codes); })
+            if (count == L::width()) return L::store(to, codes);
+        L::store(to, codes, count);
+    }
+}
+
+}  // namespace intq::inline INTQ_ABI::kernels::detail
+
+#endif  // INTQ_KERNELS_CHANNEL_WALK_HPP

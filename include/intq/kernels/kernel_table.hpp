@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT
+//
+// KernelTable: the kernels of one target and backend as function pointers. Layer: kernels (DESIGN section 5).
+//
+// Rows name what a kernel is keyed on: requantize policy, types, fused add. What chooses an operator at run
+// time (a program, the tests, the benches) reads rows; a kernel that has no row does not exist.
+#ifndef INTQ_KERNELS_KERNEL_TABLE_HPP
+#define INTQ_KERNELS_KERNEL_TABLE_HPP
+
+#include <span>
+
+#include "intq/arith/bpu.hpp"
+#include "intq/arith/fp32.hpp"
+#include "intq/arith/tflite.hpp"
+#include "intq/kernels/depthwise.hpp"
+#include "intq/kernels/dequantize.hpp"
+#include "intq/kernels/elementwise.hpp"
+#include "intq/kernels/pack.hpp"
+#include "intq/kernels/pool.hpp"
+#include "intq/kernels/quantize.hpp"
+#include "intq/kernels/stage.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+/// A convolution kernel: GEMM or depthwise.
+struct ConvRow {
+    DType input, weight, output;
+    int accumulator_bits;
+    bool has_sumin;
+    bool is_depthwise;
+    const char* policy;
+    void (*run)(const ConvCall&) INTQ_NOEXCEPT;
+};
+struct AddRow {
+    DType dtype;
+    const char* policy;
+    void (*run)(const AddCall&) INTQ_NOEXCEPT;
+};
+struct RequantizeRow {
+    DType input, output;
+    const char* policy;
+    void (*run)(const RequantizeCall&) INTQ_NOEXCEPT;
+};
+struct ClampRow {
+    DType dtype;
+    void (*run)(const ClampCall&) INTQ_NOEXCEPT;
+};
+struct PoolRow {
+    OpKind op;
+    DType dtype;
+    void (*run)(const PoolCall&) INTQ_NOEXCEPT;
+};
+/// Per tensor or per channel, on contiguous memory.
+struct QuantizeRow {
+    DType output;
+    void (*run)(const float* x, const ChannelBlocks& blocks, const QParams& qparams, arith::QuantizeRule rule, void* y,
+                const Executor& executor);
+};
+struct DequantizeRow {
+    DType input;
+    void (*run)(const void* x, const ChannelBlocks& blocks, const QParams& qparams, float* y, const Executor& executor);
+};
+
+/// The kernels of one target and backend, by family, and what packing for them needs.
+struct KernelTable {
+    const char* backend = "";
+    PackingRules packing{};
+    std::span<const ConvRow> conv{};
+    std::span<const AddRow> add{};
+    std::span<const RequantizeRow> requantize{};
+    std::span<const ClampRow> clamp{};
+    std::span<const PoolRow> pool{};
+    std::span<const QuantizeRow> quantize{};
+    std::span<const DequantizeRow> dequantize{};
+    const void* (*stage)(const PackedConv2d&, const ConvGeometry&, const void* x, Workspace,
+                         const Executor&)INTQ_NOEXCEPT = nullptr;
+
+    constexpr const arith::PolicyRecord& policy() const noexcept { return *packing.policy; }
+};
+
+namespace detail {
+
+// --- rows -----------------------------------------------------------------------------------------------------------
+
+template <class Backend, class Policy, class X, class W, class Acc, class Y, class E>
+constexpr ConvRow gemm_row() noexcept {
+    return {dtype_of<X>,
+            dtype_of<W>,
+            dtype_of<Y>,
+            static_cast<int>(8 * sizeof(Acc)),
+            !std::is_same_v<E, no_sumin>,
+            false,
+            Policy::name,
+            &Gemm<Backend, Policy, X, W, Acc, Y, E>::run};
+}
+template <class Backend, class Policy, class X, class W, class Acc, class Y, class E>
+constexpr ConvRow depthwise_row() noexcept {
+    return {dtype_of<X>,
+            dtype_of<W>,
+            dtype_of<Y>,
+            static_cast<int>(8 * sizeof(Acc)),
+            !std::is_same_v<E, no_sumin>,
+            true,
+            Policy::name,
+            &Depthwise<Backend, Policy, X, W, Acc, Y, E>::run};
+}
+
+/// Requantized and kept accumulators of one pair of types: four rows, six with a fused add.
+template <class TargetType, class Backend, class X, class W, class Y> struct ConvRows {
+    using Acc = arith::Accumulator<TargetType, dtype_of<X>>;
+    using Policy = arith::RequantizePolicy<TargetType, Acc>;
+
+    static constexpr auto requantized = [] {
+        if constexpr (TargetType::policy.fused_add) {
+            return std::array{gemm_row<Backend, Policy, X, W, Acc, Y, no_sumin>(),
+                              gemm_row<Backend, Policy, X, W, Acc, Y, X>(),
+                              depthwise_row<Backend, Policy, X, W, Acc, Y, no_sumin>(),
+                              depthwise_row<Backend, Policy, X, W, Acc, Y, X>()};
+        } else {
+            return std::array{gemm_row<Backend, Policy, X, W, Acc, Y, no_sumin>(),
+                              depthwise_row<Backend, Policy, X, W, Acc, Y, no_sumin>()};
+        }
+    }();
+    static constexpr std::array kept{
+        gemm_row<Backend, arith::keep_accumulator, X, W, Acc, std::int32_t, no_sumin>(),
+        depthwise_row<Backend, arith::keep_accumulator, X, W, Acc, std::int32_t, no_sumin>()};
+};
+
+template <std::size_t... Sizes> constexpr auto join(const std::array<ConvRow, Sizes>&... parts) noexcept {
+    std::array<ConvRow, (Sizes + ...)> all{};
+    std::size_t at = 0;
+    const auto append = [&](const auto& part) {
+        for (const ConvRow& row : part) all[at++] = row;
+    };
+    (append(parts), ...);
+    return all;
+}
+
+constexpr bool has_row(const arith::PolicyRecord& policy, OpKind op, DType input, DType weight, DType output) noexcept {
+    for (const arith::ConstraintRow& row : policy.constraints)
+        if (row.op == op && row.input == input && row.weight == weight && row.output == output) return true;
+    return false;
+}
+
+template <class TargetType, class Backend, class X, class W, class Y> constexpr auto rows_if_accepted() noexcept {
+    using Rows = ConvRows<TargetType, Backend, X, W, Y>;
+    constexpr DType x = dtype_of<X>, w = dtype_of<W>, y = dtype_of<Y>;
+    if constexpr (!has_row(TargetType::policy, OpKind::conv2d, x, w, y)) {
+        return std::array<ConvRow, 0>{};
+    } else if constexpr (x == y && has_row(TargetType::policy, OpKind::conv2d, x, w, DType::int32)) {
+        return join(Rows::requantized, Rows::kept);
+    } else {
+        return Rows::requantized;
+    }
+}
+
+/// The rows of a target are those of its constraint table.
+template <class TargetType, class Backend>
+inline constexpr auto conv_rows =
+    join(rows_if_accepted<TargetType, Backend, std::int8_t, std::int8_t, std::int8_t>(),
+         rows_if_accepted<TargetType, Backend, std::int8_t, std::int8_t, std::int16_t>(),
+         rows_if_accepted<TargetType, Backend, std::int16_t, std::int8_t, std::int8_t>(),
+         rows_if_accepted<TargetType, Backend, std::int16_t, std::int8_t, std::int16_t>(),
+         rows_if_accepted<TargetType, Backend, std::int8_t, std::int16_t, std::int8_t>(),
+         rows_if_accepted<TargetType, Backend, std::int8_t, std::int16_t, std::int16_t>(),
+         rows_if_accepted<TargetType, Backend, std::int16_t, std::int16_t, std::int8_t>(),
+         rows_if_accepted<TargetType, Backend, std::int16_t, std::int16_t, std::int16_t>());
+
+/// The policy for sums of 32 bits: adds and codes, also of a target whose convolutions sum in 64.
+template <class TargetType> using NarrowPolicy = arith::RequantizePolicy<TargetType, std::int32_t>;
+
+template <class TargetType, class Backend>
+inline constexpr AddRow add_rows[] = {
+    {DType::int8, NarrowPolicy<TargetType>::name, &add_codes<Backend, NarrowPolicy<TargetType>, std::int8_t>},
+    {DType::int16, NarrowPolicy<TargetType>::name, &add_codes<Backend, NarrowPolicy<TargetType>, std::int16_t>}};
+
+template <class TargetType, class Backend, class X, class Y> constexpr RequantizeRow requantize_row() noexcept {
+    return {dtype_of<X>, dtype_of<Y>, NarrowPolicy<TargetType>::name,
+            &requantize_codes<Backend, NarrowPolicy<TargetType>, X, Y>};
+}
+template <class TargetType, class Backend>
+inline constexpr RequantizeRow requantize_rows[] = {requantize_row<TargetType, Backend, std::int8_t, std::int8_t>(),
+                                                    requantize_row<TargetType, Backend, std::int8_t, std::int16_t>(),
+                                                    requantize_row<TargetType, Backend, std::int16_t, std::int8_t>(),
+                                                    requantize_row<TargetType, Backend, std::int16_t, std::int16_t>()};
+
+template <class Backend>
+inline constexpr ClampRow clamp_rows[] = {{DType::int8, &clamp_codes<Backend, std::int8_t>},
+                                          {DType::int16, &clamp_codes<Backend, std::int16_t>}};
+template <class Backend>
+inline constexpr PoolRow pool_rows[] = {{OpKind::max_pool2d, DType::int8, &max_pool2d_codes<Backend, std::int8_t>},
+                                        {OpKind::max_pool2d, DType::int16, &max_pool2d_codes<Backend, std::int16_t>},
+                                        {OpKind::avg_pool2d, DType::int8, &avg_pool2d_codes<Backend, std::int8_t>},
+                                        {OpKind::avg_pool2d, DType::int16, &avg_pool2d_codes<Backend, std::int16_t>}};
+
+template <class Backend, class Code>
+void quantize_erased(const float* x, const ChannelBlocks& blocks, const QParams& qparams, arith::QuantizeRule rule,
+                     void* y, const Executor& executor) {
+    quantize_blocks<Backend>(x, blocks, qparams, rule, static_cast<Code*>(y), executor);
+}
+template <class Backend, class Code>
+void dequantize_erased(const void* x, const ChannelBlocks& blocks, const QParams& qparams, float* y,
+                       const Executor& executor) {
+    dequantize_blocks<Backend>(static_cast<const Code*>(x), blocks, qparams, y, executor);
+}
+template <class Backend>
+inline constexpr QuantizeRow quantize_rows[] = {{DType::int8, &quantize_erased<Backend, std::int8_t>},
+                                                {DType::int16, &quantize_erased<Backend, std::int16_t>}};
+template <class Backend>
+inline constexpr DequantizeRow dequantize_rows[] = {{DType::int8, &dequantize_erased<Backend, std::int8_t>},
+                                                    {DType::int16, &dequantize_erased<Backend, std::int16_t>},
+                                                    {DType::int32, &dequantize_erased<Backend, std::int32_t>}};
+
+}  // namespace detail
+
+/// All kernels of a target on a backend.
+template <class TargetType, class Backend>
+requires arith::Target<TargetType>
+inline constexpr KernelTable kernel_table{Backend::name,
+                                          packing_rules<TargetType, Backend>(),
+                                          detail::conv_rows<TargetType, Backend>,
+                                          detail::add_rows<TargetType, Backend>,
+                                          detail::requantize_rows<TargetType, Backend>,
+                                          detail::clamp_rows<Backend>,
+                                          detail::pool_rows<Backend>,
+                                          detail::quantize_rows<Backend>,
+                                          detail::dequantize_rows<Backend>,
+                                          &detail::stage_input<Backend>};
+
+/// The row that runs a packed layer; null where the table has none.
+constexpr const ConvRow* find_conv(const KernelTable& table, const PackedConv2d& packed) noexcept {
+    for (const ConvRow& row : table.conv)
+        if (row.input == packed.input_dtype && row.weight == packed.weight_dtype && row.output == packed.output_dtype &&
+            row.has_sumin == packed.has_sumin && row.is_depthwise == packed.is_depthwise &&
+            row.accumulator_bits == packed.accumulator_bits)
+            return &row;
+    return nullptr;
+}
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_KERNEL_TABLE_HPP

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+//
+// Packed weights of a convolution or linear layer, and the specification they are made from. Layer: kernels.
+#ifndef INTQ_KERNELS_PACKED_CONV2D_HPP
+#define INTQ_KERNELS_PACKED_CONV2D_HPP
+
+#include "intq/arith/gemm.hpp"
+#include "intq/core/op_params.hpp"
+#include "intq/core/qparams.hpp"
+#include "intq/core/workspace.hpp"
+#include "intq/simd/tags.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+/// A convolution as its maker is told it. A linear layer is a convolution whose kernel covers its input:
+/// kernel {1, 1} on vectors, kernel {H, W} behind a Flatten of (C, H, W) images — the weight of the float
+/// model is then used as it stands.
+struct Conv2dSpec {
+    OpKind op = OpKind::conv2d;  // or linear, for messages and the constraint table
+    Window2d window{};
+    index_t in_channels = 1;
+    index_t out_channels = 1;
+    index_t groups = 1;
+    DType input_dtype = DType::int8;
+    DType weight_dtype = DType::int8;
+    DType output_dtype = DType::int8;
+    QParams input{};
+    QParams weight{};                          // per channel along axis 0, or per tensor; symmetric
+    QParams output{};                          // not read for int32 output, whose scale is s_in·s_w
+    const void* weight_codes = nullptr;        // (O, I/groups, KH, KW), contiguous, of weight_dtype
+    const float* bias = nullptr;               // real bias per channel, or
+    const std::int64_t* bias_codes = nullptr;  // codes that a file gives, used as they are; or neither
+    Activation activation = Activation::none;
+    const arith::SuminOperand* sumin = nullptr;  // operand of a fused add, of input_dtype
+};
+
+/// What a kernel reads; plain pointers into the storage that its maker filled. Independent of H, W and batch.
+struct PackedConv2d {
+    OpKind op = OpKind::conv2d;
+    Window2d window{};
+    index_t in_channels = 0;
+    index_t out_channels = 0;
+    index_t groups = 1;
+    DType input_dtype = DType::none;
+    DType weight_dtype = DType::none;
+    DType output_dtype = DType::none;
+    int accumulator_bits = 32;
+    bool has_sumin = false;
+    bool is_depthwise = false;
+    simd::Packing packing{};
+    index_t group_stride = 0;  // padded output channels of one group; of all channels when depthwise
+    const void* weights = nullptr;
+    const void* bias = nullptr;                 // int32, int64 or float
+    const std::int32_t* words = nullptr;        // [word][padded_outputs()]
+    const std::int32_t* sumin_words = nullptr;  // the same
+    const void* padding_row = nullptr;          // one pixel of zero points, staged
+    arith::OutputCodes codes{};
+
+    constexpr index_t taps() const noexcept { return window.kernel.height * window.kernel.width; }
+    constexpr index_t group_inputs() const noexcept { return in_channels / groups; }
+    constexpr index_t group_outputs() const noexcept { return out_channels / groups; }
+    constexpr index_t padded_outputs() const noexcept { return is_depthwise ? group_stride : groups * group_stride; }
+    constexpr index_t panels() const noexcept { return group_stride / packing.columns; }
+    /// Elements of one packed panel.
+    constexpr index_t panel_size() const noexcept {
+        return taps() * round_up(group_inputs(), packing.depth) * packing.columns;
+    }
+};
+
+namespace detail {
+
+/// Slack behind depthwise parameters, so that a whole vector of any backend may be loaded at the last channel.
+inline constexpr index_t widest_vector = 64;
+
+/// Type in which a packing keeps weights: that of the staged activations where a group is one instruction's.
+constexpr DType stored_weight(const simd::Packing& packing, DType input, DType weight) noexcept {
+    if (packing.depth == 1) return weight;
+    return packing.staging == simd::Staging::widened || input == DType::int16 ? DType::int16 : DType::int8;
+}
+
+constexpr DType staged_input(const simd::Packing& packing, DType input) noexcept {
+    return packing.staging == simd::Staging::widened ? DType::int16 : input;
+}
+
+/// The parts of a packed layer in its storage; with a null cursor this only counts.
+struct PackedParts {
+    std::byte* weights = nullptr;
+    std::byte* bias = nullptr;
+    std::int32_t* words = nullptr;
+    std::int32_t* sumin_words = nullptr;
+    std::byte* padding_row = nullptr;
+};
+
+inline PackedParts place(const PackedConv2d& packed, int words, int sumin_words, BufferCursor& cursor) INTQ_NOEXCEPT {
+    const index_t bias_size = packed.accumulator_bits / 8;
+    const index_t channels = packed.padded_outputs();
+    const index_t weights =
+        packed.is_depthwise ? packed.taps() * channels : packed.groups * packed.panels() * packed.panel_size();
+    const DType stored = packed.input_dtype == DType::float32 ? DType::float32
+                         : packed.is_depthwise                ? packed.weight_dtype
+                                               : stored_weight(packed.packing, packed.input_dtype, packed.weight_dtype);
+    PackedParts parts;
+    parts.weights = cursor.take<std::byte>(weights * size_of(stored));
+    parts.bias = cursor.take<std::byte>(channels * bias_size);
+    parts.words = cursor.take<std::int32_t>(words * channels);
+    parts.sumin_words = cursor.take<std::int32_t>(packed.has_sumin ? sumin_words * channels : 0);
+    const index_t row = packed.in_channels + widest_vector;
+    parts.padding_row = cursor.take<std::byte>(row * size_of(staged_input(packed.packing, packed.input_dtype)));
+    return parts;
+}
+
+}  // namespace detail
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_PACKED_CONV2D_HPP

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+//
+// quantize: float tensor -> codes, per tensor or per channel. Layer: kernels (ARITHMETIC section 1).
+#ifndef INTQ_KERNELS_QUANTIZE_HPP
+#define INTQ_KERNELS_QUANTIZE_HPP
+
+#include <cstdint>
+
+#include "intq/arith/quantize.hpp"
+#include "intq/kernels/channel_walk.hpp"
+#include "intq/simd/select.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+/// Checks qparams for quantize and fake_quantize.
+///
+/// @param dtype  type of the codes; int32 where they are not stored
+/// @param shape  of the tensor
+/// @return ok; axis; what check_qparams() returns; quant_range or zero_point beyond ±largest_quantized_code, where
+///         binary32 is not exact; scale_out_of_range for a channel whose reciprocal is infinite
+constexpr Status check_quantize_params(const QParams& qparams, DType dtype, const Shape& shape,
+                                       arith::QuantizeRule rule = {}, OpKind op = OpKind::quantize) noexcept {
+    if (qparams.axis() >= shape.rank)
+        return {StatusCode::value_out_of_range, op, Field::axis, qparams.axis(), shape.rank - 1};
+    const index_t channels = qparams.is_per_channel() ? shape.extents[static_cast<std::size_t>(qparams.axis())] : 1;
+    const Status status = check_qparams(qparams, dtype, channels, op);
+    if (!status.ok()) return status;
+    if (qparams.quant_min() < -arith::largest_quantized_code)
+        return {StatusCode::value_out_of_range, op, Field::quant_range, qparams.quant_min(),
+                -arith::largest_quantized_code};
+    if (qparams.quant_max() > arith::largest_quantized_code)
+        return {StatusCode::value_out_of_range, op, Field::quant_range, qparams.quant_max(),
+                arith::largest_quantized_code};
+    if (rule.by == arith::QuantizeBy::reciprocal)
+        for (index_t channel = 0; channel < qparams.count(); ++channel)
+            if (!arith::is_finite(arith::fdiv(1.0f, qparams.scale(channel))))
+                return {StatusCode::scale_out_of_range, op, Field::scale, channel, 0};
+    return {};
+}
+
+/// Checks the arguments of quantize().
+///
+/// @return ok; shape_mismatch of output, with the first extents that differ; what check_quantize_params() returns
+template <class X, class Code, int Rank, class XLayout, class OutLayout, class XExtents, class OutExtents>
+constexpr Status check_quantize(const TensorView<X, Rank, XLayout, XExtents>& x, const QParams& qparams,
+                                arith::QuantizeRule rule,
+                                const TensorView<Code, Rank, OutLayout, OutExtents>& out) noexcept {
+    const Status status = detail::check_extents(x.shape(), out.shape(), OpKind::quantize, Field::output);
+    if (!status.ok()) return status;
+    return check_quantize_params(qparams, dtype_of<Code>, x.shape(), rule);
+}
+
+namespace detail {
+
+/// Quantizers of one channel in all lanes, and of one channel a lane.
+template <class L, class Rule>
+INTQ_ALWAYS_INLINE arith::Quantizer<L, Rule> quantizer_of(const QParams& qparams, index_t channel) {
+    return arith::Quantizer<L, Rule>::make(scale_of<L>(qparams, channel), zero_point_of<L>(qparams, channel),
+                                           qparams.quant_min(), qparams.quant_max());
+}
+template <class L, class Rule>
+INTQ_ALWAYS_INLINE arith::Quantizer<L, Rule> quantizers_of(const QParams& qparams, index_t first, index_t count) {
+    return arith::Quantizer<L, Rule>::make(scales_of<L>(qparams, first, count),
+                                           zero_points_of<L>(qparams, first, count), qparams.quant_min(),
+                                           qparams.quant_max());
+}
+
+template <class L, class Rule, class Code> struct QuantizeOp {
+    const QParams& qparams;
+
+    void run(index_t channel, index_t count, const float* x, Code* out) const {
+        const auto quantizer = quantizer_of<L, Rule>(qparams, channel);
+        for_each_vector<L>(count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+            store_codes<L>(out + i, quantizer.quantize(load_floats<L>(x + i, lanes)), lanes);
+        });
+    }
+    void rows(index_t first, index_t channels, index_t rows, const float* x, Code* out) const {
+        for_each_column<L>(channels, rows, [&](index_t column, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+            const auto quantizer = quantizers_of<L, Rule>(qparams, first + column, lanes);
+            return [=](index_t i) INTQ_ALWAYS_INLINE_LAMBDA {
+                store_codes<L>(out + i, quantizer.quantize(load_floats<L>(x + i, lanes)), lanes);
+            };
+        });
+    }
+};
+
+}  // namespace detail
+
+/// quantize() on contiguous memory, with extents in place of views: what a table of kernels points at.
+/// @pre check_quantize_params()
+template <class Backend = simd::default_backend, class Code>
+void quantize_blocks(const float* x, const ChannelBlocks& blocks, const QParams& qparams, arith::QuantizeRule rule,
+                     Code* out, const Executor& executor) INTQ_NOEXCEPT {
+    arith::with_rule(rule, [&](auto fixed) {
+        detail::walk_blocks(detail::QuantizeOp<simd::lanes<Backend>, decltype(fixed), Code>{qparams}, blocks, executor,
+                            x, out);
+    });
+}
+
+/// Quantizes a float tensor.
+///
+///     out[i] = clamp(R(x[i] · (1/s_c)) + zp_c, quant_min, quant_max)
+///
+/// @param x        any layout; NaN gives the zero point, infinities the ends (check_finite() finds them)
+/// @param qparams  per tensor or per channel
+/// @param rule     rounding, and reciprocal or division: a target's policy
+/// @param out      int8, int16, int32 or uint8; any layout; must not overlap x
+/// @pre   check_quantize()
+///
+/// Result   exact; the same bytes on every backend, layout and executor
+/// Memory   no scratch
+/// Cost     O(n); bound by memory
+/// Source   ARITHMETIC.md section 1; PyTorch quantize_per_tensor and quantize_per_channel
+template <class Backend = simd::default_backend, class X, class Code, int Rank, class XLayout, class OutLayout,
+          class XExtents, class OutExtents>
+void quantize(const TensorView<X, Rank, XLayout, XExtents>& x, const QParams& qparams, arith::QuantizeRule rule,
+              const TensorView<Code, Rank, OutLayout, OutExtents>& out,
+              const Executor& executor = serial) INTQ_NOEXCEPT {
+    INTQ_ASSERT(check_quantize(x, qparams, rule, out).ok());
+    const TensorView<const float, Rank, XLayout, XExtents> input = x;
+    if (detail::same_order(input, out)) {
+        quantize_blocks<Backend>(input.data(), channel_blocks(input, qparams.axis()), qparams, rule, out.data(),
+                                 executor);
+        return;
+    }
+    arith::with_rule(rule, [&](auto fixed) {
+        detail::walk_rows(detail::QuantizeOp<simd::lanes<Backend>, decltype(fixed), Code>{qparams}, qparams.axis(),
+                          executor, input, out);
+    });
+}
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_QUANTIZE_HPP
