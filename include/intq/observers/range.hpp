@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT
+//
+// What all range observers share: minimum and maximum of one batch, and the state on caller's memory.
+// Layer: observers (ARITHMETIC section 1, WORKFLOW section 1).
+#ifndef INTQ_OBSERVERS_RANGE_HPP
+#define INTQ_OBSERVERS_RANGE_HPP
+
+#include <limits>
+#include <span>
+
+#include "intq/arith/quantize.hpp"
+#include "intq/kernels/check_finite.hpp"
+
+namespace intq::inline INTQ_ABI::observers {
+
+/// Axis of an observer that keeps one range for the whole tensor.
+inline constexpr int per_tensor = -1;
+
+/// Floats that an observer of `channels` ranges needs: its state and one batch.
+constexpr index_t range_memory_size(index_t channels) noexcept { return 4 * channels; }
+
+/// Ranges of the channels of a tensor, or one for all of it, on caller's memory; copies share the memory.
+/// Base of the observers that follow; it updates nothing by itself.
+class RangeState {
+public:
+    /// @param memory  range_memory_size(channels) floats, which must outlive the observer
+    /// @param axis    channel axis; per_tensor takes one channel
+    RangeState(std::span<float> memory, int axis) INTQ_NOEXCEPT : memory_(memory), axis_(axis) {
+        INTQ_ASSERT(!memory.empty() && memory.size() % 4 == 0 && (axis >= 0 || memory.size() == 4));
+        reset();
+    }
+
+    int axis() const noexcept { return axis_; }
+    index_t channels() const noexcept { return static_cast<index_t>(memory_.size() / 4); }
+    /// Whether any data was seen since the start or reset().
+    bool seen() const noexcept { return seen_; }
+    /// One value a channel; +infinity and -infinity while no data was seen. A zero is positive.
+    std::span<const float> lowest() const noexcept { return part(0); }
+    std::span<const float> highest() const noexcept { return part(1); }
+
+    void reset() noexcept {
+        clear(part(0), part(1));
+        seen_ = false;
+    }
+
+    /// Takes ranges from elsewhere: a checkpoint, another process.
+    ///
+    /// @return ok; shape_mismatch of channels; not_finite or value_out_of_range (lowest > highest) with the channel,
+    ///         and then the state is as before
+    Status assign(std::span<const float> lowest, std::span<const float> highest) noexcept {
+        const std::span<float> to_lowest = part(0), to_highest = part(1);
+        if (lowest.size() != to_lowest.size() || highest.size() != to_lowest.size())
+            return {StatusCode::shape_mismatch, OpKind::observe, Field::channels,
+                    static_cast<index_t>(lowest.size() != to_lowest.size() ? lowest.size() : highest.size()),
+                    channels()};
+        for (std::size_t i = 0; i < lowest.size(); ++i) {
+            if (!arith::is_finite(lowest[i]) || !arith::is_finite(highest[i]))
+                return {StatusCode::not_finite, OpKind::observe, Field::input, static_cast<index_t>(i), 0};
+            if (lowest[i] > highest[i])
+                return {StatusCode::value_out_of_range, OpKind::observe, Field::input, static_cast<index_t>(i), 0};
+        }
+        for (std::size_t i = 0; i < lowest.size(); ++i) {
+            to_lowest[i] = arith::fadd(lowest[i], 0.0f);
+            to_highest[i] = arith::fadd(highest[i], 0.0f);
+        }
+        seen_ = true;
+        return {};
+    }
+
+    /// Scale and zero point of one channel; scale 1 and zero point 0 while no data was seen.
+    ///
+    /// @return the pair; what check_range_rule() and qparams_from_range() return, with the channel
+    Result<arith::ScaleZeroPoint> qparams(const arith::RangeRule& rule = {}, index_t channel = 0) const INTQ_NOEXCEPT {
+        INTQ_ASSERT(channel >= 0 && channel < channels());
+        const Status status = arith::check_range_rule(rule, DType::int32);
+        if (!status.ok()) return status;
+        if (!seen_) return arith::ScaleZeroPoint{};
+        const auto i = static_cast<std::size_t>(channel);
+        const Result<arith::ScaleZeroPoint> result = arith::qparams_from_range(part(0)[i], part(1)[i], rule);
+        if (result.ok()) return result;
+        Status failure = result.status();
+        failure.given = channel;
+        return failure;
+    }
+
+    /// Scales and zero points of all channels.
+    ///
+    /// @param scales       (channels)
+    /// @param zero_points  (channels), or empty where all are 0
+    /// @return ok; shape_mismatch of channels; missing zero_point where one is needed; what qparams() of a channel
+    ///         returns. Nothing is written unless all is well
+    Status qparams(const arith::RangeRule& rule, std::span<float> scales,
+                   std::span<std::int32_t> zero_points) const INTQ_NOEXCEPT {
+        const index_t given = static_cast<index_t>(scales.size());
+        if (given != channels())
+            return {StatusCode::shape_mismatch, OpKind::observe, Field::channels, given, channels()};
+        if (!zero_points.empty() && zero_points.size() != scales.size())
+            return {StatusCode::shape_mismatch, OpKind::observe, Field::zero_point,
+                    static_cast<index_t>(zero_points.size()), channels()};
+        for (index_t channel = 0; channel < channels(); ++channel) {
+            const Result<arith::ScaleZeroPoint> result = qparams(rule, channel);
+            if (!result.ok()) return result.status();
+            if (zero_points.empty() && result->zero_point != 0)
+                return {StatusCode::missing, OpKind::observe, Field::zero_point, channel, 0};
+        }
+        for (index_t channel = 0; channel < channels(); ++channel) {
+            const Result<arith::ScaleZeroPoint> result = qparams(rule, channel);
+            scales[static_cast<std::size_t>(channel)] = result->scale;
+            if (!zero_points.empty()) zero_points[static_cast<std::size_t>(channel)] = result->zero_point;
+        }
+        return {};
+    }
+
+protected:
+    /// Parts of the memory: 0 and 1 the state's lowest and highest, 2 and 3 those of the last batch.
+    std::span<float> part(std::size_t i) const noexcept {
+        const std::size_t count = memory_.size() / 4;
+        return memory_.subspan(i * count, count);
+    }
+
+    /// Ranges of one batch into parts 2 and 3.
+    /// @return what update() of the observers returns
+    template <class Backend, class View> Status measure(const View& x) INTQ_NOEXCEPT;
+
+    void set_seen() noexcept { seen_ = true; }
+
+private:
+    static void clear(std::span<float> lowest, std::span<float> highest) noexcept {
+        for (float& value : lowest) value = std::numeric_limits<float>::infinity();
+        for (float& value : highest) value = -std::numeric_limits<float>::infinity();
+    }
+
+    std::span<float> memory_;
+    int axis_;
+    bool seen_ = false;
+};
+
+namespace detail {
+
+/// Running extremes in lanes. min and max lose a NaN that the next value overwrites; poison keeps it: x - x is 0
+/// for finite x and NaN for the others.
+template <class L> struct Extremes {
+    typename L::f32 lowest, highest, poison;
+
+    static INTQ_ALWAYS_INLINE Extremes start(typename L::f32 x) { return {x, x, L::sub(x, x)}; }
+    INTQ_ALWAYS_INLINE void add(typename L::f32 x) {
+        lowest = L::min(lowest, x);
+        highest = L::max(highest, x);
+        poison = L::add(poison, L::sub(x, x));
+    }
+};
+
+template <class L> struct RangeOp {
+    float* lowest;
+    float* highest;
+    bool* finite;
+
+    void run(index_t channel, index_t count, const float* x) const {
+        if (count < L::width()) {
+            reduce<arith::scalar_lanes>(channel, count, x);
+        } else {
+            reduce<L>(channel, count, x);
+        }
+    }
+
+    void rows(index_t first, index_t channels, index_t rows, const float* x) const {
+        kernels::detail::for_each_vector<L>(channels, [&](index_t column, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+            auto all = Extremes<L>::start(kernels::detail::load_floats<L>(x + column, lanes));
+            for (index_t row = 1; row < rows; ++row)
+                all.add(kernels::detail::load_floats<L>(x + row * channels + column, lanes));
+            float* const low = lowest + first + column;
+            float* const high = highest + first + column;
+            kernels::detail::store_floats<L>(low, L::min(kernels::detail::load_floats<L>(low, lanes), all.lowest),
+                                             lanes);
+            kernels::detail::store_floats<L>(high, L::max(kernels::detail::load_floats<L>(high, lanes), all.highest),
+                                             lanes);
+            if (!L::all_finite(all.poison)) *finite = false;
+        });
+    }
+
+private:
+    /// Two chains hide the latency. The last vector overlaps the one before it: extremes may be taken twice.
+    /// @pre count >= lanes' width
+    template <class Width> void reduce(index_t channel, index_t count, const float* x) const {
+        const index_t width = Width::width();
+        auto even = Extremes<Width>::start(Width::load(x));
+        auto odd = even;
+        index_t i = width;
+        for (; i + 2 * width <= count; i += 2 * width) {
+            even.add(Width::load(x + i));
+            odd.add(Width::load(x + i + width));
+        }
+        for (; i + width <= count; i += width) even.add(Width::load(x + i));
+        odd.add(Width::load(x + count - width));
+        const float low = Width::reduce_min(Width::min(even.lowest, odd.lowest));
+        const float high = Width::reduce_max(Width::max(even.highest, odd.highest));
+        lowest[channel] = low < lowest[channel] ? low : lowest[channel];
+        highest[channel] = high > highest[channel] ? high : highest[channel];
+        if (!Width::all_finite(Width::add(even.poison, odd.poison))) *finite = false;
+    }
+};
+
+}  // namespace detail
+
+template <class Backend, class View> Status RangeState::measure(const View& x) INTQ_NOEXCEPT {
+    if (axis_ >= View::rank)
+        return {StatusCode::value_out_of_range, OpKind::observe, Field::axis, axis_, View::rank - 1};
+    if (axis_ >= 0 && x.extent(axis_) != channels())
+        return {StatusCode::shape_mismatch, OpKind::observe, Field::channels, x.extent(axis_), channels()};
+    clear(part(2), part(3));
+    bool finite = true;
+    kernels::detail::walk_views(detail::RangeOp<simd::lanes<Backend>>{part(2).data(), part(3).data(), &finite}, axis_,
+                                serial, x);
+    if (!finite) return kernels::check_finite<Backend>(x);
+    // Which zero a backend keeps of -0 and +0 is its own affair: the observer's is positive.
+    for (float& value : part(2)) value = arith::fadd(value, 0.0f);
+    for (float& value : part(3)) value = arith::fadd(value, 0.0f);
+    return {};
+}
+
+}  // namespace intq::inline INTQ_ABI::observers
+
+#endif  // INTQ_OBSERVERS_RANGE_HPP
