@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+//
+// The data flow of a program: whether each operand still holds what its producer wrote when it is read.
+// Layer: runtime (DESIGN section 1: a wrong input is an error message, never a wrong number).
+#ifndef INTQ_RUNTIME_DATA_FLOW_HPP
+#define INTQ_RUNTIME_DATA_FLOW_HPP
+
+#include "intq/kernels/conv2d.hpp"
+#include "intq/runtime/program.hpp"
+
+namespace intq::inline INTQ_ABI::runtime {
+
+/// Bytes of the arena, from first up to but without last.
+struct ArenaRange {
+    index_t first = 0;
+    index_t last = 0;
+    constexpr bool overlaps(const ArenaRange& other) const noexcept { return first < other.last && other.first < last; }
+};
+
+namespace detail {
+
+constexpr ArenaRange range_of(const Program& program, std::int32_t tensor) noexcept {
+    const ProgramTensor& t = program.tensor(tensor);
+    return {t.offset, t.offset + t.bytes()};
+}
+
+constexpr bool contains(std::span<const std::int32_t> list, std::int32_t tensor) noexcept {
+    for (const std::int32_t entry : list)
+        if (entry == tensor) return true;
+    return false;
+}
+
+/// The scratch that an instruction writes; empty for most.
+inline ArenaRange workspace_of(const Program& program, const Instruction& instruction) noexcept {
+    if (instruction.op != OpKind::conv2d && instruction.op != OpKind::linear) return {};
+    kernels::ConvGeometry geometry = instruction.params.conv->geometry;
+    geometry.batch = program.max_batch;
+    const index_t bytes = kernels::conv2d_workspace_size(instruction.params.conv->packed, geometry);
+    return {program.workspace_offset, program.workspace_offset + bytes};
+}
+
+inline bool overwrites(const Program& program, const Instruction& instruction, const ArenaRange& range) noexcept {
+    return range_of(program, instruction.output).overlaps(range) || workspace_of(program, instruction).overlaps(range);
+}
+
+/// The last instruction before `end` that writes the tensor; -1 for an input of the program, -2 for none.
+inline std::int64_t producer_of(const Program& program, std::int32_t tensor, std::size_t end) noexcept {
+    for (std::size_t i = end; i-- > 0;)
+        if (program.instructions[i].output == tensor) return static_cast<std::int64_t>(i);
+    return contains(program.inputs, tensor) ? -1 : -2;
+}
+
+/// Whether `tensor`, read before instruction `end`, was written, and its bytes were left alone since.
+inline Status check_alive(const Program& program, std::int32_t tensor, std::size_t end, OpKind reader) noexcept {
+    const std::int64_t producer = producer_of(program, tensor, end);
+    if (producer == -2) return {StatusCode::corrupt, reader, Field::input, tensor, producer};
+    for (auto i = static_cast<std::size_t>(producer + 1); i < end; ++i)
+        if (overwrites(program, program.instructions[i], range_of(program, tensor)))
+            return {StatusCode::corrupt, reader, Field::arena, tensor, static_cast<std::int64_t>(i)};
+    return {};
+}
+
+/// Element by element, so that the output may take the place of an operand.
+constexpr bool may_run_in_place(OpKind op) noexcept { return op == OpKind::add || op == OpKind::relu; }
+
+inline Status check_own_ranges(const Program& program, const Instruction& instruction) noexcept {
+    const ArenaRange output = range_of(program, instruction.output), workspace = workspace_of(program, instruction);
+    if (workspace.overlaps(output))
+        return {StatusCode::corrupt, instruction.op, Field::workspace, instruction.output, 0};
+    for (const std::int32_t operand : program.operands_of(instruction)) {
+        const ArenaRange range = range_of(program, operand);
+        if (workspace.overlaps(range)) return {StatusCode::corrupt, instruction.op, Field::workspace, operand, 0};
+        const bool in_place = may_run_in_place(instruction.op) && range.first == output.first;
+        if (output.overlaps(range) && !in_place)
+            return {StatusCode::corrupt, instruction.op, Field::arena, operand, instruction.output};
+    }
+    return {};
+}
+
+}  // namespace detail
+
+/// Whether every operand is written before it is read and not overwritten in between.
+///
+/// @pre   every index and every offset of the program was checked
+/// @return ok; corrupt: input (an operand that nothing wrote), arena (a tensor whose bytes another one takes while it
+///         is needed), workspace (scratch over a tensor); given = the tensor, expected = the offender
+///
+/// Cost     O(instructions² · operands) in the worst case
+inline Status check_data_flow(const Program& program) noexcept {
+    for (std::size_t i = 0; i < program.inputs.size(); ++i)
+        for (std::size_t k = 0; k < i; ++k)
+            if (detail::range_of(program, program.inputs[i]).overlaps(detail::range_of(program, program.inputs[k])))
+                return {StatusCode::corrupt, OpKind::program, Field::arena, program.inputs[i], program.inputs[k]};
+    for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+        const Instruction& instruction = program.instructions[i];
+        for (const std::int32_t operand : program.operands_of(instruction))
+            if (const Status status = detail::check_alive(program, operand, i, instruction.op); !status) return status;
+        if (const Status status = detail::check_own_ranges(program, instruction); !status) return status;
+    }
+    for (const std::int32_t output : program.outputs)
+        if (const Status status = detail::check_alive(program, output, program.instructions.size(), OpKind::program);
+            !status)
+            return status;
+    return {};
+}
+
+}  // namespace intq::inline INTQ_ABI::runtime
+
+#endif  // INTQ_RUNTIME_DATA_FLOW_HPP
