@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+//
+// From an ONNX model to a graph of intq's modules. Layer: interop (DESIGN section 2).
+#ifndef INTQ_INTEROP_ONNX_IMPORT_HPP
+#define INTQ_INTEROP_ONNX_IMPORT_HPP
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "intq/graph/graph_module.hpp"
+#include "intq/interop/onnx/node_import.hpp"
+#include "intq/interop/onnx/operators.hpp"
+#include "intq/interop/onnx/read.hpp"
+
+namespace intq::inline INTQ_ABI::interop::onnx {
+
+/// Makes a float model of an ONNX model, in evaluation mode.
+///
+/// Modules are named after the nodes (/stem/conv becomes stem.conv), placeholders after the inputs. The operators are
+/// those of operators.hpp.
+///
+/// @return the model; its graph has one node for each ONNX node, except constants and a bias that was added by a node
+///         of its own
+/// @throws Error naming the node by type, name and position ("node 7 of 23"): an operator, attribute, dtype or shape
+///         that is not supported, an initializer that is missing, or a graph that is not in order
+std::shared_ptr<graph::GraphModule> import_model(const Model& model);
+
+/// Reads and imports a file; messages begin with the path.
+std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& path);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// The library walks a model's modules by name; beyond this a file would make it slow rather than useful.
+inline constexpr std::size_t max_nodes = 16384;
+inline constexpr index_t max_input_extent = index_t{1} << 31;
+
+class Importer {
+public:
+    explicit Importer(const Model& model) : model_(model), graph_(model.graph) {
+        state_.opset = model.opset;
+        state_.node_count = graph_.nodes.size();
+    }
+
+    std::shared_ptr<graph::GraphModule> run() {
+        if (graph_.nodes.size() > max_nodes)
+            throw Error("the graph has " + std::to_string(graph_.nodes.size()) + " nodes, more than " +
+                        std::to_string(max_nodes));
+        add_initializers();
+        add_inputs();
+        count_uses();
+        for (const Node& node : graph_.nodes) {
+            try {
+                add_node(node);
+            } catch (const Error& error) {
+                throw Error(describe_node(node, graph_.nodes.size()), error.what());
+            }
+        }
+        add_output();
+        state_.root.eval();
+        return std::make_shared<graph::GraphModule>(state_.root, std::move(state_.graph));
+    }
+
+private:
+    void add_initializers() {
+        for (const Tensor& tensor : graph_.initializers)
+            if (!state_.values.emplace(tensor.name, ImportedValue{.constant = &tensor, .dims = tensor.dims}).second)
+                throw Error("two initializers have the name " + in_quotes(tensor.name));
+    }
+
+    // Up to IR version 3 an initializer is listed among the inputs too.
+    void add_inputs() {
+        bool any = false;
+        for (const ValueInfo& input : graph_.inputs) {
+            const auto known = state_.values.find(input.name);
+            if (known != state_.values.end() && known->second.constant != nullptr) continue;
+            if (known != state_.values.end()) throw Error("two inputs have the name " + in_quotes(input.name));
+            any = true;
+            if (input.dtype != DType::float32)
+                throw Error("the input " + in_quotes(input.name) + " has dtype " + name_of(input.dtype) +
+                            ", expected float32");
+            if (input.shape.size() > static_cast<std::size_t>(max_rank) ||
+                std::any_of(input.shape.begin(), input.shape.end(),
+                            [](index_t extent) { return extent > max_input_extent; }))
+                throw Error("the input " + in_quotes(input.name) + " has shape " + describe_shape(input.shape) +
+                            ", more than " + std::to_string(max_rank) + " axes or too large");
+            state_.values[input.name] = {.node = &state_.graph.placeholder(input.name),
+                                         .dims = input.has_shape ? Dims(input.shape) : Dims()};
+        }
+        if (!any) throw Error("the graph has no input");
+    }
+
+    void count_uses() {
+        for (const Node& node : graph_.nodes) {
+            for (const std::string& name : node.inputs) ++state_.uses[name];
+            for (const std::string& name : node.outputs) makers_.emplace(name, &node);
+        }
+        for (const ValueInfo& output : graph_.outputs) ++state_.uses[output.name];
+    }
+
+    void add_node(const Node& node) {
+        const OperatorRow& row = find_row(node);
+        for (const std::string& name : node.inputs)
+            if (!name.empty() && state_.values.find(name) == state_.values.end()) throw Error(why_missing(name));
+        for (const std::string& name : node.outputs)
+            if (!name.empty() && state_.values.find(name) != state_.values.end())
+                throw Error("its output " + in_quotes(name) + " has a name that is taken");
+        for (std::size_t i = 1; i < node.outputs.size(); ++i)
+            if (!node.outputs[i].empty())
+                state_.values[node.outputs[i]].unsupported = "output " + std::to_string(i + 1) + " of " +
+                                                             describe_node(node, graph_.nodes.size()) +
+                                                             ", which is not supported";
+        NodeImport import(node, state_);
+        row.import(import);
+        import.check_attributes_are_read();
+    }
+
+    const OperatorRow& find_row(const Node& node) const {
+        const bool ours = node.domain.empty() || node.domain == "ai.onnx";
+        const auto* const row =
+            std::find_if(std::begin(operator_table), std::end(operator_table), [&](const OperatorRow& r) {
+                return ours && node.op_type == r.op_type && model_.opset >= r.first_opset &&
+                       model_.opset <= r.last_opset;
+            });
+        if (row != std::end(operator_table)) return *row;
+        std::string known;
+        for (const OperatorRow& r : operator_table)
+            if (known.find(r.op_type) == std::string::npos)
+                known += (known.empty() ? "" : ", ") + std::string(r.op_type);
+        throw Error("the operator " + in_quotes(ours ? node.op_type : node.domain + "." + node.op_type) +
+                    " is not supported in opset " + std::to_string(model_.opset) + "; supported are " + known);
+    }
+
+    std::string why_missing(const std::string& name) const {
+        const auto maker = makers_.find(name);
+        if (maker == makers_.end())
+            return "its input " + in_quotes(name) +
+                   " is missing: no initializer, no input of the graph and no node makes it";
+        return "its input " + in_quotes(name) + " is made by " + describe_node(*maker->second, graph_.nodes.size()) +
+               ", which does not come before it: the graph is not sorted or has a cycle";
+    }
+
+    void add_output() {
+        graph::ArgumentList outputs;
+        for (const ValueInfo& output : graph_.outputs) {
+            const auto found = state_.values.find(output.name);
+            if (found == state_.values.end())
+                throw Error("the graph's output " + in_quotes(output.name) + " is made by no node");
+            if (found->second.node == nullptr)
+                throw Error("the graph's output " + in_quotes(output.name) + " is " +
+                            (found->second.constant != nullptr ? "a constant" : found->second.unsupported));
+            outputs.emplace_back(*found->second.node);
+        }
+        if (outputs.empty()) throw Error("the graph has no output");
+        if (outputs.size() == 1) {
+            state_.graph.output(outputs[0]);
+        } else {
+            state_.graph.output(std::move(outputs));
+        }
+    }
+
+    const Model& model_;
+    const Graph& graph_;
+    ImportState state_;
+    std::map<std::string, const Node*> makers_;
+};
+
+}  // namespace detail
+
+inline std::shared_ptr<graph::GraphModule> import_model(const Model& model) { return detail::Importer(model).run(); }
+
+inline std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& path) {
+    const Model model = read_model(path);
+    try {
+        return import_model(model);
+    } catch (const Error& error) {
+        throw Error(path.string(), error.what());
+    }
+}
+
+}  // namespace intq::inline INTQ_ABI::interop::onnx
+
+#endif  // INTQ_INTEROP_ONNX_IMPORT_HPP

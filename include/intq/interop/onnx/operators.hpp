@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+//
+// The table of the ONNX operators that are read; the functions are in operators/. Layer: interop (DESIGN section 10).
+//
+// Source   https://github.com/onnx/onnx/blob/main/docs/Operators.md and Changelog.md, opsets 11 to 28
+#ifndef INTQ_INTEROP_ONNX_OPERATORS_HPP
+#define INTQ_INTEROP_ONNX_OPERATORS_HPP
+
+#include <cstdint>
+
+#include "intq/interop/onnx/node_import.hpp"
+#include "intq/interop/onnx/operators/elementwise.hpp"
+#include "intq/interop/onnx/operators/pool.hpp"
+#include "intq/interop/onnx/operators/shape.hpp"
+#include "intq/interop/onnx/operators/weighted.hpp"
+
+namespace intq::inline INTQ_ABI::interop::onnx {
+
+/// An operator's meaning in a range of opsets.
+struct OperatorRow {
+    const char* op_type;
+    std::int64_t first_opset, last_opset;
+    void (*import)(NodeImport&);
+};
+
+/// An operator is one row. Opsets between the bounds that changed nothing but types share it.
+inline constexpr OperatorRow operator_table[] = {
+    {"Add", 11, newest_opset, &operators::add},
+    {"AveragePool", 11, newest_opset, &operators::average_pool},
+    {"BatchNormalization", 11, newest_opset, &operators::batch_normalization},
+    {"Clip", 11, newest_opset, &operators::clip},
+    {"Concat", 11, newest_opset, &operators::concat},
+    {"Constant", 11, newest_opset, &operators::constant},
+    {"Conv", 11, newest_opset, &operators::conv},
+    {"Dropout", 11, 11, &operators::dropout_with_attribute},
+    {"Dropout", 12, newest_opset, &operators::dropout},
+    {"Flatten", 11, newest_opset, &operators::flatten},
+    {"Gemm", 11, newest_opset, &operators::gemm},
+    {"GlobalAveragePool", 11, newest_opset, &operators::global_average_pool},
+    {"Identity", 11, newest_opset, &operators::identity},
+    {"MatMul", 11, newest_opset, &operators::matmul},
+    {"MaxPool", 11, newest_opset, &operators::max_pool},
+    {"Relu", 11, newest_opset, &operators::relu},
+    {"Reshape", 11, newest_opset, &operators::reshape},
+    {"Softmax", 11, newest_opset, &operators::softmax},
+};
+
+}  // namespace intq::inline INTQ_ABI::interop::onnx
+
+#endif  // INTQ_INTEROP_ONNX_OPERATORS_HPP

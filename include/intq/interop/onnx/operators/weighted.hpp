@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+//
+// ONNX operators with weights: Conv, BatchNormalization, Gemm, MatMul. Layer: interop.
+#ifndef INTQ_INTEROP_ONNX_OPERATORS_WEIGHTED_HPP
+#define INTQ_INTEROP_ONNX_OPERATORS_WEIGHTED_HPP
+
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "intq/interop/onnx/node_import.hpp"
+#include "intq/interop/onnx/window.hpp"
+
+namespace intq::inline INTQ_ABI::interop::onnx::operators {
+
+inline void conv(NodeImport& node) {
+    node.expect_inputs(2, 3);
+    graph::Node& x = node.value_of_rank(0, 4);
+    const Tensor& weight = node.float_constant(1, 4, "weight");
+    const Size2d kernel{weight.dims[2], weight.dims[3]};
+    const auto given = node.integers("kernel_shape", {kernel.height, kernel.width});
+    if (given != std::vector<std::int64_t>{kernel.height, kernel.width})
+        throw Error("kernel_shape " + describe_shape(given) + " is not that of the weight, " +
+                    describe_shape(weight.dims));
+    const std::int64_t groups = node.integer("group", 1);
+    if (groups < 1 || weight.dims[0] % groups != 0)
+        throw Error(std::to_string(weight.dims[0]) + " output channels cannot be split into " + std::to_string(groups) +
+                    " groups");
+    nn::Conv2dOptions options{.in_channels = weight.dims[1] * groups, .out_channels = weight.dims[0]};
+    if (const index_t channels = node.extent(0, 1); channels >= 0 && channels != options.in_channels)
+        throw Error("the input has " + std::to_string(channels) + " channels, the weight is for " +
+                    std::to_string(options.in_channels));
+    options.window = read_window(node, kernel);
+    options.groups = groups;
+    options.bias = node.has_input(2);
+    auto module = std::make_shared<nn::Conv2d>(options);
+    module->set_weight(to_tensor(weight, module->weight().shape()));
+    if (options.bias) {
+        const Tensor& bias = node.float_constant(2, 1, "bias");
+        if (bias.size() != options.out_channels)
+            throw Error("the bias has " + std::to_string(bias.size()) + " elements, expected " +
+                        std::to_string(options.out_channels));
+        module->set_bias(to_tensor(bias, Shape(options.out_channels)));
+    }
+    node.call_module(module, {x}, window_output_dims(node, options.window, options.out_channels));
+}
+
+/// BatchNorm2d on images, BatchNorm1d on what is known to have another rank.
+inline std::shared_ptr<nn::BatchNorm> make_batch_norm(const Dims& dims, const nn::BatchNormOptions& options) {
+    if (dims && (dims->size() < 2 || dims->size() > 4))
+        throw Error("the input has shape " + describe_shape(*dims) + ", expected rank 2 to 4");
+    if (dims && (*dims)[1] >= 0 && (*dims)[1] != options.num_features)
+        throw Error("the input has shape " + describe_shape(*dims) + ", expected " +
+                    std::to_string(options.num_features) + " channels");
+    if (dims && dims->size() < 4) return std::make_shared<nn::BatchNorm1d>(options);
+    return std::make_shared<nn::BatchNorm2d>(options);
+}
+
+inline void batch_normalization(NodeImport& node) {
+    node.expect_inputs(5, 5);
+    graph::Node& x = node.value(0);
+    if (node.opset() >= 14 && node.integer("training_mode", 0) != 0) throw Error("training_mode is not supported");
+    const Tensor& scale = node.float_constant(1, 1, "scale");
+    nn::BatchNormOptions options{.num_features = scale.size()};
+    options.eps = static_cast<double>(node.number("epsilon", 1e-5f));
+    // ONNX keeps momentum times the old value, PyTorch takes momentum times the new one.
+    options.momentum = 1.0 - static_cast<double>(node.number("momentum", 0.9f));
+    const auto module = make_batch_norm(node.dims(0), options);
+    constexpr std::array names{"weight", "bias", "running_mean", "running_var"};
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        const Tensor& values = node.float_constant(i + 1, 1, names[i]);
+        if (values.size() != options.num_features)
+            throw Error(std::string("the ") + names[i] + " has " + std::to_string(values.size()) +
+                        " elements, expected " + std::to_string(options.num_features));
+        module->tensor(names[i]) = to_tensor(values, Shape(options.num_features));
+    }
+    node.call_module(module, {x}, node.dims(0));
+}
+
+/// The (inputs, outputs) matrix of a file as the (outputs, inputs) of Linear, times a factor.
+inline nn::Tensor linear_weight(const Tensor& matrix, bool transposed, float factor) {
+    const std::span<const float> from = matrix.as<float>();
+    const auto rows = static_cast<std::size_t>(matrix.dims[0]), columns = static_cast<std::size_t>(matrix.dims[1]);
+    nn::Tensor weight = nn::Tensor::empty(transposed ? Shape(rows, columns) : Shape(columns, rows));
+    const auto to = weight.flat<float>();
+    for (std::size_t i = 0; i < rows; ++i)
+        for (std::size_t k = 0; k < columns; ++k)
+            to[transposed ? i * columns + k : k * rows + i] = factor * from[i * columns + k];
+    return weight;
+}
+
+/// A vector of `count` values out of a constant that ONNX would broadcast to (N, count), times a factor.
+inline nn::Tensor broadcast_bias(const Tensor& bias, index_t count, float factor) {
+    const std::span<const float> from = bias.as<float>();
+    const bool row = !bias.dims.empty() && bias.dims.back() == count && bias.size() == count;
+    if (!row && bias.size() != 1)
+        throw Error("the bias has shape " + describe_shape(bias.dims) + ", expected (" + std::to_string(count) + ")");
+    nn::Tensor result = nn::Tensor::empty(Shape(count));
+    const auto to = result.flat<float>();
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = factor * from[row ? i : 0];
+    return result;
+}
+
+inline void call_linear(NodeImport& node, graph::Node& x, nn::Tensor weight, nn::Tensor bias) {
+    const index_t in = weight.extent(1), out = weight.extent(0);
+    Dims dims = node.dims(0);
+    if (dims && (dims->empty() || (dims->back() >= 0 && dims->back() != in)))
+        throw Error("the input has shape " + describe_shape(*dims) + ", expected " + std::to_string(in) +
+                    " in the last axis");
+    if (dims) dims->back() = out;
+    auto module = std::make_shared<nn::Linear>(nn::LinearOptions{in, out, bias.defined()});
+    module->set_weight(std::move(weight));
+    if (bias.defined()) module->set_bias(std::move(bias));
+    node.call_module(module, {x}, std::move(dims));
+}
+
+inline void gemm(NodeImport& node) {
+    node.expect_inputs(2, 3);
+    graph::Node& x = node.value_of_rank(0, 2, "left operand");
+    if (node.integer("transA", 0) != 0) throw Error("transA is not supported");
+    const float alpha = node.number("alpha", 1.0f), beta = node.number("beta", 1.0f);
+    nn::Tensor weight =
+        linear_weight(node.float_constant(1, 2, "right operand"), node.integer("transB", 0) != 0, alpha);
+    nn::Tensor bias;
+    if (node.has_input(2)) bias = broadcast_bias(node.float_constant(2, "bias"), weight.extent(0), beta);
+    call_linear(node, x, std::move(weight), std::move(bias));
+}
+
+inline void matmul(NodeImport& node) {
+    node.expect_inputs(2, 2);
+    graph::Node& x = node.value(0, "left operand");
+    call_linear(node, x, linear_weight(node.float_constant(1, 2, "right operand"), false, 1.0f), {});
+}
+
+}  // namespace intq::inline INTQ_ABI::interop::onnx::operators
+
+#endif  // INTQ_INTEROP_ONNX_OPERATORS_WEIGHTED_HPP

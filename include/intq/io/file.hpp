@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+//
+// Whole files in and out; a file that is written appears complete or not at all. Layer: io.
+#ifndef INTQ_IO_FILE_HPP
+#define INTQ_IO_FILE_HPP
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "intq/io/error.hpp"
+
+namespace intq::inline INTQ_ABI::io {
+
+/// The bytes of a file.
+///
+/// Memory   grows with what was really read; a size that the file system claims is not believed
+/// @throws Error naming the path and the system's reason
+std::vector<std::byte> read_file(const std::filesystem::path& path);
+
+/// Writes a file so that a reader sees the former content or all of the new one, also when the program is
+/// interrupted: the bytes go to a temporary file in the same folder, which is renamed at last. A device or pipe
+/// (such as /dev/stdout) is written directly.
+///
+/// @throws Error naming the path and the system's reason; no temporary file is left
+void write_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
+void write_file(const std::filesystem::path& path, std::string_view text);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+[[noreturn]] inline void throw_system_error(const std::filesystem::path& path, const char* what, int reason) {
+    throw Error(path.string(), std::string(what) + ": " + std::generic_category().message(reason));
+}
+
+struct CloseFile {
+    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
+};
+using FileHandle = std::unique_ptr<std::FILE, CloseFile>;
+
+inline void write_and_close(FileHandle file, std::span<const std::byte> bytes, const std::filesystem::path& path) {
+    if (!bytes.empty() && std::fwrite(bytes.data(), 1, bytes.size(), file.get()) != bytes.size())
+        throw_system_error(path, "cannot be written", errno);
+    if (std::fclose(file.release()) != 0) throw_system_error(path, "cannot be written", errno);
+}
+
+/// A new file beside `target`, removed at the end unless it was renamed to it.
+class TemporaryFile {
+public:
+    explicit TemporaryFile(const std::filesystem::path& target) : target_(target) {
+        for (int attempt = 0; file_ == nullptr; ++attempt) {
+            path_ = target;
+            path_ += ".tmp" + std::to_string(attempt);
+            file_.reset(std::fopen(path_.c_str(), "wbx"));
+            if (file_ == nullptr && (errno != EEXIST || attempt == 1000))
+                throw_system_error(target_, "cannot be created", errno);
+        }
+    }
+    TemporaryFile(const TemporaryFile&) = delete;
+    TemporaryFile& operator=(const TemporaryFile&) = delete;
+    ~TemporaryFile() {
+        std::error_code ignored;
+        if (!path_.empty()) std::filesystem::remove(path_, ignored);
+    }
+
+    void write_and_rename(std::span<const std::byte> bytes) {
+        write_and_close(std::move(file_), bytes, target_);
+        std::error_code reason;
+        std::filesystem::rename(path_, target_, reason);
+        if (reason) throw_system_error(target_, "cannot be replaced", reason.value());
+        path_.clear();
+    }
+
+private:
+    std::filesystem::path target_, path_;
+    FileHandle file_;
+};
+
+}  // namespace detail
+
+inline std::vector<std::byte> read_file(const std::filesystem::path& path) {
+    constexpr std::size_t chunk = std::size_t{1} << 20;
+    const detail::FileHandle file(std::fopen(path.c_str(), "rb"));
+    if (file == nullptr) detail::throw_system_error(path, "cannot be opened", errno);
+    std::vector<std::byte> bytes;
+    for (std::size_t filled = 0;;) {
+        bytes.resize(filled + chunk);
+        const std::size_t count = std::fread(bytes.data() + filled, 1, chunk, file.get());
+        filled += count;
+        if (count < chunk) {
+            if (std::ferror(file.get()) != 0) detail::throw_system_error(path, "cannot be read", errno);
+            bytes.resize(filled);
+            return bytes;
+        }
+    }
+}
+
+inline void write_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+    std::error_code ignored;
+    const auto status = std::filesystem::status(path, ignored);
+    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+        detail::FileHandle file(std::fopen(path.c_str(), "wb"));
+        if (file == nullptr) detail::throw_system_error(path, "cannot be opened", errno);
+        return detail::write_and_close(std::move(file), bytes, path);
+    }
+    // A link stays a link; what it points at is replaced.
+    const auto target =
+        std::filesystem::is_symlink(path, ignored) ? std::filesystem::weakly_canonical(path, ignored) : path;
+    detail::TemporaryFile(target).write_and_rename(bytes);
+}
+
+inline void write_file(const std::filesystem::path& path, std::string_view text) {
+    write_file(path, std::as_bytes(std::span(text.data(), text.size())));
+}
+
+}  // namespace intq::inline INTQ_ABI::io
+
+#endif  // INTQ_IO_FILE_HPP
