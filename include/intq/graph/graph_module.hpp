@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+//
+// GraphModule: a model whose forward is a graph. Layer: graph (DESIGN section 6).
+#ifndef INTQ_GRAPH_GRAPH_MODULE_HPP
+#define INTQ_GRAPH_GRAPH_MODULE_HPP
+
+#include "intq/graph/interpreter.hpp"
+
+namespace intq::inline INTQ_ABI::graph {
+
+/// The slots of a root module, and a graph that calls them.
+///
+/// Every rewrite (fuse, prepare, convert) edits one: it replaces modules in slots and nodes in the graph.
+class GraphModule : public nn::Cloneable<GraphModule> {
+public:
+    /// Takes over root's children, parameters, buffers and mode; they are shared with root, not copied. Throws what
+    /// Graph::lint() finds.
+    ///
+    /// @param constants  buffers that the graph reads and root does not have
+    GraphModule(nn::Module& root, Graph graph, std::vector<nn::Named<nn::Tensor>> constants = {})
+        : graph_(std::move(graph)) {
+        set_children(root.children());
+        parameters() = root.parameters();
+        buffers() = root.buffers();
+        for (auto& constant : constants) add_buffer(std::move(constant.name), std::move(constant.value));
+        graph_.lint(this);
+        if (!root.training()) eval();
+    }
+
+    std::string type_name() const override { return "GraphModule"; }
+    std::vector<std::string> input_names() const override {
+        std::vector<std::string> names;
+        for (const Node* node : graph_.placeholders()) names.push_back(node->target());
+        return names;
+    }
+    nn::Value forward(nn::Arguments arguments) override { return run(arguments.values(), {}); }
+
+    /// forward with a hook that sees every node's value.
+    nn::Value run(std::span<const nn::Value> inputs, const NodeHook& hook) {
+        Interpreter interpreter(graph_, *this);
+        interpreter.set_hook(hook);
+        return interpreter.run(inputs);
+    }
+
+    Graph& graph() noexcept { return graph_; }
+    const Graph& graph() const noexcept { return graph_; }
+
+    /// Removes the slots below which no module is called and no tensor is read by the graph.
+    void delete_unused_children();
+
+private:
+    Graph graph_;
+};
+
+/// Runs the graph and writes the shapes and dtypes of its values into the nodes' outputs.
+inline nn::Value propagate_shapes(GraphModule& module, std::span<const nn::Value> inputs) {
+    return module.run(inputs, [&](const Node& node, const nn::Value& value) {
+        auto& outputs = module.graph().find(node.name())->outputs();
+        for (std::size_t i = 0; i < outputs.size(); ++i) {
+            const nn::Value& item = outputs.size() > 1 && value.is_tuple() ? value.tuple().at(i) : value;
+            outputs[i] = item.is_tensor() ? OutputInfo{item.tensor().shape(), item.tensor().dtype()} : OutputInfo{};
+        }
+    });
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+inline void delete_unused_below(nn::Module& module, const std::string& path, const std::vector<std::string>& used) {
+    const auto children = module.children();
+    for (const auto& child : children) {
+        const std::string name = nn::detail::join_path(path, child.name);
+        const auto is_used = [&](const std::string& target) {
+            return target == name || target.rfind(name + ".", 0) == 0;
+        };
+        const auto is_called = [&](const std::string& target) { return target == name; };
+        if (std::none_of(used.begin(), used.end(), is_used)) {
+            module.remove_child(child.name);
+        } else if (std::none_of(used.begin(), used.end(), is_called)) {
+            delete_unused_below(*child.value, name, used);
+        }
+    }
+}
+
+}  // namespace detail
+
+inline void GraphModule::delete_unused_children() {
+    std::vector<std::string> used;
+    for (const Node* node : graph_.nodes())
+        if (node->op() == Op::call_module || node->op() == Op::get_attr) used.push_back(node->target());
+    detail::delete_unused_below(*this, "", used);
+}
+
+}  // namespace intq::inline INTQ_ABI::graph
+
+#endif  // INTQ_GRAPH_GRAPH_MODULE_HPP

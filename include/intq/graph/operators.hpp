@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+//
+// One name for each operator, however a model spells it: what patterns and prepare speak. Layer: graph.
+#ifndef INTQ_GRAPH_OPERATORS_HPP
+#define INTQ_GRAPH_OPERATORS_HPP
+
+#include <string_view>
+
+#include "intq/graph/graph.hpp"
+
+namespace intq::inline INTQ_ABI::graph {
+
+/// A spelling of an operator: a type of module (and its method), a function or a method.
+struct OperatorRow {
+    Op op;
+    std::string_view key;
+    std::string_view method;  // of a module
+    std::string_view name;
+};
+
+inline constexpr OperatorRow operator_rows[] = {
+    {Op::call_module, "Conv2d", "forward", "conv2d"},
+    {Op::call_module, "Linear", "forward", "linear"},
+    {Op::call_module, "BatchNorm1d", "forward", "batch_norm1d"},
+    {Op::call_module, "BatchNorm2d", "forward", "batch_norm2d"},
+    {Op::call_module, "ReLU", "forward", "relu"},
+    {Op::call_module, "ReLU6", "forward", "relu6"},
+    {Op::call_module, "Softmax", "forward", "softmax"},
+    {Op::call_module, "MaxPool2d", "forward", "max_pool2d"},
+    {Op::call_module, "AvgPool2d", "forward", "avg_pool2d"},
+    {Op::call_module, "AdaptiveAvgPool2d", "forward", "adaptive_avg_pool2d"},
+    {Op::call_module, "Flatten", "forward", "flatten"},
+    {Op::call_module, "Identity", "forward", "identity"},
+    {Op::call_module, "Dropout", "forward", "dropout"},
+    {Op::call_module, "FloatFunctional", "add", "add"},
+    {Op::call_module, "FloatFunctional", "cat", "cat"},
+    {Op::call_module, "QuantStub", "forward", "quant_stub"},
+    {Op::call_module, "DeQuantStub", "forward", "dequant_stub"},
+    {Op::call_function, "add", "", "add"},
+    {Op::call_function, "cat", "", "cat"},
+    {Op::call_function, "relu", "", "relu"},
+    {Op::call_function, "relu6", "", "relu6"},
+    {Op::call_function, "flatten", "", "flatten"},
+    {Op::call_function, "softmax", "", "softmax"},
+    {Op::call_method, "add", "", "add"},
+    {Op::call_method, "relu", "", "relu"},
+    {Op::call_method, "relu6", "", "relu6"},
+    {Op::call_method, "flatten", "", "flatten"},
+    {Op::call_method, "softmax", "", "softmax"},
+};
+
+/// The module that a call_module node calls; null for another node.
+inline nn::Module* module_of(const Node& node, nn::Module& root) {
+    return node.op() == Op::call_module ? &root.find(node.target()) : nullptr;
+}
+
+/// Type name of the called module, or the name of the function; "placeholder", "get_attr", "output" for those.
+inline std::string type_of(const Node& node, nn::Module& root) {
+    if (const nn::Module* module = module_of(node, root)) return module->type_name();
+    return node.function() != nullptr ? node.function()->name : name_of(node.op());
+}
+
+/// The operator's name by the table; where no row is, type_of(), so that a user's pattern can name a module's type.
+inline std::string operator_of(const Node& node, nn::Module& root) {
+    const std::string type = type_of(node, root);
+    for (const OperatorRow& row : operator_rows)
+        if (row.op == node.op() && row.key == type && (row.op != Op::call_module || row.method == node.method()))
+            return std::string(row.name);
+    return type;
+}
+
+}  // namespace intq::inline INTQ_ABI::graph
+
+#endif  // INTQ_GRAPH_OPERATORS_HPP

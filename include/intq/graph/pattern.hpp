@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+//
+// Patterns: sequences of operators as data, and how they are found in a graph. Layer: graph (DESIGN section 6).
+#ifndef INTQ_GRAPH_PATTERN_HPP
+#define INTQ_GRAPH_PATTERN_HPP
+
+#include <optional>
+
+#include "intq/graph/operators.hpp"
+
+namespace intq::inline INTQ_ABI::graph {
+
+/// Operator names of operators.hpp from first to last: {"conv2d", "batch_norm2d", "add", "relu"}.
+using OperatorSequence = std::vector<std::string>;
+
+/// "conv2d-batch_norm2d-add-relu"
+std::string to_string(const OperatorSequence& sequence);
+
+/// A chain of nodes that a sequence fits.
+struct Match {
+    std::vector<Node*> nodes;  // first to last
+    Argument other;            // the operand beside the chain, of the step that has two; none otherwise
+};
+
+/// Why nodes in the right order cannot become one.
+struct Obstacle {
+    Node* node = nullptr;  // where the chain breaks
+    std::string reason;
+};
+
+struct MatchResult {
+    std::optional<Match> match{};
+    std::optional<Obstacle> obstacle{};
+};
+
+/// Walks back from `last` along a sequence.
+///
+/// A step with two operands ("add") is followed on either side; where both fit, the first argument wins. The value of
+/// every node but the last must have one reader that uses it once, and a module with parameters must be called once.
+/// The other operand must be another node's output, and not one of the chain's.
+///
+/// @return a match; or the obstacle of a chain that fits but for its readers; or neither
+MatchResult match_back(const OperatorSequence& sequence, Node& last, const Graph& graph, nn::Module& root);
+
+/// The call_module nodes that call a module, under whatever name.
+std::vector<Node*> callers_of(const nn::Module& module, const Graph& graph, nn::Module& root);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline std::string to_string(const OperatorSequence& sequence) {
+    std::string text;
+    for (const std::string& step : sequence) text += (text.empty() ? "" : "-") + step;
+    return text;
+}
+
+inline std::vector<Node*> callers_of(const nn::Module& module, const Graph& graph, nn::Module& root) {
+    std::vector<Node*> result;
+    for (Node* node : graph.nodes())
+        if (module_of(*node, root) == &module) result.push_back(node);
+    return result;
+}
+
+namespace detail {
+
+class BackwardMatcher {
+public:
+    BackwardMatcher(const OperatorSequence& sequence, const Graph& graph, nn::Module& root)
+        : sequence_(sequence), graph_(graph), root_(root) {}
+
+    MatchResult run(Node& last) {
+        MatchResult result;
+        if (descend(last, sequence_.size() - 1)) {
+            std::reverse(match_.nodes.begin(), match_.nodes.end());
+            result.match = match_;
+        } else {
+            result.obstacle = obstacle_;
+        }
+        return result;
+    }
+
+private:
+    // match_.nodes holds the chain from the last node to `node` while this runs.
+    bool descend(Node& node, std::size_t step) {
+        if (operator_of(node, root_) != sequence_[step]) return false;
+        match_.nodes.push_back(&node);
+        if (step == 0 ? is_free() : follow(node, step)) return true;
+        match_.nodes.pop_back();
+        return false;
+    }
+
+    bool follow(Node& node, std::size_t step) {
+        const ArgumentList& args = node.args();
+        if (sequence_[step] != "add")
+            return !args.empty() && args[0].node() != nullptr && descend(*args[0].node(), step - 1);
+        if (args.size() != 2 || args[0].node() == args[1].node()) return false;
+        for (std::size_t side = 0; side < 2; ++side) {
+            Node* producer = args[side].node();
+            const Node* other = args[1 - side].node();
+            if (producer == nullptr || other == nullptr || other->op() == Op::get_attr) continue;
+            match_.other = args[1 - side];
+            if (descend(*producer, step - 1)) return true;
+        }
+        match_.other = {};
+        return false;
+    }
+
+    // The whole chain fits; whether nothing else needs its inner values and modules.
+    bool is_free() {
+        for (Node* node : match_.nodes) {
+            if (!is_called_once(*node)) return false;
+            if (node != match_.nodes.front() && !is_read_once(*node)) return false;
+        }
+        return true;
+    }
+
+    bool is_read_once(Node& producer) {
+        if (producer.users().size() == 1) return true;
+        std::string readers;
+        for (const Node* user : producer.users()) readers += (readers.empty() ? "%" : ", %") + user->name();
+        block(producer, "its value is used by " + readers);
+        return false;
+    }
+
+    bool is_called_once(Node& node) {
+        const nn::Module* module = module_of(node, root_);
+        if (module == nullptr || module->parameters().empty()) return true;
+        const auto callers = callers_of(*module, graph_, root_);
+        if (callers.size() == 1) return true;
+        std::string names;
+        for (const Node* caller : callers) names += (names.empty() ? "%" : ", %") + caller->name();
+        block(node, "the module \"" + node.target() + "\" is shared by " + names);
+        return false;
+    }
+
+    void block(Node& node, std::string reason) {
+        if (!obstacle_) obstacle_ = Obstacle{&node, std::move(reason)};
+    }
+
+    const OperatorSequence& sequence_;
+    const Graph& graph_;
+    nn::Module& root_;
+    Match match_;
+    std::optional<Obstacle> obstacle_;
+};
+
+}  // namespace detail
+
+inline MatchResult match_back(const OperatorSequence& sequence, Node& last, const Graph& graph, nn::Module& root) {
+    if (sequence.empty()) return {};
+    return detail::BackwardMatcher(sequence, graph, root).run(last);
+}
+
+}  // namespace intq::inline INTQ_ABI::graph
+
+#endif  // INTQ_GRAPH_PATTERN_HPP

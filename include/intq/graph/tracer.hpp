@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+//
+// symbolic_trace: from a Module's forward to a graph. Layer: graph (DESIGN section 6).
+#ifndef INTQ_GRAPH_TRACER_HPP
+#define INTQ_GRAPH_TRACER_HPP
+
+#include "intq/graph/graph_module.hpp"
+
+namespace intq::inline INTQ_ABI::graph {
+
+/// Which modules become one node. The library's layers always do; Sequential and a user's modules are traced through.
+struct TraceOptions {
+    std::vector<std::string> leaf_modules{};  // qualified names
+    std::vector<std::string> leaf_types{};    // type names
+    std::function<bool(const nn::Module&, const std::string& qualified_name)> is_leaf{};
+};
+
+/// Runs root's forward on proxies and writes down what it calls.
+///
+/// What does not depend on the inputs is evaluated while tracing. A tensor that forward uses becomes a get_attr node:
+/// of the parameter or buffer that it is, or of a new buffer `_tensor_constant<k>`.
+///
+/// @param root  a model; its children, parameters and buffers are shared with the result
+/// @return the traced model. Throws TracingError where forward needs data.
+///
+/// Source   torch.fx (torch-semantics 3.1)
+std::shared_ptr<GraphModule> symbolic_trace(nn::Module& root, const TraceOptions& options = {});
+inline std::shared_ptr<GraphModule> symbolic_trace(const nn::ModulePtr& root, const TraceOptions& options = {}) {
+    return symbolic_trace(*root, options);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+/// The recorder behind symbolic_trace; a suite that needs other leaves derives from it.
+class Tracer : public nn::Recorder {
+public:
+    explicit Tracer(nn::Module& root, const TraceOptions& options = {});
+
+    std::shared_ptr<GraphModule> trace();
+
+    nn::Value record_module(nn::Module& module, std::string_view method, std::span<const nn::Value> arguments) override;
+    nn::Value record_function(const nn::Function& function, std::span<const nn::Value> arguments) override;
+    nn::Value record_method(const nn::Function& function, std::span<const nn::Value> arguments) override;
+    std::string current_module() const override;
+
+protected:
+    virtual bool is_leaf(const nn::Module& module, const std::string& qualified_name) const;
+
+private:
+    nn::Value proxy_of(Node& node, int output_count);
+    Argument argument_of(const nn::Value& value);
+    ArgumentList arguments_of(std::span<const nn::Value> values);
+    Node& attribute_of(const nn::Tensor& tensor);
+
+    nn::Module& root_;
+    TraceOptions options_;
+    Graph graph_;
+    std::vector<Node*> nodes_;  // by the id of their proxies
+    std::map<const nn::Module*, std::string> paths_;
+    std::vector<std::pair<std::string, nn::Tensor>> attributes_;  // tensors that have a get_attr name
+    std::vector<nn::Named<nn::Tensor>> constants_;
+    std::vector<Scope> scopes_{{"", ""}};
+};
+
+inline std::shared_ptr<GraphModule> symbolic_trace(nn::Module& root, const TraceOptions& options) {
+    return Tracer(root, options).trace();
+}
+
+inline Tracer::Tracer(nn::Module& root, const TraceOptions& options) : root_(root), options_(options) {
+    for (const auto& module : root.named_modules()) paths_.emplace(module.value, module.name);
+    for (const auto& item : root.named_parameters()) attributes_.emplace_back(item.name, *item.value);
+    for (const auto& item : root.named_buffers()) attributes_.emplace_back(item.name, *item.value);
+}
+
+inline std::shared_ptr<GraphModule> Tracer::trace() {
+    if (root_.is_leaf())
+        throw nn::TracingError("a " + root_.type_name() +
+                               " alone is a leaf and cannot be traced; put it into a Sequential");
+    std::vector<nn::Value> inputs;
+    for (const std::string& name : root_.input_names()) inputs.push_back(proxy_of(graph_.placeholder(name), 1));
+    const nn::Value result = root_.invoke("forward", nn::Arguments(inputs));
+    graph_.output(argument_of(result));
+    return std::make_shared<GraphModule>(root_, std::move(graph_), std::move(constants_));
+}
+
+inline bool Tracer::is_leaf(const nn::Module& module, const std::string& qualified_name) const {
+    const auto holds = [](const std::vector<std::string>& list, const std::string& text) {
+        return std::find(list.begin(), list.end(), text) != list.end();
+    };
+    return module.is_leaf() || holds(options_.leaf_modules, qualified_name) ||
+           holds(options_.leaf_types, module.type_name()) ||
+           (options_.is_leaf && options_.is_leaf(module, qualified_name));
+}
+
+inline nn::Value Tracer::record_module(nn::Module& module, std::string_view method,
+                                       std::span<const nn::Value> arguments) {
+    const auto path = paths_.find(&module);
+    if (path == paths_.end())
+        throw nn::TracingError("a " + module.type_name() + " is called in the forward of " + current_module() +
+                               " that is not a child of the traced model; register it with add_child");
+    if (is_leaf(module, path->second)) {
+        Node& node = graph_.call_module(path->second, arguments_of(arguments), std::string(method));
+        node.set_scope({path->second, module.type_name()});
+        return proxy_of(node, module.output_count());
+    }
+    scopes_.push_back({path->second, module.type_name()});
+    const nn::Value result = module.invoke(method, nn::Arguments(arguments));
+    scopes_.pop_back();
+    return result;
+}
+
+inline nn::Value Tracer::record_function(const nn::Function& function, std::span<const nn::Value> arguments) {
+    Node& node = graph_.call_function(function, arguments_of(arguments));
+    node.set_scope(scopes_.back());
+    return proxy_of(node, 1);
+}
+
+inline nn::Value Tracer::record_method(const nn::Function& function, std::span<const nn::Value> arguments) {
+    Node& node = graph_.call_method(function, arguments_of(arguments));
+    node.set_scope(scopes_.back());
+    return proxy_of(node, 1);
+}
+
+inline std::string Tracer::current_module() const {
+    const Scope& scope = scopes_.back();
+    return scope.module.empty() ? "the root module (" + root_.type_name() + ")"
+                                : "\"" + scope.module + "\" (" + scope.type + ")";
+}
+
+inline nn::Value Tracer::proxy_of(Node& node, int output_count) {
+    const auto id = static_cast<std::int64_t>(nodes_.size());
+    nodes_.push_back(&node);
+    node.outputs().resize(static_cast<std::size_t>(output_count));
+    if (output_count == 1) return nn::Proxy{this, id, 0};
+    nn::Value::Tuple outputs;
+    for (int i = 0; i < output_count; ++i) outputs.emplace_back(nn::Proxy{this, id, i});
+    return outputs;
+}
+
+inline Argument Tracer::argument_of(const nn::Value& value) {
+    if (value.is_proxy()) {
+        if (value.proxy().recorder != this)
+            throw nn::TracingError("a proxy of another trace was used in " + current_module());
+        return NodeRef{nodes_.at(static_cast<std::size_t>(value.proxy().id)), value.proxy().output};
+    }
+    if (value.is_tensor()) return attribute_of(value.tensor());
+    if (value.is_tuple()) return arguments_of(value.tuple());
+    if (value.is_integer()) return value.integer();
+    if (value.is_number()) return value.number();
+    if (value.is_bool()) return value.boolean();
+    if (value.is_text()) return value.text();
+    return {};
+}
+
+inline ArgumentList Tracer::arguments_of(std::span<const nn::Value> values) {
+    ArgumentList result;
+    for (const nn::Value& value : values) result.push_back(argument_of(value));
+    return result;
+}
+
+inline Node& Tracer::attribute_of(const nn::Tensor& tensor) {
+    for (const auto& [name, known] : attributes_)
+        if (known.shares_buffer_with(tensor) && known.shape() == tensor.shape()) return graph_.get_attr(name);
+    std::string name;
+    for (std::size_t k = constants_.size();; ++k) {
+        name = "_tensor_constant" + std::to_string(k);
+        if (root_.find_tensor(name) == nullptr) break;
+    }
+    constants_.push_back({name, tensor});
+    attributes_.emplace_back(name, tensor);
+    return graph_.get_attr(name);
+}
+
+}  // namespace intq::inline INTQ_ABI::graph
+
+#endif  // INTQ_GRAPH_TRACER_HPP

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+//
+// Linear. Layer: nn (DESIGN section 6).
+#ifndef INTQ_NN_LAYERS_LINEAR_HPP
+#define INTQ_NN_LAYERS_LINEAR_HPP
+
+#include "intq/nn/layers/weighted.hpp"
+
+namespace intq::inline INTQ_ABI::nn {
+
+struct LinearOptions {
+    index_t in_features = 1;
+    index_t out_features = 1;
+    bool bias = true;
+};
+
+/// Linear layer on the last axis. Parameters: weight (O, I) and, with a bias, bias (O); both start as 0.
+class Linear : public Cloneable<Linear, Weighted> {
+public:
+    explicit Linear(const LinearOptions& options) : options_(options) {
+        if (options.in_features < 1 || options.out_features < 1)
+            throw Error("Linear: features must be at least 1, given " + std::to_string(options.in_features) + " and " +
+                        std::to_string(options.out_features));
+        add_parameter("weight", Tensor::zeros(Shape(options.out_features, options.in_features)));
+        if (options.bias) add_parameter("bias", Tensor::zeros(Shape(options.out_features)));
+    }
+
+    std::string type_name() const override { return "Linear"; }
+    const LinearOptions& options() const noexcept { return options_; }
+    Tensor apply(const Tensor& x, const Tensor& weight) const override { return functional::linear(x, weight, bias()); }
+
+    /// "LinearReLU", "LinearAddReLU6", …
+    static std::string fused_type_name(const Fusion& fusion) {
+        const char* activation = fusion.activation == Activation::relu    ? "ReLU"
+                                 : fusion.activation == Activation::relu6 ? "ReLU6"
+                                                                          : "";
+        return std::string("Linear") + (fusion.add ? "Add" : "") + activation;
+    }
+
+private:
+    LinearOptions options_;
+};
+
+/// LinearReLU, LinearReLU6, LinearAdd, LinearAddReLU, LinearAddReLU6.
+using FusedLinear = Fused<Linear>;
+
+}  // namespace intq::inline INTQ_ABI::nn
+
+#endif  // INTQ_NN_LAYERS_LINEAR_HPP

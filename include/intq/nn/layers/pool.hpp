@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+//
+// MaxPool2d, AvgPool2d, AdaptiveAvgPool2d. Layer: nn (DESIGN section 6).
+#ifndef INTQ_NN_LAYERS_POOL_HPP
+#define INTQ_NN_LAYERS_POOL_HPP
+
+#include "intq/nn/functional.hpp"
+#include "intq/nn/module.hpp"
+
+namespace intq::inline INTQ_ABI::nn {
+
+class MaxPool2d : public Cloneable<MaxPool2d> {
+public:
+    explicit MaxPool2d(const Window2d& window) : window_(window) {
+        throw_if_failed(check_window(window, OpKind::max_pool2d), "MaxPool2d");
+    }
+
+    std::string type_name() const override { return "MaxPool2d"; }
+    bool is_leaf() const override { return true; }
+    Value forward(Arguments arguments) override { return functional::max_pool2d(arguments.tensor(0), window_); }
+    const Window2d& window() const noexcept { return window_; }
+
+private:
+    Window2d window_;
+};
+
+/// PoolDivisor::kernel_cells is PyTorch's count_include_pad = true.
+class AvgPool2d : public Cloneable<AvgPool2d> {
+public:
+    explicit AvgPool2d(const Window2d& window, PoolDivisor divisor = PoolDivisor::kernel_cells)
+        : window_(window), divisor_(divisor) {
+        throw_if_failed(check_window(window, OpKind::avg_pool2d), "AvgPool2d");
+    }
+
+    std::string type_name() const override { return "AvgPool2d"; }
+    bool is_leaf() const override { return true; }
+    Value forward(Arguments arguments) override {
+        return functional::avg_pool2d(arguments.tensor(0), window_, divisor_);
+    }
+    const Window2d& window() const noexcept { return window_; }
+    PoolDivisor divisor() const noexcept { return divisor_; }
+
+private:
+    Window2d window_;
+    PoolDivisor divisor_;
+};
+
+/// Average pooling to a given output size; {1, 1} is the global average.
+class AdaptiveAvgPool2d : public Cloneable<AdaptiveAvgPool2d> {
+public:
+    explicit AdaptiveAvgPool2d(Size2d output) : output_(output) {}
+
+    std::string type_name() const override { return "AdaptiveAvgPool2d"; }
+    bool is_leaf() const override { return true; }
+    Value forward(Arguments arguments) override {
+        return functional::adaptive_avg_pool2d(arguments.tensor(0), output_);
+    }
+    Size2d output() const noexcept { return output_; }
+
+private:
+    Size2d output_;
+};
+
+}  // namespace intq::inline INTQ_ABI::nn
+
+#endif  // INTQ_NN_LAYERS_POOL_HPP

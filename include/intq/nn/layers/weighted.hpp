@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+//
+// Weighted: what Conv2d and Linear have in common, and what fusing adds to them. Layer: nn (DESIGN section 6).
+#ifndef INTQ_NN_LAYERS_WEIGHTED_HPP
+#define INTQ_NN_LAYERS_WEIGHTED_HPP
+
+#include "intq/nn/functional.hpp"
+#include "intq/nn/module.hpp"
+
+namespace intq::inline INTQ_ABI::nn {
+
+/// What follows the product inside a fused layer: the addition of a second argument, then a clamp.
+struct Fusion {
+    bool add = false;
+    Activation activation = Activation::none;
+};
+
+/// An operator that became part of a fused layer, as a qconfig mapping knows it.
+struct FusedMember {
+    std::string module;      // qualified name of the module; of a function: of the module whose forward calls it
+    std::string type;        // type name of the module, or name of the function
+    std::string scope_type;  // of a function: the type of the module whose forward calls it
+};
+
+/// A layer with a weight and perhaps a bias.
+///
+///     y = activation(product(x, weight) + bias [+ second argument])
+class Weighted : public Module {
+public:
+    bool is_leaf() const override { return true; }
+    Value forward(Arguments arguments) override {
+        const Tensor product = apply(arguments.tensor(0), effective_weight(arguments));
+        const Tensor sum = fusion().add ? functional::add(product, arguments.tensor(1)) : product;
+        return functional::activate(sum, fusion().activation);
+    }
+
+    const Tensor& weight() const { return tensor("weight"); }
+    void set_weight(Tensor weight) { tensor("weight") = std::move(weight); }
+    bool has_bias() const noexcept {
+        for (const auto& parameter : parameters())
+            if (parameter.name == "bias") return true;
+        return false;
+    }
+    /// Undefined without a bias.
+    Tensor bias() const { return has_bias() ? tensor("bias") : Tensor(); }
+    /// Adds the parameter where there was none.
+    void set_bias(Tensor bias) {
+        if (has_bias()) {
+            tensor("bias") = std::move(bias);
+        } else {
+            add_parameter("bias", std::move(bias));
+        }
+    }
+    index_t out_channels() const { return weight().extent(0); }
+
+    virtual Fusion fusion() const { return {}; }
+    /// The operators that this layer was fused from, in order; empty when it was not.
+    const std::vector<FusedMember>& members() const noexcept { return members_; }
+    void set_members(std::vector<FusedMember> members) { members_ = std::move(members); }
+
+    /// Product with another weight, and bias; no add, no activation.
+    virtual Tensor apply(const Tensor& x, const Tensor& weight) const = 0;
+
+protected:
+    /// The weight that forward uses; a prepared layer fake-quantizes it.
+    virtual Tensor effective_weight(Arguments) { return weight(); }
+
+private:
+    std::vector<FusedMember> members_;
+};
+
+/// A Conv2d or Linear with an add or an activation inside. Its second argument is the operand of the add.
+template <class Base> class Fused : public Cloneable<Fused<Base>, Base> {
+public:
+    Fused(const Base& layer, const Fusion& fusion) : Cloneable<Fused<Base>, Base>(layer), fusion_(fusion) {}
+
+    std::string type_name() const override { return Base::fused_type_name(fusion_); }
+    std::vector<std::string> input_names() const override {
+        return fusion_.add ? std::vector<std::string>{"x", "y"} : std::vector<std::string>{"x"};
+    }
+    Fusion fusion() const override { return fusion_; }
+
+private:
+    Fusion fusion_;
+};
+
+}  // namespace intq::inline INTQ_ABI::nn
+
+#endif  // INTQ_NN_LAYERS_WEIGHTED_HPP
