@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+//
+// All of intq, for a hosted program.
+#ifndef INTQ_INTQ_HPP
+#define INTQ_INTQ_HPP
+
+#include "intq/embedded.hpp"
+#include "intq/graph/print.hpp"
+#include "intq/interop/onnx/import.hpp"
+#include "intq/io/npy.hpp"
+#include "intq/io/progress.hpp"
+#include "intq/io/text_table.hpp"
+#include "intq/nn/layers.hpp"
+#include "intq/nn/npy.hpp"
+#include "intq/numeric_suite/metrics.hpp"
+#include "intq/quantization/convert.hpp"
+#include "intq/quantization/lower.hpp"
+#include "intq/quantization/prepare.hpp"
+#include "intq/quantization/reference.hpp"
+#include "intq/quantization/stubs.hpp"
+
+#endif  // INTQ_INTQ_HPP

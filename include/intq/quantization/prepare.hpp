@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: MIT
+//
+// prepare_calibration_fx: puts quantizers where a target needs them. Layer: quantization (WORKFLOW section 4).
+#ifndef INTQ_QUANTIZATION_PREPARE_HPP
+#define INTQ_QUANTIZATION_PREPARE_HPP
+
+#include "intq/quantization/prepare_context.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// A clone of the model, fused for the target, with a quantizer on every edge that will hold codes.
+///
+/// Where the quantizers stand: behind QuantStub; behind conv, linear, add, average pool and cat. Between add and the
+/// relu that alone reads it there is none. ReLU, max pool, flatten, identity and dropout keep the scale of their
+/// input, and so does an average pool of a target that divides codes. In torch mode real values that reach a quantized
+/// operator get a quantizer of their own, and cat uses the one of its first input; in horizon mode the inputs of the
+/// model need QuantStubs and its outputs DeQuantStubs (add_stubs), anything else is an Error.
+///
+/// Throws for an operator that the target's constraint table refuses, naming the node; for a key of the mapping that
+/// no operator matches, with the nearest names.
+std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, const QConfigMapping& mapping,
+                                                      const arith::PolicyRecord& target,
+                                                      const PrepareOptions& options = {});
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+class Preparer : private PrepareContext {
+public:
+    Preparer(PreparedModel& model, const QConfigMapping& mapping) : PrepareContext(model, mapping) {}
+
+    void run() {
+        for (const graph::Node* node : graph_.nodes())
+            if (dynamic_cast<Quantizer*>(graph::module_of(*node, model_)) != nullptr)
+                throw error(*node, "the model is prepared already");
+        for (graph::Node* node : graph_.nodes()) states_[node] = prepare(*node);
+        graph_.lint(&model_);
+    }
+
+private:
+    EdgeState prepare(graph::Node& node) {
+        const OperatorRole role = role_of(node, model_);
+        switch (role.role) {
+            case Role::boundary:
+                return real(node);
+            case Role::output:
+                return prepare_output(node);
+            case Role::dequant_stub:
+                return prepare_dequant_stub(node);
+            default:
+                break;
+        }
+        const Config config = config_of(node);
+        if (role.role == Role::float_only) return stay_float(node, "it has no integer form");
+        if (!config.qconfig) return stay_float(node, "its qconfig is none", true);
+        const EdgeState state = prepare_quantized(node, role, config);
+        if (state.is_codes) model_.mark_quantized(node);
+        return state;
+    }
+
+    EdgeState prepare_quantized(graph::Node& node, OperatorRole role, const Config& config) {
+        switch (role.role) {
+            case Role::quant_stub:
+                return prepare_quant_stub(node, *config.qconfig);
+            case Role::weighted:
+                return prepare_weighted(node, role.kind, config);
+            case Role::own_output:
+                return prepare_own_output(node, role.kind, *config.qconfig);
+            case Role::cat:
+                return prepare_cat(node, *config.qconfig);
+            default:
+                return prepare_sharing(node, role.kind, *config.qconfig);
+        }
+    }
+
+    // --- the roles ------------------------------------------------------------------------------------------------
+
+    EdgeState prepare_output(graph::Node& node) {
+        if (options_.compatibility == Compatibility::horizon)
+            for (const graph::Node* input : node.inputs())
+                if (states_.at(input).is_codes)
+                    throw error(
+                        node,
+                        "the output %" + input->name() +
+                            " is quantized: put a DeQuantStub behind it, call add_stubs(), or use torch compatibility");
+        return real(node);
+    }
+
+    EdgeState prepare_dequant_stub(graph::Node& node) {
+        const EdgeState& input = state_of(node, 0);
+        if (input.is_codes) check(node, {OpKind::dequantize, input.dtype, DType::none, DType::float32});
+        return real(node);
+    }
+
+    EdgeState prepare_quant_stub(graph::Node& node, const QConfig& qconfig) {
+        if (state_of(node, 0).is_codes) throw error(node, "a QuantStub takes real values, given codes");
+        return add_output_quantizer(node, output_of(node, qconfig), OpKind::quantize, DType::float32);
+    }
+
+    EdgeState prepare_weighted(graph::Node& node, OpKind kind, const Config& config) {
+        const QConfig& qconfig = *config.qconfig;
+        if (!qconfig.weight) throw error(node, "its qconfig has no weight quantizer");
+        const bool wants_accumulator =
+            !qconfig.output || (options_.high_precision_output && !config.by_name && feeds_dequant_only(node));
+        const DType weight = qconfig.weight->dtype();
+        const DType narrow = qconfig.output ? qconfig.output->dtype() : DType::int32;
+        const auto accepts = [&](DType input, DType output) {
+            return arith::check_constraints(target_.constraints, use(node, kind, input, weight, output)).ok();
+        };
+        ensure_codes(node, 0, qconfig, DType::none);
+        const auto& layer = dynamic_cast<const nn::Weighted&>(*graph::module_of(node, model_));
+        // A 64-bit sum of 16-bit products is no int32 output; asked for by name, the program refuses it with numbers.
+        const bool may_exceed = target_.accumulator_bits(state_of(node, 0).dtype) == 64 && weight == DType::int16;
+        const bool is_accumulator =
+            wants_accumulator && (!qconfig.output || (layer.fusion().activation == Activation::none && !may_exceed &&
+                                                      accepts(state_of(node, 0).dtype, DType::int32)));
+        const DType output = is_accumulator ? DType::int32 : narrow;
+        // A producer of another type than the target takes is requantized to the type of this operator's output.
+        if (!accepts(state_of(node, 0).dtype, output) && qconfig.output && accepts(narrow, output))
+            ensure_codes(node, 0, qconfig, narrow);
+        check(node, use(node, kind, state_of(node, 0).dtype, weight, output));
+        if (layer.fusion().add) {
+            if (!target_.fused_add)
+                throw error(node,
+                            std::string("the target ") + target_.name + " has no fused add; fuse for this target");
+            ensure_codes(node, 1, qconfig, state_of(node, 0).dtype);
+        }
+        give_weight_quantizer(node, *qconfig.weight);
+        if (is_accumulator) return {true, DType::int32, {}, {}, false, nullptr};
+        return add_output_quantizer(node, *qconfig.output, OpKind::none, DType::none);
+    }
+
+    EdgeState prepare_own_output(graph::Node& node, OpKind kind, const QConfig& qconfig) {
+        if (kind == OpKind::add)
+            for (const graph::Argument& argument : node.args())
+                if (argument.node() == nullptr)
+                    return stay_float(node, "an addition of a constant number has no integer form");
+        const graph::Node* relu = kind == OpKind::add ? only_reader_if_relu(node) : nullptr;
+        const std::optional<QConfig> last = relu != nullptr ? config_of(*relu).qconfig : qconfig;
+        const QuantizerConfig& output = output_of(relu != nullptr ? *relu : node, *last);
+        const QConfig operands{qconfig.input, std::nullopt, output};
+        for (std::size_t i = 0; i < (kind == OpKind::add ? 2u : 1u); ++i)
+            ensure_codes(node, i, operands, output.dtype());
+        check(node, use(node, kind, output.dtype(), DType::none, output.dtype()));
+        if (kind == OpKind::avg_pool2d && target_.average == arith::AverageRule::divide_codes)
+            return follow_input(node);
+        if (relu != nullptr) return {true, output.dtype(), {}, {}, true, nullptr};
+        return add_output_quantizer(node, output, OpKind::none, DType::none);
+    }
+
+    EdgeState prepare_cat(graph::Node& node, const QConfig& qconfig) {
+        const graph::ArgumentList* parts = node.args()[0].list();
+        if (parts == nullptr || parts->empty()) throw error(node, "cat needs a list of values");
+        const QuantizerConfig& output = output_of(node, qconfig);
+        for (graph::Node* part : node.inputs()) ensure_codes(node, *part, qconfig, output.dtype());
+        check(node, use(node, OpKind::cat, output.dtype(), DType::none, output.dtype()));
+        if (options_.compatibility == Compatibility::horizon)
+            return add_output_quantizer(node, output, OpKind::none, DType::none);
+
+        const EdgeState first = states_.at(node.inputs()[0]);
+        for (const graph::Node* part : node.inputs()) {
+            const std::string target = states_.at(part).quantizer_target;
+            model_.replace_child(target, first.quantizer);
+            for (auto& [other, state] : states_)
+                if (state.quantizer_target == target) state.quantizer = first.quantizer;
+        }
+        return add_quantizer(node, first.quantizer, {});
+    }
+
+    EdgeState prepare_sharing(graph::Node& node, OpKind kind, const QConfig& qconfig) {
+        const EdgeState input = state_of(node, 0);
+        if (!input.is_codes && options_.compatibility == Compatibility::horizon) return real(node, input.origin);
+        if (input.awaits_activation)
+            return add_output_quantizer(node, output_of(node, qconfig), OpKind::none, DType::none);
+        ensure_codes(node, 0, qconfig, DType::none);
+        const EdgeState codes = state_of(node, 0);
+        if (kind != OpKind::none) check(node, use(node, kind, codes.dtype, DType::none, codes.dtype));
+        return codes;
+    }
+
+    // Float by the mapping or by nature. It is reported, unless the user left the quantized part of the model for it.
+    EdgeState stay_float(graph::Node& node, const std::string& reason, bool by_mapping = false) {
+        const auto inputs = node.inputs();
+        const auto is_outside = [&](const graph::Node* input) {
+            const EdgeState& state = states_.at(input);
+            return !state.is_codes &&
+                   (calls<nn::DeQuantStub>(*state.origin, model_) ||
+                    (options_.compatibility == Compatibility::horizon && state.origin->op() == graph::Op::placeholder));
+        };
+        const bool outside = !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), is_outside);
+        if (by_mapping || !outside) {
+            if (options_.strict) throw error(node, "it stays in float, because " + reason + ", and strict is on");
+            model_.report().fallbacks.push_back({node.name(), graph::type_of(node, model_), reason});
+        }
+        return real(node, outside ? states_.at(inputs[0]).origin : nullptr);
+    }
+
+    // --- quantizers -----------------------------------------------------------------------------------------------
+
+    // The value that an argument reads becomes codes, of type `wanted` unless that is none.
+    void ensure_codes(graph::Node& node, std::size_t argument, const QConfig& qconfig, DType wanted) {
+        graph::Node* producer = argument < node.args().size() ? node.args()[argument].node() : nullptr;
+        if (producer == nullptr)
+            throw error(node, "argument " + std::to_string(argument + 1) + " is not a value of the graph");
+        ensure_codes(node, *producer, qconfig, wanted);
+    }
+
+    void ensure_codes(graph::Node& node, graph::Node& producer, const QConfig& qconfig, DType wanted) {
+        const EdgeState state = states_.at(&producer);
+        if (state.is_codes && state.dtype == DType::int32)
+            throw error(node, "%" + producer.name() + " gives its accumulator, which only a DeQuantStub can read");
+        if (state.is_codes && (wanted == DType::none || wanted == state.dtype)) return;
+        if (!state.is_codes && options_.compatibility == Compatibility::horizon &&
+            (state.origin->op() == graph::Op::placeholder || calls<nn::DeQuantStub>(*state.origin, model_)))
+            throw error(node, "it takes the real values of %" + state.origin->name() +
+                                  ": put a QuantStub between, call add_stubs(), or use torch compatibility");
+
+        QuantizerConfig config = qconfig.input ? *qconfig.input : output_of(node, qconfig);
+        if (wanted != DType::none && config.dtype() != wanted) {
+            if (qconfig.output) config = *qconfig.output;
+            ObserverOptions& observer = config.options.observer_options;
+            if (observer.dtype != wanted) observer.quant_min = observer.quant_max = 0;
+            observer.dtype = wanted;
+        }
+        const auto key = std::pair(&producer, config.dtype());
+        auto known = converters_.find(key);
+        if (known == converters_.end()) {
+            const OpKind op = state.is_codes ? OpKind::requantize : OpKind::quantize;
+            check(producer, {op, state.dtype, DType::none, config.dtype()});
+            graph::Node* converter = nullptr;
+            states_[&producer] = state;
+            const EdgeState made = add_quantizer(
+                producer, checked(node, config).make(target_.quantize, options_.compatibility),
+                [&](const graph::Node& user) { return &user == &node; }, &converter);
+            states_[converter] = made;
+            known = converters_.emplace(key, converter).first;
+        } else {
+            node.replace_input(producer, *known->second);
+        }
+    }
+
+    EdgeState add_output_quantizer(graph::Node& node, const QuantizerConfig& config, OpKind op, DType from) {
+        if (op != OpKind::none) check(node, {op, from, DType::none, config.dtype()});
+        return add_quantizer(node, checked(node, config).make(target_.quantize, options_.compatibility), {});
+    }
+
+    EdgeState follow_input(graph::Node& node) {
+        return add_quantizer(node, std::make_shared<FollowingFakeQuantize>(state_of(node, 0).quantizer), {});
+    }
+
+    // A call of the quantizer behind `node`, read by the users that `filter` accepts.
+    EdgeState add_quantizer(graph::Node& node, std::shared_ptr<Quantizer> quantizer,
+                            const std::function<bool(const graph::Node&)>& filter, graph::Node** made = nullptr) {
+        const std::string target = "activation_post_process_" + std::to_string(next_quantizer_++);
+        model_.add_child(target, quantizer);
+        const auto at = graph_.after(node);
+        graph::Node& call = graph_.call_module(target, {node});
+        call.set_scope(node.scope());
+        graph_.replace_all_uses(node, call, filter);
+        const EdgeState state{true, quantizer->dtype(), quantizer, target, false, nullptr};
+        states_[&call] = state;
+        if (made != nullptr) *made = &call;
+        return state;
+    }
+
+    const QuantizerConfig& checked(const graph::Node& node, const QuantizerConfig& config) const {
+        const ObserverOptions& options = config.options.observer_options;
+        if (options.ch_axis >= 0)
+            throw error(node, "activations are quantized per tensor; its qconfig has a channel axis");
+        if (options.scheme == arith::QuantScheme::affine && !target_.zero_points)
+            throw error(node,
+                        std::string("the target ") + target_.name + " has no zero points; use a symmetric scheme");
+        return config;
+    }
+
+    void give_weight_quantizer(graph::Node& node, const QuantizerConfig& config) {
+        nn::Module* module = graph::module_of(node, model_);
+        if (dynamic_cast<PreparedWeight*>(module) != nullptr) return;  // a shared layer, prepared at its first call
+        if (config.options.observer_options.scheme == arith::QuantScheme::affine)
+            throw error(node, "weights are symmetric always");
+        const auto quantizer = config.make(target_.quantize, options_.compatibility);
+        const auto& weighted = dynamic_cast<const nn::Weighted&>(*module);
+        std::shared_ptr<nn::Weighted> prepared;
+        if (const auto* conv = dynamic_cast<const nn::Conv2d*>(module))
+            prepared = std::make_shared<PreparedConv2d>(*conv, weighted.fusion(), quantizer, target_);
+        else
+            prepared = std::make_shared<PreparedLinear>(dynamic_cast<const nn::Linear&>(*module), weighted.fusion(),
+                                                        quantizer, target_);
+        prepared->train(module->training());
+        model_.replace_child(node.target(), prepared);
+    }
+
+    std::map<std::pair<graph::Node*, DType>, graph::Node*> converters_;
+    int next_quantizer_ = 0;
+};
+
+}  // namespace detail
+
+inline std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, const QConfigMapping& mapping,
+                                                             const arith::PolicyRecord& target,
+                                                             const PrepareOptions& options) {
+    const auto fused = traced_clone(model, options.trace);
+    std::vector<std::string> names, types;
+    for (const graph::Node* node : fused->graph().nodes()) types.push_back(member_of(*node, *fused).type);
+    for (const auto& module : fused->named_modules()) {
+        names.push_back(module.name);
+        types.push_back(module.value->type_name());
+    }
+    PrepareReport report;
+    fuse_in_place(*fused, {target.fused_add, options.more_fusions, {}}, &report.fusion);
+    auto prepared = std::make_shared<PreparedModel>(*fused, target, options);
+    prepared->report() = std::move(report);
+    detail::Preparer(*prepared, mapping).run();
+    mapping.check_all_matched(names, types);
+    set_fake_quantize(*prepared, FakeQuantState::calibration);
+    return prepared;
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_PREPARE_HPP

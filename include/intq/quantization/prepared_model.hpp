@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+//
+// PreparedModel: a graph with quantizers on its edges, and how it is calibrated. Layer: quantization
+// (WORKFLOW section 4).
+#ifndef INTQ_QUANTIZATION_PREPARED_MODEL_HPP
+#define INTQ_QUANTIZATION_PREPARED_MODEL_HPP
+
+#include "intq/arith/target.hpp"
+#include "intq/quantization/fuse.hpp"
+#include "intq/quantization/qconfig_mapping.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+struct PrepareOptions {
+    Compatibility compatibility = Compatibility::horizon;
+    /// A conv or linear without activation that feeds only DeQuantStubs gives its accumulator, where the target has
+    /// that, unless an entry by module name or regex says otherwise.
+    bool high_precision_output = true;
+    /// An operator that stays in float is an error.
+    bool strict = false;
+    std::vector<FusionRow> more_fusions{};
+    graph::TraceOptions trace{};
+};
+
+/// An operator that is not quantized, and why.
+struct FloatFallback {
+    std::string node;
+    std::string type;
+    std::string reason;
+};
+
+struct PrepareReport {
+    FuseReport fusion;
+    std::vector<FloatFallback> fallbacks;
+};
+
+/// A model whose edges hold quantizers (activation_post_process_<k>) and whose layers with weights hold
+/// weight_fake_quant. Made by prepare_calibration_fx. Each run records the shapes of all values in the graph.
+class PreparedModel : public nn::Cloneable<PreparedModel, graph::GraphModule> {
+public:
+    PreparedModel(const graph::GraphModule& model, const arith::PolicyRecord& target, const PrepareOptions& options)
+        : Cloneable(model), target_(target), options_(options) {}
+
+    nn::Value forward(nn::Arguments arguments) override { return graph::propagate_shapes(*this, arguments.values()); }
+
+    const arith::PolicyRecord& target() const noexcept { return target_; }
+    const PrepareOptions& options() const noexcept { return options_; }
+    const PrepareReport& report() const noexcept { return report_; }
+    PrepareReport& report() noexcept { return report_; }
+    /// Whether a node computes on codes once converted; the others stay in float.
+    bool is_quantized(const graph::Node& node) const { return quantized_.count(node.name()) != 0; }
+    void mark_quantized(const graph::Node& node) { quantized_.insert(node.name()); }
+
+private:
+    arith::PolicyRecord target_;
+    PrepareOptions options_;
+    PrepareReport report_;
+    std::set<std::string> quantized_;
+};
+
+/// Called after each batch of a calibration.
+using CalibrationProgress = std::function<void(std::size_t done, std::size_t total)>;
+
+/// Runs a prepared model over batches with its quantizers in the state `calibration`, and leaves them in `validation`.
+/// Throws for an empty set; for NaN or infinity in a tensor, naming the node.
+inline void calibrate(PreparedModel& model, std::span<const nn::Tensor> batches,
+                      const CalibrationProgress& progress = {}) {
+    if (std::none_of(batches.begin(), batches.end(), [](const nn::Tensor& batch) { return batch.size() > 0; }))
+        throw Error("calibrate: the calibration set is empty; give at least one batch");
+    set_fake_quantize(model, FakeQuantState::calibration);
+    for (std::size_t i = 0; i < batches.size(); ++i) {
+        if (batches[i].size() > 0) model(batches[i]);
+        if (progress) progress(i + 1, batches.size());
+    }
+    set_fake_quantize(model, FakeQuantState::validation);
+}
+
+/// The same with the samples of one tensor, batch_size at a time.
+inline void calibrate(PreparedModel& model, const nn::Tensor& samples, index_t batch_size,
+                      const CalibrationProgress& progress = {}) {
+    if (batch_size < 1)
+        throw Error("calibrate: the batch size must be at least 1, given " + std::to_string(batch_size));
+    std::vector<nn::Tensor> batches;
+    const index_t count = samples.rank() > 0 ? samples.extent(0) : 0;
+    for (index_t first = 0; first < count; first += batch_size)
+        batches.push_back(samples.batch(first, std::min(batch_size, count - first)));
+    calibrate(model, batches, progress);
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_PREPARED_MODEL_HPP
