@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: MIT
+#
+# What our own tests, examples and benches are compiled with; nothing of it reaches a user of intq::intq.
+
+add_library(intq_developer_warnings INTERFACE)
+target_compile_options(intq_developer_warnings INTERFACE -Wall -Wextra -Wconversion)
+if(INTQ_WERROR)
+    target_compile_options(intq_developer_warnings INTERFACE -Werror)
+endif()
+# g++ 12 follows paths through std::string and std::vector that cannot be taken (an insert of more than half of the
+# address space, a vector freed at an offset) and warns of them when it optimises. It may go with g++ 13.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(intq_developer_warnings INTERFACE -Wno-restrict -Wno-free-nonheap-object)
+endif()
+
+if(INTQ_SANITIZE)
+    add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=address,undefined)
+endif()

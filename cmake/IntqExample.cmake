@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+#
+# How examples and benches are declared.
+#
+#   intq_add_example(<name> SOURCES <file>... [LEVEL <level>] [LIBRARIES <target>...])
+#   intq_add_bench(<name> SOURCES <file>... [LEVEL <level>] [LIBRARIES <target>...])
+#
+# build a program at an instruction-set level of cmake/IntqIsa.cmake, by default the best that this CPU executes.
+# A bench is linked to Google Benchmark and run by ./dev bench.
+
+include_guard(GLOBAL)
+
+function(intq_add_program name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "LEVEL" "SOURCES;LIBRARIES")
+    if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
+        message(FATAL_ERROR "${name}: SOURCES missing, or unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
+    endif()
+    if(NOT arg_LEVEL)
+        set(arg_LEVEL default)
+    endif()
+    add_executable(${name} ${arg_SOURCES})
+    target_link_libraries(${name} PRIVATE intq::hosted intq_developer_warnings ${arg_LIBRARIES})
+    intq_target_isa(${name} ${arg_LEVEL})
+endfunction()
+
+function(intq_add_example name)
+    intq_add_program(${name} ${ARGN})
+    # Where the program finds the files that it ships with.
+    target_compile_definitions(${name} PRIVATE "INTQ_EXAMPLES_DIR=\"${PROJECT_SOURCE_DIR}/examples\"")
+endfunction()
+
+function(intq_add_bench name)
+    intq_add_program(${name} ${ARGN})
+    target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/bench")
+    target_compile_definitions(${name} PRIVATE "INTQ_BENCH_DIR=\"${PROJECT_SOURCE_DIR}/bench\"")
+    target_link_libraries(${name} PRIVATE benchmark::benchmark)
+    set_property(GLOBAL APPEND PROPERTY INTQ_BENCHES "$<TARGET_FILE:${name}>")
+endfunction()

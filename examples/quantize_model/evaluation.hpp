@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+//
+// What quantize_model measures: classes, agreement, and the values of layers in float and in integers.
+#ifndef INTQ_EXAMPLES_QUANTIZE_MODEL_EVALUATION_HPP
+#define INTQ_EXAMPLES_QUANTIZE_MODEL_EVALUATION_HPP
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "intq/intq.hpp"
+
+namespace quantize_model {
+
+using intq::index_t;
+using intq::nn::Tensor;
+
+/// Index of the largest element of each row of (N, classes).
+inline std::vector<index_t> classes_of(const Tensor& logits) {
+    if (logits.rank() != 2)
+        throw intq::Error("the model's output has shape " + intq::nn::to_string(logits.shape()) +
+                          ", expected (N, classes)");
+    const auto values = logits.flat<float>();
+    const auto width = static_cast<std::size_t>(logits.extent(1));
+    std::vector<index_t> classes;
+    for (std::size_t row = 0; row < static_cast<std::size_t>(logits.extent(0)); ++row) {
+        const auto first = values.begin() + static_cast<std::ptrdiff_t>(row * width);
+        classes.push_back(std::max_element(first, first + static_cast<std::ptrdiff_t>(width)) - first);
+    }
+    return classes;
+}
+
+inline index_t count_equal(const std::vector<index_t>& a, const std::vector<index_t>& b) {
+    index_t equal = 0;
+    for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) equal += a[i] == b[i] ? 1 : 0;
+    return equal;
+}
+
+/// Runs a float model over images, batch by batch.
+inline Tensor run_float(intq::graph::GraphModule& model, const Tensor& images, index_t batch) {
+    std::vector<float> rows;
+    intq::Shape shape;
+    const index_t count = images.extent(0);
+    intq::io::Progress progress("float model", count);
+    for (index_t first = 0; first < count; first += batch) {
+        const Tensor logits = model(images.batch(first, std::min(batch, count - first))).tensor();
+        const auto values = logits.flat<float>();
+        rows.insert(rows.end(), values.begin(), values.end());
+        shape = logits.shape();
+        progress.update(first + batch);
+    }
+    if (shape.rank > 0) shape[0] = count;
+    return Tensor::from(shape, rows);
+}
+
+/// Values of layers by qualified name, in logical row_major order.
+using LayerValues = std::map<std::string, std::vector<float>>;
+
+/// The outputs of every module that a float model calls.
+inline LayerValues float_layers(intq::graph::GraphModule& model, const Tensor& images) {
+    LayerValues layers;
+    const std::vector<intq::nn::Value> inputs{images};
+    model.run(inputs, [&](const intq::graph::Node& node, const intq::nn::Value& value) {
+        if (!value.is_tensor()) return;
+        const Tensor tensor = value.tensor().contiguous();
+        const auto values = tensor.flat<float>();
+        layers[node.op() == intq::graph::Op::call_module ? node.target() : node.name()].assign(values.begin(),
+                                                                                               values.end());
+    });
+    return layers;
+}
+
+/// An instruction of a program as a table shows it.
+struct LayerRecord {
+    std::string name;
+    std::string type;
+    std::string dtype;
+    std::string scale;
+    std::vector<float> values;  // real values, logical row_major order
+};
+
+/// The outputs of a program's instructions as real numbers, collected through the instruction hook.
+inline std::vector<LayerRecord> integer_layers(const intq::quantization::OwnedProgram& program, const Tensor& images) {
+    std::vector<LayerRecord> records;
+    const auto hook = [](void* context, const intq::runtime::Program& p, index_t index, const void* output,
+                         index_t batch) {
+        const intq::runtime::Instruction& instruction = p.instructions[static_cast<std::size_t>(index)];
+        const intq::runtime::ProgramTensor& tensor = p.tensor(instruction.output);
+        if (instruction.op == intq::OpKind::layout_change) return;
+        intq::nn::OwnedQParams qparams = intq::nn::OwnedQParams::per_tensor(tensor.qparams.scale(), tensor.dtype);
+        const bool is_per_channel = tensor.qparams.is_per_channel();
+        if (is_per_channel) {
+            std::vector<float> scales;
+            for (index_t c = 0; c < tensor.qparams.count(); ++c) scales.push_back(tensor.qparams.scale(c));
+            qparams = intq::nn::OwnedQParams::per_channel(scales, 1, tensor.dtype);
+        }
+        intq::Shape shape = tensor.shape;
+        shape[0] = batch;
+        Tensor codes = Tensor::empty(shape, tensor.dtype, intq::Layout::channels_last);
+        std::memcpy(codes.data(), output, static_cast<std::size_t>(codes.bytes()));
+        const bool is_real = tensor.dtype == intq::DType::float32;
+        const Tensor real = is_real ? codes.contiguous() : intq::quantization::dequantize(codes.contiguous(), qparams);
+        const auto values = real.flat<float>();
+        auto& all = *static_cast<std::vector<LayerRecord>*>(context);
+        all.push_back({instruction.name,
+                       instruction.type,
+                       name_of(tensor.dtype),
+                       is_real          ? "-"
+                       : is_per_channel ? "per channel"
+                                        : fmt::format("{:.7g}", tensor.qparams.scale()),
+                       {values.begin(), values.end()}});
+    };
+    program.run(images, intq::serial, {hook, &records});
+    return records;
+}
+
+}  // namespace quantize_model
+
+#endif  // INTQ_EXAMPLES_QUANTIZE_MODEL_EVALUATION_HPP

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: MIT
+#
+# Each wrong input of quantize_model: one sentence on standard error that names what and where, and exit status 1.
+#   cmake -D PROGRAM=… -D DATA=… -D MODELS=… -D SCRATCH=… -P check_refusals.cmake
+
+function(check_refusal expected)
+    execute_process(COMMAND "${PROGRAM}" ${ARGN} RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE message)
+    string(REGEX MATCHALL "\n" lines "${message}")
+    list(LENGTH lines lines)
+    if(NOT status STREQUAL "1" OR NOT lines EQUAL 1 OR NOT message MATCHES "${expected}")
+        message(SEND_ERROR "arguments: ${ARGN}\nexpected status 1 and one line that matches: ${expected}\nstatus ${status}: ${message}")
+    endif()
+endfunction()
+
+file(MAKE_DIRECTORY "${SCRATCH}")
+file(WRITE "${SCRATCH}/text.npy" "not an array")
+
+check_refusal("nothing_here.onnx.*No such file" --model "${SCRATCH}/nothing_here.onnx")
+check_refusal("truncated.onnx" --model "${MODELS}/truncated.onnx")
+check_refusal("not_onnx.onnx" --model "${MODELS}/not_onnx.onnx")
+check_refusal("Erf.*strange.*node [0-9]+ of [0-9]+|node [0-9]+ of [0-9]+.*Erf|Erf.*node" --model "${MODELS}/unsupported_op.onnx")
+check_refusal("wrong_rank.onnx" --model "${MODELS}/wrong_rank.onnx")
+check_refusal("missing_initializer.onnx" --model "${MODELS}/missing_initializer.onnx")
+check_refusal("short.npy" --images "${SCRATCH}/short.npy")
+check_refusal("text.npy" --calibration "${SCRATCH}/text.npy")
+check_refusal("images must be float32" --images "${DATA}/test_labels.npy")
+check_refusal("expected one label for each" --labels "${DATA}/calibration_labels.npy")
+check_refusal("does not fit" --calibration "${MODELS}/small_cnn_input.npy")
+check_refusal("NaN" --calibration "${SCRATCH}/nan.npy")
+check_refusal("empty" --calibration "${SCRATCH}/empty.npy")
+check_refusal("accumulator could reach" --model "${SCRATCH}/large.onnx" --images "${SCRATCH}/large.npy" --calibration
+              "${SCRATCH}/large.npy" --labels none --target bayes --dtype int16)

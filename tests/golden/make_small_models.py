@@ -1,0 +1,441 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Makes tests/golden/models: small ONNX models with inputs and expected outputs.
+
+    pip install torch numpy onnx onnxruntime
+    python tests/golden/make_small_models.py [--out FOLDER]
+
+Three kinds: small_cnn (many operators in one network; PyTorch gives the logits), one model per
+operator variant and opset (onnx.reference gives the outputs, onnxruntime has to agree), and broken
+files that a reader must refuse.  manifest.txt lists the good ones, `name input.npy output.npy` a line.
+"""
+import argparse
+import platform
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+from torch import nn
+from torch.nn import functional as F
+
+SEED = 7
+NEWEST = onnx.defs.onnx_opset_version()
+
+
+# ---- building blocks ------------------------------------------------------------------------
+
+
+def raw(name, values):
+    """An initializer in raw_data: float32, or int64 for integers."""
+    values = np.asarray(values)
+    kind, dtype = (TensorProto.INT64, "<i8") if values.dtype.kind == "i" else (TensorProto.FLOAT, "<f4")
+    return helper.make_tensor(name, kind, values.shape, values.astype(dtype).tobytes(), raw=True)
+
+
+def typed(name, values):
+    """The same in float_data or int64_data."""
+    values = np.asarray(values)
+    kind = TensorProto.INT64 if values.dtype.kind == "i" else TensorProto.FLOAT
+    return helper.make_tensor(name, kind, values.shape, values.ravel().tolist())
+
+
+def model(name, opset, nodes, initializers, x_shape, y_shape, weights_are_inputs=False):
+    """Input x, output y, the first axis of both symbolic."""
+    def info(label, shape):
+        return helper.make_tensor_value_info(label, TensorProto.FLOAT, ["N", *shape[1:]])
+
+    inputs = [info("x", x_shape)]
+    if weights_are_inputs:
+        inputs += [helper.make_tensor_value_info(t.name, t.data_type, t.dims) for t in initializers]
+    graph = helper.make_graph(nodes, name, inputs, [info("y", y_shape)], initializers)
+    opsets = [helper.make_opsetid("", opset)]
+    return helper.make_model(graph, producer_name="make_small_models.py", opset_imports=opsets,
+                             ir_version=helper.find_min_ir_version_for(opsets))
+
+
+def save_model(path, proto, check=True):
+    if check:
+        onnx.checker.check_model(proto, full_check=True)
+    path.write_bytes(proto.SerializeToString(deterministic=True))
+
+
+def run_onnxruntime(path, x):
+    """None where this onnxruntime does not know the opset."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        if "Unsupported model IR version" in str(error) or "ValidateOpsetForDomain" in str(error):
+            return None
+        raise
+    return session.run(None, {"x": x})[0]
+
+
+# ---- small_cnn ------------------------------------------------------------------------------
+
+DEAD_CHANNEL = 2  # of conv1: weights 0, bn bias 0.4: a constant after folding
+ZERO_CHANNEL = 5  # of conv1: weights, mean and bn bias 0: nothing at all after folding
+
+
+class SmallCnn(nn.Module):
+    def __init__(self):
+        super().__init__()
+
+        def conv(inputs, outputs, kernel=3, **options):
+            return nn.Conv2d(inputs, outputs, kernel, padding=options.pop("padding", 1), **options)
+
+        self.conv1, self.bn1 = conv(3, 8, stride=2, bias=False), nn.BatchNorm2d(8)
+        self.conv2, self.bn2 = conv(8, 8, padding=2, dilation=2, groups=2, bias=False), nn.BatchNorm2d(8)
+        self.conv3, self.bn3 = conv(8, 8, groups=8, bias=False), nn.BatchNorm2d(8)
+        self.conv4, self.bn4 = conv(8, 8, bias=False), nn.BatchNorm2d(8)
+        self.conv5 = conv(8, 4, (1, 3), padding=(0, 1))
+        self.fc1, self.fc2 = nn.Linear(12 * 3 * 2, 12), nn.Linear(12, 5)
+
+    def forward(self, x):
+        x = F.relu(self.bn1(self.conv1(x)))                           # 8 x 5 x 4
+        x = F.relu6(self.bn2(self.conv2(x)))                          # 8 x 5 x 4
+        x = F.relu(self.bn3(self.conv3(x)))                           # 8 x 5 x 4
+        x = F.relu(self.bn4(self.conv4(x)) + x)                       # 8 x 5 x 4
+        a = F.max_pool2d(x, 3, 2, padding=1)                          # 8 x 3 x 2
+        b = F.avg_pool2d(F.relu(self.conv5(x)), 3, 2, padding=1)      # 4 x 3 x 2, counts the padding
+        return self.fc2(F.relu(self.fc1(torch.cat([a, b], 1).flatten(1))))
+
+
+def make_small_cnn_weights():
+    """Random weights of trained size; running statistics measured, so activations are of order 1."""
+    torch.manual_seed(SEED)
+    net = SmallCnn()
+    with torch.no_grad():
+        for module in net.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.momentum = None  # the plain mean over batches
+                module.weight.uniform_(0.5, 1.5)
+                module.bias.uniform_(-0.3, 0.5)
+        net.bn2.weight[3] = 4.0  # reaches beyond 6, so that the clip cuts
+        net.conv1.weight[[DEAD_CHANNEL, ZERO_CHANNEL]] = 0
+        net.bn1.bias[DEAD_CHANNEL], net.bn1.bias[ZERO_CHANNEL] = 0.4, 0
+        for _ in range(8):
+            net.train()(torch.randn(32, 3, 9, 7))
+    assert net.bn1.running_mean[ZERO_CHANNEL] == 0 == net.bn1.running_var[ZERO_CHANNEL]
+    return net.eval()
+
+
+def small_cnn_graph(net):
+    nodes, initializers = [], []
+
+    def emit(kind, name, inputs, **attributes):
+        nodes.append(helper.make_node(kind, inputs, [f"/{name}/output"], name=f"/{name}", **attributes))
+        return f"/{name}/output"
+
+    def store(name, *keys):
+        tensors = [(f"{name}.{key}", getattr(getattr(net, name), key)) for key in keys]
+        initializers.extend(raw(label, t.detach().numpy()) for label, t in tensors if t is not None)
+        return [label for label, t in tensors if t is not None]
+
+    def conv(index, x):
+        m = getattr(net, f"conv{index}")
+        return emit("Conv", f"conv{index}", [x, *store(f"conv{index}", "weight", "bias")],
+                    kernel_shape=list(m.kernel_size), strides=list(m.stride), pads=list(m.padding) * 2,
+                    dilations=list(m.dilation), group=m.groups)
+
+    def conv_bn(index, x):
+        name = f"bn{index}"
+        keys = store(name, "weight", "bias", "running_mean", "running_var")
+        return emit("BatchNormalization", name, [conv(index, x), *keys], epsilon=1e-5)
+
+    x = emit("Relu", "relu1", [conv_bn(1, "x")])
+    initializers.extend([raw("relu6.min", 0.0), raw("relu6.max", 6.0)])
+    x = emit("Clip", "relu6", [conv_bn(2, x), "relu6.min", "relu6.max"])
+    x = emit("Relu", "relu3", [conv_bn(3, x)])
+    x = emit("Relu", "relu4", [emit("Add", "add", [conv_bn(4, x), x])])
+    window = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+    a = emit("MaxPool", "maxpool", [x], **window)
+    b = emit("AveragePool", "avgpool", [emit("Relu", "relu5", [conv(5, x)])], count_include_pad=1, **window)
+    x = emit("Flatten", "flatten", [emit("Concat", "concat", [a, b], axis=1)])
+    x = emit("Relu", "relu_fc1", [emit("Gemm", "fc1", [x, *store("fc1", "weight", "bias")], transB=1)])
+    emit("Gemm", "fc2", [x, *store("fc2", "weight", "bias")], transB=1)
+    nodes[-1].output[0] = "y"
+    return nodes, initializers
+
+
+def make_small_cnn(out):
+    net = make_small_cnn_weights()
+    x = torch.randn(6, 3, 9, 7)
+    with torch.no_grad():
+        logits = net(x).numpy()
+    proto = model("small_cnn", 17, *small_cnn_graph(net), x.shape, logits.shape)
+    save_model(out / "small_cnn.onnx", proto)
+    error = np.abs(run_onnxruntime(out / "small_cnn.onnx", x.numpy()) - logits).max()
+    assert error < 1e-5, error
+    np.save(out / "small_cnn_input.npy", x.numpy())
+    np.save(out / "small_cnn_logits.npy", logits)
+    return ["small_cnn small_cnn_input.npy small_cnn_logits.npy"]
+
+
+# ---- one operator a model -------------------------------------------------------------------
+
+
+class Cases:
+    """Collects (case, opsets, input, nodes, initializers); inputs are shared by many cases.
+
+    Numbers are multiples of 1/8, so that sums of products are exact in float32 in any order.
+    """
+
+    def __init__(self):
+        self.random = np.random.RandomState(SEED)
+        self.inputs = {"image": self.eighths(2, 4, 6, 5), "cube": self.eighths(2, 3, 4),
+                       "matrix": self.eighths(3, 6)}
+        self.rows = []
+
+    def eighths(self, *shape):
+        return (self.random.randint(-16, 17, shape) / 8.0).astype(np.float32)
+
+    def add(self, case, opsets, x, nodes, initializers=(), **options):
+        self.rows.append((case, opsets, x, nodes, list(initializers), options))
+
+    def one(self, case, opsets, x, kind, more_inputs=(), initializers=(), options=None, **attributes):
+        node = helper.make_node(kind, ["x", *more_inputs], ["y"], name=case, **attributes)
+        self.add(case, opsets, x, [node], initializers, **(options or {}))
+
+
+def add_convolutions(c):
+    w, b = c.eighths(6, 4, 3, 3), c.eighths(6)
+    both = [raw("w", w), raw("b", b)]
+    everywhere = (11, 17, NEWEST)
+    c.one("conv_same_upper", everywhere, "image", "Conv", "wb", both, auto_pad="SAME_UPPER",
+          kernel_shape=[3, 3], strides=[2, 2])
+    c.one("conv_same_lower", (13,), "image", "Conv", "wb", both, auto_pad="SAME_LOWER",
+          kernel_shape=[3, 3], strides=[2, 2])
+    c.one("conv_valid", (13,), "image", "Conv", "wb", both, auto_pad="VALID")
+    c.one("conv_pads", (11, 13, 17, NEWEST), "image", "Conv", "wb", both, pads=[0, 1, 2, 1],
+          kernel_shape=[3, 3], strides=[1, 2])
+    c.one("conv_no_bias", (13, NEWEST), "image", "Conv", "w", [raw("w", w)])
+    c.one("conv_float_data", (17,), "image", "Conv", "wb", [typed("w", w), typed("b", b)])
+    c.one("conv_groups", everywhere, "image", "Conv", "wb",
+          [raw("w", c.eighths(6, 2, 3, 2)), raw("b", b)], group=2, dilations=[2, 1], pads=[2, 0, 2, 1])
+    c.one("conv_depthwise", (13,), "image", "Conv", "w", [raw("w", c.eighths(4, 1, 3, 3))],
+          group=4, pads=[1, 1, 1, 1])
+    c.one("conv_weights_are_inputs", (11,), "image", "Conv", "wb", both,
+          options={"weights_are_inputs": True})
+
+
+def add_elementwise(c):
+    statistics = [raw("scale", c.eighths(4)), raw("bias", c.eighths(4)), raw("mean", c.eighths(4)),
+                  raw("var", np.abs(c.eighths(4)) + 0.125)]
+    names = ["scale", "bias", "mean", "var"]
+    c.one("batch_norm", (11, 13, 17, NEWEST), "image", "BatchNormalization", names, statistics)
+    c.one("batch_norm_epsilon", (13, 17), "image", "BatchNormalization", names, statistics,
+          epsilon=0.125, momentum=0.75)
+    c.one("relu", (11, 13, 17, NEWEST), "image", "Relu")
+    low, high = raw("low", -0.5), raw("high", 1.25)
+    c.one("clip", (11, 13, NEWEST), "image", "Clip", ["low", "high"], [low, high])
+    c.one("clip_no_min", (11, 17), "image", "Clip", ["", "high"], [high])
+    c.one("clip_no_max", (13,), "image", "Clip", ["low"], [low])
+    c.one("add_self", (11, 17), "image", "Add", ["x"])
+    c.one("add_channel", (13, NEWEST), "image", "Add", ["b"], [raw("b", c.eighths(4, 1, 1))])
+    c.one("identity", (11, 17, NEWEST), "image", "Identity")
+    c.one("dropout_attribute", (11,), "image", "Dropout", ratio=0.25)
+    switch = helper.make_tensor("training", TensorProto.BOOL, [], [False])
+    c.one("dropout_inputs", (13, NEWEST), "image", "Dropout", ["ratio", "training"],
+          [raw("ratio", 0.25), switch])
+    c.one("dropout_default", (17,), "image", "Dropout")
+    constant = helper.make_node("Constant", [], ["c"], name="constant",
+                                value=raw("value", c.eighths(4, 1, 1)))
+    c.add("constant", (11, 17, NEWEST), "image",
+          [constant, helper.make_node("Add", ["x", "c"], ["y"], name="add")])
+    c.add("constant_value_float", (13,), "image",
+          [helper.make_node("Constant", [], ["c"], name="constant", value_float=0.5),
+           helper.make_node("Clip", ["x", "c"], ["y"], name="clip")])
+
+
+def add_pools(c):
+    window = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}
+    everywhere = (11, 17, NEWEST)
+    c.one("max_pool", everywhere, "image", "MaxPool", ceil_mode=0, **window)
+    c.one("max_pool_plain", (13,), "image", "MaxPool", kernel_shape=[2, 2])  # strides default to 1
+    c.one("average_pool_exclude_pad", everywhere, "image", "AveragePool", count_include_pad=0, **window)
+    c.one("average_pool_include_pad", everywhere, "image", "AveragePool", count_include_pad=1, **window)
+    c.one("average_pool_plain", (13,), "image", "AveragePool", kernel_shape=[2, 2], strides=[2, 2])
+    c.one("global_average_pool", everywhere, "image", "GlobalAveragePool")
+
+
+def add_matrices(c):
+    w, b = c.eighths(6, 5), c.eighths(5)
+    straight, turned = [raw("w", w), raw("b", b)], [raw("w", np.ascontiguousarray(w.T)), raw("b", b)]
+    c.one("gemm", (11, 17), "matrix", "Gemm", "wb", straight, transA=0, transB=0)
+    c.one("gemm_trans_b", (11, 13, NEWEST), "matrix", "Gemm", "wb", turned, transB=1)
+    c.one("gemm_alpha_beta", (13, 17), "matrix", "Gemm", "wb", turned, transB=1, alpha=0.5, beta=2.0)
+    c.one("gemm_no_bias", (13,), "matrix", "Gemm", "w", straight[:1])
+    c.one("gemm_bias_row", (17,), "matrix", "Gemm", "wb", [straight[0], raw("b", b.reshape(1, 5))])
+
+    def matmul_add(case, opsets, operands):
+        c.add(case, opsets, "matrix",
+              [helper.make_node("MatMul", ["x", "w"], ["product"], name="matmul"),
+               helper.make_node("Add", operands, ["y"], name="add")], straight)
+
+    matmul_add("matmul_add", (11, 17, NEWEST), ["product", "b"])
+    matmul_add("matmul_add_bias_first", (13,), ["b", "product"])
+
+
+def add_shapes(c):
+    c.one("flatten", (11, 13, NEWEST), "image", "Flatten")
+    c.one("flatten_negative_axis", (17,), "image", "Flatten", axis=-3)
+    keep = np.array([0, -1])
+    c.one("reshape", (11, 13, 17, NEWEST), "image", "Reshape", ["shape"], [raw("shape", keep)])
+    c.one("reshape_int64_data", (17,), "image", "Reshape", ["shape"], [typed("shape", keep)])
+
+    def reshape_constant(case, opsets, **value):
+        c.add(case, opsets, "image",
+              [helper.make_node("Constant", [], ["shape"], name="constant", **value),
+               helper.make_node("Reshape", ["x", "shape"], ["y"], name="reshape")])
+
+    reshape_constant("reshape_constant", (11, 17, NEWEST), value=raw("value", keep))
+    reshape_constant("reshape_constant_value_ints", (13,), value_ints=[0, -1])
+    for case, opsets, axis in (("concat", (11, 17, NEWEST), 1), ("concat_negative_axis", (13,), -3)):
+        c.add(case, opsets, "image",
+              [helper.make_node("Relu", ["x"], ["positive"], name="relu"),
+               helper.make_node("Concat", ["positive", "x"], ["y"], name="concat", axis=axis)])
+    # Up to opset 12 Softmax flattens to 2-D at axis (default 1); from 13 it works along axis (default -1).
+    # onnx.reference knows only the latter; softmax_flattened is computed here.
+    def flattened(x):
+        powers = np.exp(x.reshape(len(x), -1).astype(np.float64))
+        return (powers / powers.sum(axis=1, keepdims=True)).reshape(x.shape)
+
+    c.one("softmax_flattened", (11,), "cube", "Softmax", options={"expected": flattened})
+    c.one("softmax", (13, NEWEST), "cube", "Softmax")
+    c.one("softmax_axis1", (13,), "cube", "Softmax", axis=1)
+    c.one("softmax_last_axis", (11, 17), "cube", "Softmax", axis=2)
+
+
+def add_chain(c):
+    """What an exporter writes for a small classifier, in one piece."""
+    def node(kind, inputs, output, **attributes):
+        return helper.make_node(kind, inputs, [output], name=f"/{kind.lower()}", **attributes)
+
+    initializers = [raw("w", c.eighths(3, 4, 3, 3)), raw("scale", c.eighths(3)), raw("bias", c.eighths(3)),
+                    raw("mean", c.eighths(3)), raw("var", np.abs(c.eighths(3)) + 0.5),
+                    raw("fc.w", c.eighths(5, 3)), raw("fc.b", c.eighths(5))]
+    c.add("chain", (11, 13, 17, NEWEST), "image", [
+        node("Conv", ["x", "w"], "1", kernel_shape=[3, 3]),
+        node("BatchNormalization", ["1", "scale", "bias", "mean", "var"], "2"),
+        node("Relu", ["2"], "3"), node("GlobalAveragePool", ["3"], "4"),
+        node("Flatten", ["4"], "5"), node("Gemm", ["5", "fc.w", "fc.b"], "y", transB=1)], initializers)
+
+
+def make_cases(out):
+    """The manifest's lines, and the names of the models that onnxruntime is too old for."""
+    c = Cases()
+    for add in (add_convolutions, add_elementwise, add_pools, add_matrices, add_shapes, add_chain):
+        add(c)
+    for name, x in c.inputs.items():
+        np.save(out / f"input_{name}.npy", x)
+    lines, alone = [], []
+    for case, opsets, x_name, nodes, initializers, options in c.rows:
+        x, oracle = c.inputs[x_name], options.pop("expected", None)
+
+        def build(opset, y):
+            return model(f"{case}_opset{opset}", opset, nodes, initializers, x.shape, y.shape, **options)
+
+        # Only the last opset asks onnx.reference: below opset 14 it runs BatchNormalization with a
+        # momentum in training mode, where the specification says inference for a single output.
+        y = oracle(x) if oracle else ReferenceEvaluator(build(opsets[-1], x)).run(None, {"x": x})[0]
+        y = np.asarray(y, dtype=np.float32)
+        np.save(out / f"{case}.npy", np.ascontiguousarray(y))
+        for opset in opsets:
+            proto = build(opset, y)
+            path = out / f"{proto.graph.name}.onnx"
+            save_model(path, proto)
+            second = run_onnxruntime(path, x)
+            if second is None:
+                alone.append(proto.graph.name)
+            else:
+                np.testing.assert_allclose(second, y, rtol=2e-6, atol=1e-6, err_msg=proto.graph.name)
+            lines.append(f"{proto.graph.name} input_{x_name}.npy {case}.npy")
+        assert f"{case}_opset{opsets[0]}" not in alone, f"{case}: onnxruntime must confirm one opset"
+    return lines, alone
+
+
+# ---- files that a reader must refuse ----------------------------------------------------------
+
+
+def make_bad_models(out):
+    random = np.random.RandomState(SEED)
+    w = random.randn(4, 4, 3, 3).astype(np.float32)
+    image = (2, 4, 6, 5)
+
+    def conv(output="y"):
+        return helper.make_node("Conv", ["x", "w"], [output], name="conv", pads=[1, 1, 1, 1])
+
+    def refused(name, nodes, initializers):
+        proto = model(name, 17, nodes, initializers, image, image)
+        try:
+            onnx.checker.check_model(proto, full_check=True)
+        except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError):
+            return save_model(out / f"{name}.onnx", proto, check=False)
+        raise AssertionError(f"{name} should be refused by onnx.checker")
+
+    (out / "not_onnx.onnx").write_text("This file is text and no ONNX model.\n" * 4)
+    whole = (out / "small_cnn.onnx").read_bytes()
+    (out / "truncated.onnx").write_bytes(whole[: len(whole) // 2])
+    save_model(out / "unsupported_op.onnx", model("unsupported_op", 17, [
+        conv("1"), helper.make_node("Erf", ["1"], ["2"], name="strange"),
+        helper.make_node("Relu", ["2"], ["y"], name="relu")], [raw("w", w)], image, image))
+    refused("wrong_rank", [conv()], [raw("w", w[:, :, 0, :].copy())])
+    refused("missing_initializer", [conv()], [])
+
+
+# ---- README -----------------------------------------------------------------------------------
+
+README = """# Small ONNX models
+
+Made by `python tests/golden/make_small_models.py` with seed {seed}, torch {torch}, numpy {numpy},
+onnx {onnx}, onnxruntime {ort}, Python {python}.
+
+`manifest.txt` lists the good models, `name input.npy output.npy` a line, for `name.onnx`. Every
+graph has one input `x` and one output `y`, float32, the first axis symbolic.
+
+- `small_cnn.onnx`: (N, 3, 9, 7) -> (N, 5), opset 17; logits by PyTorch in eval mode, onnxruntime
+  within 1e-5. Of `/conv1`, channel {dead} has zero weights and a batch-norm bias of 0.4, channel
+  {zero} zero weights, mean and bias; the running variance of both is 0. Nodes in order:
+{nodes}
+- `<case>_opset<k>.onnx`: {cases} variants of single operators, and a `chain`; outputs by
+  `onnx.reference` (`softmax_flattened`: by the formula in float64, which `onnx.reference` lacks),
+  confirmed by onnxruntime within 2e-6 relative plus 1e-6. Inputs and weights are multiples of 1/8,
+  so that convolutions and matrix products are exact.{alone}
+- Files to refuse: `not_onnx.onnx` (text), `truncated.onnx` (the first half of small_cnn),
+  `unsupported_op.onnx` (an Erf node named `strange`), `wrong_rank.onnx` (Conv with a weight of rank 3
+  on data of rank 4), `missing_initializer.onnx` (Conv whose weight `w` is not there).
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "models")
+    out = parser.parse_args().out
+    out.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+
+    lines = make_small_cnn(out)
+    cases, alone = make_cases(out)
+    make_bad_models(out)
+    (out / "manifest.txt").write_text("\n".join(lines + cases) + "\n")
+    nodes = onnx.load(out / "small_cnn.onnx").graph.node
+    (out / "README.md").write_text(README.format(
+        seed=SEED, torch=torch.__version__, numpy=np.__version__, onnx=onnx.__version__,
+        ort=onnxruntime.__version__, python=platform.python_version(),
+        nodes=textwrap.fill(" ".join(node.name for node in nodes), 98, initial_indent="  ",
+                            subsequent_indent="  "), dead=DEAD_CHANNEL, zero=ZERO_CHANNEL,
+        cases=len(cases),
+        alone=f"\n  The {len(alone)} models of opset {NEWEST} are too new for this onnxruntime; they share the\n"
+              "  output that it confirmed for an older opset of the same case." if alone else ""))
+    print(f"{len(lines) + len(cases)} models, {len(alone)} of them too new for onnxruntime")
+
+
+if __name__ == "__main__":
+    main()

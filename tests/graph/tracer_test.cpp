@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+#include "intq/graph/tracer.hpp"
+
+#include "intq/graph/print.hpp"
+#include "support/catch.hpp"
+#include "support/small_models.hpp"
+
+using namespace intq;
+using test::make_model;
+using test::message_of;
+
+namespace {
+
+// A leaf with two outputs.
+struct MinMax : nn::Cloneable<MinMax> {
+    std::string type_name() const override { return "MinMax"; }
+    bool is_leaf() const override { return true; }
+    int output_count() const override { return 2; }
+    nn::Value forward(nn::Arguments arguments) override {
+        const auto values = arguments.tensor(0).flat<float>();
+        const auto [low, high] = std::minmax_element(values.begin(), values.end());
+        return nn::Value::Tuple{nn::Tensor::full(Shape(1), *low), nn::Tensor::full(Shape(1), *high)};
+    }
+};
+
+struct Chooser : nn::Cloneable<Chooser> {
+    std::string type_name() const override { return "Chooser"; }
+    nn::Value forward(nn::Arguments arguments) override {
+        if (arguments[0] > 0) return arguments[0];
+        return nn::relu(arguments[0]);
+    }
+};
+
+}  // namespace
+
+TEST_CASE("A residual network traces to FX's nodes, and the graph prints and computes the same") {
+    test::ResidualNet model(2);
+    const auto traced = graph::symbolic_trace(model);
+    CHECK(graph::to_string(traced->graph()) ==
+          "graph():\n"
+          "    %x : [num_users=1] = placeholder[target=x]\n"
+          "    %quant : [num_users=1] = call_module[target=quant](args = (%x,))\n"
+          "    %stem : [num_users=1] = call_module[target=stem](args = (%quant,))\n"
+          "    %bn : [num_users=1] = call_module[target=bn](args = (%stem,))\n"
+          "    %relu : [num_users=2] = call_function[target=relu](args = (%bn,))\n"
+          "    %layer1_0_conv1 : [num_users=1] = call_module[target=layer1.0.conv1](args = (%relu,))\n"
+          "    %layer1_0_bn1 : [num_users=1] = call_module[target=layer1.0.bn1](args = (%layer1_0_conv1,))\n"
+          "    %layer1_0_relu : [num_users=1] = call_module[target=layer1.0.relu](args = (%layer1_0_bn1,))\n"
+          "    %layer1_0_conv2 : [num_users=1] = call_module[target=layer1.0.conv2](args = (%layer1_0_relu,))\n"
+          "    %layer1_0_bn2 : [num_users=1] = call_module[target=layer1.0.bn2](args = (%layer1_0_conv2,))\n"
+          "    %layer1_0_skip_add : [num_users=1] = call_module[target=layer1.0.skip_add, method=add](args = "
+          "(%layer1_0_bn2, %relu))\n"
+          "    %layer1_0_relu_1 : [num_users=2] = call_module[target=layer1.0.relu](args = (%layer1_0_skip_add,))\n"
+          "    %layer1_1_conv1 : [num_users=1] = call_module[target=layer1.1.conv1](args = (%layer1_0_relu_1,))\n"
+          "    %layer1_1_bn1 : [num_users=1] = call_module[target=layer1.1.bn1](args = (%layer1_1_conv1,))\n"
+          "    %layer1_1_relu : [num_users=1] = call_module[target=layer1.1.relu](args = (%layer1_1_bn1,))\n"
+          "    %layer1_1_conv2 : [num_users=1] = call_module[target=layer1.1.conv2](args = (%layer1_1_relu,))\n"
+          "    %layer1_1_bn2 : [num_users=1] = call_module[target=layer1.1.bn2](args = (%layer1_1_conv2,))\n"
+          "    %layer1_1_skip_add : [num_users=1] = call_module[target=layer1.1.skip_add, method=add](args = "
+          "(%layer1_1_bn2, %layer1_0_relu_1))\n"
+          "    %layer1_1_relu_1 : [num_users=1] = call_module[target=layer1.1.relu](args = (%layer1_1_skip_add,))\n"
+          "    %depthwise : [num_users=1] = call_module[target=depthwise](args = (%layer1_1_relu_1,))\n"
+          "    %relu6 : [num_users=1] = call_function[target=relu6](args = (%depthwise,))\n"
+          "    %pool : [num_users=1] = call_module[target=pool](args = (%relu6,))\n"
+          "    %flatten : [num_users=1] = call_module[target=flatten](args = (%pool,))\n"
+          "    %fc : [num_users=1] = call_module[target=fc](args = (%flatten,))\n"
+          "    %dequant : [num_users=1] = call_module[target=dequant](args = (%fc,))\n"
+          "    return dequant\n");
+    const nn::Tensor x = test::random_tensor(Shape(2, 3, 6, 6), 9);
+    const nn::Tensor expected = model(x).tensor();
+    CHECK(test::largest_difference(expected, (*traced)(x).tensor()) == 0);
+
+    const auto copy = nn::clone(traced);
+    traced->graph().find("fc")->set_args({});
+    CHECK(test::largest_difference(expected, (*copy)(x).tensor()) == 0);
+}
+
+TEST_CASE("Scopes say in whose forward a node was made") {
+    test::ResidualNet model(2);
+    const auto inner = make_model({{"net", std::make_shared<test::ResidualNet>(2)}},
+                                  [](test::LambdaModel& m, nn::Arguments x) { return m.call("net", x[0]) + 1.0; });
+    const auto traced = graph::symbolic_trace(inner);
+    CHECK(traced->graph().find("relu")->scope().module == "net");
+    CHECK(traced->graph().find("relu")->scope().type == "ResidualNet");
+    CHECK(traced->graph().find("net_fc")->scope().module == "net.fc");
+    CHECK(traced->graph().find("add")->scope().module.empty());
+}
+
+TEST_CASE("A condition on data is the tracing error with the module's qualified name and ways out") {
+    const auto model = make_model({{"gate", std::make_shared<Chooser>()}},
+                                  [](test::LambdaModel& m, nn::Arguments x) { return m.call("gate", x[0]); });
+    const std::string message = message_of<nn::TracingError>([&] { graph::symbolic_trace(model); });
+    CHECK(message.find("cannot be used as an operand of a comparison (in the forward of \"gate\" (Chooser))") !=
+          std::string::npos);
+    CHECK(message.find("Ways out") != std::string::npos);
+
+    graph::TraceOptions by_type, by_name, by_question;
+    by_type.leaf_types = {"Chooser"};
+    by_name.leaf_modules = {"gate"};
+    by_question.is_leaf = [](const nn::Module&, const std::string& name) { return name == "gate"; };
+    for (const graph::TraceOptions* options : {&by_type, &by_name, &by_question}) {
+        const auto traced = graph::symbolic_trace(model, *options);
+        CHECK(traced->graph().find("gate")->op() == graph::Op::call_module);
+        CHECK((*traced)(nn::Tensor::full(Shape(1), -2.0f)).tensor().flat<float>()[0] == 0.0f);
+    }
+}
+
+TEST_CASE("Other uses of data that is not there say what they wanted") {
+    const auto message = [](test::LambdaModel::Forward forward) {
+        return message_of<nn::TracingError>([&] { graph::symbolic_trace(make_model({}, std::move(forward))); });
+    };
+    CHECK(message([](test::LambdaModel&, nn::Arguments x) { return x[0] ? x[0] : nn::Value(1.0); })
+              .find("cannot be used as the condition of an if or a loop (in the forward of the root module "
+                    "(LambdaModel))") != std::string::npos);
+    CHECK(message([](test::LambdaModel&, nn::Arguments x) {
+              return x[0].tensor();
+          }).find("cannot be used as a tensor") != std::string::npos);
+    const auto stranger = std::make_shared<nn::ReLU>();
+    CHECK(message([stranger](test::LambdaModel&, nn::Arguments x) {
+              return (*stranger)(x[0]);
+          }).find("a ReLU is called in the forward of the root module (LambdaModel) that is not a child") !=
+          std::string::npos);
+    CHECK(message_of<nn::TracingError>([] {
+              graph::symbolic_trace(std::make_shared<nn::ReLU>());
+          }).find("put it into a Sequential") != std::string::npos);
+}
+
+TEST_CASE("Tensors that forward uses become attributes: a parameter under its name, a constant under a new one") {
+    const auto model = make_model({}, [](test::LambdaModel& m, nn::Arguments x) {
+        return x[0] + nn::Value(m.tensor("shift")) + nn::Value(nn::Tensor::full(Shape(2), 10.0f));
+    });
+    model->add_parameter("shift", nn::Tensor::from(Shape(2), {1.0f, 2.0f}));
+    const auto traced = graph::symbolic_trace(model);
+    CHECK(graph::to_string(traced->graph()).find("get_attr[target=shift]") != std::string::npos);
+    CHECK(graph::to_string(traced->graph()).find("get_attr[target=_tensor_constant0]") != std::string::npos);
+    const nn::Tensor y = (*traced)(nn::Tensor::zeros(Shape(2))).tensor();
+    CHECK(y.flat<float>()[1] == 12.0f);
+    traced->tensor("shift").flat<float>()[0] = 5.0f;
+    CHECK((*traced)(nn::Tensor::zeros(Shape(2))).tensor().flat<float>()[0] == 15.0f);
+}
+
+TEST_CASE("A node has a list of outputs, and each can be read") {
+    const auto model = make_model({{"range", std::make_shared<MinMax>()}}, [](test::LambdaModel& m, nn::Arguments x) {
+        const nn::Value both = m.call("range", x[0]);
+        return both.tuple()[1] + both.tuple()[0];
+    });
+    const auto traced = graph::symbolic_trace(model);
+    CHECK(traced->graph().find("range_1")->outputs().size() == 2);
+    CHECK(graph::to_string(traced->graph()).find("(args = (%range_1[1], %range_1[0]))") != std::string::npos);
+    CHECK((*traced)(nn::Tensor::from(Shape(3), {4.0f, -1.0f, 7.0f})).tensor().flat<float>()[0] == 6.0f);
+}
+
+TEST_CASE("Several inputs, tuples as output, call_method") {
+    const auto model = make_model(
+        {},
+        [](test::LambdaModel&, nn::Arguments x) {
+            return nn::Value(nn::Value::Tuple{nn::call_method(nn::relu_function, x[0]), nn::cat({x[0], x[1]}, 0)});
+        },
+        {"a", "b"});
+    const auto traced = graph::symbolic_trace(model);
+    CHECK(graph::to_string(traced->graph()) ==
+          "graph():\n"
+          "    %a : [num_users=2] = placeholder[target=a]\n"
+          "    %b : [num_users=1] = placeholder[target=b]\n"
+          "    %relu : [num_users=1] = call_method[target=relu](args = (%a,))\n"
+          "    %cat : [num_users=1] = call_function[target=cat](args = ([%a, %b], 0))\n"
+          "    return [%relu, %cat]\n");
+    const nn::Value result = (*traced)(nn::Tensor::full(Shape(1), -1.0f), nn::Tensor::full(Shape(2), 2.0f));
+    CHECK(result.tuple()[0].tensor().flat<float>()[0] == 0.0f);
+    CHECK(result.tuple()[1].tensor().shape() == Shape(3));
+    CHECK(message_of<Error>([&] {
+              (*traced)(nn::Tensor::zeros(Shape(1)));
+          }).find("no value was given for the input \"b\"") != std::string::npos);
+}
+
+TEST_CASE("A GraphModule can be traced again") {
+    test::ResidualNet model(2);
+    const auto once = graph::symbolic_trace(model);
+    const auto again = graph::symbolic_trace(once);
+    CHECK(graph::to_string(again->graph()) == graph::to_string(once->graph()));
+}
+
+TEST_CASE("The interpreter shows each value to its hook, and names the node of an error") {
+    test::ResidualNet model(2);
+    const auto traced = graph::symbolic_trace(model);
+    std::vector<std::string> seen;
+    const std::array<nn::Value, 1> inputs{nn::Value(test::random_tensor(Shape(1, 3, 6, 6), 3))};
+    traced->run(inputs, [&](const graph::Node& node, const nn::Value& value) {
+        CHECK(value.is_tensor());
+        seen.push_back(node.name());
+    });
+    CHECK(seen.size() == traced->graph().size());
+    CHECK(seen[4] == "relu");
+
+    graph::propagate_shapes(*traced, inputs);
+    CHECK(traced->graph().find("depthwise")->outputs()[0].shape == Shape(1, 2, 3, 3));
+    CHECK(graph::to_table(*traced).find("layer1.0.skip_add  FloatFunctional.add") != std::string::npos);
+
+    CHECK(message_of<Error>([&] {
+              (*traced)(nn::Tensor::zeros(Shape(1, 4, 6, 6)));
+          }).find("node 3 of 26, %stem = call_module[stem] (%quant): conv2d: the input (1, 4, 6, 6) does not fit") ==
+          0);
+    CHECK(message_of<Error>([&] { (*traced)(1.0, 2.0); }).find("the graph has 1 inputs, given 2") == 0);
+}
+
+TEST_CASE("Slots that the graph does not use can be removed") {
+    test::ResidualNet model(2);
+    model.add_child("unused", std::make_shared<test::BasicBlock>(2, 9));
+    const auto traced = graph::symbolic_trace(model);
+    traced->graph()
+        .find("layer1_1_relu_1")
+        ->replace_input(*traced->graph().find("layer1_1_skip_add"), *traced->graph().find("layer1_1_bn2"));
+    traced->graph().eliminate_dead_nodes();
+    traced->delete_unused_children();
+    CHECK_FALSE(traced->has_child("unused"));
+    CHECK_FALSE(traced->find("layer1.1").has_child("skip_add"));
+    CHECK(traced->find("layer1.1").has_child("conv2"));
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+//
+// max_pool2d and avg_pool2d: every row of every backend and target against the oracle, byte for byte.
+#include <map>
+#include <optional>
+
+#include "kernels/oracle_bridge.hpp"
+#include "kernels/tables/tables.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+namespace {
+
+using namespace intq;
+using namespace intq::test;
+using kernels::KernelTable;
+using kernels::PoolRow;
+
+struct PoolShape {
+    index_t batch, channels, height, width;
+    Window2d window;
+};
+
+Window2d window(Size2d kernel, Size2d stride, Padding2d padding = {}, Size2d dilation = {}) {
+    return {kernel, stride, padding, dilation};
+}
+
+std::vector<PoolShape> shapes(OpKind op) {
+    std::vector<PoolShape> result{
+        {1, 1, 4, 4, window({2, 2}, {2, 2})},
+        {3, 3, 5, 6, window({3, 3}, {2, 2}, {1, 1, 1, 1})},
+        {1, 4, 7, 5, window({3, 2}, {1, 2}, {2, 0, 1, 1})},
+        {2, 5, 3, 3, window({3, 3}, {1, 1})},
+        {1, 8, 6, 6, window({3, 3}, {3, 3}, {0, 2, 2, 0})},
+        {1, 16, 1, 9, window({1, 3}, {1, 2}, {0, 1, 0, 1})},
+        {1, 17, 8, 8, window({7, 7}, {1, 1}, {3, 3, 3, 3})},
+        {2, 63, 2, 2, window({2, 2}, {1, 1})},
+        {1, 64, 3, 2, window({2, 1}, {1, 1})},
+        {3, 65, 3, 3, window({3, 3}, {1, 1}, {1, 1, 1, 1})},
+        {1, 66, 1, 1, window({1, 1}, {1, 1})},
+        {2, 7, 7, 6, window({7, 6}, {1, 1})},  // global
+    };
+    if (op == OpKind::max_pool2d) {
+        result.push_back({1, 6, 9, 9, window({3, 3}, {1, 1}, {2, 2, 2, 2}, {2, 2})});
+        result.push_back({1, 9, 8, 7, window({2, 3}, {2, 1}, {1, 1, 0, 3}, {3, 2})});
+    }
+    return result;
+}
+
+oracle::Pool2d for_oracle(const Window2d& w, PoolDivisor divisor) {
+    oracle::Pool2d pool;
+    pool.kernel_h = w.kernel.height, pool.kernel_w = w.kernel.width;
+    pool.stride_h = w.stride.height, pool.stride_w = w.stride.width;
+    pool.pad_top = w.padding.top, pool.pad_left = w.padding.left;
+    pool.pad_bottom = w.padding.bottom, pool.pad_right = w.padding.right;
+    pool.dilation_h = w.dilation.height, pool.dilation_w = w.dilation.width;
+    pool.count_include_pad = divisor == PoolDivisor::kernel_cells;
+    return pool;
+}
+
+struct PoolProblem {
+    OpKind op;
+    PoolShape shape;
+    PoolDivisor divisor;
+    Codes in, out;
+    oracle::Tensor x;
+};
+
+PoolProblem draw_pool(OpKind op, const PoolShape& shape, const KernelTable& table, DType dtype, std::uint64_t seed) {
+    Draw draw(seed);
+    const bool zero_points = table.policy().zero_points;
+    const auto zero_point = [&] {
+        return zero_points ? static_cast<std::int32_t>(draw_code(draw, lowest_code(dtype), highest_code(dtype))) : 0;
+    };
+    PoolProblem p{op, shape, seed % 2 == 0 ? PoolDivisor::kernel_cells : PoolDivisor::valid_cells, {}, {}, {}};
+    p.in = {draw.real(0.005f, 0.05f), zero_point(), dtype};
+    const bool keeps_scale =
+        op == OpKind::max_pool2d || (table.policy().average == arith::AverageRule::divide_codes && !draw.one_in(8));
+    p.out = keeps_scale || draw.one_in(3) ? p.in : Codes{p.in.scale * draw.real(0.3f, 2.0f), zero_point(), dtype};
+    p.x = draw_tensor(draw, shape.batch, shape.channels, shape.height, shape.width, p.in);
+    if (seed % 5 == 0)  // full scale: the largest sums
+        for (std::int64_t& code : p.x.codes) code = p.in.lowest();
+    return p;
+}
+
+/// None where the oracle refuses.
+std::optional<std::vector<unsigned char>> ask_oracle(const oracle::Target& target, const PoolProblem& p) {
+    try {
+        const oracle::Pool2d pool = for_oracle(p.shape.window, p.divisor);
+        const oracle::Tensor y = p.op == OpKind::max_pool2d
+                                     ? oracle::max_pool(target, p.x, p.in.for_oracle(), pool)
+                                     : oracle::avg_pool(target, p.x, p.in.for_oracle(), p.out.for_oracle(), pool);
+        return channels_last_bytes(y, p.in.dtype);
+    } catch (const oracle::Refused&) {
+        return std::nullopt;
+    }
+}
+
+void check_pool(std::size_t target_index, const std::vector<BackendTables>& backends, const PoolProblem& p,
+                std::uint64_t seed, std::map<const PoolRow*, int>& runs) {
+    const auto expected = ask_oracle(oracle_targets()[target_index], p);
+    const auto& [kernel, stride, padding, dilation] = p.shape.window;
+    const bool has_padding = padding != Padding2d{};
+    const auto x_bytes = channels_last_bytes(p.x, p.in.dtype);
+    const Size2d in{p.shape.height, p.shape.width};
+    REQUIRE(kernels::check_pool(p.shape.window, in, p.op).ok());
+    for (const BackendTables& backend : backends) {
+        const KernelTable& table = *backend.tables[target_index];
+        const std::string label = std::string(table.policy().name) + "/" + table.backend + " " + name_of(p.op) + " " +
+                                  name_of(p.in.dtype) + " seed " + std::to_string(seed);
+        arith::AverageParams average;
+        if (p.op == OpKind::avg_pool2d) {
+            const auto made =
+                arith::make_average(table.policy(), p.in.codes_of(), p.out.codes_of(), p.out.output_codes(),
+                                    kernel.height * kernel.width, p.divisor, has_padding);
+            if (made.ok() != expected.has_value()) FAIL_CHECK(label << ": library and oracle disagree on a refusal");
+            if (!made) continue;
+            average = *made;
+        }
+        if (!expected) continue;
+        for (const PoolRow& row : table.pool) {
+            if (row.op != p.op || row.dtype != p.in.dtype) continue;
+            InputBytes x(x_bytes);
+            BackwardExecutor backward;
+            for (const Executor& executor : {serial, backward.executor()}) {
+                GuardedBuffer y(expected->size());
+                row.run({&p.shape.window, &average, x.data(), y.as<std::byte>(), p.shape.batch, p.shape.channels, in,
+                         output_size(p.shape.window, in), &executor});
+                if (!holds(y, *expected)) FAIL_CHECK(label << ": " << first_difference(y, *expected, p.in.dtype));
+                if (!y.is_intact()) FAIL_CHECK(label << ": wrote around the output");
+            }
+            ++runs[&row];
+        }
+    }
+}
+
+}  // namespace
+
+TEST_CASE("every pooling row gives the oracle's bytes") {
+    const std::vector<BackendTables> backends = usable_backend_tables();
+    std::map<const PoolRow*, int> runs;
+    // Pool kernels depend on the backend alone, so targets share rows; each target's parameters go through them.
+    for (std::size_t target = 0; target < oracle_targets().size(); ++target)
+        for (const DType dtype : {DType::int8, DType::int16}) {
+            if (bits_of(dtype) > oracle_targets()[target].widest_activation) continue;
+            for (const OpKind op : {OpKind::max_pool2d, OpKind::avg_pool2d}) {
+                std::uint64_t seed = 0;
+                for (int round = 0; round < 4; ++round)
+                    for (const PoolShape& shape : shapes(op)) {
+                        const PoolProblem p = draw_pool(op, shape, *backends[0].tables[target], dtype, ++seed);
+                        check_pool(target, backends, p, seed, runs);
+                    }
+            }
+        }
+    CHECK(runs.size() == backends.size() * 4);
+    for (const auto& [row, count] : runs) CHECK(count >= 100);
+}
+
+TEST_CASE("a full-scale average over 256 x 256 int16 codes is exact") {
+    const std::vector<BackendTables> backends = usable_backend_tables();
+    const PoolShape shape{1, 1, 256, 256, window({256, 256}, {1, 1})};
+    std::map<const PoolRow*, int> runs;
+    for (std::size_t target = 0; target < oracle_targets().size(); ++target) {
+        if (oracle_targets()[target].widest_activation < 16) continue;
+        PoolProblem p{OpKind::avg_pool2d,        shape,
+                      PoolDivisor::kernel_cells, {0.001f, 0, DType::int16},
+                      {0.001f, 0, DType::int16}, oracle::make_tensor(1, 1, 256, 256, -32768)};
+        check_pool(target, backends, p, 0, runs);
+        for (std::size_t i = 0; i < p.x.codes.size(); i += 3) p.x.codes[i] = 32767;
+        check_pool(target, backends, p, 1, runs);
+    }
+    CHECK(runs.size() == backends.size());
+}
+
+TEST_CASE("a pool that cannot be is refused by name") {
+    const auto status = [](const Window2d& w, Size2d in) { return kernels::check_pool(w, in, OpKind::max_pool2d); };
+    const auto expected = [](StatusCode code, Field field, index_t given, index_t wanted) {
+        return Status{code, OpKind::max_pool2d, field, given, wanted};
+    };
+    using S = StatusCode;
+    CHECK(status(window({2, 2}, {2, 2}), {4, 4}).ok());
+    CHECK(status(window({0, 2}, {2, 2}), {4, 4}) == expected(S::value_out_of_range, Field::kernel, 0, 1));
+    CHECK(status(window({2, 2}, {2, 0}), {4, 4}) == expected(S::value_out_of_range, Field::stride, 0, 1));
+    CHECK(status(window({2, 2}, {1, 1}, {0, 0, -1, 0}), {4, 4}) ==
+          expected(S::value_out_of_range, Field::padding, -1, 0));
+    CHECK(status(window({2, 2}, {1, 1}, {2, 0, 0, 0}), {4, 4}) ==
+          expected(S::value_out_of_range, Field::padding, 2, 1));
+    CHECK(status(window({2, 2}, {1, 1}, {0, 0, 0, 3}), {4, 4}) ==
+          expected(S::value_out_of_range, Field::padding, 3, 1));
+    CHECK(status(window({5, 2}, {1, 1}), {4, 4}) == expected(S::shape_mismatch, Field::output, 0, 1));
+    CHECK(status(window({3, 3}, {1, 1}, {}, {2, 2}), {4, 5}) == expected(S::shape_mismatch, Field::output, 0, 1));
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/tables/make_tables.hpp"
+
+namespace intq::test {
+
+BackendTables xsimd_tables() { return make_tables<simd::xsimd<>>(); }
+
+}  // namespace intq::test

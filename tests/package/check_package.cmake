@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+#
+# Uses intq as a stranger would, in one of the ways that the README names, and runs the result.
+#
+#   cmake -D WAY=<find_package|find_package_hosted|add_subdirectory|fetch_content|copy|pkg_config> -D SOURCE=<checkout>
+#         -D BUILD=<build tree of intq> -D WORK=<scratch> -D CXX=<compiler> -D VERSION=<x.y.z> [-D PKG_CONFIG=<program>]
+#         [-D REMOVE=<path below the prefix>] -P check_package.cmake
+#
+# REMOVE plants a fault: the file is missing from what was installed or copied.
+
+cmake_minimum_required(VERSION 3.25)
+
+function(run_or_fail what)
+    execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+    if(NOT status EQUAL 0)
+        message(FATAL_ERROR "${WAY}: ${what} failed (${status}):\n${output}")
+    endif()
+    set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+set(consumers "${SOURCE}/tests/package")
+set(prefix "${WORK}/prefix")
+file(REMOVE_RECURSE "${WORK}")
+file(MAKE_DIRECTORY "${WORK}")
+
+# The tree is installed and then moved: nothing in it may know where it was.
+if(WAY MATCHES "find_package|pkg_config")
+    run_or_fail("install" "${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${WORK}/first_prefix")
+    file(RENAME "${WORK}/first_prefix" "${prefix}")
+    file(GLOB_RECURSE installed "${prefix}/share/*.cmake" "${prefix}/share/*.pc")
+    foreach(file IN LISTS installed)
+        file(STRINGS "${file}" leaks REGEX "${SOURCE}|${BUILD}|first_prefix")
+        if(leaks)
+            message(FATAL_ERROR "${file} holds a path of the machine that built it: ${leaks}")
+        endif()
+    endforeach()
+elseif(WAY STREQUAL "copy")
+    file(COPY "${SOURCE}/include" DESTINATION "${prefix}")
+endif()
+if(REMOVE)
+    file(REMOVE "${prefix}/${REMOVE}")
+endif()
+
+set(program "${WORK}/build/consumer")
+if(WAY STREQUAL "copy")
+    file(MAKE_DIRECTORY "${WORK}/build")
+    run_or_fail("compile" "${CXX}" -std=c++20 "-I${prefix}/include" "${consumers}/core_main.cpp" -o "${program}")
+elseif(WAY STREQUAL "pkg_config")
+    file(MAKE_DIRECTORY "${WORK}/build")
+    set(ENV{PKG_CONFIG_PATH} "${prefix}/share/pkgconfig")
+    run_or_fail("pkg-config --modversion" "${PKG_CONFIG}" --modversion intq)
+    string(STRIP "${output}" output)
+    if(NOT output STREQUAL VERSION)
+        message(FATAL_ERROR "pkg-config says version ${output}, the header says ${VERSION}")
+    endif()
+    run_or_fail("pkg-config --cflags" "${PKG_CONFIG}" --cflags intq)
+    separate_arguments(flags UNIX_COMMAND "${output}")
+    run_or_fail("compile" "${CXX}" -std=c++20 ${flags} "${consumers}/core_main.cpp" -o "${program}")
+else()
+    run_or_fail("configure" "${CMAKE_COMMAND}" -S "${consumers}/${WAY}" -B "${WORK}/build" -G Ninja
+                "-DCMAKE_CXX_COMPILER=${CXX}" "-DCMAKE_PREFIX_PATH=${prefix}" "-DINTQ_SOURCE=${SOURCE}"
+                "-DINTQ_EXPECTED_VERSION=${VERSION}")
+    run_or_fail("build" "${CMAKE_COMMAND}" --build "${WORK}/build")
+endif()
+
+run_or_fail("run" "${program}")
+if(NOT output STREQUAL "intq ${VERSION}: 4\n")
+    message(FATAL_ERROR "${WAY}: the program printed '${output}' instead of 'intq ${VERSION}: 4'")
+endif()
+message("${WAY}: ${output}")

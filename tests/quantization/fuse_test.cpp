@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+#include "intq/quantization/fuse.hpp"
+
+#include "intq/graph/print.hpp"
+#include "intq/nn/layers.hpp"
+#include "intq/quantization/stubs.hpp"
+#include "support/catch.hpp"
+#include "support/small_models.hpp"
+
+using namespace intq;
+using quantization::fuse_fx;
+using quantization::FuseReport;
+using test::make_model;
+using test::message_of;
+
+namespace {
+
+enum class AddSpelling { none, module_left, module_right, function_left, plus_right };
+
+struct Sequence {
+    bool norm = false;
+    AddSpelling add = AddSpelling::none;
+    Activation activation = Activation::none;
+    bool activation_is_function = false;
+};
+
+// conv or linear, then what the sequence asks; the other operand of the add is the input's Identity.
+nn::ModulePtr model_of(bool conv, const Sequence& s) {
+    const index_t channels = 3;
+    nn::ModulePtr layer, norm;
+    if (conv) {
+        layer = test::make_conv(channels, channels, 3, 1);
+        norm = test::make_batch_norm<nn::BatchNorm2d>(channels, 2);
+    } else {
+        layer = test::make_linear(channels, channels, 1);
+        norm = test::make_batch_norm<nn::BatchNorm1d>(channels, 2);
+    }
+    const nn::ModulePtr clamp = s.activation == Activation::relu6 ? nn::ModulePtr(std::make_shared<nn::ReLU6>())
+                                                                  : nn::ModulePtr(std::make_shared<nn::ReLU>());
+    return make_model({{"other", std::make_shared<nn::Identity>()},
+                       {"layer", layer},
+                       {"norm", norm},
+                       {"sum", std::make_shared<nn::FloatFunctional>()},
+                       {"clamp", clamp}},
+                      [s](test::LambdaModel& m, nn::Arguments x) {
+                          const nn::Value other = m.call("other", x[0]);
+                          nn::Value y = m.call("layer", x[0]);
+                          if (s.norm) y = m.call("norm", y);
+                          switch (s.add) {
+                              case AddSpelling::none:
+                                  break;
+                              case AddSpelling::module_left:
+                                  y = nn::call_add(m, "sum", y, other);
+                                  break;
+                              case AddSpelling::module_right:
+                                  y = nn::call_add(m, "sum", other, y);
+                                  break;
+                              case AddSpelling::function_left:
+                                  y = nn::add(y, other);
+                                  break;
+                              case AddSpelling::plus_right:
+                                  y = other + y;
+                                  break;
+                          }
+                          if (s.activation == Activation::none) return y;
+                          if (!s.activation_is_function) return m.call("clamp", y);
+                          return s.activation == Activation::relu6 ? nn::relu6(y) : nn::relu(y);
+                      });
+}
+
+std::string expected_type(bool conv, const Sequence& s) {
+    const std::string activation = s.activation == Activation::relu    ? "ReLU"
+                                   : s.activation == Activation::relu6 ? "ReLU6"
+                                                                       : "";
+    const std::string middle = (s.add != AddSpelling::none ? "Add" : "") + activation;
+    return conv ? "Conv" + middle + "2d" : "Linear" + middle;
+}
+
+std::string call_names(const graph::GraphModule& model) {
+    std::string text;
+    for (const graph::Node* node : model.graph().nodes()) text += node->name() + " ";
+    return text;
+}
+
+}  // namespace
+
+TEST_CASE("Every sequence becomes one module: with bn, add on either side in every spelling, relu and relu6") {
+    int fused = 0;
+    for (const bool conv : {true, false})
+        for (const bool norm : {false, true})
+            for (const AddSpelling add : {AddSpelling::none, AddSpelling::module_left, AddSpelling::module_right,
+                                          AddSpelling::function_left, AddSpelling::plus_right})
+                for (const Activation activation : {Activation::none, Activation::relu, Activation::relu6})
+                    for (const bool is_function : {false, true}) {
+                        const Sequence sequence{norm, add, activation, is_function};
+                        if (!norm && add == AddSpelling::none && activation == Activation::none) continue;
+                        const nn::ModulePtr model = model_of(conv, sequence);
+                        FuseReport report;
+                        const auto result = fuse_fx(*model, {}, &report);
+                        INFO(expected_type(conv, sequence) << " norm " << norm << " add " << static_cast<int>(add));
+                        REQUIRE(report.fused.size() == 1);
+                        CHECK(report.fused[0].module == "layer");
+                        CHECK(report.fused[0].type == expected_type(conv, sequence));
+                        CHECK(report.blocked.empty());
+                        CHECK(call_names(*result) == "x other layer output ");
+                        CHECK(result->find("layer").type_name() == expected_type(conv, sequence));
+                        const nn::Tensor x = test::random_tensor(conv ? Shape(2, 3, 5, 5) : Shape(4, 3), 11);
+                        CHECK(test::largest_difference((*model)(x).tensor(), (*result)(x).tensor()) < 1e-5);
+                        ++fused;
+                    }
+    CHECK(fused == 2 * (2 * 5 * 3 * 2 - 2));
+}
+
+TEST_CASE("The other slots of a fused chain become Identity, the model itself stays as it was") {
+    const nn::ModulePtr model = model_of(true, {true, AddSpelling::module_left, Activation::relu});
+    const auto fused = fuse_fx(*model);
+    for (const char* slot : {"norm", "sum", "clamp"}) CHECK(fused->find(slot).type_name() == "Identity");
+    CHECK(model->find("layer").type_name() == "Conv2d");
+    CHECK(model->find("norm").type_name() == "BatchNorm2d");
+    const auto& members = dynamic_cast<const nn::Weighted&>(fused->find("layer")).members();
+    REQUIRE(members.size() == 4);
+    CHECK(members[1].module == "norm");
+    CHECK(members[2].type == "FloatFunctional");
+    CHECK(members[3].type == "ReLU");
+}
+
+TEST_CASE("Batch norm is folded with PyTorch's formula, into a bias that was not there too") {
+    const auto model =
+        make_model({{"conv", test::make_conv(2, 2, 1, 1, 1, 1, false)},
+                    {"bn", std::make_shared<nn::BatchNorm2d>(nn::BatchNormOptions{2, 0.0})}},
+                   [](test::LambdaModel& m, nn::Arguments x) { return m.call("bn", m.call("conv", x[0])); });
+    model->find("conv").tensor("weight") = nn::Tensor::from(Shape(2, 2, 1, 1), {1.0f, 2.0f, 3.0f, 4.0f});
+    nn::Module& norm = model->find("bn");
+    norm.tensor("weight") = nn::Tensor::from(Shape(2), {2.0f, 0.0f});
+    norm.tensor("bias") = nn::Tensor::from(Shape(2), {1.0f, 7.0f});
+    norm.tensor("running_mean") = nn::Tensor::from(Shape(2), {3.0f, 1.0f});
+    norm.tensor("running_var") = nn::Tensor::from(Shape(2), {4.0f, 1.0f});
+    const auto fused = fuse_fx(*model);
+    const auto& conv = dynamic_cast<const nn::Conv2d&>(fused->find("conv"));
+    CHECK(conv.type_name() == "Conv2d");
+    // factor 2/2 and 0; bias (0 - 3)/2·2 + 1 and 7.
+    CHECK(std::vector<float>(conv.weight().flat<float>().begin(), conv.weight().flat<float>().end()) ==
+          std::vector<float>{1, 2, 0, 0});
+    CHECK(std::vector<float>(conv.bias().flat<float>().begin(), conv.bias().flat<float>().end()) ==
+          std::vector<float>{-2, 7});
+    model->train();
+    CHECK(message_of<Error>([&] { fuse_fx(*model); }).find("call eval() on the model first") != std::string::npos);
+}
+
+TEST_CASE("In a residual network each block fuses, and a ReLU that is called twice is no obstacle") {
+    test::ResidualNet model(4);
+    FuseReport report;
+    const auto fused = fuse_fx(model, {}, &report);
+    CHECK(report.blocked.empty());
+    CHECK(call_names(*fused) ==
+          "x quant stem layer1_0_conv1 layer1_0_conv2 layer1_1_conv1 layer1_1_conv2 depthwise pool flatten fc dequant "
+          "output ");
+    CHECK(fused->find("layer1.0.conv2").type_name() == "ConvAddReLU2d");
+    CHECK(fused->find("layer1.1.conv1").type_name() == "ConvReLU2d");
+    CHECK(fused->find("layer1.0.relu").type_name() == "Identity");
+    CHECK(fused->find("depthwise").type_name() == "ConvReLU62d");
+    const nn::Tensor x = test::random_tensor(Shape(2, 3, 6, 6), 5);
+    CHECK(test::largest_difference(model(x).tensor(), (*fused)(x).tensor()) < 1e-4);
+}
+
+TEST_CASE("Of two convolutions the first argument's is fused, the other stays an ordinary operand") {
+    const auto model = make_model({{"a", test::make_conv(2, 2, 3, 1)}, {"b", test::make_conv(2, 2, 3, 2)}},
+                                  [](test::LambdaModel& m, nn::Arguments x) {
+                                      const nn::Value left = m.call("a", x[0]);
+                                      return left + m.call("b", x[0]);
+                                  });
+    const auto fused = fuse_fx(*model);
+    CHECK(fused->find("a").type_name() == "ConvAdd2d");
+    CHECK(fused->find("b").type_name() == "Conv2d");
+    CHECK(call_names(*fused) == "x b a output ");
+    const nn::Tensor x = test::random_tensor(Shape(1, 2, 4, 4), 5);
+    CHECK(test::largest_difference((*model)(x).tensor(), (*fused)(x).tensor()) < 1e-5);
+}
+
+TEST_CASE("What blocks a fusion is reported with its reason") {
+    SECTION("an intermediate that is used elsewhere") {
+        const auto model = make_model({{"conv", test::make_conv(2, 2, 3, 1)},
+                                       {"bn", test::make_batch_norm<nn::BatchNorm2d>(2, 2)},
+                                       {"relu", std::make_shared<nn::ReLU>()}},
+                                      [](test::LambdaModel& m, nn::Arguments x) {
+                                          const nn::Value y = m.call("bn", m.call("conv", x[0]));
+                                          return nn::Value(nn::Value::Tuple{m.call("relu", y), y});
+                                      });
+        FuseReport report;
+        const auto fused = fuse_fx(*model, {}, &report);
+        REQUIRE(report.blocked.size() == 1);
+        CHECK(report.blocked[0].node == "bn");
+        CHECK(report.blocked[0].operators == "conv2d-batch_norm2d-relu");
+        CHECK(report.blocked[0].reason == "its value is used by %relu, %output");
+        REQUIRE(report.fused.size() == 1);
+        CHECK(report.fused[0].operators == "conv2d-batch_norm2d");
+        CHECK(fused->find("relu").type_name() == "ReLU");
+    }
+    SECTION("a shared module") {
+        const auto shared = test::make_conv(2, 2, 3, 1);
+        const auto model =
+            make_model({{"first", shared}, {"second", shared}}, [](test::LambdaModel& m, nn::Arguments x) {
+                return nn::relu(m.call("second", nn::relu(m.call("first", x[0]))));
+            });
+        FuseReport report;
+        const auto fused = fuse_fx(*model, {}, &report);
+        CHECK(report.fused.empty());
+        REQUIRE(report.blocked.size() == 2);
+        CHECK(report.blocked[0].reason == "the module \"first\" is shared by %first, %first_1");
+        CHECK(fused->find("first").type_name() == "Conv2d");
+    }
+}
+
+TEST_CASE("A target without a fused add keeps the add apart") {
+    test::ResidualNet model(4);
+    FuseReport report;
+    const auto fused = fuse_fx(model, {false, {}, {}}, &report);
+    CHECK(fused->find("layer1.0.conv2").type_name() == "Conv2d");
+    CHECK(fused->find("layer1.0.skip_add").type_name() == "FloatFunctional");
+    CHECK(fused->graph().find("layer1_0_relu_1") != nullptr);
+    const nn::Tensor x = test::random_tensor(Shape(2, 3, 6, 6), 5);
+    CHECK(test::largest_difference(model(x).tensor(), (*fused)(x).tensor()) < 1e-4);
+}
+
+TEST_CASE("An operand that is a number or a constant is not fused") {
+    const auto model = make_model({{"conv", test::make_conv(2, 2, 3, 1)}},
+                                  [](test::LambdaModel& m, nn::Arguments x) { return m.call("conv", x[0]) + 2.0; });
+    FuseReport report;
+    CHECK(call_names(*fuse_fx(*model, {}, &report)) == "x conv add output ");
+    CHECK(report.fused.empty());
+}
+
+TEST_CASE("A row that a user adds is tried, by the type of a module") {
+    const auto model = make_model(
+        {{"pool", std::make_shared<nn::MaxPool2d>(nn::square_window(2, 2))}, {"drop", std::make_shared<nn::Dropout>()}},
+        [](test::LambdaModel& m, nn::Arguments x) { return m.call("drop", m.call("pool", x[0])); });
+    quantization::FuseOptions options;
+    options.more_rows.push_back(
+        {{"max_pool2d", "dropout"},
+         [](const std::vector<quantization::FusedOperator>& operators) { return operators[0].module->copy(); }});
+    CHECK(call_names(*fuse_fx(*model, options)) == "x pool output ");
+}
+
+TEST_CASE("add_stubs adds the stubs that are missing, and only those") {
+    const auto model = make_model({{"conv", test::make_conv(2, 2, 3, 1)}, {"quant", std::make_shared<nn::Identity>()}},
+                                  [](test::LambdaModel& m, nn::Arguments x) {
+                                      return nn::Value(nn::Value::Tuple{m.call("conv", x[0] + x[1]), nn::relu(x[0])});
+                                  },
+                                  {"a", "b"});
+    const auto traced = graph::symbolic_trace(model);
+    CHECK(quantization::add_stubs(*traced) == 4);
+    CHECK(graph::to_string(traced->graph()) ==
+          "graph():\n"
+          "    %a : [num_users=1] = placeholder[target=a]\n"
+          "    %quant_1 : [num_users=2] = call_module[target=quant_1](args = (%a,))\n"
+          "    %b : [num_users=1] = placeholder[target=b]\n"
+          "    %quant_2 : [num_users=1] = call_module[target=quant_2](args = (%b,))\n"
+          "    %add : [num_users=1] = call_function[target=add](args = (%quant_1, %quant_2))\n"
+          "    %conv : [num_users=1] = call_module[target=conv](args = (%add,))\n"
+          "    %relu : [num_users=1] = call_function[target=relu](args = (%quant_1,))\n"
+          "    %dequant : [num_users=1] = call_module[target=dequant](args = (%conv,))\n"
+          "    %dequant_1 : [num_users=1] = call_module[target=dequant_1](args = (%relu,))\n"
+          "    return [%dequant, %dequant_1]\n");
+    CHECK(quantization::add_stubs(*traced) == 0);
+    traced->graph().lint(traced.get());
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT
+//
+// A program runs as the oracle says, in its arena and nowhere else; a spoilt one is refused, or harmless.
+#include <cstring>
+#include <functional>
+#include <limits>
+
+#include "kernels/tables/tables.hpp"
+#include "runtime/small_program.hpp"
+#include "support/catch.hpp"
+#include "support/tensors.hpp"
+
+namespace {
+
+using namespace intq;
+using namespace intq::test;
+using runtime::Program;
+
+template <class T> std::vector<unsigned char> raw(const std::vector<T>& values) {
+    std::vector<unsigned char> bytes(values.size() * sizeof(T));
+    if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+    return bytes;
+}
+
+/// What an instruction's output should hold.
+std::vector<unsigned char> expected_bytes(const oracle::LayerResult& result, const runtime::ProgramTensor& tensor) {
+    return tensor.dtype == DType::float32 ? raw(result.reals.values) : channels_last_bytes(result.codes, tensor.dtype);
+}
+
+struct Comparison {
+    const std::vector<oracle::LayerResult>* expected = nullptr;
+    int compared = 0;
+    std::string wrong;
+};
+
+void compare_output(void* context, const Program& program, index_t instruction, const void* output, index_t batch) {
+    auto& comparison = *static_cast<Comparison*>(context);
+    const int layer = SmallProgram::layer_of(instruction);
+    if (layer < 0) return;
+    const runtime::ProgramTensor& tensor =
+        program.tensor(program.instructions[static_cast<std::size_t>(instruction)].output);
+    const auto expected = expected_bytes((*comparison.expected)[static_cast<std::size_t>(layer)], tensor);
+    const bool same_size =
+        expected.size() == static_cast<std::size_t>(tensor.elements_per_image() * batch * size_of(tensor.dtype));
+    if (!same_size || std::memcmp(expected.data(), output, expected.size()) != 0)
+        comparison.wrong += std::string(" ") + std::to_string(instruction) + " (" +
+                            name_of(program.instructions[static_cast<std::size_t>(instruction)].op) + ")";
+    ++comparison.compared;
+}
+
+void write_input(const Program& program, GuardedBuffer& arena, const oracle::RealTensor& x) {
+    std::memcpy(runtime::tensor_data(program, arena.as<std::byte>(), program.inputs[0]), x.values.data(),
+                x.values.size() * sizeof(float));
+}
+
+/// visit(backend's table, target) for all that are usable.
+template <class Visit> void for_each_table(Visit&& visit) {
+    for (const BackendTables& backend : usable_backend_tables())
+        for (std::size_t target = 0; target < backend.tables.size(); ++target)
+            visit(*backend.tables[target], oracle_targets()[target]);
+}
+
+}  // namespace
+
+TEST_CASE("a small program gives the oracle's bytes after every instruction, for every batch up to its largest") {
+    int runs = 0;
+    for_each_table([&](const kernels::KernelTable& table, const oracle::Target& target) {
+        const SmallProgram small(table, target);
+        const Program program = small.program();
+        const Status status = runtime::check_program(program, table);
+        INFO(table.backend << " " << table.policy().name << " " << name_of(status.code) << " " << name_of(status.op)
+                           << " " << name_of(status.field));
+        REQUIRE(status.ok());
+        for (index_t batch = 1; batch <= SmallProgram::max_batch; ++batch) {
+            const oracle::RealTensor x = SmallProgram::draw_images(batch, static_cast<std::uint64_t>(batch));
+            const auto expected = small.evaluate(x);
+            BackwardExecutor backward;
+            for (const Executor& executor : {serial, backward.executor(), two_threads()}) {
+                GuardedBuffer arena(static_cast<std::size_t>(program.arena_size));
+                write_input(program, arena, x);
+                Comparison comparison{&expected, 0, {}};
+                runtime::execute(program, table, arena.as<std::byte>(), batch, executor,
+                                 {&compare_output, &comparison});
+                CHECK(comparison.wrong == "");
+                CHECK(comparison.compared == static_cast<int>(program.instructions.size()) - 1);
+                CHECK(arena.is_intact());
+                ++runs;
+            }
+        }
+    });
+    CHECK(runs >= 3 * 6 * 9);
+}
+
+TEST_CASE("the arena of the small program is smaller than the sum of its tensors") {
+    const SmallProgram small(*scalar_tables().tables[0], oracle_targets()[0]);
+    index_t sum = small.workspace_size;
+    for (const runtime::ProgramTensor& tensor : small.tensors) sum += round_up(tensor.bytes(), buffer_alignment);
+    CHECK(small.arena_size * 4 < sum * 3);
+}
+
+namespace {
+
+/// Gives the refusal, or runs the spoilt program and says whether it stayed inside its arena.
+struct Verdict {
+    Status status;
+    bool harmless = true;
+    bool same_result = true;
+};
+
+class Spoiler {
+public:
+    Spoiler(const kernels::KernelTable& table, const oracle::Target& target)
+        : small_(table, target), x_(SmallProgram::draw_images(SmallProgram::max_batch, 3)) {
+        const auto expected = small_.evaluate(x_);
+        expected_ = raw(expected.back().reals.values);
+    }
+
+    SmallProgram& parts() { return small_; }
+
+    /// The program with one part replaced, given to `check` and, where accepted, run in a guarded arena.
+    Verdict judge(const std::function<void(Program&)>& change = {}) const {
+        Program program = small_.program();
+        if (change) change(program);
+        Verdict verdict{runtime::check_program(program, small_.table())};
+        if (!verdict.status.ok()) return verdict;
+        GuardedBuffer arena(static_cast<std::size_t>(program.arena_size));
+        write_input(program, arena, x_);
+        runtime::execute(program, small_.table(), arena.as<std::byte>(), program.max_batch);
+        verdict.harmless = arena.is_intact();
+        const void* const y = runtime::tensor_data(program, arena.as<std::byte>(), program.outputs[0]);
+        verdict.same_result = std::memcmp(y, expected_.data(), expected_.size()) == 0;
+        return verdict;
+    }
+
+    /// `value` replaced for a judgement and put back.
+    template <class T> Verdict judge_with(T& value, const T& spoilt) const {
+        const T sound = value;
+        value = spoilt;
+        const Verdict verdict = judge();
+        value = sound;
+        return verdict;
+    }
+
+private:
+    SmallProgram small_;
+    oracle::RealTensor x_;
+    std::vector<unsigned char> expected_;
+};
+
+const kernels::KernelTable& staging_table() { return *odd_width_5_tables().tables[4]; }  // bayes; needs a workspace
+
+}  // namespace
+
+TEST_CASE("indices outside of their lists are refused") {
+    Spoiler spoiler(staging_table(), oracle_targets()[4]);
+    SmallProgram& p = spoiler.parts();
+    REQUIRE(spoiler.judge().status.ok());
+    REQUIRE(spoiler.judge().same_result);
+    const auto tensors = static_cast<std::int32_t>(p.tensors.size());
+    for (const std::int32_t bad : {-1, tensors, INT32_MIN, INT32_MAX}) {
+        for (std::int32_t& operand : p.operands)
+            CHECK(spoiler.judge_with(operand, bad).status ==
+                  Status{StatusCode::corrupt, spoiler.judge_with(operand, bad).status.op, Field::input, bad, 0});
+        for (runtime::Instruction& i : p.instructions)
+            CHECK(spoiler.judge_with(i.output, bad).status == Status{StatusCode::corrupt, i.op, Field::output, bad, 0});
+        CHECK(spoiler.judge_with(p.inputs[0], bad).status.field == Field::tensor);
+        CHECK(spoiler.judge_with(p.outputs[0], bad).status.field == Field::tensor);
+    }
+    const auto operands = static_cast<std::int32_t>(p.operands.size());
+    for (runtime::Instruction& i : p.instructions) {
+        for (const std::int32_t bad : {-1, operands, operands + 1, INT32_MIN, INT32_MAX})
+            CHECK(spoiler.judge_with(i.first_operand, bad).status.field == Field::instruction);
+        for (const std::int32_t bad : {-1, 0, INT32_MIN, INT32_MAX})
+            CHECK(spoiler.judge_with(i.operand_count, bad).status ==
+                  Status{StatusCode::corrupt, i.op, Field::instruction, bad, i.op == OpKind::add ? 2 : 1});
+        CHECK(!spoiler.judge_with(i.operand_count, i.operand_count + 1).status.ok());
+        const bool has_params = i.params.none != nullptr;
+        CHECK(spoiler.judge_with(i.params, {nullptr}).status.ok() == !has_params);
+        for (const OpKind bad : {OpKind::none, OpKind::flatten, OpKind::softmax, OpKind::observe, OpKind::count_})
+            CHECK(spoiler.judge_with(i.op, bad).status.code == StatusCode::unsupported);
+    }
+}
+
+TEST_CASE("an operand replaced by another tensor is refused, or the program stays inside its arena") {
+    Spoiler spoiler(staging_table(), oracle_targets()[4]);
+    SmallProgram& p = spoiler.parts();
+    int refused = 0, accepted = 0;
+    for (std::int32_t other = 0; other < static_cast<std::int32_t>(p.tensors.size()); ++other) {
+        std::vector<std::int32_t*> indices;
+        for (std::int32_t& operand : p.operands) indices.push_back(&operand);
+        for (runtime::Instruction& i : p.instructions) indices.push_back(&i.output);
+        for (std::int32_t* index : indices) {
+            if (*index == other) continue;
+            const Verdict verdict = spoiler.judge_with(*index, other);
+            ++(verdict.status.ok() ? accepted : refused);
+            CHECK(verdict.harmless);
+        }
+    }
+    CHECK(refused > 20 * accepted);
+    CHECK(accepted > 0);
+}
+
+TEST_CASE("a tensor of another type, rank or extent is refused") {
+    Spoiler spoiler(staging_table(), oracle_targets()[4]);
+    SmallProgram& p = spoiler.parts();
+    for (runtime::ProgramTensor& tensor : p.tensors) {
+        const std::string name = "tensor " + std::to_string(&tensor - p.tensors.data());
+        for (const DType dtype : {DType::none, DType::float32, DType::float64, DType::int8, DType::int16, DType::int32,
+                                  DType::int64, DType::uint8})
+            if (dtype != tensor.dtype && spoiler.judge_with(tensor.dtype, dtype).status.ok())
+                FAIL_CHECK(name << " as " << name_of(dtype));
+        for (int axis = 0; axis < tensor.shape.rank; ++axis) {
+            const index_t extent = tensor.shape[axis];
+            for (const index_t bad : {extent - 1, extent + 1, index_t{0}, index_t{-1}, extent * 2, index_t{INT32_MAX},
+                                      std::numeric_limits<index_t>::max(), std::numeric_limits<index_t>::min()})
+                if (spoiler.judge_with(tensor.shape[axis], bad).status.ok())
+                    FAIL_CHECK(name << " axis " << axis << " extent " << bad);
+        }
+        for (const int rank : {-1, 0, 1, 7, INT32_MAX}) CHECK(!spoiler.judge_with(tensor.shape.rank, rank).status.ok());
+        if (tensor.shape.rank == 4) CHECK(!spoiler.judge_with(tensor.shape.rank, 3).status.ok());
+    }
+    SUCCEED();
+}
+
+TEST_CASE("an offset that is misaligned or outside is refused; one that runs over a live tensor is, too") {
+    Spoiler spoiler(staging_table(), oracle_targets()[4]);
+    SmallProgram& p = spoiler.parts();
+    int moved = 0, refused = 0;
+    for (runtime::ProgramTensor& tensor : p.tensors) {
+        const index_t sound = tensor.offset;
+        for (const index_t bad :
+             {index_t{-64}, sound + 1, sound + 32, p.arena_size, p.arena_size - 64 + (tensor.bytes() <= 64 ? 64 : 0),
+              std::numeric_limits<index_t>::max() / 64 * 64, std::numeric_limits<index_t>::min()})
+            CHECK(spoiler.judge_with(tensor.offset, bad).status.field == Field::arena);
+        for (index_t offset = 0; offset + tensor.bytes() <= p.arena_size; offset += buffer_alignment) {
+            if (offset == sound) continue;
+            const Verdict verdict = spoiler.judge_with(tensor.offset, offset);
+            ++moved;
+            refused += verdict.status.ok() ? 0 : 1;
+            if (!verdict.same_result || !verdict.harmless)
+                FAIL_CHECK("tensor " << &tensor - p.tensors.data() << " at " << offset
+                                     << " is accepted and changes the result");
+        }
+    }
+    CHECK(refused * 4 > moved);
+    CHECK(refused < moved);
+}
+
+TEST_CASE("workspace, arena and batch of a program are checked") {
+    Spoiler spoiler(staging_table(), oracle_targets()[4]);
+    SmallProgram& p = spoiler.parts();
+    REQUIRE(p.workspace_size > 0);
+    const auto code = [&](const std::function<void(Program&)>& change) { return spoiler.judge(change).status.code; };
+    CHECK(code([](Program& q) { q.workspace_size -= 1; }) == StatusCode::buffer_too_small);
+    for (const index_t bad : {index_t{-1}, std::numeric_limits<index_t>::max(), std::numeric_limits<index_t>::min()}) {
+        CHECK(code([&](Program& q) { q.workspace_size = bad; }) == StatusCode::corrupt);
+        CHECK(code([&](Program& q) { q.workspace_offset = bad; }) == StatusCode::corrupt);
+        CHECK(code([&](Program& q) { q.arena_size = bad == std::numeric_limits<index_t>::max() ? 64 : bad; }) ==
+              StatusCode::corrupt);
+    }
+    CHECK(code([](Program& q) { q.workspace_offset += 1; }) == StatusCode::corrupt);
+    CHECK(code([](Program& q) { q.arena_size -= 64; }) == StatusCode::corrupt);
+    for (const index_t bad : {index_t{0}, index_t{-1}, index_t{2}, index_t{4}})
+        CHECK(code([&](Program& q) { q.max_batch = bad; }) == StatusCode::corrupt);
+    for (index_t offset = 0; offset + p.workspace_size <= p.arena_size; offset += buffer_alignment) {
+        const Verdict verdict = spoiler.judge([&](Program& q) { q.workspace_offset = offset; });
+        if (!verdict.same_result || !verdict.harmless)
+            FAIL_CHECK("a workspace at " << offset << " is accepted and changes the result");
+    }
+}
+
+TEST_CASE("parameters that do not fit their tensors are refused") {
+    Spoiler spoiler(staging_table(), oracle_targets()[4]);
+    SmallProgram& p = spoiler.parts();
+    for (runtime::ConvStep& step : p.convs) {
+        CHECK(!spoiler.judge_with(step.geometry.in.height, step.geometry.in.height + 1).status.ok());
+        CHECK(!spoiler.judge_with(step.geometry.in.width, index_t{0}).status.ok());
+        CHECK(spoiler.judge_with(step.geometry.out.width, step.geometry.out.width + 1).status.field == Field::geometry);
+        CHECK(spoiler.judge_with(step.geometry.taps, step.geometry.taps + 1).status.field == Field::geometry);
+        static constexpr std::int32_t some_offsets[1] = {0};
+        const std::int32_t* const other = step.geometry.offsets == nullptr ? some_offsets : nullptr;
+        CHECK(spoiler.judge_with(step.geometry.offsets, other).status.field == Field::geometry);
+        CHECK(!spoiler.judge_with(step.packed.in_channels, step.packed.in_channels + 1).status.ok());
+        CHECK(!spoiler.judge_with(step.packed.out_channels, step.packed.out_channels - 1).status.ok());
+        CHECK(!spoiler.judge_with(step.packed.has_sumin, !step.packed.has_sumin).status.ok());
+        CHECK(!spoiler.judge_with(step.packed.input_dtype, DType::int16).status.ok());
+        CHECK(!spoiler.judge_with(step.packed.accumulator_bits, 64).status.ok());
+        CHECK(!spoiler.judge_with(step.packed.window.stride.height, index_t{2}).status.ok());
+        const void* const none = nullptr;
+        CHECK(spoiler.judge_with(step.packed.weights, none).status.field == Field::weight);
+        CHECK(spoiler.judge_with(step.packed.bias, none).status.field == Field::weight);
+    }
+    for (runtime::PoolStep& step : p.pools) {
+        CHECK(!spoiler.judge_with(step.window.kernel.height, index_t{0}).status.ok());
+        CHECK(!spoiler.judge_with(step.window.kernel.width, index_t{4}).status.ok());
+        CHECK(!spoiler.judge_with(step.window.stride.height, index_t{1}).status.ok());
+        CHECK(!spoiler.judge_with(step.window.padding.left, index_t{2}).status.ok());
+        CHECK(!spoiler.judge_with(step.window.dilation.width, index_t{0}).status.ok());
+    }
+    CHECK(spoiler.judge_with(p.pools.back().average.kernel_cells, index_t{5}).status.field == Field::kernel);
+    const float bad_scales[10] = {1, 1, 1, 0, 1, 1, 1, 1, 1, 1};
+    QParams& accumulator = p.tensors[p.tensors.size() - 2].qparams;
+    CHECK(spoiler.judge_with(accumulator, QParams::per_channel(bad_scales, {}, 1, INT32_MIN, INT32_MAX)).status.field ==
+          Field::scale);
+    CHECK(
+        spoiler
+            .judge_with(accumulator, QParams::per_channel(std::span(bad_scales).first(3), {}, 1, INT32_MIN, INT32_MAX))
+            .status.field == Field::channels);
+    CHECK(spoiler.judge_with(p.tensors[2].qparams, QParams::per_tensor(0.0f, 0, DType::int8)).status.field ==
+          Field::scale);
+}
+
+TEST_CASE("a program is refused by a table that lacks its kernels") {
+    const SmallProgram bayes(*scalar_tables().tables[4], oracle_targets()[4]);
+    const SmallProgram tflite(*scalar_tables().tables[1], oracle_targets()[1]);
+    CHECK(runtime::check_program(bayes.program(), *scalar_tables().tables[4]).ok());
+    CHECK(runtime::check_program(bayes.program(), *scalar_tables().tables[1]).code == StatusCode::unsupported);
+    CHECK(runtime::check_program(tflite.program(), *scalar_tables().tables[1]).ok());
+}
+
+#if INTQ_ASSERT_LEVEL > 0
+TEST_CASE("a batch beyond the largest breaks a precondition") {
+    static bool failed = false;
+    const auto former = set_assert_handler([](const char*, const char*, int) { failed = true; });
+    const SmallProgram small(*scalar_tables().tables[0], oracle_targets()[0]);
+    Program program = small.program();
+    program.instructions = {};
+    GuardedBuffer arena(static_cast<std::size_t>(program.arena_size));
+    runtime::execute(program, small.table(), arena.as<std::byte>(), SmallProgram::max_batch);
+    CHECK(!failed);
+    runtime::execute(program, small.table(), arena.as<std::byte>(), SmallProgram::max_batch + 1);
+    CHECK(failed);
+    set_assert_handler(former);
+}
+#endif

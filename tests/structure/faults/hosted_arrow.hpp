@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT
+//
+// Planted fault: io includes a layer that stands below it.
+#ifndef INTQ_IO_PLANTED_HPP
+#define INTQ_IO_PLANTED_HPP
+
+#include "intq/nn/tensor.hpp"
+
+#endif  // INTQ_IO_PLANTED_HPP

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: MIT
+//
+// Planted fault: cannot be included twice.
+namespace intq {
+inline int planted() { return 0; }
+}  // namespace intq

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+//
+// One source, compiled several times with other instruction sets, default backends and assert levels. Quantizes an
+// image and convolves it, all with the unit's own default backend. The macro INTQ_UNIT names its function.
+//
+// Planted faults: INTQ_FAULT == 1 adds a function that is not in the unit's inline namespace, as a header would that
+// forgot it; INTQ_FAULT == 2 changes one byte of the result.
+#include "structure/two_units/unit.hpp"
+
+#include "intq/arith/bpu.hpp"
+#include "intq/kernels/conv2d.hpp"
+#include "intq/kernels/quantize.hpp"
+
+#ifndef INTQ_FAULT
+#    define INTQ_FAULT 0
+#endif
+
+#if INTQ_FAULT == 1
+namespace intq {
+inline int outside_of_the_inline_namespace(int x) { return x + 1; }
+}  // namespace intq
+#endif
+
+namespace {
+
+using namespace intq;
+
+constexpr index_t channels = 5, outputs = 7, side = 6;
+constexpr index_t in_size = channels * side * side, out_size = outputs * side * side;
+constexpr index_t weight_size = outputs * channels * 9;
+
+alignas(64) std::byte storage[1 << 16];
+alignas(64) std::byte workspace[1 << 14];
+alignas(64) std::byte offsets[1 << 12];
+
+// A fixed sequence that holds both ends of every range.
+int pseudo_random(index_t i) { return static_cast<int>((i * 2654435761LL >> 7) % 256) - 128; }
+
+kernels::Conv2dSpec make_spec(const std::int8_t* weights, const float* bias) {
+    kernels::Conv2dSpec spec;
+    spec.window.kernel = {3, 3};
+    spec.window.padding = {1, 1, 1, 1};
+    spec.in_channels = channels;
+    spec.out_channels = outputs;
+    spec.input = QParams::per_tensor(0.125f, 0, DType::int8);
+    spec.weight = QParams::per_tensor(0.0625f, 0, DType::int8);
+    spec.output = QParams::per_tensor(2.0f, 0, DType::int8);
+    spec.weight_codes = weights;
+    spec.bias = bias;
+    return spec;
+}
+
+bool compute(std::int8_t* codes, std::int8_t* out) {
+    float image[in_size];
+    std::int8_t weights[weight_size];
+    float bias[outputs];
+    for (index_t i = 0; i < in_size; ++i) image[i] = static_cast<float>(pseudo_random(i)) * 0.13f;
+    for (index_t i = 0; i < weight_size; ++i) weights[i] = static_cast<std::int8_t>(pseudo_random(i + 1000));
+    for (index_t i = 0; i < outputs; ++i) bias[i] = static_cast<float>(pseudo_random(i + 5000));
+
+    const kernels::Conv2dSpec spec = make_spec(weights, bias);
+    const ImageView<const float> x(image, {1, channels, side, side});
+    const ImageView<std::int8_t> q(codes, {1, channels, side, side});
+    kernels::quantize(x, spec.input, {}, q);
+
+    using Target = target::bpu<march::bayes>;
+    const auto packed = kernels::make_conv2d<Target>(spec, {storage, sizeof storage});
+    const auto geometry = kernels::make_conv2d_geometry(spec.window, 1, {side, side}, {offsets, sizeof offsets});
+    if (!packed.ok() || !geometry.ok()) return false;
+    const ImageView<const std::int8_t> input = q;
+    const ImageView<std::int8_t> y(out, {1, outputs, side, side});
+    if (!kernels::check_conv2d(*packed, *geometry, input, y, {workspace, sizeof workspace}).ok()) return false;
+    kernels::run_conv2d<Target>(*packed, *geometry, input, y, {workspace, sizeof workspace});
+    return true;
+}
+
+}  // namespace
+
+extern "C" void INTQ_UNIT(UnitResult* result) {
+    std::int8_t codes[in_size], out[out_size];
+    result->backend = simd::default_backend::name;
+    result->assert_level = INTQ_ASSERT_LEVEL;
+    if (!compute(codes, out)) return;
+    static_assert(in_size + out_size <= sizeof result->bytes);
+    for (const std::int8_t code : codes) result->bytes[result->size++] = static_cast<unsigned char>(code);
+    for (const std::int8_t code : out) result->bytes[result->size++] = static_cast<unsigned char>(code);
+#if INTQ_FAULT == 1
+    result->bytes[0] = static_cast<unsigned char>(outside_of_the_inline_namespace(result->bytes[0]) - 1);
+#elif INTQ_FAULT == 2
+    result->bytes[result->size - 1] ^= 1;
+#endif
+}

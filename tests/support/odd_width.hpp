@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+//
+// Two backends of 3 and of 5 lanes in plain C++: tails, partial panels and fallbacks on every machine. They plug in
+// as any user's backend does: a tag, its lanes and, where the packing asks for one, a tile.
+#ifndef INTQ_TESTS_SUPPORT_ODD_WIDTH_HPP
+#define INTQ_TESTS_SUPPORT_ODD_WIDTH_HPP
+
+#include <array>
+#include <cstdint>
+
+#include "intq/simd/select.hpp"
+
+namespace intq::test {
+
+/// Width lanes, each the specification's own.
+template <int Width> struct OddLanes {
+    using One = arith::scalar_lanes;
+    template <class T> struct Vector { std::array<T, static_cast<std::size_t>(Width)> lane{}; };
+    using i32 = Vector<std::int32_t>;
+    using i64 = Vector<std::int64_t>;
+    using f32 = Vector<float>;
+
+    static constexpr index_t width() noexcept { return Width; }
+
+    // --- memory ---------------------------------------------------------------------------------------------
+    template <class T> static i32 load(const T* from, index_t count) {
+        return each<i32>([&](std::size_t i) { return i < size(count) ? std::int32_t{from[i]} : 0; });
+    }
+    static f32 load(const float* from, index_t count) {
+        return each<f32>([&](std::size_t i) { return i < size(count) ? from[i] : 0.0f; });
+    }
+    static i64 load_i64(const std::int64_t* from, index_t count) {
+        return each<i64>([&](std::size_t i) { return i < size(count) ? from[i] : 0; });
+    }
+    template <class T> static auto load(const T* from) { return load(from, Width); }
+    static i64 load_i64(const std::int64_t* from) { return load_i64(from, Width); }
+    template <class T> static void store(T* to, i32 x, index_t count) {
+        for (std::size_t i = 0; i < size(count); ++i) One::store(to + i, x.lane[i], 1);
+    }
+    static void store(float* to, f32 x, index_t count) {
+        for (std::size_t i = 0; i < size(count); ++i) to[i] = x.lane[i];
+    }
+    static void store_i64(std::int64_t* to, i64 x, index_t count) {
+        for (std::size_t i = 0; i < size(count); ++i) to[i] = x.lane[i];
+    }
+    template <class T, class V> static void store(T* to, V x) { store(to, x, Width); }
+    static void store_i64(std::int64_t* to, i64 x) { store_i64(to, x, Width); }
+
+    // --- arithmetic -----------------------------------------------------------------------------------------
+    static i32 set(std::int32_t value) { return fill<i32>(value); }
+    static f32 set(float value) { return fill<f32>(value); }
+    static i64 set_i64(std::int64_t value) { return fill<i64>(value); }
+    template <class V> static V add(V a, V b) {
+        return map<V>([](auto... x) { return One::add(x...); }, a, b);
+    }
+    template <class V> static V sub(V a, V b) {
+        return map<V>([](auto... x) { return One::sub(x...); }, a, b);
+    }
+    template <class V> static V mul(V a, V b) {
+        return map<V>([](auto... x) { return One::mul(x...); }, a, b);
+    }
+    template <class V> static V min(V a, V b) {
+        return map<V>([](auto... x) { return One::min(x...); }, a, b);
+    }
+    template <class V> static V max(V a, V b) {
+        return map<V>([](auto... x) { return One::max(x...); }, a, b);
+    }
+    template <class V> static V shift_left(V a, V n) {
+        return map<V>([](auto... x) { return One::shift_left(x...); }, a, n);
+    }
+    template <class V> static V shift_right(V a, V n) {
+        return map<V>([](auto... x) { return One::shift_right(x...); }, a, n);
+    }
+    static i64 widen(i32 a) { return map<i64>(One::widen, a); }
+    static i64 mul_wide(i32 a, i32 b) { return map<i64>(One::mul_wide, a, b); }
+    static i32 narrow(i64 a) { return map<i32>(One::narrow, a); }
+    static f32 div(f32 a, f32 b) { return map<f32>(One::div, a, b); }
+    static f32 floor(f32 a) { return map<f32>(One::floor, a); }
+    static f32 round_half_even(f32 a) { return map<f32>(One::round_half_even, a); }
+    static f32 replace_nan(f32 a, f32 b) { return map<f32>(One::replace_nan, a, b); }
+    static f32 keep_inside(f32 a, f32 low, f32 high, f32 b) { return map<f32>(One::keep_inside, a, low, high, b); }
+    static f32 to_f32(i32 a) { return map<f32>(One::to_f32, a); }
+    static i32 to_i32(f32 a) { return map<i32>(One::to_i32, a); }
+    static f32 from_bits(i32 a) { return map<f32>(One::from_bits, a); }
+
+    // --- reductions -----------------------------------------------------------------------------------------
+    static float reduce_min(f32 a) {
+        float result = a.lane[0];
+        for (const float x : a.lane) result = One::min(x, result);
+        return One::reduce_min(result);
+    }
+    static float reduce_max(f32 a) {
+        float result = a.lane[0];
+        for (const float x : a.lane) result = One::max(x, result);
+        return One::reduce_max(result);
+    }
+    static bool all_finite(f32 a) {
+        for (const float x : a.lane)
+            if (!One::all_finite(x)) return false;
+        return true;
+    }
+
+private:
+    static std::size_t size(index_t count) { return static_cast<std::size_t>(count); }
+    template <class V, class Function> static V each(Function&& function) {
+        V result;
+        for (std::size_t i = 0; i < result.lane.size(); ++i) result.lane[i] = function(i);
+        return result;
+    }
+    template <class V, class T> static V fill(T value) {
+        V result;
+        result.lane.fill(value);
+        return result;
+    }
+    template <class V, class Function, class... In> static V map(Function&& function, const In&... in) {
+        return each<V>([&](std::size_t i) { return function(in.lane[i]...); });
+    }
+};
+
+/// The tag. With 5 lanes, 8-bit activations are offset-binary and all integer groups have depth 2.
+template <int Width> struct odd_width : simd::scalar {
+    static constexpr const char* name = Width == 3 ? "odd_width<3>" : "odd_width<5>";
+    static constexpr bool grouped = Width == 5;
+    static constexpr index_t panel = grouped ? 5 : 6;
+    static constexpr simd::Packing int8_packing{panel, grouped ? 2 : 1,
+                                                grouped ? simd::Staging::offset_binary : simd::Staging::as_is};
+    static constexpr simd::Packing int16_packing{panel, grouped ? 2 : 1, simd::Staging::as_is};
+    static constexpr simd::Packing wide_packing{panel, 1, simd::Staging::as_is};
+    static constexpr simd::Packing float_packing{panel, 1, simd::Staging::as_is};
+};
+
+/// Two products a column and step, in loops.
+template <class X, class W> struct OddPairTile {
+    using activation = X;
+    using weight = W;
+    static constexpr index_t columns = 5;
+    static constexpr index_t depth = 2;
+    static constexpr int vectors = 1;
+    static constexpr int max_rows = 3;
+
+    template <int Rows> struct Registers {
+        void start(const std::int32_t* bias) {
+            for (auto& row : acc) row = OddLanes<5>::load(bias);
+        }
+        void step(const X* const* x, index_t k, const W* w) { step_part(x, k, depth, w); }
+        void step_part(const X* const* x, index_t k, index_t count, const W* w) {
+            for (std::size_t r = 0; r < acc.size(); ++r)
+                for (std::size_t c = 0; c < acc[r].lane.size(); ++c)
+                    for (index_t i = 0; i < count; ++i)
+                        acc[r].lane[c] =
+                            One::add(acc[r].lane[c], One::mul(x[r][k + i], w[2 * c + static_cast<std::size_t>(i)]));
+        }
+        template <int Row, int Index> OddLanes<5>::i32 drain() const {
+            static_assert(Index == 0);
+            return acc[Row];
+        }
+
+        using One = arith::scalar_lanes;
+        std::array<OddLanes<5>::i32, static_cast<std::size_t>(Rows)> acc;
+    };
+};
+
+/// The usable backends of this unit and the two odd ones.
+template <class List> struct WithOddWidths;
+template <class... Backend> struct WithOddWidths<simd::BackendList<Backend...>> {
+    using type = simd::BackendList<Backend..., odd_width<3>, odd_width<5>>;
+};
+using all_backends = typename WithOddWidths<simd::usable_backends>::type;
+
+/// Calls function(Backend{}) for each backend of a list.
+template <class... Backend, class Function> void for_each_backend(simd::BackendList<Backend...>, Function&& function) {
+    (function(Backend{}), ...);
+}
+
+}  // namespace intq::test
+
+namespace intq::inline INTQ_ABI::simd {
+
+template <int Width> struct LanesOf<test::odd_width<Width>> { using type = test::OddLanes<Width>; };
+
+template <>
+struct Tile<test::odd_width<5>, std::int8_t, std::int8_t, std::int32_t> : test::OddPairTile<std::uint8_t, std::int8_t> {
+};
+template <class W>
+struct Tile<test::odd_width<5>, std::int16_t, W, std::int32_t> : test::OddPairTile<std::int16_t, std::int16_t> {};
+
+}  // namespace intq::inline INTQ_ABI::simd
+
+#endif  // INTQ_TESTS_SUPPORT_ODD_WIDTH_HPP

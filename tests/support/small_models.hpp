@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+//
+// Small models with fixed random weights, for tests of graphs and quantization.
+#ifndef INTQ_TESTS_SUPPORT_SMALL_MODELS_HPP
+#define INTQ_TESTS_SUPPORT_SMALL_MODELS_HPP
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "intq/nn/layers.hpp"
+
+namespace intq::test {
+
+/// Normally distributed values of a generator with a given seed.
+inline nn::Tensor random_tensor(const Shape& shape, unsigned seed, float deviation = 1.0f) {
+    std::mt19937 generator(seed);
+    std::normal_distribution<float> distribution(0.0f, deviation);
+    nn::Tensor tensor = nn::Tensor::empty(shape);
+    for (float& value : tensor.flat<float>()) value = distribution(generator);
+    return tensor;
+}
+
+inline std::shared_ptr<nn::Conv2d> make_conv(index_t in, index_t out, index_t kernel, unsigned seed, index_t stride = 1,
+                                             index_t groups = 1, bool bias = true) {
+    auto conv = std::make_shared<nn::Conv2d>(
+        nn::Conv2dOptions{in, out, nn::square_window(kernel, stride, kernel / 2), groups, bias});
+    conv->set_weight(random_tensor(conv->weight().shape(), seed, 0.4f));
+    if (bias) conv->set_bias(random_tensor(Shape(out), seed + 1000));
+    return conv;
+}
+
+inline std::shared_ptr<nn::Linear> make_linear(index_t in, index_t out, unsigned seed) {
+    auto linear = std::make_shared<nn::Linear>(nn::LinearOptions{in, out});
+    linear->set_weight(random_tensor(Shape(out, in), seed, 0.4f));
+    linear->set_bias(random_tensor(Shape(out), seed + 1000));
+    return linear;
+}
+
+/// A batch norm with statistics that are not those of a new one.
+template <class BatchNorm> std::shared_ptr<BatchNorm> make_batch_norm(index_t channels, unsigned seed) {
+    auto norm = std::make_shared<BatchNorm>(nn::BatchNormOptions{channels});
+    norm->tensor("weight") = random_tensor(Shape(channels), seed);
+    norm->tensor("bias") = random_tensor(Shape(channels), seed + 1);
+    norm->tensor("running_mean") = random_tensor(Shape(channels), seed + 2);
+    nn::Tensor variance = random_tensor(Shape(channels), seed + 3);
+    for (float& value : variance.flat<float>()) value = value * value + 0.5f;
+    norm->tensor("running_var") = variance;
+    return norm;
+}
+
+/// A model whose forward is a lambda over its children.
+class LambdaModel : public nn::Cloneable<LambdaModel> {
+public:
+    using Forward = std::function<nn::Value(LambdaModel&, nn::Arguments)>;
+
+    LambdaModel(std::initializer_list<std::pair<std::string, nn::ModulePtr>> children, Forward forward,
+                std::vector<std::string> inputs = {"x"})
+        : forward_(std::move(forward)), inputs_(std::move(inputs)) {
+        for (const auto& [name, module] : children) add_child(name, module);
+    }
+    std::string type_name() const override { return "LambdaModel"; }
+    std::vector<std::string> input_names() const override { return inputs_; }
+    nn::Value forward(nn::Arguments arguments) override { return forward_(*this, arguments); }
+
+private:
+    Forward forward_;
+    std::vector<std::string> inputs_;
+};
+
+inline std::shared_ptr<LambdaModel> make_model(std::initializer_list<std::pair<std::string, nn::ModulePtr>> children,
+                                               LambdaModel::Forward forward, std::vector<std::string> inputs = {"x"}) {
+    auto model = std::make_shared<LambdaModel>(children, std::move(forward), std::move(inputs));
+    model->eval();
+    return model;
+}
+
+/// conv-bn-relu, conv-bn-add-relu, with one ReLU that is called twice, as in torchvision's networks.
+struct BasicBlock : nn::Cloneable<BasicBlock> {
+    BasicBlock(index_t channels, unsigned seed) {
+        add_child("conv1", make_conv(channels, channels, 3, seed, 1, 1, false));
+        add_child("bn1", make_batch_norm<nn::BatchNorm2d>(channels, seed + 10));
+        add_child("relu", std::make_shared<nn::ReLU>());
+        add_child("conv2", make_conv(channels, channels, 3, seed + 20, 1, 1, false));
+        add_child("bn2", make_batch_norm<nn::BatchNorm2d>(channels, seed + 30));
+        add_child("skip_add", std::make_shared<nn::FloatFunctional>());
+    }
+    std::string type_name() const override { return "BasicBlock"; }
+    nn::Value forward(nn::Arguments arguments) override {
+        nn::Value y = call("relu", call("bn1", call("conv1", arguments[0])));
+        y = call("bn2", call("conv2", y));
+        return call("relu", nn::call_add(*this, "skip_add", y, arguments[0]));
+    }
+};
+
+/// stem, a residual block, a depthwise stage, global average, a linear classifier; with stubs.
+struct ResidualNet : nn::Cloneable<ResidualNet> {
+    explicit ResidualNet(index_t channels = 8, index_t classes = 5) {
+        add_child("quant", std::make_shared<nn::QuantStub>());
+        add_child("stem", make_conv(3, channels, 3, 1, 1, 1, false));
+        add_child("bn", make_batch_norm<nn::BatchNorm2d>(channels, 2));
+        add_child("layer1",
+                  std::make_shared<nn::Sequential>(std::initializer_list<nn::ModulePtr>{
+                      std::make_shared<BasicBlock>(channels, 100), std::make_shared<BasicBlock>(channels, 200)}));
+        add_child("depthwise", make_conv(channels, channels, 3, 3, 2, channels));
+        add_child("pool", std::make_shared<nn::AdaptiveAvgPool2d>(Size2d{1, 1}));
+        add_child("flatten", std::make_shared<nn::Flatten>());
+        add_child("fc", make_linear(channels, classes, 4));
+        add_child("dequant", std::make_shared<nn::DeQuantStub>());
+        eval();
+    }
+    std::string type_name() const override { return "ResidualNet"; }
+    nn::Value forward(nn::Arguments arguments) override {
+        nn::Value y = nn::relu(call("bn", call("stem", call("quant", arguments[0]))));
+        y = nn::relu6(call("depthwise", call("layer1", y)));
+        return call("dequant", call("fc", call("flatten", call("pool", y))));
+    }
+};
+
+/// The message of the exception that `act` throws; "nothing was thrown" otherwise.
+template <class Exception, class Act> std::string message_of(const Act& act) {
+    try {
+        act();
+    } catch (const Exception& error) {
+        return error.what();
+    }
+    return "nothing was thrown";
+}
+
+inline double largest_difference(const nn::Tensor& a, const nn::Tensor& b) {
+    if (!(a.shape() == b.shape())) return std::numeric_limits<double>::infinity();
+    double largest = 0;
+    const nn::Tensor x = a.contiguous(), y = b.contiguous();
+    const auto p = x.flat<float>(), q = y.flat<float>();
+    for (std::size_t i = 0; i < p.size(); ++i)
+        largest = std::max(largest, std::abs(static_cast<double>(p[i]) - static_cast<double>(q[i])));
+    return largest;
+}
+
+}  // namespace intq::test
+
+#endif  // INTQ_TESTS_SUPPORT_SMALL_MODELS_HPP
