@@ -81,6 +81,7 @@ template <int Width> struct OddLanes {
     static f32 keep_inside(f32 a, f32 low, f32 high, f32 b) { return map<f32>(One::keep_inside, a, low, high, b); }
     static f32 to_f32(i32 a) { return map<f32>(One::to_f32, a); }
     static i32 to_i32(f32 a) { return map<i32>(One::to_i32, a); }
+    static i32 round_to_i32(f32 a) { return map<i32>(One::round_to_i32, a); }
     static f32 from_bits(i32 a) { return map<f32>(One::from_bits, a); }
 
     // --- reductions -----------------------------------------------------------------------------------------
@@ -136,9 +137,11 @@ template <class X, class W> struct OddPairTile {
     static constexpr index_t columns = 5;
     static constexpr index_t depth = 2;
     static constexpr int vectors = 1;
-    static constexpr int max_rows = 3;
+    static constexpr int narrowest = 1;
+    using shared = OddPairTile;
+    static constexpr int max_rows(int) { return 3; }
 
-    template <int Rows> struct Registers {
+    template <int Rows, int Vectors> struct Registers {
         void start(const std::int32_t* bias) {
             for (auto& row : acc) row = OddLanes<5>::load(bias);
         }

@@ -41,7 +41,7 @@ template <class L> struct AddLanes<float_scale, L> {
     constexpr typename L::i32 code(typename L::i32 x, typename L::i32 y) const noexcept {
         const auto first = L::mul(L::to_f32(L::sub(x, zero_point[0])), factor[0]);
         const auto second = L::mul(L::to_f32(L::sub(y, zero_point[1])), factor[1]);
-        return float_scale::finish<L>(L::add(first, second), out);
+        return out.code(L::round_to_i32(L::add(first, second)));
     }
 };
 
