@@ -49,29 +49,38 @@ std::int8_t expected_code(std::int32_t code, const intq::arith::OutputCodes& out
     return static_cast<std::int8_t>(sum < out.lowest ? out.lowest : sum > out.highest ? out.highest : sum);
 }
 
+/// Codes of all sizes, a third of them at the ends of the narrower types.
+std::vector<std::int32_t> draw_codes(std::mt19937& bits, std::size_t size) {
+    const std::int32_t ends[] = {INT32_MIN, INT32_MAX, 32767, -32768, 32768, -32769, 127, -129, 0, 255, -256};
+    std::vector<std::int32_t> codes(size);
+    for (auto& code : codes)
+        code = bits() % 3 == 0 ? ends[bits() % std::size(ends)] : static_cast<std::int32_t>(bits()) >> bits() % 32;
+    return codes;
+}
+
 template <class L> void quads_conform() {
     constexpr index_t width = L::width();
     constexpr auto size = static_cast<std::size_t>(4 * width);
     std::mt19937 bits(5);
     for (const auto& [zero_point, lowest, highest] :
          {std::array{0, -128, 127}, {0, 0, 127}, {-128, -128, 127}, {127, -128, 127}, {-5, -5, 100}, {3, 3, 3}})
-        for (index_t count = 0; count <= 4 * width; ++count) {
+        intq::simd::unroll<4>([&](auto last_vector) {
             const intq::arith::OutputCodes out{zero_point, lowest, highest};
-            std::vector<std::int32_t> codes(size);
-            const std::int32_t ends[] = {INT32_MIN, INT32_MAX, 32767, -32768, 32768, -32769, 127, -129, 0, 255, -256};
-            for (auto& code : codes)
-                code =
-                    bits() % 3 == 0 ? ends[bits() % std::size(ends)] : static_cast<std::int32_t>(bits()) >> bits() % 32;
-            GuardedBuffer memory(static_cast<std::size_t>(count));
             const typename L::CodeQuad quad(zero_point, lowest, highest);
-            const auto vector = [&](index_t v) { return L::load(codes.data() + v * width); };
-            quad.store(memory.as<std::int8_t>(), vector(0), vector(1), vector(2), vector(3), count);
-            std::size_t wrong = 0;
-            for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
-                wrong += memory.as<std::int8_t>()[i] != expected_code(codes[i], out);
-            CHECK(wrong == 0);
-            CHECK(memory.is_intact());
-        }
+            for (index_t count = last_vector * width; count <= (last_vector + 1) * width; ++count) {
+                const auto codes = draw_codes(bits, size);
+                GuardedBuffer memory(static_cast<std::size_t>(count));
+                [&]<int... V>(std::integer_sequence<int, V...>) {
+                    quad.store(memory.as<std::int8_t>(), count, L::load(codes.data() + V * width)...);
+                }
+                (std::make_integer_sequence<int, last_vector + 1>{});
+                std::size_t wrong = 0;
+                for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+                    wrong += memory.as<std::int8_t>()[i] != expected_code(codes[i], out);
+                CHECK(wrong == 0);
+                CHECK(memory.is_intact());
+            }
+        });
 }
 
 template <class L> void flips_conform() {

@@ -82,6 +82,7 @@ template <int Width> struct OddLanes {
     static f32 to_f32(i32 a) { return map<f32>(One::to_f32, a); }
     static i32 to_i32(f32 a) { return map<i32>(One::to_i32, a); }
     static i32 round_to_i32(f32 a) { return map<i32>(One::round_to_i32, a); }
+    static i32 round_small_to_i32(f32 a) { return map<i32>(One::round_small_to_i32, a); }
     static f32 from_bits(i32 a) { return map<f32>(One::from_bits, a); }
 
     // --- reductions -----------------------------------------------------------------------------------------

@@ -125,6 +125,8 @@ struct scalar_lanes {
     static constexpr i32 round_to_i32(f32 a) noexcept {
         return to_i32(round_half_even(min(max(a, -2147483648.0f), 2147483520.0f)));
     }
+    /// The same for |a| < 2^31, where nothing saturates.
+    static constexpr i32 round_small_to_i32(f32 a) noexcept { return to_i32(round_half_even(a)); }
     /// The float with these bits.
     static constexpr f32 from_bits(i32 a) noexcept { return std::bit_cast<float>(a); }
 
@@ -159,10 +161,16 @@ concept Lanes = requires(typename L::i32 i, typename L::i64 w, typename L::f32 f
     { L::to_f32(i) } -> std::same_as<typename L::f32>;
     { L::to_i32(f) } -> std::same_as<typename L::i32>;
     { L::round_to_i32(f) } -> std::same_as<typename L::i32>;
+    { L::round_small_to_i32(f) } -> std::same_as<typename L::i32>;
     { L::all_finite(f) } -> std::same_as<bool>;
 };
 
 static_assert(Lanes<scalar_lanes>);
+
+/// The lanes of formulas whose floats are known to stay below 2^31 before they are rounded to int32.
+template <class L> struct SmallRealLanes : L {
+    static constexpr typename L::i32 round_to_i32(typename L::f32 a) noexcept { return L::round_small_to_i32(a); }
+};
 
 }  // namespace intq::inline INTQ_ABI::arith
 

@@ -93,26 +93,27 @@ public:
     /// Whether the codes of up to four vectors are narrowed together.
     static constexpr bool has_quads = std::is_same_v<Y, std::int8_t> && requires { typename L::CodeQuad; };
 
-    /// `Vectors` vectors of one row, from sums in memory.
-    template <int Vectors, class Acc>
-    INTQ_ALWAYS_INLINE void store_quad(const Acc* sums, const Channels* channels, const E* e, Y* y,
-                                       index_t count) const noexcept {
-        const typename L::CodeQuad quad(codes_.zero_point, codes_.lowest, codes_.highest);
+    /// `Vectors` vectors of one row: sum(integral_constant<int, v>) are the lanes of vector v.
+    ///
+    /// @param at  the padded channel of the first lane
+    template <int Vectors, class Sum>
+    INTQ_ALWAYS_INLINE void store_quad(const Sum& sum, index_t at, const E* e, Y* y, index_t count) const noexcept {
         const auto code = [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
-            constexpr int vector = v < Vectors ? int{v} : Vectors - 1;
-            const auto acc = detail::LaneSum<L, Acc>::load(sums + vector * L::width());
+            const index_t first = v * L::width();
+            const Channels channel = channels(at + first);
             if constexpr (adds) {
-                const index_t first = vector * L::width(), left = count - first;
+                const index_t left = count - first;
                 const auto operand = L::load(e + first, left < L::width() ? left : L::width());
-                return Policy::template scaled_sumin<L>(acc, operand, channels[vector].requantize,
-                                                        channels[vector].sumin, out_);
+                return Policy::template scaled_sumin<L>(sum(v), operand, channel.requantize, channel.sumin, out_);
             } else {
-                return Policy::template scaled<L>(acc, channels[vector].requantize, out_);
+                return Policy::template scaled<L>(sum(v), channel.requantize, out_);
             }
         };
-        using std::integral_constant;
-        quad.store(y, code(integral_constant<int, 0>{}), code(integral_constant<int, 1>{}),
-                   code(integral_constant<int, 2>{}), code(integral_constant<int, 3>{}), count);
+        const typename L::CodeQuad quad(codes_.zero_point, codes_.lowest, codes_.highest);
+        [&]<int... V>(std::integer_sequence<int, V...>) INTQ_ALWAYS_INLINE_LAMBDA {
+            quad.store(y, count, code(std::integral_constant<int, V>{})...);
+        }
+        (std::make_integer_sequence<int, Vectors>{});
     }
 
 private:

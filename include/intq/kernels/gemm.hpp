@@ -45,23 +45,50 @@ template <class Backend, class Tile, class Acc> struct GemmTile {
     using Weight = typename Tile::weight;
     using Source = detail::RowSource<Activation>;
     static constexpr index_t columns = Tile::columns;
+    static constexpr int vectors = Tile::vectors;
+    static constexpr int max_rows(int panel_vectors) noexcept { return Tile::max_rows(panel_vectors); }
     static constexpr int most_rows = Tile::max_rows(Tile::narrowest);
 
-    /// One packed panel of one group.
+    /// What all tiles of one panel and block of rows have in common: read from the packed layer once.
     struct Panel {
+        const Source& source;
         const Weight* weights;
         const Acc* bias;
         const Acc* padding;  // what a tap adds where it falls on padding, by tap; null where that is nothing
+        index_t padding_stride;
         index_t vectors;
+        index_t taps, depth;  // of a tap
+        index_t whole;        // the part of depth that is taken in whole groups
+        index_t tap_weights;  // elements
+        index_t in_channel;   // the first of the group
+        index_t channel;      // the first output channel, among the padded ones
+        index_t offset;       // and in an output pixel
+        index_t count;        // output channels: the rest of the panel is padding
+
+        Panel(const PackedConv2d& packed, const Source& rows, index_t group, index_t index) noexcept
+            : source(rows),
+              padding_stride(packed.padded_outputs()),
+              taps(packed.tap_count()),
+              depth(packed.tap_depth()) {
+            const index_t first = index * columns, left = packed.group_stride - first;
+            const index_t width = left < columns ? left : columns, outputs = packed.group_outputs() - first;
+            vectors = width / L::width();
+            channel = group * packed.group_stride + first;
+            offset = group * packed.group_outputs() + first;
+            count = outputs < width ? outputs : width;
+            in_channel = group * packed.group_inputs();
+            // A staged copy may be read beyond the last channel.
+            const index_t rounded = round_up(depth, Tile::depth);
+            whole = packed.packing.staging == simd::Staging::as_is ? depth / Tile::depth * Tile::depth : rounded;
+            tap_weights = rounded * width;
+            weights = static_cast<const Weight*>(packed.weights) + group * packed.group_weights() +
+                      index * packed.panel_size();
+            bias = static_cast<const Acc*>(packed.bias) + channel;
+            padding = packed.tap_bias == nullptr || !source.has_padding()
+                          ? nullptr
+                          : static_cast<const Acc*>(packed.tap_bias) + channel;
+        }
     };
-    static Panel panel(const PackedConv2d& packed, index_t group, index_t index) noexcept {
-        const index_t at = group * packed.group_stride + index * columns, left = packed.group_stride - index * columns;
-        return {
-            static_cast<const Weight*>(packed.weights) + group * packed.group_weights() + index * packed.panel_size(),
-            static_cast<const Acc*>(packed.bias) + at,
-            packed.tap_bias == nullptr ? nullptr : static_cast<const Acc*>(packed.tap_bias) + at,
-            (left < columns ? left : columns) / L::width()};
-    }
 
     /// Rows of the next tile, of `left` rows that are padded alike: at most what fits, the last tiles of one size.
     static index_t tile_rows(index_t vectors, index_t left) noexcept {
@@ -71,83 +98,76 @@ template <class Backend, class Tile, class Acc> struct GemmTile {
         return (left + tiles - 1) / tiles;
     }
 
-    /// Sums of `rows` slots from `slot` on, tile_rows() of them, in `vectors` vectors a row.
-    static void run(const PackedConv2d& packed, const Source& source, const Panel& panel, index_t group, index_t slot,
-                    index_t rows, Acc* sums) noexcept {
+    /// Sums of `rows` slots from `slot` on, tile_rows() of them: `panel.vectors` vectors a row.
+    static void run(const Panel& panel, index_t slot, index_t rows, Acc* sums) noexcept {
         simd::unroll<Tile::vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
-            constexpr int vectors = v + 1;
-            if constexpr (vectors >= Tile::narrowest)
-                if (panel.vectors == vectors)
-                    select_rows<vectors>(packed, source, panel, group * packed.group_inputs(), slot, rows, sums);
+            constexpr int count = v + 1;
+            if constexpr (count >= Tile::narrowest)
+                if (panel.vectors == count) select_rows<count>(panel, slot, rows, sums);
         });
+    }
+
+    /// Sums of `Rows` slots in registers, and then finish(registers).
+    template <int Rows, int Vectors, class Finish>
+    static INTQ_ALWAYS_INLINE void compute(const Panel& panel, index_t slot, Finish&& finish) noexcept {
+        constexpr index_t step = Vectors * L::width() * Tile::depth;
+        const detail::RowPointers<Activation, Rows> rows(panel.source, panel.in_channel, slot);
+        typename Tile::template Registers<Rows, Vectors> registers;
+        alignas(buffer_alignment) Acc start[Vectors * L::width()];
+        registers.start(panel.padding == nullptr ? panel.bias : first_sums<Vectors>(panel, rows, start));
+        const Weight* tap_weights = panel.weights;
+        for (index_t tap = 0; tap < panel.taps; ++tap, tap_weights += panel.tap_weights) {
+            if (rows.is_padding(tap)) continue;
+            const Activation* x[Rows];
+            rows.at(tap, x);
+            const Weight* w = tap_weights;
+            for (index_t k = 0; k < panel.whole; k += Tile::depth, w += step) registers.step(x, k, w);
+            if constexpr (!is_always_staged)
+                if (panel.whole < panel.depth) registers.step_part(x, panel.whole, panel.depth - panel.whole, w);
+        }
+        finish(registers);
     }
 
 private:
     /// Every number of rows up to this has code of its own; above it only the most that fit.
     static constexpr int small_rows = 6;
+    /// Offset-binary activations exist in staged copies only.
+    static constexpr bool is_always_staged = std::is_same_v<Activation, std::uint8_t>;
 
-    template <int Vectors>
-    static void select_rows(const PackedConv2d& packed, const Source& source, const Panel& panel, index_t channel,
-                            index_t slot, index_t rows, Acc* sums) noexcept {
+    template <int Vectors> static void select_rows(const Panel& panel, index_t slot, index_t rows, Acc* sums) noexcept {
         constexpr int most = Tile::max_rows(Vectors);
-        if (rows == most) return run_rows<most, Vectors>(packed, source, panel, channel, slot, sums);
+        if (rows == most) return run_rows<most, Vectors>(panel, slot, sums);
         constexpr int below = most - 1 < small_rows ? most - 1 : small_rows;
         simd::unroll<below>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
-            if (rows == r + 1) run_rows<r + 1, Vectors>(packed, source, panel, channel, slot, sums);
+            if (rows == r + 1) run_rows<r + 1, Vectors>(panel, slot, sums);
         });
     }
 
     template <int Rows, int Vectors>
-    static INTQ_NEVER_INLINE void run_rows(const PackedConv2d& packed, const Source& source, const Panel& panel,
-                                           index_t channel, index_t slot, Acc* sums) noexcept {
-        constexpr index_t step = Vectors * L::width() * Tile::depth;
-        const index_t depth = packed.tap_depth();
-        // A staged copy may be read beyond the last channel.
-        const index_t whole = packed.packing.staging == simd::Staging::as_is ? depth / Tile::depth * Tile::depth
-                                                                             : round_up(depth, Tile::depth);
-        const detail::RowPointers<Activation, Rows> rows(source, channel, slot);
-        typename Tile::template Registers<Rows, Vectors> registers;
-        alignas(buffer_alignment) Acc start[Vectors * L::width()];
-        registers.start(first_sums<Vectors>(packed, panel, rows, start));
-        const Weight* w = panel.weights;
-        for (index_t tap = 0; tap < packed.tap_count(); ++tap) {
-            if (rows.is_padding(tap)) {
-                w += round_up(depth, Tile::depth) / Tile::depth * step;
-                continue;
-            }
-            const Activation* x[Rows];
-            rows.at(tap, x);
-            for (index_t k = 0; k < whole; k += Tile::depth, w += step) registers.step(x, k, w);
-            if (whole < depth) {
-                registers.step_part(x, whole, depth - whole, w);
-                w += step;
-            }
-        }
-        simd::unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
-            simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
-                detail::LaneSum<L, Acc>::store(sums + (r * Vectors + v) * L::width(), registers.template drain<r, v>());
+    static INTQ_NEVER_INLINE void run_rows(const Panel& panel, index_t slot, Acc* sums) noexcept {
+        compute<Rows, Vectors>(panel, slot, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
+            simd::unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
+                simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+                    detail::LaneSum<L, Acc>::store(sums + (r * Vectors + v) * L::width(),
+                                                   registers.template drain<r, v>());
+                });
             });
         });
     }
 
     /// The bias, with what the padded taps would have added.
     template <int Vectors, class Rows>
-    static INTQ_ALWAYS_INLINE const Acc* first_sums(const PackedConv2d& packed, const Panel& panel, const Rows& rows,
-                                                    Acc* start) noexcept {
-        if constexpr (std::is_same_v<Acc, std::int32_t>) {
-            bool adds = false;
-            for (index_t tap = 0; panel.padding != nullptr && tap < packed.tap_count(); ++tap) {
+    static INTQ_ALWAYS_INLINE const Acc* first_sums(const Panel& panel, const Rows& rows, Acc* start) noexcept {
+        const Acc* from = panel.bias;
+        if constexpr (std::is_same_v<Acc, std::int32_t>)
+            for (index_t tap = 0; tap < panel.taps; ++tap) {
                 if (!rows.is_padding(tap)) continue;
-                const Acc* const from = adds ? start : panel.bias;
-                adds = true;
+                const Acc* const more = panel.padding + tap * panel.padding_stride;
                 for (index_t c = 0; c < Vectors * L::width(); c += L::width())
-                    L::store(start + c,
-                             L::add(L::load(from + c), L::load(panel.padding + tap * packed.padded_outputs() + c)));
+                    L::store(start + c, L::add(L::load(from + c), L::load(more + c)));
+                from = start;
             }
-            return adds ? start : panel.bias;
-        } else {
-            return panel.bias;
-        }
+        return from;
     }
 };
 
@@ -162,6 +182,7 @@ private:
 template <class Backend, class Policy, class X, class W, class Acc, class Y, class E> struct Gemm {
     using L = simd::lanes<Backend>;
     using Inner = GemmTile<Backend, typename simd::Tile<Backend, X, W, Acc>::shared, Acc>;
+    using Panel = typename Inner::Panel;
 
     static void run(const ConvCall& call) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
@@ -182,16 +203,17 @@ template <class Backend, class Policy, class X, class W, class Acc, class Y, cla
 private:
     static INTQ_NEVER_INLINE void run_block(const ConvCall& call, index_t group, index_t first,
                                             index_t last) INTQ_NOEXCEPT {
-        const PackedConv2d& packed = *call.packed;
-        const typename Inner::Source source(packed, *call.geometry,
+        const typename Inner::Source source(*call.packed, *call.geometry,
                                             static_cast<const typename Inner::Activation*>(call.x));
         alignas(buffer_alignment) Acc sums[largest_tile];
-        for (index_t index = 0; index < packed.panels(); ++index) {
-            const typename Inner::Panel panel = Inner::panel(packed, group, index);
+        for (index_t index = 0; index < call.packed->panels(); ++index) {
+            const Panel panel(*call.packed, source, group, index);
             for (index_t slot = first; slot < last;) {
                 const index_t rows = Inner::tile_rows(panel.vectors, source.run_end(slot, last) - slot);
-                Inner::run(packed, source, panel, group, slot, rows, sums);
-                store(call, source, sums, group, index, panel.vectors, slot, rows);
+                if (!run_fused(call, panel, slot, rows)) {
+                    Inner::run(panel, slot, rows, sums);
+                    store(call, panel, sums, slot, rows);
+                }
                 slot += rows;
             }
         }
@@ -206,67 +228,81 @@ private:
         return most;
     }();
 
-    /// A tile of sums through the epilogue.
-    static void store(const ConvCall& call, const typename Inner::Source& source, const Acc* sums, index_t group,
-                      index_t panel, index_t vectors, index_t slot, index_t rows) INTQ_NOEXCEPT {
-        index_t pixels[Inner::most_rows];
-        source.pixels(slot, rows, pixels);
-        if constexpr (Epilogue<L, Policy, Y, E>::has_quads) {
-            simd::unroll<4>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
-                if (vectors == v + 1) store_quads<v + 1>(call, sums, group, panel, pixels, rows);
+    /// Runs a tile of the most rows with its epilogue in registers, where there is code for that: for the layers whose
+    /// requantization is proven to stay in range.
+    static bool run_fused(const ConvCall& call, const Panel& panel, index_t slot, index_t rows) INTQ_NOEXCEPT {
+        bool done = false;
+        if constexpr (Epilogue<L, Policy, Y, E>::has_quads)
+            simd::unroll<Inner::vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+                constexpr int vectors = v + 1, most = Inner::max_rows(vectors);
+                if constexpr (vectors > 1)
+                    if (panel.vectors == vectors && rows == most && call.packed->scaled_is_small) {
+                        fused<most, vectors>(call, panel, slot);
+                        done = true;
+                    }
             });
-        } else {
-            store_vectors(call, sums, group, panel, vectors, pixels, rows);
-        }
+        return done;
     }
 
-    /// Where a row of a tile goes: output channels of this group from the panel's first on.
-    struct Place {
-        index_t channel;  // among the padded ones
-        index_t offset;   // in a pixel
-        index_t count;    // the rest of the panel is padding
-    };
-    static Place place(const PackedConv2d& packed, index_t group, index_t panel, index_t width) noexcept {
-        const index_t first = panel * Inner::columns, left = packed.group_outputs() - first;
-        return {group * packed.group_stride + first, group * packed.group_outputs() + first,
-                left < width ? left : width};
+    template <int Rows, int Vectors>
+    static INTQ_NEVER_INLINE void fused(const ConvCall& call, const Panel& panel, index_t slot) INTQ_NOEXCEPT {
+        Inner::template compute<Rows, Vectors>(panel, slot, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
+            const Epilogue<arith::SmallRealLanes<L>, Policy, Y, E> epilogue(*call.packed);
+            simd::unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
+                const index_t at = place(call, panel, slot, r);
+                epilogue.template store_quad<Vectors>(
+                    [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.template drain<r, v>(); }, panel.channel,
+                    sumin_at(call, at), static_cast<Y*>(call.y) + at, panel.count);
+            });
+        });
     }
-    static const E* sumin_at(const ConvCall& call, index_t at) noexcept {
-        return static_cast<const E*>(call.sumin) + (std::is_same_v<E, no_sumin> ? 0 : at);
+
+    /// A tile of sums through the epilogue.
+    static void store(const ConvCall& call, const Panel& panel, const Acc* sums, index_t slot,
+                      index_t rows) INTQ_NOEXCEPT {
+        if constexpr (Epilogue<L, Policy, Y, E>::has_quads) {
+            simd::unroll<Inner::vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+                if (panel.vectors == v + 1) store_quads<v + 1>(call, panel, sums, slot, rows);
+            });
+        } else {
+            store_vectors(call, panel, sums, slot, rows);
+        }
     }
 
     template <int Vectors>
-    static void store_quads(const ConvCall& call, const Acc* sums, index_t group, index_t panel, const index_t* pixels,
+    static void store_quads(const ConvCall& call, const Panel& panel, const Acc* sums, index_t slot,
                             index_t rows) INTQ_NOEXCEPT {
-        const PackedConv2d& packed = *call.packed;
-        constexpr index_t width = Vectors * L::width();
-        const Place to = place(packed, group, panel, width);
-        const Epilogue<L, Policy, Y, E> epilogue(packed);
-        typename Epilogue<L, Policy, Y, E>::Channels channels[Vectors];
-        simd::unroll<Vectors>(
-            [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { channels[v] = epilogue.channels(to.channel + v * L::width()); });
+        const Epilogue<L, Policy, Y, E> epilogue(*call.packed);
         for (index_t r = 0; r < rows; ++r) {
-            const index_t at = pixels[r] * packed.out_channels + to.offset;
-            epilogue.template store_quad<Vectors>(sums + r * width, channels, sumin_at(call, at),
-                                                  static_cast<Y*>(call.y) + at, to.count);
+            const index_t at = place(call, panel, slot, r);
+            const Acc* const from = sums + r * Vectors * L::width();
+            epilogue.template store_quad<Vectors>(
+                [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { return detail::LaneSum<L, Acc>::load(from + v * L::width()); },
+                panel.channel, sumin_at(call, at), static_cast<Y*>(call.y) + at, panel.count);
         }
     }
 
-    static void store_vectors(const ConvCall& call, const Acc* sums, index_t group, index_t panel, index_t vectors,
-                              const index_t* pixels, index_t rows) INTQ_NOEXCEPT {
-        const PackedConv2d& packed = *call.packed;
-        const index_t width = vectors * L::width();
-        const Place to = place(packed, group, panel, width);
-        const Epilogue<L, Policy, Y, E> epilogue(packed);
-        for (index_t lane = 0; lane < to.count; lane += L::width()) {
-            const index_t count = to.count - lane < L::width() ? to.count - lane : L::width();
-            const auto channels = epilogue.channels(to.channel + lane);
+    static void store_vectors(const ConvCall& call, const Panel& panel, const Acc* sums, index_t slot,
+                              index_t rows) INTQ_NOEXCEPT {
+        const Epilogue<L, Policy, Y, E> epilogue(*call.packed);
+        for (index_t lane = 0; lane < panel.count; lane += L::width()) {
+            const index_t count = panel.count - lane < L::width() ? panel.count - lane : L::width();
+            const auto channels = epilogue.channels(panel.channel + lane);
             for (index_t r = 0; r < rows; ++r) {
-                const index_t at = pixels[r] * packed.out_channels + to.offset + lane;
-                epilogue.store(detail::LaneSum<L, Acc>::load(sums + r * width + lane), channels, sumin_at(call, at),
-                               static_cast<Y*>(call.y) + at, count);
+                const index_t at = place(call, panel, slot, r) + lane;
+                epilogue.store(detail::LaneSum<L, Acc>::load(sums + r * panel.vectors * L::width() + lane), channels,
+                               sumin_at(call, at), static_cast<Y*>(call.y) + at, count);
             }
         }
+    }
+
+    /// The element of y where row r of a tile goes.
+    static INTQ_ALWAYS_INLINE index_t place(const ConvCall& call, const Panel& panel, index_t slot,
+                                            index_t r) noexcept {
+        return panel.source.pixel(slot, r) * call.packed->out_channels + panel.offset;
+    }
+    static INTQ_ALWAYS_INLINE const E* sumin_at(const ConvCall& call, index_t at) noexcept {
+        return static_cast<const E*>(call.sumin) + (std::is_same_v<E, no_sumin> ? 0 : at);
     }
 };
 

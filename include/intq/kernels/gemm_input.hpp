@@ -6,6 +6,7 @@
 
 #include "intq/kernels/geometry.hpp"
 #include "intq/kernels/packed_conv2d.hpp"
+#include "intq/simd/primitives.hpp"
 
 namespace intq::inline INTQ_ABI::kernels::detail {
 
@@ -77,18 +78,26 @@ public:
     /// The first slot behind `slot`, at most `last`, that is padded otherwise.
     index_t run_end(index_t slot, index_t last) const noexcept {
         if (run_ends_ == nullptr) return last;
-        const index_t image = slot / out_pixels_ * out_pixels_, end = image + run_ends_[slot - image];
+        const index_t image = image_of(slot) * out_pixels_, end = image + run_ends_[slot - image];
         return end < last ? end : last;
     }
 
-    /// The output pixels of slots of one run, counted through all images.
-    void pixels(index_t slot, index_t rows, index_t* to) const noexcept {
-        const index_t image = pixels_ == nullptr ? 0 : slot / out_pixels_ * out_pixels_;
-        for (index_t r = 0; r < rows; ++r) to[r] = pixels_ == nullptr ? slot + r : image + pixels_[slot + r - image];
+    /// The output pixel of the slot that is `r` behind the slot `first` of the same image, counted through all images.
+    INTQ_ALWAYS_INLINE index_t pixel(index_t first, index_t r) const noexcept {
+        if (pixels_ == nullptr) return first + r;
+        const index_t image = image_of(first) * out_pixels_;
+        return image + pixels_[first + r - image];
     }
+    /// Whether some tap of some slot falls on padding.
+    bool has_padding() const noexcept { return run_ends_ != nullptr; }
 
 private:
     template <class, int> friend class RowPointers;
+    /// A division is dear where tiles are small: one image needs none.
+    INTQ_ALWAYS_INLINE index_t image_of(index_t slot) const noexcept {
+        return slot < out_pixels_ ? 0 : slot / out_pixels_;
+    }
+
     const X* x_;
     index_t channels_;
     index_t out_pixels_;
@@ -105,54 +114,65 @@ private:
 template <class X, int Rows> class RowPointers {
 public:
     INTQ_ALWAYS_INLINE RowPointers(const RowSource<X>& source, index_t channel, index_t first_slot) noexcept
-        : channels_(source.channels_), tap_stride_(source.tap_stride_) {
+        : channels_(source.channels_), tap_stride_(source.tap_stride_), has_offsets_(source.offsets_ != nullptr) {
         const X* const x = source.x_ + channel;
-        offsets_[0] = nullptr;
-        if (source.offsets_ != nullptr) {
-            const index_t image = first_slot / source.out_pixels_;
-            const std::int32_t* from = source.offsets_ + (first_slot - image * source.out_pixels_) * source.taps_;
-            const std::int32_t* const end = source.offsets_ + source.out_pixels_ * source.taps_;
-            const X* start = x + image * source.image_stride_;
-            for (int r = 0; r < Rows; ++r, from += source.taps_) {
-                if (from == end) {
-                    from = source.offsets_;
-                    start += source.image_stride_;
-                }
-                start_[r] = start;
-                offsets_[r] = from;
-            }
+        if (has_offsets_) {
+            start_with_offsets(source, x, first_slot);
         } else if (source.width_ == 0) {
-            for (int r = 0; r < Rows; ++r) start_[r] = x + (first_slot + r) * channels_;
+            const X* const first = x + first_slot * channels_;
+            simd::unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA { start_[r] = first + r * channels_; });
         } else {
-            const index_t image = first_slot / source.out_pixels_, pixel = first_slot - image * source.out_pixels_;
-            index_t oy = pixel / source.width_, ox = pixel - oy * source.width_;
-            const X* image_start = x + image * source.image_stride_;
-            const X* start = image_start + oy * source.line_stride_;
-            for (int r = 0; r < Rows; ++r, ++ox) {
-                if (ox == source.width_) {
-                    ox = 0;
-                    start += source.line_stride_;
-                    if (++oy == source.height_) {
-                        oy = 0;
-                        start = image_start += source.image_stride_;
-                    }
-                }
-                start_[r] = start + ox * source.pixel_stride_;
-            }
+            start_in_margins(source, x, first_slot);
         }
     }
     /// Whether a tap falls on padding, of all rows alike.
-    INTQ_ALWAYS_INLINE bool is_padding(index_t tap) const noexcept {
-        return offsets_[0] != nullptr && offsets_[0][tap] < 0;
-    }
+    INTQ_ALWAYS_INLINE bool is_padding(index_t tap) const noexcept { return has_offsets_ && offsets_[0][tap] < 0; }
     INTQ_ALWAYS_INLINE void at(index_t tap, const X** pointers) const noexcept {
-        for (int r = 0; r < Rows; ++r)
-            pointers[r] = start_[r] + (offsets_[0] == nullptr ? tap * tap_stride_ : offsets_[r][tap] * channels_);
+        if (has_offsets_) {
+            simd::unroll<Rows>(
+                [&](auto r) INTQ_ALWAYS_INLINE_LAMBDA { pointers[r] = start_[r] + offsets_[r][tap] * channels_; });
+        } else {
+            const index_t offset = tap * tap_stride_;
+            simd::unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA { pointers[r] = start_[r] + offset; });
+        }
     }
 
 private:
+    void start_with_offsets(const RowSource<X>& source, const X* x, index_t first_slot) noexcept {
+        const index_t image = source.image_of(first_slot);
+        const std::int32_t* from = source.offsets_ + (first_slot - image * source.out_pixels_) * source.taps_;
+        const std::int32_t* const end = source.offsets_ + source.out_pixels_ * source.taps_;
+        const X* start = x + image * source.image_stride_;
+        for (int r = 0; r < Rows; ++r, from += source.taps_) {
+            if (from == end) {
+                from = source.offsets_;
+                start += source.image_stride_;
+            }
+            start_[r] = start;
+            offsets_[r] = from;
+        }
+    }
+    void start_in_margins(const RowSource<X>& source, const X* x, index_t first_slot) noexcept {
+        const index_t image = source.image_of(first_slot), pixel = first_slot - image * source.out_pixels_;
+        index_t oy = pixel / source.width_, ox = pixel - oy * source.width_;
+        const X* image_start = x + image * source.image_stride_;
+        const X* start = image_start + oy * source.line_stride_;
+        for (int r = 0; r < Rows; ++r, ++ox) {
+            if (ox == source.width_) {
+                ox = 0;
+                start += source.line_stride_;
+                if (++oy == source.height_) {
+                    oy = 0;
+                    start = image_start += source.image_stride_;
+                }
+            }
+            start_[r] = start + ox * source.pixel_stride_;
+        }
+    }
+
     index_t channels_;
     index_t tap_stride_;
+    bool has_offsets_;
     const X* start_[Rows];
     const std::int32_t* offsets_[Rows];
 };

@@ -5,6 +5,7 @@
 #ifndef INTQ_KERNELS_PACK_HPP
 #define INTQ_KERNELS_PACK_HPP
 
+#include <bit>
 #include <cstring>
 
 #include "intq/kernels/packed_conv2d.hpp"
@@ -143,7 +144,17 @@ struct PackedChannel {
     std::int64_t bias = 0;
     arith::ChannelWords words{};
     arith::Sumin sumin{};
+    bool scaled_is_small = true;
 };
+
+/// Whether the policy's floats stay below 2^30 in magnitude, whatever the input.
+constexpr bool is_small(const arith::PolicyRecord& policy, const Conv2dSpec& spec, const PackedChannel& channel,
+                        const arith::SumRange& range) noexcept {
+    if (policy.requantize != arith::RequantizeRule::float_scale) return true;
+    const auto scale = [](std::int32_t word) { return static_cast<double>(std::bit_cast<float>(word)); };
+    const double sumin = spec.sumin == nullptr ? 0.0 : 0x1p17 * scale(channel.sumin.words[0]);
+    return static_cast<double>(range.largest_magnitude()) * scale(channel.words[0]) + sumin < 0x1p30;
+}
 
 constexpr Status with_channel(Status status, OpKind op, index_t channel) noexcept {
     status.op = op;
@@ -189,6 +200,7 @@ inline Result<PackedChannel> make_channel(const PackingRules& rules, const Conv2
                                                         {s_in, s_w, s_out}, spec.input_dtype, spec.output_dtype, range);
         if (!words) return with_channel(words.status(), spec.op, channel);
         result.words = *words;
+        result.scaled_is_small = is_small(policy, spec, result, range);
     }
     result.bias -= tile_offset(packed, spec.input) * bound.weight_sum();
     return result;
@@ -313,9 +325,11 @@ inline Result<PackedConv2d> pack_conv2d(const PackingRules& rules, const Conv2dS
     BufferCursor cursor(storage.data, storage.size);
     const std::int64_t offset = detail::tile_offset(packed, spec.input);
     const detail::PackedParts parts = detail::place(packed, words, sumin_words, offset, cursor);
+    packed.scaled_is_small = true;
     for (index_t channel = 0; channel < spec.out_channels; ++channel) {
         const auto made = detail::make_channel(rules, spec, packed, channel);
         detail::write_channel(made.value(), packed, parts, words, sumin_words, detail::padded_index(packed, channel));
+        packed.scaled_is_small = packed.scaled_is_small && made.value().scaled_is_small;
     }
     const DType stored = packed.is_depthwise
                              ? packed.weight_dtype

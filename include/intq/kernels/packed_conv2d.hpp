@@ -47,7 +47,8 @@ struct PackedConv2d {
     int accumulator_bits = 32;
     bool has_sumin = false;
     bool is_depthwise = false;
-    bool merges_row = false;  // the taps of a row of the window are one run of elements in the staged input
+    bool scaled_is_small = false;  // proven: no float of the requantization reaches 2^31
+    bool merges_row = false;       // the taps of a row of the window are one run of elements in the staged input
     simd::Packing packing{};
     index_t group_stride = 0;  // padded output channels of one group; of all channels when depthwise
     const void* weights = nullptr;

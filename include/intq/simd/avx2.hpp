@@ -175,6 +175,7 @@ struct avx2_lanes {
     static INTQ_ALWAYS_INLINE i32 round_to_i32(f32 a) noexcept {
         return to_i32(round_half_even(min(max(a, set(-2147483648.0f)), set(2147483520.0f))));
     }
+    static INTQ_ALWAYS_INLINE i32 round_small_to_i32(f32 a) noexcept { return to_i32(round_half_even(a)); }
     static INTQ_ALWAYS_INLINE f32 from_bits(i32 a) noexcept { return {_mm256_castsi256_ps(a.v)}; }
     static INTQ_ALWAYS_INLINE float reduce_min(f32 a) noexcept {
         __m128 m = _mm_min_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));

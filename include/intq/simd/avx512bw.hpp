@@ -96,24 +96,44 @@ struct avx512_lanes {
     class CodeQuad {
     public:
         INTQ_ALWAYS_INLINE CodeQuad(std::int32_t zero_point, std::int32_t lowest, std::int32_t highest) noexcept
-            : zero_point_(_mm512_set1_epi16(static_cast<std::int16_t>(zero_point))),
-              lowest_(_mm512_set1_epi8(static_cast<std::int8_t>(lowest))),
-              highest_(_mm512_set1_epi8(static_cast<std::int8_t>(highest))) {}
+            // Repeated to 32 bits first: such a broadcast from memory costs a load alone.
+            : zero_point_(
+                  _mm512_set1_epi32(static_cast<int>(static_cast<std::uint32_t>(zero_point & 0xffff) * 0x10001u))),
+              lowest_(_mm512_set1_epi32(static_cast<int>(static_cast<std::uint32_t>(lowest & 0xff) * 0x1010101u))),
+              highest_(_mm512_set1_epi32(static_cast<int>(static_cast<std::uint32_t>(highest & 0xff) * 0x1010101u))) {}
 
-        INTQ_ALWAYS_INLINE void store(std::int8_t* to, i32 a, i32 b, i32 c, i32 d, index_t count) const noexcept {
+        /// @param code  one to four vectors
+        template <class... I32>
+        INTQ_ALWAYS_INLINE void store(std::int8_t* to, index_t count, const I32&... code) const noexcept {
+            constexpr int vectors = static_cast<int>(sizeof...(I32));
+            static_assert(vectors >= 1 && vectors <= 4);
+            const __m512i v[] = {code.v...};
             // Saturation to int16 leaves enough of a code of 8 bits, with a zero point of 8 bits too.
-            const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(a.v, b.v), zero_point_);
-            const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(c.v, d.v), zero_point_);
+            const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(v[0], v[vectors > 1 ? 1 : 0]), zero_point_);
+            __m512i high = low;
+            if constexpr (vectors > 2)
+                high = _mm512_adds_epi16(_mm512_packs_epi32(v[2], v[vectors > 3 ? 3 : 2]), zero_point_);
             const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
             __m512i codes = _mm512_permutexvar_epi32(order, _mm512_packs_epi16(low, high));
             codes = _mm512_min_epi8(_mm512_max_epi8(codes, lowest_), highest_);
-            if (count == 64)
-                _mm512_storeu_si512(to, codes);
+            if (count == 16 * vectors)
+                store_whole<vectors>(to, codes);
             else
                 _mm512_mask_storeu_epi8(to, (std::uint64_t{1} << count) - 1, codes);
         }
 
     private:
+        template <int Vectors> static INTQ_ALWAYS_INLINE void store_whole(std::int8_t* to, __m512i codes) noexcept {
+            if constexpr (Vectors == 4)
+                _mm512_storeu_si512(to, codes);
+            else if constexpr (Vectors == 3)
+                _mm512_mask_storeu_epi8(to, 0xffffffffffff, codes);
+            else if constexpr (Vectors == 2)
+                _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(codes));
+            else
+                _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_castsi512_si128(codes));
+        }
+
         __m512i zero_point_, lowest_, highest_;
     };
 
@@ -199,6 +219,9 @@ struct avx512_lanes {
     static INTQ_ALWAYS_INLINE i32 round_to_i32(f32 a) noexcept {
         // What is too small gives -2^31 by itself.
         return {_mm512_cvt_roundps_epi32(_mm512_min_ps(a.v, _mm512_set1_ps(2147483520.0f)), nearest)};
+    }
+    static INTQ_ALWAYS_INLINE i32 round_small_to_i32(f32 a) noexcept {
+        return {_mm512_cvt_roundps_epi32(a.v, nearest)};
     }
     static INTQ_ALWAYS_INLINE f32 from_bits(i32 a) noexcept { return {_mm512_castsi512_ps(a.v)}; }
     static INTQ_ALWAYS_INLINE float reduce_min(f32 a) noexcept {

@@ -18,8 +18,8 @@ template <class Backend> using lanes = typename LanesOf<Backend>::type;
 
 // Lanes have what arith::scalar_lanes has, and may have, where that is faster than one vector at a time:
 //
-//     CodeQuad(zero_point, lowest, highest).store(int8* to, i32 a, b, c, d, count)
-//         to[i] = clamp(code[i] + zero_point, lowest, highest) for i < count <= 4·width(), codes of a, b, c, d in turn
+//     CodeQuad(zero_point, lowest, highest).store(int8* to, count, i32 code…)
+//         to[i] = clamp(code[i] + zero_point, lowest, highest) for i < count, the codes of one to four vectors in turn
 //     flip_top_bits(const uint8* from, uint8* to, size)
 //         to[i] = from[i] ^ 0x80 for i < size
 
