@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+#include "peaks.hpp"
+
+#include <vector>
+
+#include "clock.hpp"
+
+namespace intq_bench {
+
+namespace {
+
+#if defined(__x86_64__)
+
+// One function a loop. Registers 0 and 1 hold the operands (zeros: no sum overflows and none is denormal), 2 what
+// passes between the instructions of a group, the others the sums. The functions are called through pointers, so the
+// registers above 15, which are nobody's across a call, need no mention.
+#    define VEX_SUMS(X) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#    define EVEX_SUMS(X) \
+        VEX_SUMS(X) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31)
+#    define CLEAR_VEX "vzeroall\n"
+#    define CLEAR_EVEX_SUM(i) "vpxord %%zmm" #    i ",%%zmm" #    i ",%%zmm" #    i "\n"
+#    define CLEAR_EVEX CLEAR_VEX EVEX_SUMS(CLEAR_EVEX_SUM)
+#    define PEAK_LOOP(name, clear, body)                                                                            \
+        void name(std::uint64_t turns) {                                                                            \
+            asm volatile(clear ".p2align 6\n1:\n" body "dec %0\n jnz 1b\n vzeroupper\n"                             \
+                         : "+r"(turns)                                                                              \
+                         :                                                                                          \
+                         : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", \
+                           "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "cc");                                      \
+        }
+
+#    define DPBUSD_ZMM(i) "vpdpbusd %%zmm0,%%zmm1,%%zmm" #    i "\n"
+#    define DPBUSD_YMM(i) "vpdpbusd %%ymm0,%%ymm1,%%ymm" #    i "\n"
+#    define DPBUSD_VEX(i) "%{vex%} vpdpbusd %%ymm0,%%ymm1,%%ymm" #    i "\n"
+#    define DPWSSD_ZMM(i) "vpdpwssd %%zmm0,%%zmm1,%%zmm" #    i "\n"
+#    define DPWSSD_VEX(i) "%{vex%} vpdpwssd %%ymm0,%%ymm1,%%ymm" #    i "\n"
+#    define MADDWD_ZMM(i) "vpmaddwd %%zmm0,%%zmm1,%%zmm2\n vpaddd %%zmm2,%%zmm" #    i ",%%zmm" #    i "\n"
+#    define MADDWD_YMM(i) "vpmaddwd %%ymm0,%%ymm1,%%ymm2\n vpaddd %%ymm2,%%ymm" #    i ",%%ymm" #    i "\n"
+#    define MADDUBSW_ZMM(i) \
+        "vpmaddubsw %%zmm0,%%zmm1,%%zmm2\n vpmaddwd %%zmm2,%%zmm0,%%zmm2\n vpaddd %%zmm2,%%zmm" #i ",%%zmm" #i "\n"
+#    define MADDUBSW_YMM(i) \
+        "vpmaddubsw %%ymm0,%%ymm1,%%ymm2\n vpmaddwd %%ymm2,%%ymm0,%%ymm2\n vpaddd %%ymm2,%%ymm" #i ",%%ymm" #i "\n"
+#    define FMA_ZMM(i) "vfmadd231ps %%zmm0,%%zmm1,%%zmm" #    i "\n"
+#    define FMA_YMM(i) "vfmadd231ps %%ymm0,%%ymm1,%%ymm" #    i "\n"
+
+PEAK_LOOP(run_dpbusd_zmm, CLEAR_EVEX, EVEX_SUMS(DPBUSD_ZMM))
+PEAK_LOOP(run_dpbusd_ymm, CLEAR_EVEX, EVEX_SUMS(DPBUSD_YMM))
+PEAK_LOOP(run_dpbusd_vex, CLEAR_VEX, VEX_SUMS(DPBUSD_VEX))
+PEAK_LOOP(run_dpwssd_zmm, CLEAR_EVEX, EVEX_SUMS(DPWSSD_ZMM))
+PEAK_LOOP(run_dpwssd_vex, CLEAR_VEX, VEX_SUMS(DPWSSD_VEX))
+PEAK_LOOP(run_maddwd_zmm, CLEAR_EVEX, EVEX_SUMS(MADDWD_ZMM))
+PEAK_LOOP(run_maddwd_ymm, CLEAR_VEX, VEX_SUMS(MADDWD_YMM))
+PEAK_LOOP(run_maddubsw_zmm, CLEAR_EVEX, EVEX_SUMS(MADDUBSW_ZMM))
+PEAK_LOOP(run_maddubsw_ymm, CLEAR_VEX, VEX_SUMS(MADDUBSW_YMM))
+PEAK_LOOP(run_fma_zmm, CLEAR_EVEX, EVEX_SUMS(FMA_ZMM))
+PEAK_LOOP(run_fma_ymm, CLEAR_VEX, VEX_SUMS(FMA_YMM))
+
+/// Whether CPUID has the bit of AVX-VNNI (leaf 7, subleaf 1, EAX bit 4), which g++ 12 cannot be asked for by name.
+bool has_avxvnni() {
+    std::uint32_t a = 7, b = 0, c = 1, d = 0;
+    asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+    return __builtin_cpu_supports("avx2") && (a >> 4 & 1) != 0;
+}
+bool has_avx2() { return __builtin_cpu_supports("avx2"); }
+bool has_fma() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool has_avx512f() { return __builtin_cpu_supports("avx512f"); }
+bool has_avx512bw() { return has_avx512f() && __builtin_cpu_supports("avx512bw"); }
+bool has_avx512vnni() { return has_avx512f() && __builtin_cpu_supports("avx512vnni"); }
+bool has_avx512vnni_vl() { return has_avx512vnni() && __builtin_cpu_supports("avx512vl"); }
+
+constexpr PeakLoop loops[] = {
+    {"vpdpbusd zmm", "avx512vnni", has_avx512vnni, 28 * 128, run_dpbusd_zmm},
+    {"vpdpbusd ymm", "avx512vnni and avx512vl", has_avx512vnni_vl, 28 * 64, run_dpbusd_ymm},
+    {"vpdpbusd ymm (VEX)", "avxvnni", has_avxvnni, 12 * 64, run_dpbusd_vex},
+    {"vpdpwssd zmm", "avx512vnni", has_avx512vnni, 28 * 64, run_dpwssd_zmm},
+    {"vpdpwssd ymm (VEX)", "avxvnni", has_avxvnni, 12 * 32, run_dpwssd_vex},
+    {"vpmaddwd+vpaddd zmm", "avx512bw", has_avx512bw, 28 * 64, run_maddwd_zmm},
+    {"vpmaddwd+vpaddd ymm", "avx2", has_avx2, 12 * 32, run_maddwd_ymm},
+    {"vpmaddubsw+vpmaddwd+vpaddd zmm", "avx512bw", has_avx512bw, 28 * 128, run_maddubsw_zmm},
+    {"vpmaddubsw+vpmaddwd+vpaddd ymm", "avx2", has_avx2, 12 * 64, run_maddubsw_ymm},
+    {"vfmadd231ps zmm", "avx512f", has_avx512f, 28 * 32, run_fma_zmm},
+    {"vfmadd231ps ymm", "avx2 and fma", has_fma, 12 * 16, run_fma_ymm},
+};
+
+#endif
+
+/// Which instruction a backend spends its K loop on.
+struct BackendPeak {
+    std::string_view backend;
+    const char* int8;
+    const char* int16;
+    const char* float32;
+};
+constexpr BackendPeak backend_peaks[] = {
+    {"avx512vnni", "vpdpbusd zmm", "vpdpwssd zmm", "vfmadd231ps zmm"},
+    {"avx512bw", "vpmaddwd+vpaddd zmm", "vpmaddwd+vpaddd zmm", "vfmadd231ps zmm"},
+    {"avxvnni", "vpdpbusd ymm (VEX)", "vpdpwssd ymm (VEX)", "vfmadd231ps ymm"},
+    {"avx2", "vpmaddwd+vpaddd ymm", "vpmaddwd+vpaddd ymm", "vfmadd231ps ymm"},
+};
+
+double sample(const PeakLoop& loop, std::uint64_t turns) {
+    const double start = now();
+    loop.run(turns);
+    return loop.operations * static_cast<double>(turns) / (now() - start);
+}
+
+/// As many turns as do about 2^22 operations: ten microseconds where a core does 400 GOP/s.
+std::uint64_t turns_of_sample(const PeakLoop& loop) { return static_cast<std::uint64_t>(0x1p22 / loop.operations) + 1; }
+
+}  // namespace
+
+std::span<const PeakLoop> peak_loops() {
+#if defined(__x86_64__)
+    return loops;
+#else
+    return {};
+#endif
+}
+
+const PeakLoop* usable_peak_loop(std::string_view name) {
+    for (const PeakLoop& loop : peak_loops())
+        if (name == loop.name) return loop.is_supported() ? &loop : nullptr;
+    return nullptr;
+}
+
+const PeakLoop* peak_of(std::string_view backend, intq::DType input) {
+    for (const BackendPeak& peak : backend_peaks)
+        if (peak.backend == backend)
+            return usable_peak_loop(input == intq::DType::float32 ? peak.float32
+                                    : input == intq::DType::int16 ? peak.int16
+                                                                  : peak.int8);
+    return nullptr;
+}
+
+double rate_now(const PeakLoop& loop) {
+    sample(loop, turns_of_sample(loop) / 4 + 1);
+    return sample(loop, turns_of_sample(loop));
+}
+
+double steady_rate(const PeakLoop& loop) {
+    std::vector<double> rates;
+    for (const double end = now() + 0.2; now() < end || rates.size() < 11;)
+        rates.push_back(sample(loop, 8 * turns_of_sample(loop)));
+    return median(rates);
+}
+
+}  // namespace intq_bench

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+//
+// What one core can do at most: the rate of each dot-product instruction, measured by loops that do nothing else.
+//
+// A kernel is judged against the rate of the same moment: the clock of a shared machine moves by ten percent within
+// a second, and a short peak loop beside each sample moves with it.
+#ifndef INTQ_BENCH_SUPPORT_PEAKS_HPP
+#define INTQ_BENCH_SUPPORT_PEAKS_HPP
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "intq/core/dtype.hpp"
+
+namespace intq_bench {
+
+/// A loop of one instruction (or of the few that stand for one dot product) on registers alone, with as many
+/// independent sums as the encoding has registers for: 28 in EVEX, 12 in VEX.
+struct PeakLoop {
+    const char* name;
+    const char* feature;  // what the CPU must have, as __builtin_cpu_supports names it
+    bool (*is_supported)();
+    double operations;  // multiplications and additions of one turn
+    void (*run)(std::uint64_t turns);
+};
+
+/// All loops of this architecture, also those that this CPU cannot run; none where it is not x86-64.
+std::span<const PeakLoop> peak_loops();
+
+/// The loop that the name says; null where there is none or this CPU cannot run it.
+const PeakLoop* usable_peak_loop(std::string_view name);
+
+/// The loop of the instruction that a backend multiplies `input` with; null where the backend promises none, or the
+/// CPU lacks it. A new backend with a dot product gets a line in peaks.cpp.
+const PeakLoop* peak_of(std::string_view backend, intq::DType input);
+
+/// Operations a second, from one sample of about ten microseconds, after a shorter one that warms the code.
+double rate_now(const PeakLoop& loop);
+
+/// Operations a second: the median of samples over a fifth of a second.
+double steady_rate(const PeakLoop& loop);
+
+}  // namespace intq_bench
+
+#endif  // INTQ_BENCH_SUPPORT_PEAKS_HPP
