@@ -11,14 +11,17 @@ namespace {
 
 #if defined(__x86_64__)
 
-// One function a loop. Registers 0 and 1 hold the operands (zeros: no sum overflows and none is denormal), 2 what
-// passes between the instructions of a group, the others the sums. The functions are called through pointers, so the
-// registers above 15, which are nobody's across a call, need no mention.
-#    define VEX_SUMS(X) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
-#    define EVEX_SUMS(X) \
-        VEX_SUMS(X) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31)
+// One function a loop. Registers 0 and 1 hold the operands (zeros: no sum overflows and none is denormal), 2 and 3
+// what passes between the instructions of a group, the others the sums. The functions are called through pointers, so
+// the registers above 15, which are nobody's across a call, need no mention.
+#    define VEX_SUMS(X) X("4") X("5") X("6") X("7") X("8") X("9") X("10") X("11") X("12") X("13") X("14") X("15")
+#    define EVEX_SUMS(X)                                                                                        \
+        VEX_SUMS(X)                                                                                             \
+        X("16")                                                                                                 \
+        X("17") X("18") X("19") X("20") X("21") X("22") X("23") X("24") X("25") X("26") X("27") X("28") X("29") \
+            X("30") X("31")
 #    define CLEAR_VEX "vzeroall\n"
-#    define CLEAR_EVEX_SUM(i) "vpxord %%zmm" #    i ",%%zmm" #    i ",%%zmm" #    i "\n"
+#    define CLEAR_EVEX_SUM(i) "vpxord %%zmm" i ",%%zmm" i ",%%zmm" i "\n"
 #    define CLEAR_EVEX CLEAR_VEX EVEX_SUMS(CLEAR_EVEX_SUM)
 #    define PEAK_LOOP(name, clear, body)                                                                            \
         void name(std::uint64_t turns) {                                                                            \
@@ -29,27 +32,37 @@ namespace {
                            "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "cc");                                      \
         }
 
-#    define DPBUSD_ZMM(i) "vpdpbusd %%zmm0,%%zmm1,%%zmm" #    i "\n"
-#    define DPBUSD_YMM(i) "vpdpbusd %%ymm0,%%ymm1,%%ymm" #    i "\n"
-#    define DPBUSD_VEX(i) "%{vex%} vpdpbusd %%ymm0,%%ymm1,%%ymm" #    i "\n"
-#    define DPWSSD_ZMM(i) "vpdpwssd %%zmm0,%%zmm1,%%zmm" #    i "\n"
-#    define DPWSSD_VEX(i) "%{vex%} vpdpwssd %%ymm0,%%ymm1,%%ymm" #    i "\n"
-#    define MADDWD_ZMM(i) "vpmaddwd %%zmm0,%%zmm1,%%zmm2\n vpaddd %%zmm2,%%zmm" #    i ",%%zmm" #    i "\n"
-#    define MADDWD_YMM(i) "vpmaddwd %%ymm0,%%ymm1,%%ymm2\n vpaddd %%ymm2,%%ymm" #    i ",%%ymm" #    i "\n"
+#    define DPBUSD_ZMM(i) "vpdpbusd %%zmm0,%%zmm1,%%zmm" i "\n"
+#    define DPBUSD_YMM(i) "vpdpbusd %%ymm0,%%ymm1,%%ymm" i "\n"
+#    define DPBUSD_VEX(i) "%{vex%} vpdpbusd %%ymm0,%%ymm1,%%ymm" i "\n"
+#    define DPWSSD_ZMM(i) "vpdpwssd %%zmm0,%%zmm1,%%zmm" i "\n"
+#    define DPWSSD_VEX(i) "%{vex%} vpdpwssd %%ymm0,%%ymm1,%%ymm" i "\n"
+// In pairs: Zen 4 spreads two multiplications better over its ports than one (212 against 171 GOP/s).
+#    define VEX_PAIRS(X) X("4", "5") X("6", "7") X("8", "9") X("10", "11") X("12", "13") X("14", "15")
+#    define EVEX_PAIRS(X)                                                                                 \
+        VEX_PAIRS(X)                                                                                      \
+        X("16", "17") X("18", "19") X("20", "21") X("22", "23") X("24", "25") X("26", "27") X("28", "29") \
+            X("30", "31")
+#    define MADDWD_ZMM(i, j)                                                                               \
+        "vpmaddwd %%zmm0,%%zmm1,%%zmm2\n vpmaddwd %%zmm0,%%zmm1,%%zmm3\n vpaddd %%zmm2,%%zmm" i ",%%zmm" i \
+        "\n vpaddd %%zmm3,%%zmm" j ",%%zmm" j "\n"
+#    define MADDWD_YMM(i, j)                                                                               \
+        "vpmaddwd %%ymm0,%%ymm1,%%ymm2\n vpmaddwd %%ymm0,%%ymm1,%%ymm3\n vpaddd %%ymm2,%%ymm" i ",%%ymm" i \
+        "\n vpaddd %%ymm3,%%ymm" j ",%%ymm" j "\n"
 #    define MADDUBSW_ZMM(i) \
-        "vpmaddubsw %%zmm0,%%zmm1,%%zmm2\n vpmaddwd %%zmm2,%%zmm0,%%zmm2\n vpaddd %%zmm2,%%zmm" #i ",%%zmm" #i "\n"
+        "vpmaddubsw %%zmm0,%%zmm1,%%zmm2\n vpmaddwd %%zmm2,%%zmm0,%%zmm2\n vpaddd %%zmm2,%%zmm" i ",%%zmm" i "\n"
 #    define MADDUBSW_YMM(i) \
-        "vpmaddubsw %%ymm0,%%ymm1,%%ymm2\n vpmaddwd %%ymm2,%%ymm0,%%ymm2\n vpaddd %%ymm2,%%ymm" #i ",%%ymm" #i "\n"
-#    define FMA_ZMM(i) "vfmadd231ps %%zmm0,%%zmm1,%%zmm" #    i "\n"
-#    define FMA_YMM(i) "vfmadd231ps %%ymm0,%%ymm1,%%ymm" #    i "\n"
+        "vpmaddubsw %%ymm0,%%ymm1,%%ymm2\n vpmaddwd %%ymm2,%%ymm0,%%ymm2\n vpaddd %%ymm2,%%ymm" i ",%%ymm" i "\n"
+#    define FMA_ZMM(i) "vfmadd231ps %%zmm0,%%zmm1,%%zmm" i "\n"
+#    define FMA_YMM(i) "vfmadd231ps %%ymm0,%%ymm1,%%ymm" i "\n"
 
 PEAK_LOOP(run_dpbusd_zmm, CLEAR_EVEX, EVEX_SUMS(DPBUSD_ZMM))
 PEAK_LOOP(run_dpbusd_ymm, CLEAR_EVEX, EVEX_SUMS(DPBUSD_YMM))
 PEAK_LOOP(run_dpbusd_vex, CLEAR_VEX, VEX_SUMS(DPBUSD_VEX))
 PEAK_LOOP(run_dpwssd_zmm, CLEAR_EVEX, EVEX_SUMS(DPWSSD_ZMM))
 PEAK_LOOP(run_dpwssd_vex, CLEAR_VEX, VEX_SUMS(DPWSSD_VEX))
-PEAK_LOOP(run_maddwd_zmm, CLEAR_EVEX, EVEX_SUMS(MADDWD_ZMM))
-PEAK_LOOP(run_maddwd_ymm, CLEAR_VEX, VEX_SUMS(MADDWD_YMM))
+PEAK_LOOP(run_maddwd_zmm, CLEAR_EVEX, EVEX_PAIRS(MADDWD_ZMM))
+PEAK_LOOP(run_maddwd_ymm, CLEAR_VEX, VEX_PAIRS(MADDWD_YMM))
 PEAK_LOOP(run_maddubsw_zmm, CLEAR_EVEX, EVEX_SUMS(MADDUBSW_ZMM))
 PEAK_LOOP(run_maddubsw_ymm, CLEAR_VEX, VEX_SUMS(MADDUBSW_YMM))
 PEAK_LOOP(run_fma_zmm, CLEAR_EVEX, EVEX_SUMS(FMA_ZMM))
