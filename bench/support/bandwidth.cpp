@@ -79,7 +79,7 @@ class Pages {
 public:
     explicit Pages(std::size_t size)
         : size_(size), data_(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
-        if (data_ == MAP_FAILED) throw std::runtime_error("no memory for the bandwidth of DRAM");
+        if (data_ == MAP_FAILED) throw std::runtime_error("no memory to measure its bandwidth with");
         madvise(data_, size, MADV_HUGEPAGE);
         std::memset(data_, 1, size);
     }
@@ -138,10 +138,11 @@ void measure_bandwidth(std::vector<MemoryLevel>& levels, double seconds) {
     }
 }
 
-const MemoryLevel& level_of(const std::vector<MemoryLevel>& levels, double bytes) {
-    for (const MemoryLevel& level : levels)
-        if (static_cast<double>(level.size) >= bytes) return level;
-    return levels.back();
+double read_rate(std::size_t bytes, double seconds) {
+    const std::size_t whole = (bytes + step - 1) / step * step;
+    const Pages pages(whole);
+    const Reader read = widest_reader();
+    return rate_of(whole, seconds, [&] { read(pages.data(), pages.data() + whole); });
 }
 
 }  // namespace intq_bench

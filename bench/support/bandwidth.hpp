@@ -25,8 +25,8 @@ std::vector<MemoryLevel> memory_levels();
 /// Fills in `read` and `copy`; takes about `seconds` a figure.
 void measure_bandwidth(std::vector<MemoryLevel>& levels, double seconds);
 
-/// The smallest level that holds `bytes`.
-const MemoryLevel& level_of(const std::vector<MemoryLevel>& levels, double bytes);
+/// Bytes a second of reading the same `bytes` again and again: a working set between two levels has a rate of its own.
+double read_rate(std::size_t bytes, double seconds);
 
 }  // namespace intq_bench
 

@@ -4,65 +4,116 @@
 #ifndef INTQ_BENCH_SUPPORT_CONV_CASE_HPP
 #define INTQ_BENCH_SUPPORT_CONV_CASE_HPP
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <random>
 #include <vector>
 
+#include "element_types.hpp"
 #include "intq/kernels/conv2d.hpp"
 #include "intq/quantization/owned_program.hpp"
 #include "shapes.hpp"
 
 namespace intq_bench {
 
-/// int8 operands from a fixed seed; scales such that outputs use the whole range.
+/// Bytes of `size` codes, uniform in [-reach, reach]; floats are codes / reach.
+inline std::vector<std::byte> random_elements(std::mt19937& random, intq::index_t size, intq::DType dtype,
+                                              std::int32_t reach) {
+    std::vector<std::byte> bytes(static_cast<std::size_t>(size * size_of(dtype)));
+    const auto store = [&](intq::index_t i, auto code) {
+        std::memcpy(bytes.data() + i * static_cast<intq::index_t>(sizeof code), &code, sizeof code);
+    };
+    const auto span = static_cast<std::uint32_t>(2 * reach + 1);
+    for (intq::index_t i = 0; i < size; ++i) {
+        const std::int32_t code = static_cast<std::int32_t>(random() % span) - reach;
+        if (dtype == intq::DType::int8) store(i, static_cast<std::int8_t>(code));
+        if (dtype == intq::DType::int16) store(i, static_cast<std::int16_t>(code));
+        if (dtype == intq::DType::float32) store(i, static_cast<float>(code) / static_cast<float>(reach));
+    }
+    return bytes;
+}
+
+/// Operands from a fixed seed, with a bias; scales such that outputs use the whole range. Weights of layers with int16
+/// activations and sums of 32 bits are as large as the proof of the accumulator allows, at most 127.
 class ConvCase {
 public:
-    ConvCase(const intq::kernels::KernelTable& table, const LayerShape& shape) : table_(&table) {
-        std::mt19937 random(1);
-        const auto fill = [&](std::vector<std::int8_t>& codes, intq::index_t size) {
-            codes.resize(static_cast<std::size_t>(size));
-            for (auto& code : codes) code = static_cast<std::int8_t>(random());
-        };
-        const intq::index_t depth = shape.channels * shape.window.kernel.height * shape.window.kernel.width;
-        fill(weights_, shape.outputs * depth);
-        fill(x_, shape.channels * shape.in.height * shape.in.width);
-        scales_.resize(static_cast<std::size_t>(shape.outputs));
-        for (auto& scale : scales_) scale = 0.01f + 1e-5f * static_cast<float>(random() % 100);
-
-        intq::kernels::Conv2dSpec spec;
-        spec.op = shape.op;
-        spec.window = shape.window;
-        spec.in_channels = shape.channels;
-        spec.out_channels = shape.outputs;
-        spec.input = intq::QParams::per_tensor(0.02f, 0, intq::DType::int8);
-        spec.weight = intq::QParams::per_channel(scales_, {}, 0, -128, 127);
-        const float spread = 0.02f * 0.01f * 74.0f * 74.0f * static_cast<float>(std::sqrt(static_cast<double>(depth)));
-        spec.output = intq::QParams::per_tensor(spread / 40.0f, 0, intq::DType::int8);
-        spec.weight_codes = weights_.data();
+    /// @throws Error where the target or backend refuses the layer, with the reason
+    ConvCase(const intq::kernels::KernelTable& table, const LayerShape& shape, const ElementTypes& types)
+        : table_(&table) {
+        const intq::kernels::Conv2dSpec spec = make_spec(shape, types);
         packed_bytes_ = intq::quantization::AlignedBytes(intq::kernels::packed_conv2d_size(table.packing, spec));
-        packed_ = intq::value_or_throw(intq::kernels::pack_conv2d(table.packing, spec, packed_bytes_.workspace()),
-                                       shape.name);
+        packed_ = intq::value_or_throw(intq::kernels::pack_conv2d(table.packing, spec, packed_bytes_.workspace()));
         geometry_bytes_ = intq::quantization::AlignedBytes(intq::kernels::conv2d_geometry_size(shape.window, shape.in));
         geometry_ = intq::value_or_throw(
-            intq::kernels::make_conv2d_geometry(shape.window, 1, shape.in, geometry_bytes_.workspace()), shape.name);
+            intq::kernels::make_conv2d_geometry(shape.window, shape.batch, shape.in, geometry_bytes_.workspace()));
         scratch_ = intq::quantization::AlignedBytes(intq::kernels::conv2d_workspace_size(packed_, geometry_));
-        y_.resize(static_cast<std::size_t>(geometry_.out_pixels() * shape.outputs));
+        y_ = intq::quantization::AlignedBytes(shape.out_elements() * size_of(types.output));
         kernel_ = intq::kernels::find_conv(table, packed_);
+        if (kernel_ == nullptr) throw intq::Error("the table of kernels has no row for it");
     }
 
     void run() {
         const void* const x = table_->stage(packed_, geometry_, x_.data(), scratch_.workspace(), intq::serial);
         kernel_->run({&packed_, &geometry_, x, nullptr, y_.data(), &intq::serial});
     }
-    const std::vector<std::int8_t>& output() const { return y_; }
+    bool has_output_of(const ConvCase& other) const {
+        return y_.size() == other.y_.size() &&
+               std::memcmp(y_.data(), other.y_.data(), static_cast<std::size_t>(y_.size())) == 0;
+    }
 
 private:
+    static std::int32_t reach_of(intq::DType dtype) { return dtype == intq::DType::int16 ? 32767 : 127; }
+
+    intq::kernels::Conv2dSpec make_spec(const LayerShape& shape, const ElementTypes& types) {
+        std::mt19937 random(1);
+        const double depth = static_cast<double>(shape.depth());
+        const bool is_proven =
+            types.input == intq::DType::int16 && table_->policy().accumulator_bits(types.input) == 32;
+        const std::int32_t x_reach = reach_of(types.input);
+        const std::int32_t w_reach =
+            is_proven ? std::clamp(static_cast<std::int32_t>(110000.0 / depth), 1, 127) : reach_of(types.weight);
+        const std::vector<std::byte> x = random_elements(random, shape.in_elements(), types.input, x_reach);
+        x_ = intq::quantization::AlignedBytes(static_cast<intq::index_t>(x.size()));
+        std::memcpy(x_.data(), x.data(), x.size());
+        weights_ = random_elements(random, shape.weight_elements(), types.weight, w_reach);
+
+        // The standard deviation of a sum of products of uniform codes.
+        const double deviation = x_reach / std::sqrt(3.0) * w_reach / std::sqrt(3.0) * std::sqrt(depth);
+        const float s_in = 0.02f, s_w = 0.01f;
+        const auto real = static_cast<float>(deviation) * s_in * s_w;
+        scales_.resize(static_cast<std::size_t>(shape.outputs));
+        for (auto& scale : scales_) scale = s_w + 1e-5f * static_cast<float>(random() % 100);
+        bias_.resize(scales_.size());
+        for (auto& bias : bias_) bias = real * 0.01f * (static_cast<float>(random() % 201) - 100.0f);
+
+        intq::kernels::Conv2dSpec spec;
+        spec.op = shape.op;
+        spec.window = shape.window;
+        spec.in_channels = shape.channels;
+        spec.out_channels = shape.outputs;
+        spec.groups = shape.groups;
+        spec.input_dtype = types.input;
+        spec.weight_dtype = types.weight;
+        spec.output_dtype = types.output;
+        if (types.input != intq::DType::float32) {
+            spec.input = intq::QParams::per_tensor(s_in, 0, types.input);
+            spec.weight =
+                intq::QParams::per_channel(scales_, {}, 0, lowest_code(types.weight), highest_code(types.weight));
+            spec.output =
+                intq::QParams::per_tensor(real * 3.0f / static_cast<float>(reach_of(types.output)), 0, types.output);
+        }
+        spec.weight_codes = weights_.data();
+        spec.bias = bias_.data();
+        return spec;
+    }
+
     const intq::kernels::KernelTable* table_;
     const intq::kernels::ConvRow* kernel_ = nullptr;
-    std::vector<std::int8_t> weights_, x_, y_;
-    std::vector<float> scales_;
-    intq::quantization::AlignedBytes packed_bytes_, geometry_bytes_, scratch_;
+    std::vector<std::byte> weights_;
+    std::vector<float> scales_, bias_;
+    intq::quantization::AlignedBytes x_, y_, packed_bytes_, geometry_bytes_, scratch_;
     intq::kernels::PackedConv2d packed_{};
     intq::kernels::ConvGeometry geometry_{};
 };

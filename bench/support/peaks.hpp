@@ -38,8 +38,8 @@ const PeakLoop* peak_of(std::string_view backend, intq::DType input);
 /// Operations a second, from one sample of about ten microseconds, after a shorter one that warms the code.
 double rate_now(const PeakLoop& loop);
 
-/// Operations a second: the median of samples over a fifth of a second.
-double steady_rate(const PeakLoop& loop);
+/// Operations a second: the median of the samples of `seconds`.
+double steady_rate(const PeakLoop& loop, double seconds);
 
 }  // namespace intq_bench
 

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT
+#include "conv_tables.hpp"
+
+namespace intq_bench {
+
+std::vector<ConvTable> tflite_tables() {
+    return tables_of<intq::target::tflite<>>(intq::simd::BackendList<intq::simd::native>{});
+}
+
+}  // namespace intq_bench

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+#include "peer.hpp"
+
+namespace intq_bench {
+
+std::string describe_onednn() {
+    return "oneDNN: skipped, was not found when the bench was built (Debian: libdnnl-dev)";
+}
+
+std::vector<PeerCase> onednn_cases(const LayerShape&, const ElementTypes&) { return {}; }
+
+}  // namespace intq_bench

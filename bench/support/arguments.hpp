@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+//
+// The command line that all benches share; ./dev bench hands its arguments to each.
+#ifndef INTQ_BENCH_SUPPORT_ARGUMENTS_HPP
+#define INTQ_BENCH_SUPPORT_ARGUMENTS_HPP
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "sampling.hpp"
+
+namespace intq_bench {
+
+struct Arguments {
+    std::string filter;
+    std::vector<std::string> backends, targets, types, shapes;
+    std::string output = ".";
+    bool quick = false, check = false, record = false;
+
+    Sampling sampling() const { return quick ? Sampling{0.04, 1e-4, 5} : Sampling{}; }
+};
+
+inline void add_options(CLI::App& app, Arguments& a) {
+    app.add_option("--filter", a.filter,
+                   "Only labels (op/types/granularity/target/backend/layer) in which this is found")
+        ->type_name("REGEX");
+    app.add_option("--backend", a.backends, "Backends by name, or `all`; without it the best that this CPU executes")
+        ->type_name("NAME");
+    app.add_option("--target", a.targets, "Targets by name, or `all`; without it fp32")->type_name("NAME");
+    app.add_option("--types", a.types, "Element types, or `all`; without it s8s8s8, s16s8s16 and f32f32f32")
+        ->type_name("NAME");
+    app.add_option("--shapes", a.shapes, "Files of shapes, by path or by name in bench/shapes; without it all of them")
+        ->type_name("FILE");
+    app.add_option("--output", a.output, "Folder for what the bench writes")->type_name("FOLDER");
+    app.add_flag("--quick", a.quick, "Short samples, and list.txt alone: for a look, not for a table");
+    app.add_flag("--check", a.check,
+                 "Measure only what bench/recorded_ratios.txt names, and fail where a ratio to the peak fell by more "
+                 "than 10 %");
+    app.add_flag("--record", a.record, "Write the ratios of this CPU to bench/recorded_ratios.txt")
+        ->excludes("--check");
+}
+
+}  // namespace intq_bench
+
+#endif  // INTQ_BENCH_SUPPORT_ARGUMENTS_HPP

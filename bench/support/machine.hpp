@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+//
+// What a result says about where it was measured, and the roofs of that machine.
+#ifndef INTQ_BENCH_SUPPORT_MACHINE_HPP
+#define INTQ_BENCH_SUPPORT_MACHINE_HPP
+
+#include <string>
+#include <vector>
+
+#include "bandwidth.hpp"
+#include "peaks.hpp"
+
+namespace intq_bench {
+
+/// Rate of a peak loop, or why there is none.
+struct PeakRate {
+    std::string name;
+    double operations = 0.0;  // a second; 0 where skipped
+    std::string skipped;      // the reason
+};
+
+struct Machine {
+    std::string cpu;      // the model's name
+    std::string cpu_key;  // vendor-family-model, for comparing with recorded ratios
+    std::string compiler;
+    std::vector<PeakRate> peaks;
+    std::vector<MemoryLevel> memory;
+
+    /// Operations a second of a peak loop; 0 where it was skipped.
+    double peak(const std::string& name) const;
+};
+
+/// Measures this machine; takes three to six seconds, `quick` one.
+Machine measure_machine(bool quick);
+
+/// Prints peaks and bandwidths, with the reason of everything skipped.
+void print_machine(const Machine& machine);
+
+}  // namespace intq_bench
+
+#endif  // INTQ_BENCH_SUPPORT_MACHINE_HPP

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+//
+// Ratios to the peak that were reached before, by CPU and label, and whether they still are.
+#ifndef INTQ_BENCH_SUPPORT_RECORDED_RATIOS_HPP
+#define INTQ_BENCH_SUPPORT_RECORDED_RATIOS_HPP
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "results.hpp"
+
+namespace intq_bench {
+
+/// A line `cpu label ratio` of the file; # starts a comment.
+struct RecordedRatio {
+    std::string cpu, label;
+    double ratio = 0.0;
+};
+
+/// What a ratio may lose before the check fails.
+inline constexpr double allowed_drop = 0.10;
+
+/// Measures the rows that the file names for this CPU, and prints each beside its record. A row that fell is measured
+/// twice more and the best counts, because a neighbour on the machine can only lower it.
+///
+/// @param measure  the rows whose labels a regular expression matches whole
+/// @return 0; 1 where a ratio fell by more than allowed_drop, a named row is gone, or nothing is recorded for the CPU
+int check_recorded_ratios(const std::string& path, const std::string& cpu,
+                          const std::function<std::vector<Row>(const std::string& filter)>& measure);
+
+/// Writes the ratios of the results: they replace those of the same CPU and label, everything else stays.
+///
+/// @throws Error where the file cannot be written
+void record_ratios(const std::string& path, const Results& results);
+
+}  // namespace intq_bench
+
+#endif  // INTQ_BENCH_SUPPORT_RECORDED_RATIOS_HPP
