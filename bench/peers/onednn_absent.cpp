@@ -4,7 +4,7 @@
 namespace intq_bench {
 
 std::string describe_onednn() {
-    return "oneDNN: skipped, was not found when the bench was built (Debian: libdnnl-dev)";
+    return "oneDNN: skipped, version 2 was not found when the bench was built (Debian: libdnnl-dev)";
 }
 
 std::vector<PeerCase> onednn_cases(const LayerShape&, const ElementTypes&) { return {}; }

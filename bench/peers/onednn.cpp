@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+//
+// oneDNN 2 as its own guide says that it is fastest: layout `any`, weights reordered and scratchpad allocated
+// beforehand, scales of output channels and bias fused, one thread.
+#include <omp.h>
+
+#include <cstring>
+#include <memory>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <random>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "peer.hpp"
+#include "support/clock.hpp"
+
+namespace intq_bench {
+
+namespace {
+
+using Type = dnnl::memory::data_type;
+using Tag = dnnl::memory::format_tag;
+using Dims = dnnl::memory::dims;
+using Description = dnnl::memory::desc;
+
+/// Types of one peer: activations, weights and output.
+struct PeerTypes {
+    const char* name;
+    Type input, weight, output;
+    bool is_integer() const { return input != Type::f32; }
+};
+constexpr PeerTypes signed_types{"oneDNN s8", Type::s8, Type::s8, Type::s8};
+constexpr PeerTypes unsigned_types{"oneDNN u8", Type::u8, Type::s8, Type::u8};
+constexpr PeerTypes float_types{"oneDNN f32", Type::f32, Type::f32, Type::f32};
+
+struct Library {
+    Library() : engine(dnnl::engine::kind::cpu, 0), stream(engine) { omp_set_num_threads(1); }
+    dnnl::engine engine;
+    dnnl::stream stream;
+};
+Library& library() {
+    static Library once;
+    return once;
+}
+
+/// Memory of unpredictable bytes; floats between -1 and 1.
+dnnl::memory random_memory(const Description& description, Type type) {
+    dnnl::memory memory(description, library().engine);
+    std::mt19937 random(1);
+    auto* const bytes = static_cast<unsigned char*>(memory.get_data_handle());
+    const std::size_t size = description.get_size();
+    if (type == Type::f32) {
+        for (std::size_t i = 0; i + sizeof(float) <= size; i += sizeof(float)) {
+            const float value = static_cast<float>(random() % 2001) / 1000.0f - 1.0f;
+            std::memcpy(bytes + i, &value, sizeof value);
+        }
+    } else {
+        for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<unsigned char>(random());
+    }
+    return memory;
+}
+
+dnnl::primitive_attr attributes(const PeerTypes& types, const LayerShape& shape) {
+    dnnl::primitive_attr attr;
+    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (!types.is_integer()) return attr;
+    std::vector<float> scales(static_cast<std::size_t>(shape.outputs));
+    for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = 1e-4f * (1.0f + 0.001f * static_cast<float>(i % 100));
+    attr.set_output_scales(1 << 1, scales);
+    return attr;
+}
+
+/// A primitive with all that it reads and writes.
+struct Layer {
+    dnnl::primitive primitive;
+    std::unordered_map<int, dnnl::memory> arguments;
+
+    void run() const {
+        primitive.execute(library().stream, arguments);
+        library().stream.wait();
+    }
+};
+
+/// @param plain  the weights as a model has them, before the reorder
+template <class Primitive, class PrimitiveDescription>
+Layer make_layer(const PrimitiveDescription& description, const Description& plain, const PeerTypes& types) {
+    dnnl::memory given = random_memory(plain, types.weight);
+    dnnl::memory weights(description.weights_desc(), library().engine);
+    dnnl::reorder(given, weights).execute(library().stream, given, weights);
+    library().stream.wait();
+    Layer layer;
+    layer.primitive = Primitive(description);
+    layer.arguments = {{DNNL_ARG_SRC, random_memory(description.src_desc(), types.input)},
+                       {DNNL_ARG_WEIGHTS, weights},
+                       {DNNL_ARG_BIAS, random_memory(description.query_md(dnnl::query::weights_md, 1), Type::f32)},
+                       {DNNL_ARG_DST, dnnl::memory(description.dst_desc(), library().engine)},
+                       {DNNL_ARG_SCRATCHPAD, dnnl::memory(description.scratchpad_desc(), library().engine)}};
+    return layer;
+}
+
+Layer convolution(const LayerShape& shape, const PeerTypes& types) {
+    const intq::Window2d& w = shape.window;
+    const bool grouped = shape.groups > 1;
+    const Dims weight_dims = grouped ? Dims{shape.groups, shape.outputs / shape.groups, shape.channels / shape.groups,
+                                            w.kernel.height, w.kernel.width}
+                                     : Dims{shape.outputs, shape.channels, w.kernel.height, w.kernel.width};
+    const dnnl::convolution_forward::desc description(
+        dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
+        Description({shape.batch, shape.channels, shape.in.height, shape.in.width}, types.input, Tag::any),
+        Description(weight_dims, types.weight, Tag::any), Description({shape.outputs}, Type::f32, Tag::x),
+        Description({shape.batch, shape.outputs, shape.out().height, shape.out().width}, types.output, Tag::any),
+        {w.stride.height, w.stride.width}, {w.padding.top, w.padding.left}, {w.padding.bottom, w.padding.right});
+    const dnnl::convolution_forward::primitive_desc chosen(description, attributes(types, shape), library().engine);
+    return make_layer<dnnl::convolution_forward>(
+        chosen, Description(weight_dims, types.weight, grouped ? Tag::goihw : Tag::oihw), types);
+}
+
+Layer matrix_product(const LayerShape& shape, const PeerTypes& types) {
+    const Dims weight_dims{shape.channels, shape.outputs};
+    const dnnl::matmul::desc description(Description({shape.batch, shape.channels}, types.input, Tag::ab),
+                                         Description(weight_dims, types.weight, Tag::any),
+                                         Description({1, shape.outputs}, Type::f32, Tag::ab),
+                                         Description({shape.batch, shape.outputs}, types.output, Tag::ab));
+    const dnnl::matmul::primitive_desc chosen(description, attributes(types, shape), library().engine);
+    return make_layer<dnnl::matmul>(chosen, Description(weight_dims, types.weight, Tag::ba), types);
+}
+
+Layer inner_product(const LayerShape& shape, const PeerTypes& types) {
+    const Dims weight_dims{shape.outputs, shape.channels};
+    const dnnl::inner_product_forward::desc description(
+        dnnl::prop_kind::forward_inference, Description({shape.batch, shape.channels}, types.input, Tag::any),
+        Description(weight_dims, types.weight, Tag::any), Description({shape.outputs}, Type::f32, Tag::x),
+        Description({shape.batch, shape.outputs}, types.output, Tag::any));
+    const dnnl::inner_product_forward::primitive_desc chosen(description, attributes(types, shape), library().engine);
+    return make_layer<dnnl::inner_product_forward>(chosen, Description(weight_dims, types.weight, Tag::ab), types);
+}
+
+double trial(const Layer& layer) {
+    layer.run();
+    std::vector<double> times;
+    for (int i = 0; i < 9; ++i) {
+        const double start = now();
+        layer.run();
+        times.push_back(now() - start);
+    }
+    return median(times);
+}
+
+PeerCase make_case(const LayerShape& shape, const PeerTypes& types) {
+    std::shared_ptr<Layer> layer;
+    if (shape.op == intq::OpKind::linear && shape.taps() == 1) {
+        // Two primitives do this; a user takes the faster.
+        layer = std::make_shared<Layer>(inner_product(shape, types));
+        const auto other = std::make_shared<Layer>(matrix_product(shape, types));
+        if (trial(*other) < trial(*layer)) layer = other;
+    } else {
+        layer = std::make_shared<Layer>(convolution(shape, types));
+    }
+    return {types.name, [layer] { layer->run(); }};
+}
+
+const char* name_of_isa(dnnl::cpu_isa isa) {
+    switch (isa) {
+        case dnnl::cpu_isa::sse41:
+            return "SSE4.1";
+        case dnnl::cpu_isa::avx:
+            return "AVX";
+        case dnnl::cpu_isa::avx2:
+            return "AVX2";
+        case dnnl::cpu_isa::avx2_vnni:
+            return "AVX2 with AVX-VNNI";
+        case dnnl::cpu_isa::avx512_core:
+            return "AVX-512 BW";
+        case dnnl::cpu_isa::avx512_core_vnni:
+            return "AVX-512 VNNI";
+        case dnnl::cpu_isa::avx512_core_bf16:
+            return "AVX-512 VNNI and BF16";
+        case dnnl::cpu_isa::avx512_core_amx:
+            return "AMX";
+        default:
+            return "another";
+    }
+}
+
+}  // namespace
+
+std::string describe_onednn() {
+    const dnnl_version_t* const version = dnnl_version();
+    return fmt::format("oneDNN {}.{}.{}, instruction set: {} (DNNL_MAX_CPU_ISA limits it)", version->major,
+                       version->minor, version->patch, name_of_isa(dnnl::get_effective_cpu_isa()));
+}
+
+std::vector<PeerCase> onednn_cases(const LayerShape& shape, const ElementTypes& types) {
+    if (types.input != intq::DType::int8) return {make_case(shape, float_types)};
+    return {make_case(shape, signed_types), make_case(shape, unsigned_types)};
+}
+
+}  // namespace intq_bench
