@@ -60,9 +60,11 @@ Row row_of(const std::string& group, const KernelTable& table, const LayerShape&
 
 /// The part of the limit that a row reaches: of the instructions', or, for one vector times a matrix, of the time to
 /// read the weights where that is longer.
-std::optional<double> part_of_limit(const Row& row, const LayerShape& shape, const ElementTypes& types) {
-    const std::optional<double> limit = limit_of_peak(shape, types.input);
-    if (!limit || !row.part_of_peak) return std::nullopt;
+std::optional<double> part_of_limit(const Row& row, const LayerShape& shape, const ElementTypes& types,
+                                    const PeakLoop* peak) {
+    if (peak == nullptr || !row.part_of_peak) return std::nullopt;
+    const std::optional<double> limit = limit_of_peak(shape, types.input, *peak);
+    if (!limit) return std::nullopt;
     const double part = *row.part_of_peak / *limit;
     if (shape.out_elements() != shape.outputs || shape.is_depthwise()) return part;
     const auto weights = static_cast<std::size_t>(shape.weight_elements() * size_of(types.weight));
@@ -124,7 +126,7 @@ private:
     void measure(const std::string& group, const LayerShape& shape, const ElementTypes& types) {
         const std::vector<Ours> ours = prepare(group, shape, types);
         if (ours.empty()) return;
-        const std::vector<PeerCase> peers = arguments_->check ? std::vector<PeerCase>() : onednn_cases(shape, types);
+        const std::vector<PeerCase> peers = arguments_->alone ? std::vector<PeerCase>() : onednn_cases(shape, types);
         std::vector<Contender> contenders;
         for (const Ours& one : ours)
             if (one.layer != nullptr) contenders.push_back({[&one] { one.layer->run(); }, one.peak});
@@ -137,7 +139,7 @@ private:
             const Measurement* const own = one.layer != nullptr ? next++ : nullptr;
             Row row = one.row;
             if (own != nullptr) fill(row, *own, one.peak);
-            row.part_of_limit = part_of_limit(row, shape, types);
+            row.part_of_limit = part_of_limit(row, shape, types, one.peak);
             for (std::size_t i = 0; i < peers.size(); ++i) {
                 const Measurement& other = measured[first_peer + i];
                 row.peers.push_back({peers[i].name, other.median_seconds(), std::nullopt});
@@ -188,35 +190,46 @@ void measure_files(const Arguments& arguments, Results& results) {
     }
 }
 
-/// The rows whose labels an expression matches, of every shape, target, backend and type, without peers.
-std::vector<Row> measure_labels(const std::string& filter, const Machine& machine) {
-    Arguments arguments;
-    arguments.check = true;
-    arguments.filter = filter;
-    arguments.backends = arguments.targets = arguments.types = {"all"};
+/// The rows that the arguments choose, without peers.
+std::vector<Row> measure_alone(Arguments arguments, const Machine& machine) {
+    arguments.alone = true;
     Results results;
     results.machine = machine;
     measure_files(arguments, results);
     return results.rows;
 }
 
-int run(const Arguments& arguments) {
+/// The same for the rows whose labels an expression matches, of every shape, target, backend and type.
+std::vector<Row> measure_labels(const std::string& filter, const Machine& machine) {
+    Arguments arguments;
+    arguments.filter = filter;
+    arguments.backends = arguments.targets = arguments.types = {"all"};
+    return measure_alone(arguments, machine);
+}
+
+int compare(const Arguments& arguments) {
     Results results;
-    results.machine = measure_machine(arguments.quick || arguments.check);
-    if (arguments.check)
-        return check_recorded_ratios(recorded_path, results.machine.cpu_key, [&](const std::string& filter) {
-            return measure_labels(filter, results.machine);
-        });
+    results.machine = measure_machine(arguments.quick);
     results.peers.push_back(describe_onednn());
     print_machine(results.machine);
     for (const std::string& peer : results.peers) fmt::print("{}\n", peer);
+    print_legend();
     measure_files(arguments, results);
     print_summary(results);
     if (results.rows.empty()) throw intq::Error("no label matches the filter " + arguments.filter);
     std::filesystem::create_directories(arguments.output);
     write_json(results, arguments.output + "/results.json");
     write_roofline(results, arguments.output + "/roofline.svg");
-    if (arguments.record) record_ratios(recorded_path, results);
+    return 0;
+}
+
+int run(const Arguments& arguments) {
+    if (!arguments.check && !arguments.record) return compare(arguments);
+    const Machine machine = measure_machine(true);
+    if (arguments.check)
+        return check_recorded_ratios(recorded_path, machine.cpu_key,
+                                     [&](const std::string& filter) { return measure_labels(filter, machine); });
+    record_ratios(recorded_path, machine.cpu_key, [&] { return measure_alone(arguments, machine); });
     return 0;
 }
 

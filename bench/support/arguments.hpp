@@ -17,6 +17,7 @@ struct Arguments {
     std::vector<std::string> backends, targets, types, shapes;
     std::string output = ".";
     bool quick = false, check = false, record = false;
+    bool alone = false;  // without peers
 
     Sampling sampling() const { return quick ? Sampling{0.04, 1e-4, 5} : Sampling{}; }
 };
@@ -37,7 +38,8 @@ inline void add_options(CLI::App& app, Arguments& a) {
     app.add_flag("--check", a.check,
                  "Measure only what bench/recorded_ratios.txt names, and fail where a ratio to the peak fell by more "
                  "than 10 %");
-    app.add_flag("--record", a.record, "Write the ratios of this CPU to bench/recorded_ratios.txt")
+    app.add_flag("--record", a.record,
+                 "Write the ratios that --check compares, the best of three measurements, to bench/recorded_ratios.txt")
         ->excludes("--check");
 }
 

@@ -9,8 +9,6 @@ namespace {
 
 using intq::index_t;
 
-constexpr index_t lanes = 16;
-
 index_t round_up_division(index_t a, index_t b) { return (a + b - 1) / b; }
 
 /// Taps of the window that lie inside the image, for an output at `position` along one axis.
@@ -36,20 +34,20 @@ double dots_of_image(const LayerShape& shape, index_t depth) {
 
 }  // namespace
 
-std::optional<double> limit_of_peak(const LayerShape& shape, intq::DType input) {
-    const index_t depth = input == intq::DType::float32 ? 1 : input == intq::DType::int16 ? 2 : 4;
+std::optional<double> limit_of_peak(const LayerShape& shape, intq::DType input, const PeakLoop& loop) {
     if (shape.is_depthwise()) {
-        if (input != intq::DType::int8 || shape.window.kernel != intq::Size2d{3, 3}) return std::nullopt;
+        const bool is_known = input == intq::DType::int8 && shape.window.kernel == intq::Size2d{3, 3};
+        if (!is_known || loop.depth != 4 || loop.instructions != 1) return std::nullopt;
         return 9.0 / 35.0;
     }
-    const double epilogue = input == intq::DType::float32 ? 2.0 : 3.75;
+    const double epilogue = (input == intq::DType::float32 ? 2.0 : 3.75) / loop.instructions;
     const intq::Size2d out = shape.out();
-    const double vectors = static_cast<double>(shape.groups * round_up_division(shape.outputs / shape.groups, lanes));
+    const index_t vectors = shape.groups * round_up_division(shape.outputs / shape.groups, loop.lanes);
     const double pixels = static_cast<double>(out.height * out.width);
-    const double instructions = vectors * (dots_of_image(shape, depth) + epilogue * pixels);
+    const double dots = static_cast<double>(vectors) * (dots_of_image(shape, loop.depth) + epilogue * pixels);
     const double nominal =
-        pixels * static_cast<double>(shape.outputs * shape.depth()) / static_cast<double>(lanes * depth);
-    return nominal / instructions;
+        pixels * static_cast<double>(shape.outputs * shape.depth()) / static_cast<double>(loop.lanes * loop.depth);
+    return nominal / dots;
 }
 
 double bytes_of(const LayerShape& shape, intq::DType input, intq::DType weight, intq::DType output) {

@@ -7,23 +7,25 @@
 #include <optional>
 
 #include "intq/core/dtype.hpp"
+#include "peaks.hpp"
 #include "shapes.hpp"
 
 namespace intq_bench {
 
-/// Highest rate that a layer can reach, divided by the peak; nothing where no formula is known.
+/// Highest rate that a layer can reach, divided by the rate of the loop; nothing where no formula is known.
 ///
-///     convolution, linear   nominal dots / (dots + e·vectors),  vectors = pixels · ceil(outputs / 16)
-///     depthwise 3×3, int8   9 / 35: 35 instructions for 9 · 64 multiplications, the vertical taps four at a time
+///     convolution, linear   nominal dots / (dots + e/i · vectors),  vectors = pixels · ceil(outputs / lanes)
+///     depthwise 3×3, int8   9 / 35 where a dot is one instruction of depth 4: 35 instructions for 9 · 64
+///                           multiplications, the vertical taps four at a time
 ///
-/// A dot is one instruction: `depth` products in each of 16 lanes (4 for int8, 2 for int16, 1 for float). The taps of
-/// one row of the window are contiguous, so a row takes ceil(taps · channels / depth) dots; taps on padding are
-/// skipped, but counted in the nominal operations, so that the limit can exceed 1. The epilogue of a vector takes
-/// e = 3.75 instructions (two conversions, a multiply-add, two thirds of a pack; float: 2, the clamps).
+/// A dot takes `i` instructions and adds `depth` products in each lane. The taps of one row of the window are
+/// contiguous, so a row takes ceil(taps · channels / depth) dots; taps on padding are skipped, but counted in the
+/// nominal operations, so that the limit can exceed 1. The epilogue of a vector takes e = 3.75 instructions (two
+/// conversions, a multiply-add, two thirds of a pack; float: 2, the clamps).
 ///
-/// An epilogue instruction is counted as long as a dot. That holds where both use the same ports (Intel's cores with
-/// AVX-512); where the epilogue's have more ports, the true limit is higher by at most what e adds.
-std::optional<double> limit_of_peak(const LayerShape& shape, intq::DType input);
+/// An instruction of the epilogue is counted as long as one of the dot. That holds where both use the same ports
+/// (Intel's cores with AVX-512); where the epilogue's have more, the true limit is higher by at most what e adds.
+std::optional<double> limit_of_peak(const LayerShape& shape, intq::DType input, const PeakLoop& loop);
 
 /// Bytes that a layer touches: input, weights and output once each.
 double bytes_of(const LayerShape& shape, intq::DType input, intq::DType weight, intq::DType output);

@@ -2,6 +2,7 @@
 #include "machine.hpp"
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <fstream>
 
@@ -40,14 +41,21 @@ std::string size_text(std::size_t bytes) {
 
 }  // namespace
 
-double Machine::peak(const std::string& name) const {
-    for (const PeakRate& rate : peaks)
-        if (rate.name == name) return rate.operations;
-    return 0.0;
+int pin_to_one_processor() {
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return -1;
+    int last = CPU_SETSIZE - 1;
+    while (last >= 0 && !CPU_ISSET(last, &allowed)) --last;
+    if (last < 0) return -1;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(last, &one);
+    return sched_setaffinity(0, sizeof one, &one) == 0 ? last : -1;
 }
 
 Machine measure_machine(bool quick) {
     Machine machine;
+    machine.processor = pin_to_one_processor();
     machine.cpu = or_unknown(cpuinfo("model name"));
     machine.cpu_key = fmt::format("{}-{}-{}", or_unknown(cpuinfo("vendor_id")), or_unknown(cpuinfo("cpu family")),
                                   or_unknown(cpuinfo("model")));
@@ -66,7 +74,8 @@ Machine measure_machine(bool quick) {
 
 void print_machine(const Machine& machine) {
     using intq::io::Align;
-    fmt::print("{} ({}), {}; one thread\n\n", machine.cpu, machine.cpu_key, machine.compiler);
+    fmt::print("{} ({}), {}; one thread{}\n\n", machine.cpu, machine.cpu_key, machine.compiler,
+               machine.processor < 0 ? std::string() : fmt::format(" on processor {}", machine.processor));
     intq::io::TextTable rates({{"instruction"}, {"GOP/s", Align::right}});
     for (const PeakRate& rate : machine.peaks)
         rates.add_row({rate.name, rate.skipped.empty() ? fmt::format("{:.1f}", rate.operations * 1e-9)

@@ -12,6 +12,12 @@
 
 namespace intq_bench {
 
+/// Binds the process to the last of the processors that it may use, where the system can: what is measured then stays
+/// in one core's caches. A process that was started on one processor (taskset) stays there.
+///
+/// @return the processor; -1 where the system cannot
+int pin_to_one_processor();
+
 /// Rate of a peak loop, or why there is none.
 struct PeakRate {
     std::string name;
@@ -20,17 +26,15 @@ struct PeakRate {
 };
 
 struct Machine {
+    int processor = -1;   // that the process is bound to
     std::string cpu;      // the model's name
     std::string cpu_key;  // vendor-family-model, for comparing with recorded ratios
     std::string compiler;
     std::vector<PeakRate> peaks;
     std::vector<MemoryLevel> memory;
-
-    /// Operations a second of a peak loop; 0 where it was skipped.
-    double peak(const std::string& name) const;
 };
 
-/// Measures this machine; takes three to six seconds, `quick` one.
+/// Pins the process, then measures the machine; takes about five seconds, `quick` one.
 Machine measure_machine(bool quick);
 
 /// Prints peaks and bandwidths, with the reason of everything skipped.

@@ -15,13 +15,16 @@ namespace {
 // what passes between the instructions of a group, the others the sums. The functions are called through pointers, so
 // the registers above 15, which are nobody's across a call, need no mention.
 #    define VEX_SUMS(X) X("4") X("5") X("6") X("7") X("8") X("9") X("10") X("11") X("12") X("13") X("14") X("15")
-#    define EVEX_SUMS(X)                                                                                \
-        VEX_SUMS(X)                                                                                     \
-        X("16")                                                                                         \
-        X("17")                                                                                         \
-        X("18")                                                                                         \
-        X("19") X("20") X("21") X("22") X("23") X("24") X("25") X("26") X("27") X("28") X("29") X("30") \
-            X("3"                                                                                       \
+#    define EVEX_SUMS(X)                                                        \
+        VEX_SUMS(X)                                                             \
+        X("16")                                                                 \
+        X("17")                                                                 \
+        X("18")                                                                 \
+        X("19")                                                                 \
+        X("20")                                                                 \
+        X("21")                                                                 \
+        X("22") X("23") X("24") X("25") X("26") X("27") X("28") X("29") X("30") \
+            X("3"                                                               \
               "1")
 #    define CLEAR_VEX "vzeroall\n"
 #    define CLEAR_EVEX_SUM(i) "vpxord %%zmm" i ",%%zmm" i ",%%zmm" i "\n"
@@ -41,10 +44,13 @@ namespace {
 #    define DPWSSD_ZMM(i) "vpdpwssd %%zmm0,%%zmm1,%%zmm" i "\n"
 #    define DPWSSD_VEX(i) "%{vex%} vpdpwssd %%ymm0,%%ymm1,%%ymm" i "\n"
 // In pairs: Zen 4 spreads two multiplications better over its ports than one (212 against 171 GOP/s; not so for ymm).
-#    define EVEX_PAIRS(X)                                                                                           \
-        X("4", "5")                                                                                                 \
-        X("6", "7") X("8", "9") X("10", "11") X("12", "13") X("14", "15") X("16", "17") X("18", "19") X("20", "21") \
-            X("22", "23") X("24", "25") X("26", "27") X("28", "29") X("30", "31")
+#    define EVEX_PAIRS(X)                                                                                 \
+        X("4", "5")                                                                                       \
+        X("6", "7")                                                                                       \
+        X("8", "9")                                                                                       \
+        X("10", "11")                                                                                     \
+        X("12", "13") X("14", "15") X("16", "17") X("18", "19") X("20", "21") X("22", "23") X("24", "25") \
+            X("26", "27") X("28", "29") X("30", "31")
 #    define MADDWD_ZMM(i, j)                                                                               \
         "vpmaddwd %%zmm0,%%zmm1,%%zmm2\n vpmaddwd %%zmm0,%%zmm1,%%zmm3\n vpaddd %%zmm2,%%zmm" i ",%%zmm" i \
         "\n vpaddd %%zmm3,%%zmm" j ",%%zmm" j "\n"
@@ -81,18 +87,19 @@ bool has_avx512bw() { return has_avx512f() && __builtin_cpu_supports("avx512bw")
 bool has_avx512vnni() { return has_avx512f() && __builtin_cpu_supports("avx512vnni"); }
 bool has_avx512vnni_vl() { return has_avx512vnni() && __builtin_cpu_supports("avx512vl"); }
 
+// Lanes, depth, instructions, sums.
 constexpr PeakLoop loops[] = {
-    {"vpdpbusd zmm", "avx512vnni", has_avx512vnni, 28 * 128, run_dpbusd_zmm},
-    {"vpdpbusd ymm", "avx512vnni and avx512vl", has_avx512vnni_vl, 28 * 64, run_dpbusd_ymm},
-    {"vpdpbusd ymm (VEX)", "avxvnni", has_avxvnni, 12 * 64, run_dpbusd_vex},
-    {"vpdpwssd zmm", "avx512vnni", has_avx512vnni, 28 * 64, run_dpwssd_zmm},
-    {"vpdpwssd ymm (VEX)", "avxvnni", has_avxvnni, 12 * 32, run_dpwssd_vex},
-    {"vpmaddwd+vpaddd zmm", "avx512bw", has_avx512bw, 28 * 64, run_maddwd_zmm},
-    {"vpmaddwd+vpaddd ymm", "avx2", has_avx2, 12 * 32, run_maddwd_ymm},
-    {"vpmaddubsw+vpmaddwd+vpaddd zmm", "avx512bw", has_avx512bw, 28 * 128, run_maddubsw_zmm},
-    {"vpmaddubsw+vpmaddwd+vpaddd ymm", "avx2", has_avx2, 12 * 64, run_maddubsw_ymm},
-    {"vfmadd231ps zmm", "avx512f", has_avx512f, 28 * 32, run_fma_zmm},
-    {"vfmadd231ps ymm", "avx2 and fma", has_fma, 12 * 16, run_fma_ymm},
+    {"vpdpbusd zmm", "avx512vnni", has_avx512vnni, 16, 4, 1, 28, run_dpbusd_zmm},
+    {"vpdpbusd ymm", "avx512vnni and avx512vl", has_avx512vnni_vl, 8, 4, 1, 28, run_dpbusd_ymm},
+    {"vpdpbusd ymm (VEX)", "avxvnni", has_avxvnni, 8, 4, 1, 12, run_dpbusd_vex},
+    {"vpdpwssd zmm", "avx512vnni", has_avx512vnni, 16, 2, 1, 28, run_dpwssd_zmm},
+    {"vpdpwssd ymm (VEX)", "avxvnni", has_avxvnni, 8, 2, 1, 12, run_dpwssd_vex},
+    {"vpmaddwd+vpaddd zmm", "avx512bw", has_avx512bw, 16, 2, 2, 28, run_maddwd_zmm},
+    {"vpmaddwd+vpaddd ymm", "avx2", has_avx2, 8, 2, 2, 12, run_maddwd_ymm},
+    {"vpmaddubsw+vpmaddwd+vpaddd zmm", "avx512bw", has_avx512bw, 16, 4, 3, 28, run_maddubsw_zmm},
+    {"vpmaddubsw+vpmaddwd+vpaddd ymm", "avx2", has_avx2, 8, 4, 3, 12, run_maddubsw_ymm},
+    {"vfmadd231ps zmm", "avx512f", has_avx512f, 16, 1, 1, 28, run_fma_zmm},
+    {"vfmadd231ps ymm", "avx2 and fma", has_fma, 8, 1, 1, 12, run_fma_ymm},
 };
 
 #endif
@@ -114,11 +121,13 @@ constexpr BackendPeak backend_peaks[] = {
 double sample(const PeakLoop& loop, std::uint64_t turns) {
     const double start = now();
     loop.run(turns);
-    return loop.operations * static_cast<double>(turns) / (now() - start);
+    return loop.operations() * static_cast<double>(turns) / (now() - start);
 }
 
 /// As many turns as do about 2^22 operations: ten microseconds where a core does 400 GOP/s.
-std::uint64_t turns_of_sample(const PeakLoop& loop) { return static_cast<std::uint64_t>(0x1p22 / loop.operations) + 1; }
+std::uint64_t turns_of_sample(const PeakLoop& loop) {
+    return static_cast<std::uint64_t>(0x1p22 / loop.operations()) + 1;
+}
 
 }  // namespace
 

@@ -21,8 +21,14 @@ struct PeakLoop {
     const char* name;
     const char* feature;  // what the CPU must have, as __builtin_cpu_supports names it
     bool (*is_supported)();
-    double operations;  // multiplications and additions of one turn
+    int lanes;         // sums of one register
+    int depth;         // products that one dot adds to each
+    int instructions;  // of one dot
+    int sums;          // dots of one turn
     void (*run)(std::uint64_t turns);
+
+    /// Multiplications and additions of one turn.
+    constexpr double operations() const { return 2.0 * lanes * depth * sums; }
 };
 
 /// All loops of this architecture, also those that this CPU cannot run; none where it is not x86-64.

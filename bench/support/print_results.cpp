@@ -129,6 +129,16 @@ std::string kind_of(const Row& row) {
 
 }  // namespace
 
+void print_legend() {
+    fmt::print(
+        "\n"
+        "us       median time of one call\n"
+        "+-%      from the 10 % to the 90 % quantile of the samples, of the median\n"
+        "% peak   of the backend's dot product, measured just before each sample\n"
+        "% limit  of what the shape allows: bench/support/limits.hpp; a vector times a matrix: reading the matrix\n"
+        "ratio    the other library's time / ours, median over rounds in which both ran\n");
+}
+
 void print_group(const Results& results, const std::string& group) {
     std::vector<const Row*> rows;
     for (const Row& row : results.rows)

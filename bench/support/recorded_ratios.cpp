@@ -58,6 +58,11 @@ std::vector<RecordedRatio> fallen(const std::vector<RecordedRatio>& ratios, cons
     return result;
 }
 
+void keep_best(const std::vector<Row>& rows, std::map<std::string, double>& best) {
+    for (const Row& row : rows)
+        if (row.part_of_peak) best[row.label()] = std::max(best[row.label()], *row.part_of_peak);
+}
+
 void print_comparison(const std::vector<RecordedRatio>& ratios, const std::map<std::string, double>& best) {
     using intq::io::Align;
     intq::io::TextTable table({{"label"}, {"recorded %", Align::right}, {"now %", Align::right}, {""}});
@@ -85,17 +90,18 @@ int check_recorded_ratios(const std::string& path, const std::string& cpu,
     std::map<std::string, double> best;
     std::vector<RecordedRatio> open = ratios;
     for (int attempt = 0; attempt < 3 && !open.empty(); ++attempt, open = fallen(ratios, best))
-        for (const Row& row : measure(filter_of(open)))
-            if (row.part_of_peak) best[row.label()] = std::max(best[row.label()], *row.part_of_peak);
+        keep_best(measure(filter_of(open)), best);
     print_comparison(ratios, best);
     return open.empty() ? 0 : 1;
 }
 
-void record_ratios(const std::string& path, const Results& results) {
+void record_ratios(const std::string& path, const std::string& cpu, const std::function<std::vector<Row>()>& measure) {
+    std::map<std::string, double> best;
+    for (int attempt = 0; attempt < 3; ++attempt) keep_best(measure(), best);
+    if (best.empty()) throw intq::Error(path, "nothing to record: no row has a ratio to the peak");
     std::map<std::pair<std::string, std::string>, double> lines;
     for (const RecordedRatio& ratio : read_ratios(path)) lines[{ratio.cpu, ratio.label}] = ratio.ratio;
-    for (const Row& row : results.rows)
-        if (row.part_of_peak) lines[{results.machine.cpu_key, row.label()}] = *row.part_of_peak;
+    for (const auto& [label, ratio] : best) lines[{cpu, label}] = ratio;
     std::ofstream file(path);
     file << heading;
     for (const auto& [key, ratio] : lines) file << fmt::format("{} {} {:.3f}\n", key.first, key.second, ratio);

@@ -29,10 +29,10 @@ inline constexpr double allowed_drop = 0.10;
 int check_recorded_ratios(const std::string& path, const std::string& cpu,
                           const std::function<std::vector<Row>(const std::string& filter)>& measure);
 
-/// Writes the ratios of the results: they replace those of the same CPU and label, everything else stays.
+/// Measures three times and writes the best ratios: they replace those of the same CPU and label, all others stay.
 ///
-/// @throws Error where the file cannot be written
-void record_ratios(const std::string& path, const Results& results);
+/// @throws Error where the file cannot be written, or nothing has a ratio
+void record_ratios(const std::string& path, const std::string& cpu, const std::function<std::vector<Row>()>& measure);
 
 }  // namespace intq_bench
 

@@ -44,6 +44,9 @@ struct Results {
     std::vector<Row> rows;
 };
 
+/// What the columns of the tables mean.
+void print_legend();
+
 /// The rows of one group as a table for each combination of types.
 void print_group(const Results& results, const std::string& group);
 
