@@ -140,7 +140,9 @@ private:
             Row row = one.row;
             if (own != nullptr) fill(row, *own, one.peak);
             row.part_of_limit = part_of_limit(row, shape, types, one.peak);
-            for (std::size_t i = 0; i < peers.size(); ++i) {
+            // Where all of ours refuse, the first row shows what the peers need.
+            const bool shows_peers = own != nullptr || (first_peer == 0 && &one == &ours.front());
+            for (std::size_t i = 0; shows_peers && i < peers.size(); ++i) {
                 const Measurement& other = measured[first_peer + i];
                 row.peers.push_back({peers[i].name, other.median_seconds(), std::nullopt});
                 if (own != nullptr) row.peers.back().ratio = median_ratio(other, *own);

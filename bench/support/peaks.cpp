@@ -15,16 +15,18 @@ namespace {
 // what passes between the instructions of a group, the others the sums. The functions are called through pointers, so
 // the registers above 15, which are nobody's across a call, need no mention.
 #    define VEX_SUMS(X) X("4") X("5") X("6") X("7") X("8") X("9") X("10") X("11") X("12") X("13") X("14") X("15")
-#    define EVEX_SUMS(X)                                                        \
-        VEX_SUMS(X)                                                             \
-        X("16")                                                                 \
-        X("17")                                                                 \
-        X("18")                                                                 \
-        X("19")                                                                 \
-        X("20")                                                                 \
-        X("21")                                                                 \
-        X("22") X("23") X("24") X("25") X("26") X("27") X("28") X("29") X("30") \
-            X("3"                                                               \
+#    define EVEX_SUMS(X)                                        \
+        VEX_SUMS(X)                                             \
+        X("16")                                                 \
+        X("17")                                                 \
+        X("18")                                                 \
+        X("19")                                                 \
+        X("20")                                                 \
+        X("21")                                                 \
+        X("22")                                                 \
+        X("23")                                                 \
+        X("24") X("25") X("26") X("27") X("28") X("29") X("30") \
+            X("3"                                               \
               "1")
 #    define CLEAR_VEX "vzeroall\n"
 #    define CLEAR_EVEX_SUM(i) "vpxord %%zmm" i ",%%zmm" i ",%%zmm" i "\n"
@@ -49,8 +51,10 @@ namespace {
         X("6", "7")                                                                                       \
         X("8", "9")                                                                                       \
         X("10", "11")                                                                                     \
-        X("12", "13") X("14", "15") X("16", "17") X("18", "19") X("20", "21") X("22", "23") X("24", "25") \
-            X("26", "27") X("28", "29") X("30", "31")
+        X("12", "13")                                                                                     \
+        X("14", "15")                                                                                     \
+        X("16", "17") X("18", "19") X("20", "21") X("22", "23") X("24", "25") X("26", "27") X("28", "29") \
+            X("30", "31")
 #    define MADDWD_ZMM(i, j)                                                                               \
         "vpmaddwd %%zmm0,%%zmm1,%%zmm2\n vpmaddwd %%zmm0,%%zmm1,%%zmm3\n vpaddd %%zmm2,%%zmm" i ",%%zmm" i \
         "\n vpaddd %%zmm3,%%zmm" j ",%%zmm" j "\n"

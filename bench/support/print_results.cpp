@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <map>
 
 #include "intq/io/text_table.hpp"
 #include "results.hpp"
@@ -80,14 +79,21 @@ void print_table(const std::vector<const Row*>& rows) {
     fmt::print("{}\n", table.str(TableStyle::simple));
 }
 
-/// Each reason once, with the layers that it concerns.
+/// Each reason once, with the kernels and layers that it concerns.
 void print_refusals(const std::vector<const Row*>& rows) {
-    std::map<std::string, std::vector<std::string>> layers;
-    for (const Row* row : rows)
-        if (!row->refused.empty())
-            layers[fmt::format("{}/{} refuses: {}", row->target, row->backend, row->refused)].push_back(row->layer);
-    for (const auto& [reason, names] : layers)
-        fmt::print("  {}\n    {} layers: {}\n", reason, names.size(), fmt::join(names, " "));
+    std::vector<const Row*> refused;
+    std::copy_if(rows.begin(), rows.end(), std::back_inserter(refused),
+                 [](const Row* row) { return !row->refused.empty(); });
+    for (const std::string& reason : distinct(refused, [](const Row& row) { return std::vector{row.refused}; })) {
+        std::vector<const Row*> of_reason;
+        std::copy_if(refused.begin(), refused.end(), std::back_inserter(of_reason),
+                     [&](const Row* row) { return row->refused == reason; });
+        const auto kernels =
+            distinct(of_reason, [](const Row& row) { return std::vector{row.target + "/" + row.backend}; });
+        const auto layers = distinct(of_reason, [](const Row& row) { return std::vector{row.layer}; });
+        fmt::print("refused: {}\n  by {}\n  {} layers: {}\n", reason, fmt::join(kernels, ", "), layers.size(),
+                   fmt::join(layers, " "));
+    }
 }
 
 struct Mean {

@@ -2,9 +2,9 @@
 //
 // Times several functions in alternating samples of one process, each beside the machine's peak of that moment.
 //
-//     round:   for each contender:  call once, unmeasured  |  peak loop  |  calls until 0.2 ms have passed
+//     round:   for each contender:  a few calls, unmeasured  |  peak loop  |  calls for at least 0.2 ms
 //
-// The first call brings code and operands back into the caches that the other contenders used.
+// The unmeasured calls bring code and operands back into the caches that the other contenders used.
 #ifndef INTQ_BENCH_SUPPORT_SAMPLING_HPP
 #define INTQ_BENCH_SUPPORT_SAMPLING_HPP
 

@@ -92,7 +92,7 @@ std::string roofs(const Results& results, const std::vector<PeakRate>& peaks, co
         if (first >= last) continue;
         svg += line_between(x.at(first), y.at(first * bandwidth), x.at(last), y.at(last * bandwidth),
                             "stroke:#777;stroke-dasharray:5 3");
-        svg += text_at(x.at(first) + 4.0, y.at(first * bandwidth) - 5.0,
+        svg += text_at(x.at(first) + 14.0, y.at(first * bandwidth) + 3.0,
                        fmt::format("{} {:.0f} GB/s", level.name, bandwidth), "class=\"level\"");
     }
     return svg;
