@@ -11,6 +11,7 @@
 #include "intq/core/executor.hpp"
 #include "intq/kernels/epilogue.hpp"
 #include "intq/kernels/gemm_input.hpp"
+#include "intq/kernels/stage.hpp"
 #include "intq/simd/generic_tile.hpp"
 
 namespace intq::inline INTQ_ABI::kernels {
@@ -38,8 +39,9 @@ inline constexpr index_t row_block_bytes = 256 * 1024;
 ///
 /// A target has many epilogues but few of these, which hold the unrolled code: so instantiations stay few.
 ///
-/// @tparam Tile  the register tile, simd::Tile<…>::shared
-template <class Backend, class Tile, class Acc> struct GemmTile {
+/// @tparam TileType  the register tile, simd::Tile<…>::shared
+template <class Backend, class TileType, class Acc> struct GemmTile {
+    using Tile = TileType;
     using L = simd::lanes<Backend>;
     using Activation = typename Tile::activation;
     using Weight = typename Tile::weight;
@@ -191,8 +193,12 @@ template <class Backend, class Policy, class X, class W, class Acc, class Y, cla
         const index_t rows = call.geometry->batch * call.geometry->out_pixels();
         const index_t row_bytes =
             packed.tap_count() * packed.tap_depth() * static_cast<index_t>(sizeof(typename Inner::Activation));
-        index_t block = detail::row_block_bytes / (row_bytes > 0 ? row_bytes : 1);
-        block = round_up(block < 1 ? 1 : block, Inner::most_rows);
+        if (rows * row_bytes <= detail::row_block_bytes) {
+            (*call.executor)(packed.groups, [&](index_t group) { run_block(call, group, 0, rows); });
+            return;
+        }
+        const index_t fitting = detail::row_block_bytes / row_bytes;
+        const index_t block = round_up(fitting < 1 ? 1 : fitting, Inner::most_rows);
         const index_t blocks = (rows + block - 1) / block;
         (*call.executor)(packed.groups * blocks, [&](index_t task) {
             const index_t first = task % blocks * block;
@@ -203,8 +209,33 @@ template <class Backend, class Policy, class X, class W, class Acc, class Y, cla
 private:
     static INTQ_NEVER_INLINE void run_block(const ConvCall& call, index_t group, index_t first,
                                             index_t last) INTQ_NOEXCEPT {
-        const typename Inner::Source source(*call.packed, *call.geometry,
-                                            static_cast<const typename Inner::Activation*>(call.x));
+        using Activation = typename Inner::Activation;
+        if constexpr (!std::is_same_v<X, Activation>) {
+            if (detail::input_form(*call.packed, *call.geometry) == detail::InputForm::blocks)
+                return run_staged_blocks(call, group, first, last);
+        }
+        run_rows(call, {*call.packed, *call.geometry, static_cast<const Activation*>(call.x)}, group, first, last);
+    }
+
+    /// Converts as many rows as the stack holds, and runs them; again and again.
+    static void run_staged_blocks(const ConvCall& call, index_t group, index_t first, index_t last) INTQ_NOEXCEPT {
+        using Activation = typename Inner::Activation;
+        constexpr auto size = detail::staged_block_bytes / static_cast<index_t>(sizeof(Activation));
+        alignas(buffer_alignment) Activation staged[size + Inner::Tile::depth];
+        const index_t channels = call.packed->in_channels;
+        const index_t most =
+            (last - first) * channels <= size ? last - first : size / channels / Inner::most_rows * Inner::most_rows;
+        const detail::Stager<Backend> stager(*call.packed, call.x, staged);
+        for (index_t from = first; from < last; from += most) {
+            const index_t to = from + most < last ? from + most : last;
+            stager.copy(from * channels, 0, (to - from) * channels);
+            stager.fill((to - from) * channels, Inner::Tile::depth, 0);
+            run_rows(call, {*call.packed, *call.geometry, staged, from}, group, from, to);
+        }
+    }
+
+    static void run_rows(const ConvCall& call, const typename Inner::Source& source, index_t group, index_t first,
+                         index_t last) INTQ_NOEXCEPT {
         alignas(buffer_alignment) Acc sums[largest_tile];
         for (index_t index = 0; index < call.packed->panels(); ++index) {
             const Panel panel(*call.packed, source, group, index);
@@ -235,11 +266,10 @@ private:
         if constexpr (Epilogue<L, Policy, Y, E>::has_quads)
             simd::unroll<Inner::vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
                 constexpr int vectors = v + 1, most = Inner::max_rows(vectors);
-                if constexpr (vectors > 1)
-                    if (panel.vectors == vectors && rows == most && call.packed->scaled_is_small) {
-                        fused<most, vectors>(call, panel, slot);
-                        done = true;
-                    }
+                if (panel.vectors == vectors && rows == most && call.packed->scaled_is_small) {
+                    fused<most, vectors>(call, panel, slot);
+                    done = true;
+                }
             });
         return done;
     }

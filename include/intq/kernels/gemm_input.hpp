@@ -15,13 +15,29 @@ enum class InputForm : std::uint8_t {
     image,     // as the input is; taps through the geometry's offsets, or in place
     gathered,  // one pixel for each output pixel: what a strided 1×1 window reads
     padded,    // images with their margins, so that a row of a window is one run of elements
+    blocks,    // the input itself: the kernel converts rows as it comes to them
 };
+
+/// Bytes of converted rows that a kernel keeps on its stack, of form blocks.
+inline constexpr index_t staged_block_bytes = 64 * 1024;
+/// Weights beyond this are read from far away for each block: then the whole input is converted first.
+inline constexpr index_t block_weight_bytes = 256 * 1024;
+
+/// Whether enough rows fit into a block, for an input that is read in place.
+constexpr bool fits_in_blocks(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
+    const index_t element = size_of(staged_input(packed.packing, packed.input_dtype));
+    return geometry.offsets == nullptr && packed.groups == 1 &&
+           packed.in_channels * element * 42 <= staged_block_bytes &&
+           packed.group_weights() * element <= block_weight_bytes;
+}
 
 constexpr InputForm input_form(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
     if (packed.merges_row) return InputForm::padded;
     const bool copies = !packed.is_depthwise && packed.packing.staging != simd::Staging::as_is;
+    if (!copies) return InputForm::image;
+    if (fits_in_blocks(packed, geometry)) return InputForm::blocks;
     const bool strided = geometry.offsets != nullptr && geometry.taps == 1 && geometry.pixels == nullptr;
-    return copies && strided ? InputForm::gathered : InputForm::image;
+    return strided ? InputForm::gathered : InputForm::image;
 }
 
 /// The part of an image with margins that its windows read.
@@ -34,6 +50,8 @@ constexpr Size2d padded_size(const Window2d& window, Size2d out) noexcept {
 constexpr index_t staged_size(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
     index_t pixels = geometry.in_pixels();
     switch (input_form(packed, geometry)) {
+        case InputForm::blocks:
+            return 0;
         case InputForm::gathered:
             pixels = geometry.out_pixels();
             break;
@@ -51,8 +69,9 @@ constexpr index_t staged_size(const PackedConv2d& packed, const ConvGeometry& ge
 /// What the rows of one run have in common: slot s of all images in the geometry's order -> pointers.
 template <class X> class RowSource {
 public:
-    RowSource(const PackedConv2d& packed, const ConvGeometry& geometry, const X* x) noexcept
-        : x_(x), channels_(packed.in_channels), out_pixels_(geometry.out_pixels()) {
+    /// @param first  the slot that x starts with, of form blocks
+    RowSource(const PackedConv2d& packed, const ConvGeometry& geometry, const X* x, index_t first = 0) noexcept
+        : x_(x), channels_(packed.in_channels), out_pixels_(geometry.out_pixels()), first_(first) {
         switch (input_form(packed, geometry)) {
             case InputForm::padded: {
                 const Size2d size = padded_size(packed.window, geometry.out);
@@ -65,6 +84,7 @@ public:
                 break;
             }
             case InputForm::gathered:
+            case InputForm::blocks:
                 break;
             default:
                 offsets_ = geometry.offsets;
@@ -101,6 +121,7 @@ private:
     const X* x_;
     index_t channels_;
     index_t out_pixels_;
+    index_t first_;
     const std::int32_t* offsets_ = nullptr;  // of form image, where it is not read in place
     const std::int32_t* pixels_ = nullptr;
     const std::int32_t* run_ends_ = nullptr;
@@ -119,7 +140,7 @@ public:
         if (has_offsets_) {
             start_with_offsets(source, x, first_slot);
         } else if (source.width_ == 0) {
-            const X* const first = x + first_slot * channels_;
+            const X* const first = x + (first_slot - source.first_) * channels_;
             simd::unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA { start_[r] = first + r * channels_; });
         } else {
             start_in_margins(source, x, first_slot);

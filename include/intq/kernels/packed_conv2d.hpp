@@ -61,8 +61,9 @@ struct PackedConv2d {
     arith::OutputCodes codes{};
 
     constexpr index_t taps() const noexcept { return window.kernel.height * window.kernel.width; }
-    constexpr index_t group_inputs() const noexcept { return in_channels / groups; }
-    constexpr index_t group_outputs() const noexcept { return out_channels / groups; }
+    /// Small layers feel a division, so one group has none.
+    constexpr index_t group_inputs() const noexcept { return groups == 1 ? in_channels : in_channels / groups; }
+    constexpr index_t group_outputs() const noexcept { return groups == 1 ? out_channels : out_channels / groups; }
     constexpr index_t padded_outputs() const noexcept { return is_depthwise ? group_stride : groups * group_stride; }
     constexpr index_t panels() const noexcept { return (group_stride + packing.columns - 1) / packing.columns; }
     /// What the skeleton takes as taps, and the products of each.

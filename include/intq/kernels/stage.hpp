@@ -105,9 +105,9 @@ void stage_padded(const PackedConv2d& packed, const ConvGeometry& geometry, cons
 template <class Backend>
 const void* stage_input(const PackedConv2d& packed, const ConvGeometry& geometry, const void* x, Workspace workspace,
                         const Executor& executor) INTQ_NOEXCEPT {
-    if (packed.packing.staging == simd::Staging::as_is) return x;
-    const Stager<Backend> stager(packed, x, workspace.data);
     const InputForm form = input_form(packed, geometry);
+    if (packed.packing.staging == simd::Staging::as_is || form == InputForm::blocks) return x;
+    const Stager<Backend> stager(packed, x, workspace.data);
     if (form == InputForm::padded)
         stage_padded(packed, geometry, stager, executor);
     else
