@@ -37,7 +37,8 @@ template <class T> T random_value(std::mt19937& bits) {
     }
 }
 
-template <class Tile, class Acc> struct Problem {
+/// @tparam Given  the type that weights have before they are packed
+template <class Tile, class Acc, class Given = typename Tile::weight> struct Problem {
     index_t columns;  // of the panel: whole or narrower
     using X = typename Tile::activation;
     using W = typename Tile::weight;
@@ -51,16 +52,36 @@ template <class Tile, class Acc> struct Problem {
         for (index_t c = 0; c < columns; ++c)
             bias.push_back(std::is_same_v<Acc, float> ? static_cast<Acc>(random_value<float>(bits))
                                                       : static_cast<Acc>(random_value<std::int32_t>(bits)));
-        weights.resize(static_cast<std::size_t>((k_count + depth - 1) / depth * depth * columns));
+        weights.resize(static_cast<std::size_t>((k_count + depth - 1) / depth * depth * columns * Tile::planes));
         for (index_t k = 0; k < k_count; ++k)
-            for (index_t c = 0; c < columns; ++c) weight(k, c) = random_value<W>(bits);
+            for (index_t c = 0; c < columns; ++c) set_weight(k, c, random_value<Given>(bits));
         for (int r = 0; r < Tile::max_rows(Tile::narrowest); ++r) {
             rows.push_back(std::make_unique<GuardedBuffer>(static_cast<std::size_t>(k_count) * sizeof(X)));
             for (index_t k = 0; k < k_count; ++k) rows.back()->template as<X>()[k] = random_value<X>(bits);
         }
     }
-    W& weight(index_t k, index_t c) {
-        return weights[static_cast<std::size_t>((k / Tile::depth * columns + c) * Tile::depth + k % Tile::depth)];
+    W* weight_at(index_t k, index_t c) {
+        const index_t group = k / Tile::depth * Tile::planes * columns;
+        return weights.data() + (group + c) * Tile::depth + k % Tile::depth;
+    }
+    /// In two planes, w = 256·high + low with low in [-128, 127].
+    void set_weight(index_t k, index_t c, W value) {
+        W* const at = weight_at(k, c);
+        if constexpr (Tile::planes == 1) {
+            *at = value;
+        } else {
+            const int high = (value + 128) >> 8;
+            at[0] = static_cast<W>(value - 256 * high);
+            at[columns * Tile::depth] = static_cast<W>(high);
+        }
+    }
+    W weight(index_t k, index_t c) {
+        const W* const at = weight_at(k, c);
+        if constexpr (Tile::planes == 1) {
+            return *at;
+        } else {
+            return static_cast<W>(256 * at[columns * Tile::depth] + at[0]);
+        }
     }
     X x(int row, index_t k) { return rows[static_cast<std::size_t>(row)]->template as<X>()[k]; }
 
@@ -80,8 +101,8 @@ template <class Tile, class Acc> struct Problem {
 };
 
 /// As the GEMM skeleton runs a tile. Wrong results of `Rows` rows.
-template <class L, class Tile, class Acc, int Rows, int Vectors>
-std::size_t wrong_results(Problem<Tile, Acc>& problem) {
+template <class L, int Rows, int Vectors, class Tile, class Acc, class Given>
+std::size_t wrong_results(Problem<Tile, Acc, Given>& problem) {
     using X = typename Tile::activation;
     const X* rows[Rows];
     for (std::size_t r = 0; r < Rows; ++r) rows[r] = problem.rows[r]->template as<const X>();
@@ -89,7 +110,7 @@ std::size_t wrong_results(Problem<Tile, Acc>& problem) {
     registers.start(problem.bias.data());
     const auto* w = problem.weights.data();
     index_t k = 0;
-    for (; k + Tile::depth <= problem.depth_of_k; k += Tile::depth, w += Tile::depth * problem.columns)
+    for (; k + Tile::depth <= problem.depth_of_k; k += Tile::depth, w += Tile::depth * Tile::planes * problem.columns)
         registers.step(rows, k, w);
     if (k < problem.depth_of_k) registers.step_part(rows, k, problem.depth_of_k - k, w);
 
@@ -139,15 +160,15 @@ template <class Backend, class X, class W, class Acc> void tile_conforms(const c
     CHECK(std::is_same_v<typename Tile::weight, Stored>);
 
     std::mt19937 bits(seed);
-    for (const index_t k : {0, 1, 2, 3, 4, 5, 6, 7, 8, 15, 16, 63, 257}) {
+    for (const index_t k : {0, 1, 2, 3, 4, 5, 6, 7, 8, 15, 16, 63, 257, 1200}) {
         intq::simd::unroll<Tile::vectors - Tile::narrowest + 1>([&](auto beyond_narrowest) {
             constexpr int vectors = beyond_narrowest + Tile::narrowest, most = Tile::max_rows(vectors);
-            Problem<Tile, Acc> problem(vectors * L::width(), k, bits);
+            Problem<Tile, Acc, W> problem(vectors * L::width(), k, bits);
             intq::simd::unroll<most>([&](auto last_row) {
                 // Each number of rows that the skeleton has code for.
                 if constexpr (last_row < 6 || last_row + 1 == most) {
                     INFO("K = " << k << ", rows = " << last_row + 1 << ", vectors = " << vectors);
-                    CHECK(wrong_results<L, Tile, Acc, last_row + 1, vectors>(problem) == 0);
+                    CHECK(wrong_results<L, last_row + 1, vectors>(problem) == 0);
                 }
             });
         });
@@ -164,6 +185,8 @@ TEST_CASE("every register tile of every backend sums the products of its panel")
             tile_conforms<Backend, std::int8_t, std::int8_t, std::int32_t>("int8 × int8 -> int32");
             tile_conforms<Backend, std::int16_t, std::int8_t, std::int32_t>("int16 × int8 -> int32");
             tile_conforms<Backend, std::int16_t, std::int16_t, std::int32_t>("int16 × int16 -> int32");
+            tile_conforms<Backend, std::int8_t, std::int8_t, std::int64_t>("int8 × int8 -> int64");
+            tile_conforms<Backend, std::int8_t, std::int16_t, std::int64_t>("int8 × int16 -> int64");
             tile_conforms<Backend, std::int16_t, std::int8_t, std::int64_t>("int16 × int8 -> int64");
             tile_conforms<Backend, std::int16_t, std::int16_t, std::int64_t>("int16 × int16 -> int64");
             tile_conforms<Backend, float, float, float>("float");
@@ -180,6 +203,6 @@ TEST_CASE("a pair of products of -32768 wraps in int32 as the tile's contract sa
         for (auto& w : problem.weights) w = INT16_MIN;
         for (index_t k = 0; k < 4; ++k) problem.rows[0]->template as<std::int16_t>()[k] = INT16_MIN;
         INFO(Backend::name);
-        CHECK(wrong_results<intq::simd::lanes<Backend>, Tile, std::int32_t, 1, Tile::vectors>(problem) == 0);
+        CHECK(wrong_results<intq::simd::lanes<Backend>, 1, Tile::vectors>(problem) == 0);
     });
 }

@@ -139,6 +139,7 @@ template <class X, class W> struct OddPairTile {
     static constexpr index_t depth = 2;
     static constexpr int vectors = 1;
     static constexpr int narrowest = 1;
+    static constexpr int planes = 1;
     using shared = OddPairTile;
     static constexpr int max_rows(int) { return 3; }
 

@@ -82,7 +82,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
             // A staged copy may be read beyond the last channel.
             const index_t rounded = round_up(depth, Tile::depth);
             whole = packed.packing.staging == simd::Staging::as_is ? depth / Tile::depth * Tile::depth : rounded;
-            tap_weights = rounded * width;
+            tap_weights = rounded * width * Tile::planes;
             weights = static_cast<const Weight*>(packed.weights) + group * packed.group_weights() +
                       index * packed.panel_size();
             bias = static_cast<const Acc*>(packed.bias) + channel;
@@ -112,7 +112,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
     /// Sums of `Rows` slots in registers, and then finish(registers).
     template <int Rows, int Vectors, class Finish>
     static INTQ_ALWAYS_INLINE void compute(const Panel& panel, index_t slot, Finish&& finish) noexcept {
-        constexpr index_t step = Vectors * L::width() * Tile::depth;
+        constexpr index_t step = Vectors * L::width() * Tile::depth * Tile::planes;
         const detail::RowPointers<Activation, Rows> rows(panel.source, panel.in_channel, slot);
         typename Tile::template Registers<Rows, Vectors> registers;
         alignas(buffer_alignment) Acc start[Vectors * L::width()];

@@ -121,9 +121,11 @@ inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec&
         packed.group_stride = round_up(spec.out_channels + widest_vector, widest_vector);
         return packed;
     }
-    packed.packing = packed.accumulator_bits == 64      ? rules.wide_packing
-                     : spec.input_dtype == DType::int16 ? rules.int16_packing
-                                                        : rules.int8_packing;
+    const bool is_int8 = spec.input_dtype == DType::int8;
+    packed.packing = packed.accumulator_bits == 64 && is_int8 ? simd::widened_for_int8(rules.wide_packing)
+                     : packed.accumulator_bits == 64          ? rules.wide_packing
+                     : spec.input_dtype == DType::int16       ? rules.int16_packing
+                                                              : rules.int8_packing;
     packed.group_stride = round_up(packed.group_outputs(), packed.packing.step);
     packed.merges_row = merging_saves_groups(packed);
     return packed;
@@ -214,7 +216,7 @@ constexpr index_t padded_index(const PackedConv2d& packed, index_t channel) noex
 
 template <class Stored> void write_weights(const Conv2dSpec& spec, const PackedConv2d& packed, Stored* to) noexcept {
     const index_t inputs = packed.group_inputs(), taps = packed.taps(), depth = packed.packing.depth;
-    const index_t columns = packed.packing.columns, width = packed.window.kernel.width;
+    const index_t columns = packed.packing.columns, width = packed.window.kernel.width, planes = packed.planes();
     for (index_t channel = 0; channel < packed.out_channels; ++channel) {
         const index_t group = channel / packed.group_outputs(), column = channel % packed.group_outputs();
         const index_t panel = column / columns, left = packed.group_stride - panel * columns;
@@ -225,8 +227,16 @@ template <class Stored> void write_weights(const Conv2dSpec& spec, const PackedC
             for (index_t tap = 0; tap < taps; ++tap) {
                 const index_t t = packed.merges_row ? tap / width : tap;
                 const index_t d = packed.merges_row ? tap % width * inputs + k : k;
-                from[((t * groups_a_tap + d / depth) * panel_columns + column % columns) * depth + d % depth] =
-                    static_cast<Stored>(weight_code(spec, (channel * inputs + k) * taps + tap));
+                const std::int64_t code = weight_code(spec, (channel * inputs + k) * taps + tap);
+                Stored* const group_at = from + (t * groups_a_tap + d / depth) * planes * panel_columns * depth;
+                Stored* const at = group_at + column % columns * depth + d % depth;
+                if (planes == 1) {
+                    *at = static_cast<Stored>(code);
+                } else {
+                    const std::int64_t low = ((code + 128) & 255) - 128;
+                    at[0] = static_cast<Stored>(low);
+                    at[panel_columns * depth] = static_cast<Stored>((code - low) / 256);
+                }
             }
     }
 }

@@ -71,8 +71,11 @@ struct PackedConv2d {
     constexpr index_t tap_depth() const noexcept {
         return merges_row ? window.kernel.width * in_channels : group_inputs();
     }
+    constexpr index_t planes() const noexcept { return packing.splits && weight_dtype == DType::int16 ? 2 : 1; }
     /// Elements of a column, of a whole panel, and of all panels of a group.
-    constexpr index_t column_size() const noexcept { return tap_count() * round_up(tap_depth(), packing.depth); }
+    constexpr index_t column_size() const noexcept {
+        return tap_count() * round_up(tap_depth(), packing.depth) * planes();
+    }
     constexpr index_t panel_size() const noexcept { return column_size() * packing.columns; }
     constexpr index_t group_weights() const noexcept { return column_size() * group_stride; }
 };

@@ -12,6 +12,7 @@
 
 #    include "intq/simd/generic_tile.hpp"
 #    include "intq/simd/group_tile.hpp"
+#    include "intq/simd/wide_group_tile.hpp"
 
 namespace intq::inline INTQ_ABI::simd {
 
@@ -275,6 +276,10 @@ struct Avx2PairDot {
 template <> struct Tile<avx2, std::int8_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx2PairDot> {};
 template <> struct Tile<avx2, std::int16_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx2PairDot> {};
 template <> struct Tile<avx2, std::int16_t, std::int16_t, std::int32_t> : GroupTile<detail::Avx2PairDot> {};
+template <> struct Tile<avx2, std::int8_t, std::int8_t, std::int64_t> : WideGroupTile<detail::Avx2PairDot, 1> {};
+template <> struct Tile<avx2, std::int8_t, std::int16_t, std::int64_t> : WideGroupTile<detail::Avx2PairDot, 2> {};
+template <> struct Tile<avx2, std::int16_t, std::int8_t, std::int64_t> : WideGroupTile<detail::Avx2PairDot, 1> {};
+template <> struct Tile<avx2, std::int16_t, std::int16_t, std::int64_t> : WideGroupTile<detail::Avx2PairDot, 2> {};
 
 }  // namespace intq::inline INTQ_ABI::simd
 

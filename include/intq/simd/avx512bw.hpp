@@ -13,6 +13,7 @@
 
 #    include "intq/simd/generic_tile.hpp"
 #    include "intq/simd/group_tile.hpp"
+#    include "intq/simd/wide_group_tile.hpp"
 
 namespace intq::inline INTQ_ABI::simd {
 
@@ -303,6 +304,11 @@ struct Avx512PairDot : Avx512Dot<std::int16_t, std::int16_t> {
 template <> struct Tile<avx512bw, std::int8_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx512PairDot> {};
 template <> struct Tile<avx512bw, std::int16_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx512PairDot> {};
 template <> struct Tile<avx512bw, std::int16_t, std::int16_t, std::int32_t> : GroupTile<detail::Avx512PairDot> {};
+template <> struct Tile<avx512bw, std::int8_t, std::int8_t, std::int64_t> : WideGroupTile<detail::Avx512PairDot, 1> {};
+template <> struct Tile<avx512bw, std::int8_t, std::int16_t, std::int64_t> : WideGroupTile<detail::Avx512PairDot, 2> {};
+template <> struct Tile<avx512bw, std::int16_t, std::int8_t, std::int64_t> : WideGroupTile<detail::Avx512PairDot, 1> {};
+template <>
+struct Tile<avx512bw, std::int16_t, std::int16_t, std::int64_t> : WideGroupTile<detail::Avx512PairDot, 2> {};
 
 }  // namespace intq::inline INTQ_ABI::simd
 

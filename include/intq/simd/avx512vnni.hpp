@@ -53,6 +53,11 @@ struct VnniPairDot : Avx512Dot<std::int16_t, std::int16_t> {
 template <> struct Tile<avx512vnni, std::int8_t, std::int8_t, std::int32_t> : GroupTile<detail::VnniByteDot> {};
 template <> struct Tile<avx512vnni, std::int16_t, std::int8_t, std::int32_t> : GroupTile<detail::VnniPairDot> {};
 template <> struct Tile<avx512vnni, std::int16_t, std::int16_t, std::int32_t> : GroupTile<detail::VnniPairDot> {};
+template <> struct Tile<avx512vnni, std::int8_t, std::int8_t, std::int64_t> : WideGroupTile<detail::VnniPairDot, 1> {};
+template <> struct Tile<avx512vnni, std::int8_t, std::int16_t, std::int64_t> : WideGroupTile<detail::VnniPairDot, 2> {};
+template <> struct Tile<avx512vnni, std::int16_t, std::int8_t, std::int64_t> : WideGroupTile<detail::VnniPairDot, 1> {};
+template <>
+struct Tile<avx512vnni, std::int16_t, std::int16_t, std::int64_t> : WideGroupTile<detail::VnniPairDot, 2> {};
 
 }  // namespace intq::inline INTQ_ABI::simd
 

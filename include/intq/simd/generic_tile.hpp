@@ -18,7 +18,7 @@ template <class Backend, class X, class Acc> constexpr Packing packing_of() noex
     if constexpr (std::is_same_v<X, float>) {
         return Backend::float_packing;
     } else if constexpr (std::is_same_v<Acc, std::int64_t>) {
-        return Backend::wide_packing;
+        return sizeof(X) == 1 ? widened_for_int8(Backend::wide_packing) : Backend::wide_packing;
     } else if constexpr (sizeof(X) == 2) {
         return Backend::int16_packing;
     } else {
@@ -83,6 +83,7 @@ template <class Backend, class X, class W, class Acc> struct Tile {
     static constexpr index_t depth = packing.depth;
     static constexpr int vectors = static_cast<int>(columns / L::width());
     static constexpr int narrowest = vectors;
+    static constexpr int planes = 1;
     using shared = Tile;
     static constexpr int max_rows(int panel_vectors) noexcept { return detail::rows_that_fit<L, Acc>(panel_vectors); }
     static_assert(packing.depth == 1 && packing.staging == Staging::as_is,

@@ -23,6 +23,7 @@ template <class Dot> struct GroupTile {
     using L = typename Dot::lanes;
     static constexpr int vectors = Dot::vectors;
     static constexpr int narrowest = 1;
+    static constexpr int planes = 1;
     static constexpr index_t depth = 4 / static_cast<index_t>(sizeof(activation));
     static constexpr index_t columns = vectors * L::width();
     using shared = GroupTile;

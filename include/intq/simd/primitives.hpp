@@ -41,6 +41,7 @@ template <int Count, class Function> INTQ_ALWAYS_INLINE constexpr void unroll(Fu
 ///     using activation = …;  using weight = …;                  // staged element types
 ///     static constexpr index_t columns, depth;                  // equal to the tag's packing
 ///     static constexpr int vectors;                             // of a whole panel
+///     static constexpr int planes;                              // of weights a group: see Packing::splits
 ///     static constexpr int narrowest;                           // vectors that the packing's step holds
 ///     static constexpr int max_rows(int vectors);               // rows whose sums stay in registers
 ///     using shared = …;                                         // the type that tiles of equal code have in common

@@ -28,8 +28,15 @@ struct Packing {
     index_t depth = 1;
     Staging staging = Staging::as_is;
     index_t step = columns;
+    bool splits = false;  // weights of int16 are two planes of bytes, w = 256·high + low: [group][plane][column][k]
     friend constexpr bool operator==(const Packing&, const Packing&) = default;
 };
+
+/// The packing of 64-bit sums for int8 activations: a tile of int16 pairs has them widened.
+constexpr Packing widened_for_int8(Packing wide) noexcept {
+    if (wide.depth > 1) wide.staging = Staging::widened;
+    return wide;
+}
 
 /// Plain C++; what every other backend equals.
 struct scalar {
@@ -46,7 +53,7 @@ struct avx2 : scalar {
     static constexpr const char* name = "avx2";
     static constexpr Packing int8_packing{16, 2, Staging::widened, 8};
     static constexpr Packing int16_packing{16, 2, Staging::as_is, 8};
-    static constexpr Packing wide_packing{8, 1, Staging::as_is};
+    static constexpr Packing wide_packing{16, 2, Staging::as_is, 8, true};
     static constexpr Packing float_packing{16, 1, Staging::as_is};
 };
 
@@ -55,7 +62,7 @@ struct avx512bw : scalar {
     static constexpr const char* name = "avx512bw";
     static constexpr Packing int8_packing{64, 2, Staging::widened, 16};
     static constexpr Packing int16_packing{64, 2, Staging::as_is, 16};
-    static constexpr Packing wide_packing{16, 1, Staging::as_is};
+    static constexpr Packing wide_packing{32, 2, Staging::as_is, 16, true};
     static constexpr Packing float_packing{64, 1, Staging::as_is};
 };
 
