@@ -377,6 +377,12 @@ template <class L> void float_conforms() {
         "mul f32", [](auto l, auto x, auto y) { return l.mul(x, y); }, a, b);
     conforms<L, float>(
         "div f32", [](auto l, auto x, auto y) { return l.div(x, y); }, a, b);
+    const auto c = random_values<float>(a.size(), 7);
+    conforms<L, float>(
+        "fma", [](auto l, auto x, auto y, auto z) { return l.fma(x, y, z); }, a, b, c);
+    conforms<L, float>(
+        "fma of cancelling operands",
+        [](auto l, auto x, auto y) { return l.fma(x, y, l.mul(l.mul(x, y), l.set(-1.0f))); }, a, b);
     conforms<L, float>(
         "min f32", [](auto l, auto x, auto y) { return l.min(x, y); }, number_a, number_b);
     conforms<L, float>(
@@ -512,4 +518,19 @@ TEST_CASE("every primitive of every backend equals its scalar meaning in every l
         using Backend = decltype(backend);
         SECTION(Backend::name) { backend_conforms<Backend>(); }
     });
+}
+
+TEST_CASE("The specification's fma rounds once, as the C library's does") {
+    std::vector<float> a, b;
+    pairs(a, b);
+    auto c = random_values<float>(a.size(), 8);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < a.size(); ++i)
+        for (const float z : {c[i], -(a[i] * b[i]), std::nextafter(a[i] * b[i], 1e30f), 0x1p-149f, -0x1p-149f, -0.0f})
+            wrong += !same(intq::arith::ffma(a[i], b[i], z), std::fma(a[i], b[i], z));
+    CHECK(wrong == 0);
+    // Just above the tie of two floats: rounding to binary64 first would lose what breaks it.
+    CHECK(intq::arith::ffma(1.0f + 0x1p-23f, 0x1p-24f, 1.0f) == 1.0f + 0x1p-23f);
+    CHECK(intq::arith::ffma(0x1p-40f, 0x1p-40f, 1.0f + 0x1p-23f) == 1.0f + 0x1p-23f);
+    CHECK(intq::arith::ffma(0x1.000002p0f, 0x1.fffffep-25f, 1.0f) == std::fma(0x1.000002p0f, 0x1.fffffep-25f, 1.0f));
 }

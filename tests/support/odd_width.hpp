@@ -75,6 +75,7 @@ template <int Width> struct OddLanes {
     static i64 mul_wide(i32 a, i32 b) { return map<i64>(One::mul_wide, a, b); }
     static i32 narrow(i64 a) { return map<i32>(One::narrow, a); }
     static f32 div(f32 a, f32 b) { return map<f32>(One::div, a, b); }
+    static f32 fma(f32 a, f32 b, f32 c) { return map<f32>(One::fma, a, b, c); }
     static f32 floor(f32 a) { return map<f32>(One::floor, a); }
     static f32 round_half_even(f32 a) { return map<f32>(One::round_half_even, a); }
     static f32 replace_nan(f32 a, f32 b) { return map<f32>(One::replace_nan, a, b); }

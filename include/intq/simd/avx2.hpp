@@ -165,8 +165,18 @@ struct avx2_lanes {
         return {_mm256_and_ps(inside, b.v)};
     }
 #    ifdef __FMA__
+    static INTQ_ALWAYS_INLINE f32 fma(f32 a, f32 b, f32 c) noexcept { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
     /// a · b + c for sums whose bits nobody promises.
     static INTQ_ALWAYS_INLINE f32 mul_add(f32 a, f32 b, f32 c) noexcept { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+#    else
+    static INTQ_ALWAYS_INLINE f32 fma(f32 a, f32 b, f32 c) noexcept {
+        alignas(32) float x[8], y[8], z[8];
+        _mm256_store_ps(x, a.v);
+        _mm256_store_ps(y, b.v);
+        _mm256_store_ps(z, c.v);
+        for (int i = 0; i < 8; ++i) z[i] = arith::ffma(x[i], y[i], z[i]);
+        return {_mm256_load_ps(z)};
+    }
 #    endif
 
     // --- conversions and reductions -------------------------------------------------------------------------

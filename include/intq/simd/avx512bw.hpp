@@ -140,6 +140,9 @@ struct avx512_lanes {
     static INTQ_ALWAYS_INLINE f32 sub(f32 a, f32 b) noexcept { return {_mm512_sub_round_ps(a.v, b.v, nearest)}; }
     static INTQ_ALWAYS_INLINE f32 mul(f32 a, f32 b) noexcept { return {_mm512_mul_round_ps(a.v, b.v, nearest)}; }
     static INTQ_ALWAYS_INLINE f32 div(f32 a, f32 b) noexcept { return {_mm512_div_round_ps(a.v, b.v, nearest)}; }
+    static INTQ_ALWAYS_INLINE f32 fma(f32 a, f32 b, f32 c) noexcept {
+        return {_mm512_fmadd_round_ps(a.v, b.v, c.v, nearest)};
+    }
     static INTQ_ALWAYS_INLINE f32 min(f32 a, f32 b) noexcept { return {_mm512_min_ps(a.v, b.v)}; }
     static INTQ_ALWAYS_INLINE f32 max(f32 a, f32 b) noexcept { return {_mm512_max_ps(a.v, b.v)}; }
     static INTQ_ALWAYS_INLINE f32 floor(f32 a) noexcept {

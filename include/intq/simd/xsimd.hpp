@@ -132,6 +132,15 @@ template <class Arch> struct xsimd_lanes {
     static INTQ_ALWAYS_INLINE f32 sub(f32 a, f32 b) noexcept { return a - b; }
     static INTQ_ALWAYS_INLINE f32 mul(f32 a, f32 b) noexcept { return barrier(a * b); }
     static INTQ_ALWAYS_INLINE f32 div(f32 a, f32 b) noexcept { return barrier(a / b); }
+    /// Lane by lane: xsimd's own rounds twice where the architecture has no such instruction.
+    static INTQ_ALWAYS_INLINE f32 fma(f32 a, f32 b, f32 c) noexcept {
+        Memory<float> x, y, z;
+        a.store_aligned(x.lane);
+        b.store_aligned(y.lane);
+        c.store_aligned(z.lane);
+        for (int i = 0; i < lane_count; ++i) z.lane[i] = arith::ffma(x.lane[i], y.lane[i], z.lane[i]);
+        return f32::load_aligned(z.lane);
+    }
     static INTQ_ALWAYS_INLINE f32 min(f32 a, f32 b) noexcept { return ::xsimd::select(a < b, a, b); }
     static INTQ_ALWAYS_INLINE f32 max(f32 a, f32 b) noexcept { return ::xsimd::select(a > b, a, b); }
     // The sum turns -0, which the instructions keep, into the specification's 0.
