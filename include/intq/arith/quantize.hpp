@@ -153,10 +153,13 @@ template <Lanes L, class Rule> struct Quantizer {
         }
     }
 
-    /// Clamped in float, so that the conversion is defined for every x. The integer has no negative zero.
-    INTQ_ALWAYS_INLINE constexpr i32 clamped_steps(f32 x) const noexcept {
-        return L::to_i32(L::min(L::max(L::replace_nan(steps(x), L::set(0.0f)), low), high));
+    /// Clamped in float, so that the conversion to an integer is defined for every x.
+    INTQ_ALWAYS_INLINE constexpr f32 clamp(f32 steps) const noexcept {
+        return L::min(L::max(L::replace_nan(steps, L::set(0.0f)), low), high);
     }
+
+    /// The integer has no negative zero.
+    INTQ_ALWAYS_INLINE constexpr i32 clamped_steps(f32 x) const noexcept { return L::to_i32(clamp(steps(x))); }
 
     INTQ_ALWAYS_INLINE constexpr i32 quantize(f32 x) const noexcept { return L::add(clamped_steps(x), zero_point); }
     INTQ_ALWAYS_INLINE constexpr f32 fake_quantize(f32 x) const noexcept {
