@@ -48,18 +48,16 @@ template <Lanes L, class Rule> struct LearnableGradient {
     f32 grad_factor;
 
     INTQ_ALWAYS_INLINE constexpr LearnableTerms<L> terms(f32 x, f32 grad_out) const noexcept {
-        const f32 one = L::set(1.0f), minus_one = L::set(-1.0f);
+        const f32 one = L::set(1.0f), minus_one = L::set(-1.0f), zero = L::set(0.0f);
         const f32 steps = quantizer.steps(x), clamped = quantizer.clamp(steps);
-        const auto inside = [&](f32 value) INTQ_ALWAYS_INLINE_LAMBDA {
-            return L::keep_inside(steps, quantizer.low, quantizer.high, value);
+        const auto choose = [&](f32 inside, f32 outside) INTQ_ALWAYS_INLINE_LAMBDA {
+            return L::choose_inside(steps, quantizer.low, quantizer.high, inside, outside);
         };
-        const f32 passes = inside(one), stops = L::sub(one, passes);
-        const f32 distance = L::fma(clamped, quantizer.scale, L::mul(x, minus_one));
-        // One of the two sides of each sum is zero: a selection.
-        const f32 slope = L::add(inside(distance), L::mul(clamped, stops));
-        const f32 inverse = L::add(inside(quantizer.inverse), stops);
-        return {L::mul(grad_out, passes), L::mul(L::mul(L::mul(grad_out, slope), inverse), grad_factor),
-                L::mul(L::mul(L::mul(grad_out, L::mul(stops, minus_one)), quantizer.scale), grad_factor)};
+        const f32 slope = choose(L::fma(clamped, quantizer.scale, L::mul(x, minus_one)), clamped);
+        const f32 shift = L::mul(L::mul(L::mul(grad_out, minus_one), quantizer.scale), grad_factor);
+        return {L::mul(grad_out, choose(one, zero)),
+                L::mul(L::mul(L::mul(grad_out, slope), choose(quantizer.inverse, one)), grad_factor),
+                choose(zero, shift)};
     }
 };
 

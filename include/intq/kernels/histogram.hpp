@@ -37,7 +37,7 @@ template <class L> struct HistogramOp {
 
     void run(index_t, index_t count, const float* x) const {
         constexpr index_t block = 64;
-        std::int32_t bins[block];
+        alignas(64) std::int32_t bins[block];
         index_t first = 0;
         for (; first + block <= count; first += block) {
             find(x + first, block, bins);

@@ -106,54 +106,79 @@ struct LearnableTotal {
 
 template <class L, class Rule> struct LearnableBackwardOp {
     using Gradient = arith::LearnableGradient<L, Rule>;
-    static constexpr index_t block = arith::StripedSum::block;
+    using Terms = arith::LearnableTerms<L>;
+    static constexpr index_t block = arith::StripedSum::block, stripes = arith::StripedSum::stripes;
     const LearnableParams& params;
 
     void run(index_t channel, index_t count, const float* x, const float* grad_out, float* grad_in,
              LearnableTotal& total) const {
         const Gradient gradient{quantizer_of<L, Rule>(params.qparams, channel), L::set(params.grad_factor)};
-        float scale[block], zero_point[block];
+        const auto terms = [&](index_t i) INTQ_ALWAYS_INLINE_LAMBDA {
+            const Terms t = gradient.terms(L::load(x + i), L::load(grad_out + i));
+            store_floats<L>(grad_in + i, t.x, L::width());
+            return t;
+        };
         index_t first = 0;
-        for (; first + block <= count; first += block) {
-            terms(gradient, block, x + first, grad_out + first, grad_in + first, scale, zero_point);
-            total.scale.add_block(scale);
-            total.zero_point.add_block(zero_point);
-        }
-        terms(gradient, count - first, x + first, grad_out + first, grad_in + first, scale, zero_point);
-        total.scale.add(scale, count - first);
-        total.zero_point.add(zero_point, count - first);
+        if constexpr (arith::StripedSum::takes_vectors<L>)
+            for (; first + block <= count; first += block)
+                for (index_t j = 0; j < stripes; j += L::width()) {
+                    const Terms a = terms(first + j), b = terms(first + stripes + j),
+                                c = terms(first + 2 * stripes + j), d = terms(first + 3 * stripes + j);
+                    total.scale.template add<L>(j, a.scale, b.scale, c.scale, d.scale);
+                    total.zero_point.template add<L>(j, a.zero_point, b.zero_point, c.zero_point, d.zero_point);
+                }
+        for (; first < count; first += block)
+            run_block(gradient, smaller(block, count - first), x + first, grad_out + first, grad_in + first, total);
     }
 
-    /// Adds each row to the channels' sums, in the order of the rows.
+    /// Adds the rows to the channels' sums, four at a time.
     void rows(index_t channels, index_t rows, const float* x, const float* grad_out, float* grad_in, double* scale_sums,
               double* zero_point_sums) const {
-        for_each_column<L>(channels, rows, [&](index_t column, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-            const Gradient gradient{quantizers_of<L, Rule>(params.qparams, column, lanes), L::set(params.grad_factor)};
-            double* const scales = scale_sums + column;
-            double* const zero_points = zero_point_sums + column;
-            return [=](index_t i) INTQ_ALWAYS_INLINE_LAMBDA {
-                float scale[most_lanes], zero_point[most_lanes];
-                const auto terms = gradient.terms(load_floats<L>(x + i, lanes), load_floats<L>(grad_out + i, lanes));
-                store_floats<L>(grad_in + i, terms.x, lanes);
-                L::store(scale, terms.scale);
-                L::store(zero_point, terms.zero_point);
-                for (index_t c = 0; c < lanes; ++c) {
-                    scales[c] += static_cast<double>(scale[c]);
-                    zero_points[c] += static_cast<double>(zero_point[c]);
-                }
-            };
-        });
+        QuantizerPiece<L, Rule> piece;
+        for (index_t first = 0; first < channels; first += channel_block) {
+            const index_t count = smaller(channel_block, channels - first);
+            piece.fill(params.qparams, first, count, 0);
+            for (index_t row = 0; row < rows; row += 4)
+                for_each_vector<L>(count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                    const Gradient gradient{piece.at(i, lanes), L::set(params.grad_factor)};
+                    const index_t at = row * channels + first + i;
+                    const auto terms = [&](index_t later) INTQ_ALWAYS_INLINE_LAMBDA {
+                        const index_t here = at + later * channels;
+                        if (row + later >= rows) return Terms{L::set(0.0f), L::set(0.0f), L::set(0.0f)};
+                        const Terms t =
+                            gradient.terms(load_floats<L>(x + here, lanes), load_floats<L>(grad_out + here, lanes));
+                        store_floats<L>(grad_in + here, t.x, lanes);
+                        return t;
+                    };
+                    const Terms a = terms(0), b = terms(1), c = terms(2), d = terms(3);
+                    add_to(scale_sums + first + i, lanes, a.scale, b.scale, c.scale, d.scale);
+                    add_to(zero_point_sums + first + i, lanes, a.zero_point, b.zero_point, c.zero_point, d.zero_point);
+                });
+        }
     }
 
 private:
-    static INTQ_ALWAYS_INLINE void terms(const Gradient& gradient, index_t count, const float* x, const float* grad_out,
-                                         float* grad_in, float* scale, float* zero_point) {
+    /// A block by way of memory, where the lanes do not fit the stripes or elements are missing.
+    static void run_block(const Gradient& gradient, index_t count, const float* x, const float* grad_out,
+                          float* grad_in, LearnableTotal& total) {
+        float scale[block] = {}, zero_point[block] = {};
         for_each_vector<L>(count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-            const auto terms = gradient.terms(load_floats<L>(x + i, lanes), load_floats<L>(grad_out + i, lanes));
-            store_floats<L>(grad_in + i, terms.x, lanes);
-            store_floats<L>(scale + i, terms.scale, lanes);
-            store_floats<L>(zero_point + i, terms.zero_point, lanes);
+            const Terms t = gradient.terms(load_floats<L>(x + i, lanes), load_floats<L>(grad_out + i, lanes));
+            store_floats<L>(grad_in + i, t.x, lanes);
+            store_floats<L>(scale + i, t.scale, lanes);
+            store_floats<L>(zero_point + i, t.zero_point, lanes);
         });
+        total.scale.add_block(scale);
+        total.zero_point.add_block(zero_point);
+    }
+
+    static INTQ_ALWAYS_INLINE void add_to(double* sums, index_t lanes, typename L::f32 a, typename L::f32 b,
+                                          typename L::f32 c, typename L::f32 d) {
+        if (lanes == L::width()) return L::add_to(sums, a, b, c, d);
+        double some[channel_block] = {};
+        for (index_t i = 0; i < lanes; ++i) some[i] = sums[i];
+        L::add_to(some, a, b, c, d);
+        for (index_t i = 0; i < lanes; ++i) sums[i] = some[i];
     }
 };
 
@@ -217,7 +242,7 @@ inline void finish_learnable(const ChannelBlocks& blocks, const LearnableSums& s
 /// @pre   check_learnable_fake_quantize_backward(): the tensors are contiguous in one order
 ///
 /// Result   terms in binary32 with the bits of PyTorch's, see arith::LearnableGradient; their sum in binary64 in an
-///          order given by the shape, rounded once: within 2^-24 · |sum| + n · 2^-53 · sum |terms| (and 2^-150) of the
+///          order given by the shape, rounded once: within 2^-24 · |sum| + n · 2^-53 · sum |terms| + 2^-150 of the
 ///          exact sum; the same bits on every backend and executor
 /// Memory   sums.scratch
 /// Cost     O(n); bound by memory
