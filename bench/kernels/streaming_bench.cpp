@@ -25,7 +25,9 @@
 #include "intq/arith/tflite.hpp"
 #include "intq/kernels/dequantize.hpp"
 #include "intq/kernels/elementwise.hpp"
+#include "intq/kernels/interpolate.hpp"
 #include "intq/kernels/learnable_fake_quantize.hpp"
+#include "intq/kernels/lookup_table.hpp"
 #include "intq/kernels/pool.hpp"
 #include "intq/observers/histogram.hpp"
 #include "intq/observers/min_max.hpp"
@@ -208,6 +210,40 @@ void add_pool(std::vector<Case>& cases, const char* name, OpKind op, Window2d wi
          }});
 }
 
+template <class Backend> void add_tables(std::vector<Case>& cases) {
+    std::vector<std::int8_t> narrow(arith::int8_table_size);
+    std::vector<std::int16_t> wide(arith::int16_table_size);
+    const arith::CodesOf codes{0.02f, 0, DType::int8}, fine{0.0002f, 0, DType::int16};
+    if (!arith::make_int8_table(arith::TableFunction::sigmoid, codes, codes, narrow).ok() ||
+        !arith::make_int16_table(arith::TableFunction::sigmoid, fine, fine, wide).ok())
+        throw std::runtime_error("a table is refused");
+    cases.push_back({"lookup_table/s8s8/per_tensor", 1, 1, [=](Tensors& t, index_t n) {
+                         kernels::look_up_int8<Backend>({narrow.data(), t.codes.data(), t.out.data(), n, &serial});
+                     }});
+    // The floats' memory, read as codes: any bits will do.
+    cases.push_back({"lookup_table/s16s16/per_tensor", 2, 2, [=](Tensors& t, index_t n) {
+                         kernels::look_up_int16<Backend>({wide.data(), t.x.data(), t.y.data(), n, &serial});
+                     }});
+}
+
+/// To twice the size along both axes; an element is one of the output.
+template <class Backend> void add_interpolate(std::vector<Case>& cases) {
+    const auto taps = std::make_shared<std::vector<arith::ResizeTap>>(2 * (image.height + image.width));
+    for (const bool nearest : {true, false}) {
+        const Size2d in{image.height / 2, image.width / 2};
+        const auto rule = nearest ? arith::Resize::nearest : arith::Resize::half_pixel;
+        const auto rows = static_cast<std::size_t>(image.height + image.width);
+        const std::span<arith::ResizeTap> memory(taps->data() + (nearest ? 0 : rows), rows);
+        const kernels::ResizeTable table = require(kernels::make_resize_table(rule, in, image, memory));
+        cases.push_back({std::string("interpolate/s8/") + (nearest ? "nearest_x2" : "bilinear_x2"), 0.25, 1,
+                         [=, keep = taps](Tensors& t, index_t n) {
+                             kernels::interpolate_codes<Backend, std::int8_t>(
+                                 {&table, t.codes.data(), t.out.data(), n / (image.height * image.width * channels),
+                                  channels, &serial});
+                         }});
+    }
+}
+
 template <class Backend> std::vector<Case> cases_of() {
     using bayes = target::bpu<march::bayes>;
     std::vector<Case> cases;
@@ -220,6 +256,8 @@ template <class Backend> std::vector<Case> cases_of() {
         {"relu/s8s8/per_tensor", 1, 1, [](Tensors& t, index_t n) {
              kernels::clamp_codes<Backend, std::int8_t>({{0, 0, 127}, t.codes.data(), t.out.data(), n, &serial});
          }});
+    add_tables<Backend>(cases);
+    add_interpolate<Backend>(cases);
     const Window2d two{{2, 2}, {2, 2}, {}, {1, 1}}, three{{3, 3}, {2, 2}, {}, {1, 1}},
         all{{32, 32}, {1, 1}, {}, {1, 1}};
     add_pool<Backend, bayes>(cases, "2x2_s2", OpKind::max_pool2d, two);

@@ -256,9 +256,8 @@ TEST_CASE("check_conv2d names the operand that does not fit a packed layer") {
     const auto packed =
         kernels::pack_conv2d(rules, valid.spec, {storage.as<std::byte>(), static_cast<index_t>(storage.size())});
     REQUIRE(packed.ok());
-    std::vector<std::int32_t> offsets(5 * 5 * 9);
-    const Workspace offset_bytes{reinterpret_cast<std::byte*>(offsets.data()),
-                                 static_cast<index_t>(offsets.size() * 4)};
+    GuardedBuffer offsets(static_cast<std::size_t>(kernels::conv2d_geometry_size(valid.spec.window, {5, 5})));
+    const Workspace offset_bytes{offsets.as<std::byte>(), static_cast<index_t>(offsets.size())};
     const auto geometry = kernels::make_conv2d_geometry(valid.spec.window, 2, {5, 5}, offset_bytes);
     REQUIRE(geometry.ok());
     std::vector<std::int8_t> x(2 * in_channels * 25), y(2 * out_channels * 25);

@@ -38,6 +38,7 @@ template <class T> T random_value(std::mt19937& bits) {
 }
 
 template <class Tile, class Acc> struct Problem {
+    index_t columns;  // of the panel: whole or narrower
     using X = typename Tile::activation;
     using W = typename Tile::weight;
     index_t depth_of_k;                                // K
@@ -45,21 +46,21 @@ template <class Tile, class Acc> struct Problem {
     std::vector<W> weights;                            // packed[k / depth][column][k % depth], zero beyond K
     std::vector<std::unique_ptr<GuardedBuffer>> rows;  // K activations each
 
-    Problem(index_t k_count, std::mt19937& bits) : depth_of_k(k_count) {
-        const index_t columns = Tile::columns, depth = Tile::depth;
+    Problem(index_t panel_columns, index_t k_count, std::mt19937& bits) : columns(panel_columns), depth_of_k(k_count) {
+        const index_t depth = Tile::depth;
         for (index_t c = 0; c < columns; ++c)
             bias.push_back(std::is_same_v<Acc, float> ? static_cast<Acc>(random_value<float>(bits))
                                                       : static_cast<Acc>(random_value<std::int32_t>(bits)));
         weights.resize(static_cast<std::size_t>((k_count + depth - 1) / depth * depth * columns));
         for (index_t k = 0; k < k_count; ++k)
             for (index_t c = 0; c < columns; ++c) weight(k, c) = random_value<W>(bits);
-        for (int r = 0; r < Tile::max_rows; ++r) {
+        for (int r = 0; r < Tile::max_rows(Tile::narrowest); ++r) {
             rows.push_back(std::make_unique<GuardedBuffer>(static_cast<std::size_t>(k_count) * sizeof(X)));
             for (index_t k = 0; k < k_count; ++k) rows.back()->template as<X>()[k] = random_value<X>(bits);
         }
     }
     W& weight(index_t k, index_t c) {
-        return weights[static_cast<std::size_t>((k / Tile::depth * Tile::columns + c) * Tile::depth + k % Tile::depth)];
+        return weights[static_cast<std::size_t>((k / Tile::depth * columns + c) * Tile::depth + k % Tile::depth)];
     }
     X x(int row, index_t k) { return rows[static_cast<std::size_t>(row)]->template as<X>()[k]; }
 
@@ -79,23 +80,23 @@ template <class Tile, class Acc> struct Problem {
 };
 
 /// As the GEMM skeleton runs a tile. Wrong results of `Rows` rows.
-template <class L, class Tile, class Acc, int Rows> std::size_t wrong_results(Problem<Tile, Acc>& problem) {
+template <class L, class Tile, class Acc, int Rows, int Vectors>
+std::size_t wrong_results(Problem<Tile, Acc>& problem) {
     using X = typename Tile::activation;
     const X* rows[Rows];
     for (std::size_t r = 0; r < Rows; ++r) rows[r] = problem.rows[r]->template as<const X>();
-    typename Tile::template Registers<Rows> registers;
+    typename Tile::template Registers<Rows, Vectors> registers;
     registers.start(problem.bias.data());
     const auto* w = problem.weights.data();
     index_t k = 0;
-    for (; k + Tile::depth <= problem.depth_of_k; k += Tile::depth, w += Tile::depth * Tile::columns)
+    for (; k + Tile::depth <= problem.depth_of_k; k += Tile::depth, w += Tile::depth * problem.columns)
         registers.step(rows, k, w);
     if (k < problem.depth_of_k) registers.step_part(rows, k, problem.depth_of_k - k, w);
 
-    std::vector<Acc> result(static_cast<std::size_t>(Rows * Tile::columns));
-    constexpr int vectors = static_cast<int>(Tile::columns / L::width());
+    std::vector<Acc> result(static_cast<std::size_t>(Rows * problem.columns));
     intq::simd::unroll<Rows>([&](auto r) {
-        intq::simd::unroll<vectors>([&](auto v) {
-            Acc* const to = result.data() + r * Tile::columns + v * L::width();
+        intq::simd::unroll<Vectors>([&](auto v) {
+            Acc* const to = result.data() + r * problem.columns + v * L::width();
             if constexpr (std::is_same_v<Acc, std::int64_t>) {
                 L::store_i64(to, registers.template drain<r, v>());
             } else {
@@ -106,8 +107,8 @@ template <class L, class Tile, class Acc, int Rows> std::size_t wrong_results(Pr
 
     std::size_t wrong = 0;
     for (int r = 0; r < Rows; ++r)
-        for (index_t c = 0; c < Tile::columns; ++c) {
-            const Acc got = result[static_cast<std::size_t>(r * Tile::columns + c)];
+        for (index_t c = 0; c < problem.columns; ++c) {
+            const Acc got = result[static_cast<std::size_t>(r * problem.columns + c)];
             if constexpr (std::is_same_v<Acc, float>) {
                 const double bound =
                     static_cast<double>(problem.depth_of_k + 1) * 0x1p-24 * static_cast<double>(problem.depth_of_k + 1);
@@ -123,12 +124,13 @@ template <class Backend, class X, class W, class Acc> void tile_conforms(const c
     using Tile = intq::simd::Tile<Backend, X, W, Acc>;
     using L = intq::simd::lanes<Backend>;
     constexpr intq::simd::Packing packing = intq::simd::detail::packing_of<Backend, X, Acc>();
-    INFO(Backend::name << ' ' << types << ", up to " << Tile::max_rows << " rows, seed " << seed);
+    INFO(Backend::name << ' ' << types << ", up to " << Tile::max_rows(Tile::narrowest) << " rows, seed " << seed);
 
     // What the packer and the stager believe of this tile.
     CHECK(Tile::columns == packing.columns);
     CHECK(Tile::depth == packing.depth);
-    CHECK(Tile::columns % L::width() == 0);
+    CHECK(Tile::columns == Tile::vectors * L::width());
+    CHECK(packing.step == Tile::narrowest * L::width());
     using Staged = std::conditional_t<packing.staging == Staging::offset_binary, std::uint8_t,
                                       std::conditional_t<packing.staging == Staging::widened, std::int16_t, X>>;
     using Stored =
@@ -138,10 +140,16 @@ template <class Backend, class X, class W, class Acc> void tile_conforms(const c
 
     std::mt19937 bits(seed);
     for (const index_t k : {0, 1, 2, 3, 4, 5, 6, 7, 8, 15, 16, 63, 257}) {
-        Problem<Tile, Acc> problem(k, bits);
-        intq::simd::unroll<Tile::max_rows>([&](auto last_row) {
-            INFO("K = " << k << ", rows = " << last_row + 1);
-            CHECK(wrong_results<L, Tile, Acc, last_row + 1>(problem) == 0);
+        intq::simd::unroll<Tile::vectors - Tile::narrowest + 1>([&](auto beyond_narrowest) {
+            constexpr int vectors = beyond_narrowest + Tile::narrowest, most = Tile::max_rows(vectors);
+            Problem<Tile, Acc> problem(vectors * L::width(), k, bits);
+            intq::simd::unroll<most>([&](auto last_row) {
+                // Each number of rows that the skeleton has code for.
+                if constexpr (last_row < 6 || last_row + 1 == most) {
+                    INFO("K = " << k << ", rows = " << last_row + 1 << ", vectors = " << vectors);
+                    CHECK(wrong_results<L, Tile, Acc, last_row + 1, vectors>(problem) == 0);
+                }
+            });
         });
     }
 }
@@ -168,10 +176,10 @@ TEST_CASE("a pair of products of -32768 wraps in int32 as the tile's contract sa
         using Backend = decltype(backend);
         using Tile = intq::simd::Tile<Backend, std::int16_t, std::int16_t, std::int32_t>;
         std::mt19937 bits(seed);
-        Problem<Tile, std::int32_t> problem(4, bits);
+        Problem<Tile, std::int32_t> problem(Tile::columns, 4, bits);
         for (auto& w : problem.weights) w = INT16_MIN;
         for (index_t k = 0; k < 4; ++k) problem.rows[0]->template as<std::int16_t>()[k] = INT16_MIN;
         INFO(Backend::name);
-        CHECK(wrong_results<intq::simd::lanes<Backend>, Tile, std::int32_t, 1>(problem) == 0);
+        CHECK(wrong_results<intq::simd::lanes<Backend>, Tile, std::int32_t, 1, Tile::vectors>(problem) == 0);
     });
 }

@@ -193,9 +193,11 @@ template <class X, class W> struct OddPairTile {
     static constexpr index_t columns = 5;
     static constexpr index_t depth = 2;
     static constexpr int vectors = 1;
-    static constexpr int max_rows = 3;
+    static constexpr int narrowest = 1;
+    using shared = OddPairTile;
+    static constexpr int max_rows(int) { return 3; }
 
-    template <int Rows> struct Registers {
+    template <int Rows, int Vectors> struct Registers {
         void start(const std::int32_t* bias) {
             for (auto& row : acc) row = OddLanes<5>::load(bias);
         }

@@ -166,8 +166,11 @@ struct scalar_lanes {
     static constexpr f32 to_f32(i32 a) noexcept { return static_cast<float>(a); }
     /// @pre a is integral, -2^31 <= a < 2^31
     static constexpr i32 to_i32(f32 a) noexcept { return static_cast<i32>(a); }
-    /// The nearest integer, ties to even; @pre -2^31 <= a < 2^31
-    static constexpr i32 round_to_i32(f32 a) noexcept { return static_cast<i32>(arith::round_half_even(a)); }
+    /// The nearest integer, ties to even, saturated to [-2^31, 2^31 - 128]: what a float below 2^31 can hold.
+    /// @pre a is not NaN
+    static constexpr i32 round_to_i32(f32 a) noexcept {
+        return to_i32(round_half_even(min(max(a, -2147483648.0f), 2147483520.0f)));
+    }
     /// The float with these bits.
     static constexpr f32 from_bits(i32 a) noexcept { return std::bit_cast<float>(a); }
 
@@ -201,6 +204,7 @@ concept Lanes = requires(typename L::i32 i, typename L::i64 w, typename L::f32 f
     { L::round_half_even(f) } -> std::same_as<typename L::f32>;
     { L::to_f32(i) } -> std::same_as<typename L::f32>;
     { L::to_i32(f) } -> std::same_as<typename L::i32>;
+    { L::round_to_i32(f) } -> std::same_as<typename L::i32>;
     { L::all_finite(f) } -> std::same_as<bool>;
 };
 

@@ -29,7 +29,7 @@ template <Lanes L> struct LearnableTerms { typename L::f32 x, scale, zero_point;
 /// Gradients of y = fake_quantize(x) for lanes that each have their scale and zero point.
 ///
 ///     steps, low, high      as Quantizer;  c = clamp(steps, low, high);  inside = low <= steps <= high
-///     d(x)          = dy inside, else 0
+///     d(x)          = fmul(dy, 1 inside, else 0)
 ///     d(scale)      = fmul(fmul(fmul(dy, fma(c, s, -x)), fdiv(1, s)), g) inside, else fmul(fmul(dy, c), g)
 ///     d(zero_point) = 0 inside, else fmul(fmul(-dy, s), g)
 ///

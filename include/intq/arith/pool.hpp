@@ -95,7 +95,7 @@ template <class L> struct Average {
                 const index_t divisor = p.divisor == PoolDivisor::kernel_cells ? p.kernel_cells : valid;
                 const float factor = fdiv(p.s_in, fmul(static_cast<float>(divisor), p.s_out));
                 const auto acc = L::sub(sum, L::mul(zero_point, L::set(cells)));
-                return float_scale::apply<L>(acc, {L::set(factor)}, out);
+                return float_scale::apply<L>(acc, float_scale::Channel<L>{L::set(factor)}, out);
             }
             case AverageRule::divide_codes:
                 break;

@@ -48,6 +48,11 @@ template <class L> struct OutputLanes {
     constexpr typename L::i32 clamp(typename L::i32 code) const noexcept {
         return L::min(L::max(code, lowest), highest);
     }
+    /// clamp(value + zero_point), without overflow.
+    constexpr typename L::i32 code(typename L::i32 value) const noexcept {
+        const auto low = L::sub(lowest, zero_point), high = L::sub(highest, zero_point);
+        return L::add(L::min(L::max(value, low), high), zero_point);
+    }
 };
 
 namespace detail {
@@ -73,13 +78,30 @@ template <class L> constexpr typename L::i32 narrow(typename L::i64 x) noexcept 
 
 }  // namespace detail
 
+/// What every policy does with its scaled value: zero point and clamp.
+///
+///     apply(acc) = clamp(scaled(acc) + zero_point);  apply_sumin(acc, e) the same with the operand of a fused add
+///
+/// A kernel that narrows many codes at once takes `scaled` and does the rest itself.
+template <class Policy> struct RequantizedCode {
+    template <class L, class Acc, class Channel>
+    static constexpr typename L::i32 apply(Acc acc, const Channel& channel, const OutputLanes<L>& out) noexcept {
+        return out.code(Policy::template scaled<L>(acc, channel, out));
+    }
+    template <class L, class Acc, class Channel, class SuminChannel>
+    static constexpr typename L::i32 apply_sumin(Acc acc, typename L::i32 e, const Channel& channel,
+                                                 const SuminChannel& sumin, const OutputLanes<L>& out) noexcept {
+        return out.code(Policy::template scaled_sumin<L>(acc, e, channel, sumin, out));
+    }
+};
+
 // --- float_scale: target::fp32 ---------------------------------------------------------------------------------
 
 /// y = clamp(rhe(fmul(float32(acc), scale)) + zero_point)
 ///
 /// Words    0: scale (bits of a float).  Sumin words  0: s_e / s_out (bits of a float)
 /// Source   ONNX Runtime's requantization; ARITHMETIC section 2.1
-struct float_scale {
+struct float_scale : RequantizedCode<float_scale> {
     static constexpr const char* name = "float_scale";
     static constexpr int words = 1;
     static constexpr int sumin_words = 1;
@@ -95,23 +117,15 @@ struct float_scale {
     static constexpr ChannelWords make(float scale) noexcept { return {std::bit_cast<std::int32_t>(scale)}; }
 
     template <class L>
-    static constexpr typename L::i32 apply(typename L::i32 acc, const Channel<L>& channel,
-                                           const OutputLanes<L>& out) noexcept {
-        return finish<L>(L::mul(L::to_f32(acc), channel.scale), out);
+    static constexpr typename L::i32 scaled(typename L::i32 acc, const Channel<L>& channel,
+                                            const OutputLanes<L>&) noexcept {
+        return L::round_to_i32(L::mul(L::to_f32(acc), channel.scale));
     }
     template <class L>
-    static constexpr typename L::i32 apply_sumin(typename L::i32 acc, typename L::i32 e, const Channel<L>& channel,
-                                                 const SuminChannel<L>& sumin, const OutputLanes<L>& out) noexcept {
+    static constexpr typename L::i32 scaled_sumin(typename L::i32 acc, typename L::i32 e, const Channel<L>& channel,
+                                                  const SuminChannel<L>& sumin, const OutputLanes<L>& out) noexcept {
         const auto addend = L::mul(L::to_f32(L::sub(e, out.sumin_zero_point)), sumin.scale);
-        return finish<L>(L::add(L::mul(L::to_f32(acc), channel.scale), addend), out);
-    }
-
-    /// clamp(rhe(real) + zero_point); clamps before it converts, with bounds that are exact in binary32.
-    template <class L>
-    static constexpr typename L::i32 finish(typename L::f32 real, const OutputLanes<L>& out) noexcept {
-        const auto low = L::to_f32(L::sub(out.lowest, out.zero_point));
-        const auto high = L::to_f32(L::sub(out.highest, out.zero_point));
-        return L::add(L::to_i32(L::min(L::max(L::round_half_even(real), low), high)), out.zero_point);
+        return L::round_to_i32(L::add(L::mul(L::to_f32(acc), channel.scale), addend));
     }
 };
 
@@ -126,7 +140,7 @@ struct double_rounding {};
 /// Words    0: M.  1: shift
 /// @pre     double_rounding: |acc|·2^max(shift,0) < 2^31, proven when the operator is made
 /// Source   TensorFlow Lite, MultiplyByQuantizedMultiplier; gemmlowp, fixedpoint.h; ARITHMETIC section 2.2
-template <class RoundingRule> struct fixed_point {
+template <class RoundingRule> struct fixed_point : RequantizedCode<fixed_point<RoundingRule>> {
     static constexpr const char* name =
         std::is_same_v<RoundingRule, single_rounding> ? "single_rounding" : "double_rounding";
     static constexpr int words = 2;
@@ -141,12 +155,12 @@ template <class RoundingRule> struct fixed_point {
     }
 
     template <class L>
-    static constexpr typename L::i32 apply(typename L::i32 acc, const Channel<L>& channel,
-                                           const OutputLanes<L>& out) noexcept {
-        return out.clamp(L::add(scale<L>(acc, channel), out.zero_point));
+    static constexpr typename L::i32 scaled(typename L::i32 acc, const Channel<L>& channel,
+                                            const OutputLanes<L>&) noexcept {
+        return scale<L>(acc, channel);
     }
 
-    /// The scaled value alone, saturated to 2^30 in magnitude, so that a zero point can be added.
+    /// The scaled value, saturated to 2^30 in magnitude.
     template <class L> static constexpr typename L::i32 scale(typename L::i32 acc, const Channel<L>& channel) noexcept {
         typename L::i32 scaled;
         if constexpr (std::is_same_v<RoundingRule, single_rounding>) {
@@ -177,12 +191,12 @@ template <class RoundingRule> struct fixed_point {
     }
 };
 
-/// y = clamp(((acc·M16 + 2^(14-shift)) >> (15-shift)) + zero_point), 64 bits until after the clamp
+/// y = clamp(((acc·M16 + 2^(14-shift)) >> (15-shift)) + zero_point), 64 bits until saturated to 32
 ///
 /// Words    0: M16.  1: shift, -31 <= shift <= 7
 /// @pre     |acc| < 2^47
 /// Source   TensorFlow Lite, MultiplyByQuantizedMultiplier for int64; ARITHMETIC section 2.2
-struct wide_fixed_point {
+struct wide_fixed_point : RequantizedCode<wide_fixed_point> {
     static constexpr const char* name = "wide_fixed_point";
     static constexpr int words = 2;
     static constexpr int sumin_words = 0;
@@ -195,13 +209,12 @@ struct wide_fixed_point {
         return {reduce_multiplier_to_16_bits(real.multiplier), real.shift};
     }
     template <class L>
-    static constexpr typename L::i32 apply(typename L::i64 acc, const Channel<L>& channel,
-                                           const OutputLanes<L>& out) noexcept {
+    static constexpr typename L::i32 scaled(typename L::i64 acc, const Channel<L>& channel,
+                                            const OutputLanes<L>&) noexcept {
         const auto half = L::shift_left(L::set_i64(1), L::widen(L::sub(L::set(std::int32_t{14}), channel.shift)));
         const auto right = L::widen(L::sub(L::set(std::int32_t{15}), channel.shift));
         const auto product = L::mul(acc, L::widen(channel.multiplier));
-        const auto scaled = L::add(L::shift_right(L::add(product, half), right), L::widen(out.zero_point));
-        return out.clamp(L::narrow(scaled));
+        return L::narrow(L::shift_right(L::add(product, half), right));
     }
 };
 
@@ -212,7 +225,7 @@ struct wide_fixed_point {
 /// Words    0: M (at most 32767).  1, 2: pre as floor bits and round bit.  3: post.  4: 2^(post-1) or 0
 /// Sumin    acc += SH_R(e·k, n), or (e·k) << -n.  Words  0: k.  1: n right, >= 0.  2: -n left, >= 0
 /// Source   our own definition; ARITHMETIC section 2.3
-struct two_stage {
+struct two_stage : RequantizedCode<two_stage> {
     static constexpr const char* name = "two_stage";
     static constexpr int words = 5;
     static constexpr int sumin_words = 3;
@@ -234,16 +247,16 @@ struct two_stage {
     }
 
     template <class L, class Acc>
-    static constexpr typename L::i32 apply(Acc acc, const Channel<L>& channel, const OutputLanes<L>& out) noexcept {
+    static constexpr typename L::i32 scaled(Acc acc, const Channel<L>& channel, const OutputLanes<L>&) noexcept {
         const auto shifted = detail::narrow<L>(detail::shift_by_words<L>(acc, channel.pre_floor, channel.pre_round));
         const auto a = L::min(L::max(shifted, L::set(std::int32_t{INT16_MIN})), L::set(std::int32_t{INT16_MAX}));
         const auto product = L::add(L::mul(a, channel.multiplier), channel.post_half);
-        return out.clamp(L::add(L::shift_right(product, channel.post), out.zero_point));
+        return L::shift_right(product, channel.post);
     }
     template <class L, class Acc>
-    static constexpr typename L::i32 apply_sumin(Acc acc, typename L::i32 e, const Channel<L>& channel,
-                                                 const SuminChannel<L>& sumin, const OutputLanes<L>& out) noexcept {
-        return apply<L>(L::add(acc, sumin_term<L>(e, sumin, acc)), channel, out);
+    static constexpr typename L::i32 scaled_sumin(Acc acc, typename L::i32 e, const Channel<L>& channel,
+                                                  const SuminChannel<L>& sumin, const OutputLanes<L>& out) noexcept {
+        return scaled<L>(L::add(acc, sumin_term<L>(e, sumin, acc)), channel, out);
     }
 
 private:
@@ -269,15 +282,15 @@ private:
 // --- outputs that are not requantized -------------------------------------------------------------------------------
 
 /// The accumulator is the output, int32 with scale s_acc per channel; only clamped (ReLU).
-struct keep_accumulator {
+struct keep_accumulator : RequantizedCode<keep_accumulator> {
     static constexpr const char* name = "accumulator";
     static constexpr int words = 0;
     static constexpr int sumin_words = 0;
     template <class L> struct Channel {};
     template <class L> static constexpr Channel<L> load(const std::int32_t*, index_t) noexcept { return {}; }
     template <class L, class Acc>
-    static constexpr typename L::i32 apply(Acc acc, const Channel<L>&, const OutputLanes<L>& out) noexcept {
-        return out.clamp(detail::narrow<L>(acc));
+    static constexpr typename L::i32 scaled(Acc acc, const Channel<L>&, const OutputLanes<L>&) noexcept {
+        return detail::narrow<L>(acc);
     }
 };
 

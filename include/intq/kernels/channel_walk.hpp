@@ -15,7 +15,7 @@
 
 #include <type_traits>
 
-#include "intq/arith/lanes.hpp"
+#include "intq/arith/requantize.hpp"
 #include "intq/core/channel_blocks.hpp"
 #include "intq/core/executor.hpp"
 #include "intq/core/qparams.hpp"
@@ -259,6 +259,28 @@ template <class L, class Code, class Codes> INTQ_ALWAYS_INLINE void store_run(Co
             one);
     } else {
         for_each_vector<L>(count, one);
+    }
+}
+
+/// Stores clamp(scaled(i, lanes) + zero_point, lowest, highest), as store_run; the clamp is done on bytes where the
+/// backend can.
+template <class L, class Code, class Scaled>
+INTQ_ALWAYS_INLINE void store_scaled_run(Code* to, index_t count, const arith::OutputCodes& codes, Scaled&& scaled) {
+    const arith::OutputLanes<L> out(codes);
+    if constexpr (std::is_same_v<Code, std::int8_t> && requires { typename L::CodeQuad; }) {
+        constexpr index_t width = L::width();
+        const typename L::CodeQuad quad(codes.zero_point, codes.lowest, codes.highest);
+        for_each_four_vectors<L>(
+            count,
+            [&](index_t i) INTQ_ALWAYS_INLINE_LAMBDA {
+                quad.store(to + i, scaled(i, width), scaled(i + width, width), scaled(i + 2 * width, width),
+                           scaled(i + 3 * width, width), 4 * width);
+            },
+            [&](index_t i, index_t lanes)
+                INTQ_ALWAYS_INLINE_LAMBDA { store_codes<L>(to + i, out.code(scaled(i, lanes)), lanes); });
+    } else {
+        store_run<L>(to, count,
+                     [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA { return out.code(scaled(i, lanes)); });
     }
 }
 

@@ -56,8 +56,9 @@ Result<PackedConv2d> make_conv2d(const Conv2dSpec& spec, Workspace storage) noex
 /// Bytes of workspace for one run: the staged input, where the backend's tile wants another form of it.
 inline index_t conv2d_workspace_size(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
     if (packed.packing.staging == simd::Staging::as_is) return 0;
-    const index_t elements = geometry.batch * geometry.in_pixels() * packed.in_channels;
-    return round_up(elements * size_of(detail::staged_input(packed.packing, packed.input_dtype)), buffer_alignment);
+    return round_up(
+        detail::staged_size(packed, geometry) * size_of(detail::staged_input(packed.packing, packed.input_dtype)),
+        buffer_alignment);
 }
 
 /// What run_conv2d relies on.

@@ -38,14 +38,19 @@ private:
         const auto channels = epilogue.channels(c);
         const W* const w = static_cast<const W*>(packed.weights) + c;
         const auto bias = Sum::load(static_cast<const Acc*>(packed.bias) + c);
-        for (index_t pixel = first; pixel < first + geometry.out.width; ++pixel) {
-            const detail::RowPointers<X, 1> row(packed, geometry, static_cast<const X*>(call.x), 0, pixel);
+        const index_t pixels = geometry.out_pixels();
+        for (index_t slot = first; slot < first + geometry.out.width; ++slot) {
+            const index_t image = slot / pixels, in_image = slot - image * pixels;
+            const X* const x = static_cast<const X*>(call.x) + image * geometry.in_pixels() * packed.in_channels + c;
             auto acc = bias;
             for (index_t tap = 0; tap < geometry.taps; ++tap) {
-                const X* x = nullptr;
-                row.at(tap, &x);
-                acc = Sum::multiply_add(acc, L::load(x + c, count), L::load(w + tap * packed.padded_outputs()));
+                const index_t offset =
+                    geometry.offsets == nullptr ? in_image : geometry.offsets[in_image * geometry.taps + tap];
+                const X* const from =
+                    offset < 0 ? static_cast<const X*>(packed.padding_row) + c : x + offset * packed.in_channels;
+                acc = Sum::multiply_add(acc, L::load(from, count), L::load(w + tap * packed.padded_outputs()));
             }
+            const index_t pixel = image * pixels + (geometry.pixels == nullptr ? in_image : geometry.pixels[in_image]);
             const index_t at = pixel * packed.out_channels + c;
             const E* const e = static_cast<const E*>(call.sumin) + (std::is_same_v<E, no_sumin> ? 0 : at);
             epilogue.store(acc, channels, e, static_cast<Y*>(call.y) + at, count);

@@ -47,10 +47,11 @@ template <class Backend, class Policy, class Code> void add_codes(const AddCall&
     const auto* const y = static_cast<const Code*>(call.y);
     auto* const out = static_cast<Code*>(call.out);
     detail::stream(call.size, *call.executor, [&](index_t first, index_t count) {
-        detail::store_run<L>(out + first, count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-            return formula.code(detail::load_codes<L>(x + first + i, lanes),
-                                detail::load_codes<L>(y + first + i, lanes));
-        });
+        detail::store_scaled_run<L>(out + first, count, call.params->codes,
+                                    [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                                        return formula.scaled(detail::load_codes<L>(x + first + i, lanes),
+                                                              detail::load_codes<L>(y + first + i, lanes));
+                                    });
     });
 }
 
@@ -122,8 +123,8 @@ void requantize_run(const RequantizeParams& params, index_t count, const X* x, Y
     const auto channel = broadcast_channel<Policy, L>(params.words);
     const arith::OutputLanes<L> out(params.codes);
     const auto zero_point = L::set(params.zero_point);
-    store_run<L>(y, count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-        return Policy::template apply<L>(L::sub(load_codes<L>(x + i, lanes), zero_point), channel, out);
+    store_scaled_run<L>(y, count, params.codes, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+        return Policy::template scaled<L>(L::sub(load_codes<L>(x + i, lanes), zero_point), channel, out);
     });
 }
 

@@ -10,8 +10,37 @@
 
 #include "intq/arith/requantize.hpp"
 #include "intq/kernels/packed_conv2d.hpp"
+#include "intq/simd/primitives.hpp"
 
 namespace intq::inline INTQ_ABI::kernels {
+
+namespace detail {
+
+/// Sums of each type in lanes: memory, and acc + x·w.
+template <class L, class Acc> struct LaneSum;
+template <class L> struct LaneSum<L, std::int32_t> {
+    using I32 = typename L::i32;
+    static INTQ_ALWAYS_INLINE I32 load(const std::int32_t* from) noexcept { return L::load(from); }
+    static INTQ_ALWAYS_INLINE void store(std::int32_t* to, I32 acc) noexcept { L::store(to, acc, L::width()); }
+    static INTQ_ALWAYS_INLINE I32 multiply_add(I32 acc, I32 x, I32 w) noexcept { return L::add(acc, L::mul(x, w)); }
+};
+template <class L> struct LaneSum<L, std::int64_t> {
+    using I32 = typename L::i32;
+    using I64 = typename L::i64;
+    static INTQ_ALWAYS_INLINE I64 load(const std::int64_t* from) noexcept { return L::load_i64(from); }
+    static INTQ_ALWAYS_INLINE void store(std::int64_t* to, I64 acc) noexcept { L::store_i64(to, acc, L::width()); }
+    static INTQ_ALWAYS_INLINE I64 multiply_add(I64 acc, I32 x, I32 w) noexcept {
+        return L::add(acc, L::mul_wide(x, w));
+    }
+};
+template <class L> struct LaneSum<L, float> {
+    using F32 = typename L::f32;
+    static INTQ_ALWAYS_INLINE F32 load(const float* from) noexcept { return L::load(from); }
+    static INTQ_ALWAYS_INLINE void store(float* to, F32 acc) noexcept { L::store(to, acc, L::width()); }
+    static INTQ_ALWAYS_INLINE F32 multiply_add(F32 acc, F32 x, F32 w) noexcept { return L::add(acc, L::mul(x, w)); }
+};
+
+}  // namespace detail
 
 /// Marks an epilogue without a fused add.
 struct no_sumin {};
@@ -28,7 +57,8 @@ template <class L, class Policy, class Y, class E> class Epilogue {
 
 public:
     explicit INTQ_ALWAYS_INLINE Epilogue(const PackedConv2d& packed) noexcept
-        : out_(packed.codes),
+        : codes_(packed.codes),
+          out_(packed.codes),
           words_(packed.words),
           sumin_words_(packed.sumin_words),
           stride_(packed.padded_outputs()) {}
@@ -60,7 +90,33 @@ public:
         }
     }
 
+    /// Whether the codes of up to four vectors are narrowed together.
+    static constexpr bool has_quads = std::is_same_v<Y, std::int8_t> && requires { typename L::CodeQuad; };
+
+    /// `Vectors` vectors of one row, from sums in memory.
+    template <int Vectors, class Acc>
+    INTQ_ALWAYS_INLINE void store_quad(const Acc* sums, const Channels* channels, const E* e, Y* y,
+                                       index_t count) const noexcept {
+        const typename L::CodeQuad quad(codes_.zero_point, codes_.lowest, codes_.highest);
+        const auto code = [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+            constexpr int vector = v < Vectors ? int{v} : Vectors - 1;
+            const auto acc = detail::LaneSum<L, Acc>::load(sums + vector * L::width());
+            if constexpr (adds) {
+                const index_t first = vector * L::width(), left = count - first;
+                const auto operand = L::load(e + first, left < L::width() ? left : L::width());
+                return Policy::template scaled_sumin<L>(acc, operand, channels[vector].requantize,
+                                                        channels[vector].sumin, out_);
+            } else {
+                return Policy::template scaled<L>(acc, channels[vector].requantize, out_);
+            }
+        };
+        using std::integral_constant;
+        quad.store(y, code(integral_constant<int, 0>{}), code(integral_constant<int, 1>{}),
+                   code(integral_constant<int, 2>{}), code(integral_constant<int, 3>{}), count);
+    }
+
 private:
+    const arith::OutputCodes& codes_;
     arith::OutputLanes<L> out_;
     const std::int32_t* words_;
     const std::int32_t* sumin_words_;

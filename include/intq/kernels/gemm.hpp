@@ -10,7 +10,7 @@
 
 #include "intq/core/executor.hpp"
 #include "intq/kernels/epilogue.hpp"
-#include "intq/kernels/geometry.hpp"
+#include "intq/kernels/gemm_input.hpp"
 #include "intq/simd/generic_tile.hpp"
 
 namespace intq::inline INTQ_ABI::kernels {
@@ -30,67 +30,6 @@ namespace detail {
 /// Bytes of activations that a block of rows should keep inside the L2 cache.
 inline constexpr index_t row_block_bytes = 256 * 1024;
 
-/// Sums of each type in lanes: memory, and acc + x·w.
-template <class L, class Acc> struct LaneSum;
-template <class L> struct LaneSum<L, std::int32_t> {
-    using I32 = typename L::i32;
-    static INTQ_ALWAYS_INLINE I32 load(const std::int32_t* from) noexcept { return L::load(from); }
-    static INTQ_ALWAYS_INLINE void store(std::int32_t* to, I32 acc) noexcept { L::store(to, acc, L::width()); }
-    static INTQ_ALWAYS_INLINE I32 multiply_add(I32 acc, I32 x, I32 w) noexcept { return L::add(acc, L::mul(x, w)); }
-};
-template <class L> struct LaneSum<L, std::int64_t> {
-    using I32 = typename L::i32;
-    using I64 = typename L::i64;
-    static INTQ_ALWAYS_INLINE I64 load(const std::int64_t* from) noexcept { return L::load_i64(from); }
-    static INTQ_ALWAYS_INLINE void store(std::int64_t* to, I64 acc) noexcept { L::store_i64(to, acc, L::width()); }
-    static INTQ_ALWAYS_INLINE I64 multiply_add(I64 acc, I32 x, I32 w) noexcept {
-        return L::add(acc, L::mul_wide(x, w));
-    }
-};
-template <class L> struct LaneSum<L, float> {
-    using F32 = typename L::f32;
-    static INTQ_ALWAYS_INLINE F32 load(const float* from) noexcept { return L::load(from); }
-    static INTQ_ALWAYS_INLINE void store(float* to, F32 acc) noexcept { L::store(to, acc, L::width()); }
-    static INTQ_ALWAYS_INLINE F32 multiply_add(F32 acc, F32 x, F32 w) noexcept { return L::add(acc, L::mul(x, w)); }
-};
-
-/// Where the rows of a block of output pixels start, tap by tap.
-template <class X, int Rows> class RowPointers {
-public:
-    INTQ_ALWAYS_INLINE RowPointers(const PackedConv2d& packed, const ConvGeometry& geometry, const X* x, index_t group,
-                                   index_t first_row) noexcept
-        : channels_(packed.in_channels), padding_(static_cast<const X*>(packed.padding_row)) {
-        const index_t pixels = geometry.out_pixels();
-        const X* const origin = x + group * packed.group_inputs();
-        for (int r = 0; r < Rows; ++r) {
-            const index_t row = first_row + r, image = row / pixels, pixel = row % pixels;
-            image_[r] = origin + image * geometry.in_pixels() * channels_;
-            if (geometry.offsets == nullptr) {
-                image_[r] += pixel * channels_;
-                offsets_[r] = nullptr;
-            } else {
-                offsets_[r] = geometry.offsets + pixel * geometry.taps;
-            }
-        }
-    }
-    INTQ_ALWAYS_INLINE void at(index_t tap, const X** pointers) const noexcept {
-        for (int r = 0; r < Rows; ++r) {
-            if (offsets_[0] == nullptr) {
-                pointers[r] = image_[r];
-            } else {
-                const std::int32_t offset = offsets_[r][tap];
-                pointers[r] = offset < 0 ? padding_ : image_[r] + offset * channels_;
-            }
-        }
-    }
-
-private:
-    index_t channels_;
-    const X* padding_;
-    const X* image_[Rows];
-    const std::int32_t* offsets_[Rows];
-};
-
 }  // namespace detail
 
 /// The inner part, keyed on operand types alone: sums of a tile of output pixels by one packed panel.
@@ -98,52 +37,117 @@ private:
 ///     sums[r][c] = bias[c] + sum over taps and k of x[tap of row r][k] · w[tap][k][c]
 ///
 /// A target has many epilogues but few of these, which hold the unrolled code: so instantiations stay few.
-template <class Backend, class X, class W, class Acc> struct GemmTile {
-    using Tile = simd::Tile<Backend, X, W, Acc>;
+///
+/// @tparam Tile  the register tile, simd::Tile<…>::shared
+template <class Backend, class Tile, class Acc> struct GemmTile {
+    using L = simd::lanes<Backend>;
     using Activation = typename Tile::activation;
     using Weight = typename Tile::weight;
-    static constexpr int max_rows = Tile::max_rows;
+    using Source = detail::RowSource<Activation>;
     static constexpr index_t columns = Tile::columns;
+    static constexpr int most_rows = Tile::max_rows(Tile::narrowest);
 
-    /// Sums of `rows` rows, 1 <= rows <= max_rows; no row is computed twice.
-    static void run(const ConvCall& call, index_t group, index_t panel, index_t row, index_t rows, Acc* sums) noexcept {
-        if (rows == max_rows) return run_rows<max_rows>(call, group, panel, row, sums);
-        constexpr int half = max_rows / 2 > 1 ? max_rows / 2 : 1;
-        index_t done = 0;
-        for (; rows - done >= half; done += half) run_rows<half>(call, group, panel, row + done, sums + done * columns);
-        for (; done < rows; ++done) run_rows<1>(call, group, panel, row + done, sums + done * columns);
+    /// One packed panel of one group.
+    struct Panel {
+        const Weight* weights;
+        const Acc* bias;
+        const Acc* padding;  // what a tap adds where it falls on padding, by tap; null where that is nothing
+        index_t vectors;
+    };
+    static Panel panel(const PackedConv2d& packed, index_t group, index_t index) noexcept {
+        const index_t at = group * packed.group_stride + index * columns, left = packed.group_stride - index * columns;
+        return {
+            static_cast<const Weight*>(packed.weights) + group * packed.group_weights() + index * packed.panel_size(),
+            static_cast<const Acc*>(packed.bias) + at,
+            packed.tap_bias == nullptr ? nullptr : static_cast<const Acc*>(packed.tap_bias) + at,
+            (left < columns ? left : columns) / L::width()};
+    }
+
+    /// Rows of the next tile, of `left` rows that are padded alike: at most what fits, the last tiles of one size.
+    static index_t tile_rows(index_t vectors, index_t left) noexcept {
+        const index_t most = Tile::max_rows(static_cast<int>(vectors));
+        if (left >= 2 * most || (left >= most && most > small_rows)) return most;
+        const index_t limit = most < small_rows ? most : small_rows, tiles = (left + limit - 1) / limit;
+        return (left + tiles - 1) / tiles;
+    }
+
+    /// Sums of `rows` slots from `slot` on, tile_rows() of them, in `vectors` vectors a row.
+    static void run(const PackedConv2d& packed, const Source& source, const Panel& panel, index_t group, index_t slot,
+                    index_t rows, Acc* sums) noexcept {
+        simd::unroll<Tile::vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+            constexpr int vectors = v + 1;
+            if constexpr (vectors >= Tile::narrowest)
+                if (panel.vectors == vectors)
+                    select_rows<vectors>(packed, source, panel, group * packed.group_inputs(), slot, rows, sums);
+        });
     }
 
 private:
-    template <int Rows>
-    static INTQ_NEVER_INLINE void run_rows(const ConvCall& call, index_t group, index_t panel, index_t row,
-                                           Acc* sums) noexcept {
-        const PackedConv2d& packed = *call.packed;
-        const index_t depth = packed.group_inputs(), whole = depth / Tile::depth * Tile::depth;
-        const Weight* w =
-            static_cast<const Weight*>(packed.weights) + (group * packed.panels() + panel) * packed.panel_size();
-        const detail::RowPointers<Activation, Rows> rows(packed, *call.geometry, static_cast<const Activation*>(call.x),
-                                                         group, row);
-        typename Tile::template Registers<Rows> registers;
-        registers.start(static_cast<const Acc*>(packed.bias) + group * packed.group_stride + panel * columns);
-        for (index_t tap = 0; tap < packed.taps(); ++tap) {
+    /// Every number of rows up to this has code of its own; above it only the most that fit.
+    static constexpr int small_rows = 6;
+
+    template <int Vectors>
+    static void select_rows(const PackedConv2d& packed, const Source& source, const Panel& panel, index_t channel,
+                            index_t slot, index_t rows, Acc* sums) noexcept {
+        constexpr int most = Tile::max_rows(Vectors);
+        if (rows == most) return run_rows<most, Vectors>(packed, source, panel, channel, slot, sums);
+        constexpr int below = most - 1 < small_rows ? most - 1 : small_rows;
+        simd::unroll<below>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
+            if (rows == r + 1) run_rows<r + 1, Vectors>(packed, source, panel, channel, slot, sums);
+        });
+    }
+
+    template <int Rows, int Vectors>
+    static INTQ_NEVER_INLINE void run_rows(const PackedConv2d& packed, const Source& source, const Panel& panel,
+                                           index_t channel, index_t slot, Acc* sums) noexcept {
+        constexpr index_t step = Vectors * L::width() * Tile::depth;
+        const index_t depth = packed.tap_depth();
+        // A staged copy may be read beyond the last channel.
+        const index_t whole = packed.packing.staging == simd::Staging::as_is ? depth / Tile::depth * Tile::depth
+                                                                             : round_up(depth, Tile::depth);
+        const detail::RowPointers<Activation, Rows> rows(source, channel, slot);
+        typename Tile::template Registers<Rows, Vectors> registers;
+        alignas(buffer_alignment) Acc start[Vectors * L::width()];
+        registers.start(first_sums<Vectors>(packed, panel, rows, start));
+        const Weight* w = panel.weights;
+        for (index_t tap = 0; tap < packed.tap_count(); ++tap) {
+            if (rows.is_padding(tap)) {
+                w += round_up(depth, Tile::depth) / Tile::depth * step;
+                continue;
+            }
             const Activation* x[Rows];
             rows.at(tap, x);
-            for (index_t k = 0; k < whole; k += Tile::depth) {
-                registers.step(x, k, w);
-                w += columns * Tile::depth;
-            }
+            for (index_t k = 0; k < whole; k += Tile::depth, w += step) registers.step(x, k, w);
             if (whole < depth) {
                 registers.step_part(x, whole, depth - whole, w);
-                w += columns * Tile::depth;
+                w += step;
             }
         }
-        using L = simd::lanes<Backend>;
         simd::unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
-            simd::unroll<Tile::vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
-                detail::LaneSum<L, Acc>::store(sums + r * columns + v * L::width(), registers.template drain<r, v>());
+            simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+                detail::LaneSum<L, Acc>::store(sums + (r * Vectors + v) * L::width(), registers.template drain<r, v>());
             });
         });
+    }
+
+    /// The bias, with what the padded taps would have added.
+    template <int Vectors, class Rows>
+    static INTQ_ALWAYS_INLINE const Acc* first_sums(const PackedConv2d& packed, const Panel& panel, const Rows& rows,
+                                                    Acc* start) noexcept {
+        if constexpr (std::is_same_v<Acc, std::int32_t>) {
+            bool adds = false;
+            for (index_t tap = 0; panel.padding != nullptr && tap < packed.tap_count(); ++tap) {
+                if (!rows.is_padding(tap)) continue;
+                const Acc* const from = adds ? start : panel.bias;
+                adds = true;
+                for (index_t c = 0; c < Vectors * L::width(); c += L::width())
+                    L::store(start + c,
+                             L::add(L::load(from + c), L::load(panel.padding + tap * packed.padded_outputs() + c)));
+            }
+            return adds ? start : panel.bias;
+        } else {
+            return panel.bias;
+        }
     }
 };
 
@@ -154,20 +158,20 @@ private:
 ///
 /// Result   exact for integers: sums wrap, and the packer proved that the true sum fits
 /// Memory   one tile of sums on the stack
-/// Cost     2 · rows · columns · taps · channels operations
+/// Cost     2 · rows · columns · taps · channels operations; taps that fall on padding are skipped
 template <class Backend, class Policy, class X, class W, class Acc, class Y, class E> struct Gemm {
     using L = simd::lanes<Backend>;
-    using Inner = GemmTile<Backend, X, W, Acc>;
+    using Inner = GemmTile<Backend, typename simd::Tile<Backend, X, W, Acc>::shared, Acc>;
 
     static void run(const ConvCall& call) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
-        INTQ_ASSERT(packed.packing.columns == Inner::columns && packed.packing.depth == Inner::Tile::depth);
+        INTQ_ASSERT(packed.packing.columns == Inner::columns);
         INTQ_ASSERT(packed.has_sumin == !(std::is_same_v<E, no_sumin>));
         const index_t rows = call.geometry->batch * call.geometry->out_pixels();
         const index_t row_bytes =
-            packed.taps() * packed.group_inputs() * static_cast<index_t>(sizeof(typename Inner::Activation));
+            packed.tap_count() * packed.tap_depth() * static_cast<index_t>(sizeof(typename Inner::Activation));
         index_t block = detail::row_block_bytes / (row_bytes > 0 ? row_bytes : 1);
-        block = round_up(block < 1 ? 1 : block, Inner::max_rows);
+        block = round_up(block < 1 ? 1 : block, Inner::most_rows);
         const index_t blocks = (rows + block - 1) / block;
         (*call.executor)(packed.groups * blocks, [&](index_t task) {
             const index_t first = task % blocks * block;
@@ -178,31 +182,89 @@ template <class Backend, class Policy, class X, class W, class Acc, class Y, cla
 private:
     static INTQ_NEVER_INLINE void run_block(const ConvCall& call, index_t group, index_t first,
                                             index_t last) INTQ_NOEXCEPT {
-        alignas(buffer_alignment) Acc sums[Inner::max_rows * Inner::columns];
-        for (index_t panel = 0; panel < call.packed->panels(); ++panel)
-            for (index_t row = first; row < last; row += Inner::max_rows) {
-                const index_t rows = last - row < Inner::max_rows ? last - row : Inner::max_rows;
-                Inner::run(call, group, panel, row, rows, sums);
-                store(call, sums, group, panel, row, rows);
+        const PackedConv2d& packed = *call.packed;
+        const typename Inner::Source source(packed, *call.geometry,
+                                            static_cast<const typename Inner::Activation*>(call.x));
+        alignas(buffer_alignment) Acc sums[largest_tile];
+        for (index_t index = 0; index < packed.panels(); ++index) {
+            const typename Inner::Panel panel = Inner::panel(packed, group, index);
+            for (index_t slot = first; slot < last;) {
+                const index_t rows = Inner::tile_rows(panel.vectors, source.run_end(slot, last) - slot);
+                Inner::run(packed, source, panel, group, slot, rows, sums);
+                store(call, source, sums, group, index, panel.vectors, slot, rows);
+                slot += rows;
             }
+        }
     }
 
-    static void store(const ConvCall& call, const Acc* sums, index_t group, index_t panel, index_t row,
-                      index_t rows) INTQ_NOEXCEPT {
+    /// Sums of the tile that has most.
+    static constexpr index_t largest_tile = [] {
+        index_t most = 0;
+        for (int v = 1; v <= static_cast<int>(Inner::columns / L::width()); ++v)
+            if (const index_t sums = v * simd::Tile<Backend, X, W, Acc>::max_rows(v) * L::width(); sums > most)
+                most = sums;
+        return most;
+    }();
+
+    /// A tile of sums through the epilogue.
+    static void store(const ConvCall& call, const typename Inner::Source& source, const Acc* sums, index_t group,
+                      index_t panel, index_t vectors, index_t slot, index_t rows) INTQ_NOEXCEPT {
+        index_t pixels[Inner::most_rows];
+        source.pixels(slot, rows, pixels);
+        if constexpr (Epilogue<L, Policy, Y, E>::has_quads) {
+            simd::unroll<4>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+                if (vectors == v + 1) store_quads<v + 1>(call, sums, group, panel, pixels, rows);
+            });
+        } else {
+            store_vectors(call, sums, group, panel, vectors, pixels, rows);
+        }
+    }
+
+    /// Where a row of a tile goes: output channels of this group from the panel's first on.
+    struct Place {
+        index_t channel;  // among the padded ones
+        index_t offset;   // in a pixel
+        index_t count;    // the rest of the panel is padding
+    };
+    static Place place(const PackedConv2d& packed, index_t group, index_t panel, index_t width) noexcept {
+        const index_t first = panel * Inner::columns, left = packed.group_outputs() - first;
+        return {group * packed.group_stride + first, group * packed.group_outputs() + first,
+                left < width ? left : width};
+    }
+    static const E* sumin_at(const ConvCall& call, index_t at) noexcept {
+        return static_cast<const E*>(call.sumin) + (std::is_same_v<E, no_sumin> ? 0 : at);
+    }
+
+    template <int Vectors>
+    static void store_quads(const ConvCall& call, const Acc* sums, index_t group, index_t panel, const index_t* pixels,
+                            index_t rows) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
+        constexpr index_t width = Vectors * L::width();
+        const Place to = place(packed, group, panel, width);
         const Epilogue<L, Policy, Y, E> epilogue(packed);
-        const index_t first = panel * Inner::columns, stride = packed.out_channels;
-        // Output channels of this group from the panel's first on; the rest of the panel is padding.
-        const index_t left =
-            packed.group_outputs() - first < Inner::columns ? packed.group_outputs() - first : Inner::columns;
-        for (index_t lane = 0; lane < left; lane += L::width()) {
-            const index_t count = left - lane < L::width() ? left - lane : L::width();
-            const auto channels = epilogue.channels(group * packed.group_stride + first + lane);
+        typename Epilogue<L, Policy, Y, E>::Channels channels[Vectors];
+        simd::unroll<Vectors>(
+            [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { channels[v] = epilogue.channels(to.channel + v * L::width()); });
+        for (index_t r = 0; r < rows; ++r) {
+            const index_t at = pixels[r] * packed.out_channels + to.offset;
+            epilogue.template store_quad<Vectors>(sums + r * width, channels, sumin_at(call, at),
+                                                  static_cast<Y*>(call.y) + at, to.count);
+        }
+    }
+
+    static void store_vectors(const ConvCall& call, const Acc* sums, index_t group, index_t panel, index_t vectors,
+                              const index_t* pixels, index_t rows) INTQ_NOEXCEPT {
+        const PackedConv2d& packed = *call.packed;
+        const index_t width = vectors * L::width();
+        const Place to = place(packed, group, panel, width);
+        const Epilogue<L, Policy, Y, E> epilogue(packed);
+        for (index_t lane = 0; lane < to.count; lane += L::width()) {
+            const index_t count = to.count - lane < L::width() ? to.count - lane : L::width();
+            const auto channels = epilogue.channels(to.channel + lane);
             for (index_t r = 0; r < rows; ++r) {
-                const index_t at = (row + r) * stride + group * packed.group_outputs() + first + lane;
-                const E* const e = static_cast<const E*>(call.sumin) + (std::is_same_v<E, no_sumin> ? 0 : at);
-                const auto acc = detail::LaneSum<L, Acc>::load(sums + r * Inner::columns + lane);
-                epilogue.store(acc, channels, e, static_cast<Y*>(call.y) + at, count);
+                const index_t at = pixels[r] * packed.out_channels + to.offset + lane;
+                epilogue.store(detail::LaneSum<L, Acc>::load(sums + r * width + lane), channels, sumin_at(call, at),
+                               static_cast<Y*>(call.y) + at, count);
             }
         }
     }

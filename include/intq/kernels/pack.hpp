@@ -91,6 +91,15 @@ constexpr Status check_spec(const arith::PolicyRecord& policy, const Conv2dSpec&
     return check_zero_point(policy, spec, spec.output, Field::output);
 }
 
+/// Whether the taps of a row of the window, taken together, leave fewer groups partly filled: images of few channels.
+/// Only a staged copy can be laid out for that.
+constexpr bool merging_saves_groups(const PackedConv2d& packed) noexcept {
+    if (packed.packing.staging == simd::Staging::as_is || packed.groups > 1) return false;
+    const index_t width = packed.window.kernel.width, depth = packed.packing.depth;
+    return width > 1 && packed.window.dilation.width == 1 &&
+           round_up(width * packed.in_channels, depth) < width * round_up(packed.in_channels, depth);
+}
+
 /// The empty packed layer: all numbers, no pointers.
 inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec& spec) noexcept {
     PackedConv2d packed;
@@ -114,8 +123,14 @@ inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec&
     packed.packing = packed.accumulator_bits == 64      ? rules.wide_packing
                      : spec.input_dtype == DType::int16 ? rules.int16_packing
                                                         : rules.int8_packing;
-    packed.group_stride = round_up(packed.group_outputs(), packed.packing.columns);
+    packed.group_stride = round_up(packed.group_outputs(), packed.packing.step);
+    packed.merges_row = merging_saves_groups(packed);
     return packed;
+}
+
+/// What the tile sees of an input code of `zero_point`.
+constexpr std::int64_t tile_offset(const PackedConv2d& packed, const QParams& input) noexcept {
+    return input.zero_point() + (packed.packing.staging == simd::Staging::offset_binary ? 128 : 0);
 }
 
 inline std::int64_t weight_code(const Conv2dSpec& spec, index_t index) noexcept {
@@ -175,8 +190,7 @@ inline Result<PackedChannel> make_channel(const PackingRules& rules, const Conv2
         if (!words) return with_channel(words.status(), spec.op, channel);
         result.words = *words;
     }
-    const std::int64_t offset = zero_point + (packed.packing.staging == simd::Staging::offset_binary ? 128 : 0);
-    result.bias -= offset * bound.weight_sum();
+    result.bias -= tile_offset(packed, spec.input) * bound.weight_sum();
     return result;
 }
 
@@ -188,34 +202,61 @@ constexpr index_t padded_index(const PackedConv2d& packed, index_t channel) noex
 
 template <class Stored> void write_weights(const Conv2dSpec& spec, const PackedConv2d& packed, Stored* to) noexcept {
     const index_t inputs = packed.group_inputs(), taps = packed.taps(), depth = packed.packing.depth;
-    const index_t columns = packed.packing.columns;
+    const index_t columns = packed.packing.columns, width = packed.window.kernel.width;
     for (index_t channel = 0; channel < packed.out_channels; ++channel) {
-        const index_t at = padded_index(packed, channel);
-        Stored* const panel = to + (packed.is_depthwise ? 0 : at / columns * packed.panel_size());
+        const index_t group = channel / packed.group_outputs(), column = channel % packed.group_outputs();
+        const index_t panel = column / columns, left = packed.group_stride - panel * columns;
+        const index_t panel_columns = left < columns ? left : columns;
+        Stored* const from = to + group * packed.group_weights() + panel * packed.panel_size();
+        const index_t groups_a_tap = round_up(packed.tap_depth(), depth) / depth;
         for (index_t k = 0; k < inputs; ++k)
             for (index_t tap = 0; tap < taps; ++tap) {
-                const std::int64_t code = weight_code(spec, (channel * inputs + k) * taps + tap);
-                const index_t groups_a_tap = round_up(inputs, depth) / depth;
-                const index_t index =
-                    packed.is_depthwise
-                        ? tap * packed.padded_outputs() + at
-                        : ((tap * groups_a_tap + k / depth) * columns + at % columns) * depth + k % depth;
-                panel[index] = static_cast<Stored>(code);
+                const index_t t = packed.merges_row ? tap / width : tap;
+                const index_t d = packed.merges_row ? tap % width * inputs + k : k;
+                from[((t * groups_a_tap + d / depth) * panel_columns + column % columns) * depth + d % depth] =
+                    static_cast<Stored>(weight_code(spec, (channel * inputs + k) * taps + tap));
             }
     }
 }
 
+/// [tap][channel]: the lanes are channels.
+template <class Stored>
+void write_depthwise_weights(const Conv2dSpec& spec, const PackedConv2d& packed, Stored* to) noexcept {
+    for (index_t channel = 0; channel < packed.out_channels; ++channel)
+        for (index_t tap = 0; tap < packed.taps(); ++tap)
+            to[tap * packed.padded_outputs() + channel] =
+                static_cast<Stored>(weight_code(spec, channel * packed.taps() + tap));
+}
+
+/// tap_bias[tap][channel] = offset · sum_k w[channel][k][tap], modulo 2^32 as all sums.
+inline void write_tap_bias(const Conv2dSpec& spec, const PackedConv2d& packed, std::int64_t offset,
+                           std::int32_t* to) noexcept {
+    const index_t inputs = packed.group_inputs(), taps = packed.taps();
+    for (index_t channel = 0; channel < packed.out_channels; ++channel)
+        for (index_t tap = 0; tap < taps; ++tap) {
+            std::int64_t sum = 0;
+            for (index_t k = 0; k < inputs; ++k) sum += weight_code(spec, (channel * inputs + k) * taps + tap);
+            to[tap * packed.padded_outputs() + padded_index(packed, channel)] =
+                static_cast<std::int32_t>(static_cast<std::uint32_t>(offset * sum));
+        }
+}
+
 inline void write_padding_row(const Conv2dSpec& spec, const PackedConv2d& packed, std::byte* to) noexcept {
-    const std::int32_t zero_point = spec.input.zero_point();
-    const DType staged = staged_input(packed.packing, packed.input_dtype);
     for (index_t i = 0; i < packed.in_channels + widest_vector; ++i) {
-        if (staged == DType::int16) {
-            reinterpret_cast<std::int16_t*>(to)[i] = static_cast<std::int16_t>(zero_point);
+        if (packed.input_dtype == DType::int16) {
+            reinterpret_cast<std::int16_t*>(to)[i] = static_cast<std::int16_t>(spec.input.zero_point());
         } else {
-            const bool flips = packed.packing.staging == simd::Staging::offset_binary;
-            reinterpret_cast<std::int8_t*>(to)[i] = static_cast<std::int8_t>(flips ? zero_point ^ -128 : zero_point);
+            reinterpret_cast<std::int8_t*>(to)[i] = static_cast<std::int8_t>(spec.input.zero_point());
         }
     }
+}
+
+template <class Stored>
+void write_operands(const Conv2dSpec& spec, const PackedConv2d& packed, std::byte* to) noexcept {
+    if (packed.is_depthwise)
+        write_depthwise_weights(spec, packed, reinterpret_cast<Stored*>(to));
+    else
+        write_weights(spec, packed, reinterpret_cast<Stored*>(to));
 }
 
 inline void write_channel(const PackedChannel& channel, const PackedConv2d& packed, const PackedParts& parts, int words,
@@ -241,7 +282,7 @@ inline index_t packed_conv2d_size(const PackingRules& rules, const Conv2dSpec& s
     const PackedConv2d packed = detail::describe_packed(rules, spec);
     BufferCursor cursor;
     detail::place(packed, arith::words_of(rules.policy->requantize), arith::sumin_words_of(rules.policy->requantize),
-                  cursor);
+                  detail::tile_offset(packed, spec.input), cursor);
     return cursor.used();
 }
 
@@ -270,7 +311,8 @@ inline Result<PackedConv2d> pack_conv2d(const PackingRules& rules, const Conv2dS
               sumin_words = arith::sumin_words_of(rules.policy->requantize);
     std::memset(storage.data, 0, static_cast<std::size_t>(bytes));
     BufferCursor cursor(storage.data, storage.size);
-    const detail::PackedParts parts = detail::place(packed, words, sumin_words, cursor);
+    const std::int64_t offset = detail::tile_offset(packed, spec.input);
+    const detail::PackedParts parts = detail::place(packed, words, sumin_words, offset, cursor);
     for (index_t channel = 0; channel < spec.out_channels; ++channel) {
         const auto made = detail::make_channel(rules, spec, packed, channel);
         detail::write_channel(made.value(), packed, parts, words, sumin_words, detail::padded_index(packed, channel));
@@ -279,16 +321,23 @@ inline Result<PackedConv2d> pack_conv2d(const PackingRules& rules, const Conv2dS
                              ? packed.weight_dtype
                              : detail::stored_weight(packed.packing, packed.input_dtype, packed.weight_dtype);
     if (stored == DType::int16)
-        detail::write_weights(spec, packed, reinterpret_cast<std::int16_t*>(parts.weights));
+        detail::write_operands<std::int16_t>(spec, packed, parts.weights);
     else
-        detail::write_weights(spec, packed, reinterpret_cast<std::int8_t*>(parts.weights));
-    detail::write_padding_row(spec, packed, parts.padding_row);
+        detail::write_operands<std::int8_t>(spec, packed, parts.weights);
+    if (detail::needs_tap_bias(packed, offset)) {
+        detail::write_tap_bias(spec, packed, offset, parts.tap_bias);
+        packed.tap_bias = parts.tap_bias;
+    }
+    if (packed.is_depthwise) {
+        detail::write_padding_row(spec, packed, parts.padding_row);
+        packed.padding_row = parts.padding_row;
+    }
 
     packed.weights = parts.weights;
     packed.bias = parts.bias;
     packed.words = parts.words;
     packed.sumin_words = parts.sumin_words;
-    packed.padding_row = parts.padding_row;
+    packed.input_zero_point = spec.input.zero_point();
     if (spec.output_dtype == DType::int32) {
         packed.codes.lowest = spec.activation == Activation::none ? INT32_MIN : 0;
         packed.codes.highest = INT32_MAX;

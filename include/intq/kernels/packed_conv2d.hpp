@@ -47,24 +47,32 @@ struct PackedConv2d {
     int accumulator_bits = 32;
     bool has_sumin = false;
     bool is_depthwise = false;
+    bool merges_row = false;  // the taps of a row of the window are one run of elements in the staged input
     simd::Packing packing{};
     index_t group_stride = 0;  // padded output channels of one group; of all channels when depthwise
     const void* weights = nullptr;
     const void* bias = nullptr;                 // int32, int64 or float
     const std::int32_t* words = nullptr;        // [word][padded_outputs()]
     const std::int32_t* sumin_words = nullptr;  // the same
-    const void* padding_row = nullptr;          // one pixel of zero points, staged
+    std::int32_t input_zero_point = 0;
+    const void* tap_bias = nullptr;     // [tap][padded_outputs()], as bias: a tap on padding; or null
+    const void* padding_row = nullptr;  // one pixel of zero points; depthwise only
     arith::OutputCodes codes{};
 
     constexpr index_t taps() const noexcept { return window.kernel.height * window.kernel.width; }
     constexpr index_t group_inputs() const noexcept { return in_channels / groups; }
     constexpr index_t group_outputs() const noexcept { return out_channels / groups; }
     constexpr index_t padded_outputs() const noexcept { return is_depthwise ? group_stride : groups * group_stride; }
-    constexpr index_t panels() const noexcept { return group_stride / packing.columns; }
-    /// Elements of one packed panel.
-    constexpr index_t panel_size() const noexcept {
-        return taps() * round_up(group_inputs(), packing.depth) * packing.columns;
+    constexpr index_t panels() const noexcept { return (group_stride + packing.columns - 1) / packing.columns; }
+    /// What the skeleton takes as taps, and the products of each.
+    constexpr index_t tap_count() const noexcept { return merges_row ? window.kernel.height : taps(); }
+    constexpr index_t tap_depth() const noexcept {
+        return merges_row ? window.kernel.width * in_channels : group_inputs();
     }
+    /// Elements of a column, of a whole panel, and of all panels of a group.
+    constexpr index_t column_size() const noexcept { return tap_count() * round_up(tap_depth(), packing.depth); }
+    constexpr index_t panel_size() const noexcept { return column_size() * packing.columns; }
+    constexpr index_t group_weights() const noexcept { return column_size() * group_stride; }
 };
 
 namespace detail {
@@ -88,14 +96,22 @@ struct PackedParts {
     std::byte* bias = nullptr;
     std::int32_t* words = nullptr;
     std::int32_t* sumin_words = nullptr;
+    std::int32_t* tap_bias = nullptr;
     std::byte* padding_row = nullptr;
 };
 
-inline PackedParts place(const PackedConv2d& packed, int words, int sumin_words, BufferCursor& cursor) INTQ_NOEXCEPT {
+/// Whether padding adds anything to a sum: where a code of zero is not a zero in the tile.
+constexpr bool needs_tap_bias(const PackedConv2d& packed, std::int64_t offset) noexcept {
+    const bool pads = !(packed.window.padding == Padding2d{});
+    return pads && offset != 0 && !packed.is_depthwise && !packed.merges_row;
+}
+
+/// @param offset  what the tile sees where the code is that of zero
+inline PackedParts place(const PackedConv2d& packed, int words, int sumin_words, std::int64_t offset,
+                         BufferCursor& cursor) INTQ_NOEXCEPT {
     const index_t bias_size = packed.accumulator_bits / 8;
     const index_t channels = packed.padded_outputs();
-    const index_t weights =
-        packed.is_depthwise ? packed.taps() * channels : packed.groups * packed.panels() * packed.panel_size();
+    const index_t weights = packed.is_depthwise ? packed.taps() * channels : packed.groups * packed.group_weights();
     const DType stored = packed.input_dtype == DType::float32 ? DType::float32
                          : packed.is_depthwise                ? packed.weight_dtype
                                                : stored_weight(packed.packing, packed.input_dtype, packed.weight_dtype);
@@ -104,8 +120,9 @@ inline PackedParts place(const PackedConv2d& packed, int words, int sumin_words,
     parts.bias = cursor.take<std::byte>(channels * bias_size);
     parts.words = cursor.take<std::int32_t>(words * channels);
     parts.sumin_words = cursor.take<std::int32_t>(packed.has_sumin ? sumin_words * channels : 0);
-    const index_t row = packed.in_channels + widest_vector;
-    parts.padding_row = cursor.take<std::byte>(row * size_of(staged_input(packed.packing, packed.input_dtype)));
+    parts.tap_bias = cursor.take<std::int32_t>(needs_tap_bias(packed, offset) ? packed.taps() * channels : 0);
+    const index_t row = packed.is_depthwise ? packed.in_channels + widest_vector : 0;
+    parts.padding_row = cursor.take<std::byte>(row * size_of(packed.input_dtype));
     return parts;
 }
 

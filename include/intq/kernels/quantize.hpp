@@ -99,18 +99,40 @@ template <class L, class Rule, class Code> struct QuantizeOp {
 
     void run(index_t channel, index_t count, const float* x, Code* out) const {
         const auto quantizer = quantizer_of<L, Rule>(qparams, channel);
-        store_run<L>(out, count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-            return quantizer.quantize(load_floats<L>(x + i, lanes));
-        });
+        const std::int32_t zero_point = qparams.zero_point(qparams.is_per_channel() ? channel : 0);
+        if constexpr (is_narrow) {
+            store_scaled_run<L>(out, count, codes(zero_point), [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                return quantizer.rounded_steps(load_floats<L>(x + i, lanes));
+            });
+        } else {
+            store_run<L>(out, count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                return quantizer.quantize(load_floats<L>(x + i, lanes));
+            });
+        }
     }
     void rows(index_t first, index_t channels, index_t rows, const float* x, Code* out) const {
+        const bool is_symmetric = qparams.is_symmetric();
         for_each_quantizer_piece<L, Rule>(
             qparams, first, channels, rows,
             [&](index_t offset, index_t count, const auto& piece) INTQ_ALWAYS_INLINE_LAMBDA {
+                if constexpr (is_narrow)
+                    if (is_symmetric)
+                        return store_scaled_run<L>(
+                            out + offset, count, codes(0), [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                                return piece.at(i, lanes).rounded_steps(load_floats<L>(x + offset + i, lanes));
+                            });
                 store_run<L>(out + offset, count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
                     return piece.at(i, lanes).quantize(load_floats<L>(x + offset + i, lanes));
                 });
             });
+    }
+
+private:
+    /// Codes that are narrowed four vectors at a time, and clamped after that.
+    static constexpr bool is_narrow = std::is_same_v<Code, std::int8_t>;
+    arith::OutputCodes codes(std::int32_t zero_point) const {
+        return {zero_point, static_cast<std::int32_t>(qparams.quant_min()),
+                static_cast<std::int32_t>(qparams.quant_max())};
     }
 };
 

@@ -5,8 +5,7 @@
 #define INTQ_KERNELS_STAGE_HPP
 
 #include "intq/core/executor.hpp"
-#include "intq/kernels/geometry.hpp"
-#include "intq/kernels/packed_conv2d.hpp"
+#include "intq/kernels/gemm_input.hpp"
 #include "intq/simd/primitives.hpp"
 
 namespace intq::inline INTQ_ABI::kernels::detail {
@@ -14,17 +13,91 @@ namespace intq::inline INTQ_ABI::kernels::detail {
 /// Elements that one task converts.
 inline constexpr index_t stage_chunk = 16 * 1024;
 
-/// Flips the top bit of each byte: two's complement to offset-binary.
-inline void flip_top_bits(const std::uint8_t* from, std::uint8_t* to, index_t size) noexcept {
-    for (index_t i = 0; i < size; ++i) to[i] = static_cast<std::uint8_t>(from[i] ^ 0x80u);
+/// Converts elements as the tiles of a packing read them.
+template <class Backend> class Stager {
+    using L = simd::lanes<Backend>;
+
+public:
+    Stager(const PackedConv2d& packed, const void* x, void* staged) noexcept
+        : widens_(packed.packing.staging == simd::Staging::widened), x_(x), staged_(staged) {}
+
+    /// staged[to …] = x[from …], converted.
+    void copy(index_t from, index_t to, index_t size) const noexcept {
+        if (widens_)
+            widen(static_cast<const std::int8_t*>(x_) + from, static_cast<std::int16_t*>(staged_) + to, size);
+        else
+            flip(static_cast<const std::uint8_t*>(x_) + from, static_cast<std::uint8_t*>(staged_) + to, size);
+    }
+    /// staged[to …] = code, converted.
+    void fill(index_t to, index_t size, std::int32_t code) const noexcept {
+        for (index_t i = to; i < to + size; ++i) {
+            if (widens_)
+                static_cast<std::int16_t*>(staged_)[i] = static_cast<std::int16_t>(code);
+            else
+                static_cast<std::uint8_t*>(staged_)[i] = static_cast<std::uint8_t>(code + 128);
+        }
+    }
+
+private:
+    static void widen(const std::int8_t* from, std::int16_t* to, index_t size) noexcept {
+        for (index_t i = 0; i < size; i += L::width()) {
+            const index_t count = size - i < L::width() ? size - i : L::width();
+            L::store(to + i, L::load(from + i, count), count);
+        }
+    }
+    static void flip(const std::uint8_t* from, std::uint8_t* to, index_t size) noexcept {
+        if constexpr (requires { L::flip_top_bits(from, to, size); })
+            L::flip_top_bits(from, to, size);
+        else
+            for (index_t i = 0; i < size; ++i) to[i] = static_cast<std::uint8_t>(from[i] ^ 0x80u);
+    }
+
+    bool widens_;
+    const void* x_;
+    void* staged_;
+};
+
+/// The whole input, or with gathered pixels what a strided 1×1 window reads of it.
+template <class Backend>
+void stage_pixels(const PackedConv2d& packed, const ConvGeometry& geometry, const Stager<Backend>& stager,
+                  const std::int32_t* offsets, const Executor& executor) INTQ_NOEXCEPT {
+    const index_t channels = packed.in_channels;
+    if (offsets != nullptr) {
+        executor(geometry.batch * geometry.out.height, [&](index_t line) {
+            const index_t image = line / geometry.out.height, first = line * geometry.out.width;
+            for (index_t pixel = first; pixel < first + geometry.out.width; ++pixel) {
+                const index_t from = image * geometry.in_pixels() + offsets[pixel - image * geometry.out_pixels()];
+                stager.copy(from * channels, pixel * channels, channels);
+            }
+        });
+        return;
+    }
+    const index_t size = geometry.batch * geometry.in_pixels() * channels;
+    executor((size + stage_chunk - 1) / stage_chunk, [&](index_t chunk) {
+        const index_t first = chunk * stage_chunk;
+        stager.copy(first, first, size - first < stage_chunk ? size - first : stage_chunk);
+    });
 }
 
-template <class Backend> void widen(const std::int8_t* from, std::int16_t* to, index_t size) noexcept {
-    using L = simd::lanes<Backend>;
-    for (index_t i = 0; i < size; i += L::width()) {
-        const index_t count = size - i < L::width() ? size - i : L::width();
-        L::store(to + i, L::load(from + i, count), count);
-    }
+/// Images with their margins.
+template <class Backend>
+void stage_padded(const PackedConv2d& packed, const ConvGeometry& geometry, const Stager<Backend>& stager,
+                  const Executor& executor) INTQ_NOEXCEPT {
+    const index_t channels = packed.in_channels;
+    const std::int32_t zero = packed.input_zero_point;
+    const Padding2d padding = packed.window.padding;
+    const Size2d size = padded_size(packed.window, geometry.out);
+    const index_t left = padding.left < size.width ? padding.left : size.width;
+    const index_t inside = geometry.in.width < size.width - left ? geometry.in.width : size.width - left;
+    executor(geometry.batch * size.height, [&](index_t line) {
+        const index_t image = line / size.height, y = line % size.height - padding.top;
+        const index_t to = line * size.width * channels;
+        if (y < 0 || y >= geometry.in.height) return stager.fill(to, size.width * channels, zero);
+        stager.fill(to, left * channels, zero);
+        stager.copy((image * geometry.in.height + y) * geometry.in.width * channels, to + left * channels,
+                    inside * channels);
+        stager.fill(to + (left + inside) * channels, (size.width - left - inside) * channels, zero);
+    });
 }
 
 /// The input as the packed layer's tile wants it: itself, or a copy in the workspace.
@@ -33,17 +106,13 @@ template <class Backend>
 const void* stage_input(const PackedConv2d& packed, const ConvGeometry& geometry, const void* x, Workspace workspace,
                         const Executor& executor) INTQ_NOEXCEPT {
     if (packed.packing.staging == simd::Staging::as_is) return x;
-    const index_t size = geometry.batch * geometry.in_pixels() * packed.in_channels;
-    executor((size + stage_chunk - 1) / stage_chunk, [&](index_t chunk) {
-        const index_t first = chunk * stage_chunk, count = size - first < stage_chunk ? size - first : stage_chunk;
-        if (packed.packing.staging == simd::Staging::widened) {
-            widen<Backend>(static_cast<const std::int8_t*>(x) + first,
-                           reinterpret_cast<std::int16_t*>(workspace.data) + first, count);
-        } else {
-            flip_top_bits(static_cast<const std::uint8_t*>(x) + first,
-                          reinterpret_cast<std::uint8_t*>(workspace.data) + first, count);
-        }
-    });
+    const Stager<Backend> stager(packed, x, workspace.data);
+    const InputForm form = input_form(packed, geometry);
+    if (form == InputForm::padded)
+        stage_padded(packed, geometry, stager, executor);
+    else
+        stage_pixels(packed, geometry, stager, form == InputForm::gathered ? geometry.offsets : nullptr, executor);
+    stager.fill(staged_size(packed, geometry) - packed.packing.depth, packed.packing.depth, packed.input_zero_point);
     return workspace.data;
 }
 

@@ -162,7 +162,7 @@ inline Status check_conv(const Checked& c) noexcept {
     kernels::ConvGeometry geometry = c.instruction.params.conv->geometry;
     const index_t operands = packed.has_sumin ? 2 : 1, given = static_cast<index_t>(c.operands().size());
     if (given != operands) return corrupt(c.op(), Field::sumin, given, operands);
-    if (packed.weights == nullptr || packed.bias == nullptr || packed.padding_row == nullptr)
+    if (packed.weights == nullptr || packed.bias == nullptr || (packed.is_depthwise && packed.padding_row == nullptr))
         return corrupt(c.op(), Field::weight, 0, 1);
     if (kernels::find_conv(c.table, packed) == nullptr) return no_kernel(c.op(), packed.input_dtype);
     if (c.x().dtype != packed.input_dtype) return wrong_dtype(c.op(), Field::input, c.x().dtype, packed.input_dtype);

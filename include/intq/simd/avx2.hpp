@@ -250,7 +250,9 @@ struct avx2_lanes {
     static INTQ_ALWAYS_INLINE f32 to_f32(i32 a) noexcept { return {_mm256_cvtepi32_ps(a.v)}; }
     static INTQ_ALWAYS_INLINE i32 to_i32(f32 a) noexcept { return {_mm256_cvttps_epi32(a.v)}; }
     static INTQ_ALWAYS_INLINE i32 round_to_i32(f32 a) noexcept {
-        return {_mm256_cvttps_epi32(_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))};
+        // What is too small gives -2^31 by itself.
+        const __m256 below = _mm256_min_ps(a.v, _mm256_set1_ps(2147483520.0f));
+        return {_mm256_cvttps_epi32(_mm256_round_ps(below, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))};
     }
     static INTQ_ALWAYS_INLINE f32 from_bits(i32 a) noexcept { return {_mm256_castsi256_ps(a.v)}; }
     static INTQ_ALWAYS_INLINE float reduce_min(f32 a) noexcept {
@@ -358,7 +360,8 @@ struct Avx2PairDot {
     using lanes = avx2_lanes;
     using Vector = __m256i;
     static constexpr int vectors = 2;
-    static constexpr int max_rows = 6;  // 12 sums, 2 weights, 1 broadcast and 1 product fill 16 registers
+    /// 12 sums, the weights of a step, 1 broadcast and 1 product of 16 registers.
+    static constexpr int max_rows(int panel_vectors) noexcept { return 12 / panel_vectors; }
 
     static INTQ_ALWAYS_INLINE Vector load(const void* from) noexcept {
         return _mm256_loadu_si256(static_cast<const __m256i*>(from));

@@ -74,11 +74,8 @@ struct avx512_lanes {
         _mm512_storeu_si512(to, interleave_low(x));
         _mm512_storeu_si512(to + 8, interleave_high(x));
     }
-    /// Packing works in quarters of a register: two steps leave the dwords of the four vectors interleaved.
     static INTQ_ALWAYS_INLINE void store_four(std::int8_t* to, i32 a, i32 b, i32 c, i32 d) noexcept {
-        const __m512i bytes = _mm512_packs_epi16(_mm512_packs_epi32(a.v, b.v), _mm512_packs_epi32(c.v, d.v));
-        const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-        _mm512_storeu_si512(to, _mm512_permutexvar_epi32(order, bytes));
+        _mm512_storeu_si512(to, pack(_mm512_packs_epi32(a.v, b.v), _mm512_packs_epi32(c.v, d.v)));
     }
     static INTQ_ALWAYS_INLINE void add_to(double* sums, f32 a, f32 b, f32 c, f32 d) noexcept {
         add_half(sums, low_half(a), low_half(b), low_half(c), low_half(d));
@@ -168,6 +165,40 @@ struct avx512_lanes {
         return {_mm512_i32gather_epi32(index.v, from, sizeof(std::int16_t))};
     }
 
+    /// int8 codes of four vectors: narrowed together, and clamped as bytes.
+    class CodeQuad {
+    public:
+        INTQ_ALWAYS_INLINE CodeQuad(std::int32_t zero_point, std::int32_t lowest, std::int32_t highest) noexcept
+            : zero_point_(_mm512_set1_epi16(static_cast<std::int16_t>(zero_point))),
+              lowest_(_mm512_set1_epi8(static_cast<std::int8_t>(lowest))),
+              highest_(_mm512_set1_epi8(static_cast<std::int8_t>(highest))) {}
+
+        INTQ_ALWAYS_INLINE void store(std::int8_t* to, i32 a, i32 b, i32 c, i32 d, index_t count) const noexcept {
+            // Saturation to int16 leaves enough of a code of 8 bits, with a zero point of 8 bits too.
+            const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(a.v, b.v), zero_point_);
+            const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(c.v, d.v), zero_point_);
+            __m512i codes = pack(low, high);
+            codes = _mm512_min_epi8(_mm512_max_epi8(codes, lowest_), highest_);
+            if (count == 64)
+                _mm512_storeu_si512(to, codes);
+            else
+                _mm512_mask_storeu_epi8(to, (std::uint64_t{1} << count) - 1, codes);
+        }
+
+    private:
+        __m512i zero_point_, lowest_, highest_;
+    };
+
+    /// to[i] = from[i] ^ 0x80: two's complement bytes to offset-binary and back; any size.
+    static INTQ_ALWAYS_INLINE void flip_top_bits(const std::uint8_t* from, std::uint8_t* to, index_t size) noexcept {
+        const __m512i top = _mm512_set1_epi8(-128);
+        index_t i = 0;
+        for (; i + 64 <= size; i += 64)
+            _mm512_storeu_si512(to + i, _mm512_xor_si512(_mm512_loadu_si512(from + i), top));
+        const __mmask64 rest = (std::uint64_t{1} << (size - i)) - 1;
+        _mm512_mask_storeu_epi8(to + i, rest, _mm512_xor_si512(_mm512_maskz_loadu_epi8(rest, from + i), top));
+    }
+
     // --- int32 ----------------------------------------------------------------------------------------------
     static INTQ_ALWAYS_INLINE i32 set(std::int32_t value) noexcept { return {_mm512_set1_epi32(value)}; }
     static INTQ_ALWAYS_INLINE i32 add(i32 a, i32 b) noexcept { return {_mm512_add_epi32(a.v, b.v)}; }
@@ -245,7 +276,10 @@ struct avx512_lanes {
     // --- conversions and reductions -------------------------------------------------------------------------
     static INTQ_ALWAYS_INLINE f32 to_f32(i32 a) noexcept { return {_mm512_cvt_roundepi32_ps(a.v, nearest)}; }
     static INTQ_ALWAYS_INLINE i32 to_i32(f32 a) noexcept { return {_mm512_cvttps_epi32(a.v)}; }
-    static INTQ_ALWAYS_INLINE i32 round_to_i32(f32 a) noexcept { return {_mm512_cvt_roundps_epi32(a.v, nearest)}; }
+    static INTQ_ALWAYS_INLINE i32 round_to_i32(f32 a) noexcept {
+        // What is too small gives -2^31 by itself.
+        return {_mm512_cvt_roundps_epi32(_mm512_min_ps(a.v, _mm512_set1_ps(2147483520.0f)), nearest)};
+    }
     static INTQ_ALWAYS_INLINE f32 from_bits(i32 a) noexcept { return {_mm512_castsi512_ps(a.v)}; }
     static INTQ_ALWAYS_INLINE float reduce_min(f32 a) noexcept {
         __m512 m = _mm512_min_ps(a.v, _mm512_shuffle_f32x4(a.v, a.v, 0x4e));
@@ -272,6 +306,12 @@ private:
     /// The first `count` lanes, of 16 and of each half.
     static INTQ_ALWAYS_INLINE __mmask16 first(index_t count) noexcept {
         return static_cast<__mmask16>((1u << static_cast<unsigned>(count)) - 1u);
+    }
+    /// int8 codes of two registers that _mm512_packs_epi32 gave: it and this pack work in quarters of a register, which
+    /// leaves the dwords of the four vectors interleaved.
+    static INTQ_ALWAYS_INLINE __m512i pack(__m512i low, __m512i high) noexcept {
+        const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+        return _mm512_permutexvar_epi32(order, _mm512_packs_epi16(low, high));
     }
     /// Entries[index mod 2 · Half] of 2 · Half entries, low being index mod 16.
     template <int Half>
@@ -322,14 +362,17 @@ template <> struct LanesOf<avx512bw> { using type = avx512_lanes; };
 
 namespace detail {
 
-/// Registers and memory of a 6 × 64 tile: 24 sums, 4 weights, 1 broadcast, 1 product of 32 registers.
+/// Registers and memory of tiles of 6 × 64, 9 × 48, 14 × 32 and 14 × 16: at most 28 sums, with the weights of a step,
+/// 1 broadcast and 1 product in 32 registers.
 template <class Activation, class Weight> struct Avx512Dot {
     using activation = Activation;
     using weight = Weight;
     using lanes = avx512_lanes;
     using Vector = __m512i;
     static constexpr int vectors = 4;
-    static constexpr int max_rows = 6;
+    static constexpr int max_rows(int panel_vectors) noexcept {
+        return panel_vectors == 4 ? 6 : panel_vectors == 3 ? 9 : 14;
+    }
 
     static INTQ_ALWAYS_INLINE Vector load(const void* from) noexcept { return _mm512_loadu_si512(from); }
     static INTQ_ALWAYS_INLINE Vector broadcast(std::int32_t group) noexcept { return _mm512_set1_epi32(group); }

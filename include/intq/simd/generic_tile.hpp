@@ -82,21 +82,23 @@ template <class Backend, class X, class W, class Acc> struct Tile {
     static constexpr index_t columns = packing.columns;
     static constexpr index_t depth = packing.depth;
     static constexpr int vectors = static_cast<int>(columns / L::width());
-    static constexpr int max_rows = detail::rows_that_fit<L, Acc>(vectors);
+    static constexpr int narrowest = vectors;
+    using shared = Tile;
+    static constexpr int max_rows(int panel_vectors) noexcept { return detail::rows_that_fit<L, Acc>(panel_vectors); }
     static_assert(packing.depth == 1 && packing.staging == Staging::as_is,
                   "this backend's packing needs a tile of its own: specialise simd::Tile in its file");
-    static_assert(columns % L::width() == 0, "a panel must be a whole number of vectors");
+    static_assert(columns % L::width() == 0 && packing.step == columns, "all panels are one number of vectors");
 
-    template <int Rows> struct Registers {
+    template <int Rows, int Vectors> struct Registers {
         INTQ_ALWAYS_INLINE void start(const Acc* bias) {
-            unroll<vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+            unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
                 const auto first = Step::load(bias + v * L::width());
                 unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA { acc[r][v] = first; });
             });
         }
         INTQ_ALWAYS_INLINE void step(const X* const* x, index_t k, const W* w) {
             unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
-                unroll<vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+                unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
                     acc[r][v] = Step::step(acc[r][v], x[r][k], w + v * L::width());
                 });
             });
@@ -105,7 +107,7 @@ template <class Backend, class X, class W, class Acc> struct Tile {
         INTQ_ALWAYS_INLINE void step_part(const X* const*, index_t, index_t, const W*) {}
         template <int Row, int Vector> INTQ_ALWAYS_INLINE auto drain() const { return acc[Row][Vector]; }
 
-        typename Step::type acc[Rows][vectors];
+        typename Step::type acc[Rows][Vectors];
     };
 };
 

@@ -15,22 +15,24 @@ namespace intq::inline INTQ_ABI::simd {
 ///
 ///     lane of Dot::dot(acc, x, w) = acc + sum_{i < depth} x[i] · w[i],   depth = 4 / sizeof(activation)
 ///
-/// @tparam Dot  has activation, weight, lanes, Vector, vectors, max_rows, load(address), broadcast(int32) to
-///              every lane, and dot; lanes::i32 is an aggregate of one Vector
+/// @tparam Dot  has activation, weight, lanes, Vector, vectors, max_rows(vectors), load(address), broadcast(int32)
+///              to every lane, and dot; lanes::i32 is an aggregate of one Vector
 template <class Dot> struct GroupTile {
     using activation = typename Dot::activation;
     using weight = typename Dot::weight;
     using L = typename Dot::lanes;
     static constexpr int vectors = Dot::vectors;
-    static constexpr int max_rows = Dot::max_rows;
+    static constexpr int narrowest = 1;
     static constexpr index_t depth = 4 / static_cast<index_t>(sizeof(activation));
     static constexpr index_t columns = vectors * L::width();
+    using shared = GroupTile;
+    static constexpr int max_rows(int panel_vectors) noexcept { return Dot::max_rows(panel_vectors); }
 
-    template <int Rows> struct Registers {
+    template <int Rows, int Vectors> struct Registers {
         using Vector = typename Dot::Vector;
 
         INTQ_ALWAYS_INLINE void start(const std::int32_t* bias) noexcept {
-            unroll<vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+            unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
                 const Vector first = Dot::load(bias + v * L::width());
                 unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA { acc[r][v] = first; });
             });
@@ -47,17 +49,17 @@ template <class Dot> struct GroupTile {
         }
 
         template <class Group> INTQ_ALWAYS_INLINE void add_products(const weight* w, Group&& group) noexcept {
-            Vector panel[vectors];
-            unroll<vectors>([&](auto v)
+            Vector panel[Vectors];
+            unroll<Vectors>([&](auto v)
                                 INTQ_ALWAYS_INLINE_LAMBDA { panel[v] = Dot::load(w + v * L::width() * depth); });
             unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
                 const Vector x = Dot::broadcast(group(r));
-                unroll<vectors>([&](auto v)
+                unroll<Vectors>([&](auto v)
                                     INTQ_ALWAYS_INLINE_LAMBDA { acc[r][v] = Dot::dot(acc[r][v], x, panel[v]); });
             });
         }
 
-        Vector acc[Rows][vectors];
+        Vector acc[Rows][Vectors];
     };
 
     /// The first `count` elements, 0 < count < depth, and zeros; the same three loads for every count.

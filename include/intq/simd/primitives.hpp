@@ -16,6 +16,13 @@ namespace intq::inline INTQ_ABI::simd {
 template <class Backend> struct LanesOf;
 template <class Backend> using lanes = typename LanesOf<Backend>::type;
 
+// Lanes have what arith::scalar_lanes has, and may have, where that is faster than one vector at a time:
+//
+//     CodeQuad(zero_point, lowest, highest).store(int8* to, i32 a, b, c, d, count)
+//         to[i] = clamp(code[i] + zero_point, lowest, highest) for i < count <= 4·width(), codes of a, b, c, d in turn
+//     flip_top_bits(const uint8* from, uint8* to, size)
+//         to[i] = from[i] ^ 0x80 for i < size
+
 /// Calls function(integral_constant<int, 0>) … function(integral_constant<int, Count - 1>): every index is a
 /// constant, so that registers are never addressed as an array (g++ 12 would keep them in memory).
 template <int Count, class Function> INTQ_ALWAYS_INLINE constexpr void unroll(Function&& function) {
@@ -31,11 +38,14 @@ template <int Count, class Function> INTQ_ALWAYS_INLINE constexpr void unroll(Fu
 ///
 /// A specialisation for <Backend, X, W, Acc> has
 ///
-///     static constexpr int max_rows;                            // the skeleton instantiates 1 … max_rows
 ///     using activation = …;  using weight = …;                  // staged element types
 ///     static constexpr index_t columns, depth;                  // equal to the tag's packing
-///     template <int Rows> struct Registers {
-///         void start(const Acc* bias);                          // columns values, padded
+///     static constexpr int vectors;                             // of a whole panel
+///     static constexpr int narrowest;                           // vectors that the packing's step holds
+///     static constexpr int max_rows(int vectors);               // rows whose sums stay in registers
+///     using shared = …;                                         // the type that tiles of equal code have in common
+///     template <int Rows, int Vectors> struct Registers {
+///         void start(const Acc* bias);                          // one value a column, padded
 ///         void step(const activation* const* x, index_t k, const weight* w);   // depth products a column
 ///         void step_part(const activation* const* x, index_t k, index_t count, const weight* w);
 ///                                                               // the same; only count < depth readable in x

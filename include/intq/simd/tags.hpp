@@ -19,13 +19,15 @@ namespace intq::inline INTQ_ABI::simd {
 enum class Staging : std::uint8_t { as_is, offset_binary, widened };
 
 /// Order of packed weights: panels of `columns` output channels; inside a panel groups of `depth` consecutive
-/// input channels, all columns of a group together.
+/// input channels, all columns of a group together. The last panel has as many columns as are left, rounded up to
+/// `step`.
 ///
 ///     packed[panel][k / depth][column][k % depth]
 struct Packing {
     index_t columns = 4;
     index_t depth = 1;
     Staging staging = Staging::as_is;
+    index_t step = columns;
     friend constexpr bool operator==(const Packing&, const Packing&) = default;
 };
 
@@ -42,8 +44,8 @@ struct scalar {
 /// Pairs of int16 products (vpmaddwd), 8 columns a vector.
 struct avx2 : scalar {
     static constexpr const char* name = "avx2";
-    static constexpr Packing int8_packing{16, 2, Staging::widened};
-    static constexpr Packing int16_packing{16, 2, Staging::as_is};
+    static constexpr Packing int8_packing{16, 2, Staging::widened, 8};
+    static constexpr Packing int16_packing{16, 2, Staging::as_is, 8};
     static constexpr Packing wide_packing{8, 1, Staging::as_is};
     static constexpr Packing float_packing{16, 1, Staging::as_is};
 };
@@ -51,8 +53,8 @@ struct avx2 : scalar {
 /// Pairs of int16 products (vpmaddwd), 16 columns a vector.
 struct avx512bw : scalar {
     static constexpr const char* name = "avx512bw";
-    static constexpr Packing int8_packing{64, 2, Staging::widened};
-    static constexpr Packing int16_packing{64, 2, Staging::as_is};
+    static constexpr Packing int8_packing{64, 2, Staging::widened, 16};
+    static constexpr Packing int16_packing{64, 2, Staging::as_is, 16};
     static constexpr Packing wide_packing{16, 1, Staging::as_is};
     static constexpr Packing float_packing{64, 1, Staging::as_is};
 };
@@ -60,7 +62,7 @@ struct avx512bw : scalar {
 /// Quadruples of uint8 × int8 products (vpdpbusd) and pairs of int16 products (vpdpwssd).
 struct avx512vnni : avx512bw {
     static constexpr const char* name = "avx512vnni";
-    static constexpr Packing int8_packing{64, 4, Staging::offset_binary};
+    static constexpr Packing int8_packing{64, 4, Staging::offset_binary, 16};
 };
 
 /// The architecture that xsimd finds in the compiler's flags; its name is known to simd/xsimd.hpp only.

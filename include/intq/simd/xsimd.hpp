@@ -223,7 +223,9 @@ template <class Arch> struct xsimd_lanes {
     // --- conversions and reductions -------------------------------------------------------------------------
     static INTQ_ALWAYS_INLINE f32 to_f32(i32 a) noexcept { return ::xsimd::to_float(a); }
     static INTQ_ALWAYS_INLINE i32 to_i32(f32 a) noexcept { return ::xsimd::to_int(a); }
-    static INTQ_ALWAYS_INLINE i32 round_to_i32(f32 a) noexcept { return ::xsimd::to_int(::xsimd::nearbyint(a)); }
+    static INTQ_ALWAYS_INLINE i32 round_to_i32(f32 a) noexcept {
+        return to_i32(round_half_even(min(max(a, set(-2147483648.0f)), set(2147483520.0f))));
+    }
     static INTQ_ALWAYS_INLINE f32 from_bits(i32 a) noexcept { return cast<float>(a); }
     static INTQ_ALWAYS_INLINE float reduce_min(f32 a) noexcept {
         return reduce(a, [](float x, float y) INTQ_ALWAYS_INLINE_LAMBDA { return x < y ? x : y; });

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+//
+// The input of the GEMM skeleton: in which form it is staged, and where the rows of a tile start. Layer: kernels.
+#ifndef INTQ_KERNELS_GEMM_INPUT_HPP
+#define INTQ_KERNELS_GEMM_INPUT_HPP
+
+#include "intq/kernels/geometry.hpp"
+#include "intq/kernels/packed_conv2d.hpp"
+
+namespace intq::inline INTQ_ABI::kernels::detail {
+
+/// How rows find their activations in the input or in its staged copy.
+enum class InputForm : std::uint8_t {
+    image,     // as the input is; taps through the geometry's offsets, or in place
+    gathered,  // one pixel for each output pixel: what a strided 1×1 window reads
+    padded,    // images with their margins, so that a row of a window is one run of elements
+};
+
+constexpr InputForm input_form(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
+    if (packed.merges_row) return InputForm::padded;
+    const bool copies = !packed.is_depthwise && packed.packing.staging != simd::Staging::as_is;
+    const bool strided = geometry.offsets != nullptr && geometry.taps == 1 && geometry.pixels == nullptr;
+    return copies && strided ? InputForm::gathered : InputForm::image;
+}
+
+/// The part of an image with margins that its windows read.
+constexpr Size2d padded_size(const Window2d& window, Size2d out) noexcept {
+    return {(out.height - 1) * window.stride.height + (window.kernel.height - 1) * window.dilation.height + 1,
+            (out.width - 1) * window.stride.width + window.kernel.width};
+}
+
+/// Elements of the staged copy, with what a whole group reads beyond the last one: there the weights are zero.
+constexpr index_t staged_size(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
+    index_t pixels = geometry.in_pixels();
+    switch (input_form(packed, geometry)) {
+        case InputForm::gathered:
+            pixels = geometry.out_pixels();
+            break;
+        case InputForm::padded: {
+            const Size2d size = padded_size(packed.window, geometry.out);
+            pixels = size.height * size.width;
+            break;
+        }
+        default:
+            break;
+    }
+    return geometry.batch * pixels * packed.in_channels + packed.packing.depth;
+}
+
+/// What the rows of one run have in common: slot s of all images in the geometry's order -> pointers.
+template <class X> class RowSource {
+public:
+    RowSource(const PackedConv2d& packed, const ConvGeometry& geometry, const X* x) noexcept
+        : x_(x), channels_(packed.in_channels), out_pixels_(geometry.out_pixels()) {
+        switch (input_form(packed, geometry)) {
+            case InputForm::padded: {
+                const Size2d size = padded_size(packed.window, geometry.out);
+                image_stride_ = size.height * size.width * channels_;
+                line_stride_ = size.width * channels_ * packed.window.stride.height;
+                pixel_stride_ = channels_ * packed.window.stride.width;
+                tap_stride_ = size.width * channels_ * packed.window.dilation.height;
+                width_ = geometry.out.width;
+                height_ = geometry.out.height;
+                break;
+            }
+            case InputForm::gathered:
+                break;
+            default:
+                offsets_ = geometry.offsets;
+                taps_ = geometry.taps;
+                pixels_ = geometry.pixels;
+                run_ends_ = geometry.run_ends;
+                image_stride_ = geometry.in_pixels() * channels_;
+        }
+    }
+
+    /// The first slot behind `slot`, at most `last`, that is padded otherwise.
+    index_t run_end(index_t slot, index_t last) const noexcept {
+        if (run_ends_ == nullptr) return last;
+        const index_t image = slot / out_pixels_ * out_pixels_, end = image + run_ends_[slot - image];
+        return end < last ? end : last;
+    }
+
+    /// The output pixels of slots of one run, counted through all images.
+    void pixels(index_t slot, index_t rows, index_t* to) const noexcept {
+        const index_t image = pixels_ == nullptr ? 0 : slot / out_pixels_ * out_pixels_;
+        for (index_t r = 0; r < rows; ++r) to[r] = pixels_ == nullptr ? slot + r : image + pixels_[slot + r - image];
+    }
+
+private:
+    template <class, int> friend class RowPointers;
+    const X* x_;
+    index_t channels_;
+    index_t out_pixels_;
+    const std::int32_t* offsets_ = nullptr;  // of form image, where it is not read in place
+    const std::int32_t* pixels_ = nullptr;
+    const std::int32_t* run_ends_ = nullptr;
+    index_t taps_ = 1;
+    index_t image_stride_ = 0;
+    index_t width_ = 0, height_ = 0;  // of the output, for form padded; else 0
+    index_t line_stride_ = 0, pixel_stride_ = 0, tap_stride_ = 0;
+};
+
+/// Where the rows of one tile start, tap by tap. All rows are of one run: padded alike.
+template <class X, int Rows> class RowPointers {
+public:
+    INTQ_ALWAYS_INLINE RowPointers(const RowSource<X>& source, index_t channel, index_t first_slot) noexcept
+        : channels_(source.channels_), tap_stride_(source.tap_stride_) {
+        const X* const x = source.x_ + channel;
+        offsets_[0] = nullptr;
+        if (source.offsets_ != nullptr) {
+            const index_t image = first_slot / source.out_pixels_;
+            const std::int32_t* from = source.offsets_ + (first_slot - image * source.out_pixels_) * source.taps_;
+            const std::int32_t* const end = source.offsets_ + source.out_pixels_ * source.taps_;
+            const X* start = x + image * source.image_stride_;
+            for (int r = 0; r < Rows; ++r, from += source.taps_) {
+                if (from == end) {
+                    from = source.offsets_;
+                    start += source.image_stride_;
+                }
+                start_[r] = start;
+                offsets_[r] = from;
+            }
+        } else if (source.width_ == 0) {
+            for (int r = 0; r < Rows; ++r) start_[r] = x + (first_slot + r) * channels_;
+        } else {
+            const index_t image = first_slot / source.out_pixels_, pixel = first_slot - image * source.out_pixels_;
+            index_t oy = pixel / source.width_, ox = pixel - oy * source.width_;
+            const X* image_start = x + image * source.image_stride_;
+            const X* start = image_start + oy * source.line_stride_;
+            for (int r = 0; r < Rows; ++r, ++ox) {
+                if (ox == source.width_) {
+                    ox = 0;
+                    start += source.line_stride_;
+                    if (++oy == source.height_) {
+                        oy = 0;
+                        start = image_start += source.image_stride_;
+                    }
+                }
+                start_[r] = start + ox * source.pixel_stride_;
+            }
+        }
+    }
+    /// Whether a tap falls on padding, of all rows alike.
+    INTQ_ALWAYS_INLINE bool is_padding(index_t tap) const noexcept {
+        return offsets_[0] != nullptr && offsets_[0][tap] < 0;
+    }
+    INTQ_ALWAYS_INLINE void at(index_t tap, const X** pointers) const noexcept {
+        for (int r = 0; r < Rows; ++r)
+            pointers[r] = start_[r] + (offsets_[0] == nullptr ? tap * tap_stride_ : offsets_[r][tap] * channels_);
+    }
+
+private:
+    index_t channels_;
+    index_t tap_stride_;
+    const X* start_[Rows];
+    const std::int32_t* offsets_[Rows];
+};
+
+}  // namespace intq::inline INTQ_ABI::kernels::detail
+
+#endif  // INTQ_KERNELS_GEMM_INPUT_HPP

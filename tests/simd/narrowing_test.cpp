@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+//
+// What kernels do to many codes at once, on each backend that offers it: rounding to int32, narrowing of four vectors,
+// offset-binary. Against the scalar meaning of each, and within guarded memory.
+#include <cfenv>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "intq/arith/requantize.hpp"
+#include "support/catch.hpp"
+#include "support/guarded_buffer.hpp"
+#include "support/odd_width.hpp"
+
+namespace {
+
+using intq::index_t;
+using intq::test::GuardedBuffer;
+
+template <class L> void rounding_saturates() {
+    std::vector<float> values{0.0f,          0.5f,      -0.5f,      1.5f,        2.5f,     -2.5f,
+                              2147483520.0f, 0x1p31f,   -0x1p31f,   -0x1.8p31f,  1e30f,    -1e30f,
+                              INFINITY,      -INFINITY, 8388607.5f, -8388607.5f, 0x1p-149f};
+    std::mt19937 bits(3);
+    for (int i = 0; i < 4000; ++i)
+        values.push_back(static_cast<float>(static_cast<std::int32_t>(bits())) * (i % 2 == 0 ? 0x1p-20f : 1.25f));
+    const auto width = static_cast<std::size_t>(L::width());
+    values.resize((values.size() + width - 1) / width * width, 1.5f);
+    for (const int mode : {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
+        std::size_t wrong = 0;
+        for (std::size_t at = 0; at < values.size(); at += width) {
+            std::vector<std::int32_t> got(width);
+            std::fesetround(mode);
+            L::store(got.data(), L::round_to_i32(L::load(values.data() + at)), L::width());
+            std::fesetround(FE_TONEAREST);
+            for (std::size_t i = 0; i < width; ++i) {
+                const double x = std::nearbyint(static_cast<double>(values[at + i]));
+                wrong += static_cast<double>(got[i]) != std::fmin(std::fmax(x, -0x1p31), 2147483520.0);
+            }
+        }
+        CHECK(wrong == 0);
+    }
+}
+
+/// clamp(code + zero_point, lowest, highest) in 64 bits.
+std::int8_t expected_code(std::int32_t code, const intq::arith::OutputCodes& out) {
+    const std::int64_t sum = std::int64_t{code} + out.zero_point;
+    return static_cast<std::int8_t>(sum < out.lowest ? out.lowest : sum > out.highest ? out.highest : sum);
+}
+
+template <class L> void quads_conform() {
+    constexpr index_t width = L::width();
+    constexpr auto size = static_cast<std::size_t>(4 * width);
+    std::mt19937 bits(5);
+    for (const auto& [zero_point, lowest, highest] :
+         {std::array{0, -128, 127}, {0, 0, 127}, {-128, -128, 127}, {127, -128, 127}, {-5, -5, 100}, {3, 3, 3}})
+        for (index_t count = 0; count <= 4 * width; ++count) {
+            const intq::arith::OutputCodes out{zero_point, lowest, highest};
+            std::vector<std::int32_t> codes(size);
+            const std::int32_t ends[] = {INT32_MIN, INT32_MAX, 32767, -32768, 32768, -32769, 127, -129, 0, 255, -256};
+            for (auto& code : codes)
+                code =
+                    bits() % 3 == 0 ? ends[bits() % std::size(ends)] : static_cast<std::int32_t>(bits()) >> bits() % 32;
+            GuardedBuffer memory(static_cast<std::size_t>(count));
+            const typename L::CodeQuad quad(zero_point, lowest, highest);
+            const auto vector = [&](index_t v) { return L::load(codes.data() + v * width); };
+            quad.store(memory.as<std::int8_t>(), vector(0), vector(1), vector(2), vector(3), count);
+            std::size_t wrong = 0;
+            for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+                wrong += memory.as<std::int8_t>()[i] != expected_code(codes[i], out);
+            CHECK(wrong == 0);
+            CHECK(memory.is_intact());
+        }
+}
+
+template <class L> void flips_conform() {
+    for (index_t size = 0; size < 200; ++size) {
+        const auto count = static_cast<std::size_t>(size);
+        GuardedBuffer from(count), to(count);
+        for (std::size_t i = 0; i < count; ++i) from.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(7 * i + count);
+        L::flip_top_bits(from.as<std::uint8_t>(), to.as<std::uint8_t>(), size);
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < count; ++i)
+            wrong += to.as<std::uint8_t>()[i] != static_cast<std::uint8_t>(from.as<std::uint8_t>()[i] + 128);
+        CHECK(wrong == 0);
+        CHECK(to.is_intact());
+    }
+}
+
+}  // namespace
+
+TEST_CASE("codes are rounded, narrowed and flipped as their scalar meaning says") {
+    intq::test::for_each_backend(intq::test::all_backends{}, [](auto backend) {
+        using L = intq::simd::lanes<decltype(backend)>;
+        SECTION(decltype(backend)::name) {
+            rounding_saturates<L>();
+            if constexpr (requires { typename L::CodeQuad; }) quads_conform<L>();
+            if constexpr (requires(std::uint8_t * p) { L::flip_top_bits(p, p, 1); }) flips_conform<L>();
+        }
+    });
+}
