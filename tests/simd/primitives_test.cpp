@@ -298,6 +298,126 @@ template <class L, class T> void narrow_memory_conforms() {
     CHECK(wrong == 0);
 }
 
+/// Four vectors of every value near and beyond int8's ends; nothing is written behind them.
+template <class L> void store_four_conforms() {
+    const auto width = static_cast<std::size_t>(L::width());
+    auto values = specials<std::int32_t>();
+    for (int value = -300; value <= 300; ++value) values.push_back(value);
+    values.resize(values.size() / (4 * width) * 4 * width);
+    std::size_t wrong = 0;
+    GuardedBuffer out(4 * width);
+    for (std::size_t at = 0; at < values.size(); at += 4 * width) {
+        const std::int32_t* const from = values.data() + at;
+        L::store_four(out.as<std::int8_t>(), L::load(from), L::load(from + width), L::load(from + 2 * width),
+                      L::load(from + 3 * width));
+        for (std::size_t i = 0; i < 4 * width; ++i) {
+            std::int8_t expected{};
+            One::store(&expected, from[i], 1);
+            wrong += out.as<std::int8_t>()[i] != expected;
+        }
+    }
+    CHECK(wrong == 0);
+    CHECK(out.is_intact());
+}
+
+template <class L> void add_to_conforms() {
+    const auto width = static_cast<std::size_t>(L::width());
+    auto values = specials<float>(), more = random_values<float>(1024, 9);
+    values.insert(values.end(), more.begin(), more.end());
+    std::size_t wrong = 0;
+    for (std::size_t at = 0; at + 4 * width <= values.size(); ++at) {
+        GuardedBuffer sums(width * sizeof(double));
+        const float* const from = values.data() + at;
+        std::vector<double> expected(width);
+        for (std::size_t i = 0; i < width; ++i) {
+            expected[i] = sums.as<double>()[i] = 1.0 / 3.0 * static_cast<double>(i + at);
+            One::add_to(&expected[i], from[i], from[width + i], from[2 * width + i], from[3 * width + i]);
+        }
+        L::add_to(sums.as<double>(), L::load(from), L::load(from + width), L::load(from + 2 * width),
+                  L::load(from + 3 * width));
+        for (std::size_t i = 0; i < width; ++i)
+            wrong += !std::isnan(expected[i]) && sums.as<double>()[i] != expected[i];
+        wrong += !sums.is_intact();
+    }
+    CHECK(wrong == 0);
+}
+
+/// Every count through guarded buffers; minimum, maximum and look-up over all pairs of bytes and many of int16.
+template <class L, class T> void packed_conforms() {
+    const auto width = static_cast<std::size_t>(L::template packed_width<T>());
+    std::vector<T> a, b;
+    for (int x = INT8_MIN; x <= INT8_MAX; ++x)
+        for (int y = INT8_MIN; y <= INT8_MAX; ++y) {
+            a.push_back(static_cast<T>(sizeof(T) == 1 ? x : 256 * x + y));
+            b.push_back(static_cast<T>(sizeof(T) == 1 ? y : 256 * y - 77 * x));
+        }
+    a.resize(a.size() + width);
+    b.resize(b.size() + width);
+    std::size_t wrong = 0;
+    std::vector<T> low(width), high(width), same_code(width);
+    for (std::size_t at = 0; at + width <= a.size(); at += width) {
+        const auto x = L::load_packed(a.data() + at), y = L::load_packed(b.data() + at);
+        L::store_packed(low.data(), L::min_packed(x, y));
+        L::store_packed(high.data(), L::max_packed(x, y));
+        L::store_packed(same_code.data(), L::set_packed(a[at]));
+        for (std::size_t i = 0; i < width; ++i)
+            wrong += low[i] != std::min(a[at + i], b[at + i]) || high[i] != std::max(a[at + i], b[at + i]) ||
+                     same_code[i] != a[at];
+    }
+    CHECK(wrong == 0);
+    for (const auto against : {GuardedBuffer::Against::end, GuardedBuffer::Against::begin})
+        for (std::size_t count = 0; count <= width; ++count) {
+            GuardedBuffer from(count * sizeof(T), against), to(count * sizeof(T), against);
+            std::memcpy(from.as<T>(), a.data() + 300, count * sizeof(T));
+            const auto x = L::load_packed(from.as<const T>(), static_cast<index_t>(count));
+            L::store_packed(same_code.data(), x);
+            for (std::size_t i = 0; i < width; ++i) wrong += same_code[i] != (i < count ? a[300 + i] : T{0});
+            L::store_packed(to.as<T>(), x, static_cast<index_t>(count));
+            wrong += std::memcmp(to.as<T>(), from.as<T>(), count * sizeof(T)) != 0 || !to.is_intact();
+        }
+    CHECK(wrong == 0);
+}
+
+template <class L> void gather_conforms() {
+    const auto width = static_cast<std::size_t>(L::width());
+    const auto entries = random_values<std::int16_t>(513, 10);
+    GuardedBuffer table(entries.size() * sizeof(std::int16_t));
+    std::memcpy(table.as<std::int16_t>(), entries.data(), table.size());
+    std::vector<std::int32_t> indices, got(width);
+    for (std::int32_t i = 0; i < 512; ++i) indices.push_back(i * 37 % 512);
+    indices.resize(indices.size() + width, 511);
+    std::size_t wrong = 0;
+    for (std::size_t at = 0; at + width <= indices.size(); ++at) {
+        put<L>(got.data(), L::gather_pair(table.as<const std::int16_t>(), L::load(indices.data() + at)));
+        for (std::size_t i = 0; i < width; ++i) {
+            const auto index = static_cast<std::size_t>(indices[at + i]);
+            wrong += static_cast<std::int16_t>(got[i]) != entries[index] || got[i] >> 16 != entries[index + 1];
+            wrong += got[i] != One::gather_pair(entries.data(), indices[at + i]);
+        }
+    }
+    CHECK(wrong == 0);
+}
+
+template <class L> void look_up_conforms() {
+    const auto width = static_cast<std::size_t>(L::template packed_width<std::int8_t>());
+    std::mt19937 random(seed);
+    std::vector<std::int8_t> entries(256), codes;
+    for (auto& entry : entries) entry = static_cast<std::int8_t>(random());
+    for (int code = INT8_MIN; code <= INT8_MAX; ++code) codes.push_back(static_cast<std::int8_t>(code));
+    codes.resize(256 + width, 3);
+    const auto table = L::load_table(entries.data());
+    std::vector<std::int8_t> got(width);
+    std::size_t wrong = 0;
+    for (std::size_t at = 0; at + width <= codes.size(); ++at) {
+        L::store_packed(got.data(), L::look_up(table, L::load_packed(codes.data() + at)));
+        for (std::size_t i = 0; i < width; ++i) {
+            wrong += got[i] != entries[static_cast<std::size_t>(codes[at + i] + 128)];
+            wrong += got[i] != One::look_up(One::load_table(entries.data()), codes[at + i]);
+        }
+    }
+    CHECK(wrong == 0);
+}
+
 // --- arithmetic ------------------------------------------------------------------------------------------------------
 template <class L> void int32_conforms() {
     for (const bool bytes : {true, false}) {
@@ -377,6 +497,12 @@ template <class L> void float_conforms() {
         "mul f32", [](auto l, auto x, auto y) { return l.mul(x, y); }, a, b);
     conforms<L, float>(
         "div f32", [](auto l, auto x, auto y) { return l.div(x, y); }, a, b);
+    const auto c = random_values<float>(a.size(), 7);
+    conforms<L, float>(
+        "fma", [](auto l, auto x, auto y, auto z) { return l.fma(x, y, z); }, a, b, c);
+    conforms<L, float>(
+        "fma of cancelling operands",
+        [](auto l, auto x, auto y) { return l.fma(x, y, l.mul(l.mul(x, y), l.set(-1.0f))); }, a, b);
     conforms<L, float>(
         "min f32", [](auto l, auto x, auto y) { return l.min(x, y); }, number_a, number_b);
     conforms<L, float>(
@@ -387,6 +513,12 @@ template <class L> void float_conforms() {
         "keep_inside", [](auto l, auto x, auto y) { return l.keep_inside(x, l.set(-1.5f), l.set(127.5f), y); }, a, b);
     conforms<L, float>(
         "keep_inside, x as limits", [](auto l, auto x, auto y) { return l.keep_inside(y, x, l.set(3.5f), x); }, a, b);
+    conforms<L, float>(
+        "choose_inside", [](auto l, auto x, auto y) { return l.choose_inside(x, l.set(-1.5f), l.set(127.5f), y, x); },
+        a, b);
+    conforms<L, float>(
+        "choose_inside, x as limits", [](auto l, auto x, auto y) { return l.choose_inside(y, x, l.set(3.5f), x, y); },
+        a, b);
     for (const float value : specials<float>())
         conforms<L, float>(
             "set f32", [=](auto l, auto) { return l.set(value); }, std::vector<float>{0.0f});
@@ -422,6 +554,11 @@ template <class L> void roundings_conform() {
         if (x >= -0x1p31f && x < 0x1p31f) integers.push_back(std::floor(x));
     conforms<L, std::int32_t>(
         "to_i32", [](auto l, auto x) { return l.to_i32(x); }, integers);
+    std::vector<float> reals;
+    for (const float x : values)
+        if (x >= -0x1p31f && x < 0x1p31f) reals.push_back(x);
+    conforms<L, std::int32_t>(
+        "round_to_i32", [](auto l, auto x) { return l.round_to_i32(x); }, reals);
 }
 
 /// Under any rounding mode of the machine. The sign of a zero is left out: plain sums have the mode's.
@@ -435,6 +572,7 @@ template <class L> void roundings_ignore_the_mode() {
             std::vector<float> even(width), floor(width);
             std::vector<std::int32_t> integer(width);
             std::fesetround(mode);
+            put<L>(integer.data(), L::round_to_i32(L::load(values.data() + at)));
             put<L>(even.data(), L::round_half_even(L::load(values.data() + at)));
             put<L>(floor.data(), L::floor(L::load(values.data() + at)));
             std::fesetround(FE_TONEAREST);
@@ -443,6 +581,7 @@ template <class L> void roundings_ignore_the_mode() {
                 if (std::isnan(x)) continue;
                 wrong += !(even[i] == One::round_half_even(x));
                 wrong += !(floor[i] == One::floor(x));
+                if (x >= -0x1p31f && x < 0x1p31f) wrong += integer[i] != One::round_to_i32(x);
             }
         }
     CHECK(wrong == 0);
@@ -482,6 +621,14 @@ template <class Backend> void backend_conforms() {
         memory_conforms<L, std::int64_t>("int64");
         narrow_memory_conforms<L, std::int8_t>();
         narrow_memory_conforms<L, std::int16_t>();
+        store_four_conforms<L>();
+        add_to_conforms<L>();
+    }
+    SECTION("packed") {
+        packed_conforms<L, std::int8_t>();
+        packed_conforms<L, std::int16_t>();
+        look_up_conforms<L>();
+        gather_conforms<L>();
     }
     SECTION("int32") { int32_conforms<L>(); }
     SECTION("int64") { int64_conforms<L>(); }
@@ -512,4 +659,19 @@ TEST_CASE("every primitive of every backend equals its scalar meaning in every l
         using Backend = decltype(backend);
         SECTION(Backend::name) { backend_conforms<Backend>(); }
     });
+}
+
+TEST_CASE("The specification's fma rounds once, as the C library's does") {
+    std::vector<float> a, b;
+    pairs(a, b);
+    auto c = random_values<float>(a.size(), 8);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < a.size(); ++i)
+        for (const float z : {c[i], -(a[i] * b[i]), std::nextafter(a[i] * b[i], 1e30f), 0x1p-149f, -0x1p-149f, -0.0f})
+            wrong += !same(intq::arith::ffma(a[i], b[i], z), std::fma(a[i], b[i], z));
+    CHECK(wrong == 0);
+    // Just above the tie of two floats: rounding to binary64 first would lose what breaks it.
+    CHECK(intq::arith::ffma(1.0f + 0x1p-23f, 0x1p-24f, 1.0f) == 1.0f + 0x1p-23f);
+    CHECK(intq::arith::ffma(0x1p-40f, 0x1p-40f, 1.0f + 0x1p-23f) == 1.0f + 0x1p-23f);
+    CHECK(intq::arith::ffma(0x1.000002p0f, 0x1.fffffep-25f, 1.0f) == std::fma(0x1.000002p0f, 0x1.fffffep-25f, 1.0f));
 }

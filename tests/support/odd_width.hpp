@@ -46,6 +46,58 @@ template <int Width> struct OddLanes {
     template <class T, class V> static void store(T* to, V x) { store(to, x, Width); }
     static void store_i64(std::int64_t* to, i64 x) { store_i64(to, x, Width); }
 
+    static void store_four(std::int8_t* to, i32 a, i32 b, i32 c, i32 d) {
+        for (const i32& x : {a, b, c, d}) {
+            store(to, x);
+            to += Width;
+        }
+    }
+    static void add_to(double* sums, f32 a, f32 b, f32 c, f32 d) {
+        for (std::size_t i = 0; i < a.lane.size(); ++i)
+            One::add_to(sums + i, a.lane[i], b.lane[i], c.lane[i], d.lane[i]);
+    }
+
+    // --- packed codes ---------------------------------------------------------------------------------------
+    template <class T> struct packed { T code[std::size_t{4 * Width} / sizeof(T)]; };
+    template <class T> static constexpr index_t packed_width() noexcept {
+        return index_t{std::size_t{4 * Width} / sizeof(T)};
+    }
+    template <class T> static packed<T> load_packed(const T* from, index_t count) noexcept {
+        packed<T> x{};
+        for (index_t i = 0; i < count; ++i) x.code[i] = from[i];
+        return x;
+    }
+    template <class T> static void store_packed(T* to, packed<T> x, index_t count) noexcept {
+        for (index_t i = 0; i < count; ++i) to[i] = x.code[i];
+    }
+    template <class T> static packed<T> load_packed(const T* from) noexcept {
+        return load_packed(from, packed_width<T>());
+    }
+    template <class T> static void store_packed(T* to, packed<T> x) noexcept { store_packed(to, x, packed_width<T>()); }
+    template <class T> static packed<T> set_packed(T value) noexcept {
+        packed<T> x;
+        for (T& code : x.code) code = value;
+        return x;
+    }
+    template <class T> static packed<T> min_packed(packed<T> a, packed<T> b) noexcept {
+        for (index_t i = 0; i < packed_width<T>(); ++i) a.code[i] = One::min_packed(a.code[i], b.code[i]);
+        return a;
+    }
+    template <class T> static packed<T> max_packed(packed<T> a, packed<T> b) noexcept {
+        for (index_t i = 0; i < packed_width<T>(); ++i) a.code[i] = One::max_packed(a.code[i], b.code[i]);
+        return a;
+    }
+    using table = One::table;
+    static table load_table(const std::int8_t* entries) noexcept { return {entries}; }
+    static packed<std::int8_t> look_up(const table& t, packed<std::int8_t> x) noexcept {
+        for (std::int8_t& code : x.code) code = One::look_up(t, code);
+        return x;
+    }
+
+    static i32 gather_pair(const std::int16_t* from, i32 index) {
+        return map<i32>([&](std::int32_t i) { return One::gather_pair(from, i); }, index);
+    }
+
     // --- arithmetic -----------------------------------------------------------------------------------------
     static i32 set(std::int32_t value) { return fill<i32>(value); }
     static f32 set(float value) { return fill<f32>(value); }
@@ -75,10 +127,14 @@ template <int Width> struct OddLanes {
     static i64 mul_wide(i32 a, i32 b) { return map<i64>(One::mul_wide, a, b); }
     static i32 narrow(i64 a) { return map<i32>(One::narrow, a); }
     static f32 div(f32 a, f32 b) { return map<f32>(One::div, a, b); }
+    static f32 fma(f32 a, f32 b, f32 c) { return map<f32>(One::fma, a, b, c); }
     static f32 floor(f32 a) { return map<f32>(One::floor, a); }
     static f32 round_half_even(f32 a) { return map<f32>(One::round_half_even, a); }
     static f32 replace_nan(f32 a, f32 b) { return map<f32>(One::replace_nan, a, b); }
     static f32 keep_inside(f32 a, f32 low, f32 high, f32 b) { return map<f32>(One::keep_inside, a, low, high, b); }
+    static f32 choose_inside(f32 a, f32 low, f32 high, f32 b, f32 c) {
+        return map<f32>(One::choose_inside, a, low, high, b, c);
+    }
     static f32 to_f32(i32 a) { return map<f32>(One::to_f32, a); }
     static i32 to_i32(f32 a) { return map<i32>(One::to_i32, a); }
     static i32 round_to_i32(f32 a) { return map<i32>(One::round_to_i32, a); }

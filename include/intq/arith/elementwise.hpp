@@ -25,7 +25,8 @@ struct AddParams {
     OutputCodes codes{};
 };
 
-/// The formula of a policy on lanes: code(x, y) with the parameters set in every lane.
+/// The formula of a policy on lanes, with the parameters set in every lane: scaled(x, y), the sum at the output's
+/// scale, and code(x, y), which adds the zero point and clamps.
 template <class Policy, class L> struct AddLanes;
 
 /// y = clamp(rhe(fadd(fmul(float(x - zx), sx/so), fmul(float(y - zy), sy/so))) + zo)
@@ -38,10 +39,13 @@ template <class L> struct AddLanes<float_scale, L> {
         : zero_point{L::set(p.zero_point[0]), L::set(p.zero_point[1])},
           factor{L::set(p.factor[0]), L::set(p.factor[1])},
           out(p.codes) {}
-    constexpr typename L::i32 code(typename L::i32 x, typename L::i32 y) const noexcept {
+    constexpr typename L::i32 scaled(typename L::i32 x, typename L::i32 y) const noexcept {
         const auto first = L::mul(L::to_f32(L::sub(x, zero_point[0])), factor[0]);
         const auto second = L::mul(L::to_f32(L::sub(y, zero_point[1])), factor[1]);
-        return out.code(L::round_to_i32(L::add(first, second)));
+        return L::round_to_i32(L::add(first, second));
+    }
+    constexpr typename L::i32 code(typename L::i32 x, typename L::i32 y) const noexcept {
+        return out.code(scaled(x, y));
     }
 };
 
@@ -56,9 +60,12 @@ template <class L> struct AddLanes<two_stage, L> {
           channel{L::set(p.output[0]), L::set(p.output[1]), L::set(p.output[2]), L::set(p.output[3]),
                   L::set(p.output[4])},
           out(p.codes) {}
-    constexpr typename L::i32 code(typename L::i32 x, typename L::i32 y) const noexcept {
+    constexpr typename L::i32 scaled(typename L::i32 x, typename L::i32 y) const noexcept {
         const auto acc = L::add(L::mul(x, coefficient[0]), L::mul(y, coefficient[1]));
-        return two_stage::apply<L>(acc, channel, out);
+        return two_stage::scaled<L>(acc, channel, out);
+    }
+    constexpr typename L::i32 code(typename L::i32 x, typename L::i32 y) const noexcept {
+        return out.code(scaled(x, y));
     }
 };
 
@@ -75,10 +82,13 @@ template <class RoundingRule, class L> struct AddLanes<fixed_point<RoundingRule>
           input{{L::set(p.input[0][0]), L::set(p.input[0][1])}, {L::set(p.input[1][0]), L::set(p.input[1][1])}},
           output{L::set(p.output[0]), L::set(p.output[1])},
           out(p.codes) {}
-    constexpr typename L::i32 code(typename L::i32 x, typename L::i32 y) const noexcept {
+    constexpr typename L::i32 scaled(typename L::i32 x, typename L::i32 y) const noexcept {
         const auto first = Scale::template scale<L>(L::shift_left(L::sub(x, zero_point[0]), left), input[0]);
         const auto second = Scale::template scale<L>(L::shift_left(L::sub(y, zero_point[1]), left), input[1]);
-        return Scale::template apply<L>(L::add(first, second), output, out);
+        return Scale::template scaled<L>(L::add(first, second), output, out);
+    }
+    constexpr typename L::i32 code(typename L::i32 x, typename L::i32 y) const noexcept {
+        return out.code(scaled(x, y));
     }
 };
 

@@ -53,6 +53,19 @@ constexpr bool is_finite(double value) noexcept {
     return (std::bit_cast<std::uint64_t>(value) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
 }
 
+/// a · b + c, rounded once.
+constexpr float ffma(float a, float b, float c) noexcept {
+    // The product of two binary32 is exact in binary64. A sum that is not exact is rounded to odd: then the second
+    // rounding, to less than half of the bits, is as good as the only one (Boldo and Melquiond 2008).
+    const double product = static_cast<double>(a) * static_cast<double>(b), addend = static_cast<double>(c);
+    const double sum = value_barrier(product + addend);
+    const double part = value_barrier(sum - product);
+    const double error = value_barrier(product - value_barrier(sum - part)) + value_barrier(addend - part);
+    auto bits = std::bit_cast<std::uint64_t>(sum);
+    if (is_finite(sum) && error != 0.0 && bits % 2 == 0) bits += (error > 0.0) == (sum > 0.0) ? 1u : ~std::uint64_t{0};
+    return static_cast<float>(std::bit_cast<double>(bits));
+}
+
 /// value = mantissa · 2^exponent, 1/2 <= mantissa < 1 (0 and 0 for 0).
 struct Frexp {
     double mantissa;

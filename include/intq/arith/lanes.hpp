@@ -57,8 +57,48 @@ struct scalar_lanes {
     }
     /// As store with count = width().
     template <class T> static constexpr void store(T* to, i32 x) noexcept { store(to, x, 1); }
+    /// Four vectors, one behind the other; saturates to int8.
+    static constexpr void store_four(std::int8_t* to, i32 a, i32 b, i32 c, i32 d) noexcept {
+        store(to, a);
+        store(to + 1, b);
+        store(to + 2, c);
+        store(to + 3, d);
+    }
+    /// sums[i] += (a[i] + b[i]) + (c[i] + d[i]) in binary64, for all lanes.
+    static constexpr void add_to(double* sums, f32 a, f32 b, f32 c, f32 d) noexcept {
+        *sums += (static_cast<double>(a) + static_cast<double>(b)) + (static_cast<double>(c) + static_cast<double>(d));
+    }
     static constexpr void store(float* to, f32 x) noexcept { *to = x; }
     static constexpr void store_i64(std::int64_t* to, i64 x) noexcept { *to = x; }
+
+    // --- codes as they lie in memory, int8 or int16: packed_width() of them in a vector --------------------------
+    template <class T> using packed = T;
+    template <class T> static constexpr index_t packed_width() noexcept { return 1; }
+    /// 0 <= count <= packed_width(); no byte beyond them is touched, the other codes are 0.
+    template <class T> static constexpr T load_packed(const T* from, index_t count) noexcept {
+        return count > 0 ? *from : T{0};
+    }
+    template <class T> static constexpr T load_packed(const T* from) noexcept { return *from; }
+    template <class T> static constexpr void store_packed(T* to, T x, index_t count) noexcept {
+        if (count > 0) *to = x;
+    }
+    template <class T> static constexpr void store_packed(T* to, T x) noexcept { *to = x; }
+    template <class T> static constexpr T set_packed(T value) noexcept { return value; }
+    template <class T> static constexpr T min_packed(T a, T b) noexcept { return a < b ? a : b; }
+    template <class T> static constexpr T max_packed(T a, T b) noexcept { return a > b ? a : b; }
+    /// 256 codes, made ready once for many look-ups.
+    struct table {
+        const std::int8_t* entries;
+    };
+    /// @param entries  256, which outlive the table
+    static constexpr table load_table(const std::int8_t* entries) noexcept { return {entries}; }
+    /// entries[x + 128]
+    static constexpr std::int8_t look_up(const table& t, std::int8_t x) noexcept { return t.entries[x + 128]; }
+    /// from[index] in the lower sixteen bits, from[index + 1] in the upper ones.
+    static constexpr i32 gather_pair(const std::int16_t* from, i32 index) noexcept {
+        return static_cast<i32>(static_cast<std::uint32_t>(from[index + 1]) << 16 |
+                                static_cast<std::uint16_t>(from[index]));
+    }
 
     // --- int32, wrapping ------------------------------------------------------------------------------------
     static constexpr i32 set(std::int32_t value) noexcept { return value; }
@@ -102,6 +142,8 @@ struct scalar_lanes {
     static constexpr f32 sub(f32 a, f32 b) noexcept { return fadd(a, -b); }
     static constexpr f32 mul(f32 a, f32 b) noexcept { return fmul(a, b); }
     static constexpr f32 div(f32 a, f32 b) noexcept { return fdiv(a, b); }
+    /// a · b + c, rounded once.
+    static constexpr f32 fma(f32 a, f32 b, f32 c) noexcept { return ffma(a, b, c); }
     /// b where a is NaN or the values are equal; @pre b is not NaN
     static constexpr f32 min(f32 a, f32 b) noexcept { return a < b ? a : b; }
     static constexpr f32 max(f32 a, f32 b) noexcept { return a > b ? a : b; }
@@ -113,6 +155,10 @@ struct scalar_lanes {
     /// b where low <= a <= high, else 0; 0 where a is NaN.
     static constexpr f32 keep_inside(f32 a, f32 low, f32 high, f32 b) noexcept {
         return a >= low && a <= high ? b : 0.0f;
+    }
+    /// b where low <= a <= high, else c; c where a is NaN.
+    static constexpr f32 choose_inside(f32 a, f32 low, f32 high, f32 b, f32 c) noexcept {
+        return a >= low && a <= high ? b : c;
     }
 
     // --- conversions ------------------------------------------------------------------------------------------

@@ -137,13 +137,17 @@ template <Lanes L, class Rule> struct Quantizer {
                 L::to_f32(L::sub(L::set(static_cast<std::int32_t>(quant_max)), zero_point)), zero_point};
     }
 
-    INTQ_ALWAYS_INLINE constexpr f32 steps(f32 x) const noexcept {
-        f32 real{};
+    /// The quotient before it is rounded.
+    INTQ_ALWAYS_INLINE constexpr f32 real_steps(f32 x) const noexcept {
         if constexpr (Rule::value.by == QuantizeBy::reciprocal) {
-            real = L::mul(x, inverse);
+            return L::mul(x, inverse);
         } else {
-            real = L::div(x, scale);
+            return L::div(x, scale);
         }
+    }
+
+    INTQ_ALWAYS_INLINE constexpr f32 steps(f32 x) const noexcept {
+        const f32 real = real_steps(x);
         if constexpr (Rule::value.rounding == Rounding::half_even) {
             return L::round_half_even(real);
         } else {
@@ -153,9 +157,28 @@ template <Lanes L, class Rule> struct Quantizer {
         }
     }
 
-    /// Clamped in float, so that the conversion is defined for every x. The integer has no negative zero.
+    /// Clamped in float, so that the conversion to an integer is defined for every x.
+    INTQ_ALWAYS_INLINE constexpr f32 clamp(f32 steps) const noexcept {
+        return L::min(L::max(L::replace_nan(steps, L::set(0.0f)), low), high);
+    }
+
+    /// R(real) as an integer, saturated; 0 for NaN. What is stored as a narrow code is clamped there.
+    INTQ_ALWAYS_INLINE constexpr i32 rounded_steps(f32 x) const noexcept {
+        if constexpr (Rule::value.rounding == Rounding::half_even) {
+            return L::round_to_i32(L::replace_nan(real_steps(x), L::set(0.0f)));
+        } else {
+            return clamped_steps(x);
+        }
+    }
+
+    /// clamp(R(real)), as an integer, which has no negative zero. Bounds that are integers may come before the
+    /// rounding.
     INTQ_ALWAYS_INLINE constexpr i32 clamped_steps(f32 x) const noexcept {
-        return L::to_i32(L::min(L::max(L::replace_nan(steps(x), L::set(0.0f)), low), high));
+        if constexpr (Rule::value.rounding == Rounding::half_even) {
+            return L::round_to_i32(clamp(real_steps(x)));
+        } else {
+            return L::to_i32(clamp(steps(x)));
+        }
     }
 
     INTQ_ALWAYS_INLINE constexpr i32 quantize(f32 x) const noexcept { return L::add(clamped_steps(x), zero_point); }

@@ -15,7 +15,7 @@
 
 #include <type_traits>
 
-#include "intq/arith/lanes.hpp"
+#include "intq/arith/requantize.hpp"
 #include "intq/core/channel_blocks.hpp"
 #include "intq/core/executor.hpp"
 #include "intq/core/qparams.hpp"
@@ -27,9 +27,6 @@ inline constexpr index_t chunk_elements = index_t{1} << 15;
 
 /// Elements that a view without unit stride is gathered into.
 inline constexpr index_t stage_elements = 64;
-
-/// Most lanes that a backend may have: 2048 bits of SVE.
-inline constexpr index_t most_lanes = 64;
 
 constexpr index_t smaller(index_t a, index_t b) noexcept { return a < b ? a : b; }
 constexpr index_t chunks_of(index_t count, index_t chunk) noexcept { return (count + chunk - 1) / chunk; }
@@ -156,21 +153,53 @@ template <class L, class Body> INTQ_ALWAYS_INLINE void for_each_vector(index_t c
     if (i < count) body(i, count - i);
 }
 
-/// Columns of `lanes` channels, in tiles of rows that stay in the nearest cache: prepare(column, lanes) gives the
-/// body, which is called with the offset of each row's piece.
-template <class L, class Prepare>
-INTQ_ALWAYS_INLINE void for_each_column(index_t channels, index_t rows, Prepare&& prepare) {
-    constexpr index_t tile = 32;
-    for (index_t first = 0; first < rows; first += tile) {
-        const index_t last = smaller(first + tile, rows);
-        for_each_vector<L>(channels, [&](index_t column, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-            const auto body = prepare(column, lanes);
-            for (index_t row = first; row < last; ++row) body(row * channels + column);
-        });
+/// The same with two bodies: four(i) for each four whole vectors, one(i, lanes) for the rest.
+template <class L, class Four, class One>
+INTQ_ALWAYS_INLINE void for_each_four_vectors(index_t count, Four&& four, One&& one) {
+    index_t i = 0;
+    for (; i + 4 * L::width() <= count; i += 4 * L::width()) four(i);
+    for (; i + L::width() <= count; i += L::width()) one(i, L::width());
+    if (i < count) one(i, count - i);
+}
+
+/// Channels whose parameters a kernel keeps in the nearest cache.
+inline constexpr index_t channel_block = 256;
+
+/// Goes over rows of channels in the order of memory, in pieces of at most channel_block elements. Of few channels,
+/// a piece is several rows: their parameters repeat.
+///
+/// @param fill  fill(first, count, at): the parameters of channels [first, first + count) go to places at, at + 1, …
+/// @param body  body(offset, count): elements offset … of the memory use the parameters from place 0 on
+template <class Fill, class Body>
+INTQ_ALWAYS_INLINE void for_each_piece(index_t channels, index_t rows, Fill&& fill, Body&& body) {
+    if (channels <= channel_block / 2) {
+        const index_t repeats = smaller(channel_block / channels, rows), piece = repeats * channels;
+        for (index_t at = 0; at < piece; at += channels) fill(0, channels, at);
+        for (index_t offset = 0; offset < rows * channels; offset += piece)
+            body(offset, smaller(piece, rows * channels - offset));
+        return;
+    }
+    for (index_t first = 0; first < channels; first += channel_block) {
+        const index_t count = smaller(channel_block, channels - first);
+        fill(first, count, 0);
+        for (index_t row = 0; row < rows; ++row) body(row * channels + first, count);
     }
 }
 
 // --- per-channel parameters ---------------------------------------------------------------------------------------
+
+/// Scales and zero points of the channels of a piece, in memory.
+struct ChannelPairs {
+    alignas(64) float scale[channel_block];
+    alignas(64) std::int32_t zero_point[channel_block];
+
+    void fill(const QParams& qparams, index_t first, index_t count, index_t at) {
+        for (index_t i = 0; i < count; ++i) {
+            scale[at + i] = qparams.scale(first + i);
+            zero_point[at + i] = qparams.zero_point(first + i);
+        }
+    }
+};
 
 /// Scale and zero point of one channel in all lanes.
 template <class L> INTQ_ALWAYS_INLINE typename L::f32 scale_of(const QParams& qparams, index_t channel) {
@@ -178,18 +207,6 @@ template <class L> INTQ_ALWAYS_INLINE typename L::f32 scale_of(const QParams& qp
 }
 template <class L> INTQ_ALWAYS_INLINE typename L::i32 zero_point_of(const QParams& qparams, index_t channel) {
     return L::set(qparams.zero_point(qparams.is_per_channel() ? channel : 0));
-}
-
-/// Scales and zero points of `count` channels from `first` on, one a lane; the other lanes hold scale 1.
-template <class L> typename L::f32 scales_of(const QParams& qparams, index_t first, index_t count) {
-    float values[most_lanes];
-    for (index_t i = 0; i < L::width(); ++i) values[i] = i < count ? qparams.scale(first + i) : 1.0f;
-    return L::load(values, L::width());
-}
-template <class L> typename L::i32 zero_points_of(const QParams& qparams, index_t first, index_t count) {
-    std::int32_t values[most_lanes];
-    for (index_t i = 0; i < L::width(); ++i) values[i] = i < count ? qparams.zero_point(first + i) : 0;
-    return L::load(values, L::width());
 }
 
 // --- elements in memory ----------------------------------------------------------------------------------------------
@@ -224,6 +241,46 @@ INTQ_ALWAYS_INLINE constexpr void store_codes(Code* to, typename L::i32 codes, i
         if constexpr (requires { L::store(to, codes); })
             if (count == L::width()) return L::store(to, codes);
         L::store(to, codes, count);
+    }
+}
+
+/// Stores codes(i, lanes), codes of the elements from i on, for a run of elements; int8 four vectors at a time.
+template <class L, class Code, class Codes> INTQ_ALWAYS_INLINE void store_run(Code* to, index_t count, Codes&& codes) {
+    const auto one = [&](index_t i, index_t lanes)
+                         INTQ_ALWAYS_INLINE_LAMBDA { store_codes<L>(to + i, codes(i, lanes), lanes); };
+    if constexpr (std::is_same_v<Code, std::int8_t>) {
+        constexpr index_t width = L::width();
+        for_each_four_vectors<L>(
+            count,
+            [&](index_t i) INTQ_ALWAYS_INLINE_LAMBDA {
+                L::store_four(to + i, codes(i, width), codes(i + width, width), codes(i + 2 * width, width),
+                              codes(i + 3 * width, width));
+            },
+            one);
+    } else {
+        for_each_vector<L>(count, one);
+    }
+}
+
+/// Stores clamp(scaled(i, lanes) + zero_point, lowest, highest), as store_run; the clamp is done on bytes where the
+/// backend can.
+template <class L, class Code, class Scaled>
+INTQ_ALWAYS_INLINE void store_scaled_run(Code* to, index_t count, const arith::OutputCodes& codes, Scaled&& scaled) {
+    const arith::OutputLanes<L> out(codes);
+    if constexpr (std::is_same_v<Code, std::int8_t> && requires { typename L::CodeQuad; }) {
+        constexpr index_t width = L::width();
+        const typename L::CodeQuad quad(codes.zero_point, codes.lowest, codes.highest);
+        for_each_four_vectors<L>(
+            count,
+            [&](index_t i) INTQ_ALWAYS_INLINE_LAMBDA {
+                quad.store(to + i, 4 * width, scaled(i, width), scaled(i + width, width), scaled(i + 2 * width, width),
+                           scaled(i + 3 * width, width));
+            },
+            [&](index_t i, index_t lanes)
+                INTQ_ALWAYS_INLINE_LAMBDA { store_codes<L>(to + i, out.code(scaled(i, lanes)), lanes); });
+    } else {
+        store_run<L>(to, count,
+                     [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA { return out.code(scaled(i, lanes)); });
     }
 }
 

@@ -42,15 +42,21 @@ template <class L, class Code> struct DequantizeOp {
             store_floats<L>(out + i, arith::dequantize_lanes<L>(load_codes<L>(q + i, lanes), zero_point, scale), lanes);
         });
     }
-    void rows(index_t first, index_t channels, index_t rows, const Code* q, float* out) const {
-        for_each_column<L>(channels, rows, [&](index_t column, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-            const auto scale = scales_of<L>(qparams, first + column, lanes);
-            const auto zero_point = zero_points_of<L>(qparams, first + column, lanes);
-            return [=](index_t i) INTQ_ALWAYS_INLINE_LAMBDA {
-                store_floats<L>(out + i, arith::dequantize_lanes<L>(load_codes<L>(q + i, lanes), zero_point, scale),
-                                lanes);
-            };
-        });
+    void rows(index_t first_channel, index_t channels, index_t rows, const Code* q, float* out) const {
+        ChannelPairs pairs;
+        for_each_piece(
+            channels, rows,
+            [&](index_t first, index_t count, index_t at)
+                INTQ_ALWAYS_INLINE_LAMBDA { pairs.fill(qparams, first_channel + first, count, at); },
+            [&](index_t offset, index_t count) INTQ_ALWAYS_INLINE_LAMBDA {
+                for_each_vector<L>(count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                    const auto codes = load_codes<L>(q + offset + i, lanes);
+                    store_floats<L>(out + offset + i,
+                                    arith::dequantize_lanes<L>(codes, load_codes<L>(pairs.zero_point + i, lanes),
+                                                               load_floats<L>(pairs.scale + i, lanes)),
+                                    lanes);
+                });
+            });
     }
 };
 

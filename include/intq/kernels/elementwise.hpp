@@ -5,9 +5,8 @@
 #define INTQ_KERNELS_ELEMENTWISE_HPP
 
 #include "intq/arith/elementwise.hpp"
-#include "intq/core/executor.hpp"
-#include "intq/core/tensor_view.hpp"
-#include "intq/simd/select.hpp"
+#include "intq/kernels/channel_walk.hpp"
+#include "intq/kernels/lookup_table.hpp"
 
 namespace intq::inline INTQ_ABI::kernels {
 
@@ -16,12 +15,11 @@ namespace detail {
 /// Elements that one task of the executor streams.
 inline constexpr index_t stream_chunk = 16 * 1024;
 
-/// Calls body(first, count) for vectors of [0, size): every count is the width but the last.
-template <class L, class Body> INTQ_ALWAYS_INLINE void stream(index_t size, const Executor& executor, Body&& body) {
-    executor((size + stream_chunk - 1) / stream_chunk, [&](index_t chunk) INTQ_ALWAYS_INLINE_LAMBDA {
-        const index_t last = size - chunk * stream_chunk < stream_chunk ? size : (chunk + 1) * stream_chunk;
-        for (index_t i = chunk * stream_chunk; i < last; i += L::width())
-            body(i, last - i < L::width() ? last - i : L::width());
+/// Calls body(first, count) for the tasks of [0, size).
+template <class Body> void stream(index_t size, const Executor& executor, Body&& body) {
+    executor(chunks_of(size, stream_chunk), [&](index_t chunk) {
+        const index_t first = chunk * stream_chunk;
+        body(first, smaller(stream_chunk, size - first));
     });
 }
 
@@ -48,8 +46,12 @@ template <class Backend, class Policy, class Code> void add_codes(const AddCall&
     const auto* const x = static_cast<const Code*>(call.x);
     const auto* const y = static_cast<const Code*>(call.y);
     auto* const out = static_cast<Code*>(call.out);
-    detail::stream<L>(call.size, *call.executor, [&](index_t i, index_t count) {
-        L::store(out + i, formula.code(L::load(x + i, count), L::load(y + i, count)), count);
+    detail::stream(call.size, *call.executor, [&](index_t first, index_t count) {
+        detail::store_scaled_run<L>(out + first, count, call.params->codes,
+                                    [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                                        return formula.scaled(detail::load_codes<L>(x + first + i, lanes),
+                                                              detail::load_codes<L>(y + first + i, lanes));
+                                    });
     });
 }
 
@@ -115,6 +117,41 @@ template <class T> void copy_rows(const RequantizeCall& call, const T* x, T* y) 
         for (index_t i = 0; i < call.columns; ++i) y[row * call.y_stride + i] = x[row * call.x_stride + i];
 }
 
+/// The requantized codes of a run.
+template <class L, class Policy, class X, class Y>
+void requantize_run(const RequantizeParams& params, index_t count, const X* x, Y* y) noexcept {
+    const auto channel = broadcast_channel<Policy, L>(params.words);
+    const arith::OutputLanes<L> out(params.codes);
+    const auto zero_point = L::set(params.zero_point);
+    store_scaled_run<L>(y, count, params.codes, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+        return Policy::template scaled<L>(L::sub(load_codes<L>(x + i, lanes), zero_point), channel, out);
+    });
+}
+
+/// int8 codes above this number are requantized by a table, which costs 256 of them.
+inline constexpr index_t worth_a_table = 1024;
+
+/// y of each code from -128 to 127.
+template <class L, class Policy>
+void requantize_table(const RequantizeParams& params, std::int8_t (&entries)[256]) noexcept {
+    std::int8_t codes[256];
+    for (int i = 0; i < 256; ++i) codes[i] = static_cast<std::int8_t>(i - 128);
+    requantize_run<L, Policy>(params, 256, codes, entries);
+}
+
+/// run(count, x, y) for pieces of the rows; rows without a gap are one.
+template <class X, class Y, class Run> void requantize_pieces(const RequantizeCall& call, Run&& run) {
+    const auto* const x = static_cast<const X*>(call.x);
+    auto* const y = static_cast<Y*>(call.y);
+    const bool is_one_row = call.x_stride == call.columns && call.y_stride == call.columns;
+    const index_t rows = is_one_row ? 1 : call.rows, columns = is_one_row ? call.rows * call.columns : call.columns;
+    const index_t chunks = chunks_of(columns, stream_chunk);
+    (*call.executor)(rows * chunks, [&](index_t task) {
+        const index_t row = task / chunks, first = task % chunks * stream_chunk;
+        run(smaller(stream_chunk, columns - first), x + row * call.x_stride + first, y + row * call.y_stride + first);
+    });
+}
+
 }  // namespace detail
 
 /// y[r][i] = requantize(x[r][i] - zp_in)
@@ -122,20 +159,18 @@ template <class T> void copy_rows(const RequantizeCall& call, const T* x, T* y) 
 template <class Backend, class Policy, class X, class Y>
 void requantize_codes(const RequantizeCall& call) INTQ_NOEXCEPT {
     using L = simd::lanes<Backend>;
-    const auto* const x = static_cast<const X*>(call.x);
-    auto* const y = static_cast<Y*>(call.y);
     if constexpr (std::is_same_v<X, Y>)
-        if (call.params->is_identity) return detail::copy_rows(call, x, y);
-    const auto channel = detail::broadcast_channel<Policy, L>(call.params->words);
-    const arith::OutputLanes<L> out(call.params->codes);
-    const auto zero_point = L::set(call.params->zero_point);
-    (*call.executor)(call.rows, [&](index_t row) {
-        for (index_t i = 0; i < call.columns; i += L::width()) {
-            const index_t count = call.columns - i < L::width() ? call.columns - i : L::width();
-            const auto code = L::sub(L::load(x + row * call.x_stride + i, count), zero_point);
-            L::store(y + row * call.y_stride + i, Policy::template apply<L>(code, channel, out), count);
+        if (call.params->is_identity)
+            return detail::copy_rows(call, static_cast<const X*>(call.x), static_cast<Y*>(call.y));
+    if constexpr (std::is_same_v<X, std::int8_t> && std::is_same_v<Y, std::int8_t>)
+        if (call.rows * call.columns >= detail::worth_a_table) {
+            std::int8_t entries[256];
+            detail::requantize_table<L, Policy>(*call.params, entries);
+            return detail::requantize_pieces<X, Y>(
+                call, [&](index_t count, const X* x, Y* y) { detail::look_up_run<L>(entries, count, x, y); });
         }
-    });
+    detail::requantize_pieces<X, Y>(
+        call, [&](index_t count, const X* x, Y* y) { detail::requantize_run<L, Policy>(*call.params, count, x, y); });
 }
 
 /// One run of relu on codes.
@@ -148,13 +183,21 @@ struct ClampCall {
 };
 
 /// y[i] = clamp(x[i], lowest, highest): relu and relu6 on codes, exact; the scale stays.
+/// @pre lowest and highest are codes
 template <class Backend, class Code> void clamp_codes(const ClampCall& call) INTQ_NOEXCEPT {
     using L = simd::lanes<Backend>;
-    const arith::OutputLanes<L> out(call.codes);
-    const auto* const x = static_cast<const Code*>(call.x);
-    auto* const y = static_cast<Code*>(call.y);
-    detail::stream<L>(call.size, *call.executor,
-                      [&](index_t i, index_t count) { L::store(y + i, out.clamp(L::load(x + i, count)), count); });
+    constexpr index_t width = L::template packed_width<Code>();
+    const auto lowest = L::set_packed(static_cast<Code>(call.codes.lowest)),
+               highest = L::set_packed(static_cast<Code>(call.codes.highest));
+    const auto clamp = [&](auto x)
+                           INTQ_ALWAYS_INLINE_LAMBDA { return L::min_packed(L::max_packed(x, lowest), highest); };
+    detail::stream(call.size, *call.executor, [&](index_t first, index_t count) {
+        const auto* const x = static_cast<const Code*>(call.x) + first;
+        auto* const y = static_cast<Code*>(call.y) + first;
+        index_t i = 0;
+        for (; i + width <= count; i += width) L::store_packed(y + i, clamp(L::load_packed(x + i)));
+        if (i < count) L::store_packed(y + i, clamp(L::load_packed(x + i, count - i)), count - i);
+    });
 }
 
 }  // namespace intq::inline INTQ_ABI::kernels

@@ -48,12 +48,14 @@ template <class L, class Rule> struct FakeQuantizeOp {
         });
     }
     void rows(index_t first, index_t channels, index_t rows, const float* x, float* out) const {
-        for_each_column<L>(channels, rows, [&](index_t column, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-            const auto quantizer = quantizers_of<L, Rule>(qparams, first + column, lanes);
-            return [=](index_t i) INTQ_ALWAYS_INLINE_LAMBDA {
-                store_floats<L>(out + i, quantizer.fake_quantize(load_floats<L>(x + i, lanes)), lanes);
-            };
-        });
+        for_each_quantizer_piece<L, Rule>(
+            qparams, first, channels, rows,
+            [&](index_t offset, index_t count, const auto& piece) INTQ_ALWAYS_INLINE_LAMBDA {
+                for_each_vector<L>(count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                    store_floats<L>(out + offset + i,
+                                    piece.at(i, lanes).fake_quantize(load_floats<L>(x + offset + i, lanes)), lanes);
+                });
+            });
     }
 };
 
@@ -70,14 +72,16 @@ template <class L, class Rule> struct FakeQuantizeBackwardOp {
     }
     void rows(index_t first, index_t channels, index_t rows, const float* x, const float* grad_out,
               float* grad_in) const {
-        for_each_column<L>(channels, rows, [&](index_t column, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-            const auto quantizer = quantizers_of<L, Rule>(qparams, first + column, lanes);
-            return [=](index_t i) INTQ_ALWAYS_INLINE_LAMBDA {
-                store_floats<L>(grad_in + i,
-                                quantizer.gradient(load_floats<L>(x + i, lanes), load_floats<L>(grad_out + i, lanes)),
-                                lanes);
-            };
-        });
+        for_each_quantizer_piece<L, Rule>(
+            qparams, first, channels, rows,
+            [&](index_t offset, index_t count, const auto& piece) INTQ_ALWAYS_INLINE_LAMBDA {
+                for_each_vector<L>(count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                    store_floats<L>(grad_in + offset + i,
+                                    piece.at(i, lanes).gradient(load_floats<L>(x + offset + i, lanes),
+                                                                load_floats<L>(grad_out + offset + i, lanes)),
+                                    lanes);
+                });
+            });
     }
 };
 

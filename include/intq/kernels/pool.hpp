@@ -4,9 +4,12 @@
 #ifndef INTQ_KERNELS_POOL_HPP
 #define INTQ_KERNELS_POOL_HPP
 
+#include <limits>
+
 #include "intq/arith/pool.hpp"
-#include "intq/core/executor.hpp"
 #include "intq/core/op_params.hpp"
+#include "intq/kernels/channel_walk.hpp"
+#include "intq/kernels/geometry.hpp"
 #include "intq/simd/select.hpp"
 
 namespace intq::inline INTQ_ABI::kernels {
@@ -41,23 +44,24 @@ constexpr Status check_pool(const Window2d& window, Size2d in, OpKind op) noexce
 
 namespace detail {
 
-/// The taps of a window that lie inside the image, along one axis.
-struct ValidTaps {
-    index_t first;
-    index_t last;  // one past
-};
-constexpr ValidTaps valid_taps(index_t out, index_t stride, index_t padding, index_t dilation, index_t kernel,
-                               index_t extent) noexcept {
-    const index_t start = out * stride - padding;
-    const index_t first = start < 0 ? (-start + dilation - 1) / dilation : 0;
-    const index_t room = extent - start;
-    const index_t last = room <= 0 ? 0 : (room + dilation - 1) / dilation;
-    return {first, last < kernel ? last : kernel};
-}
+/// The valid cells of one output pixel: `rows` rows of `columns` cells.
+template <class Code> struct Cells {
+    const Code* first;  // channel 0
+    index_t rows, columns;
+    index_t row_step, column_step;  // in elements
 
-/// finish(y, column, reduce over the valid cells of combine, number of valid cells) for each output pixel.
-template <class L, class Code, class Combine, class Finish>
-void pool(const PoolCall& call, typename L::i32 start, Combine combine, Finish finish) {
+    /// visit(cell) for each, pointing at its channel `channel`.
+    template <class Visit> INTQ_ALWAYS_INLINE void for_each(index_t channel, Visit&& visit) const {
+        const Code* row = first + channel;
+        for (index_t y = 0; y < rows; ++y, row += row_step) {
+            const Code* cell = row;
+            for (index_t x = 0; x < columns; ++x, cell += column_step) visit(cell);
+        }
+    }
+};
+
+/// pixel(cells, y) for each output pixel.
+template <class Code, class Pixel> void for_each_window(const PoolCall& call, Pixel&& pixel) {
     const Window2d& w = *call.window;
     (*call.executor)(call.batch * call.out.height, [&](index_t row) {
         const index_t image = row / call.out.height, oy = row % call.out.height;
@@ -65,23 +69,15 @@ void pool(const PoolCall& call, typename L::i32 start, Combine combine, Finish f
         Code* const y = static_cast<Code*>(call.y) + row * call.out.width * call.channels;
         const ValidTaps ys =
             valid_taps(oy, w.stride.height, w.padding.top, w.dilation.height, w.kernel.height, call.in.height);
+        const index_t top = oy * w.stride.height - w.padding.top + ys.first * w.dilation.height;
         for (index_t ox = 0; ox < call.out.width; ++ox) {
             const ValidTaps xs =
                 valid_taps(ox, w.stride.width, w.padding.left, w.dilation.width, w.kernel.width, call.in.width);
-            const index_t origin_y = oy * w.stride.height - w.padding.top,
-                          origin_x = ox * w.stride.width - w.padding.left;
-            for (index_t c = 0; c < call.channels; c += L::width()) {
-                const index_t count = call.channels - c < L::width() ? call.channels - c : L::width();
-                auto reduced = start;
-                for (index_t ky = ys.first; ky < ys.last; ++ky)
-                    for (index_t kx = xs.first; kx < xs.last; ++kx) {
-                        const index_t pixel =
-                            (origin_y + ky * w.dilation.height) * call.in.width + origin_x + kx * w.dilation.width;
-                        reduced = combine(reduced, L::load(x + pixel * call.channels + c, count));
-                    }
-                const index_t valid = (ys.last - ys.first) * (xs.last - xs.first);
-                L::store(y + ox * call.channels + c, finish(reduced, valid), count);
-            }
+            const index_t left = ox * w.stride.width - w.padding.left + xs.first * w.dilation.width;
+            const Cells<Code> cells{x + (top * call.in.width + left) * call.channels, ys.last - ys.first,
+                                    xs.last - xs.first, w.dilation.height * call.in.width * call.channels,
+                                    w.dilation.width * call.channels};
+            pixel(cells, y + ox * call.channels);
         }
     });
 }
@@ -92,19 +88,63 @@ void pool(const PoolCall& call, typename L::i32 start, Combine combine, Finish f
 /// @pre check_pool() is ok
 template <class Backend, class Code> void max_pool2d_codes(const PoolCall& call) INTQ_NOEXCEPT {
     using L = simd::lanes<Backend>;
-    detail::pool<L, Code>(
-        call, L::set(std::int32_t{INT32_MIN}), [](auto a, auto b) INTQ_ALWAYS_INLINE_LAMBDA { return L::max(a, b); },
-        [](auto largest, index_t) INTQ_ALWAYS_INLINE_LAMBDA { return largest; });
+    constexpr index_t width = L::template packed_width<Code>();
+    detail::for_each_window<Code>(call, [&](const detail::Cells<Code>& cells, Code* y) {
+        const auto lowest = L::set_packed(std::numeric_limits<Code>::lowest());
+        index_t c = 0;
+        for (; c + width <= call.channels; c += width) {
+            auto largest = lowest;
+            cells.for_each(c, [&](const Code* cell) INTQ_ALWAYS_INLINE_LAMBDA {
+                largest = L::max_packed(largest, L::load_packed(cell));
+            });
+            L::store_packed(y + c, largest);
+        }
+        if (const index_t rest = call.channels - c; rest > 0) {
+            auto largest = lowest;
+            cells.for_each(c, [&](const Code* cell) INTQ_ALWAYS_INLINE_LAMBDA {
+                largest = L::max_packed(largest, L::load_packed(cell, rest));
+            });
+            L::store_packed(y + c, largest, rest);
+        }
+    });
 }
 
 /// y = average of the window by the target's rule; see arith/pool.hpp.
 /// @pre check_pool() is ok; average made by arith::make_average
 template <class Backend, class Code> void avg_pool2d_codes(const PoolCall& call) INTQ_NOEXCEPT {
     using L = simd::lanes<Backend>;
+    constexpr index_t width = L::width();
     const arith::Average<L> average(*call.average);
-    detail::pool<L, Code>(
-        call, L::set(std::int32_t{0}), [](auto a, auto b) INTQ_ALWAYS_INLINE_LAMBDA { return L::add(a, b); },
-        [&](auto sum, index_t valid) INTQ_ALWAYS_INLINE_LAMBDA { return average.code(sum, valid, *call.average); });
+    detail::for_each_window<Code>(call, [&](const detail::Cells<Code>& cells, Code* y) {
+        const auto code = [&](auto sum) INTQ_ALWAYS_INLINE_LAMBDA {
+            return average.code(sum, cells.rows * cells.columns, *call.average);
+        };
+        detail::for_each_four_vectors<L>(
+            call.channels,
+            [&](index_t channel) INTQ_ALWAYS_INLINE_LAMBDA {
+                auto a = L::set(std::int32_t{0}), b = a, c = a, d = a;
+                cells.for_each(channel, [&](const Code* cell) INTQ_ALWAYS_INLINE_LAMBDA {
+                    a = L::add(a, L::load(cell));
+                    b = L::add(b, L::load(cell + width));
+                    c = L::add(c, L::load(cell + 2 * width));
+                    d = L::add(d, L::load(cell + 3 * width));
+                });
+                if constexpr (std::is_same_v<Code, std::int8_t>) {
+                    L::store_four(y + channel, code(a), code(b), code(c), code(d));
+                } else {
+                    L::store(y + channel, code(a));
+                    L::store(y + channel + width, code(b));
+                    L::store(y + channel + 2 * width, code(c));
+                    L::store(y + channel + 3 * width, code(d));
+                }
+            },
+            [&](index_t channel, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                auto sum = L::set(std::int32_t{0});
+                cells.for_each(channel, [&](const Code* cell)
+                                            INTQ_ALWAYS_INLINE_LAMBDA { sum = L::add(sum, L::load(cell, lanes)); });
+                L::store(y + channel, code(sum), lanes);
+            });
+    });
 }
 
 }  // namespace intq::inline INTQ_ABI::kernels

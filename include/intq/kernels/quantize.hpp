@@ -52,17 +52,46 @@ constexpr Status check_quantize(const TensorView<X, Rank, XLayout, XExtents>& x,
 
 namespace detail {
 
-/// Quantizers of one channel in all lanes, and of one channel a lane.
+/// The quantizer of one channel in all lanes.
 template <class L, class Rule>
 INTQ_ALWAYS_INLINE arith::Quantizer<L, Rule> quantizer_of(const QParams& qparams, index_t channel) {
     return arith::Quantizer<L, Rule>::make(scale_of<L>(qparams, channel), zero_point_of<L>(qparams, channel),
                                            qparams.quant_min(), qparams.quant_max());
 }
-template <class L, class Rule>
-INTQ_ALWAYS_INLINE arith::Quantizer<L, Rule> quantizers_of(const QParams& qparams, index_t first, index_t count) {
-    return arith::Quantizer<L, Rule>::make(scales_of<L>(qparams, first, count),
-                                           zero_points_of<L>(qparams, first, count), qparams.quant_min(),
-                                           qparams.quant_max());
+
+/// The quantizers of the channels of a piece, in memory, so that their division is done once.
+template <class L, class Rule> struct QuantizerPiece {
+    ChannelPairs pairs;
+    alignas(64) float inverse[channel_block], low[channel_block], high[channel_block];
+
+    void fill(const QParams& qparams, index_t first, index_t count, index_t at) {
+        pairs.fill(qparams, first, count, at);
+        for_each_vector<L>(count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+            const auto quantizer = arith::Quantizer<L, Rule>::make(load_floats<L>(pairs.scale + at + i, lanes),
+                                                                   load_codes<L>(pairs.zero_point + at + i, lanes),
+                                                                   qparams.quant_min(), qparams.quant_max());
+            store_floats<L>(inverse + at + i, quantizer.inverse, lanes);
+            store_floats<L>(low + at + i, quantizer.low, lanes);
+            store_floats<L>(high + at + i, quantizer.high, lanes);
+        });
+    }
+    INTQ_ALWAYS_INLINE arith::Quantizer<L, Rule> at(index_t i, index_t lanes) const {
+        return {load_floats<L>(pairs.scale + i, lanes), load_floats<L>(inverse + i, lanes),
+                load_floats<L>(low + i, lanes), load_floats<L>(high + i, lanes),
+                load_codes<L>(pairs.zero_point + i, lanes)};
+    }
+};
+
+/// Calls body(offset, count, piece) for the pieces of rows of channels.
+template <class L, class Rule, class Body>
+INTQ_ALWAYS_INLINE void for_each_quantizer_piece(const QParams& qparams, index_t first_channel, index_t channels,
+                                                 index_t rows, Body&& body) {
+    QuantizerPiece<L, Rule> piece;
+    for_each_piece(
+        channels, rows,
+        [&](index_t first, index_t count, index_t at)
+            INTQ_ALWAYS_INLINE_LAMBDA { piece.fill(qparams, first_channel + first, count, at); },
+        [&](index_t offset, index_t count) INTQ_ALWAYS_INLINE_LAMBDA { body(offset, count, piece); });
 }
 
 template <class L, class Rule, class Code> struct QuantizeOp {
@@ -70,17 +99,40 @@ template <class L, class Rule, class Code> struct QuantizeOp {
 
     void run(index_t channel, index_t count, const float* x, Code* out) const {
         const auto quantizer = quantizer_of<L, Rule>(qparams, channel);
-        for_each_vector<L>(count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-            store_codes<L>(out + i, quantizer.quantize(load_floats<L>(x + i, lanes)), lanes);
-        });
+        const std::int32_t zero_point = qparams.zero_point(qparams.is_per_channel() ? channel : 0);
+        if constexpr (is_narrow) {
+            store_scaled_run<L>(out, count, codes(zero_point), [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                return quantizer.rounded_steps(load_floats<L>(x + i, lanes));
+            });
+        } else {
+            store_run<L>(out, count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                return quantizer.quantize(load_floats<L>(x + i, lanes));
+            });
+        }
     }
     void rows(index_t first, index_t channels, index_t rows, const float* x, Code* out) const {
-        for_each_column<L>(channels, rows, [&](index_t column, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-            const auto quantizer = quantizers_of<L, Rule>(qparams, first + column, lanes);
-            return [=](index_t i) INTQ_ALWAYS_INLINE_LAMBDA {
-                store_codes<L>(out + i, quantizer.quantize(load_floats<L>(x + i, lanes)), lanes);
-            };
-        });
+        const bool is_symmetric = qparams.is_symmetric();
+        for_each_quantizer_piece<L, Rule>(
+            qparams, first, channels, rows,
+            [&](index_t offset, index_t count, const auto& piece) INTQ_ALWAYS_INLINE_LAMBDA {
+                if constexpr (is_narrow)
+                    if (is_symmetric)
+                        return store_scaled_run<L>(
+                            out + offset, count, codes(0), [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                                return piece.at(i, lanes).rounded_steps(load_floats<L>(x + offset + i, lanes));
+                            });
+                store_run<L>(out + offset, count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                    return piece.at(i, lanes).quantize(load_floats<L>(x + offset + i, lanes));
+                });
+            });
+    }
+
+private:
+    /// Codes that are narrowed four vectors at a time, and clamped after that.
+    static constexpr bool is_narrow = std::is_same_v<Code, std::int8_t>;
+    arith::OutputCodes codes(std::int32_t zero_point) const {
+        return {zero_point, static_cast<std::int32_t>(qparams.quant_min()),
+                static_cast<std::int32_t>(qparams.quant_max())};
     }
 };
 

@@ -137,16 +137,25 @@ private:
 
 namespace detail {
 
-/// Running extremes in lanes. min and max lose a NaN that the next value overwrites; poison keeps it: x - x is 0
-/// for finite x and NaN for the others.
+/// Running extremes in lanes. min and max lose a NaN that the next value overwrites; poison keeps it: x · 0 is 0 for
+/// finite x and NaN for the others.
 template <class L> struct Extremes {
     typename L::f32 lowest, highest, poison;
 
-    static INTQ_ALWAYS_INLINE Extremes start(typename L::f32 x) { return {x, x, L::sub(x, x)}; }
+    static INTQ_ALWAYS_INLINE Extremes start(typename L::f32 x) { return {x, x, L::mul(x, L::set(0.0f))}; }
     INTQ_ALWAYS_INLINE void add(typename L::f32 x) {
         lowest = L::min(lowest, x);
         highest = L::max(highest, x);
-        poison = L::add(poison, L::sub(x, x));
+        if constexpr (requires { L::mul_add(x, x, x); }) {
+            poison = L::mul_add(x, L::set(0.0f), poison);
+        } else {
+            poison = L::add(poison, L::sub(x, x));
+        }
+    }
+    INTQ_ALWAYS_INLINE void add(const Extremes& other) {
+        lowest = L::min(lowest, other.lowest);
+        highest = L::max(highest, other.highest);
+        poison = L::add(poison, other.poison);
     }
 };
 
@@ -163,40 +172,85 @@ template <class L> struct RangeOp {
         }
     }
 
+    /// Of few channels, as many rows are one as a vector has lanes: then every vector is whole.
     void rows(index_t first, index_t channels, index_t rows, const float* x) const {
-        kernels::detail::for_each_vector<L>(channels, [&](index_t column, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-            auto all = Extremes<L>::start(kernels::detail::load_floats<L>(x + column, lanes));
-            for (index_t row = 1; row < rows; ++row)
-                all.add(kernels::detail::load_floats<L>(x + row * channels + column, lanes));
-            float* const low = lowest + first + column;
-            float* const high = highest + first + column;
-            kernels::detail::store_floats<L>(low, L::min(kernels::detail::load_floats<L>(low, lanes), all.lowest),
-                                             lanes);
-            kernels::detail::store_floats<L>(high, L::max(kernels::detail::load_floats<L>(high, lanes), all.highest),
-                                             lanes);
-            if (!L::all_finite(all.poison)) *finite = false;
-        });
+        constexpr index_t most = 64;
+        const index_t repeats = L::width(), wide = channels * repeats;
+        index_t done = 0;
+        if (wide <= most && rows >= repeats) {
+            float low[most], high[most];
+            for (index_t i = 0; i < wide; ++i) {
+                low[i] = lowest[first + i % channels];
+                high[i] = highest[first + i % channels];
+            }
+            columns(wide, rows / repeats, x, low, high);
+            for (index_t i = 0; i < wide; ++i) widen(first + i % channels, low[i], high[i]);
+            done = rows / repeats * repeats;
+        }
+        if (done < rows) columns(channels, rows - done, x + done * channels, lowest + first, highest + first);
     }
 
 private:
-    /// Two chains hide the latency. The last vector overlaps the one before it: extremes may be taken twice.
+    INTQ_ALWAYS_INLINE void widen(index_t channel, float low, float high) const {
+        lowest[channel] = low < lowest[channel] ? low : lowest[channel];
+        highest[channel] = high > highest[channel] ? high : highest[channel];
+    }
+
+    /// Four vectors of columns at a time: pieces of whole cache lines, and chains that hide the latency.
+    void columns(index_t channels, index_t rows, const float* x, float* low, float* high) const {
+        kernels::detail::for_each_four_vectors<L>(
+            channels,
+            [&](index_t column) INTQ_ALWAYS_INLINE_LAMBDA {
+                constexpr index_t width = L::width();
+                const float* from = x + column;
+                auto a = Extremes<L>::start(L::load(from)), b = Extremes<L>::start(L::load(from + width)),
+                     c = Extremes<L>::start(L::load(from + 2 * width)),
+                     d = Extremes<L>::start(L::load(from + 3 * width));
+                for (index_t row = 1; row < rows; ++row) {
+                    from += channels;
+                    a.add(L::load(from));
+                    b.add(L::load(from + width));
+                    c.add(L::load(from + 2 * width));
+                    d.add(L::load(from + 3 * width));
+                }
+                finish(a, low + column, high + column, width);
+                finish(b, low + column + width, high + column + width, width);
+                finish(c, low + column + 2 * width, high + column + 2 * width, width);
+                finish(d, low + column + 3 * width, high + column + 3 * width, width);
+            },
+            [&](index_t column, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                auto all = Extremes<L>::start(kernels::detail::load_floats<L>(x + column, lanes));
+                for (index_t row = 1; row < rows; ++row)
+                    all.add(kernels::detail::load_floats<L>(x + row * channels + column, lanes));
+                finish(all, low + column, high + column, lanes);
+            });
+    }
+    INTQ_ALWAYS_INLINE void finish(const Extremes<L>& all, float* low, float* high, index_t lanes) const {
+        using kernels::detail::load_floats, kernels::detail::store_floats;
+        store_floats<L>(low, L::min(load_floats<L>(low, lanes), all.lowest), lanes);
+        store_floats<L>(high, L::max(load_floats<L>(high, lanes), all.highest), lanes);
+        if (!L::all_finite(all.poison)) *finite = false;
+    }
+
+    /// Four chains hide the latency. The last vector overlaps the one before it: extremes may be taken twice.
     /// @pre count >= lanes' width
     template <class Width> void reduce(index_t channel, index_t count, const float* x) const {
         const index_t width = Width::width();
-        auto even = Extremes<Width>::start(Width::load(x));
-        auto odd = even;
+        auto a = Extremes<Width>::start(Width::load(x)), b = a, c = a, d = a;
         index_t i = width;
-        for (; i + 2 * width <= count; i += 2 * width) {
-            even.add(Width::load(x + i));
-            odd.add(Width::load(x + i + width));
+        for (; i + 4 * width <= count; i += 4 * width) {
+            a.add(Width::load(x + i));
+            b.add(Width::load(x + i + width));
+            c.add(Width::load(x + i + 2 * width));
+            d.add(Width::load(x + i + 3 * width));
         }
-        for (; i + width <= count; i += width) even.add(Width::load(x + i));
-        odd.add(Width::load(x + count - width));
-        const float low = Width::reduce_min(Width::min(even.lowest, odd.lowest));
-        const float high = Width::reduce_max(Width::max(even.highest, odd.highest));
-        lowest[channel] = low < lowest[channel] ? low : lowest[channel];
-        highest[channel] = high > highest[channel] ? high : highest[channel];
-        if (!Width::all_finite(Width::add(even.poison, odd.poison))) *finite = false;
+        for (; i + width <= count; i += width) a.add(Width::load(x + i));
+        b.add(Width::load(x + count - width));
+        a.add(b);
+        c.add(d);
+        a.add(c);
+        widen(channel, Width::reduce_min(a.lowest), Width::reduce_max(a.highest));
+        if (!Width::all_finite(a.poison)) *finite = false;
     }
 };
 

@@ -77,15 +77,21 @@ struct avx2_lanes {
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), interleave_low(x));
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 4), interleave_high(x));
     }
+    /// Packing works in halves of a register: two steps leave the dwords of the four vectors interleaved.
+    static INTQ_ALWAYS_INLINE void store_four(std::int8_t* to, i32 a, i32 b, i32 c, i32 d) noexcept {
+        const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(a.v, b.v), _mm256_packs_epi32(c.v, d.v));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                            _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+    }
+    static INTQ_ALWAYS_INLINE void add_to(double* sums, f32 a, f32 b, f32 c, f32 d) noexcept {
+        add_half(sums, low_half(a), low_half(b), low_half(c), low_half(d));
+        add_half(sums + 4, high_half(a), high_half(b), high_half(c), high_half(d));
+    }
     static INTQ_ALWAYS_INLINE void store(std::int8_t* to, i32 x, index_t count) noexcept {
         detail::write_bytes(to, static_cast<std::uint64_t>(_mm_cvtsi128_si64(narrow8(x))), count);
     }
     static INTQ_ALWAYS_INLINE void store(std::int16_t* to, i32 x, index_t count) noexcept {
-        const __m128i narrow = narrow16(x);
-        detail::write_bytes16(to,
-                              {static_cast<std::uint64_t>(_mm_cvtsi128_si64(narrow)),
-                               static_cast<std::uint64_t>(_mm_extract_epi64(narrow, 1))},
-                              2 * count);
+        detail::write_bytes16(to, words(narrow16(x)), 2 * count);
     }
     static INTQ_ALWAYS_INLINE void store(std::int32_t* to, i32 x, index_t count) noexcept {
         _mm256_maskstore_epi32(to, first(count), x.v);
@@ -97,6 +103,62 @@ struct avx2_lanes {
         auto* p = reinterpret_cast<long long*>(to);
         _mm256_maskstore_epi64(p, first4(count), interleave_low(x));
         _mm256_maskstore_epi64(p + 4, first4(count - 4), interleave_high(x));
+    }
+
+    // --- packed codes ---------------------------------------------------------------------------------------
+    template <class T> struct packed { __m256i v; };
+    template <class T> static constexpr index_t packed_width() noexcept { return index_t{32} / sizeof(T); }
+    template <class T> static INTQ_ALWAYS_INLINE packed<T> load_packed(const T* from) noexcept { return {raw(from)}; }
+    template <class T> static INTQ_ALWAYS_INLINE void store_packed(T* to, packed<T> x) noexcept {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), x.v);
+    }
+    template <class T> static INTQ_ALWAYS_INLINE packed<T> load_packed(const T* from, index_t count) noexcept {
+        const index_t bytes = count * index_t{sizeof(T)}, first = bytes < 16 ? bytes : 16;
+        const auto* const p = reinterpret_cast<const unsigned char*>(from);
+        const detail::Bytes16 low = detail::read_bytes16(p, first),
+                              high = detail::read_bytes16(p + first, bytes - first);
+        return {_mm256_set_epi64x(static_cast<long long>(high.high), static_cast<long long>(high.low),
+                                  static_cast<long long>(low.high), static_cast<long long>(low.low))};
+    }
+    template <class T> static INTQ_ALWAYS_INLINE void store_packed(T* to, packed<T> x, index_t count) noexcept {
+        const index_t bytes = count * index_t{sizeof(T)}, first = bytes < 16 ? bytes : 16;
+        auto* const p = reinterpret_cast<unsigned char*>(to);
+        detail::write_bytes16(p, words(_mm256_castsi256_si128(x.v)), first);
+        detail::write_bytes16(p + first, words(_mm256_extracti128_si256(x.v, 1)), bytes - first);
+    }
+    template <class T> static INTQ_ALWAYS_INLINE packed<T> set_packed(T value) noexcept {
+        if constexpr (sizeof(T) == 1) {
+            return {_mm256_set1_epi8(value)};
+        } else {
+            return {_mm256_set1_epi16(value)};
+        }
+    }
+    template <class T> static INTQ_ALWAYS_INLINE packed<T> min_packed(packed<T> a, packed<T> b) noexcept {
+        if constexpr (sizeof(T) == 1) {
+            return {_mm256_min_epi8(a.v, b.v)};
+        } else {
+            return {_mm256_min_epi16(a.v, b.v)};
+        }
+    }
+    template <class T> static INTQ_ALWAYS_INLINE packed<T> max_packed(packed<T> a, packed<T> b) noexcept {
+        if constexpr (sizeof(T) == 1) {
+            return {_mm256_max_epi8(a.v, b.v)};
+        } else {
+            return {_mm256_max_epi16(a.v, b.v)};
+        }
+    }
+    struct table {
+        const std::int8_t* entries;
+    };
+    static INTQ_ALWAYS_INLINE table load_table(const std::int8_t* entries) noexcept { return {entries}; }
+    /// Four bits of a code choose in each sixteenth of the table, the other four choose among the sixteenths.
+    static INTQ_ALWAYS_INLINE packed<std::int8_t> look_up(const table& t, packed<std::int8_t> x) noexcept {
+        const __m256i index = _mm256_xor_si256(x.v, _mm256_set1_epi8(-128));
+        return {part<128>(t.entries, index, _mm256_and_si256(index, _mm256_set1_epi8(15)))};
+    }
+
+    static INTQ_ALWAYS_INLINE i32 gather_pair(const std::int16_t* from, i32 index) noexcept {
+        return {_mm256_i32gather_epi32(reinterpret_cast<const int*>(from), index.v, sizeof(std::int16_t))};
     }
 
     // --- int32 ----------------------------------------------------------------------------------------------
@@ -165,16 +227,33 @@ struct avx2_lanes {
             _mm256_and_ps(_mm256_cmp_ps(a.v, low.v, _CMP_GE_OQ), _mm256_cmp_ps(a.v, high.v, _CMP_LE_OQ));
         return {_mm256_and_ps(inside, b.v)};
     }
+    static INTQ_ALWAYS_INLINE f32 choose_inside(f32 a, f32 low, f32 high, f32 b, f32 c) noexcept {
+        const __m256 inside =
+            _mm256_and_ps(_mm256_cmp_ps(a.v, low.v, _CMP_GE_OQ), _mm256_cmp_ps(a.v, high.v, _CMP_LE_OQ));
+        return {_mm256_blendv_ps(c.v, b.v, inside)};
+    }
 #    ifdef __FMA__
+    static INTQ_ALWAYS_INLINE f32 fma(f32 a, f32 b, f32 c) noexcept { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
     /// a · b + c for sums whose bits nobody promises.
     static INTQ_ALWAYS_INLINE f32 mul_add(f32 a, f32 b, f32 c) noexcept { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+#    else
+    static INTQ_ALWAYS_INLINE f32 fma(f32 a, f32 b, f32 c) noexcept {
+        alignas(32) float x[8], y[8], z[8];
+        _mm256_store_ps(x, a.v);
+        _mm256_store_ps(y, b.v);
+        _mm256_store_ps(z, c.v);
+        for (int i = 0; i < 8; ++i) z[i] = arith::ffma(x[i], y[i], z[i]);
+        return {_mm256_load_ps(z)};
+    }
 #    endif
 
     // --- conversions and reductions -------------------------------------------------------------------------
     static INTQ_ALWAYS_INLINE f32 to_f32(i32 a) noexcept { return {_mm256_cvtepi32_ps(a.v)}; }
     static INTQ_ALWAYS_INLINE i32 to_i32(f32 a) noexcept { return {_mm256_cvttps_epi32(a.v)}; }
     static INTQ_ALWAYS_INLINE i32 round_to_i32(f32 a) noexcept {
-        return to_i32(round_half_even(min(max(a, set(-2147483648.0f)), set(2147483520.0f))));
+        // What is too small gives -2^31 by itself.
+        const __m256 below = _mm256_min_ps(a.v, _mm256_set1_ps(2147483520.0f));
+        return {_mm256_cvttps_epi32(_mm256_round_ps(below, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))};
     }
     static INTQ_ALWAYS_INLINE i32 round_small_to_i32(f32 a) noexcept { return to_i32(round_half_even(a)); }
     static INTQ_ALWAYS_INLINE f32 from_bits(i32 a) noexcept { return {_mm256_castsi256_ps(a.v)}; }
@@ -208,12 +287,36 @@ private:
     static INTQ_ALWAYS_INLINE __m256i first4(index_t count) noexcept {
         return _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_setr_epi64x(0, 1, 2, 3));
     }
+    /// Entries[index mod 2 · Half] of 2 · Half entries, low being index mod 16.
+    template <int Half>
+    static INTQ_ALWAYS_INLINE __m256i part(const std::int8_t* entries, __m256i index, __m256i low) noexcept {
+        if constexpr (Half == 8) {
+            const __m128i sixteen = _mm_loadu_si128(reinterpret_cast<const __m128i*>(entries));
+            return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(sixteen), low);
+        } else {
+            constexpr int to_sign = Half == 128 ? 0 : Half == 64 ? 1 : Half == 32 ? 2 : 3;
+            const __m256i upper = _mm256_slli_epi16(index, to_sign);  // its top bits are read, byte by byte
+            return _mm256_blendv_epi8(part<Half / 2>(entries, index, low), part<Half / 2>(entries + Half, index, low),
+                                      upper);
+        }
+    }
+    static INTQ_ALWAYS_INLINE detail::Bytes16 words(__m128i x) noexcept {
+        return {static_cast<std::uint64_t>(_mm_cvtsi128_si64(x)), static_cast<std::uint64_t>(_mm_extract_epi64(x, 1))};
+    }
     static INTQ_ALWAYS_INLINE __m128i narrow16(i32 x) noexcept {
         return _mm_packs_epi32(_mm256_castsi256_si128(x.v), _mm256_extracti128_si256(x.v, 1));
     }
     static INTQ_ALWAYS_INLINE __m128i narrow8(i32 x) noexcept {
         const __m128i narrow = narrow16(x);
         return _mm_packs_epi16(narrow, narrow);
+    }
+    static INTQ_ALWAYS_INLINE __m256d low_half(f32 a) noexcept { return _mm256_cvtps_pd(_mm256_castps256_ps128(a.v)); }
+    static INTQ_ALWAYS_INLINE __m256d high_half(f32 a) noexcept {
+        return _mm256_cvtps_pd(_mm256_extractf128_ps(a.v, 1));
+    }
+    static INTQ_ALWAYS_INLINE void add_half(double* sums, __m256d a, __m256d b, __m256d c, __m256d d) noexcept {
+        const __m256d four = _mm256_add_pd(_mm256_add_pd(a, b), _mm256_add_pd(c, d));
+        _mm256_storeu_pd(sums, _mm256_add_pd(_mm256_loadu_pd(sums), four));
     }
     /// {0 1 2 3}, {4 5 6 7} -> {0 2 4 6}, {1 3 5 7}, and back.
     static INTQ_ALWAYS_INLINE i64 deinterleave(__m256i low, __m256i high) noexcept {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The AVX-512 backend (F, BW, DQ, VL): 16 lanes, and a tile of int16 pairs. Layer: simd (DESIGN sections 5, 11).
+// Longer than other files because a backend is one file, and this one has a body for every primitive.
 #ifndef INTQ_SIMD_AVX512BW_HPP
 #define INTQ_SIMD_AVX512BW_HPP
 
@@ -75,6 +76,13 @@ struct avx512_lanes {
         _mm512_storeu_si512(to, interleave_low(x));
         _mm512_storeu_si512(to + 8, interleave_high(x));
     }
+    static INTQ_ALWAYS_INLINE void store_four(std::int8_t* to, i32 a, i32 b, i32 c, i32 d) noexcept {
+        _mm512_storeu_si512(to, pack(_mm512_packs_epi32(a.v, b.v), _mm512_packs_epi32(c.v, d.v)));
+    }
+    static INTQ_ALWAYS_INLINE void add_to(double* sums, f32 a, f32 b, f32 c, f32 d) noexcept {
+        add_half(sums, low_half(a), low_half(b), low_half(c), low_half(d));
+        add_half(sums + 8, high_half(a), high_half(b), high_half(c), high_half(d));
+    }
     // The narrowing store with a mask is many times slower than a conversion and a masked store.
     static INTQ_ALWAYS_INLINE void store(std::int8_t* to, i32 x, index_t count) noexcept {
         _mm_mask_storeu_epi8(to, first(count), _mm512_cvtsepi32_epi8(x.v));
@@ -91,6 +99,72 @@ struct avx512_lanes {
     static INTQ_ALWAYS_INLINE void store_i64(std::int64_t* to, i64 x, index_t count) noexcept {
         _mm512_mask_storeu_epi64(to, low_half(count), interleave_low(x));
         _mm512_mask_storeu_epi64(to + 8, high_half(count), interleave_high(x));
+    }
+
+    // --- packed codes ---------------------------------------------------------------------------------------
+    template <class T> struct packed { __m512i v; };
+    template <class T> static constexpr index_t packed_width() noexcept { return index_t{64} / sizeof(T); }
+    template <class T> static INTQ_ALWAYS_INLINE packed<T> load_packed(const T* from) noexcept {
+        return {_mm512_loadu_si512(from)};
+    }
+    template <class T> static INTQ_ALWAYS_INLINE void store_packed(T* to, packed<T> x) noexcept {
+        _mm512_storeu_si512(to, x.v);
+    }
+    template <class T> static INTQ_ALWAYS_INLINE packed<T> load_packed(const T* from, index_t count) noexcept {
+        return {_mm512_maskz_loadu_epi8(first_bytes(count * index_t{sizeof(T)}), from)};
+    }
+    template <class T> static INTQ_ALWAYS_INLINE void store_packed(T* to, packed<T> x, index_t count) noexcept {
+        _mm512_mask_storeu_epi8(to, first_bytes(count * index_t{sizeof(T)}), x.v);
+    }
+    template <class T> static INTQ_ALWAYS_INLINE packed<T> set_packed(T value) noexcept {
+        if constexpr (sizeof(T) == 1) {
+            return {_mm512_set1_epi8(value)};
+        } else {
+            return {_mm512_set1_epi16(value)};
+        }
+    }
+    template <class T> static INTQ_ALWAYS_INLINE packed<T> min_packed(packed<T> a, packed<T> b) noexcept {
+        if constexpr (sizeof(T) == 1) {
+            return {_mm512_min_epi8(a.v, b.v)};
+        } else {
+            return {_mm512_min_epi16(a.v, b.v)};
+        }
+    }
+    template <class T> static INTQ_ALWAYS_INLINE packed<T> max_packed(packed<T> a, packed<T> b) noexcept {
+        if constexpr (sizeof(T) == 1) {
+            return {_mm512_max_epi8(a.v, b.v)};
+        } else {
+            return {_mm512_max_epi16(a.v, b.v)};
+        }
+    }
+#    ifdef __AVX512VBMI__
+    struct table {
+        __m512i quarter[4];
+    };
+    static INTQ_ALWAYS_INLINE table load_table(const std::int8_t* entries) noexcept {
+        return {{_mm512_loadu_si512(entries), _mm512_loadu_si512(entries + 64), _mm512_loadu_si512(entries + 128),
+                 _mm512_loadu_si512(entries + 192)}};
+    }
+    /// Seven bits of a code choose in half a table, its sign chooses the half.
+    static INTQ_ALWAYS_INLINE packed<std::int8_t> look_up(const table& t, packed<std::int8_t> x) noexcept {
+        const __m512i negative = _mm512_permutex2var_epi8(t.quarter[0], x.v, t.quarter[1]);
+        const __m512i positive = _mm512_permutex2var_epi8(t.quarter[2], x.v, t.quarter[3]);
+        return {_mm512_mask_mov_epi8(positive, _mm512_movepi8_mask(x.v), negative)};
+    }
+#    else
+    struct table {
+        const std::int8_t* entries;
+    };
+    static INTQ_ALWAYS_INLINE table load_table(const std::int8_t* entries) noexcept { return {entries}; }
+    /// Four bits of a code choose in each sixteenth of the table, the other four choose among the sixteenths.
+    static INTQ_ALWAYS_INLINE packed<std::int8_t> look_up(const table& t, packed<std::int8_t> x) noexcept {
+        const __m512i index = _mm512_xor_si512(x.v, _mm512_set1_epi8(-128));
+        return {part<128>(t.entries, index, _mm512_and_si512(index, _mm512_set1_epi8(15)))};
+    }
+#    endif
+
+    static INTQ_ALWAYS_INLINE i32 gather_pair(const std::int16_t* from, i32 index) noexcept {
+        return {_mm512_i32gather_epi32(index.v, from, sizeof(std::int16_t))};
     }
 
     /// int8 codes of four vectors: narrowed together, and clamped as bytes.
@@ -114,8 +188,7 @@ struct avx512_lanes {
             __m512i high = low;
             if constexpr (vectors > 2)
                 high = _mm512_adds_epi16(_mm512_packs_epi32(v[2], v[vectors > 3 ? 3 : 2]), zero_point_);
-            const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-            __m512i codes = _mm512_permutexvar_epi32(order, _mm512_packs_epi16(low, high));
+            __m512i codes = pack(low, high);
             codes = _mm512_min_epi8(_mm512_max_epi8(codes, lowest_), highest_);
             if (count == 16 * vectors)
                 store_whole<vectors>(to, codes);
@@ -196,6 +269,9 @@ struct avx512_lanes {
     static INTQ_ALWAYS_INLINE f32 sub(f32 a, f32 b) noexcept { return {_mm512_sub_round_ps(a.v, b.v, nearest)}; }
     static INTQ_ALWAYS_INLINE f32 mul(f32 a, f32 b) noexcept { return {_mm512_mul_round_ps(a.v, b.v, nearest)}; }
     static INTQ_ALWAYS_INLINE f32 div(f32 a, f32 b) noexcept { return {_mm512_div_round_ps(a.v, b.v, nearest)}; }
+    static INTQ_ALWAYS_INLINE f32 fma(f32 a, f32 b, f32 c) noexcept {
+        return {_mm512_fmadd_round_ps(a.v, b.v, c.v, nearest)};
+    }
     static INTQ_ALWAYS_INLINE f32 min(f32 a, f32 b) noexcept { return {_mm512_min_ps(a.v, b.v)}; }
     static INTQ_ALWAYS_INLINE f32 max(f32 a, f32 b) noexcept { return {_mm512_max_ps(a.v, b.v)}; }
     static INTQ_ALWAYS_INLINE f32 floor(f32 a) noexcept {
@@ -204,12 +280,17 @@ struct avx512_lanes {
     static INTQ_ALWAYS_INLINE f32 round_half_even(f32 a) noexcept {
         return positive_zero(_mm512_roundscale_ps(a.v, nearest));
     }
+    /// A table of what to do by class of a: keep b for the two kinds of NaN, take a for the other six.
     static INTQ_ALWAYS_INLINE f32 replace_nan(f32 a, f32 b) noexcept {
-        return {_mm512_mask_mov_ps(a.v, _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q), b.v)};
+        return {_mm512_fixupimm_ps(b.v, a.v, _mm512_set1_epi32(0x11111100), 0)};
     }
     static INTQ_ALWAYS_INLINE f32 keep_inside(f32 a, f32 low, f32 high, f32 b) noexcept {
         const __mmask16 above = _mm512_cmp_ps_mask(a.v, low.v, _CMP_GE_OQ);
         return {_mm512_maskz_mov_ps(_mm512_mask_cmp_ps_mask(above, a.v, high.v, _CMP_LE_OQ), b.v)};
+    }
+    static INTQ_ALWAYS_INLINE f32 choose_inside(f32 a, f32 low, f32 high, f32 b, f32 c) noexcept {
+        const __mmask16 above = _mm512_cmp_ps_mask(a.v, low.v, _CMP_GE_OQ);
+        return {_mm512_mask_mov_ps(c.v, _mm512_mask_cmp_ps_mask(above, a.v, high.v, _CMP_LE_OQ), b.v)};
     }
     /// a · b + c for sums whose bits nobody promises.
     static INTQ_ALWAYS_INLINE f32 mul_add(f32 a, f32 b, f32 c) noexcept { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
@@ -251,9 +332,39 @@ private:
     static INTQ_ALWAYS_INLINE __mmask16 first(index_t count) noexcept {
         return static_cast<__mmask16>((1u << static_cast<unsigned>(count)) - 1u);
     }
+    /// int8 codes of two registers that _mm512_packs_epi32 gave: it and this pack work in quarters of a register, which
+    /// leaves the dwords of the four vectors interleaved.
+    static INTQ_ALWAYS_INLINE __m512i pack(__m512i low, __m512i high) noexcept {
+        const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+        return _mm512_permutexvar_epi32(order, _mm512_packs_epi16(low, high));
+    }
+    /// Entries[index mod 2 · Half] of 2 · Half entries, low being index mod 16.
+    template <int Half>
+    static INTQ_ALWAYS_INLINE __m512i part(const std::int8_t* entries, __m512i index, __m512i low) noexcept {
+        const auto* const sixteen = reinterpret_cast<const __m128i*>(entries);
+        if constexpr (Half == 8) {
+            return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(sixteen)), low);
+        } else {
+            const __mmask64 upper = _mm512_test_epi8_mask(index, _mm512_set1_epi8(static_cast<char>(Half)));
+            return _mm512_mask_mov_epi8(part<Half / 2>(entries, index, low), upper,
+                                        part<Half / 2>(entries + Half, index, low));
+        }
+    }
+    static INTQ_ALWAYS_INLINE __mmask64 first_bytes(index_t count) noexcept {
+        return count < 64 ? (__mmask64{1} << static_cast<unsigned>(count)) - 1 : ~__mmask64{0};
+    }
     static INTQ_ALWAYS_INLINE __mmask8 low_half(index_t count) noexcept { return static_cast<__mmask8>(first(count)); }
     static INTQ_ALWAYS_INLINE __mmask8 high_half(index_t count) noexcept {
         return static_cast<__mmask8>(first(count) >> 8);
+    }
+    static INTQ_ALWAYS_INLINE __m512d low_half(f32 a) noexcept { return _mm512_cvtps_pd(_mm512_castps512_ps256(a.v)); }
+    static INTQ_ALWAYS_INLINE __m512d high_half(f32 a) noexcept {
+        return _mm512_cvtps_pd(_mm512_extractf32x8_ps(a.v, 1));
+    }
+    static INTQ_ALWAYS_INLINE void add_half(double* sums, __m512d a, __m512d b, __m512d c, __m512d d) noexcept {
+        const __m512d four =
+            _mm512_add_round_pd(_mm512_add_round_pd(a, b, nearest), _mm512_add_round_pd(c, d, nearest), nearest);
+        _mm512_storeu_pd(sums, _mm512_add_round_pd(_mm512_loadu_pd(sums), four, nearest));
     }
     /// {0 … 7}, {8 … 15} -> {0 2 … 14}, {1 3 … 15}, and back.
     static INTQ_ALWAYS_INLINE i64 deinterleave(__m512i low, __m512i high) noexcept {

@@ -94,6 +94,70 @@ template <class Arch> struct xsimd_lanes {
     static INTQ_ALWAYS_INLINE void store(std::int32_t* to, i32 x) noexcept { x.store_unaligned(to); }
     static INTQ_ALWAYS_INLINE void store(float* to, f32 x) noexcept { x.store_unaligned(to); }
     static INTQ_ALWAYS_INLINE void store_i64(std::int64_t* to, i64 x) noexcept { store_i64(to, x, width()); }
+    static INTQ_ALWAYS_INLINE void store_four(std::int8_t* to, i32 a, i32 b, i32 c, i32 d) noexcept {
+        store(to, a);
+        store(to + width(), b);
+        store(to + 2 * width(), c);
+        store(to + 3 * width(), d);
+    }
+    static INTQ_ALWAYS_INLINE void add_to(double* sums, f32 a, f32 b, f32 c, f32 d) noexcept {
+        Memory<float> w, x, y, z;
+        a.store_aligned(w.lane);
+        b.store_aligned(x.lane);
+        c.store_aligned(y.lane);
+        d.store_aligned(z.lane);
+        for (int i = 0; i < lane_count; ++i)
+            arith::scalar_lanes::add_to(sums + i, w.lane[i], x.lane[i], y.lane[i], z.lane[i]);
+    }
+
+    // Plain loops: as many codes as a register has bytes for, which compilers turn into its instructions.
+    // --- packed codes ---------------------------------------------------------------------------------------
+    template <class T> struct packed { T code[std::size_t{4 * lane_count} / sizeof(T)]; };
+    template <class T> static constexpr index_t packed_width() noexcept {
+        return index_t{std::size_t{4 * lane_count} / sizeof(T)};
+    }
+    template <class T> static INTQ_ALWAYS_INLINE packed<T> load_packed(const T* from, index_t count) noexcept {
+        packed<T> x{};
+        for (index_t i = 0; i < count; ++i) x.code[i] = from[i];
+        return x;
+    }
+    template <class T> static INTQ_ALWAYS_INLINE void store_packed(T* to, packed<T> x, index_t count) noexcept {
+        for (index_t i = 0; i < count; ++i) to[i] = x.code[i];
+    }
+    template <class T> static INTQ_ALWAYS_INLINE packed<T> load_packed(const T* from) noexcept {
+        return load_packed(from, packed_width<T>());
+    }
+    template <class T> static INTQ_ALWAYS_INLINE void store_packed(T* to, packed<T> x) noexcept {
+        store_packed(to, x, packed_width<T>());
+    }
+    template <class T> static INTQ_ALWAYS_INLINE packed<T> set_packed(T value) noexcept {
+        packed<T> x;
+        for (T& code : x.code) code = value;
+        return x;
+    }
+    template <class T> static INTQ_ALWAYS_INLINE packed<T> min_packed(packed<T> a, packed<T> b) noexcept {
+        for (index_t i = 0; i < packed_width<T>(); ++i)
+            a.code[i] = arith::scalar_lanes::min_packed(a.code[i], b.code[i]);
+        return a;
+    }
+    template <class T> static INTQ_ALWAYS_INLINE packed<T> max_packed(packed<T> a, packed<T> b) noexcept {
+        for (index_t i = 0; i < packed_width<T>(); ++i)
+            a.code[i] = arith::scalar_lanes::max_packed(a.code[i], b.code[i]);
+        return a;
+    }
+    using table = arith::scalar_lanes::table;
+    static INTQ_ALWAYS_INLINE table load_table(const std::int8_t* entries) noexcept { return {entries}; }
+    static INTQ_ALWAYS_INLINE packed<std::int8_t> look_up(const table& t, packed<std::int8_t> x) noexcept {
+        for (std::int8_t& code : x.code) code = arith::scalar_lanes::look_up(t, code);
+        return x;
+    }
+
+    static INTQ_ALWAYS_INLINE i32 gather_pair(const std::int16_t* from, i32 index) noexcept {
+        Memory<std::int32_t> memory;
+        index.store_aligned(memory.lane);
+        for (std::int32_t& lane : memory.lane) lane = arith::scalar_lanes::gather_pair(from, lane);
+        return i32::load_aligned(memory.lane);
+    }
 
     // --- int32 ----------------------------------------------------------------------------------------------
     static INTQ_ALWAYS_INLINE i32 set(std::int32_t value) noexcept { return i32(value); }
@@ -132,6 +196,15 @@ template <class Arch> struct xsimd_lanes {
     static INTQ_ALWAYS_INLINE f32 sub(f32 a, f32 b) noexcept { return a - b; }
     static INTQ_ALWAYS_INLINE f32 mul(f32 a, f32 b) noexcept { return barrier(a * b); }
     static INTQ_ALWAYS_INLINE f32 div(f32 a, f32 b) noexcept { return barrier(a / b); }
+    /// Lane by lane: xsimd's own rounds twice where the architecture has no such instruction.
+    static INTQ_ALWAYS_INLINE f32 fma(f32 a, f32 b, f32 c) noexcept {
+        Memory<float> x, y, z;
+        a.store_aligned(x.lane);
+        b.store_aligned(y.lane);
+        c.store_aligned(z.lane);
+        for (int i = 0; i < lane_count; ++i) z.lane[i] = arith::ffma(x.lane[i], y.lane[i], z.lane[i]);
+        return f32::load_aligned(z.lane);
+    }
     static INTQ_ALWAYS_INLINE f32 min(f32 a, f32 b) noexcept { return ::xsimd::select(a < b, a, b); }
     static INTQ_ALWAYS_INLINE f32 max(f32 a, f32 b) noexcept { return ::xsimd::select(a > b, a, b); }
     // The sum turns -0, which the instructions keep, into the specification's 0.
@@ -140,6 +213,9 @@ template <class Arch> struct xsimd_lanes {
     static INTQ_ALWAYS_INLINE f32 replace_nan(f32 a, f32 b) noexcept { return ::xsimd::select(a == a, a, b); }
     static INTQ_ALWAYS_INLINE f32 keep_inside(f32 a, f32 low, f32 high, f32 b) noexcept {
         return ::xsimd::select((a >= low) & (a <= high), b, set(0.0f));
+    }
+    static INTQ_ALWAYS_INLINE f32 choose_inside(f32 a, f32 low, f32 high, f32 b, f32 c) noexcept {
+        return ::xsimd::select((a >= low) & (a <= high), b, c);
     }
     /// a · b + c for sums whose bits nobody promises.
     static INTQ_ALWAYS_INLINE f32 mul_add(f32 a, f32 b, f32 c) noexcept { return ::xsimd::fma(a, b, c); }
