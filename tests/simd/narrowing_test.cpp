@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What kernels do to many codes at once, on each backend that offers it: rounding to int32, narrowing of four vectors,
+// What epilogues need beyond plain arithmetic: high products, rounding to int32, narrowing of four vectors,
 // offset-binary. Against the scalar meaning of each, and within guarded memory.
 #include <cfenv>
 #include <cmath>
@@ -97,13 +97,40 @@ template <class L> void flips_conform() {
     }
 }
 
+template <class L> void products_conform() {
+    using One = intq::arith::scalar_lanes;
+    const std::int32_t ends[] = {INT32_MIN + 1, INT32_MAX, -1, 0, 1, 32767, -32768, 1 << 30, -(1 << 30)};
+    std::mt19937 bits(11);
+    const auto width = static_cast<std::size_t>(L::width());
+    std::size_t wrong = 0;
+    for (int i = 0; i < 3000; ++i) {
+        std::vector<std::int32_t> a(width), b(width), high(width), product(width), both(width);
+        for (std::size_t lane = 0; lane < width; ++lane) {
+            a[lane] = bits() % 4 == 0 ? ends[bits() % std::size(ends)] : static_cast<std::int32_t>(bits());
+            b[lane] = bits() % 4 == 0 ? ends[bits() % std::size(ends)] : static_cast<std::int32_t>(bits());
+        }
+        L::store(high.data(), L::high_mul(L::load(a.data()), L::load(b.data())), L::width());
+        L::store(both.data(), L::bit_and(L::load(a.data()), L::load(b.data())), L::width());
+        for (std::size_t lane = 0; lane < width; ++lane) {
+            wrong += high[lane] != One::high_mul(a[lane], b[lane]);
+            wrong += both[lane] != (a[lane] & b[lane]);
+            a[lane] = static_cast<std::int16_t>(a[lane]);
+            b[lane] &= 32767;
+        }
+        L::store(product.data(), L::mul_short(L::load(a.data()), L::load(b.data())), L::width());
+        for (std::size_t lane = 0; lane < width; ++lane) wrong += product[lane] != a[lane] * b[lane];
+    }
+    CHECK(wrong == 0);
+}
+
 }  // namespace
 
-TEST_CASE("codes are rounded, narrowed and flipped as their scalar meaning says") {
+TEST_CASE("codes are multiplied, rounded, narrowed and flipped as their scalar meaning says") {
     intq::test::for_each_backend(intq::test::all_backends{}, [](auto backend) {
         using L = intq::simd::lanes<decltype(backend)>;
         SECTION(decltype(backend)::name) {
             rounding_saturates<L>();
+            products_conform<L>();
             if constexpr (requires { typename L::CodeQuad; }) quads_conform<L>();
             if constexpr (requires(std::uint8_t * p) { L::flip_top_bits(p, p, 1); }) flips_conform<L>();
         }

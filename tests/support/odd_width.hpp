@@ -125,6 +125,9 @@ template <int Width> struct OddLanes {
     }
     static i64 widen(i32 a) { return map<i64>(One::widen, a); }
     static i64 mul_wide(i32 a, i32 b) { return map<i64>(One::mul_wide, a, b); }
+    static i32 high_mul(i32 a, i32 b) { return map<i32>(One::high_mul, a, b); }
+    static i32 mul_short(i32 a, i32 b) { return map<i32>(One::mul_short, a, b); }
+    static i32 bit_and(i32 a, i32 b) { return map<i32>(One::bit_and, a, b); }
     static i32 narrow(i64 a) { return map<i32>(One::narrow, a); }
     static f32 div(f32 a, f32 b) { return map<f32>(One::div, a, b); }
     static f32 fma(f32 a, f32 b, f32 c) { return map<f32>(One::fma, a, b, c); }

@@ -79,8 +79,8 @@ template <class RoundingRule, class L> struct AddLanes<fixed_point<RoundingRule>
     explicit constexpr AddLanes(const AddParams& p) noexcept
         : zero_point{L::set(p.zero_point[0]), L::set(p.zero_point[1])},
           left(L::set(p.coefficient[0])),
-          input{{L::set(p.input[0][0]), L::set(p.input[0][1])}, {L::set(p.input[1][0]), L::set(p.input[1][1])}},
-          output{L::set(p.output[0]), L::set(p.output[1])},
+          input{Scale::template set<L>(p.input[0]), Scale::template set<L>(p.input[1])},
+          output(Scale::template set<L>(p.output)),
           out(p.codes) {}
     constexpr typename L::i32 scaled(typename L::i32 x, typename L::i32 y) const noexcept {
         const auto first = Scale::template scale<L>(L::shift_left(L::sub(x, zero_point[0]), left), input[0]);
@@ -118,8 +118,10 @@ constexpr std::int64_t fixed_point_term(const PolicyRecord& policy, std::int64_t
                                         const QuantizedMultiplier& multiplier) noexcept {
     const scalar_lanes::i32 shifted = scalar_lanes::shift_left(static_cast<std::int32_t>(code), left);
     if (policy.requantize == RequantizeRule::single_rounding)
-        return fixed_point<single_rounding>::scale<scalar_lanes>(shifted, {multiplier.multiplier, multiplier.shift});
-    return fixed_point<double_rounding>::scale<scalar_lanes>(shifted, {multiplier.multiplier, multiplier.shift});
+        return fixed_point<single_rounding>::scale<scalar_lanes>(
+            shifted, fixed_point<single_rounding>::set<scalar_lanes>(multiplier_words(policy, multiplier)));
+    return fixed_point<double_rounding>::scale<scalar_lanes>(
+        shifted, fixed_point<double_rounding>::set<scalar_lanes>(multiplier_words(policy, multiplier)));
 }
 
 constexpr Result<AddParams> make_fixed_point_add(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y,
@@ -140,8 +142,8 @@ constexpr Result<AddParams> make_fixed_point_add(const PolicyRecord& policy, con
     const Result<ChannelWords> words = fixed_point_words(policy, real, false, sum);
     if (!words) return words.status();
     params.coefficient[0] = left;
-    params.input[0] = fixed_point<single_rounding>::make(*first);
-    params.input[1] = fixed_point<single_rounding>::make(*second);
+    params.input[0] = multiplier_words(policy, *first);
+    params.input[1] = multiplier_words(policy, *second);
     params.output = *words;
     return params;
 }

@@ -136,6 +136,14 @@ struct scalar_lanes {
         return a < INT32_MIN ? INT32_MIN : a > INT32_MAX ? INT32_MAX : static_cast<i32>(a);
     }
 
+    /// fl((a·b + 2^30) / 2^31): half the doubled product's high word, rounded. @pre not both are -2^31
+    static constexpr i32 high_mul(i32 a, i32 b) noexcept {
+        return static_cast<i32>((std::int64_t{a} * b + (std::int64_t{1} << 30)) >> 31);
+    }
+    /// a · b where both fill 16 bits. @pre -2^15 <= a < 2^15, 0 <= b < 2^15
+    static constexpr i32 mul_short(i32 a, i32 b) noexcept { return a * b; }
+    static constexpr i32 bit_and(i32 a, i32 b) noexcept { return a & b; }
+
     // --- float: each operation rounds once and is never contracted with another ----------------------------------
     static constexpr f32 set(float value) noexcept { return value; }
     static constexpr f32 add(f32 a, f32 b) noexcept { return fadd(a, b); }
@@ -203,6 +211,9 @@ concept Lanes = requires(typename L::i32 i, typename L::i64 w, typename L::f32 f
     { L::mul_wide(i, i) } -> std::same_as<typename L::i64>;
     { L::shift_right(w, w) } -> std::same_as<typename L::i64>;
     { L::narrow(w) } -> std::same_as<typename L::i32>;
+    { L::high_mul(i, i) } -> std::same_as<typename L::i32>;
+    { L::mul_short(i, i) } -> std::same_as<typename L::i32>;
+    { L::bit_and(i, i) } -> std::same_as<typename L::i32>;
     { L::round_half_even(f) } -> std::same_as<typename L::f32>;
     { L::to_f32(i) } -> std::same_as<typename L::f32>;
     { L::to_i32(f) } -> std::same_as<typename L::i32>;

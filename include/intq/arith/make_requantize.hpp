@@ -78,6 +78,12 @@ constexpr Status check_left_shift(const QuantizedMultiplier& multiplier, bool sa
             limit - 1};
 }
 
+/// The words of a multiplier by the target's rule.
+constexpr ChannelWords multiplier_words(const PolicyRecord& policy, const QuantizedMultiplier& real) noexcept {
+    return policy.requantize == RequantizeRule::double_rounding ? fixed_point<double_rounding>::make(real)
+                                                                : fixed_point<single_rounding>::make(real);
+}
+
 constexpr Result<ChannelWords> fixed_point_words(const PolicyRecord& policy, double real, bool is_wide,
                                                  SumRange accumulator) noexcept {
     const Result<QuantizedMultiplier> multiplier = quantize_multiplier(real);
@@ -93,7 +99,7 @@ constexpr Result<ChannelWords> fixed_point_words(const PolicyRecord& policy, dou
     if (policy.requantize == RequantizeRule::double_rounding)
         if (const Status status = check_left_shift(*multiplier, is_saturated(real), accumulator); !status)
             return status;
-    return fixed_point<single_rounding>::make(*multiplier);
+    return multiplier_words(policy, *multiplier);
 }
 
 }  // namespace detail
@@ -164,8 +170,9 @@ constexpr int words_of(RequantizeRule rule) noexcept {
             return float_scale::words;
         case RequantizeRule::two_stage:
             return two_stage::words;
-        case RequantizeRule::single_rounding:
         case RequantizeRule::double_rounding:
+            return fixed_point<double_rounding>::words;
+        case RequantizeRule::single_rounding:
             break;
     }
     return fixed_point<single_rounding>::words;

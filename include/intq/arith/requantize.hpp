@@ -134,21 +134,37 @@ struct float_scale : RequantizedCode<float_scale> {
 struct single_rounding {};
 struct double_rounding {};
 
+namespace detail {
+
+/// To 2^30 in magnitude, so that two can be added.
+template <class L> constexpr typename L::i32 saturate(typename L::i32 x) noexcept {
+    return L::min(L::max(x, L::set(-(std::int32_t{1} << 30))), L::set(std::int32_t{1} << 30));
+}
+
+}  // namespace detail
+
 /// single_rounding:  y = clamp(((acc·M + 2^(30-shift)) >> (31-shift)) + zero_point), in 64 bits
 /// double_rounding:  y = clamp(RDBPOT(SRDHM(acc·2^max(shift,0), M), max(-shift,0)) + zero_point)
 ///
-/// Words    0: M.  1: shift
-/// @pre     double_rounding: |acc|·2^max(shift,0) < 2^31, proven when the operator is made
+/// Words    single_rounding  0: M.  1: shift
+///          double_rounding  0: M.  1: left = max(shift, 0).  2: right = max(-shift, 0).  3: right - 1 or 0
+///                           4: 1 where right > 0, else 0
+/// @pre     double_rounding: |acc|·2^left < 2^31, proven when the operator is made
 /// Source   TensorFlow Lite, MultiplyByQuantizedMultiplier; gemmlowp, fixedpoint.h; ARITHMETIC section 2.2
-template <class RoundingRule> struct fixed_point : RequantizedCode<fixed_point<RoundingRule>> {
-    static constexpr const char* name =
-        std::is_same_v<RoundingRule, single_rounding> ? "single_rounding" : "double_rounding";
+template <class RoundingRule> struct fixed_point;
+
+template <> struct fixed_point<single_rounding> : RequantizedCode<fixed_point<single_rounding>> {
+    static constexpr const char* name = "single_rounding";
     static constexpr int words = 2;
     static constexpr int sumin_words = 0;
     template <class L> struct Channel { typename L::i32 multiplier, shift; };
 
     template <class L> static constexpr Channel<L> load(const std::int32_t* from, index_t stride) noexcept {
         return {L::load(from), L::load(from + stride)};
+    }
+    /// The same parameters in every lane.
+    template <class L> static constexpr Channel<L> set(const ChannelWords& words) noexcept {
+        return {L::set(words[0]), L::set(words[1])};
     }
     static constexpr ChannelWords make(const QuantizedMultiplier& real) noexcept {
         return {real.multiplier, real.shift};
@@ -162,32 +178,52 @@ template <class RoundingRule> struct fixed_point : RequantizedCode<fixed_point<R
 
     /// The scaled value, saturated to 2^30 in magnitude.
     template <class L> static constexpr typename L::i32 scale(typename L::i32 acc, const Channel<L>& channel) noexcept {
-        typename L::i32 scaled;
-        if constexpr (std::is_same_v<RoundingRule, single_rounding>) {
-            const auto right = L::widen(L::sub(L::set(std::int32_t{31}), channel.shift));
-            const auto half = L::shift_left(L::set_i64(1), L::widen(L::sub(L::set(std::int32_t{30}), channel.shift)));
-            scaled = L::narrow(L::shift_right(L::add(L::mul_wide(acc, channel.multiplier), half), right));
-        } else {
-            const auto zero = L::set(std::int32_t{0});
-            const auto left = L::max(channel.shift, zero);
-            const auto right = L::max(L::sub(zero, channel.shift), zero);
-            scaled = round_by_power_of_two<L>(high_mul<L>(L::shift_left(acc, left), channel.multiplier), right);
-        }
-        return L::min(L::max(scaled, L::set(-(std::int32_t{1} << 30))), L::set(std::int32_t{1} << 30));
+        const auto right = L::widen(L::sub(L::set(std::int32_t{31}), channel.shift));
+        const auto half = L::shift_left(L::set_i64(1), L::widen(L::sub(L::set(std::int32_t{30}), channel.shift)));
+        const auto product = L::mul_wide(acc, channel.multiplier);
+        return detail::saturate<L>(L::narrow(L::shift_right(L::add(product, half), right)));
+    }
+};
+
+template <> struct fixed_point<double_rounding> : RequantizedCode<fixed_point<double_rounding>> {
+    static constexpr const char* name = "double_rounding";
+    static constexpr int words = 5;
+    static constexpr int sumin_words = 0;
+    template <class L> struct Channel { typename L::i32 multiplier, left, right, last, has_last; };
+
+    template <class L> static constexpr Channel<L> load(const std::int32_t* from, index_t stride) noexcept {
+        return {L::load(from), L::load(from + stride), L::load(from + 2 * stride), L::load(from + 3 * stride),
+                L::load(from + 4 * stride)};
+    }
+    /// The same parameters in every lane.
+    template <class L> static constexpr Channel<L> set(const ChannelWords& words) noexcept {
+        return {L::set(words[0]), L::set(words[1]), L::set(words[2]), L::set(words[3]), L::set(words[4])};
+    }
+    static constexpr ChannelWords make(const QuantizedMultiplier& real) noexcept {
+        const int left = real.shift > 0 ? real.shift : 0, right = real.shift < 0 ? -real.shift : 0;
+        return {real.multiplier, left, right, right > 0 ? right - 1 : 0, right > 0 ? 1 : 0};
     }
 
-    /// SRDHM(a, b) = fl((a·b + 2^30) / 2^31), saturating INT_MIN × INT_MIN.
-    template <class L> static constexpr typename L::i32 high_mul(typename L::i32 a, typename L::i32 b) noexcept {
-        return L::narrow(L::shift_right(L::add(L::mul_wide(a, b), L::set_i64(std::int64_t{1} << 30)), L::set_i64(31)));
-    }
-    /// RDBPOT(x, n) = x / 2^n, ties away from zero: half-up with one taken off first where x is negative.
     template <class L>
-    static constexpr typename L::i32 round_by_power_of_two(typename L::i32 x, typename L::i32 n) noexcept {
-        const auto bits = L::widen(n);
-        const auto half = L::shift_right(L::shift_left(L::set_i64(1), bits), L::set_i64(1));  // 0 for n = 0
-        const auto is_negative = L::shift_right(x, L::set(std::int32_t{31}));                 // -1 or 0
-        const auto nudge = L::widen(L::mul(is_negative, L::min(n, L::set(std::int32_t{1}))));
-        return L::narrow(L::shift_right(L::add(L::add(L::widen(x), half), nudge), bits));
+    static constexpr typename L::i32 scaled(typename L::i32 acc, const Channel<L>& channel,
+                                            const OutputLanes<L>&) noexcept {
+        return round_by_power_of_two<L>(L::high_mul(L::shift_left(acc, channel.left), channel.multiplier), channel);
+    }
+
+    /// The scaled value, saturated to 2^30 in magnitude.
+    template <class L> static constexpr typename L::i32 scale(typename L::i32 acc, const Channel<L>& channel) noexcept {
+        return detail::saturate<L>(scaled<L>(acc, channel, OutputLanes<L>(OutputCodes{})));
+    }
+
+    /// RDBPOT(x, n) = x / 2^n, ties away from zero: half-up with one taken off first where x is negative. Half-up is
+    /// the shifted value and the last bit that the shift dropped; nothing overflows.
+    /// @pre x > -2^31, as every product of high_mul with a multiplier below 2^31 is
+    template <class L>
+    static constexpr typename L::i32 round_by_power_of_two(typename L::i32 x, const Channel<L>& channel) noexcept {
+        const auto is_negative = L::bit_and(L::shift_right(x, L::set(std::int32_t{31})), channel.has_last);
+        const auto nudged = L::sub(x, is_negative);
+        const auto last_bit = L::bit_and(L::shift_right(nudged, channel.last), channel.has_last);
+        return L::add(L::shift_right(nudged, channel.right), last_bit);
     }
 };
 
@@ -250,7 +286,7 @@ struct two_stage : RequantizedCode<two_stage> {
     static constexpr typename L::i32 scaled(Acc acc, const Channel<L>& channel, const OutputLanes<L>&) noexcept {
         const auto shifted = detail::narrow<L>(detail::shift_by_words<L>(acc, channel.pre_floor, channel.pre_round));
         const auto a = L::min(L::max(shifted, L::set(std::int32_t{INT16_MIN})), L::set(std::int32_t{INT16_MAX}));
-        const auto product = L::add(L::mul(a, channel.multiplier), channel.post_half);
+        const auto product = L::add(L::mul_short(a, channel.multiplier), channel.post_half);
         return L::shift_right(product, channel.post);
     }
     template <class L, class Acc>

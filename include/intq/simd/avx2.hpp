@@ -205,6 +205,17 @@ struct avx2_lanes {
         return {_mm256_blendv_epi8(limit, low, fits)};
     }
 
+    static INTQ_ALWAYS_INLINE i32 high_mul(i32 a, i32 b) noexcept {
+        const __m256i half = _mm256_set1_epi64x(std::int64_t{1} << 30);
+        const i64 product = mul_wide(a, b);
+        const __m256i even = _mm256_srli_epi64(_mm256_add_epi64(product.even, half), 31);
+        const __m256i odd = _mm256_slli_epi64(_mm256_add_epi64(product.odd, half), 1);
+        return {_mm256_blend_epi32(even, odd, 0xaa)};
+    }
+    /// The high halves of b are zero: a pair's sum is the product of the low ones.
+    static INTQ_ALWAYS_INLINE i32 mul_short(i32 a, i32 b) noexcept { return {_mm256_madd_epi16(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE i32 bit_and(i32 a, i32 b) noexcept { return {_mm256_and_si256(a.v, b.v)}; }
+
     // --- float ----------------------------------------------------------------------------------------------
     static INTQ_ALWAYS_INLINE f32 set(float value) noexcept { return {_mm256_set1_ps(value)}; }
     static INTQ_ALWAYS_INLINE f32 add(f32 a, f32 b) noexcept { return {_mm256_add_ps(a.v, b.v)}; }

@@ -263,6 +263,17 @@ struct avx512_lanes {
         return {_mm512_mask_mov_epi32(limit, fits, low)};
     }
 
+    static INTQ_ALWAYS_INLINE i32 high_mul(i32 a, i32 b) noexcept {
+        const __m512i half = _mm512_set1_epi64(std::int64_t{1} << 30);
+        const i64 product = mul_wide(a, b);
+        const __m512i even = _mm512_srli_epi64(_mm512_add_epi64(product.even, half), 31);
+        const __m512i odd = _mm512_slli_epi64(_mm512_add_epi64(product.odd, half), 1);
+        return {_mm512_mask_mov_epi32(odd, 0x5555, even)};
+    }
+    /// The high halves of b are zero: a pair's sum is the product of the low ones.
+    static INTQ_ALWAYS_INLINE i32 mul_short(i32 a, i32 b) noexcept { return {_mm512_madd_epi16(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE i32 bit_and(i32 a, i32 b) noexcept { return {_mm512_and_si512(a.v, b.v)}; }
+
     // --- float ----------------------------------------------------------------------------------------------
     static INTQ_ALWAYS_INLINE f32 set(float value) noexcept { return {_mm512_set1_ps(value)}; }
     static INTQ_ALWAYS_INLINE f32 add(f32 a, f32 b) noexcept { return {_mm512_add_round_ps(a.v, b.v, nearest)}; }

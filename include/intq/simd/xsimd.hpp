@@ -175,6 +175,11 @@ template <class Arch> struct xsimd_lanes {
         const b64 pairs = cast<std::int64_t>(a);
         return {(pairs << 32) >> 32, pairs >> 32};
     }
+    static INTQ_ALWAYS_INLINE i32 high_mul(i32 a, i32 b) noexcept {
+        return narrow(shift_right(add(mul_wide(a, b), set_i64(std::int64_t{1} << 30)), set_i64(31)));
+    }
+    static INTQ_ALWAYS_INLINE i32 mul_short(i32 a, i32 b) noexcept { return mul(a, b); }
+    static INTQ_ALWAYS_INLINE i32 bit_and(i32 a, i32 b) noexcept { return a & b; }
     static INTQ_ALWAYS_INLINE i64 mul_wide(i32 a, i32 b) noexcept { return mul(widen(a), widen(b)); }
     static INTQ_ALWAYS_INLINE i64 mul(i64 a, i64 b) noexcept { return {a.even * b.even, a.odd * b.odd}; }
     static INTQ_ALWAYS_INLINE i64 add(i64 a, i64 b) noexcept { return {a.even + b.even, a.odd + b.odd}; }
