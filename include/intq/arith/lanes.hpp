@@ -102,7 +102,7 @@ struct scalar_lanes {
     static constexpr f32 sub(f32 a, f32 b) noexcept { return fadd(a, -b); }
     static constexpr f32 mul(f32 a, f32 b) noexcept { return fmul(a, b); }
     static constexpr f32 div(f32 a, f32 b) noexcept { return fdiv(a, b); }
-    /// b where a is NaN or the values are equal; @pre b is not NaN
+    /// b where either is NaN or the values are equal.
     static constexpr f32 min(f32 a, f32 b) noexcept { return a < b ? a : b; }
     static constexpr f32 max(f32 a, f32 b) noexcept { return a > b ? a : b; }
     /// fl(a), and the nearest integer with ties to even; NaN and infinities pass.

@@ -29,6 +29,10 @@ namespace detail {
 
 /// Bytes of activations that a block of rows should keep inside the L2 cache.
 inline constexpr index_t row_block_bytes = 256 * 1024;
+/// Bytes of weights that stay in the L1 cache beside rows, and the rows that all panels then take in turn: whole tiles
+/// of 6, 9 and 14.
+inline constexpr index_t nearest_weight_bytes = 16 * 1024;
+inline constexpr index_t nearest_rows = 126;
 
 }  // namespace detail
 
@@ -186,13 +190,20 @@ private:
         const typename Inner::Source source(packed, *call.geometry,
                                             static_cast<const typename Inner::Activation*>(call.x));
         alignas(buffer_alignment) Acc sums[largest_tile];
-        for (index_t index = 0; index < packed.panels(); ++index) {
-            const typename Inner::Panel panel = Inner::panel(packed, group, index);
-            for (index_t slot = first; slot < last;) {
-                const index_t rows = Inner::tile_rows(panel.vectors, source.run_end(slot, last) - slot);
-                Inner::run(packed, source, panel, group, slot, rows, sums);
-                store(call, source, sums, group, index, panel.vectors, slot, rows);
-                slot += rows;
+        // Weights that stay in the L1 cache need no long runs of rows: then all panels write a row of y while it is
+        // there.
+        const index_t weights = packed.group_weights() * static_cast<index_t>(sizeof(typename Inner::Weight));
+        const index_t step = weights <= detail::nearest_weight_bytes ? detail::nearest_rows : last - first;
+        for (index_t begin = first; begin < last; begin += step) {
+            const index_t end = begin + step < last ? begin + step : last;
+            for (index_t index = 0; index < packed.panels(); ++index) {
+                const typename Inner::Panel panel = Inner::panel(packed, group, index);
+                for (index_t slot = begin; slot < end;) {
+                    const index_t rows = Inner::tile_rows(panel.vectors, source.run_end(slot, end) - slot);
+                    Inner::run(packed, source, panel, group, slot, rows, sums);
+                    store(call, source, sums, group, index, panel.vectors, slot, rows);
+                    slot += rows;
+                }
             }
         }
     }
