@@ -38,7 +38,9 @@ template <class L> struct LaneSum<L, float> {
     using F32 = typename L::f32;
     static INTQ_ALWAYS_INLINE F32 load(const float* from) noexcept { return L::load(from); }
     static INTQ_ALWAYS_INLINE void store(float* to, F32 acc) noexcept { L::store(to, acc); }
-    static INTQ_ALWAYS_INLINE F32 multiply_add(F32 acc, F32 x, F32 w) noexcept { return simd::add_product<L>(acc, x, w); }
+    static INTQ_ALWAYS_INLINE F32 multiply_add(F32 acc, F32 x, F32 w) noexcept {
+        return simd::add_product<L>(acc, x, w);
+    }
 };
 
 }  // namespace detail

@@ -244,8 +244,7 @@ template <class Stored>
 void write_depthwise_weights(const Conv2dSpec& spec, const PackedConv2d& packed, Stored* to) noexcept {
     for (index_t channel = 0; channel < packed.out_channels; ++channel)
         for (index_t tap = 0; tap < packed.taps(); ++tap)
-            to[tap * packed.padded_outputs() + channel] =
-                stored_weight_at<Stored>(spec, channel * packed.taps() + tap);
+            to[tap * packed.padded_outputs() + channel] = stored_weight_at<Stored>(spec, channel * packed.taps() + tap);
 }
 
 /// tap_bias[tap][channel] = offset · sum_k w[channel][k][tap], modulo 2^32 as all sums.

@@ -97,9 +97,8 @@ template <class Backend, class X, class W, class Acc> struct Tile {
             unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { panel[v] = L::load(w + v * L::width()); });
             unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
                 const auto activation = Step::set(x[r][k]);
-                unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
-                    acc[r][v] = Step::step(acc[r][v], activation, panel[v]);
-                });
+                unroll<Vectors>(
+                    [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { acc[r][v] = Step::step(acc[r][v], activation, panel[v]); });
             });
         }
         /// Never called: a group of depth 1 has no part.
