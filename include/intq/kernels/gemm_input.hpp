@@ -107,7 +107,7 @@ public:
     INTQ_ALWAYS_INLINE RowPointers(const RowSource<X>& source, index_t channel, index_t first_slot) noexcept
         : channels_(source.channels_), tap_stride_(source.tap_stride_) {
         const X* const x = source.x_ + channel;
-        offsets_[0] = nullptr;
+        for (const std::int32_t*& offsets : offsets_) offsets = nullptr;
         if (source.offsets_ != nullptr) {
             const index_t image = first_slot / source.out_pixels_;
             const std::int32_t* from = source.offsets_ + (first_slot - image * source.out_pixels_) * source.taps_;
