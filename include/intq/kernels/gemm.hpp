@@ -29,10 +29,6 @@ namespace detail {
 
 /// Bytes of activations that a block of rows should keep inside the L2 cache.
 inline constexpr index_t row_block_bytes = 256 * 1024;
-/// Bytes of weights that stay in the L1 cache beside rows, and the rows that all panels then take in turn: whole tiles
-/// of 6, 9 and 14.
-inline constexpr index_t nearest_weight_bytes = 16 * 1024;
-inline constexpr index_t nearest_rows = 126;
 
 }  // namespace detail
 
@@ -114,14 +110,20 @@ private:
         alignas(buffer_alignment) Acc start[Vectors * L::width()];
         registers.start(first_sums<Vectors>(packed, panel, rows, start));
         const Weight* w = panel.weights;
-        for (index_t tap = 0; tap < packed.tap_count(); ++tap) {
+        // Taps that follow each other in a row of the window read elements that follow each other.
+        const bool joins = Tile::depth == 1 && packed.groups == 1 && packed.window.dilation.width == 1;
+        const index_t width = joins ? packed.window.kernel.width : 1;
+        index_t taps = 1;
+        for (index_t tap = 0; tap < packed.tap_count(); tap += taps) {
+            taps = 1;
             if (rows.is_padding(tap)) {
                 w += round_up(depth, Tile::depth) / Tile::depth * step;
                 continue;
             }
             const Activation* x[Rows];
             rows.at(tap, x);
-            for (index_t k = 0; k < whole; k += Tile::depth, w += step) registers.step(x, k, w);
+            if constexpr (Tile::depth == 1) taps = rows.valid_taps(tap, width);
+            for (index_t k = 0; k < taps * whole; k += Tile::depth, w += step) registers.step(x, k, w);
             if (whole < depth) {
                 registers.step_part(x, whole, depth - whole, w);
                 w += step;
@@ -190,21 +192,31 @@ private:
         const typename Inner::Source source(packed, *call.geometry,
                                             static_cast<const typename Inner::Activation*>(call.x));
         alignas(buffer_alignment) Acc sums[largest_tile];
-        // Weights that stay in the L1 cache need no long runs of rows: then all panels write a row of y while it is
-        // there.
-        const index_t weights = packed.group_weights() * static_cast<index_t>(sizeof(typename Inner::Weight));
-        const index_t step = weights <= detail::nearest_weight_bytes ? detail::nearest_rows : last - first;
-        for (index_t begin = first; begin < last; begin += step) {
-            const index_t end = begin + step < last ? begin + step : last;
-            for (index_t index = 0; index < packed.panels(); ++index) {
-                const typename Inner::Panel panel = Inner::panel(packed, group, index);
-                for (index_t slot = begin; slot < end;) {
-                    const index_t rows = Inner::tile_rows(panel.vectors, source.run_end(slot, end) - slot);
-                    Inner::run(packed, source, panel, group, slot, rows, sums);
-                    store(call, source, sums, group, index, panel.vectors, slot, rows);
-                    slot += rows;
-                }
+        index_t pixels[Inner::most_rows];
+        for (index_t index = 0; index < packed.panels(); ++index) {
+            const typename Inner::Panel panel = Inner::panel(packed, group, index);
+            for (index_t slot = first; slot < last;) {
+                const index_t rows = Inner::tile_rows(panel.vectors, source.run_end(slot, last) - slot);
+                source.pixels(slot, rows, pixels);
+                prefetch(call, group, index, panel.vectors, pixels, rows);
+                Inner::run(packed, source, panel, group, slot, rows, sums);
+                store(call, sums, group, index, panel.vectors, pixels, rows);
+                slot += rows;
             }
+        }
+    }
+
+    /// Asks for the lines of y that a tile will write. A panel writes a piece of each pixel: strides that the machine
+    /// does not foresee, while stores wait for their lines in order.
+    static INTQ_ALWAYS_INLINE void prefetch(const ConvCall& call, index_t group, index_t panel, index_t vectors,
+                                            const index_t* pixels, index_t rows) noexcept {
+        if constexpr (std::is_same_v<Y, float>) {
+            constexpr index_t line = buffer_alignment / static_cast<index_t>(sizeof(Y));
+            const Place to = place(*call.packed, group, panel, vectors * L::width());
+            for (index_t r = 0; r < rows; ++r)
+                for (index_t c = 0; c < to.count; c += line)
+                    simd::prefetch(static_cast<const Y*>(call.y) + pixels[r] * call.packed->out_channels + to.offset +
+                                   c);
         }
     }
 
@@ -218,10 +230,8 @@ private:
     }();
 
     /// A tile of sums through the epilogue.
-    static void store(const ConvCall& call, const typename Inner::Source& source, const Acc* sums, index_t group,
-                      index_t panel, index_t vectors, index_t slot, index_t rows) INTQ_NOEXCEPT {
-        index_t pixels[Inner::most_rows];
-        source.pixels(slot, rows, pixels);
+    static void store(const ConvCall& call, const Acc* sums, index_t group, index_t panel, index_t vectors,
+                      const index_t* pixels, index_t rows) INTQ_NOEXCEPT {
         if constexpr (Epilogue<L, Policy, Y, E>::has_quads) {
             simd::unroll<4>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
                 if (vectors == v + 1) store_quads<v + 1>(call, sums, group, panel, pixels, rows);

@@ -145,6 +145,13 @@ public:
     INTQ_ALWAYS_INLINE bool is_padding(index_t tap) const noexcept {
         return offsets_[0] != nullptr && offsets_[0][tap] < 0;
     }
+    /// Taps from `tap` on, at least that one, to the end of its row of a window, or to the first one on padding.
+    INTQ_ALWAYS_INLINE index_t valid_taps(index_t tap, index_t width) const noexcept {
+        if (width == 1) return 1;
+        index_t last = tap + 1;
+        for (const index_t end = (tap / width + 1) * width; last < end && !is_padding(last);) ++last;
+        return last - tap;
+    }
     INTQ_ALWAYS_INLINE void at(index_t tap, const X** pointers) const noexcept {
         for (int r = 0; r < Rows; ++r)
             pointers[r] = start_[r] + (offsets_[0] == nullptr ? tap * tap_stride_ : offsets_[r][tap] * channels_);
