@@ -176,7 +176,11 @@ template <class Backend, class Policy, class X, class W, class Acc, class Y, cla
         const index_t rows = call.geometry->batch * call.geometry->out_pixels();
         const index_t row_bytes =
             packed.tap_count() * packed.tap_depth() * static_cast<index_t>(sizeof(typename Inner::Activation));
-        index_t block = detail::row_block_bytes / (row_bytes > 0 ? row_bytes : 1);
+        // Each block reads a panel anew: the rows it serves are then twice the panel, though they leave the L2 cache.
+        const index_t panel_bytes = packed.panel_size() * static_cast<index_t>(sizeof(typename Inner::Weight));
+        const index_t block_bytes =
+            2 * panel_bytes > detail::row_block_bytes ? 2 * panel_bytes : detail::row_block_bytes;
+        index_t block = block_bytes / (row_bytes > 0 ? row_bytes : 1);
         block = round_up(block < 1 ? 1 : block, Inner::most_rows);
         const index_t blocks = (rows + block - 1) / block;
         (*call.executor)(packed.groups * blocks, [&](index_t task) {
