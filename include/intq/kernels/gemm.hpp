@@ -196,15 +196,13 @@ private:
         const typename Inner::Source source(packed, *call.geometry,
                                             static_cast<const typename Inner::Activation*>(call.x));
         alignas(buffer_alignment) Acc sums[largest_tile];
-        index_t pixels[Inner::most_rows];
         for (index_t index = 0; index < packed.panels(); ++index) {
             const typename Inner::Panel panel = Inner::panel(packed, group, index);
             for (index_t slot = first; slot < last;) {
                 const index_t rows = Inner::tile_rows(panel.vectors, source.run_end(slot, last) - slot);
-                source.pixels(slot, rows, pixels);
-                prefetch(call, group, index, panel.vectors, pixels, rows);
+                if constexpr (std::is_same_v<Y, float>) prefetch(call, source, group, index, panel.vectors, slot, rows);
                 Inner::run(packed, source, panel, group, slot, rows, sums);
-                store(call, sums, group, index, panel.vectors, pixels, rows);
+                store(call, source, sums, group, index, panel.vectors, slot, rows);
                 slot += rows;
             }
         }
@@ -212,16 +210,15 @@ private:
 
     /// Asks for the lines of y that a tile will write. A panel writes a piece of each pixel: strides that the machine
     /// does not foresee, while stores wait for their lines in order.
-    static INTQ_ALWAYS_INLINE void prefetch(const ConvCall& call, index_t group, index_t panel, index_t vectors,
-                                            const index_t* pixels, index_t rows) noexcept {
-        if constexpr (std::is_same_v<Y, float>) {
-            constexpr index_t line = buffer_alignment / static_cast<index_t>(sizeof(Y));
-            const Place to = place(*call.packed, group, panel, vectors * L::width());
-            for (index_t r = 0; r < rows; ++r)
-                for (index_t c = 0; c < to.count; c += line)
-                    simd::prefetch(static_cast<const Y*>(call.y) + pixels[r] * call.packed->out_channels + to.offset +
-                                   c);
-        }
+    static void prefetch(const ConvCall& call, const typename Inner::Source& source, index_t group, index_t panel,
+                         index_t vectors, index_t slot, index_t rows) noexcept {
+        constexpr index_t line = buffer_alignment / static_cast<index_t>(sizeof(Y));
+        const Place to = place(*call.packed, group, panel, vectors * L::width());
+        index_t pixels[Inner::most_rows];
+        source.pixels(slot, rows, pixels);
+        for (index_t r = 0; r < rows; ++r)
+            for (index_t c = 0; c < to.count; c += line)
+                simd::prefetch(static_cast<const Y*>(call.y) + pixels[r] * call.packed->out_channels + to.offset + c);
     }
 
     /// Sums of the tile that has most.
@@ -234,8 +231,10 @@ private:
     }();
 
     /// A tile of sums through the epilogue.
-    static void store(const ConvCall& call, const Acc* sums, index_t group, index_t panel, index_t vectors,
-                      const index_t* pixels, index_t rows) INTQ_NOEXCEPT {
+    static void store(const ConvCall& call, const typename Inner::Source& source, const Acc* sums, index_t group,
+                      index_t panel, index_t vectors, index_t slot, index_t rows) INTQ_NOEXCEPT {
+        index_t pixels[Inner::most_rows];
+        source.pixels(slot, rows, pixels);
         if constexpr (Epilogue<L, Policy, Y, E>::has_quads) {
             simd::unroll<4>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
                 if (vectors == v + 1) store_quads<v + 1>(call, sums, group, panel, pixels, rows);
