@@ -28,7 +28,7 @@ int main() {
     // expect(1): the first template argument must be a target: target::fp32
     return kernels::make_conv2d<not_a_target>(spec, {}).ok();
 #elif INTQ_MISUSE == 2
-    // expect(2): the second template argument must be a backend: a tag of intq::simd
+    // expect(2): the template argument Backend must be a backend: a tag of intq::simd
     return kernels::make_conv2d<target::fp32, not_a_backend>(spec, {}).ok();
 #elif INTQ_MISUSE == 3
     // expect(3): nobody specialised simd::LanesOf for it

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
 // A program that uses all of the embeddable half as a board would: no heap, no exceptions, no RTTI, no C++ library.
-// It makes and runs every row of the registry on every backend of its unit, calls every other entry point of
-// embedded.hpp, and compares each backend's bytes with scalar's. Its exit status is the number of the step that
-// failed, 0 for none. check_no_heap.cmake compiles it, reads its symbols and runs it.
+// It makes and runs every row of the registry and of the float table on every backend of its unit, calls every other
+// entry point of embedded.hpp, and compares each backend's bytes with scalar's. Its exit status is the number of the
+// step that failed, 0 for none. check_no_heap.cmake compiles it, reads its symbols and runs it.
 #include "intq/arith/batch_norm.hpp"
 #include "intq/embedded.hpp"
+#include "intq/kernels/float_conv2d.hpp"
 #include "intq/kernels/registry.hpp"
 
 namespace {
@@ -24,7 +25,7 @@ alignas(64) std::byte workspace[1 << 12];
 alignas(64) std::byte geometry_storage[1 << 12];
 alignas(64) std::byte arena[1 << 14];
 alignas(64) std::int32_t x_memory[pixels * inputs], e_memory[pixels * outputs], y_memory[pixels * outputs];
-float reals[pixels * inputs], gradients[pixels * inputs], results[pixels * inputs];
+float reals[pixels * inputs], gradients[pixels * inputs], results[pixels * inputs], integral_weights[weight_count];
 std::int8_t weights8[weight_count];
 std::int16_t weights16[weight_count];
 
@@ -39,6 +40,7 @@ void fill() {
     for (index_t i = 0; i < weight_count; ++i) {
         weights8[i] = static_cast<std::int8_t>(next(state) >> 24);
         weights16[i] = static_cast<std::int16_t>(2 * static_cast<std::int8_t>(next(state) >> 24));
+        integral_weights[i] = static_cast<float>(weights8[i]);
     }
     for (float& real : reals)
         real = static_cast<float>(static_cast<std::int32_t>(next(state) >> 8) - (1 << 23)) * 0x1p-21f;
@@ -109,6 +111,33 @@ bool run_conv_row(const KernelTable& table, const kernels::ConvRow& row) {
     clear_y();
     row.run({&*packed, &*geometry, x, row.has_sumin ? e_memory : nullptr, y_memory, &serial});
     return y_agrees(row.output);
+}
+
+/// Sums of small integers: exact, so that all backends give the same bits.
+kernels::FloatConv2dSpec float_spec_of(bool is_depthwise, bool has_sumin) {
+    kernels::FloatConv2dSpec spec;
+    spec.window = {{3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}};
+    spec.in_channels = inputs;
+    spec.out_channels = outputs;
+    spec.groups = is_depthwise ? groups_of_one : 1;
+    spec.weight = integral_weights;
+    spec.bias = gradients;
+    spec.activation = Activation::relu;
+    spec.has_sumin = has_sumin;
+    return spec;
+}
+
+bool run_float_rows(const kernels::FloatTable& table) {
+    for (const kernels::ConvRow& row : table.conv) {
+        const kernels::FloatConv2dSpec spec = float_spec_of(row.is_depthwise, row.has_sumin);
+        const auto packed = kernels::pack_float_conv2d(table.packing, spec, all_of(storage, sizeof storage));
+        const auto geometry = kernels::make_conv2d_geometry(spec.window, batch, {side, side},
+                                                            all_of(geometry_storage, sizeof geometry_storage));
+        if (!packed.ok() || !geometry.ok() || kernels::find_conv(table.conv, *packed) != &row) return false;
+        row.run({&*packed, &*geometry, gradients, row.has_sumin ? gradients : nullptr, results, &serial});
+        if (!ledger.agrees(hash_of(results, sizeof results))) return false;
+    }
+    return true;
 }
 
 arith::CodesOf codes(float scale, DType dtype) { return {scale, 0, dtype}; }
@@ -255,6 +284,27 @@ template <class Backend> bool call_conv() {
     return true;
 }
 
+/// The float layer of a baseline, alone and with an add.
+template <class Backend> bool call_float_conv() {
+    const ImageView<const float> x(gradients, {batch, inputs, side, side});
+    const ImageView<float> y(results, {batch, outputs, side, side});
+    for (const bool adds : {false, true}) {
+        const kernels::FloatConv2dSpec spec = float_spec_of(false, adds);
+        const auto geometry = kernels::make_conv2d_geometry(spec.window, batch, {side, side},
+                                                            all_of(geometry_storage, sizeof geometry_storage));
+        if (!geometry.ok() || kernels::float_conv2d_storage_size<Backend>(spec) > static_cast<index_t>(sizeof storage))
+            return false;
+        const auto packed = kernels::make_float_conv2d<Backend>(spec, all_of(storage, sizeof storage));
+        if (!packed.ok() || !kernels::check_conv2d(*packed, *geometry, x, y, {}).ok()) return false;
+        if (adds)
+            kernels::run_float_conv2d_add<Backend>(*packed, *geometry, x, x, y);
+        else
+            kernels::run_float_conv2d<Backend>(*packed, *geometry, x, y);
+        if (!ledger.agrees(hash_of(results, sizeof results))) return false;
+    }
+    return true;
+}
+
 /// quantize, linear, dequantize: planned, checked and executed in a static arena.
 bool run_program(const KernelTable& table) {
     constexpr index_t features = inputs * side * side;
@@ -326,14 +376,16 @@ template <class Backend> int run_backend(bool records) {
     }
     if (!call_float_functions<Backend>()) return 6;
     if (!call_conv<Backend>()) return 7;
-    return ledger.count() > 200 ? 0 : 8;
+    if (!run_float_rows(kernels::float_table<Backend>)) return 8;
+    if (!call_float_conv<Backend>()) return 9;
+    return ledger.count() > 200 ? 0 : 10;
 }
 
 template <class... Backend> int run_all(simd::BackendList<Backend...>) {
     int failed = run_backend<simd::scalar>(true), number = 0;
     const auto run = [&](int (*backend)(bool)) {
         ++number;
-        if (failed == 0 && (failed = backend(false)) != 0) failed += 10 * number;
+        if (failed == 0 && (failed = backend(false)) != 0) failed += 20 * number;
     };
     (run(&run_backend<Backend>), ...);
     return failed;

@@ -152,7 +152,7 @@ struct scalar_lanes {
     static constexpr f32 div(f32 a, f32 b) noexcept { return fdiv(a, b); }
     /// a · b + c, rounded once.
     static constexpr f32 fma(f32 a, f32 b, f32 c) noexcept { return ffma(a, b, c); }
-    /// b where a is NaN or the values are equal; @pre b is not NaN
+    /// b where either is NaN or the values are equal.
     static constexpr f32 min(f32 a, f32 b) noexcept { return a < b ? a : b; }
     static constexpr f32 max(f32 a, f32 b) noexcept { return a > b ? a : b; }
     /// fl(a), and the nearest integer with ties to even; NaN and infinities pass.

@@ -4,6 +4,8 @@
 #ifndef INTQ_ARITH_MAKE_REQUANTIZE_HPP
 #define INTQ_ARITH_MAKE_REQUANTIZE_HPP
 
+#include <limits>
+
 #include "intq/arith/accumulator_bound.hpp"
 #include "intq/arith/target.hpp"
 
@@ -160,6 +162,15 @@ constexpr OutputCodes make_output_codes(std::int64_t quant_min, std::int64_t qua
         const double six = round_half_up(6.0 / static_cast<double>(scale)) + static_cast<double>(zero_point);
         if (six < static_cast<double>(codes.highest)) codes.highest = static_cast<std::int32_t>(six);
     }
+    return codes;
+}
+
+/// The clamp of a float output: infinities stay, where no activation bounds them.
+constexpr OutputCodes make_real_codes(Activation activation) noexcept {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    OutputCodes codes;
+    codes.lowest_real = activation == Activation::none ? -infinity : 0.0f;
+    codes.highest_real = activation == Activation::relu6 ? 6.0f : infinity;
     return codes;
 }
 

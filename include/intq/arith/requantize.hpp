@@ -330,7 +330,7 @@ struct keep_accumulator : RequantizedCode<keep_accumulator> {
     }
 };
 
-/// A float accumulator, only clamped: the float layers of calibration and baselines.
+/// A float accumulator, only clamped: the float layers of calibration and baselines. NaN passes.
 struct keep_real {
     static constexpr const char* name = "real";
     static constexpr int words = 0;
@@ -341,7 +341,8 @@ struct keep_real {
     template <class L> static constexpr SuminChannel<L> load_sumin(const std::int32_t*, index_t) noexcept { return {}; }
     template <class L>
     static constexpr typename L::f32 apply(typename L::f32 acc, const Channel<L>&, const OutputLanes<L>& out) noexcept {
-        return L::min(L::max(acc, out.lowest_real), out.highest_real);
+        // The second operand is what min and max give for NaN.
+        return L::min(out.highest_real, L::max(out.lowest_real, acc));
     }
     template <class L>
     static constexpr typename L::f32 apply_sumin(typename L::f32 acc, typename L::f32 e, const Channel<L>& channel,

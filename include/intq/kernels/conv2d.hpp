@@ -21,16 +21,26 @@ concept BackendTag = requires {
     { Backend::wide_packing } -> std::convertible_to<simd::Packing>;
 };
 
-/// Sentences for the two template arguments that every function below takes.
+/// Sentences for the template arguments that every function below takes.
+template <class Backend> constexpr void check_backend() noexcept {
+    static_assert(
+        BackendTag<Backend>,
+        "the template argument Backend must be a backend: a tag of intq::simd, such as simd::avx2, or a struct that "
+        "inherits one");
+}
+template <class Backend> constexpr void check_usable() noexcept {
+    check_backend<Backend>();
+    static_assert(
+        simd::is_usable<Backend>,
+        "this unit is compiled without the instructions of the backend, or nobody specialised simd::LanesOf for it: "
+        "pass the compiler's flags (for simd::avx2: -mavx2 -mfma), or choose one of simd::usable_backends");
+}
 template <class TargetType, class Backend> constexpr void check_arguments() noexcept {
     static_assert(
         arith::Target<TargetType>,
         "the first template argument must be a target: target::fp32, target::tflite<…>, target::bpu<march::…>, or a "
         "struct with `static constexpr intq::arith::PolicyRecord policy`");
-    static_assert(
-        BackendTag<Backend>,
-        "the second template argument must be a backend: a tag of intq::simd, such as simd::avx2, or a struct that "
-        "inherits one");
+    check_backend<Backend>();
 }
 
 }  // namespace detail
@@ -99,10 +109,7 @@ template <class TargetType, class Backend>
 void run_conv2d_erased(const PackedConv2d& packed, const ConvGeometry& geometry, const void* x, const void* sumin,
                        void* y, Workspace workspace, const Executor& executor) INTQ_NOEXCEPT {
     check_arguments<TargetType, Backend>();
-    static_assert(
-        simd::is_usable<Backend>,
-        "this unit is compiled without the instructions of the backend, or nobody specialised simd::LanesOf for it: "
-        "pass the compiler's flags (for simd::avx2: -mavx2 -mfma), or choose one of simd::usable_backends");
+    check_usable<Backend>();
     const ConvRow* row = find_conv(kernel_table<TargetType, Backend>, packed);
     INTQ_ASSERT(row != nullptr);
     const void* staged = stage_input<Backend>(packed, geometry, x, workspace, executor);

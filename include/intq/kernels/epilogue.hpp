@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "intq/arith/requantize.hpp"
+#include "intq/kernels/channel_walk.hpp"
 #include "intq/kernels/packed_conv2d.hpp"
 #include "intq/simd/primitives.hpp"
 
@@ -36,8 +37,10 @@ template <class L> struct LaneSum<L, std::int64_t> {
 template <class L> struct LaneSum<L, float> {
     using F32 = typename L::f32;
     static INTQ_ALWAYS_INLINE F32 load(const float* from) noexcept { return L::load(from); }
-    static INTQ_ALWAYS_INLINE void store(float* to, F32 acc) noexcept { L::store(to, acc, L::width()); }
-    static INTQ_ALWAYS_INLINE F32 multiply_add(F32 acc, F32 x, F32 w) noexcept { return L::add(acc, L::mul(x, w)); }
+    static INTQ_ALWAYS_INLINE void store(float* to, F32 acc) noexcept { L::store(to, acc); }
+    static INTQ_ALWAYS_INLINE F32 multiply_add(F32 acc, F32 x, F32 w) noexcept {
+        return simd::add_product<L>(acc, x, w);
+    }
 };
 
 }  // namespace detail
@@ -82,11 +85,10 @@ public:
     INTQ_ALWAYS_INLINE void store(const Acc& acc, const Channels& channels, const E* e, Y* y,
                                   index_t count) const noexcept {
         if constexpr (adds) {
-            L::store(y,
-                     Policy::template apply_sumin<L>(acc, L::load(e, count), channels.requantize, channels.sumin, out_),
-                     count);
+            write(y, Policy::template apply_sumin<L>(acc, read(e, count), channels.requantize, channels.sumin, out_),
+                  count);
         } else {
-            L::store(y, Policy::template apply<L>(acc, channels.requantize, out_), count);
+            write(y, Policy::template apply<L>(acc, channels.requantize, out_), count);
         }
     }
 
@@ -117,6 +119,19 @@ public:
     }
 
 private:
+    template <class T> static INTQ_ALWAYS_INLINE auto read(const T* from, index_t count) noexcept {
+        if constexpr (std::is_same_v<T, float>)
+            return detail::load_floats<L>(from, count);
+        else
+            return L::load(from, count);
+    }
+    template <class T, class V> static INTQ_ALWAYS_INLINE void write(T* to, V lanes, index_t count) noexcept {
+        if constexpr (std::is_same_v<T, float>)
+            detail::store_floats<L>(to, lanes, count);
+        else
+            L::store(to, lanes, count);
+    }
+
     const arith::OutputCodes& codes_;
     arith::OutputLanes<L> out_;
     const std::int32_t* words_;

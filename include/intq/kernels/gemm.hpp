@@ -62,6 +62,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         index_t taps, depth;  // of a tap
         index_t whole;        // the part of depth that is taken in whole groups
         index_t tap_weights;  // elements
+        index_t run_width;    // taps that follow each other read elements that follow each other: how many at most
         index_t in_channel;   // the first of the group
         index_t channel;      // the first output channel, among the padded ones
         index_t offset;       // and in an output pixel
@@ -83,6 +84,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
             const index_t rounded = round_up(depth, Tile::depth);
             whole = packed.packing.staging == simd::Staging::as_is ? depth / Tile::depth * Tile::depth : rounded;
             tap_weights = rounded * width * Tile::planes;
+            run_width = packed.groups == 1 && packed.window.dilation.width == 1 ? packed.window.kernel.width : 1;
             weights = static_cast<const Weight*>(packed.weights) + group * packed.group_weights() +
                       index * packed.panel_size();
             bias = static_cast<const Acc*>(packed.bias) + channel;
@@ -118,12 +120,15 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         alignas(buffer_alignment) Acc start[Vectors * L::width()];
         registers.start(panel.padding == nullptr ? panel.bias : first_sums<Vectors>(panel, rows, start));
         const Weight* tap_weights = panel.weights;
-        for (index_t tap = 0; tap < panel.taps; ++tap, tap_weights += panel.tap_weights) {
+        index_t taps = 1;
+        for (index_t tap = 0; tap < panel.taps; tap += taps, tap_weights += taps * panel.tap_weights) {
+            taps = 1;
             if (rows.is_padding(tap)) continue;
             const Activation* x[Rows];
             rows.at(tap, x);
+            if constexpr (Tile::depth == 1) taps = rows.valid_taps(tap, panel.run_width);
             const Weight* w = tap_weights;
-            for (index_t k = 0; k < panel.whole; k += Tile::depth, w += step) registers.step(x, k, w);
+            for (index_t k = 0; k < taps * panel.whole; k += Tile::depth, w += step) registers.step(x, k, w);
             if constexpr (!is_always_staged)
                 if (panel.whole < panel.depth) registers.step_part(x, panel.whole, panel.depth - panel.whole, w);
         }
@@ -193,11 +198,15 @@ template <class Backend, class Policy, class X, class W, class Acc, class Y, cla
         const index_t rows = call.geometry->batch * call.geometry->out_pixels();
         const index_t row_bytes =
             packed.tap_count() * packed.tap_depth() * static_cast<index_t>(sizeof(typename Inner::Activation));
-        if (rows * row_bytes <= detail::row_block_bytes) {
+        // Each block reads a panel anew: the rows it serves are then twice the panel, though they leave the L2 cache.
+        const index_t panel_bytes = packed.panel_size() * static_cast<index_t>(sizeof(typename Inner::Weight));
+        const index_t block_bytes =
+            2 * panel_bytes > detail::row_block_bytes ? 2 * panel_bytes : detail::row_block_bytes;
+        if (rows * row_bytes <= block_bytes) {
             (*call.executor)(packed.groups, [&](index_t group) { run_block(call, group, 0, rows); });
             return;
         }
-        const index_t fitting = detail::row_block_bytes / row_bytes;
+        const index_t fitting = block_bytes / row_bytes;
         const index_t block = round_up(fitting < 1 ? 1 : fitting, Inner::most_rows);
         const index_t blocks = (rows + block - 1) / block;
         (*call.executor)(packed.groups * blocks, [&](index_t task) {
@@ -241,6 +250,7 @@ private:
             const Panel panel(*call.packed, source, group, index);
             for (index_t slot = first; slot < last;) {
                 const index_t rows = Inner::tile_rows(panel.vectors, source.run_end(slot, last) - slot);
+                if constexpr (std::is_same_v<Y, float>) prefetch(call, panel, slot, rows);
                 if (!run_fused(call, panel, slot, rows)) {
                     Inner::run(panel, slot, rows, sums);
                     store(call, panel, sums, slot, rows);
@@ -248,6 +258,15 @@ private:
                 slot += rows;
             }
         }
+    }
+
+    /// Asks for the lines of y that a tile will write. A panel writes a piece of each pixel: strides that the machine
+    /// does not foresee, while stores wait for their lines in order.
+    static void prefetch(const ConvCall& call, const Panel& panel, index_t slot, index_t rows) noexcept {
+        constexpr index_t line = buffer_alignment / static_cast<index_t>(sizeof(Y));
+        for (index_t r = 0; r < rows; ++r)
+            for (index_t c = 0; c < panel.count; c += line)
+                simd::prefetch(static_cast<const Y*>(call.y) + place(call, panel, slot, r) + c);
     }
 
     /// Sums of the tile that has most.

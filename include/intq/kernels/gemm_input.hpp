@@ -148,6 +148,13 @@ public:
     }
     /// Whether a tap falls on padding, of all rows alike.
     INTQ_ALWAYS_INLINE bool is_padding(index_t tap) const noexcept { return has_offsets_ && offsets_[0][tap] < 0; }
+    /// Taps from `tap` on, at least that one, to the end of its row of a window, or to the first one on padding.
+    INTQ_ALWAYS_INLINE index_t valid_taps(index_t tap, index_t width) const noexcept {
+        if (width == 1) return 1;
+        index_t last = tap + 1;
+        for (const index_t end = (tap / width + 1) * width; last < end && !is_padding(last);) ++last;
+        return last - tap;
+    }
     INTQ_ALWAYS_INLINE void at(index_t tap, const X** pointers) const noexcept {
         if (has_offsets_) {
             simd::unroll<Rows>(
@@ -195,7 +202,7 @@ private:
     index_t tap_stride_;
     bool has_offsets_;
     const X* start_[Rows];
-    const std::int32_t* offsets_[Rows];
+    const std::int32_t* offsets_[Rows] = {};
 };
 
 }  // namespace intq::inline INTQ_ABI::kernels::detail

@@ -227,14 +227,17 @@ inline constexpr KernelTable kernel_table{Backend::name,
                                           detail::dequantize_rows<Backend>,
                                           &detail::stage_input<Backend>};
 
-/// The row that runs a packed layer; null where the table has none.
-constexpr const ConvRow* find_conv(const KernelTable& table, const PackedConv2d& packed) noexcept {
-    for (const ConvRow& row : table.conv)
+/// The row that runs a packed layer; null where there is none.
+constexpr const ConvRow* find_conv(std::span<const ConvRow> rows, const PackedConv2d& packed) noexcept {
+    for (const ConvRow& row : rows)
         if (row.input == packed.input_dtype && row.weight == packed.weight_dtype && row.output == packed.output_dtype &&
             row.has_sumin == packed.has_sumin && row.is_depthwise == packed.is_depthwise &&
             row.accumulator_bits == packed.accumulator_bits)
             return &row;
     return nullptr;
+}
+constexpr const ConvRow* find_conv(const KernelTable& table, const PackedConv2d& packed) noexcept {
+    return find_conv(table.conv, packed);
 }
 
 }  // namespace intq::inline INTQ_ABI::kernels

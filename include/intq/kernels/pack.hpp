@@ -92,6 +92,13 @@ constexpr Status check_spec(const arith::PolicyRecord& policy, const Conv2dSpec&
     return check_zero_point(policy, spec, spec.output, Field::output);
 }
 
+inline Status check_storage(const Workspace& storage, index_t bytes, OpKind op) noexcept {
+    if (storage.data == nullptr || storage.size < bytes)
+        return {StatusCode::buffer_too_small, op, Field::storage, storage.size, bytes};
+    if (!is_aligned(storage.data)) return {StatusCode::misaligned, op, Field::storage, 0, buffer_alignment};
+    return {};
+}
+
 /// Whether the taps of a row of the window, taken together, leave fewer groups partly filled: images of few channels.
 /// Only a staged copy can be laid out for that.
 constexpr bool merging_saves_groups(const PackedConv2d& packed) noexcept {
@@ -101,8 +108,8 @@ constexpr bool merging_saves_groups(const PackedConv2d& packed) noexcept {
            round_up(width * packed.in_channels, depth) < width * round_up(packed.in_channels, depth);
 }
 
-/// The empty packed layer: all numbers, no pointers.
-inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec& spec) noexcept {
+/// What a packed layer is whatever its packing.
+inline PackedConv2d describe_layer(const Conv2dSpec& spec, int accumulator_bits) noexcept {
     PackedConv2d packed;
     packed.op = spec.op;
     packed.window = spec.window;
@@ -113,14 +120,20 @@ inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec&
     packed.weight_dtype = spec.weight_dtype;
     packed.output_dtype = spec.output_dtype;
     packed.has_sumin = spec.sumin != nullptr;
-    packed.accumulator_bits = rules.policy->accumulator_bits(spec.input_dtype);
+    packed.accumulator_bits = accumulator_bits;
     packed.is_depthwise = spec.groups > 1 && spec.groups == spec.in_channels && spec.groups == spec.out_channels;
     if (packed.is_depthwise) {
         // Channels are the lanes, in natural order.
         packed.packing = {1, 1, simd::Staging::as_is};
         packed.group_stride = round_up(spec.out_channels + widest_vector, widest_vector);
-        return packed;
     }
+    return packed;
+}
+
+/// The empty packed layer: all numbers, no pointers.
+inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec& spec) noexcept {
+    PackedConv2d packed = describe_layer(spec, rules.policy->accumulator_bits(spec.input_dtype));
+    if (packed.is_depthwise) return packed;
     const bool is_int8 = spec.input_dtype == DType::int8;
     packed.packing = packed.accumulator_bits == 64 && is_int8 ? simd::widened_for_int8(rules.wide_packing)
                      : packed.accumulator_bits == 64          ? rules.wide_packing
@@ -139,6 +152,13 @@ constexpr std::int64_t tile_offset(const PackedConv2d& packed, const QParams& in
 inline std::int64_t weight_code(const Conv2dSpec& spec, index_t index) noexcept {
     return spec.weight_dtype == DType::int16 ? static_cast<const std::int16_t*>(spec.weight_codes)[index]
                                              : static_cast<const std::int8_t*>(spec.weight_codes)[index];
+}
+
+template <class Stored> Stored stored_weight_at(const Conv2dSpec& spec, index_t index) noexcept {
+    if constexpr (std::is_same_v<Stored, float>)
+        return static_cast<const float*>(spec.weight_codes)[index];
+    else
+        return static_cast<Stored>(weight_code(spec, index));
 }
 
 /// What one output channel adds to the packed layer.
@@ -227,13 +247,13 @@ template <class Stored> void write_weights(const Conv2dSpec& spec, const PackedC
             for (index_t tap = 0; tap < taps; ++tap) {
                 const index_t t = packed.merges_row ? tap / width : tap;
                 const index_t d = packed.merges_row ? tap % width * inputs + k : k;
-                const std::int64_t code = weight_code(spec, (channel * inputs + k) * taps + tap);
+                const index_t given = (channel * inputs + k) * taps + tap;
                 Stored* const group_at = from + (t * groups_a_tap + d / depth) * planes * panel_columns * depth;
                 Stored* const at = group_at + column % columns * depth + d % depth;
                 if (planes == 1) {
-                    *at = static_cast<Stored>(code);
+                    *at = stored_weight_at<Stored>(spec, given);
                 } else {
-                    const std::int64_t low = ((code + 128) & 255) - 128;
+                    const std::int64_t code = weight_code(spec, given), low = ((code + 128) & 255) - 128;
                     at[0] = static_cast<Stored>(low);
                     at[panel_columns * depth] = static_cast<Stored>((code - low) / 256);
                 }
@@ -246,8 +266,7 @@ template <class Stored>
 void write_depthwise_weights(const Conv2dSpec& spec, const PackedConv2d& packed, Stored* to) noexcept {
     for (index_t channel = 0; channel < packed.out_channels; ++channel)
         for (index_t tap = 0; tap < packed.taps(); ++tap)
-            to[tap * packed.padded_outputs() + channel] =
-                static_cast<Stored>(weight_code(spec, channel * packed.taps() + tap));
+            to[tap * packed.padded_outputs() + channel] = stored_weight_at<Stored>(spec, channel * packed.taps() + tap);
 }
 
 /// tap_bias[tap][channel] = offset · sum_k w[channel][k][tap], modulo 2^32 as all sums.
@@ -323,9 +342,7 @@ inline Result<PackedConv2d> pack_conv2d(const PackingRules& rules, const Conv2dS
     if (const Status status = detail::check_spec(*rules.policy, spec); !status) return status;
     PackedConv2d packed = detail::describe_packed(rules, spec);
     const index_t bytes = packed_conv2d_size(rules, spec);
-    if (storage.data == nullptr || storage.size < bytes)
-        return Status{StatusCode::buffer_too_small, spec.op, Field::storage, storage.size, bytes};
-    if (!is_aligned(storage.data)) return Status{StatusCode::misaligned, spec.op, Field::storage, 0, buffer_alignment};
+    if (const Status status = detail::check_storage(storage, bytes, spec.op); !status) return status;
     for (index_t channel = 0; channel < spec.out_channels; ++channel)
         if (const auto checked = detail::make_channel(rules, spec, packed, channel); !checked) return checked.status();
 

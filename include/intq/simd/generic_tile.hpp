@@ -26,43 +26,40 @@ template <class Backend, class X, class Acc> constexpr Packing packing_of() noex
     }
 }
 
-/// Lanes of the accumulator and the one step on them.
+/// Lanes of the accumulator and of an operand, and the one step on them.
 template <class L, class Acc> struct Accumulate;
 
 template <class L> struct Accumulate<L, std::int32_t> {
     using type = typename L::i32;
+    using operand = typename L::i32;
     static INTQ_ALWAYS_INLINE type load(const std::int32_t* from) { return L::load(from); }
-    template <class X, class W> static INTQ_ALWAYS_INLINE type step(type acc, X x, const W* w) {
-        return L::add(acc, L::mul(L::set(static_cast<std::int32_t>(x)), L::load(w)));
-    }
+    template <class X> static INTQ_ALWAYS_INLINE operand set(X x) { return L::set(static_cast<std::int32_t>(x)); }
+    static INTQ_ALWAYS_INLINE type step(type acc, operand x, operand w) { return L::add(acc, L::mul(x, w)); }
 };
 
 template <class L> struct Accumulate<L, std::int64_t> {
     using type = typename L::i64;
+    using operand = typename L::i32;
     static INTQ_ALWAYS_INLINE type load(const std::int64_t* from) { return L::load_i64(from); }
-    template <class X, class W> static INTQ_ALWAYS_INLINE type step(type acc, X x, const W* w) {
-        return L::add(acc, L::mul_wide(L::set(static_cast<std::int32_t>(x)), L::load(w)));
-    }
+    template <class X> static INTQ_ALWAYS_INLINE operand set(X x) { return L::set(static_cast<std::int32_t>(x)); }
+    static INTQ_ALWAYS_INLINE type step(type acc, operand x, operand w) { return L::add(acc, L::mul_wide(x, w)); }
 };
 
 template <class L> struct Accumulate<L, float> {
     using type = typename L::f32;
+    using operand = typename L::f32;
     static INTQ_ALWAYS_INLINE type load(const float* from) { return L::load(from); }
-    static INTQ_ALWAYS_INLINE type step(type acc, float x, const float* w) {
-        if constexpr (requires { L::mul_add(acc, acc, acc); }) {
-            return L::mul_add(L::set(x), L::load(w), acc);
-        } else {
-            return L::add(acc, L::mul(L::set(x), L::load(w)));
-        }
-    }
+    static INTQ_ALWAYS_INLINE operand set(float x) { return L::set(x); }
+    static INTQ_ALWAYS_INLINE type step(type acc, operand x, operand w) { return add_product<L>(acc, x, w); }
 };
 
-/// Rows whose sums leave registers for the weights, a broadcast and a product: 1 to 6.
+/// Rows whose sums leave registers for the weights, a broadcast and a product: 1 to 6, of floats to 14.
 template <class L, class Acc> constexpr int rows_that_fit(int vectors) noexcept {
     if constexpr (requires { L::registers; }) {
         const int row = vectors * (sizeof(Acc) == 8 ? 2 : 1);  // also what the weights of a step fill
         const int rows = (L::registers - row - (sizeof(Acc) == 8 ? 4 : 2)) / row;
-        return rows < 1 ? 1 : rows > 6 ? 6 : rows;
+        const int most = std::is_same_v<Acc, float> ? 14 : 6;
+        return rows < 1 ? 1 : rows > most ? most : rows;
     } else {
         return 2;
     }
@@ -70,9 +67,8 @@ template <class L, class Acc> constexpr int rows_that_fit(int vectors) noexcept 
 
 }  // namespace detail
 
-/// Float sums are fused (lanes::mul_add) where the lanes offer that: their bits are not promised.
-/// @pre the tag's packing has depth 1 and columns that are a multiple of the lanes' width, or any columns:
-///      the last vector of a panel is then loaded in part
+/// The bits of float sums are not promised: see add_product().
+/// @pre the tag's packing has depth 1, and columns and a step that are multiples of the lanes' width
 template <class Backend, class X, class W, class Acc> struct Tile {
     using activation = X;
     using weight = W;
@@ -82,13 +78,13 @@ template <class Backend, class X, class W, class Acc> struct Tile {
     static constexpr index_t columns = packing.columns;
     static constexpr index_t depth = packing.depth;
     static constexpr int vectors = static_cast<int>(columns / L::width());
-    static constexpr int narrowest = vectors;
+    static constexpr int narrowest = static_cast<int>(packing.step / L::width());
     static constexpr int planes = 1;
     using shared = Tile;
     static constexpr int max_rows(int panel_vectors) noexcept { return detail::rows_that_fit<L, Acc>(panel_vectors); }
     static_assert(packing.depth == 1 && packing.staging == Staging::as_is,
                   "this backend's packing needs a tile of its own: specialise simd::Tile in its file");
-    static_assert(columns % L::width() == 0 && packing.step == columns, "all panels are one number of vectors");
+    static_assert(columns % L::width() == 0 && packing.step % L::width() == 0, "a panel is a number of vectors");
 
     template <int Rows, int Vectors> struct Registers {
         INTQ_ALWAYS_INLINE void start(const Acc* bias) {
@@ -98,10 +94,12 @@ template <class Backend, class X, class W, class Acc> struct Tile {
             });
         }
         INTQ_ALWAYS_INLINE void step(const X* const* x, index_t k, const W* w) {
+            typename Step::operand panel[Vectors];
+            unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { panel[v] = L::load(w + v * L::width()); });
             unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
-                unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
-                    acc[r][v] = Step::step(acc[r][v], x[r][k], w + v * L::width());
-                });
+                const auto activation = Step::set(x[r][k]);
+                unroll<Vectors>(
+                    [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { acc[r][v] = Step::step(acc[r][v], activation, panel[v]); });
             });
         }
         /// Never called: a group of depth 1 has no part.

@@ -32,6 +32,25 @@ template <int Count, class Function> INTQ_ALWAYS_INLINE constexpr void unroll(Fu
     (std::make_integer_sequence<int, Count>{});
 }
 
+/// Asks for a line of memory that will be written; says nothing to the compiler.
+INTQ_ALWAYS_INLINE void prefetch(const void* address) noexcept {
+#if defined(__GNUC__) || defined(__clang__)
+    __builtin_prefetch(address, 1);
+#else
+    static_cast<void>(address);
+#endif
+}
+
+/// acc + x · w of floats, rounded once where the lanes have mul_add, else twice: for sums whose bits nobody promises.
+template <class L>
+INTQ_ALWAYS_INLINE constexpr typename L::f32 add_product(typename L::f32 acc, typename L::f32 x, typename L::f32 w) {
+    if constexpr (requires { L::mul_add(x, w, acc); }) {
+        return L::mul_add(x, w, acc);
+    } else {
+        return L::add(acc, L::mul(x, w));
+    }
+}
+
 /// The register tile of the GEMM skeleton: `Rows` activations rows by one packed panel of columns.
 ///
 ///     acc[r][c] = bias[c] + sum_k x[r][k] · w[k][c]      (wrapping in Acc: the proof is the packer's)

@@ -54,7 +54,7 @@ struct avx2 : scalar {
     static constexpr Packing int8_packing{16, 2, Staging::widened, 8};
     static constexpr Packing int16_packing{16, 2, Staging::as_is, 8};
     static constexpr Packing wide_packing{16, 2, Staging::as_is, 8, true};
-    static constexpr Packing float_packing{16, 1, Staging::as_is};
+    static constexpr Packing float_packing{16, 1, Staging::as_is, 8};
 };
 
 /// Pairs of int16 products (vpmaddwd), 16 columns a vector.
@@ -63,7 +63,7 @@ struct avx512bw : scalar {
     static constexpr Packing int8_packing{64, 2, Staging::widened, 16};
     static constexpr Packing int16_packing{64, 2, Staging::as_is, 16};
     static constexpr Packing wide_packing{32, 2, Staging::as_is, 16, true};
-    static constexpr Packing float_packing{64, 1, Staging::as_is};
+    static constexpr Packing float_packing{64, 1, Staging::as_is, 16};
 };
 
 /// Quadruples of uint8 × int8 products (vpdpbusd) and pairs of int16 products (vpdpwssd).

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// Float convolution as plain loops: what a model means before it is quantized. Layer: nn (DESIGN section 6).
+// Float convolution: what a model means before it is quantized. Layer: nn (DESIGN section 6).
 #ifndef INTQ_NN_FUNCTIONAL_CONV_HPP
 #define INTQ_NN_FUNCTIONAL_CONV_HPP
 
-#include <vector>
-
 #include "intq/core/op_params.hpp"
-#include "intq/nn/tensor.hpp"
+#include "intq/nn/functional/float_layer.hpp"
 
 namespace intq::inline INTQ_ABI::nn::functional {
 
@@ -19,8 +17,8 @@ namespace intq::inline INTQ_ABI::nn::functional {
 /// @param weight  (O, C/groups, KH, KW), row_major; its extents must be those of window.kernel
 /// @param bias    (O), or undefined
 ///
-/// Result   sums in double, in a fixed order, rounded once
-/// Memory   a row of doubles
+/// Result   as kernels::run_float_conv2d on simd::default_backend: other last bits on other backends
+/// Memory   the packed weight, and x and the result once more in channels_last
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window, index_t groups = 1);
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -45,54 +43,22 @@ inline void check_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bi
                     to_string(Shape(weight.extent(0))));
 }
 
-// The part [first, last) of outputs along one axis whose input coordinate out·stride + offset is inside [0, extent).
-inline std::pair<index_t, index_t> inside(index_t offset, index_t stride, index_t extent, index_t outputs) {
-    const index_t first = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
-    const index_t last = offset >= extent ? 0 : (extent - 1 - offset) / stride + 1;
-    return {first, std::min(last, outputs)};
-}
-
 }  // namespace detail
 
 inline Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
                      index_t groups) {
     detail::check_conv2d(x, weight, bias, window, groups);
-    const index_t batch = x.extent(0), height = x.extent(2), width = x.extent(3);
-    const index_t out_channels = weight.extent(0), per_group = weight.extent(1);
-    const Size2d out = output_size(window, {height, width});
-    Tensor y = Tensor::empty(Shape(batch, out_channels, out.height, out.width));
-
-    const Tensor input = x.contiguous();
-    const float* const from = input.flat<float>().data();
-    const float* const w = weight.flat<float>().data();
-    float* to = y.flat<float>().data();
-    std::vector<double> row(static_cast<std::size_t>(out.width));
-    for (index_t n = 0; n < batch; ++n)
-        for (index_t o = 0; o < out_channels; ++o) {
-            const index_t first_channel = o / (out_channels / groups) * per_group;
-            const double start =
-                bias.defined() ? static_cast<double>(bias.flat<float>()[static_cast<std::size_t>(o)]) : 0.0;
-            for (index_t i = 0; i < out.height; ++i, to += out.width) {
-                std::fill(row.begin(), row.end(), start);
-                for (index_t c = 0; c < per_group; ++c)
-                    for (index_t u = 0; u < window.kernel.height; ++u) {
-                        const index_t h = i * window.stride.height + u * window.dilation.height - window.padding.top;
-                        if (h < 0 || h >= height) continue;
-                        const float* line = from + ((n * x.extent(1) + first_channel + c) * height + h) * width;
-                        const float* taps = w + ((o * per_group + c) * window.kernel.height + u) * window.kernel.width;
-                        for (index_t v = 0; v < window.kernel.width; ++v) {
-                            const index_t offset = v * window.dilation.width - window.padding.left;
-                            const auto [first, last] = detail::inside(offset, window.stride.width, width, out.width);
-                            const double tap = static_cast<double>(taps[v]);
-                            for (index_t j = first; j < last; ++j)
-                                row[static_cast<std::size_t>(j)] +=
-                                    tap * static_cast<double>(line[j * window.stride.width + offset]);
-                        }
-                    }
-                for (index_t j = 0; j < out.width; ++j) to[j] = static_cast<float>(row[static_cast<std::size_t>(j)]);
-            }
-        }
-    return y;
+    const Size2d out = output_size(window, {x.extent(2), x.extent(3)});
+    Tensor y = Tensor::empty(Shape(x.extent(0), weight.extent(0), out.height, out.width), DType::float32,
+                             Layout::channels_last);
+    if (y.size() == 0) return y.contiguous();
+    kernels::FloatConv2dSpec spec;
+    spec.window = window;
+    spec.in_channels = x.extent(1);
+    spec.out_channels = weight.extent(0);
+    spec.groups = groups;
+    detail::run_float_layer(spec, x.to_layout(Layout::channels_last), weight, bias, y);
+    return y.contiguous();
 }
 
 }  // namespace intq::inline INTQ_ABI::nn::functional

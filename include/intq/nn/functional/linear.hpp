@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// Float linear layer as plain loops. Layer: nn (DESIGN section 6).
+// Float linear layer. Layer: nn (DESIGN section 6).
 #ifndef INTQ_NN_FUNCTIONAL_LINEAR_HPP
 #define INTQ_NN_FUNCTIONAL_LINEAR_HPP
 
-#include "intq/nn/tensor.hpp"
+#include "intq/nn/functional/float_layer.hpp"
 
 namespace intq::inline INTQ_ABI::nn::functional {
 
@@ -16,7 +16,7 @@ namespace intq::inline INTQ_ABI::nn::functional {
 /// @param weight  (O, I)
 /// @param bias    (O), or undefined
 ///
-/// Result   sums in double, rounded once
+/// Result   as kernels::run_float_conv2d on simd::default_backend: other last bits on other backends
 inline Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     if (weight.rank() != 2 || x.rank() < 1 || x.extent(-1) != weight.extent(1))
         throw Error("linear: the input " + to_string(x.shape()) + " does not fit the weight " +
@@ -28,19 +28,15 @@ inline Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) 
     Shape shape = x.shape();
     shape[shape.rank - 1] = out_features;
     Tensor y = Tensor::empty(shape);
-
-    const Tensor input = x.contiguous();
-    const float* from = input.flat<float>().data();
-    const float* const w = weight.flat<float>().data();
-    float* to = y.flat<float>().data();
-    const index_t rows = in_features == 0 ? y.size() / std::max<index_t>(out_features, 1) : x.size() / in_features;
-    for (index_t row = 0; row < rows; ++row, from += in_features, to += out_features)
-        for (index_t o = 0; o < out_features; ++o) {
-            double sum = bias.defined() ? static_cast<double>(bias.flat<float>()[static_cast<std::size_t>(o)]) : 0.0;
-            for (index_t i = 0; i < in_features; ++i)
-                sum += static_cast<double>(w[o * in_features + i]) * static_cast<double>(from[i]);
-            to[o] = static_cast<float>(sum);
-        }
+    if (y.size() == 0) return y;
+    // Each row of features is an image of one pixel: both layouts are one.
+    const index_t rows = y.size() / out_features;
+    Tensor images = y.reshape(Shape(rows, out_features, 1, 1));
+    kernels::FloatConv2dSpec spec;
+    spec.op = OpKind::linear;
+    spec.in_channels = in_features;
+    spec.out_channels = out_features;
+    detail::run_float_layer(spec, x.reshape(Shape(rows, in_features, 1, 1)), weight, bias, images);
     return y;
 }
 
