@@ -35,8 +35,8 @@ LayerShape smaller(LayerShape shape) {
 }
 
 void require_conformance(const ConvTable& tables, const LayerShape& shape, const ElementTypes& types) {
-    ConvCase expected(*tables.scalar, smaller(shape), types);
-    ConvCase actual(*tables.table, smaller(shape), types);
+    ConvCase expected(*tables.scalar, tables.float_scalar, smaller(shape), types);
+    ConvCase actual(*tables.table, tables.float_table, smaller(shape), types);
     expected.run();
     actual.run();
     if (!actual.has_output_of(expected))
@@ -113,7 +113,7 @@ private:
             Ours ours{row_of(group, *tables.table, shape, types), nullptr, peak_of(tables.table->backend, types.input)};
             if (!std::regex_search(ours.row.label(), filter)) continue;
             try {
-                ours.layer = std::make_unique<ConvCase>(*tables.table, shape, types);
+                ours.layer = std::make_unique<ConvCase>(*tables.table, tables.float_table, shape, types);
             } catch (const intq::Error& refusal) {
                 ours.row.refused = refusal.what();
             }

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "intq/kernels/float_table.hpp"
 #include "intq/kernels/kernel_table.hpp"
 
 namespace intq_bench {
@@ -13,6 +14,8 @@ namespace intq_bench {
 struct ConvTable {
     const intq::kernels::KernelTable* table;
     const intq::kernels::KernelTable* scalar;
+    const intq::kernels::FloatTable* float_table = nullptr;  // float layers have no target: beside fp32
+    const intq::kernels::FloatTable* float_scalar = nullptr;
 };
 
 /// The tables of one target, best backend first.

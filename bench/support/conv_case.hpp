@@ -13,6 +13,7 @@
 
 #include "element_types.hpp"
 #include "intq/kernels/conv2d.hpp"
+#include "intq/kernels/float_conv2d.hpp"
 #include "intq/quantization/owned_program.hpp"
 #include "shapes.hpp"
 
@@ -39,32 +40,65 @@ inline std::vector<std::byte> random_elements(std::mt19937& random, intq::index_
 /// activations and sums of 32 bits are as large as the proof of the accumulator allows, at most 127.
 class ConvCase {
 public:
+    /// @param floats  the kernels of float layers, or null
     /// @throws Error where the target or backend refuses the layer, with the reason
-    ConvCase(const intq::kernels::KernelTable& table, const LayerShape& shape, const ElementTypes& types)
-        : table_(&table) {
+    ConvCase(const intq::kernels::KernelTable& table, const intq::kernels::FloatTable* floats, const LayerShape& shape,
+             const ElementTypes& types)
+        : table_(&table), is_float_(types.input == intq::DType::float32) {
         const intq::kernels::Conv2dSpec spec = make_spec(shape, types);
-        packed_bytes_ = intq::quantization::AlignedBytes(intq::kernels::packed_conv2d_size(table.packing, spec));
-        packed_ = intq::value_or_throw(intq::kernels::pack_conv2d(table.packing, spec, packed_bytes_.workspace()));
+        if (is_float_ && floats == nullptr) throw intq::Error("float layers have no target");
+        if (is_float_) {
+            pack_float(*floats, spec);
+        } else {
+            packed_bytes_ = intq::quantization::AlignedBytes(intq::kernels::packed_conv2d_size(table.packing, spec));
+            packed_ = intq::value_or_throw(intq::kernels::pack_conv2d(table.packing, spec, packed_bytes_.workspace()));
+            kernel_ = intq::kernels::find_conv(table.conv, packed_);
+        }
         geometry_bytes_ = intq::quantization::AlignedBytes(intq::kernels::conv2d_geometry_size(shape.window, shape.in));
         geometry_ = intq::value_or_throw(
             intq::kernels::make_conv2d_geometry(shape.window, shape.batch, shape.in, geometry_bytes_.workspace()));
         scratch_ = intq::quantization::AlignedBytes(intq::kernels::conv2d_workspace_size(packed_, geometry_));
         y_ = intq::quantization::AlignedBytes(shape.out_elements() * size_of(types.output));
-        kernel_ = intq::kernels::find_conv(table, packed_);
         if (kernel_ == nullptr) throw intq::Error("the table of kernels has no row for it");
     }
 
     void run() {
-        const void* const x = table_->stage(packed_, geometry_, x_.data(), scratch_.workspace(), intq::serial);
+        const void* const x =
+            is_float_ ? x_.data() : table_->stage(packed_, geometry_, x_.data(), scratch_.workspace(), intq::serial);
         kernel_->run({&packed_, &geometry_, x, nullptr, y_.data(), &intq::serial});
     }
+    /// The same bytes; of floats, whose sums backends order each in its way, equal to 10^-4 of the largest.
     bool has_output_of(const ConvCase& other) const {
-        return y_.size() == other.y_.size() &&
-               std::memcmp(y_.data(), other.y_.data(), static_cast<std::size_t>(y_.size())) == 0;
+        if (y_.size() != other.y_.size()) return false;
+        if (!is_float_) return std::memcmp(y_.data(), other.y_.data(), static_cast<std::size_t>(y_.size())) == 0;
+        const auto* const a = reinterpret_cast<const float*>(y_.data());
+        const auto* const b = reinterpret_cast<const float*>(other.y_.data());
+        const intq::index_t size = y_.size() / static_cast<intq::index_t>(sizeof(float));
+        float largest = 0.0f, difference = 0.0f;
+        for (intq::index_t i = 0; i < size; ++i) {
+            largest = std::max(largest, std::fabs(b[i]));
+            difference = std::max(difference, std::fabs(a[i] - b[i]));
+        }
+        return difference <= 1e-4f * largest;
     }
 
 private:
     static std::int32_t reach_of(intq::DType dtype) { return dtype == intq::DType::int16 ? 32767 : 127; }
+
+    void pack_float(const intq::kernels::FloatTable& floats, const intq::kernels::Conv2dSpec& spec) {
+        intq::kernels::FloatConv2dSpec real;
+        real.op = spec.op;
+        real.window = spec.window;
+        real.in_channels = spec.in_channels;
+        real.out_channels = spec.out_channels;
+        real.groups = spec.groups;
+        real.weight = static_cast<const float*>(spec.weight_codes);
+        real.bias = spec.bias;
+        packed_bytes_ = intq::quantization::AlignedBytes(intq::kernels::packed_float_conv2d_size(floats.packing, real));
+        packed_ =
+            intq::value_or_throw(intq::kernels::pack_float_conv2d(floats.packing, real, packed_bytes_.workspace()));
+        kernel_ = intq::kernels::find_conv(floats.conv, packed_);
+    }
 
     intq::kernels::Conv2dSpec make_spec(const LayerShape& shape, const ElementTypes& types) {
         std::mt19937 random(1);
@@ -110,6 +144,7 @@ private:
     }
 
     const intq::kernels::KernelTable* table_;
+    bool is_float_;
     const intq::kernels::ConvRow* kernel_ = nullptr;
     std::vector<std::byte> weights_;
     std::vector<float> scales_, bias_;
