@@ -71,6 +71,19 @@ template <class L> void quads_conform() {
                 wrong += memory.as<std::int8_t>()[i] != expected_code(codes[i], out);
             CHECK(wrong == 0);
             CHECK(memory.is_intact());
+            if constexpr (requires { quad.store_runs(nullptr, vector(0), vector(0), vector(0), vector(0), 0); }) {
+                GuardedBuffer dealt(static_cast<std::size_t>(count));
+                quad.store_runs(dealt.as<std::int8_t>(), vector(0), vector(1), vector(2), vector(3), count);
+                std::size_t misplaced = 0;
+                for (index_t i = 0; i < count; ++i) {
+                    // Runs of four go to the vectors in turn.
+                    const index_t lane = i / 4 % 4 * width + i / 16 * 4 + i % 4;
+                    misplaced +=
+                        dealt.as<std::int8_t>()[i] != expected_code(codes[static_cast<std::size_t>(lane)], out);
+                }
+                CHECK(misplaced == 0);
+                CHECK(dealt.is_intact());
+            }
         }
 }
 
