@@ -117,20 +117,25 @@ private:
         typename Out::Channels parameters[Vectors];
         simd::unroll<Vectors>([&](auto v)
                                   INTQ_ALWAYS_INLINE_LAMBDA { parameters[v] = epilogue.channels(c + v * L::width()); });
-        E operand[adds && Vectors > 1 ? Vectors * L::width() : 1] = {};
+        constexpr bool in_order = Vectors == 1 || packing.run == packing.step;
+        E operand[adds && !in_order ? Vectors * L::width() : 1] = {};
         for (index_t i = 0; i < pixels; ++i, sums += Vectors * L::width()) {
             const index_t at = (pixel + i) * packed.out_channels + c;
             Y* const y = static_cast<Y*>(call.y) + at;
             const E* e = static_cast<const E*>(call.sumin) + (adds ? at : 0);
-            if constexpr (adds && Vectors > 1) {
+            if constexpr (adds && !in_order) {
                 for_each_run(channels, [&](index_t from, index_t to, index_t count) INTQ_ALWAYS_INLINE_LAMBDA {
                     for (index_t k = 0; k < count; ++k) operand[to + k] = e[from + k];
                 });
                 e = operand;
             }
             const auto sum = [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { return Sum::load(sums + v * L::width()); };
-            if constexpr (Vectors == 1)
-                epilogue.store(Sum::load(sums), parameters[0], e, y, channels);
+            if constexpr (in_order)
+                simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+                    const index_t at_lane = v * L::width(), rest = channels - at_lane;
+                    epilogue.store(sum(v), parameters[v], e + (adds ? at_lane : 0), y + at_lane,
+                                   v + 1 < Vectors || rest >= L::width() ? L::width() : rest);
+                });
             else if constexpr (Vectors == 4 && Out::has_quads && Out::has_run_quads)
                 epilogue.store_runs(sum, parameters, e, y, channels);
             else

@@ -21,14 +21,14 @@ template <class L, class Acc> struct LaneSum;
 template <class L> struct LaneSum<L, std::int32_t> {
     using I32 = typename L::i32;
     static INTQ_ALWAYS_INLINE I32 load(const std::int32_t* from) noexcept { return L::load(from); }
-    static INTQ_ALWAYS_INLINE void store(std::int32_t* to, I32 acc) noexcept { L::store(to, acc, L::width()); }
+    static INTQ_ALWAYS_INLINE void store(std::int32_t* to, I32 acc) noexcept { L::store(to, acc); }
     static INTQ_ALWAYS_INLINE I32 multiply_add(I32 acc, I32 x, I32 w) noexcept { return L::add(acc, L::mul(x, w)); }
 };
 template <class L> struct LaneSum<L, std::int64_t> {
     using I32 = typename L::i32;
     using I64 = typename L::i64;
     static INTQ_ALWAYS_INLINE I64 load(const std::int64_t* from) noexcept { return L::load_i64(from); }
-    static INTQ_ALWAYS_INLINE void store(std::int64_t* to, I64 acc) noexcept { L::store_i64(to, acc, L::width()); }
+    static INTQ_ALWAYS_INLINE void store(std::int64_t* to, I64 acc) noexcept { L::store_i64(to, acc); }
     static INTQ_ALWAYS_INLINE I64 multiply_add(I64 acc, I32 x, I32 w) noexcept {
         return L::add(acc, L::mul_wide(x, w));
     }
@@ -36,7 +36,7 @@ template <class L> struct LaneSum<L, std::int64_t> {
 template <class L> struct LaneSum<L, float> {
     using F32 = typename L::f32;
     static INTQ_ALWAYS_INLINE F32 load(const float* from) noexcept { return L::load(from); }
-    static INTQ_ALWAYS_INLINE void store(float* to, F32 acc) noexcept { L::store(to, acc, L::width()); }
+    static INTQ_ALWAYS_INLINE void store(float* to, F32 acc) noexcept { L::store(to, acc); }
     static INTQ_ALWAYS_INLINE F32 multiply_add(F32 acc, F32 x, F32 w) noexcept { return L::add(acc, L::mul(x, w)); }
 };
 

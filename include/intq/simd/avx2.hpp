@@ -274,7 +274,7 @@ struct Avx2PairDot {
 template <class X> struct Avx2PairRows {
     using element = X;
     static constexpr int vectors = 2;
-    static constexpr index_t run = 4;
+    static constexpr index_t run = 8;
     static constexpr int kept_weights = 0;
 
     static INTQ_ALWAYS_INLINE std::int32_t zero_point(std::int32_t code) noexcept {
@@ -298,16 +298,18 @@ private:
     static INTQ_ALWAYS_INLINE __m256i vector(const X* from, index_t channels) noexcept {
         return (channels == 8 ? avx2_lanes::load(from) : avx2_lanes::load(from, channels)).v;
     }
+    /// Channels 0 … 3, 8 … 11 in the low half: what unpacking then gives is in order.
     static INTQ_ALWAYS_INLINE __m256i block(const std::int8_t* from, index_t channels) noexcept {
-        if (channels < 16) return _mm256_cvtepi8_epi16(part(from, channels));
-        return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+        const __m128i bytes =
+            channels < 16 ? part(from, channels) : _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+        return _mm256_cvtepi8_epi16(_mm_shuffle_epi32(bytes, 0xd8));
     }
     /// @pre channels > 8, as in every whole block
     static INTQ_ALWAYS_INLINE __m256i block(const std::int16_t* from, index_t channels) noexcept {
-        if (channels < 16)
-            return _mm256_setr_m128i(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)),
-                                     part(from + 8, 2 * (channels - 8)));
-        return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+        const __m256i words = channels < 16 ? _mm256_setr_m128i(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)),
+                                                                part(from + 8, 2 * (channels - 8)))
+                                            : _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+        return _mm256_permute4x64_epi64(words, 0xd8);
     }
     static INTQ_ALWAYS_INLINE __m128i part(const void* from, index_t bytes) noexcept {
         const Bytes16 read = read_bytes16(from, bytes);

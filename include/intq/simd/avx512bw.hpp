@@ -289,7 +289,7 @@ struct Avx512PairDot : Avx512Dot<std::int16_t, std::int16_t> {
 template <class X> struct Avx512PairRows {
     using element = X;
     static constexpr int vectors = 2;
-    static constexpr index_t run = 4;
+    static constexpr index_t run = 16;
     static constexpr int kept_weights = 12;
 
     static INTQ_ALWAYS_INLINE std::int32_t zero_point(std::int32_t code) noexcept {
@@ -312,11 +312,14 @@ template <class X> struct Avx512PairRows {
     }
 
 private:
+    /// Channels 4i … 4i + 3 and 16 + 4i … 16 + 4i + 3 in part i: what unpacking then gives is in order.
     static INTQ_ALWAYS_INLINE __m512i load(__mmask32 mask, const std::int8_t* from) noexcept {
-        return _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(mask, from));
+        const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+        return _mm512_cvtepi8_epi16(_mm256_permutevar8x32_epi32(_mm256_maskz_loadu_epi8(mask, from), order));
     }
     static INTQ_ALWAYS_INLINE __m512i load(__mmask32 mask, const std::int16_t* from) noexcept {
-        return _mm512_maskz_loadu_epi16(mask, from);
+        const __m512i order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
+        return _mm512_permutexvar_epi64(order, _mm512_maskz_loadu_epi16(mask, from));
     }
 };
 

@@ -68,8 +68,8 @@ struct avx2 : scalar {
     static constexpr Packing int16_packing{16, 2, Staging::as_is, 8};
     static constexpr Packing wide_packing{8, 1, Staging::as_is};
     static constexpr Packing float_packing{16, 1, Staging::as_is};
-    static constexpr DepthwisePacking depthwise_int8_packing{16, 8, 4, 2, Staging::widened};
-    static constexpr DepthwisePacking depthwise_int16_packing{16, 8, 4, 2, Staging::as_is};
+    static constexpr DepthwisePacking depthwise_int8_packing{16, 8, 8, 2, Staging::widened};
+    static constexpr DepthwisePacking depthwise_int16_packing{16, 8, 8, 2, Staging::as_is};
 };
 
 /// Pairs of int16 products (vpmaddwd), 16 columns a vector.
@@ -79,8 +79,8 @@ struct avx512bw : scalar {
     static constexpr Packing int16_packing{64, 2, Staging::as_is, 16};
     static constexpr Packing wide_packing{16, 1, Staging::as_is};
     static constexpr Packing float_packing{64, 1, Staging::as_is};
-    static constexpr DepthwisePacking depthwise_int8_packing{32, 16, 4, 2, Staging::widened};
-    static constexpr DepthwisePacking depthwise_int16_packing{32, 16, 4, 2, Staging::as_is};
+    static constexpr DepthwisePacking depthwise_int8_packing{32, 16, 16, 2, Staging::widened};
+    static constexpr DepthwisePacking depthwise_int16_packing{32, 16, 16, 2, Staging::as_is};
 };
 
 /// Quadruples of uint8 × int8 products (vpdpbusd) and pairs of int16 products (vpdpwssd).
