@@ -56,8 +56,22 @@ std::vector<ConvShape> depthwise_shapes() {
         shapes.push_back(
             {1 + static_cast<index_t>(i % 3), c, 4, 3, c, c, window({3, 3}, {stride, stride}, {1, 0, 1, 1})});
     }
-    shapes.push_back({1, 9, 1, 13, 9, 9, {}});
-    shapes.push_back({1, 4, 7, 7, 4, 4, window({3, 2}, {1, 1}, {2, 2, 2, 0}, {2, 3})});
+    const std::vector<ConvShape> windows{
+        {1, 9, 1, 13, 9, 9, {}},
+        {1, 4, 7, 7, 4, 4, window({3, 2}, {1, 1}, {2, 2, 2, 0}, {2, 3})},
+        {3, 48, 5, 1, 48, 48, window({3, 3}, {1, 1}, {1, 1, 1, 1})},     // more than half a block; width 1
+        {1, 80, 4, 5, 80, 80, window({3, 3}, {1, 1}, {1, 1, 1, 1})},     // a block and a narrow one
+        {1, 144, 5, 4, 144, 144, window({3, 3}, {2, 2}, {1, 1, 1, 1})},  // two blocks and a narrow one
+        {1, 80, 6, 7, 80, 80, window({5, 5}, {1, 1}, {2, 2, 2, 2})},     // two groups of rows
+        {2, 66, 7, 8, 66, 66, window({5, 5}, {2, 2}, {1, 2, 2, 2})},     //
+        {1, 17, 6, 3, 17, 17, window({5, 5}, {3, 1}, {4, 6, 4, 5})},     // pixels that see padding alone
+        {1, 48, 3, 70, 48, 48, window({3, 3}, {1, 1}, {0, 1, 0, 1})},    // lines of three chunks
+        {1, 80, 9, 7, 80, 80, window({3, 3}, {1, 1}, {2, 2, 2, 2}, {2, 2})},
+        {1, 40, 5, 9, 40, 40, window({3, 3}, {1, 3}, {1, 1, 1, 1})},  // a stride that skips nothing
+        {1, 66, 9, 4, 66, 66, window({7, 1}, {1, 1}, {3, 0, 3, 0})},  // two groups, one column
+        {1, 33, 2, 9, 33, 33, window({1, 5}, {1, 4})},
+    };
+    shapes.insert(shapes.end(), windows.begin(), windows.end());
     return shapes;
 }
 

@@ -63,7 +63,7 @@ template <class L> void quads_conform() {
     constexpr auto size = static_cast<std::size_t>(4 * width);
     std::mt19937 bits(5);
     for (const auto& [zero_point, lowest, highest] :
-         {std::array{0, -128, 127}, {0, 0, 127}, {-128, -128, 127}, {127, -128, 127}, {-5, -5, 100}, {3, 3, 3}})
+         {std::array{0, -128, 127}, {0, 0, 127}, {-128, -128, 127}, {127, -128, 127}, {-5, -5, 100}, {3, 3, 3}}) {
         intq::simd::unroll<4>([&](auto last_vector) {
             const intq::arith::OutputCodes out{zero_point, lowest, highest};
             const typename L::CodeQuad quad(zero_point, lowest, highest);
@@ -81,6 +81,26 @@ template <class L> void quads_conform() {
                 CHECK(memory.is_intact());
             }
         });
+        for (index_t count = 0; count <= 4 * width; ++count) {
+            const intq::arith::OutputCodes out{zero_point, lowest, highest};
+            const typename L::CodeQuad quad(zero_point, lowest, highest);
+            const auto codes = draw_codes(bits, size);
+            const auto vector = [&](index_t v) { return L::load(codes.data() + v * width); };
+            if constexpr (requires { quad.store_runs(nullptr, vector(0), vector(0), vector(0), vector(0), 0); }) {
+                GuardedBuffer dealt(static_cast<std::size_t>(count));
+                quad.store_runs(dealt.as<std::int8_t>(), vector(0), vector(1), vector(2), vector(3), count);
+                std::size_t misplaced = 0;
+                for (index_t i = 0; i < count; ++i) {
+                    // Runs of four go to the vectors in turn.
+                    const index_t lane = i / 4 % 4 * width + i / 16 * 4 + i % 4;
+                    misplaced +=
+                        dealt.as<std::int8_t>()[i] != expected_code(codes[static_cast<std::size_t>(lane)], out);
+                }
+                CHECK(misplaced == 0);
+                CHECK(dealt.is_intact());
+            }
+        }
+    }
 }
 
 template <class L> void flips_conform() {

@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "intq/kernels/depthwise.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/odd_width.hpp"
@@ -175,7 +176,115 @@ template <class Backend, class X, class W, class Acc> void tile_conforms(const c
     }
 }
 
+// --- depthwise
+// --------------------------------------------------------------------------------------------------------
+
+/// Where the packing's own equation puts channel i of a block.
+index_t lane_of(const intq::simd::DepthwisePacking& packing, bool is_whole, index_t i) {
+    const index_t vectors = is_whole ? packing.columns / packing.step : 1, run = is_whole ? packing.run : packing.step;
+    return i / run % vectors * packing.step + i / (run * vectors) * run + i % run;
+}
+
+/// One group of `Rows` rows of `channels` channels, and a column of padding. Wrong sums.
+template <class Tile, int Vectors, int Rows>
+std::size_t wrong_depthwise_sums(const intq::simd::DepthwisePacking& packing, index_t channels, std::mt19937& bits) {
+    using X = typename Tile::element;
+    using W = typename Tile::weight;
+    const index_t lanes = Vectors * packing.step, offset = packing.staging == Staging::offset_binary ? 128 : 0;
+    std::vector<std::unique_ptr<GuardedBuffer>> rows;
+    const X* pointers[Rows];
+    for (int r = 0; r < Rows; ++r) {
+        rows.push_back(std::make_unique<GuardedBuffer>(static_cast<std::size_t>(channels) * sizeof(X)));
+        for (index_t c = 0; c < channels; ++c) rows.back()->as<X>()[c] = random_value<X>(bits);
+        pointers[r] = rows.back()->as<const X>();
+    }
+    std::vector<W> weights(static_cast<std::size_t>(lanes * packing.depth));
+    std::vector<std::int32_t> bias(static_cast<std::size_t>(lanes));
+    for (auto& b : bias) b = random_value<std::int32_t>(bits);
+    const auto weight = [&](index_t lane, index_t r) -> W& {
+        return weights[static_cast<std::size_t>(lane * packing.depth + r)];
+    };
+    for (index_t lane = 0; lane < lanes; ++lane)
+        for (index_t r = 0; r < Rows; ++r) weight(lane, r) = random_value<W>(bits);
+    const auto zero_point = static_cast<std::int32_t>(random_value<X>(bits));
+
+    typename Tile::template Weights<Vectors> w;
+    w.load(weights.data());
+    std::vector<std::int32_t> result[2];
+    for (int is_padding = 0; is_padding < 2; ++is_padding) {
+        typename Tile::template Column<Vectors> x;
+        if (is_padding == 1)
+            x.fill(zero_point);
+        else
+            x.template load<Rows>(pointers, channels);
+        typename Tile::template Sums<Vectors> sums;
+        sums.start(bias.data());
+        sums.add(x, w);
+        result[is_padding].resize(bias.size());
+        intq::simd::unroll<Vectors>([&](auto v) {
+            Tile::L::store(result[is_padding].data() + v * packing.step, sums.template drain<v>(), packing.step);
+        });
+    }
+    std::size_t wrong = 0;
+    for (index_t c = 0; c < channels; ++c)
+        for (const bool is_padding : {false, true}) {
+            const index_t lane = lane_of(packing, Vectors > 1, c);
+            std::int64_t sum = bias[static_cast<std::size_t>(lane)];
+            for (index_t r = 0; r < Rows; ++r) {
+                const std::int64_t code = is_padding ? zero_point : std::int64_t{pointers[r][c]};
+                sum += (code + offset) * std::int64_t{weight(lane, r)};
+            }
+            wrong += result[is_padding ? 1 : 0][static_cast<std::size_t>(lane)] !=
+                     static_cast<std::int32_t>(static_cast<std::uint32_t>(sum));
+        }
+    return wrong;
+}
+
+/// Whole and narrow blocks of every number of channels.
+template <class Tile, int Rows>
+void depthwise_rows_conform(const char* backend, const intq::simd::DepthwisePacking& packing) {
+    INFO(backend << " depthwise, rows = " << Rows << ", seed " << seed);
+    std::mt19937 bits(seed);
+    for (index_t channels = packing.columns / 2 + 1; channels <= packing.columns; ++channels)
+        CHECK(wrong_depthwise_sums<Tile, Tile::vectors, Rows>(packing, channels, bits) == 0);
+    for (index_t channels = 1; channels <= packing.step; ++channels)
+        CHECK(wrong_depthwise_sums<Tile, 1, Rows>(packing, channels, bits) == 0);
+}
+
+/// @return whether the backend has such a tile
+template <class Backend, class X, class W> bool depthwise_tile_conforms() {
+    constexpr intq::simd::DepthwisePacking packing =
+        intq::kernels::detail::depthwise_packing_of<Backend, X, W, std::int32_t>();
+    if constexpr (packing.columns == 0) {
+        return false;
+    } else {
+        using Tile = intq::simd::DepthwiseTile<Backend, X, W, std::int32_t>;
+        CHECK((Tile::columns == packing.columns && Tile::depth == packing.depth && Tile::run == packing.run));
+        CHECK((packing.step == Tile::L::width() && packing.columns == Tile::vectors * packing.step));
+        depthwise_rows_conform<Tile, 1>(Backend::name, packing);
+        depthwise_rows_conform<Tile, 2>(Backend::name, packing);
+        if constexpr (packing.depth > 2) {
+            depthwise_rows_conform<Tile, 3>(Backend::name, packing);
+            depthwise_rows_conform<Tile, 4>(Backend::name, packing);
+        }
+        static_assert(packing.depth == 2 || packing.depth == 4);
+        return true;
+    }
+}
+
 }  // namespace
+
+TEST_CASE("every depthwise tile of every backend sums a group of rows channel by channel") {
+    int tiles = 0;
+    intq::test::for_each_backend(intq::test::all_backends{}, [&](auto backend) {
+        using Backend = decltype(backend);
+        tiles += depthwise_tile_conforms<Backend, std::int8_t, std::int8_t>();
+        tiles += depthwise_tile_conforms<Backend, std::int16_t, std::int8_t>();
+        tiles += depthwise_tile_conforms<Backend, std::int16_t, std::int16_t>();
+    });
+    std::cout << tiles << " depthwise tiles" << std::endl;
+    CHECK(tiles >= 3);  // those of odd_width<5>, on every machine
+}
 
 TEST_CASE("every register tile of every backend sums the products of its panel") {
     intq::test::for_each_backend(intq::test::all_backends{}, [](auto backend) {

@@ -178,7 +178,8 @@ private:
     }
 };
 
-/// The tag. With 5 lanes, 8-bit activations are offset-binary and all integer groups have depth 2.
+/// The tag. With 5 lanes, 8-bit activations are offset-binary, all integer groups have depth 2, and depthwise blocks of
+/// two vectors deal their channels out in turn.
 template <int Width> struct odd_width : simd::scalar {
     static constexpr const char* name = Width == 3 ? "odd_width<3>" : "odd_width<5>";
     static constexpr bool grouped = Width == 5;
@@ -188,6 +189,10 @@ template <int Width> struct odd_width : simd::scalar {
     static constexpr simd::Packing int16_packing{panel, grouped ? 2 : 1, simd::Staging::as_is};
     static constexpr simd::Packing wide_packing{panel, 1, simd::Staging::as_is};
     static constexpr simd::Packing float_packing{panel, 1, simd::Staging::as_is};
+    static constexpr simd::DepthwisePacking depthwise_int8_packing =
+        grouped ? simd::DepthwisePacking{10, 5, 1, 2, simd::Staging::offset_binary} : simd::DepthwisePacking{};
+    static constexpr simd::DepthwisePacking depthwise_int16_packing =
+        grouped ? simd::DepthwisePacking{10, 5, 1, 2, simd::Staging::as_is} : simd::DepthwisePacking{};
 };
 
 /// Two products a column and step, in loops.
@@ -224,6 +229,49 @@ template <class X, class W> struct OddPairTile {
     };
 };
 
+/// A depthwise tile in loops: pairs of rows, channel i of a block of two vectors in lane i / 2 of vector i mod 2.
+///
+/// @tparam Offset  what is added to an element when it is read
+template <class X, class W, int Offset> struct OddDepthwiseTile {
+    using element = X;
+    using weight = W;
+    using L = OddLanes<5>;
+    using One = arith::scalar_lanes;
+    static constexpr int vectors = 2;
+    static constexpr index_t depth = 2, columns = 10, run = 1;
+    static constexpr int kept_weights = 6;
+
+    template <int Vectors> struct Column {
+        template <int Count> void load(const X* const* rows, index_t channels) {
+            for (index_t i = 0; i < channels; ++i)
+                for (index_t r = 0; r < Count; ++r) at(place(i), r) = rows[r][i] + Offset;
+        }
+        void fill(std::int32_t zero_point) { group.fill(zero_point + Offset); }
+
+        static index_t place(index_t i) { return i % Vectors * L::width() + i / Vectors; }
+        std::int32_t& at(index_t lane, index_t row) { return group[static_cast<std::size_t>(2 * lane + row)]; }
+        std::array<std::int32_t, static_cast<std::size_t>(10 * Vectors)> group{};
+    };
+    template <int Vectors> struct Weights {
+        void load(const W* from) {
+            for (std::size_t i = 0; i < group.size(); ++i) group[i] = from[i];
+        }
+        std::array<std::int32_t, static_cast<std::size_t>(10 * Vectors)> group{};
+    };
+    template <int Vectors> struct Sums {
+        void start(const std::int32_t* bias) {
+            for (std::size_t lane = 0; lane < acc.size(); ++lane) acc[lane] = bias[lane];
+        }
+        void add(const Column<Vectors>& x, const Weights<Vectors>& w) {
+            for (std::size_t i = 0; i < x.group.size(); ++i)
+                acc[i / 2] = One::add(acc[i / 2], One::mul(x.group[i], w.group[i]));
+        }
+        template <int Index> L::i32 drain() const { return L::load(acc.data() + Index * L::width()); }
+
+        std::array<std::int32_t, static_cast<std::size_t>(5 * Vectors)> acc{};
+    };
+};
+
 /// The usable backends of this unit and the two odd ones.
 template <class List> struct WithOddWidths;
 template <class... Backend> struct WithOddWidths<simd::BackendList<Backend...>> {
@@ -245,6 +293,12 @@ template <int Width> struct LanesOf<test::odd_width<Width>> { using type = test:
 template <>
 struct Tile<test::odd_width<5>, std::int8_t, std::int8_t, std::int32_t> : test::OddPairTile<std::uint8_t, std::int8_t> {
 };
+template <>
+struct DepthwiseTile<test::odd_width<5>, std::int8_t, std::int8_t, std::int32_t>
+    : test::OddDepthwiseTile<std::int8_t, std::int8_t, 128> {};
+template <class W>
+struct DepthwiseTile<test::odd_width<5>, std::int16_t, W, std::int32_t>
+    : test::OddDepthwiseTile<std::int16_t, std::int16_t, 0> {};
 template <class W>
 struct Tile<test::odd_width<5>, std::int16_t, W, std::int32_t> : test::OddPairTile<std::int16_t, std::int16_t> {};
 

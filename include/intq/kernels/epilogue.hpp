@@ -22,14 +22,14 @@ template <class L, class Acc> struct LaneSum;
 template <class L> struct LaneSum<L, std::int32_t> {
     using I32 = typename L::i32;
     static INTQ_ALWAYS_INLINE I32 load(const std::int32_t* from) noexcept { return L::load(from); }
-    static INTQ_ALWAYS_INLINE void store(std::int32_t* to, I32 acc) noexcept { L::store(to, acc, L::width()); }
+    static INTQ_ALWAYS_INLINE void store(std::int32_t* to, I32 acc) noexcept { L::store(to, acc); }
     static INTQ_ALWAYS_INLINE I32 multiply_add(I32 acc, I32 x, I32 w) noexcept { return L::add(acc, L::mul(x, w)); }
 };
 template <class L> struct LaneSum<L, std::int64_t> {
     using I32 = typename L::i32;
     using I64 = typename L::i64;
     static INTQ_ALWAYS_INLINE I64 load(const std::int64_t* from) noexcept { return L::load_i64(from); }
-    static INTQ_ALWAYS_INLINE void store(std::int64_t* to, I64 acc) noexcept { L::store_i64(to, acc, L::width()); }
+    static INTQ_ALWAYS_INLINE void store(std::int64_t* to, I64 acc) noexcept { L::store_i64(to, acc); }
     static INTQ_ALWAYS_INLINE I64 multiply_add(I64 acc, I32 x, I32 w) noexcept {
         return L::add(acc, L::mul_wide(x, w));
     }
@@ -57,11 +57,21 @@ template <class L, class Policy, class Y, class E> class Epilogue {
     struct Nothing {};
     template <class P, bool Adds> struct SuminOf { using type = Nothing; };
     template <class P> struct SuminOf<P, true> { using type = typename P::template SuminChannel<L>; };
+    struct NoQuad {
+        constexpr NoQuad(std::int32_t, std::int32_t, std::int32_t) noexcept {}
+    };
+    template <class Lanes> struct QuadOf { using type = NoQuad; };
+    template <class Lanes>
+    requires requires { typename Lanes::CodeQuad; }
+    struct QuadOf<Lanes> {
+        using type = typename Lanes::CodeQuad;
+    };
+    using Quad = typename QuadOf<L>::type;
 
 public:
     explicit INTQ_ALWAYS_INLINE Epilogue(const PackedConv2d& packed) noexcept
-        : codes_(packed.codes),
-          out_(packed.codes),
+        : out_(packed.codes),
+          quad_(packed.codes.zero_point, packed.codes.lowest, packed.codes.highest),
           words_(packed.words),
           sumin_words_(packed.sumin_words),
           stride_(packed.padded_outputs()) {}
@@ -93,7 +103,12 @@ public:
     }
 
     /// Whether the codes of up to four vectors are narrowed together.
-    static constexpr bool has_quads = std::is_same_v<Y, std::int8_t> && requires { typename L::CodeQuad; };
+    static constexpr bool has_quads = std::is_same_v<Y, std::int8_t> && !std::is_same_v<Quad, NoQuad>;
+
+    /// Whether that is possible for vectors in the order of a whole depthwise block.
+    static constexpr bool has_run_quads = requires(Quad quad, typename L::i32 v, std::int8_t* to) {
+        quad.store_runs(to, v, v, v, v, index_t{});
+    };
 
     /// `Vectors` vectors of one row: sum(integral_constant<int, v>) are the lanes of vector v.
     ///
@@ -101,21 +116,28 @@ public:
     template <int Vectors, class Sum>
     INTQ_ALWAYS_INLINE void store_quad(const Sum& sum, index_t at, const E* e, Y* y, index_t count) const noexcept {
         const auto code = [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
-            const index_t first = v * L::width();
-            const Channels channel = channels(at + first);
-            if constexpr (adds) {
-                const index_t left = count - first;
-                const auto operand = L::load(e + first, left < L::width() ? left : L::width());
-                return Policy::template scaled_sumin<L>(sum(v), operand, channel.requantize, channel.sumin, out_);
-            } else {
-                return Policy::template scaled<L>(sum(v), channel.requantize, out_);
-            }
+            const index_t first = v * L::width(), left = count - first;
+            return scaled(sum(v), channels(at + first), e + (adds ? first : 0), left < L::width() ? left : L::width());
         };
-        const typename L::CodeQuad quad(codes_.zero_point, codes_.lowest, codes_.highest);
         [&]<int... V>(std::integer_sequence<int, V...>) INTQ_ALWAYS_INLINE_LAMBDA {
-            quad.store(y, count, code(std::integral_constant<int, V>{})...);
+            quad_.store(y, count, code(std::integral_constant<int, V>{})...);
         }
         (std::make_integer_sequence<int, Vectors>{});
+    }
+
+    /// The first `count` channels of a whole depthwise block of four vectors.
+    ///
+    /// @param sum  sum(integral_constant<int, v>) gives vector v
+    /// @param e    in the block's order, and readable to its end
+    template <class Sum>
+    INTQ_ALWAYS_INLINE void store_runs(Sum&& sum, const Channels* channels, const E* e, Y* y,
+                                       index_t count) const noexcept {
+        const auto code = [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+            return scaled(sum(v), channels[v], e + (adds ? v * L::width() : 0), L::width());
+        };
+        using std::integral_constant;
+        quad_.store_runs(y, code(integral_constant<int, 0>{}), code(integral_constant<int, 1>{}),
+                         code(integral_constant<int, 2>{}), code(integral_constant<int, 3>{}), count);
     }
 
 private:
@@ -132,8 +154,19 @@ private:
             L::store(to, lanes, count);
     }
 
-    const arith::OutputCodes& codes_;
+    /// What a quad takes of one vector of sums.
+    template <class Acc>
+    INTQ_ALWAYS_INLINE typename L::i32 scaled(const Acc& acc, const Channels& channels, const E* e,
+                                              index_t count) const noexcept {
+        if constexpr (adds) {
+            return Policy::template scaled_sumin<L>(acc, L::load(e, count), channels.requantize, channels.sumin, out_);
+        } else {
+            return Policy::template scaled<L>(acc, channels.requantize, out_);
+        }
+    }
+
     arith::OutputLanes<L> out_;
+    [[no_unique_address]] Quad quad_;
     const std::int32_t* words_;
     const std::int32_t* sumin_words_;
     index_t stride_;

@@ -8,7 +8,7 @@
 #include <bit>
 #include <cstring>
 
-#include "intq/kernels/packed_conv2d.hpp"
+#include "intq/kernels/pack_depthwise.hpp"
 
 namespace intq::inline INTQ_ABI::kernels {
 
@@ -18,12 +18,15 @@ struct PackingRules {
     simd::Packing int8_packing{};
     simd::Packing int16_packing{};
     simd::Packing wide_packing{};
+    simd::DepthwisePacking depthwise_int8_packing{};
+    simd::DepthwisePacking depthwise_int16_packing{};
 };
 
 template <class TargetType, class Backend>
 requires arith::Target<TargetType>
 constexpr PackingRules packing_rules() noexcept {
-    return {&TargetType::policy, Backend::int8_packing, Backend::int16_packing, Backend::wide_packing};
+    return {&TargetType::policy,   Backend::int8_packing,           Backend::int16_packing,
+            Backend::wide_packing, Backend::depthwise_int8_packing, Backend::depthwise_int16_packing};
 }
 
 namespace detail {
@@ -123,9 +126,8 @@ inline PackedConv2d describe_layer(const Conv2dSpec& spec, int accumulator_bits)
     packed.accumulator_bits = accumulator_bits;
     packed.is_depthwise = spec.groups > 1 && spec.groups == spec.in_channels && spec.groups == spec.out_channels;
     if (packed.is_depthwise) {
-        // Channels are the lanes, in natural order.
         packed.packing = {1, 1, simd::Staging::as_is};
-        packed.group_stride = round_up(spec.out_channels + widest_vector, widest_vector);
+        packed.group_stride = depthwise_channels(packed.depthwise, spec.out_channels);
     }
     return packed;
 }
@@ -133,8 +135,15 @@ inline PackedConv2d describe_layer(const Conv2dSpec& spec, int accumulator_bits)
 /// The empty packed layer: all numbers, no pointers.
 inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec& spec) noexcept {
     PackedConv2d packed = describe_layer(spec, rules.policy->accumulator_bits(spec.input_dtype));
-    if (packed.is_depthwise) return packed;
     const bool is_int8 = spec.input_dtype == DType::int8;
+    if (packed.is_depthwise) {
+        if (packed.accumulator_bits == 32 && !is_int8)
+            packed.depthwise = rules.depthwise_int16_packing;
+        else if (packed.accumulator_bits == 32 && spec.weight_dtype == DType::int8)
+            packed.depthwise = rules.depthwise_int8_packing;
+        packed.group_stride = depthwise_channels(packed.depthwise, spec.out_channels);
+        return packed;
+    }
     packed.packing = packed.accumulator_bits == 64 && is_int8 ? simd::widened_for_int8(rules.wide_packing)
                      : packed.accumulator_bits == 64          ? rules.wide_packing
                      : spec.input_dtype == DType::int16       ? rules.int16_packing
@@ -146,19 +155,8 @@ inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec&
 
 /// What the tile sees of an input code of `zero_point`.
 constexpr std::int64_t tile_offset(const PackedConv2d& packed, const QParams& input) noexcept {
-    return input.zero_point() + (packed.packing.staging == simd::Staging::offset_binary ? 128 : 0);
-}
-
-inline std::int64_t weight_code(const Conv2dSpec& spec, index_t index) noexcept {
-    return spec.weight_dtype == DType::int16 ? static_cast<const std::int16_t*>(spec.weight_codes)[index]
-                                             : static_cast<const std::int8_t*>(spec.weight_codes)[index];
-}
-
-template <class Stored> Stored stored_weight_at(const Conv2dSpec& spec, index_t index) noexcept {
-    if constexpr (std::is_same_v<Stored, float>)
-        return static_cast<const float*>(spec.weight_codes)[index];
-    else
-        return static_cast<Stored>(weight_code(spec, index));
+    const simd::Staging staging = packed.is_depthwise ? packed.depthwise.staging : packed.packing.staging;
+    return input.zero_point() + (staging == simd::Staging::offset_binary ? 128 : 0);
 }
 
 /// What one output channel adds to the packed layer.
@@ -230,7 +228,7 @@ inline Result<PackedChannel> make_channel(const PackingRules& rules, const Conv2
 
 /// Position of an output channel among the padded channels.
 constexpr index_t padded_index(const PackedConv2d& packed, index_t channel) noexcept {
-    if (packed.is_depthwise) return channel;
+    if (packed.is_depthwise) return depthwise_index(packed, channel);
     return channel / packed.group_outputs() * packed.group_stride + channel % packed.group_outputs();
 }
 
@@ -261,14 +259,6 @@ template <class Stored> void write_weights(const Conv2dSpec& spec, const PackedC
     }
 }
 
-/// [tap][channel]: the lanes are channels.
-template <class Stored>
-void write_depthwise_weights(const Conv2dSpec& spec, const PackedConv2d& packed, Stored* to) noexcept {
-    for (index_t channel = 0; channel < packed.out_channels; ++channel)
-        for (index_t tap = 0; tap < packed.taps(); ++tap)
-            to[tap * packed.padded_outputs() + channel] = stored_weight_at<Stored>(spec, channel * packed.taps() + tap);
-}
-
 /// tap_bias[tap][channel] = offset · sum_k w[channel][k][tap], modulo 2^32 as all sums.
 inline void write_tap_bias(const Conv2dSpec& spec, const PackedConv2d& packed, std::int64_t offset,
                            std::int32_t* to) noexcept {
@@ -280,16 +270,6 @@ inline void write_tap_bias(const Conv2dSpec& spec, const PackedConv2d& packed, s
             to[tap * packed.padded_outputs() + padded_index(packed, channel)] =
                 static_cast<std::int32_t>(static_cast<std::uint32_t>(offset * sum));
         }
-}
-
-inline void write_padding_row(const Conv2dSpec& spec, const PackedConv2d& packed, std::byte* to) noexcept {
-    for (index_t i = 0; i < packed.in_channels + widest_vector; ++i) {
-        if (packed.input_dtype == DType::int16) {
-            reinterpret_cast<std::int16_t*>(to)[i] = static_cast<std::int16_t>(spec.input.zero_point());
-        } else {
-            reinterpret_cast<std::int8_t*>(to)[i] = static_cast<std::int8_t>(spec.input.zero_point());
-        }
-    }
 }
 
 template <class Stored>
@@ -358,10 +338,7 @@ inline Result<PackedConv2d> pack_conv2d(const PackingRules& rules, const Conv2dS
         detail::write_channel(made.value(), packed, parts, words, sumin_words, detail::padded_index(packed, channel));
         packed.scaled_is_small = packed.scaled_is_small && made.value().scaled_is_small;
     }
-    const DType stored = packed.is_depthwise
-                             ? packed.weight_dtype
-                             : detail::stored_weight(packed.packing, packed.input_dtype, packed.weight_dtype);
-    if (stored == DType::int16)
+    if (detail::stored_weight(packed) == DType::int16)
         detail::write_operands<std::int16_t>(spec, packed, parts.weights);
     else
         detail::write_operands<std::int8_t>(spec, packed, parts.weights);

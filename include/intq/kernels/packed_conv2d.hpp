@@ -50,6 +50,7 @@ struct PackedConv2d {
     bool scaled_is_small = false;  // proven: no float of the requantization reaches 2^31
     bool merges_row = false;       // the taps of a row of the window are one run of elements in the staged input
     simd::Packing packing{};
+    simd::DepthwisePacking depthwise{};
     index_t group_stride = 0;  // padded output channels of one group; of all channels when depthwise
     const void* weights = nullptr;
     const void* bias = nullptr;                 // int32, int64 or float
@@ -78,17 +79,44 @@ struct PackedConv2d {
     }
     constexpr index_t panel_size() const noexcept { return column_size() * packing.columns; }
     constexpr index_t group_weights() const noexcept { return column_size() * group_stride; }
+    /// Weights of one channel when depthwise, with those of rows that only fill a group.
+    constexpr index_t depthwise_weights() const noexcept {
+        return window.kernel.width * round_up(window.kernel.height, depthwise.depth);
+    }
 };
+
+/// One block of channels of a depthwise layer.
+struct DepthwiseBlock {
+    index_t first;   // channel, and place among the padded ones: before the last block they are the same
+    index_t padded;  // its channels with padding
+    bool is_whole;   // of packing.columns, in that block's order
+};
+
+/// The block that starts at channel `first`.
+constexpr DepthwiseBlock depthwise_block(const simd::DepthwisePacking& packing, index_t first,
+                                         index_t channels) noexcept {
+    const bool is_whole = 2 * (channels - first) > packing.columns;
+    return {first, is_whole ? packing.columns : packing.step, is_whole};
+}
+
+/// Where channel i of a whole block lies in its vectors.
+constexpr index_t depthwise_lane(const simd::DepthwisePacking& packing, index_t i) noexcept {
+    const index_t vectors = packing.columns / packing.step, run = i / packing.run;
+    return run % vectors * packing.step + run / vectors * packing.run + i % packing.run;
+}
 
 namespace detail {
 
 /// Slack behind depthwise parameters, so that a whole vector of any backend may be loaded at the last channel.
 inline constexpr index_t widest_vector = 64;
 
-/// Type in which a packing keeps weights: that of the staged activations where a group is one instruction's.
-constexpr DType stored_weight(const simd::Packing& packing, DType input, DType weight) noexcept {
-    if (packing.depth == 1) return weight;
-    return packing.staging == simd::Staging::widened || input == DType::int16 ? DType::int16 : DType::int8;
+/// Type in which a packing keeps weights: that of the converted activations where a group is one instruction's.
+constexpr DType stored_weight(const PackedConv2d& packed) noexcept {
+    if (packed.input_dtype == DType::float32) return DType::float32;
+    const index_t depth = packed.is_depthwise ? packed.depthwise.depth : packed.packing.depth;
+    const simd::Staging staging = packed.is_depthwise ? packed.depthwise.staging : packed.packing.staging;
+    if (depth == 1) return packed.weight_dtype;
+    return staging == simd::Staging::widened || packed.input_dtype == DType::int16 ? DType::int16 : DType::int8;
 }
 
 constexpr DType staged_input(const simd::Packing& packing, DType input) noexcept {
@@ -116,12 +144,10 @@ inline PackedParts place(const PackedConv2d& packed, int words, int sumin_words,
                          BufferCursor& cursor) INTQ_NOEXCEPT {
     const index_t bias_size = packed.accumulator_bits / 8;
     const index_t channels = packed.padded_outputs();
-    const index_t weights = packed.is_depthwise ? packed.taps() * channels : packed.groups * packed.group_weights();
-    const DType stored = packed.input_dtype == DType::float32 ? DType::float32
-                         : packed.is_depthwise                ? packed.weight_dtype
-                                               : stored_weight(packed.packing, packed.input_dtype, packed.weight_dtype);
+    const index_t weights =
+        packed.is_depthwise ? packed.depthwise_weights() * channels : packed.groups * packed.group_weights();
     PackedParts parts;
-    parts.weights = cursor.take<std::byte>(weights * size_of(stored));
+    parts.weights = cursor.take<std::byte>(weights * size_of(stored_weight(packed)));
     parts.bias = cursor.take<std::byte>(channels * bias_size);
     parts.words = cursor.take<std::int32_t>(words * channels);
     parts.sumin_words = cursor.take<std::int32_t>(packed.has_sumin ? sumin_words * channels : 0);

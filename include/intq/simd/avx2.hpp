@@ -10,6 +10,7 @@
 
 #    include <cstdint>
 
+#    include "intq/simd/depthwise_tile.hpp"
 #    include "intq/simd/generic_tile.hpp"
 #    include "intq/simd/group_tile.hpp"
 #    include "intq/simd/wide_group_tile.hpp"
@@ -385,7 +386,61 @@ struct Avx2PairDot {
     }
 };
 
+/// Rows of int8 or int16 in pairs of int16. A whole block is 16 channels.
+template <class X> struct Avx2PairRows {
+    using element = X;
+    static constexpr int vectors = 2;
+    static constexpr index_t run = 8;
+    static constexpr int kept_weights = 0;
+
+    static INTQ_ALWAYS_INLINE std::int32_t zero_point(std::int32_t code) noexcept {
+        return static_cast<std::int32_t>((static_cast<std::uint32_t>(code) & 0xffffu) * 0x00010001u);
+    }
+    template <int Vectors, int Count>
+    static INTQ_ALWAYS_INLINE void interleave(const X* const* rows, index_t channels, __m256i* to) noexcept {
+        if constexpr (Vectors == 1) {
+            const __m256i a = vector(rows[0], channels);
+            to[0] = a;
+            if constexpr (Count == 2)
+                to[0] = _mm256_blend_epi16(a, _mm256_slli_epi32(vector(rows[1], channels), 16), 0xaa);
+        } else {
+            const __m256i a = block(rows[0], channels), b = Count == 2 ? block(rows[Count - 1], channels) : a;
+            to[0] = _mm256_unpacklo_epi16(a, b);
+            to[1] = _mm256_unpackhi_epi16(a, b);
+        }
+    }
+
+private:
+    static INTQ_ALWAYS_INLINE __m256i vector(const X* from, index_t channels) noexcept {
+        return (channels == 8 ? avx2_lanes::load(from) : avx2_lanes::load(from, channels)).v;
+    }
+    /// Channels 0 … 3, 8 … 11 in the low half: what unpacking then gives is in order.
+    static INTQ_ALWAYS_INLINE __m256i block(const std::int8_t* from, index_t channels) noexcept {
+        const __m128i bytes =
+            channels < 16 ? part(from, channels) : _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+        return _mm256_cvtepi8_epi16(_mm_shuffle_epi32(bytes, 0xd8));
+    }
+    /// @pre channels > 8, as in every whole block
+    static INTQ_ALWAYS_INLINE __m256i block(const std::int16_t* from, index_t channels) noexcept {
+        const __m256i words = channels < 16 ? _mm256_setr_m128i(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)),
+                                                                part(from + 8, 2 * (channels - 8)))
+                                            : _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+        return _mm256_permute4x64_epi64(words, 0xd8);
+    }
+    static INTQ_ALWAYS_INLINE __m128i part(const void* from, index_t bytes) noexcept {
+        const Bytes16 read = read_bytes16(from, bytes);
+        return _mm_set_epi64x(static_cast<long long>(read.high), static_cast<long long>(read.low));
+    }
+};
+
 }  // namespace detail
+
+template <>
+struct DepthwiseTile<avx2, std::int8_t, std::int8_t, std::int32_t>
+    : GroupDepthwiseTile<detail::Avx2PairDot, detail::Avx2PairRows<std::int8_t>> {};
+template <class W>
+struct DepthwiseTile<avx2, std::int16_t, W, std::int32_t>
+    : GroupDepthwiseTile<detail::Avx2PairDot, detail::Avx2PairRows<std::int16_t>> {};
 
 template <> struct Tile<avx2, std::int8_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx2PairDot> {};
 template <> struct Tile<avx2, std::int16_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx2PairDot> {};

@@ -12,6 +12,7 @@
 
 #    include <cstdint>
 
+#    include "intq/simd/depthwise_tile.hpp"
 #    include "intq/simd/generic_tile.hpp"
 #    include "intq/simd/group_tile.hpp"
 #    include "intq/simd/wide_group_tile.hpp"
@@ -188,15 +189,28 @@ struct avx512_lanes {
             __m512i high = low;
             if constexpr (vectors > 2)
                 high = _mm512_adds_epi16(_mm512_packs_epi32(v[2], v[vectors > 3 ? 3 : 2]), zero_point_);
-            __m512i codes = pack(low, high);
-            codes = _mm512_min_epi8(_mm512_max_epi8(codes, lowest_), highest_);
+            const __m512i codes = clamp(pack(low, high));
             if (count == 16 * vectors)
                 store_whole<vectors>(to, codes);
             else
                 _mm512_mask_storeu_epi8(to, (std::uint64_t{1} << count) - 1, codes);
         }
 
+        /// What unpacking has dealt out, packing collects.
+        INTQ_ALWAYS_INLINE void store_runs(std::int8_t* to, i32 a, i32 b, i32 c, i32 d, index_t count) const noexcept {
+            const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(a.v, b.v), zero_point_);
+            const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(c.v, d.v), zero_point_);
+            const __m512i codes = clamp(_mm512_packs_epi16(low, high));
+            if (count == 64)
+                _mm512_storeu_si512(to, codes);
+            else
+                _mm512_mask_storeu_epi8(to, (std::uint64_t{1} << count) - 1, codes);
+        }
+
     private:
+        INTQ_ALWAYS_INLINE __m512i clamp(__m512i codes) const noexcept {
+            return _mm512_min_epi8(_mm512_max_epi8(codes, lowest_), highest_);
+        }
         template <int Vectors> static INTQ_ALWAYS_INLINE void store_whole(std::int8_t* to, __m512i codes) noexcept {
             if constexpr (Vectors == 4)
                 _mm512_storeu_si512(to, codes);
@@ -421,7 +435,52 @@ struct Avx512PairDot : Avx512Dot<std::int16_t, std::int16_t> {
     }
 };
 
+/// Rows of int8 or int16 in pairs of int16. A whole block is 32 channels.
+template <class X> struct Avx512PairRows {
+    using element = X;
+    static constexpr int vectors = 2;
+    static constexpr index_t run = 16;
+    static constexpr int kept_weights = 12;
+
+    static INTQ_ALWAYS_INLINE std::int32_t zero_point(std::int32_t code) noexcept {
+        return static_cast<std::int32_t>((static_cast<std::uint32_t>(code) & 0xffffu) * 0x00010001u);
+    }
+    template <int Vectors, int Count>
+    static INTQ_ALWAYS_INLINE void interleave(const X* const* rows, index_t channels, __m512i* to) noexcept {
+        if constexpr (Vectors == 1) {
+            const __m512i a = avx512_lanes::load(rows[0], channels).v;
+            to[0] = a;
+            if constexpr (Count == 2)
+                to[0] = _mm512_mask_blend_epi16(0xaaaaaaaa, a,
+                                                _mm512_slli_epi32(avx512_lanes::load(rows[1], channels).v, 16));
+        } else {
+            const auto mask = static_cast<__mmask32>((std::uint64_t{1} << channels) - 1);
+            const __m512i a = load(mask, rows[0]), b = Count == 2 ? load(mask, rows[Count - 1]) : a;
+            to[0] = _mm512_unpacklo_epi16(a, b);
+            to[1] = _mm512_unpackhi_epi16(a, b);
+        }
+    }
+
+private:
+    /// Channels 4i … 4i + 3 and 16 + 4i … 16 + 4i + 3 in part i: what unpacking then gives is in order.
+    static INTQ_ALWAYS_INLINE __m512i load(__mmask32 mask, const std::int8_t* from) noexcept {
+        const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+        return _mm512_cvtepi8_epi16(_mm256_permutevar8x32_epi32(_mm256_maskz_loadu_epi8(mask, from), order));
+    }
+    static INTQ_ALWAYS_INLINE __m512i load(__mmask32 mask, const std::int16_t* from) noexcept {
+        const __m512i order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
+        return _mm512_permutexvar_epi64(order, _mm512_maskz_loadu_epi16(mask, from));
+    }
+};
+
 }  // namespace detail
+
+template <>
+struct DepthwiseTile<avx512bw, std::int8_t, std::int8_t, std::int32_t>
+    : GroupDepthwiseTile<detail::Avx512PairDot, detail::Avx512PairRows<std::int8_t>> {};
+template <class W>
+struct DepthwiseTile<avx512bw, std::int16_t, W, std::int32_t>
+    : GroupDepthwiseTile<detail::Avx512PairDot, detail::Avx512PairRows<std::int16_t>> {};
 
 template <> struct Tile<avx512bw, std::int8_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx512PairDot> {};
 template <> struct Tile<avx512bw, std::int16_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx512PairDot> {};

@@ -20,6 +20,8 @@ template <class Backend> using lanes = typename LanesOf<Backend>::type;
 //
 //     CodeQuad(zero_point, lowest, highest).store(int8* to, count, i32 code…)
 //         to[i] = clamp(code[i] + zero_point, lowest, highest) for i < count, the codes of one to four vectors in turn
+//     CodeQuad(…).store_runs(to, a, b, c, d, count)
+//         the same of vectors in the order of a whole block of DepthwisePacking{4·width(), width(), 4}
 //     flip_top_bits(const uint8* from, uint8* to, size)
 //         to[i] = from[i] ^ 0x80 for i < size
 
@@ -75,6 +77,33 @@ INTQ_ALWAYS_INLINE constexpr typename L::f32 add_product(typename L::f32 acc, ty
 /// where drain gives lanes::i32, lanes::i64 or lanes::f32 after Acc, and x[r] + k is the first element of the
 /// group in row r. The primary template is portable and built from the lanes alone: see generic_tile.hpp.
 template <class Backend, class X, class W, class Acc> struct Tile;
+
+/// The register tile of the depthwise skeleton: a block of channels in `Vectors` vectors, the rows of one column of
+/// the window in groups of `depth`. A column is interleaved once and then added to every pixel whose window has it.
+///
+///     acc[c] = bias[c] + sum over groups of sum_{r < depth} x[r][c] · w[r][c]      (wrapping: the proof is the
+///     packer's)
+///
+/// A backend whose tag has a DepthwisePacking with columns specialises this for <Backend, X, W, Acc>, with
+///
+///     using element = …;  using weight = …;                     // in memory as the layer gives it; as stored
+///     static constexpr index_t columns, depth, run;             // equal to the tag's packing
+///     static constexpr int vectors;                             // of a whole block; Vectors is this or 1
+///     static constexpr int kept_weights;                        // vectors of weights that registers hold all along
+///     template <int Vectors> struct Column {
+///         template <int Count> void load(const element* const* rows, index_t channels);
+///                                                               // Count <= depth rows; only `channels` are readable
+///         void fill(std::int32_t zero_point);                   // a column of padding
+///     };
+///     template <int Vectors> struct Weights { void load(const weight* from); };    // of one group
+///     template <int Vectors> struct Sums {
+///         void start(const Acc* bias);
+///         void add(const Column<Vectors>& x, const Weights<Vectors>& w);
+///         template <int Vector> auto drain() const;             // in the order of the packing
+///     };
+///
+/// where a column's rows from Count on may be anything finite: their weights are zero.
+template <class Backend, class X, class W, class Acc> struct DepthwiseTile;
 
 }  // namespace intq::inline INTQ_ABI::simd
 

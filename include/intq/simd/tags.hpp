@@ -38,6 +38,23 @@ constexpr Packing widened_for_int8(Packing wide) noexcept {
     return wide;
 }
 
+/// Order of packed depthwise operands, in which lanes are channels: blocks of `columns` channels, then, where at most
+/// half a block is left, blocks of `step`, of one vector. A block of several vectors deals its channels to them in
+/// runs: what interleaving within parts of a register leaves.
+///
+///     vector (i / run) mod vectors, lane i / (run·vectors) · run + i mod run   of channel i,   vectors = columns /
+///     step weights[block][column of the window][group of rows][vector][lane][row of the group]
+///
+/// Without columns there is no DepthwiseTile: channels are in natural order, and taps are summed one by one.
+struct DepthwisePacking {
+    index_t columns = 0;
+    index_t step = 1;
+    index_t run = 1;
+    index_t depth = 1;                 // rows of the window whose taps are summed together
+    Staging staging = Staging::as_is;  // how the tile converts what it reads: nothing is staged
+    friend constexpr bool operator==(const DepthwisePacking&, const DepthwisePacking&) = default;
+};
+
 /// Plain C++; what every other backend equals.
 struct scalar {
     static constexpr const char* name = "scalar";
@@ -46,6 +63,9 @@ struct scalar {
     /// Sums of 64 bits, and float.
     static constexpr Packing wide_packing{4, 1, Staging::as_is};
     static constexpr Packing float_packing{4, 1, Staging::as_is};
+    /// int8 · int8 and int16 activations, in sums of 32 bits.
+    static constexpr DepthwisePacking depthwise_int8_packing{};
+    static constexpr DepthwisePacking depthwise_int16_packing{};
 };
 
 /// Pairs of int16 products (vpmaddwd), 8 columns a vector.
@@ -55,6 +75,8 @@ struct avx2 : scalar {
     static constexpr Packing int16_packing{16, 2, Staging::as_is, 8};
     static constexpr Packing wide_packing{16, 2, Staging::as_is, 8, true};
     static constexpr Packing float_packing{16, 1, Staging::as_is, 8};
+    static constexpr DepthwisePacking depthwise_int8_packing{16, 8, 8, 2, Staging::widened};
+    static constexpr DepthwisePacking depthwise_int16_packing{16, 8, 8, 2, Staging::as_is};
 };
 
 /// Pairs of int16 products (vpmaddwd), 16 columns a vector.
@@ -64,12 +86,15 @@ struct avx512bw : scalar {
     static constexpr Packing int16_packing{64, 2, Staging::as_is, 16};
     static constexpr Packing wide_packing{32, 2, Staging::as_is, 16, true};
     static constexpr Packing float_packing{64, 1, Staging::as_is, 16};
+    static constexpr DepthwisePacking depthwise_int8_packing{32, 16, 16, 2, Staging::widened};
+    static constexpr DepthwisePacking depthwise_int16_packing{32, 16, 16, 2, Staging::as_is};
 };
 
 /// Quadruples of uint8 × int8 products (vpdpbusd) and pairs of int16 products (vpdpwssd).
 struct avx512vnni : avx512bw {
     static constexpr const char* name = "avx512vnni";
     static constexpr Packing int8_packing{64, 4, Staging::offset_binary, 16};
+    static constexpr DepthwisePacking depthwise_int8_packing{64, 16, 4, 4, Staging::offset_binary};
 };
 
 /// The architecture that xsimd finds in the compiler's flags; its name is known to simd/xsimd.hpp only.

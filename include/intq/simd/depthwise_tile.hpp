@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+//
+// The depthwise tile of ISAs that multiply and add a group of four bytes a lane. Layer: simd.
+#ifndef INTQ_SIMD_DEPTHWISE_TILE_HPP
+#define INTQ_SIMD_DEPTHWISE_TILE_HPP
+
+#include <cstdint>
+
+#include "intq/simd/primitives.hpp"
+
+namespace intq::inline INTQ_ABI::simd {
+
+/// A DepthwiseTile over one instruction and one way to interleave rows.
+///
+///     lane of Dot::dot(acc, x, w) = acc + sum_{i < depth} x[i] · w[i],   depth = 4 / sizeof(weight)
+///
+/// @tparam Dot   as GroupTile takes it
+/// @tparam Rows  has element, vectors, run, kept_weights,
+///               interleave<Vectors, Count>(rows, channels, Vector* groups), and zero_point(code), a group of it
+template <class Dot, class Rows> struct GroupDepthwiseTile {
+    using element = typename Rows::element;
+    using weight = typename Dot::weight;
+    using L = typename Dot::lanes;
+    using Vector = typename Dot::Vector;
+    static constexpr int vectors = Rows::vectors;
+    static constexpr index_t depth = 4 / static_cast<index_t>(sizeof(weight));
+    static constexpr index_t columns = vectors * L::width();
+    static constexpr index_t run = Rows::run;
+    static constexpr int kept_weights = Rows::kept_weights;
+
+    template <int Vectors> struct Column {
+        template <int Count> INTQ_ALWAYS_INLINE void load(const element* const* rows, index_t channels) noexcept {
+            Rows::template interleave<Vectors, Count>(rows, channels, group);
+        }
+        INTQ_ALWAYS_INLINE void fill(std::int32_t zero_point) noexcept {
+            const Vector padding = Dot::broadcast(Rows::zero_point(zero_point));
+            unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { group[v] = padding; });
+        }
+        Vector group[Vectors];
+    };
+
+    template <int Vectors> struct Weights {
+        INTQ_ALWAYS_INLINE void load(const weight* from) noexcept {
+            unroll<Vectors>([&](auto v)
+                                INTQ_ALWAYS_INLINE_LAMBDA { group[v] = Dot::load(from + v * L::width() * depth); });
+        }
+        Vector group[Vectors];
+    };
+
+    template <int Vectors> struct Sums {
+        INTQ_ALWAYS_INLINE void start(const std::int32_t* bias) noexcept {
+            unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { acc[v] = Dot::load(bias + v * L::width()); });
+        }
+        INTQ_ALWAYS_INLINE void add(const Column<Vectors>& x, const Weights<Vectors>& w) noexcept {
+            unroll<Vectors>([&](auto v)
+                                INTQ_ALWAYS_INLINE_LAMBDA { acc[v] = Dot::dot(acc[v], x.group[v], w.group[v]); });
+        }
+        template <int Index> INTQ_ALWAYS_INLINE typename L::i32 drain() const noexcept { return {acc[Index]}; }
+
+        Vector acc[Vectors];
+    };
+};
+
+}  // namespace intq::inline INTQ_ABI::simd
+
+#endif  // INTQ_SIMD_DEPTHWISE_TILE_HPP
