@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT
+//
+// The kernels whose loops check_hot_loops reads: int8 and int16 on the AVX-512 VNNI backend.
+#include "intq/kernels/kernel_table.hpp"
+#include "intq/simd/avx512vnni.hpp"
+
+/// Keeps every kernel of the table in the object.
+extern const intq::kernels::KernelTable* const hot_table;
+const intq::kernels::KernelTable* const hot_table =
+    &intq::kernels::kernel_table<intq::target::fp32, intq::simd::avx512vnni>;
