@@ -3,6 +3,6 @@
 
 namespace intq::test {
 
-BackendTables avx2_tables() { return make_tables<simd::avx2>(); }
+BackendTables avx2_tables() { return make_tables_if_quick<simd::avx2>(); }
 
 }  // namespace intq::test

@@ -3,6 +3,6 @@
 
 namespace intq::test {
 
-BackendTables avx512bw_tables() { return make_tables<simd::avx512bw>(); }
+BackendTables avx512bw_tables() { return make_tables_if_quick<simd::avx512bw>(); }
 
 }  // namespace intq::test

@@ -3,6 +3,6 @@
 
 namespace intq::test {
 
-BackendTables xsimd_tables() { return make_tables<simd::xsimd<>>(); }
+BackendTables xsimd_tables() { return make_tables_if_quick<simd::xsimd<>>(); }
 
 }  // namespace intq::test
