@@ -105,12 +105,13 @@ Status check_conv2d(const PackedConv2d& packed, const ConvGeometry& geometry, Im
 
 namespace detail {
 
-template <class TargetType, class Backend>
-void run_conv2d_erased(const PackedConv2d& packed, const ConvGeometry& geometry, const void* x, const void* sumin,
-                       void* y, Workspace workspace, const Executor& executor) INTQ_NOEXCEPT {
+/// @tparam E  element type of the fused add's operand, or no_sumin
+template <class TargetType, class Backend, class X, class Y, class E>
+void run_conv2d_typed(const PackedConv2d& packed, const ConvGeometry& geometry, const void* x, const void* sumin,
+                      void* y, Workspace workspace, const Executor& executor) INTQ_NOEXCEPT {
     check_arguments<TargetType, Backend>();
     check_usable<Backend>();
-    const ConvRow* row = find_conv(kernel_table<TargetType, Backend>, packed);
+    const ConvRow* row = find_conv(typed_conv_rows<TargetType, Backend, X, Y, E>, packed);
     INTQ_ASSERT(row != nullptr);
     const void* staged = stage_input<Backend>(packed, geometry, x, workspace, executor);
     row->run({&packed, &geometry, staged, sumin, y, &executor});
@@ -131,7 +132,8 @@ void run_conv2d(const PackedConv2d& packed, const ConvGeometry& geometry, ImageV
                 Workspace workspace, const Executor& executor = serial) INTQ_NOEXCEPT {
     static_assert(!std::is_const_v<Y>, "y is written: pass a view of elements that are not const");
     INTQ_ASSERT(check_conv2d(packed, geometry, x, y, workspace).ok() && !packed.has_sumin);
-    detail::run_conv2d_erased<TargetType, Backend>(packed, geometry, x.data(), nullptr, y.data(), workspace, executor);
+    detail::run_conv2d_typed<TargetType, Backend, X, Y, no_sumin>(packed, geometry, x.data(), nullptr, y.data(),
+                                                                  workspace, executor);
 }
 
 /// The same with the operand of a fused add: y = requantize(sum_k x·w + bias + sumin).
@@ -144,8 +146,8 @@ void run_conv2d_add(const PackedConv2d& packed, const ConvGeometry& geometry, Im
     static_assert(!std::is_const_v<Y>, "y is written: pass a view of elements that are not const");
     INTQ_ASSERT(check_conv2d(packed, geometry, x, y, workspace).ok() && packed.has_sumin);
     INTQ_ASSERT(sumin.shape() == y.shape());
-    detail::run_conv2d_erased<TargetType, Backend>(packed, geometry, x.data(), sumin.data(), y.data(), workspace,
-                                                   executor);
+    detail::run_conv2d_typed<TargetType, Backend, X, Y, X>(packed, geometry, x.data(), sumin.data(), y.data(),
+                                                           workspace, executor);
 }
 
 }  // namespace intq::inline INTQ_ABI::kernels

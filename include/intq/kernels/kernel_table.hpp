@@ -105,27 +105,6 @@ constexpr ConvRow depthwise_row() noexcept {
             &Depthwise<Backend, Policy, X, W, Acc, Y, E>::run};
 }
 
-/// Requantized and kept accumulators of one pair of types: four rows, six with a fused add.
-template <class TargetType, class Backend, class X, class W, class Y> struct ConvRows {
-    using Acc = arith::Accumulator<TargetType, dtype_of<X>>;
-    using Policy = arith::RequantizePolicy<TargetType, Acc>;
-
-    static constexpr auto requantized = [] {
-        if constexpr (TargetType::policy.fused_add) {
-            return std::array{gemm_row<Backend, Policy, X, W, Acc, Y, no_sumin>(),
-                              gemm_row<Backend, Policy, X, W, Acc, Y, X>(),
-                              depthwise_row<Backend, Policy, X, W, Acc, Y, no_sumin>(),
-                              depthwise_row<Backend, Policy, X, W, Acc, Y, X>()};
-        } else {
-            return std::array{gemm_row<Backend, Policy, X, W, Acc, Y, no_sumin>(),
-                              depthwise_row<Backend, Policy, X, W, Acc, Y, no_sumin>()};
-        }
-    }();
-    static constexpr std::array kept{
-        gemm_row<Backend, arith::keep_accumulator, X, W, Acc, std::int32_t, no_sumin>(),
-        depthwise_row<Backend, arith::keep_accumulator, X, W, Acc, std::int32_t, no_sumin>()};
-};
-
 template <std::size_t... Sizes> constexpr auto join(const std::array<ConvRow, Sizes>&... parts) noexcept {
     std::array<ConvRow, (Sizes + ...)> all{};
     std::size_t at = 0;
@@ -142,29 +121,38 @@ constexpr bool has_row(const arith::PolicyRecord& policy, OpKind op, DType input
     return false;
 }
 
-template <class TargetType, class Backend, class X, class W, class Y> constexpr auto rows_if_accepted() noexcept {
-    using Rows = ConvRows<TargetType, Backend, X, W, Y>;
-    constexpr DType x = dtype_of<X>, w = dtype_of<W>, y = dtype_of<Y>;
-    if constexpr (!has_row(TargetType::policy, OpKind::conv2d, x, w, y)) {
+/// The two rows of a combination of types, GEMM and depthwise; none where the target's constraint table has no such
+/// operator. An int32 output is the accumulator itself, and takes no add.
+template <class TargetType, class Backend, class X, class W, class Y, class E> constexpr auto conv_pair() noexcept {
+    using Acc = arith::Accumulator<TargetType, dtype_of<X>>;
+    constexpr bool keeps = std::is_same_v<Y, std::int32_t>, adds = !std::is_same_v<E, no_sumin>;
+    constexpr bool is_accepted = has_row(TargetType::policy, OpKind::conv2d, dtype_of<X>, dtype_of<W>, dtype_of<Y>);
+    if constexpr (!is_accepted || (adds && (keeps || !TargetType::policy.fused_add))) {
         return std::array<ConvRow, 0>{};
-    } else if constexpr (x == y && has_row(TargetType::policy, OpKind::conv2d, x, w, DType::int32)) {
-        return join(Rows::requantized, Rows::kept);
     } else {
-        return Rows::requantized;
+        using Policy = std::conditional_t<keeps, arith::keep_accumulator, arith::RequantizePolicy<TargetType, Acc>>;
+        return std::array{gemm_row<Backend, Policy, X, W, Acc, Y, E>(),
+                          depthwise_row<Backend, Policy, X, W, Acc, Y, E>()};
     }
+}
+
+/// The rows for given input and output: what a caller instantiates who knows both.
+template <class TargetType, class Backend, class X, class Y, class E>
+inline constexpr auto typed_conv_rows = join(conv_pair<TargetType, Backend, X, std::int8_t, Y, E>(),
+                                             conv_pair<TargetType, Backend, X, std::int16_t, Y, E>());
+
+template <class TargetType, class Backend, class X> constexpr auto conv_rows_from() noexcept {
+    return join(typed_conv_rows<TargetType, Backend, X, std::int8_t, no_sumin>,
+                typed_conv_rows<TargetType, Backend, X, std::int8_t, X>,
+                typed_conv_rows<TargetType, Backend, X, std::int16_t, no_sumin>,
+                typed_conv_rows<TargetType, Backend, X, std::int16_t, X>,
+                typed_conv_rows<TargetType, Backend, X, std::int32_t, no_sumin>);
 }
 
 /// The rows of a target are those of its constraint table.
 template <class TargetType, class Backend>
-inline constexpr auto conv_rows =
-    join(rows_if_accepted<TargetType, Backend, std::int8_t, std::int8_t, std::int8_t>(),
-         rows_if_accepted<TargetType, Backend, std::int8_t, std::int8_t, std::int16_t>(),
-         rows_if_accepted<TargetType, Backend, std::int16_t, std::int8_t, std::int8_t>(),
-         rows_if_accepted<TargetType, Backend, std::int16_t, std::int8_t, std::int16_t>(),
-         rows_if_accepted<TargetType, Backend, std::int8_t, std::int16_t, std::int8_t>(),
-         rows_if_accepted<TargetType, Backend, std::int8_t, std::int16_t, std::int16_t>(),
-         rows_if_accepted<TargetType, Backend, std::int16_t, std::int16_t, std::int8_t>(),
-         rows_if_accepted<TargetType, Backend, std::int16_t, std::int16_t, std::int16_t>());
+inline constexpr auto conv_rows = join(conv_rows_from<TargetType, Backend, std::int8_t>(),
+                                       conv_rows_from<TargetType, Backend, std::int16_t>());
 
 /// The policy for sums of 32 bits: adds and codes, also of a target whose convolutions sum in 64.
 template <class TargetType> using NarrowPolicy = arith::RequantizePolicy<TargetType, std::int32_t>;

@@ -107,6 +107,55 @@ struct avx2_lanes {
         _mm256_maskstore_epi64(p + 4, first4(count - 4), interleave_high(x));
     }
 
+    /// int8 codes of four vectors: narrowed together, and clamped as bytes.
+    class CodeQuad {
+    public:
+        INTQ_ALWAYS_INLINE CodeQuad(std::int32_t zero_point, std::int32_t lowest, std::int32_t highest) noexcept
+            : zero_point_(_mm256_set1_epi16(static_cast<std::int16_t>(zero_point))),
+              lowest_(_mm256_set1_epi8(static_cast<std::int8_t>(lowest))),
+              highest_(_mm256_set1_epi8(static_cast<std::int8_t>(highest))) {}
+
+        /// @param code  one to four vectors
+        template <class... I32>
+        INTQ_ALWAYS_INLINE void store(std::int8_t* to, index_t count, const I32&... code) const noexcept {
+            constexpr int vectors = static_cast<int>(sizeof...(I32));
+            static_assert(vectors >= 1 && vectors <= 4);
+            const __m256i v[] = {code.v...};
+            // Saturation to int16 leaves enough of a code of 8 bits, with a zero point of 8 bits too.
+            const __m256i low = _mm256_adds_epi16(_mm256_packs_epi32(v[0], v[vectors > 1 ? 1 : 0]), zero_point_);
+            __m256i high = low;
+            if constexpr (vectors > 2)
+                high = _mm256_adds_epi16(_mm256_packs_epi32(v[2], v[vectors > 3 ? 3 : 2]), zero_point_);
+            const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+            __m256i codes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
+            codes = _mm256_min_epi8(_mm256_max_epi8(codes, lowest_), highest_);
+            if (vectors == 4 && count == 32) return _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), codes);
+            const __m128i first = _mm256_castsi256_si128(codes);
+            if (vectors == 1 || count < 16) return store_part(to, first, count);
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(to), first);
+            if constexpr (vectors > 2) store_part(to + 16, _mm256_extracti128_si256(codes, 1), count - 16);
+        }
+
+    private:
+        static INTQ_ALWAYS_INLINE void store_part(std::int8_t* to, __m128i codes, index_t count) noexcept {
+            const auto low = static_cast<std::uint64_t>(_mm_cvtsi128_si64(codes));
+            detail::write_bytes16(to, {low, static_cast<std::uint64_t>(_mm_extract_epi64(codes, 1))}, count);
+        }
+
+        __m256i zero_point_, lowest_, highest_;
+    };
+
+    /// to[i] = from[i] ^ 0x80: two's complement bytes to offset-binary and back; any size.
+    static INTQ_ALWAYS_INLINE void flip_top_bits(const std::uint8_t* from, std::uint8_t* to, index_t size) noexcept {
+        const __m256i top = _mm256_set1_epi8(-128);
+        index_t i = 0;
+        for (; i + 32 <= size; i += 32) {
+            const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm256_xor_si256(bytes, top));
+        }
+        for (; i < size; ++i) to[i] = static_cast<std::uint8_t>(from[i] ^ 0x80u);
+    }
+
     // --- packed codes ---------------------------------------------------------------------------------------
     template <class T> struct packed { __m256i v; };
     template <class T> static constexpr index_t packed_width() noexcept { return index_t{32} / sizeof(T); }

@@ -9,6 +9,7 @@
 #include "intq/simd/avx2.hpp"
 #include "intq/simd/avx512bw.hpp"
 #include "intq/simd/avx512vnni.hpp"
+#include "intq/simd/avxvnni.hpp"
 #include "intq/simd/scalar.hpp"
 #include "intq/simd/xsimd.hpp"
 

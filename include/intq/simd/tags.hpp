@@ -79,6 +79,12 @@ struct avx2 : scalar {
     static constexpr DepthwisePacking depthwise_int16_packing{16, 8, 8, 2, Staging::as_is};
 };
 
+/// Quadruples of uint8 × int8 products (vpdpbusd) and pairs of int16 products (vpdpwssd), 8 columns a vector.
+struct avxvnni : avx2 {
+    static constexpr const char* name = "avxvnni";
+    static constexpr Packing int8_packing{16, 4, Staging::offset_binary, 8};
+};
+
 /// Pairs of int16 products (vpmaddwd), 16 columns a vector.
 struct avx512bw : scalar {
     static constexpr const char* name = "avx512bw";
@@ -115,6 +121,7 @@ template <class... Backend> struct BackendList {};
 /// The list of backends, best first; one line each. simd/select.hpp keeps those that a unit can use.
 using AllBackends = BackendList<avx512vnni,  //
                                 avx512bw,    //
+                                avxvnni,     //
                                 avx2,        //
                                 xsimd<>,     //
                                 scalar>;

@@ -20,6 +20,7 @@ struct BackendTables {
 
 BackendTables scalar_tables();
 BackendTables avx2_tables();
+BackendTables avxvnni_tables();
 BackendTables avx512bw_tables();
 BackendTables avx512vnni_tables();
 BackendTables xsimd_tables();
@@ -28,8 +29,8 @@ BackendTables odd_width_5_tables();
 
 /// Every backend that the library and the tests know, usable or not.
 inline std::vector<BackendTables> all_backend_tables() {
-    return {scalar_tables(), avx2_tables(),        avx512bw_tables(),   avx512vnni_tables(),
-            xsimd_tables(),  odd_width_3_tables(), odd_width_5_tables()};
+    return {scalar_tables(),     avx2_tables(),  avxvnni_tables(),     avx512bw_tables(),
+            avx512vnni_tables(), xsimd_tables(), odd_width_3_tables(), odd_width_5_tables()};
 }
 
 /// Those whose kernels this program holds.
