@@ -13,7 +13,7 @@ using pick_backend::channels;
 using pick_backend::side;
 using Chip = target::bpu<march::bayes>;
 
-alignas(buffer_alignment) std::byte packed_bytes[32768], offset_bytes[8192], scratch_bytes[8192];
+alignas(buffer_alignment) std::byte packed_bytes[32768], offset_bytes[16384], scratch_bytes[16384];
 
 bool convolve(const std::int8_t* weights, const std::int8_t* x, std::int8_t* y) {
     kernels::Conv2dSpec spec;
