@@ -3,6 +3,6 @@
 
 namespace intq::test {
 
-BackendTables avx512vnni_tables() { return make_tables<simd::avx512vnni>(); }
+BackendTables avx512vnni_tables() { return make_tables_if_quick<simd::avx512vnni>(); }
 
 }  // namespace intq::test
