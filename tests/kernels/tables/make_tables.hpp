@@ -17,7 +17,7 @@ template <class Backend> BackendTables make_tables() {
     }
 }
 
-/// The same, but empty in sanitized builds, which keep scalar and odd_width<5>: between them the skeletons with and
+/// The same, but empty in sanitized builds, which keep scalar and the odd widths: between them the skeletons with and
 /// without tiles, staging and groups. Unrolled tiles take such a build up to ten minutes a unit; they are sanitized in
 /// the tests of simd, and every test of kernels runs between pages without access in the other builds.
 template <class Backend> BackendTables make_tables_if_quick() {

@@ -4,6 +4,6 @@
 
 namespace intq::test {
 
-BackendTables odd_width_3_tables() { return make_tables_if_quick<odd_width<3>>(); }
+BackendTables odd_width_3_tables() { return make_tables<odd_width<3>>(); }
 
 }  // namespace intq::test
