@@ -18,8 +18,8 @@ template <class Backend> BackendTables make_tables() {
 }
 
 /// The same, but empty in sanitized builds, which keep scalar and the odd widths: between them the skeletons with and
-/// without tiles, staging and groups. Unrolled tiles take such a build up to ten minutes a unit; they are sanitized in
-/// the tests of simd, and every test of kernels runs between pages without access in the other builds.
+/// without tiles, staging and groups. Unrolled tiles take such a build up to ten minutes a unit; in the other builds
+/// every test of tiles and kernels runs between pages without access.
 template <class Backend> BackendTables make_tables_if_quick() {
 #ifdef INTQ_TEST_FEW_BACKENDS
     return {Backend::name, {}};
