@@ -320,7 +320,7 @@ bool run_program(const KernelTable& table) {
     const auto packed = kernels::pack_conv2d(table.packing, spec, all_of(storage, sizeof storage));
     const auto geometry = kernels::make_conv2d_geometry(spec.window, batch, {1, 1}, {});
     if (!packed.ok() || !geometry.ok()) return false;
-    const runtime::ConvStep step{*packed, *geometry};
+    const kernels::ConvStep step{*packed, *geometry};
     const index_t scratch = kernels::conv2d_workspace_size(*packed, *geometry);
 
     runtime::ProgramTensor tensors[4] = {{DType::float32, Shape{batch, features}, {}, 0, "x"},
@@ -337,9 +337,9 @@ bool run_program(const KernelTable& table) {
     program.arena_size = runtime::plan_memory(lives, placed);
     for (std::size_t i = 0; i < 4; ++i) tensors[i].offset = lives[i].offset;
     const std::int32_t operands[3] = {0, 1, 2}, first[1] = {0}, last[1] = {3};
-    const runtime::Instruction instructions[3] = {{OpKind::quantize, 1, 0, 1, "quant", "QuantStub", {nullptr}},
-                                                  {OpKind::linear, 2, 1, 1, "fc", "Linear", {.conv = &step}},
-                                                  {OpKind::dequantize, 3, 2, 1, "dequant", "DeQuantStub", {nullptr}}};
+    const runtime::Instruction instructions[3] = {{OpKind::quantize, 1, 0, 1, "quant", "QuantStub", nullptr},
+                                                  {OpKind::linear, 2, 1, 1, "fc", "Linear", &step},
+                                                  {OpKind::dequantize, 3, 2, 1, "dequant", "DeQuantStub", nullptr}};
     program.instructions = instructions;
     program.tensors = tensors;
     program.operands = operands;

@@ -37,6 +37,7 @@ public:
     }
 
     std::string type_name() const override { return "Conv2d"; }
+    std::string operator_name() const override { return "conv2d"; }
     const Conv2dOptions& options() const noexcept { return options_; }
     Tensor apply(const Tensor& x, const Tensor& weight) const override {
         return functional::conv2d(x, weight, bias(), options_.window, options_.groups);

@@ -28,6 +28,8 @@ struct FusedMember {
 class Weighted : public Module {
 public:
     bool is_leaf() const override { return true; }
+    /// The operator of graph/operators.hpp that this layer is, whatever is fused into it.
+    virtual std::string operator_name() const = 0;
     Value forward(Arguments arguments) override {
         const Tensor product = apply(arguments.tensor(0), effective_weight(arguments));
         const Tensor sum = fusion().add ? functional::add(product, arguments.tensor(1)) : product;
