@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// add, relu, requantize and cat as operators of a program. Layer: kernels.
+// add, mul, relu, requantize and cat as operators of a program. Layer: kernels.
 #ifndef INTQ_KERNELS_OPERATORS_ELEMENTWISE_HPP
 #define INTQ_KERNELS_OPERATORS_ELEMENTWISE_HPP
 
@@ -8,21 +8,28 @@
 
 namespace intq::inline INTQ_ABI::kernels::operators {
 
-// --- add: params is an arith::AddParams ------------------------------------------------------------------------------
-
-inline Status check_add(const OperatorCall& call) noexcept {
+/// Two operands and an output of one size and type, for which the table has a row.
+template <auto Rows> Status check_binary(const OperatorCall& call) noexcept {
     const DType x = call.x().dtype, y = call.y().dtype;
     if (const Status status = detail::check_same_size(call, 0, Field::input); !status) return status;
     if (const Status status = detail::check_same_size(call, 1, Field::second_input); !status) return status;
     if (call.x(1).dtype != y) return detail::wrong_dtype(call.op, Field::second_input, call.x(1).dtype, y);
     if (x != y) return detail::wrong_dtype(call.op, Field::input, x, y);
-    return detail::has_dtype<&KernelTable::add>(call.table, {x, DType::none, y}) ? Status{}
-                                                                                 : detail::no_kernel(call.op, y);
+    return detail::has_dtype<Rows>(call.table, {x, DType::none, y}) ? Status{} : detail::no_kernel(call.op, y);
 }
+
+// --- add: params is an arith::AddParams; mul: an arith::MulParams
+// -----------------------------------------------------
 
 inline void run_add(const OperatorCall& call) INTQ_NOEXCEPT {
     const auto& row = detail::find_row(call.table.add, [&](const AddRow& r) { return r.dtype == call.y().dtype; });
     row.run({&call.params_as<arith::AddParams>(), call.x_data(0), call.x_data(1), call.y_data(), call.y_size(),
+             call.executor});
+}
+
+inline void run_mul(const OperatorCall& call) INTQ_NOEXCEPT {
+    const auto& row = detail::find_row(call.table.mul, [&](const MulRow& r) { return r.dtype == call.y().dtype; });
+    row.run({&call.params_as<arith::MulParams>(), call.x_data(0), call.x_data(1), call.y_data(), call.y_size(),
              call.executor});
 }
 
@@ -99,9 +106,16 @@ inline constexpr OperatorRow add_operator{.op = OpKind::add,
                                           .operands = 2,
                                           .needs_params = true,
                                           .may_run_in_place = true,
-                                          .check = &check_add,
+                                          .check = &check_binary<&KernelTable::add>,
                                           .run = &run_add,
                                           .has_kernel = &detail::has_dtype<&KernelTable::add>};
+inline constexpr OperatorRow mul_operator{.op = OpKind::mul,
+                                          .operands = 2,
+                                          .needs_params = true,
+                                          .may_run_in_place = true,
+                                          .check = &check_binary<&KernelTable::mul>,
+                                          .run = &run_mul,
+                                          .has_kernel = &detail::has_dtype<&KernelTable::mul>};
 inline constexpr OperatorRow relu_operator{.op = OpKind::relu,
                                            .needs_params = true,
                                            .may_run_in_place = true,
