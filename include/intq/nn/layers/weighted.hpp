@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Weighted: what Conv2d and Linear have in common, and what fusing adds to them. Layer: nn (DESIGN section 6).
+// Weighted: what convolutions and Linear have in common, and what fusing adds to them. Layer: nn (DESIGN section 6).
 #ifndef INTQ_NN_LAYERS_WEIGHTED_HPP
 #define INTQ_NN_LAYERS_WEIGHTED_HPP
 
@@ -53,7 +53,9 @@ public:
             add_parameter("bias", std::move(bias));
         }
     }
-    index_t out_channels() const { return weight().extent(0); }
+    /// The axis of the weight on which each output channel has its own scale; within a group where it is not axis 0.
+    virtual int weight_channel_axis() const noexcept { return 0; }
+    virtual index_t out_channels() const { return weight().extent(0); }
 
     virtual Fusion fusion() const { return {}; }
     /// The operators that this layer was fused from, in order; empty when it was not.
