@@ -14,8 +14,9 @@ namespace arith::detail {
 
 inline constexpr auto bernoulli2_constraints = join_rows(
     conversion_rows<DType::int8>, accumulator_rows, weighted_rows<DType::int8, DType::int8, DType::int8, DType::int32>,
-    std::array<ConstraintRow, 2>{
+    std::array<ConstraintRow, 3>{
         ConstraintRow{.op = OpKind::add, .input = DType::int8, .output = DType::int8, .max_channels = 2048},
+        ConstraintRow{.op = OpKind::mul, .input = DType::int8, .output = DType::int8, .max_channels = 2048},
         ConstraintRow{.op = OpKind::avg_pool2d, .input = DType::int8, .output = DType::int8, .max_kernel = 7}},
     rows_of_type<DType::int8, OpKind::relu, OpKind::max_pool2d, OpKind::cat, OpKind::flatten, OpKind::lookup_table,
                  OpKind::interpolate, OpKind::pad>);

@@ -99,8 +99,7 @@ template <class Get> auto pair_of(const Value& value, const Get& get) {
     return std::pair(get(value.tuple()[0]), get(value.tuple()[1]));
 }
 
-inline Value evaluate_interpolate(std::span<const Value> values) {
-    const Arguments arguments(values);
+inline functional::InterpolateOptions interpolate_options(const Arguments& arguments) {
     functional::InterpolateOptions options;
     if (arguments.has(1)) {
         const auto [height, width] = pair_of(arguments[1], [](const Value& v) { return v.integer(); });
@@ -111,7 +110,12 @@ inline Value evaluate_interpolate(std::span<const Value> values) {
         options.scale_factor = functional::ScaleFactor{height, width};
     }
     options.rule = functional::resize_rule(arguments.has(3) ? arguments[3].text() : "nearest", flag(arguments, 4));
-    return functional::interpolate(arguments.tensor(0), options);
+    return options;
+}
+
+inline Value evaluate_interpolate(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return functional::interpolate(arguments.tensor(0), interpolate_options(arguments));
 }
 
 inline Value evaluate_embedding(std::span<const Value> values) {

@@ -132,12 +132,21 @@ private:
     }
 
     StepRequest request_of(const graph::Node& node, const QuantizedNode& made) {
-        StepRequest request{node, graph::module_of(node, model_), {}, node.outputs()[0].shape, result_.target, {}, {}};
+        StepRequest request{node, graph::module_of(node, model_), {}, node.outputs()[0].shape, result_.target, {}, {},
+                            {}};
         for (const int input : made.inputs) request.inputs.push_back(&result_.tensor(input));
         int next = 0;
         request.call = float_call(node, [&](const graph::Node&) { return next++; });
+        for (const FloatArgument& argument : request.call.arguments) request.constants.push_back(constant_of(argument));
         request.where = where(node);
         return request;
+    }
+
+    static nn::Value constant_of(const FloatArgument& argument) {
+        if (!argument.is_list) return argument.constant;
+        nn::Value::Tuple items;
+        for (const FloatArgument& item : argument.list) items.push_back(constant_of(item));
+        return items;
     }
 
     static QuantizedNode node_of(const graph::Node& node, const std::string& type) {

@@ -33,15 +33,15 @@ struct StepRequest {
     std::vector<const QuantizedTensor*> inputs;  // in the order of the arguments
     Shape output_shape;
     const arith::PolicyRecord& target;
-    FloatCall call;     // the operator in float
-    std::string where;  // "convert: %conv (Conv2d)"
+    FloatCall call;                    // the operator in float
+    std::vector<nn::Value> constants;  // its arguments; none where they are values of the graph
+    std::string where;                 // "convert: %conv (Conv2d)"
 
     Error error(const std::string& sentence) const { return Error(where, sentence); }
-    /// A constant integer argument.
+    /// The constant arguments as a float function reads them.
+    nn::Arguments arguments() const { return nn::Arguments(constants); }
     int integer(std::size_t argument, int otherwise) const {
-        if (argument >= node.args().size()) return otherwise;
-        const auto* value = std::get_if<std::int64_t>(&node.args()[argument].content());
-        return value != nullptr ? static_cast<int>(*value) : otherwise;
+        return static_cast<int>(arguments().integer(argument, otherwise));
     }
     /// An axis of the first input, counted from the front.
     int axis(int given) const {
@@ -64,12 +64,15 @@ struct QuantizedOperator {
     Window2d (*window)(const nn::Module&) = nullptr;
     /// The quantizer stands behind the relu that alone reads the operator.
     bool takes_relu = false;
-    /// own_output: whether the target keeps the scale of the input all the same.
+    /// own_output: whether the target keeps the scale of the input all the same, though not the values on its grid.
     bool (*keeps_scale)(const arith::PolicyRecord&) = nullptr;
     /// weighted: the layer with a weight quantizer.
     std::shared_ptr<nn::Weighted> (*prepare)(const nn::Weighted&, std::shared_ptr<FakeQuantize> weight,
                                              const arith::PolicyRecord&) = nullptr;
 };
+
+/// For keeps_scale: on every target.
+inline bool keeps_scale_always(const arith::PolicyRecord&) { return true; }
 
 /// A step whose reference is the float operator that the model has.
 class FloatBackedStep : public Step {

@@ -7,8 +7,10 @@
 
 #include "intq/quantization/operators/elementwise.hpp"
 #include "intq/quantization/operators/float_step.hpp"
+#include "intq/quantization/operators/lookup_table.hpp"
 #include "intq/quantization/operators/pool.hpp"
 #include "intq/quantization/operators/quantize.hpp"
+#include "intq/quantization/operators/resample.hpp"
 #include "intq/quantization/operators/shape.hpp"
 #include "intq/quantization/operators/weighted.hpp"
 
@@ -32,6 +34,13 @@ inline constexpr const QuantizedOperator* quantized_operators[] = {
     &operators::flatten,
     &operators::identity,
     &operators::dropout,
+    &operators::mul,
+    &operators::clamp,
+    &operators::mean,
+    &operators::interpolate,
+    &operators::pad,
+    &operators::conv1d,
+    &operators::conv_transpose2d,
 };
 
 /// The row of an operator that the table does not know.
@@ -43,6 +52,7 @@ inline const QuantizedOperator& quantized_operator(const graph::Node& node, nn::
     const std::string name = weighted != nullptr ? weighted->operator_name() : graph::operator_of(node, root);
     for (const QuantizedOperator* row : quantized_operators)
         if (row->name == name) return *row;
+    if (operators::is_unary(name)) return operators::unary;
     return unknown_operator;
 }
 

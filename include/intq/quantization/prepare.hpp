@@ -278,8 +278,12 @@ private:
         if (dynamic_cast<PreparedWeight*>(module) != nullptr) return;  // a shared layer, prepared at its first call
         if (config.options.observer_options.scheme == arith::QuantScheme::affine)
             throw error(node, "weights are symmetric always");
-        const auto quantizer = config.make(target_.quantize, options_.compatibility);
-        const auto prepared = row.prepare(dynamic_cast<const nn::Weighted&>(*module), quantizer, target_);
+        const auto& layer = dynamic_cast<const nn::Weighted&>(*module);
+        QuantizerConfig weight = config;
+        int& axis = weight.options.observer_options.ch_axis;
+        if (axis >= 0) axis = layer.weight_channel_axis();
+        const auto quantizer = weight.make(target_.quantize, options_.compatibility);
+        const auto prepared = row.prepare(layer, quantizer, target_);
         prepared->train(module->training());
         model_.replace_child(node.target(), prepared);
     }

@@ -139,7 +139,7 @@ inline std::int32_t ProgramBuilder::input(const Shape& per_image, const std::str
     for (int axis = 0; axis < per_image.rank; ++axis) shape[axis + 1] = per_image[axis];
     const std::int32_t given = add_tensor(DType::float32, shape, {}, keep(name));
     storage_->inputs.push_back(given);
-    if (shape.rank < 4 || shape[1] == 1) return given;
+    if (shape.rank < 3 || shape[1] == 1) return given;
     const std::int32_t images = add_tensor(DType::float32, shape, {}, keep(name));
     return push(OpKind::layout_change, {given}, images, nullptr, {name, "layout_change"});
 }

@@ -52,12 +52,7 @@ public:
     }
 
     /// "ConvReLU2d", "ConvAddReLU62d", …
-    static std::string fused_type_name(const Fusion& fusion) {
-        const char* activation = fusion.activation == Activation::relu    ? "ReLU"
-                                 : fusion.activation == Activation::relu6 ? "ReLU6"
-                                                                          : "";
-        return std::string("Conv") + (fusion.add ? "Add" : "") + activation + "2d";
-    }
+    static std::string fused_type_name(const Fusion& fusion) { return "Conv" + name_of(fusion) + "2d"; }
 
 private:
     Conv2dOptions options_;
@@ -89,6 +84,7 @@ public:
     }
 
     std::string type_name() const override { return "Conv1d"; }
+    std::string operator_name() const override { return "conv1d"; }
     const Conv1dOptions& options() const noexcept { return options_; }
     /// The window of the same convolution on images of one row.
     Window2d window() const noexcept {
@@ -100,6 +96,7 @@ public:
     Tensor apply(const Tensor& x, const Tensor& weight) const override {
         return functional::conv1d(x, weight, bias(), window(), options_.groups);
     }
+    static std::string fused_type_name(const Fusion& fusion) { return "Conv" + name_of(fusion) + "1d"; }
 
 private:
     Conv1dOptions options_;
@@ -126,6 +123,7 @@ public:
     }
 
     std::string type_name() const override { return "ConvTranspose2d"; }
+    std::string operator_name() const override { return "conv_transpose2d"; }
     const ConvTranspose2dOptions& options() const noexcept { return options_; }
     int weight_channel_axis() const noexcept override { return 1; }
     index_t out_channels() const override { return options_.out_channels; }
@@ -133,6 +131,7 @@ public:
         return functional::conv_transpose2d(x, weight, bias(), options_.window, options_.output_padding,
                                             options_.groups);
     }
+    static std::string fused_type_name(const Fusion& fusion) { return "ConvTranspose" + name_of(fusion) + "2d"; }
 
 private:
     ConvTranspose2dOptions options_;

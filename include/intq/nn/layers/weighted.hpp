@@ -15,6 +15,14 @@ struct Fusion {
     Activation activation = Activation::none;
 };
 
+/// "", "ReLU", "AddReLU6", …: what a fused layer's name says of it.
+inline std::string name_of(const Fusion& fusion) {
+    const char* activation = fusion.activation == Activation::relu    ? "ReLU"
+                             : fusion.activation == Activation::relu6 ? "ReLU6"
+                                                                      : "";
+    return (fusion.add ? "Add" : "") + std::string(activation);
+}
+
 /// An operator that became part of a fused layer, as a qconfig mapping knows it.
 struct FusedMember {
     std::string module;      // qualified name of the module; of a function: of the module whose forward calls it

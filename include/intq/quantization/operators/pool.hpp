@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// max_pool2d, avg_pool2d and adaptive_avg_pool2d on codes. Layer: quantization.
+// max_pool2d, avg_pool2d, adaptive_avg_pool2d and the mean of images on codes. Layer: quantization.
 #ifndef INTQ_QUANTIZATION_OPERATORS_POOL_HPP
 #define INTQ_QUANTIZATION_OPERATORS_POOL_HPP
 
+#include <set>
+
 #include "intq/kernels/operators/pool.hpp"
+#include "intq/nn/functional_call.hpp"
 #include "intq/nn/layers/pool.hpp"
 #include "intq/quantization/lowering.hpp"
 #include "intq/quantization/operator.hpp"
@@ -67,19 +70,22 @@ private:
 
 class AvgPoolStep : public FloatBackedStep {
 public:
-    AvgPoolStep(FloatCall call, const Window2d& window, PoolDivisor divisor)
-        : FloatBackedStep(std::move(call)), window_(window), divisor_(divisor) {}
+    /// @param flattens  the output is (N, C): only of a window that is the whole image
+    AvgPoolStep(FloatCall call, const Window2d& window, PoolDivisor divisor, bool flattens = false)
+        : FloatBackedStep(std::move(call)), window_(window), divisor_(divisor), flattens_(flattens) {}
     OpKind kind() const noexcept override { return OpKind::avg_pool2d; }
     const Window2d& window() const noexcept { return window_; }
     PoolDivisor divisor() const noexcept { return divisor_; }
     void lower(Lowering& l, const QuantizedNode& node) const override {
-        l.set(node,
-              add_avg_pool(l.builder(), l.input(node), window_, divisor_, l.qparams(node), Lowering::layer(node)));
+        const LayerName layer = Lowering::layer(node);
+        const std::int32_t image = add_avg_pool(l.builder(), l.input(node), window_, divisor_, l.qparams(node), layer);
+        l.set(node, flattens_ ? l.builder().flatten(image, layer) : image);
     }
 
 private:
     Window2d window_;
     PoolDivisor divisor_;
+    bool flattens_;
 };
 
 namespace operators {
@@ -105,6 +111,22 @@ inline StepPtr make_adaptive_avg_pool(const StepRequest& request) {
     return std::make_shared<AvgPoolStep>(request.call, Window2d{kernel, kernel, {}, {1, 1}}, PoolDivisor::kernel_cells);
 }
 
+/// Over height and width of images.
+inline StepPtr make_mean(const StepRequest& request) {
+    const Shape& in = request.inputs.at(0)->shape;
+    const nn::Arguments arguments = request.arguments();
+    const auto axes = arguments.has(1) ? nn::detail::integers_of(arguments[1]) : std::vector<index_t>();
+    std::set<int> wanted, along;
+    for (int axis = 2; axis < in.rank; ++axis) wanted.insert(axis);
+    for (const index_t axis : axes) along.insert(request.axis(static_cast<int>(axis)));
+    if (in.rank != 4 || along != wanted)
+        throw request.error("a mean has an integer form over height and width of (N, C, H, W), given " +
+                            std::to_string(axes.size()) + " axes of " + nn::to_string(in));
+    const Size2d kernel{in[2], in[3]};
+    return std::make_shared<AvgPoolStep>(request.call, Window2d{kernel, kernel, {}, {1, 1}}, PoolDivisor::kernel_cells,
+                                         !nn::detail::flag(arguments, 2));
+}
+
 template <class Pool> Window2d window_of(const nn::Module& module) {
     return dynamic_cast<const Pool&>(module).window();
 }
@@ -128,6 +150,12 @@ inline constexpr QuantizedOperator adaptive_avg_pool2d{.name = "adaptive_avg_poo
                                                        .kind = OpKind::avg_pool2d,
                                                        .make_step = &make_adaptive_avg_pool,
                                                        .keeps_scale = &divides_codes};
+
+inline constexpr QuantizedOperator mean{.name = "mean",
+                                        .role = Role::own_output,
+                                        .kind = OpKind::avg_pool2d,
+                                        .make_step = &make_mean,
+                                        .keeps_scale = &divides_codes};
 
 }  // namespace operators
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// conv2d and linear on codes, with what is fused into them. Layer: quantization.
+// conv2d, conv1d, conv_transpose2d and linear on codes, with what is fused into them. Layer: quantization.
 #ifndef INTQ_QUANTIZATION_OPERATORS_WEIGHTED_HPP
 #define INTQ_QUANTIZATION_OPERATORS_WEIGHTED_HPP
 
@@ -8,6 +8,7 @@
 #include "intq/kernels/operators/conv.hpp"
 #include "intq/quantization/lowering.hpp"
 #include "intq/quantization/operator.hpp"
+#include "intq/quantization/operators/resample.hpp"
 #include "intq/quantization/prepared_modules.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
@@ -44,6 +45,8 @@ public:
     nn::Tensor bias{};                // real numbers, (O), or undefined
     bool sumin = false;
     Activation activation = Activation::none;
+    /// conv_transpose2d: how the pixels are put apart before the convolution, with the zero point between them.
+    std::optional<kernels::PadParams> spread{};
     nn::ModulePtr layer{};  // in float, with the weight that the codes stand for
 
     OpKind kind() const noexcept override { return op; }
@@ -107,8 +110,8 @@ inline arith::SuminOperand sumin_operand(const ProgramBuilder& builder, std::int
 inline std::int32_t add_conv(ProgramBuilder& builder, std::int32_t x, std::optional<std::int32_t> sumin,
                              const ConvLayer& conv, const LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
-    if (in.shape.rank != 4 && in.shape.rank != 2)
-        throw Error(layer.name, "an input of rank 4 or 2 is needed, given " + nn::to_string(in.shape));
+    if (in.shape.rank < 2 || in.shape.rank > 4)
+        throw Error(layer.name, "an input of rank 2 to 4 is needed, given " + nn::to_string(in.shape));
     const index_t kernel = conv.window.kernel.height * conv.window.kernel.width;
     const index_t weights = conv.out_channels() * (conv.groups > 0 ? in.shape[1] / conv.groups : 0) * kernel;
     if (conv.weight.size() != weights)
@@ -123,7 +126,9 @@ inline std::int32_t add_conv(ProgramBuilder& builder, std::int32_t x, std::optio
     }
     kernels::ConvStep step;
     step.packed = detail::pack(builder, spec, layer);
-    const Size2d size = in.shape.rank == 4 ? Size2d{in.shape[2], in.shape[3]} : Size2d{};
+    // (N, C, L) is an image of one row.
+    const int rank = in.shape.rank;
+    const Size2d size{rank == 4 ? in.shape[2] : 1, rank > 2 ? in.shape[rank - 1] : 1};
     step.geometry = value_or_throw(
         kernels::make_conv2d_geometry(conv.window, builder.max_batch(), size,
                                       builder.new_buffer(kernels::conv2d_geometry_size(conv.window, size))),
@@ -131,8 +136,9 @@ inline std::int32_t add_conv(ProgramBuilder& builder, std::int32_t x, std::optio
 
     const index_t batch = builder.max_batch(), channels = conv.out_channels();
     const Size2d out = step.geometry.out;
-    const Shape shape =
-        conv.op == OpKind::linear ? Shape(batch, channels) : Shape(batch, channels, out.height, out.width);
+    const Shape shape = conv.op == OpKind::linear ? Shape(batch, channels)
+                        : rank == 3               ? Shape(batch, channels, out.width)
+                                                  : Shape(batch, channels, out.height, out.width);
     QParams output = spec.output;
     if (conv.output.dtype == DType::int32)
         output = builder.keep(nn::OwnedQParams::per_channel(
@@ -152,6 +158,11 @@ inline void WeightedStep::lower(Lowering& l, const QuantizedNode& node) const {
         x = l.tensor(*image);
     } else {
         x = l.input(node);
+    }
+    if (spread) {
+        kernels::PadParams pad = *spread;
+        pad.fill = l.builder().at(x).qparams.zero_point();
+        x = add_pad(l.builder(), x, pad, Lowering::layer(node));
     }
     const auto operand = sumin ? std::optional<std::int32_t>(l.input(node, 1)) : std::nullopt;
     l.set(node, add_conv(l.builder(), x, operand, conv, Lowering::layer(node)));
@@ -232,6 +243,66 @@ inline StepPtr make_linear(const StepRequest& request) {
     return step;
 }
 
+inline StepPtr make_conv1d(const StepRequest& request) {
+    const auto& conv = dynamic_cast<const nn::Conv1d&>(*request.module);
+    auto step = weighted_step(request, OpKind::conv2d);
+    step->window = conv.window();
+    step->groups = conv.options().groups;
+    step->layer = with_weight(conv, dequantize(step->weight, step->weight_qparams));
+    return step;
+}
+
+/// Codes (C, O/groups, KH, KW) of a transposed convolution as those of the convolution that does the same to an image
+/// whose pixels stand apart: (O, C/groups, KH, KW), turned by half a circle.
+///
+///     w'[g·O/G + o, c, i, j] = w[g·C/G + c, o, KH - 1 - i, KW - 1 - j]
+template <class Code> nn::Tensor turned_weight(const nn::Tensor& weight, index_t groups) {
+    const index_t in = weight.extent(0) / groups, out = weight.extent(1), height = weight.extent(2),
+                  width = weight.extent(3);
+    nn::Tensor turned = nn::Tensor::empty(Shape(out * groups, in, height, width), weight.dtype());
+    const auto from = weight.view<Code, 4>();
+    const auto to = turned.view<Code, 4>();
+    for (index_t g = 0; g < groups; ++g)
+        for (index_t o = 0; o < out; ++o)
+            for (index_t c = 0; c < in; ++c)
+                for (index_t i = 0; i < height; ++i)
+                    for (index_t j = 0; j < width; ++j)
+                        to(g * out + o, c, i, j) = from(g * in + c, o, height - 1 - i, width - 1 - j);
+    return turned;
+}
+
+/// Padding p of a transposed convolution cuts; what is left of the window's reach is added on each side.
+inline kernels::PadParams spread_of(const nn::ConvTranspose2dOptions& options) {
+    const Window2d& w = options.window;
+    const index_t reach_y = w.dilation.height * (w.kernel.height - 1),
+                  reach_x = w.dilation.width * (w.kernel.width - 1);
+    return {
+        {reach_y - w.padding.top, reach_x - w.padding.left, reach_y - w.padding.bottom + options.output_padding.height,
+         reach_x - w.padding.right + options.output_padding.width},
+        w.stride,
+        0};
+}
+
+inline StepPtr make_conv_transpose2d(const StepRequest& request) {
+    const auto& conv = dynamic_cast<const nn::ConvTranspose2d&>(*request.module);
+    const nn::ConvTranspose2dOptions& options = conv.options();
+    auto step = weighted_step(request, OpKind::conv2d);
+    step->layer = with_weight(conv, dequantize(step->weight, step->weight_qparams));
+    step->groups = options.groups;
+    step->window = {options.window.kernel, {1, 1}, {}, options.window.dilation};
+    step->spread = spread_of(options);
+    step->weight = step->weight.dtype() == DType::int8 ? turned_weight<std::int8_t>(step->weight, options.groups)
+                                                       : turned_weight<std::int16_t>(step->weight, options.groups);
+    if (step->weight_qparams.is_per_channel()) {
+        const std::vector<float> in_group = step->weight_qparams.scales;
+        step->weight_qparams.axis = 0;
+        step->weight_qparams.scales.clear();
+        for (index_t g = 0; g < options.groups; ++g)
+            step->weight_qparams.scales.insert(step->weight_qparams.scales.end(), in_group.begin(), in_group.end());
+    }
+    return step;
+}
+
 template <class Layer>
 std::shared_ptr<nn::Weighted> prepare_layer(const nn::Weighted& layer, std::shared_ptr<FakeQuantize> weight,
                                             const arith::PolicyRecord& target) {
@@ -254,6 +325,24 @@ inline constexpr QuantizedOperator linear{.name = "linear",
                                           .kind = OpKind::linear,
                                           .make_step = &make_linear,
                                           .prepare = &prepare_layer<nn::Linear>};
+
+inline Window2d conv1d_window(const nn::Module& module) { return dynamic_cast<const nn::Conv1d&>(module).window(); }
+inline Window2d conv_transpose2d_window(const nn::Module& module) {
+    return dynamic_cast<const nn::ConvTranspose2d&>(module).options().window;
+}
+
+inline constexpr QuantizedOperator conv1d{.name = "conv1d",
+                                          .role = Role::weighted,
+                                          .kind = OpKind::conv2d,
+                                          .make_step = &make_conv1d,
+                                          .window = &conv1d_window,
+                                          .prepare = &prepare_layer<nn::Conv1d>};
+inline constexpr QuantizedOperator conv_transpose2d{.name = "conv_transpose2d",
+                                                    .role = Role::weighted,
+                                                    .kind = OpKind::conv2d,
+                                                    .make_step = &make_conv_transpose2d,
+                                                    .window = &conv_transpose2d_window,
+                                                    .prepare = &prepare_layer<nn::ConvTranspose2d>};
 
 }  // namespace operators
 
