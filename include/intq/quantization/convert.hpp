@@ -34,6 +34,7 @@ public:
             current_ = node;
             convert(*node);
         }
+        for (const auto& [node, tensor] : values_) result_.values[node->name()] = tensor;
         return std::move(result_);
     }
 

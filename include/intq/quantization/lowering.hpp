@@ -46,7 +46,9 @@ public:
         Shape per_image;
         for (int axis = 1; axis < tensor.shape.rank; ++axis)
             per_image.extents[static_cast<std::size_t>(per_image.rank++)] = tensor.shape[axis];
-        tensors_[index] = builder_.input(per_image, tensor.name);
+        tensors_[index] = tensor.dtype == DType::float32
+                              ? builder_.input(per_image, tensor.name)
+                              : builder_.code_input(per_image, tensor.dtype, tensor.qparams, tensor.name);
     }
 
 private:

@@ -65,7 +65,7 @@ public:
 
     /// Runs samples in batches of at most max_batch.
     ///
-    /// @param inputs  one for each input of the program, (N, …) with the same N, row_major
+    /// @param inputs  one for each input of the program, (N, …) with the same N, in any layout
     /// @param hook    called after every instruction of every batch
     /// @return one tensor of N samples for each output, logical order, row_major
     std::vector<nn::Tensor> run(std::span<const nn::Tensor> inputs, const Executor& executor = serial,
@@ -119,7 +119,8 @@ inline std::vector<nn::Tensor> OwnedProgram::run(std::span<const nn::Tensor> inp
                                                  runtime::InstructionHook hook) const {
     const index_t total = detail::check_inputs(program_, inputs);
     std::vector<nn::Tensor> rows, results;
-    for (const nn::Tensor& input : inputs) rows.push_back(input.contiguous());
+    for (const nn::Tensor& input : inputs)
+        rows.push_back(input.to_layout(input.dtype() == DType::float32 ? Layout::row_major : Layout::channels_last));
     for (const std::int32_t out : program_.outputs) {
         const runtime::ProgramTensor& y = program_.tensor(out);
         results.push_back(nn::Tensor::empty(detail::with_batch(y.shape, total), y.dtype, Layout::channels_last));

@@ -36,6 +36,9 @@ public:
 
     /// A float32 input of (C, H, W) or (C) per image, row_major; images become channels last.
     std::int32_t input(const Shape& per_image, const std::string& name);
+    /// An input of codes or accumulators; images are channels last.
+    std::int32_t code_input(const Shape& per_image, DType dtype, const nn::OwnedQParams& qparams,
+                            const std::string& name);
     /// (C, H, W) images as (C·H·W) vectors in row_major order. A linear layer behind it does not need it: give
     /// it the images and a window of their size.
     std::int32_t flatten(std::int32_t x, const LayerName& layer);
@@ -98,6 +101,7 @@ private:
         storage_->tensors.push_back({dtype, shape, qparams, 0, name});
         return static_cast<std::int32_t>(storage_->tensors.size() - 1);
     }
+    Shape with_batch(const Shape& per_image) const;
     index_t largest_workspace() const;
     void plan();
 
@@ -132,16 +136,28 @@ inline std::int32_t ProgramBuilder::push(OpKind op, std::vector<std::int32_t> op
     return output;
 }
 
-inline std::int32_t ProgramBuilder::input(const Shape& per_image, const std::string& name) {
+inline Shape ProgramBuilder::with_batch(const Shape& per_image) const {
     Shape shape;
     shape.rank = per_image.rank + 1;
     shape[0] = max_batch_;
     for (int axis = 0; axis < per_image.rank; ++axis) shape[axis + 1] = per_image[axis];
+    return shape;
+}
+
+inline std::int32_t ProgramBuilder::input(const Shape& per_image, const std::string& name) {
+    const Shape shape = with_batch(per_image);
     const std::int32_t given = add_tensor(DType::float32, shape, {}, keep(name));
     storage_->inputs.push_back(given);
     if (shape.rank < 3 || shape[1] == 1) return given;
     const std::int32_t images = add_tensor(DType::float32, shape, {}, keep(name));
     return push(OpKind::layout_change, {given}, images, nullptr, {name, "layout_change"});
+}
+
+inline std::int32_t ProgramBuilder::code_input(const Shape& per_image, DType dtype, const nn::OwnedQParams& qparams,
+                                               const std::string& name) {
+    const std::int32_t given = add_tensor(dtype, with_batch(per_image), keep(qparams), keep(name));
+    storage_->inputs.push_back(given);
+    return given;
 }
 
 inline std::int32_t ProgramBuilder::flatten(std::int32_t x, const LayerName& layer) {

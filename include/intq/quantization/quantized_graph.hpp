@@ -5,6 +5,8 @@
 #ifndef INTQ_QUANTIZATION_QUANTIZED_GRAPH_HPP
 #define INTQ_QUANTIZATION_QUANTIZED_GRAPH_HPP
 
+#include <map>
+
 #include "intq/arith/target.hpp"
 #include "intq/core/op_params.hpp"
 #include "intq/nn/module.hpp"
@@ -81,6 +83,8 @@ struct QuantizedGraph {
     std::vector<QuantizedNode> nodes{};
     std::vector<int> inputs{};   // tensors, float32
     std::vector<int> outputs{};  // tensors, float32
+    /// The tensor that each node of the prepared graph became; an operator and its quantizer share one.
+    std::map<std::string, int> values{};
 
     const QuantizedTensor& tensor(int index) const { return tensors.at(static_cast<std::size_t>(index)); }
     const QuantizedTensor& input(const QuantizedNode& node, std::size_t i) const { return tensor(node.inputs.at(i)); }
