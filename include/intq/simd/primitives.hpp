@@ -22,8 +22,14 @@ template <class Backend> using lanes = typename LanesOf<Backend>::type;
 //         to[i] = clamp(code[i] + zero_point, lowest, highest) for i < count, the codes of one to four vectors in turn
 //     CodeQuad(…).store_runs(to, a, b, c, d, count)
 //         the same of vectors in the order of a whole block of DepthwisePacking{4·width(), width(), 4}
+//     CodeQuad(…).store_rounded(int8* to, f32 a, b, c, d)
+//         to[i] = clamp(round_half_even(x) + zero_point, lowest, highest) of four whole vectors in turn; NaN is 0
 //     flip_top_bits(const uint8* from, uint8* to, size)
 //         to[i] = from[i] ^ 0x80 for i < size
+//     ByteSums().add(const int8* from),  ByteSums().vector<0 … 3>() -> i32
+//         4·width() sums, at first 0, of the codes added up to 256 times; four vectors of them in turn
+//     hold(f32 a)
+//         a, in a register: used more than once, it is not read from memory more than once
 
 /// Calls function(integral_constant<int, 0>) … function(integral_constant<int, Count - 1>): every index is a
 /// constant, so that registers are never addressed as an array (g++ 12 would keep them in memory).
@@ -41,6 +47,15 @@ INTQ_ALWAYS_INLINE void prefetch(const void* address) noexcept {
 #else
     static_cast<void>(address);
 #endif
+}
+
+/// a; held in a register where the lanes can.
+template <class L> INTQ_ALWAYS_INLINE constexpr typename L::f32 hold(typename L::f32 a) {
+    if constexpr (requires { L::hold(a); }) {
+        return L::hold(a);
+    } else {
+        return a;
+    }
 }
 
 /// acc + x · w of floats, rounded once where the lanes have mul_add, else twice: for sums whose bits nobody promises.
