@@ -27,6 +27,18 @@ std::string describe_onednn();
 /// does not multiply.
 std::vector<PeerCase> onednn_cases(const LayerShape& shape, const ElementTypes& types);
 
+/// A streaming kernel on images of int8 codes, channels last; window and output count for pooling alone.
+enum class StreamingOp { quantize, dequantize, add, max_pool, avg_pool };
+struct StreamingShape {
+    intq::index_t batch = 1;
+    intq::index_t channels = 1;
+    intq::Size2d in{1, 1};
+    intq::Window2d window{};
+};
+
+/// oneDNN's primitive for it: a reorder between float32 and int8 with one scale, a binary add with two, a pooling.
+std::vector<PeerCase> onednn_streaming_cases(StreamingOp op, const StreamingShape& shape);
+
 }  // namespace intq_bench
 
 #endif  // INTQ_BENCH_PEERS_PEER_HPP

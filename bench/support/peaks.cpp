@@ -53,6 +53,11 @@ namespace {
 #    define FMA_ZMM(i) "vfmadd231ps %%zmm0,%%zmm1,%%zmm" i "\n"
 #    define FMA_YMM(i) "vfmadd231ps %%ymm0,%%ymm1,%%ymm" i "\n"
 
+#    define ADD_ZMM(i) "vpaddd %%zmm0,%%zmm1,%%zmm" i "\n"
+#    define ADD_YMM(i) "vpaddd %%ymm0,%%ymm1,%%ymm" i "\n"
+
+PEAK_LOOP(run_add_zmm, CLEAR_EVEX, EVEX_SUMS(ADD_ZMM))
+PEAK_LOOP(run_add_ymm, CLEAR_VEX, VEX_SUMS(ADD_YMM))
 PEAK_LOOP(run_dpbusd_zmm, CLEAR_EVEX, EVEX_SUMS(DPBUSD_ZMM))
 PEAK_LOOP(run_dpbusd_ymm, CLEAR_EVEX, EVEX_SUMS(DPBUSD_YMM))
 PEAK_LOOP(run_dpbusd_vex, CLEAR_VEX, VEX_SUMS(DPBUSD_VEX))
@@ -92,6 +97,9 @@ constexpr PeakLoop loops[] = {
     {"vfmadd231ps zmm", "avx512f", has_avx512f, 16, 1, 1, 28, run_fma_zmm},
     {"vfmadd231ps ymm", "avx2 and fma", has_fma, 8, 1, 1, 12, run_fma_ymm},
 };
+
+constexpr PeakLoop add_zmm{"vpaddd zmm", "avx512f", has_avx512f, 1, 1, 1, 28, run_add_zmm};
+constexpr PeakLoop add_ymm{"vpaddd ymm", "avx2", has_avx2, 1, 1, 1, 12, run_add_ymm};
 
 #endif
 
@@ -143,6 +151,15 @@ const PeakLoop* peak_of(std::string_view backend, intq::DType input) {
                                     : input == intq::DType::int16 ? peak.int16
                                                                   : peak.int8);
     return nullptr;
+}
+
+const PeakLoop* instructions_of(std::string_view backend) {
+#if defined(__x86_64__)
+    const PeakLoop& loop = backend.starts_with("avx512") ? add_zmm : add_ymm;
+    return backend.starts_with("avx") && loop.is_supported() ? &loop : nullptr;
+#else
+    return nullptr;
+#endif
 }
 
 double rate_now(const PeakLoop& loop) {

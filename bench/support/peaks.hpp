@@ -41,6 +41,10 @@ const PeakLoop* usable_peak_loop(std::string_view name);
 /// CPU lacks it. A new backend with a dot product gets a line in peaks.cpp.
 const PeakLoop* peak_of(std::string_view backend, intq::DType input);
 
+/// The loop of the plainest vector instruction at a backend's width, an integer addition, which most ports take: how
+/// many vector instructions the core completes at all. An instruction counts as two operations. Null as above.
+const PeakLoop* instructions_of(std::string_view backend);
+
 /// Operations a second, from one sample of about ten microseconds, after a shorter one that warms the code.
 double rate_now(const PeakLoop& loop);
 
