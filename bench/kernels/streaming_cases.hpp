@@ -257,6 +257,7 @@ template <class Backend> std::vector<Case> cases_of() {
     add_pool<Backend, bayes>(cases, "2x2_s2", OpKind::avg_pool2d, two);
     add_pool<Backend, bayes>(cases, "global", OpKind::avg_pool2d, all);
     add_pool<Backend, target::fp32>(cases, "2x2_s2", OpKind::avg_pool2d, two);
+    add_pool<Backend, target::fp32>(cases, "global", OpKind::avg_pool2d, all);
     return cases;
 }
 

@@ -10,6 +10,7 @@
 #include "intq/arith/learnable.hpp"
 #include "intq/arith/sum.hpp"
 #include "intq/kernels/fake_quantize.hpp"
+#include "intq/simd/primitives.hpp"
 
 namespace intq::inline INTQ_ABI::kernels {
 

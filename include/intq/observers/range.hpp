@@ -10,6 +10,7 @@
 
 #include "intq/arith/quantize.hpp"
 #include "intq/kernels/check_finite.hpp"
+#include "intq/simd/primitives.hpp"
 
 namespace intq::inline INTQ_ABI::observers {
 
