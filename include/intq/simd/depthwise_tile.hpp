@@ -34,28 +34,30 @@ template <class Dot, class Rows> struct GroupDepthwiseTile {
         }
         INTQ_ALWAYS_INLINE void fill(std::int32_t zero_point) noexcept {
             const Vector padding = Dot::broadcast(Rows::zero_point(zero_point));
-            unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { group[v] = padding; });
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v) group[v] = padding;
         }
         Vector group[Vectors];
     };
 
     template <int Vectors> struct Weights {
         INTQ_ALWAYS_INLINE void load(const weight* from) noexcept {
-            unroll<Vectors>([&](auto v)
-                                INTQ_ALWAYS_INLINE_LAMBDA { group[v] = Dot::load(from + v * L::width() * depth); });
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v) group[v] = Dot::load(from + v * L::width() * depth);
         }
         Vector group[Vectors];
     };
 
     template <int Vectors> struct Sums {
         INTQ_ALWAYS_INLINE void start(const std::int32_t* bias) noexcept {
-            unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { acc[v] = Dot::load(bias + v * L::width()); });
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v) acc[v] = Dot::load(bias + v * L::width());
         }
         INTQ_ALWAYS_INLINE void add(const Column<Vectors>& x, const Weights<Vectors>& w) noexcept {
-            unroll<Vectors>([&](auto v)
-                                INTQ_ALWAYS_INLINE_LAMBDA { acc[v] = Dot::dot(acc[v], x.group[v], w.group[v]); });
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v) acc[v] = Dot::dot(acc[v], x.group[v], w.group[v]);
         }
-        template <int Index> INTQ_ALWAYS_INLINE typename L::i32 drain() const noexcept { return {acc[Index]}; }
+        INTQ_ALWAYS_INLINE typename L::i32 drain(int vector) const noexcept { return {acc[vector]}; }
 
         Vector acc[Vectors];
     };

@@ -71,7 +71,7 @@ INTQ_ALWAYS_INLINE constexpr typename L::f32 add_product(typename L::f32 acc, ty
 ///         void step(const activation* const* x, index_t k, const weight* w);   // depth products a column
 ///         void step_part(const activation* const* x, index_t k, index_t count, const weight* w);
 ///                                                               // the same; only count < depth readable in x
-///         template <int Row, int Vector> auto drain() const;    // lanes [Vector·width, …) of one row
+///         auto drain(int row, int vector) const;                // lanes [vector·width, …) of one row
 ///     };
 ///
 /// where drain gives lanes::i32, lanes::i64 or lanes::f32 after Acc, and x[r] + k is the first element of the
@@ -99,7 +99,7 @@ template <class Backend, class X, class W, class Acc> struct Tile;
 ///     template <int Vectors> struct Sums {
 ///         void start(const Acc* bias);
 ///         void add(const Column<Vectors>& x, const Weights<Vectors>& w);
-///         template <int Vector> auto drain() const;             // in the order of the packing
+///         auto drain(int vector) const;                         // in the order of the packing
 ///     };
 ///
 /// where a column's rows from Count on may be anything finite: their weights are zero.
