@@ -193,6 +193,8 @@ template <int Width> struct odd_width : simd::scalar {
         grouped ? simd::DepthwisePacking{10, 5, 1, 2, simd::Staging::offset_binary} : simd::DepthwisePacking{};
     static constexpr simd::DepthwisePacking depthwise_int16_packing =
         grouped ? simd::DepthwisePacking{10, 5, 1, 2, simd::Staging::as_is} : simd::DepthwisePacking{};
+    static constexpr simd::DepthwisePacking depthwise_float_packing =
+        grouped ? simd::DepthwisePacking{10, 5, 5, 1, simd::Staging::as_is} : simd::DepthwisePacking{};
 };
 
 /// Two products a column and step, in loops.

@@ -102,7 +102,8 @@ template <class Backend, class X, class W, class Acc> struct Tile;
 ///         auto drain(int vector) const;                         // in the order of the packing
 ///     };
 ///
-/// where a column's rows from Count on may be anything finite: their weights are zero.
+/// where a column's rows from Count on may be anything finite: their weights are zero. That of floats is portable: see
+/// depthwise_tile.hpp.
 template <class Backend, class X, class W, class Acc> struct DepthwiseTile;
 
 }  // namespace intq::inline INTQ_ABI::simd
