@@ -82,7 +82,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
             in_channel = group * packed.group_inputs();
             // A staged copy may be read beyond the last channel.
             const index_t rounded = round_up(depth, Tile::depth);
-            whole = packed.packing.staging == simd::Staging::as_is ? depth / Tile::depth * Tile::depth : rounded;
+            whole = detail::is_staged(packed) ? rounded : depth / Tile::depth * Tile::depth;
             tap_weights = rounded * width * Tile::planes;
             run_width = packed.groups == 1 && packed.window.dilation.width == 1 ? packed.window.kernel.width : 1;
             weights = static_cast<const Weight*>(packed.weights) + group * packed.group_weights() +

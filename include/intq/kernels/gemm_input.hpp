@@ -33,8 +33,7 @@ constexpr bool fits_in_blocks(const PackedConv2d& packed, const ConvGeometry& ge
 
 constexpr InputForm input_form(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
     if (packed.merges_row) return InputForm::padded;
-    const bool copies = !packed.is_depthwise && packed.packing.staging != simd::Staging::as_is;
-    if (!copies) return InputForm::image;
+    if (packed.is_depthwise || !is_staged(packed)) return InputForm::image;
     if (fits_in_blocks(packed, geometry)) return InputForm::blocks;
     const bool strided = geometry.offsets != nullptr && geometry.taps == 1 && geometry.pixels == nullptr;
     return strided ? InputForm::gathered : InputForm::image;
