@@ -306,8 +306,16 @@ private:
         }
         Inner::template compute<Rows, Vectors>(panel, slot, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
             const Epilogue<arith::SmallRealLanes<L>, Policy, Y, E> epilogue(*call.packed);
+            constexpr int together = decltype(epilogue)::template rows_together<Vectors>();
+            if constexpr (together > 1) {
+                INTQ_UNROLL
+                for (int r = 0; r + together <= Rows; r += together)
+                    epilogue.template store_rows<Vectors>(
+                        [&](int row, int v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(r + row, v); },
+                        panel.channel, static_cast<const E*>(call.sumin), static_cast<Y*>(call.y), at + r, panel.count);
+            }
             INTQ_UNROLL
-            for (int r = 0; r < Rows; ++r) {
+            for (int r = together > 1 ? Rows / together * together : 0; r < Rows; ++r) {
                 epilogue.template store_quad<Vectors>(
                     [&](int v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(r, v); }, panel.channel,
                     sumin_at(call, at[r]), static_cast<Y*>(call.y) + at[r], panel.count);

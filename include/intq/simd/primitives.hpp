@@ -20,6 +20,8 @@ template <class Backend> using lanes = typename LanesOf<Backend>::type;
 //
 //     CodeQuad(zero_point, lowest, highest).store(int8* to, count, i32 code…)
 //         to[i] = clamp(code[i] + zero_point, lowest, highest) for i < count, the codes of one to four vectors in turn
+//     CodeQuad(…).store_rows(int8* (&to)[Rows], count, i32 (&code)[4])
+//         the same of two or four rows: to[r][i] for i < count, from the vectors r · 4 / Rows and following
 //     CodeQuad(…).store_runs(to, a, b, c, d, count)
 //         the same of vectors in the order of a whole block of DepthwisePacking{4·width(), width(), 4}
 //     flip_top_bits(const uint8* from, uint8* to, size)
