@@ -82,7 +82,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
             in_channel = group * packed.group_inputs();
             // A staged copy may be read beyond the last channel.
             const index_t rounded = round_up(depth, Tile::depth);
-            whole = packed.packing.staging == simd::Staging::as_is ? depth / Tile::depth * Tile::depth : rounded;
+            whole = detail::is_staged(packed) ? rounded : depth / Tile::depth * Tile::depth;
             tap_weights = rounded * width * Tile::planes;
             run_width = packed.groups == 1 && packed.window.dilation.width == 1 ? packed.window.kernel.width : 1;
             weights = static_cast<const Weight*>(packed.weights) + group * packed.group_weights() +
@@ -96,9 +96,9 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
 
     /// Rows of the next tile, of `left` rows that are padded alike: at most what fits, the last tiles of one size.
     static index_t tile_rows(index_t vectors, index_t left) noexcept {
-        const index_t most = Tile::max_rows(static_cast<int>(vectors));
-        if (left >= 2 * most || (left >= most && most > small_rows)) return most;
-        const index_t limit = most < small_rows ? most : small_rows, tiles = (left + limit - 1) / limit;
+        const index_t most = Tile::max_rows(static_cast<int>(vectors)), few = small_rows(static_cast<int>(vectors));
+        if (left >= 2 * most || (left >= most && most > few)) return most;
+        const index_t limit = most < few ? most : few, tiles = (left + limit - 1) / limit;
         return (left + tiles - 1) / tiles;
     }
 
@@ -118,7 +118,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         const detail::RowPointers<Activation, Rows> rows(panel.source, panel.in_channel, slot);
         typename Tile::template Registers<Rows, Vectors> registers;
         alignas(buffer_alignment) Acc start[Vectors * L::width()];
-        registers.start(panel.padding == nullptr ? panel.bias : first_sums<Vectors>(panel, rows, start));
+        registers.start(panel.padding == nullptr ? panel.bias : first_sums(panel, rows.first_offsets(), start));
         const Weight* tap_weights = panel.weights;
         index_t taps = 1;
         for (index_t tap = 0; tap < panel.taps; tap += taps, tap_weights += taps * panel.tap_weights) {
@@ -136,15 +136,16 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
     }
 
 private:
-    /// Every number of rows up to this has code of its own; above it only the most that fit.
-    static constexpr int small_rows = 6;
+    /// Every number of rows up to this has code of its own; above it only the most that fit. Panels are narrower once a
+    /// layer at most, and each number costs compile time.
+    static constexpr int small_rows(int panel_vectors) noexcept { return panel_vectors == Tile::vectors ? 6 : 4; }
     /// Offset-binary activations exist in staged copies only.
     static constexpr bool is_always_staged = std::is_same_v<Activation, std::uint8_t>;
 
     template <int Vectors> static void select_rows(const Panel& panel, index_t slot, index_t rows, Acc* sums) noexcept {
         constexpr int most = Tile::max_rows(Vectors);
         if (rows == most) return run_rows<most, Vectors>(panel, slot, sums);
-        constexpr int below = most - 1 < small_rows ? most - 1 : small_rows;
+        constexpr int few = small_rows(Vectors), below = most - 1 < few ? most - 1 : few;
         simd::unroll<below>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
             if (rows == r + 1) run_rows<r + 1, Vectors>(panel, slot, sums);
         });
@@ -153,24 +154,24 @@ private:
     template <int Rows, int Vectors>
     static INTQ_NEVER_INLINE void run_rows(const Panel& panel, index_t slot, Acc* sums) noexcept {
         compute<Rows, Vectors>(panel, slot, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
-            simd::unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
-                simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
-                    detail::LaneSum<L, Acc>::store(sums + (r * Vectors + v) * L::width(),
-                                                   registers.template drain<r, v>());
-                });
-            });
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r) {
+                INTQ_UNROLL
+                for (int v = 0; v < Vectors; ++v)
+                    detail::LaneSum<L, Acc>::store(sums + (r * Vectors + v) * L::width(), registers.drain(r, v));
+            }
         });
     }
 
     /// The bias, with what the padded taps would have added.
-    template <int Vectors, class Rows>
-    static INTQ_ALWAYS_INLINE const Acc* first_sums(const Panel& panel, const Rows& rows, Acc* start) noexcept {
+    static INTQ_NEVER_INLINE const Acc* first_sums(const Panel& panel, const std::int32_t* offsets,
+                                                   Acc* start) noexcept {
         const Acc* from = panel.bias;
         if constexpr (std::is_same_v<Acc, std::int32_t>)
             for (index_t tap = 0; tap < panel.taps; ++tap) {
-                if (!rows.is_padding(tap)) continue;
+                if (offsets[tap] >= 0) continue;
                 const Acc* const more = panel.padding + tap * panel.padding_stride;
-                for (index_t c = 0; c < Vectors * L::width(); c += L::width())
+                for (index_t c = 0; c < panel.vectors * L::width(); c += L::width())
                     L::store(start + c, L::add(L::load(from + c), L::load(more + c)));
                 from = start;
             }
@@ -295,14 +296,30 @@ private:
 
     template <int Rows, int Vectors>
     static INTQ_NEVER_INLINE void fused(const ConvCall& call, const Panel& panel, index_t slot) INTQ_NOEXCEPT {
+        index_t at[Rows];  // found beforehand: a call among sums in registers would store them all
+        if (panel.source.is_in_order()) {
+            const index_t first = place(call, panel, slot, 0), step = call.packed->out_channels;
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r) at[r] = first + r * step;
+        } else {
+            find_places(call, panel, slot, Rows, at);
+        }
         Inner::template compute<Rows, Vectors>(panel, slot, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
             const Epilogue<arith::SmallRealLanes<L>, Policy, Y, E> epilogue(*call.packed);
-            simd::unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
-                const index_t at = place(call, panel, slot, r);
+            constexpr int together = decltype(epilogue)::template rows_together<Vectors>();
+            if constexpr (together > 1) {
+                INTQ_UNROLL
+                for (int r = 0; r + together <= Rows; r += together)
+                    epilogue.template store_rows<Vectors>(
+                        [&](int row, int v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(r + row, v); },
+                        panel.channel, static_cast<const E*>(call.sumin), static_cast<Y*>(call.y), at + r, panel.count);
+            }
+            INTQ_UNROLL
+            for (int r = together > 1 ? Rows / together * together : 0; r < Rows; ++r) {
                 epilogue.template store_quad<Vectors>(
-                    [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.template drain<r, v>(); }, panel.channel,
-                    sumin_at(call, at), static_cast<Y*>(call.y) + at, panel.count);
-            });
+                    [&](int v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(r, v); }, panel.channel,
+                    sumin_at(call, at[r]), static_cast<Y*>(call.y) + at[r], panel.count);
+            }
         });
     }
 
@@ -349,6 +366,10 @@ private:
     static INTQ_ALWAYS_INLINE index_t place(const ConvCall& call, const Panel& panel, index_t slot,
                                             index_t r) noexcept {
         return panel.source.pixel(slot, r) * call.packed->out_channels + panel.offset;
+    }
+    static INTQ_NEVER_INLINE void find_places(const ConvCall& call, const Panel& panel, index_t slot, int rows,
+                                              index_t* at) noexcept {
+        for (int r = 0; r < rows; ++r) at[r] = place(call, panel, slot, r);
     }
     static INTQ_ALWAYS_INLINE const E* sumin_at(const ConvCall& call, index_t at) noexcept {
         return static_cast<const E*>(call.sumin) + (std::is_same_v<E, no_sumin> ? 0 : at);

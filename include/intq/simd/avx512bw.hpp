@@ -210,6 +210,27 @@ struct avx512_lanes {
             _mm512_storeu_si512(to, clamp(_mm512_permutexvar_epi32(order, round_and_pack(a, b, c, d))));
         }
 
+        /// The vectors of two or four rows, `4 / Rows` each, narrowed as one.
+        template <int Rows>
+        INTQ_ALWAYS_INLINE void store_rows(std::int8_t* const (&to)[Rows], index_t count,
+                                           const i32 (&code)[4]) const noexcept {
+            const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(code[0].v, code[1].v), zero_point_);
+            const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(code[2].v, code[3].v), zero_point_);
+            const __m512i codes = clamp(pack(low, high));
+            const std::uint64_t mask = (std::uint64_t{1} << count) - 1;
+            if constexpr (Rows == 2) {
+                const __m256i row[] = {_mm512_castsi512_si256(codes), _mm512_extracti64x4_epi64(codes, 1)};
+                INTQ_UNROLL
+                for (int r = 0; r < Rows; ++r) _mm256_mask_storeu_epi8(to[r], static_cast<__mmask32>(mask), row[r]);
+            } else {
+                static_assert(Rows == 4);
+                const __m128i row[] = {_mm512_castsi512_si128(codes), _mm512_extracti32x4_epi32(codes, 1),
+                                       _mm512_extracti32x4_epi32(codes, 2), _mm512_extracti32x4_epi32(codes, 3)};
+                INTQ_UNROLL
+                for (int r = 0; r < Rows; ++r) _mm_mask_storeu_epi8(to[r], static_cast<__mmask16>(mask), row[r]);
+            }
+        }
+
         /// What unpacking has dealt out, packing collects.
         INTQ_ALWAYS_INLINE void store_runs(std::int8_t* to, i32 a, i32 b, i32 c, i32 d, index_t count) const noexcept {
             const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(a.v, b.v), zero_point_);

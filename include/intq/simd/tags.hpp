@@ -63,9 +63,10 @@ struct scalar {
     /// Sums of 64 bits, and float.
     static constexpr Packing wide_packing{4, 1, Staging::as_is};
     static constexpr Packing float_packing{4, 1, Staging::as_is};
-    /// int8 · int8 and int16 activations, in sums of 32 bits.
+    /// int8 · int8 and int16 activations, in sums of 32 bits; float.
     static constexpr DepthwisePacking depthwise_int8_packing{};
     static constexpr DepthwisePacking depthwise_int16_packing{};
+    static constexpr DepthwisePacking depthwise_float_packing{};
 };
 
 /// Pairs of int16 products (vpmaddwd), 8 columns a vector.
@@ -77,6 +78,7 @@ struct avx2 : scalar {
     static constexpr Packing float_packing{16, 1, Staging::as_is, 8};
     static constexpr DepthwisePacking depthwise_int8_packing{16, 8, 8, 2, Staging::widened};
     static constexpr DepthwisePacking depthwise_int16_packing{16, 8, 8, 2, Staging::as_is};
+    static constexpr DepthwisePacking depthwise_float_packing{8, 8, 8, 1, Staging::as_is};
 };
 
 /// Quadruples of uint8 × int8 products (vpdpbusd) and pairs of int16 products (vpdpwssd), 8 columns a vector.
@@ -94,6 +96,7 @@ struct avx512bw : scalar {
     static constexpr Packing float_packing{64, 1, Staging::as_is, 16};
     static constexpr DepthwisePacking depthwise_int8_packing{32, 16, 16, 2, Staging::widened};
     static constexpr DepthwisePacking depthwise_int16_packing{32, 16, 16, 2, Staging::as_is};
+    static constexpr DepthwisePacking depthwise_float_packing{32, 16, 16, 1, Staging::as_is};
 };
 
 /// Quadruples of uint8 × int8 products (vpdpbusd) and pairs of int16 products (vpdpwssd).
