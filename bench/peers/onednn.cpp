@@ -2,16 +2,11 @@
 //
 // oneDNN 2 as its own guide says that it is fastest: layout `any`, weights reordered and scratchpad allocated
 // beforehand, scales of output channels and bias fused, one thread.
-#include <omp.h>
-
-#include <cstring>
-#include <memory>
-#include <oneapi/dnnl/dnnl.hpp>
-#include <random>
-#include <unordered_map>
-
 #include <fmt/format.h>
 
+#include <memory>
+
+#include "onednn.hpp"
 #include "peer.hpp"
 #include "support/clock.hpp"
 
@@ -19,47 +14,7 @@ namespace intq_bench {
 
 namespace {
 
-using Type = dnnl::memory::data_type;
-using Tag = dnnl::memory::format_tag;
-using Dims = dnnl::memory::dims;
-using Description = dnnl::memory::desc;
-
-/// Types of one peer: activations, weights and output.
-struct PeerTypes {
-    const char* name;
-    Type input, weight, output;
-    bool is_integer() const { return input != Type::f32; }
-};
-constexpr PeerTypes signed_types{"oneDNN s8", Type::s8, Type::s8, Type::s8};
-constexpr PeerTypes unsigned_types{"oneDNN u8", Type::u8, Type::s8, Type::u8};
-constexpr PeerTypes float_types{"oneDNN f32", Type::f32, Type::f32, Type::f32};
-
-struct Library {
-    Library() : engine(dnnl::engine::kind::cpu, 0), stream(engine) { omp_set_num_threads(1); }
-    dnnl::engine engine;
-    dnnl::stream stream;
-};
-Library& library() {
-    static Library once;
-    return once;
-}
-
-/// Memory of unpredictable bytes; floats between -1 and 1.
-dnnl::memory random_memory(const Description& description, Type type) {
-    dnnl::memory memory(description, library().engine);
-    std::mt19937 random(1);
-    auto* const bytes = static_cast<unsigned char*>(memory.get_data_handle());
-    const std::size_t size = description.get_size();
-    if (type == Type::f32) {
-        for (std::size_t i = 0; i + sizeof(float) <= size; i += sizeof(float)) {
-            const float value = static_cast<float>(random() % 2001) / 1000.0f - 1.0f;
-            std::memcpy(bytes + i, &value, sizeof value);
-        }
-    } else {
-        for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<unsigned char>(random());
-    }
-    return memory;
-}
+using namespace onednn;
 
 dnnl::primitive_attr attributes(const PeerTypes& types, const LayerShape& shape) {
     dnnl::primitive_attr attr;
@@ -69,34 +24,6 @@ dnnl::primitive_attr attributes(const PeerTypes& types, const LayerShape& shape)
     for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = 1e-4f * (1.0f + 0.001f * static_cast<float>(i % 100));
     attr.set_output_scales(1 << 1, scales);
     return attr;
-}
-
-/// A primitive with all that it reads and writes.
-struct Layer {
-    dnnl::primitive primitive;
-    std::unordered_map<int, dnnl::memory> arguments;
-
-    void run() const {
-        primitive.execute(library().stream, arguments);
-        library().stream.wait();
-    }
-};
-
-/// @param plain  the weights as a model has them, before the reorder
-template <class Primitive, class PrimitiveDescription>
-Layer make_layer(const PrimitiveDescription& description, const Description& plain, const PeerTypes& types) {
-    dnnl::memory given = random_memory(plain, types.weight);
-    dnnl::memory weights(description.weights_desc(), library().engine);
-    dnnl::reorder(given, weights).execute(library().stream, given, weights);
-    library().stream.wait();
-    Layer layer;
-    layer.primitive = Primitive(description);
-    layer.arguments = {{DNNL_ARG_SRC, random_memory(description.src_desc(), types.input)},
-                       {DNNL_ARG_WEIGHTS, weights},
-                       {DNNL_ARG_BIAS, random_memory(description.query_md(dnnl::query::weights_md, 1), Type::f32)},
-                       {DNNL_ARG_DST, dnnl::memory(description.dst_desc(), library().engine)},
-                       {DNNL_ARG_SCRATCHPAD, dnnl::memory(description.scratchpad_desc(), library().engine)}};
-    return layer;
 }
 
 Layer convolution(const LayerShape& shape, const PeerTypes& types) {

@@ -9,4 +9,6 @@ std::string describe_onednn() {
 
 std::vector<PeerCase> onednn_cases(const LayerShape&, const ElementTypes&) { return {}; }
 
+std::vector<PeerCase> onednn_networks(const Network&) { return {}; }
+
 }  // namespace intq_bench

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "support/element_types.hpp"
+#include "support/network.hpp"
 #include "support/shapes.hpp"
 
 namespace intq_bench {
@@ -26,6 +27,11 @@ std::string describe_onednn();
 /// What oneDNN has for a layer: signed and unsigned activations for int8, float32 for itself and for int16, which it
 /// does not multiply.
 std::vector<PeerCase> onednn_cases(const LayerShape& shape, const ElementTypes& types);
+
+/// The chain of oneDNN's primitives for a network with random weights: unsigned activations, then signed ones. Layers
+/// are fused as ours (bias, scales, add, activation), weights are reordered and memory is allocated beforehand. The
+/// float image is quantized and the logits are float, as ours.
+std::vector<PeerCase> onednn_networks(const Network& network);
 
 }  // namespace intq_bench
 
