@@ -62,6 +62,25 @@ TEST_CASE("A thread without tasks takes those of another") {
     CHECK(others == 19);
 }
 
+TEST_CASE("Threads that take from one share take each task once") {
+    nn::ThreadPool pool(2);
+    int wrong = 0;
+    for (int call = 0; call < 100; ++call) {
+        std::vector<std::atomic<int>> runs(4000);
+        std::atomic<int> here{0};
+        pool.executor()(4000, [&](index_t i) {
+            ++runs[static_cast<std::size_t>(i)];
+            // Each thread begins with its share when the other does. The second share is done at once; then both work
+            // on the first.
+            if (i % 2000 == 0)
+                for (++here; here < 2;) std::this_thread::yield();
+            for (std::atomic<int> turns = 0; i < 2000 && turns < 20;) ++turns;
+        });
+        for (const std::atomic<int>& run : runs) wrong += run == 1 ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+}
+
 TEST_CASE("A task may call the executor again, and several threads may share a pool") {
     nn::ThreadPool pool(2);
     std::atomic<int> inner{0};
