@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "onednn_library.hpp"
+#include "onednn.hpp"
 #include "peer.hpp"
 #include "support/clock.hpp"
 
@@ -14,15 +14,7 @@ namespace intq_bench {
 
 namespace {
 
-/// Types of one peer: activations, weights and output.
-struct PeerTypes {
-    const char* name;
-    Type input, weight, output;
-    bool is_integer() const { return input != Type::f32; }
-};
-constexpr PeerTypes signed_types{"oneDNN s8", Type::s8, Type::s8, Type::s8};
-constexpr PeerTypes unsigned_types{"oneDNN u8", Type::u8, Type::s8, Type::u8};
-constexpr PeerTypes float_types{"oneDNN f32", Type::f32, Type::f32, Type::f32};
+using namespace onednn;
 
 dnnl::primitive_attr attributes(const PeerTypes& types, const LayerShape& shape) {
     dnnl::primitive_attr attr;
@@ -32,23 +24,6 @@ dnnl::primitive_attr attributes(const PeerTypes& types, const LayerShape& shape)
     for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = 1e-4f * (1.0f + 0.001f * static_cast<float>(i % 100));
     attr.set_output_scales(1 << 1, scales);
     return attr;
-}
-
-/// @param plain  the weights as a model has them, before the reorder
-template <class Primitive, class PrimitiveDescription>
-Layer make_layer(const PrimitiveDescription& description, const Description& plain, const PeerTypes& types) {
-    dnnl::memory given = random_memory(plain, types.weight);
-    dnnl::memory weights(description.weights_desc(), library().engine);
-    dnnl::reorder(given, weights).execute(library().stream, given, weights);
-    library().stream.wait();
-    Layer layer;
-    layer.primitive = Primitive(description);
-    layer.arguments = {{DNNL_ARG_SRC, random_memory(description.src_desc(), types.input)},
-                       {DNNL_ARG_WEIGHTS, weights},
-                       {DNNL_ARG_BIAS, random_memory(description.query_md(dnnl::query::weights_md, 1), Type::f32)},
-                       {DNNL_ARG_DST, dnnl::memory(description.dst_desc(), library().engine)},
-                       {DNNL_ARG_SCRATCHPAD, dnnl::memory(description.scratchpad_desc(), library().engine)}};
-    return layer;
 }
 
 Layer convolution(const LayerShape& shape, const PeerTypes& types) {

@@ -10,4 +10,6 @@ std::string describe_onednn() {
 std::vector<PeerCase> onednn_cases(const LayerShape&, const ElementTypes&) { return {}; }
 std::vector<PeerCase> onednn_streaming_cases(StreamingOp, const StreamingShape&) { return {}; }
 
+std::vector<PeerCase> onednn_networks(const Network&) { return {}; }
+
 }  // namespace intq_bench

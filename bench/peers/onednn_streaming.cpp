@@ -3,12 +3,14 @@
 // oneDNN 2's primitives for streaming work: reorder with a scale, binary add, pooling; channels last, one thread.
 #include <memory>
 
-#include "onednn_library.hpp"
+#include "onednn.hpp"
 #include "peer.hpp"
 
 namespace intq_bench {
 
 namespace {
+
+using namespace onednn;
 
 Description images(const StreamingShape& shape, intq::Size2d size, Type type) {
     return {{shape.batch, shape.channels, size.height, size.width}, type, Tag::nhwc};

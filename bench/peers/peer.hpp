@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "support/element_types.hpp"
+#include "support/network.hpp"
 #include "support/shapes.hpp"
 
 namespace intq_bench {
@@ -38,6 +39,11 @@ struct StreamingShape {
 
 /// oneDNN's primitive for it: a reorder between float32 and int8 with one scale, a binary add with two, a pooling.
 std::vector<PeerCase> onednn_streaming_cases(StreamingOp op, const StreamingShape& shape);
+
+/// The chain of oneDNN's primitives for a network with random weights: unsigned activations, then signed ones. Layers
+/// are fused as ours (bias, scales, add, activation), weights are reordered and memory is allocated beforehand. The
+/// float image is quantized and the logits are float, as ours.
+std::vector<PeerCase> onednn_networks(const Network& network);
 
 }  // namespace intq_bench
 

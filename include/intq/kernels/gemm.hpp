@@ -11,6 +11,7 @@
 #include "intq/core/executor.hpp"
 #include "intq/kernels/epilogue.hpp"
 #include "intq/kernels/gemm_input.hpp"
+#include "intq/kernels/gemm_tasks.hpp"
 #include "intq/kernels/stage.hpp"
 #include "intq/simd/generic_tile.hpp"
 
@@ -25,13 +26,6 @@ struct ConvCall {
     void* y = nullptr;
     const Executor* executor = nullptr;
 };
-
-namespace detail {
-
-/// Bytes of activations that a block of rows should keep inside the L2 cache.
-inline constexpr index_t row_block_bytes = 256 * 1024;
-
-}  // namespace detail
 
 /// The inner part, keyed on operand types alone: sums of a tile of output pixels by one packed panel.
 ///
@@ -196,61 +190,60 @@ template <class Backend, class Policy, class X, class W, class Acc, class Y, cla
         const PackedConv2d& packed = *call.packed;
         INTQ_ASSERT(packed.packing.columns == Inner::columns);
         INTQ_ASSERT(packed.has_sumin == !(std::is_same_v<E, no_sumin>));
-        const index_t rows = call.geometry->batch * call.geometry->out_pixels();
-        const index_t row_bytes =
+        detail::GemmWork work;
+        work.rows = call.geometry->batch * call.geometry->out_pixels();
+        work.panels = packed.panels();
+        work.row_bytes =
             packed.tap_count() * packed.tap_depth() * static_cast<index_t>(sizeof(typename Inner::Activation));
-        // Each block reads a panel anew: the rows it serves are then twice the panel, though they leave the L2 cache.
-        const index_t panel_bytes = packed.panel_size() * static_cast<index_t>(sizeof(typename Inner::Weight));
-        const index_t block_bytes =
-            2 * panel_bytes > detail::row_block_bytes ? 2 * panel_bytes : detail::row_block_bytes;
-        if (rows * row_bytes <= block_bytes) {
-            (*call.executor)(packed.groups, [&](index_t group) { run_block(call, group, 0, rows); });
-            return;
-        }
-        const index_t fitting = block_bytes / row_bytes;
-        const index_t block = round_up(fitting < 1 ? 1 : fitting, Inner::most_rows);
-        const index_t blocks = (rows + block - 1) / block;
-        (*call.executor)(packed.groups * blocks, [&](index_t task) {
-            const index_t first = task % blocks * block;
-            run_block(call, task / blocks, first, first + block < rows ? first + block : rows);
+        work.panel_bytes = packed.panel_size() * static_cast<index_t>(sizeof(typename Inner::Weight));
+        work.converts = converts_blocks(call);
+        const detail::GemmTasks tasks(work);
+        (*call.executor)(packed.groups * tasks.count(), [&](index_t index) {
+            const index_t group = index / tasks.count();
+            run_task(call, group, tasks.task(work, index - group * tasks.count()));
         });
     }
 
 private:
-    static INTQ_NEVER_INLINE void run_block(const ConvCall& call, index_t group, index_t first,
-                                            index_t last) INTQ_NOEXCEPT {
-        using Activation = typename Inner::Activation;
-        if constexpr (!std::is_same_v<X, Activation>) {
-            if (detail::input_form(*call.packed, *call.geometry) == detail::InputForm::blocks)
-                return run_staged_blocks(call, group, first, last);
-        }
-        run_rows(call, {*call.packed, *call.geometry, static_cast<const Activation*>(call.x)}, group, first, last);
+    using Task = detail::GemmTasks::Task;
+
+    /// Whether rows are converted as the kernel comes to them.
+    static bool converts_blocks(const ConvCall& call) noexcept {
+        return !std::is_same_v<X, typename Inner::Activation> &&
+               detail::input_form(*call.packed, *call.geometry) == detail::InputForm::blocks;
+    }
+
+    static INTQ_NEVER_INLINE void run_task(const ConvCall& call, index_t group, const Task& task) INTQ_NOEXCEPT {
+        if (!std::is_same_v<X, typename Inner::Activation> && converts_blocks(call))
+            return run_staged_blocks(call, group, task);
+        run_rows(call, {*call.packed, *call.geometry, static_cast<const typename Inner::Activation*>(call.x)}, group,
+                 task);
     }
 
     /// Converts as many rows as the stack holds, and runs them; again and again.
-    static void run_staged_blocks(const ConvCall& call, index_t group, index_t first, index_t last) INTQ_NOEXCEPT {
+    static void run_staged_blocks(const ConvCall& call, index_t group, const Task& task) INTQ_NOEXCEPT {
         using Activation = typename Inner::Activation;
         constexpr auto size = detail::staged_block_bytes / static_cast<index_t>(sizeof(Activation));
         alignas(buffer_alignment) Activation staged[size + Inner::Tile::depth];
-        const index_t channels = call.packed->in_channels;
-        const index_t most =
-            (last - first) * channels <= size ? last - first : size / channels / Inner::most_rows * Inner::most_rows;
+        const index_t channels = call.packed->in_channels, rows = task.last_row - task.first_row;
+        const index_t most = rows * channels <= size ? rows : size / channels / Inner::most_rows * Inner::most_rows;
         const detail::Stager<Backend> stager(*call.packed, call.x, staged);
-        for (index_t from = first; from < last; from += most) {
-            const index_t to = from + most < last ? from + most : last;
+        for (index_t from = task.first_row; from < task.last_row; from += most) {
+            const index_t to = from + most < task.last_row ? from + most : task.last_row;
             stager.copy(from * channels, 0, (to - from) * channels);
             stager.fill((to - from) * channels, Inner::Tile::depth, 0);
-            run_rows(call, {*call.packed, *call.geometry, staged, from}, group, from, to);
+            run_rows(call, {*call.packed, *call.geometry, staged, from}, group,
+                     {from, to, task.first_panel, task.last_panel});
         }
     }
 
-    static void run_rows(const ConvCall& call, const typename Inner::Source& source, index_t group, index_t first,
-                         index_t last) INTQ_NOEXCEPT {
+    static void run_rows(const ConvCall& call, const typename Inner::Source& source, index_t group,
+                         const Task& task) INTQ_NOEXCEPT {
         alignas(buffer_alignment) Acc sums[largest_tile];
-        for (index_t index = 0; index < call.packed->panels(); ++index) {
+        for (index_t index = task.first_panel; index < task.last_panel; ++index) {
             const Panel panel(*call.packed, source, group, index);
-            for (index_t slot = first; slot < last;) {
-                const index_t rows = Inner::tile_rows(panel.vectors, source.run_end(slot, last) - slot);
+            for (index_t slot = task.first_row; slot < task.last_row;) {
+                const index_t rows = Inner::tile_rows(panel.vectors, source.run_end(slot, task.last_row) - slot);
                 if constexpr (std::is_same_v<Y, float>) prefetch(call, panel, slot, rows);
                 if (!run_fused(call, panel, slot, rows)) {
                     Inner::run(panel, slot, rows, sums);

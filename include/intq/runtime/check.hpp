@@ -184,6 +184,17 @@ inline Status check_conv(const Checked& c) noexcept {
     return {};
 }
 
+/// Planes are read by quantize and layout_change alone, and written by the caller alone.
+inline Status check_layouts(const Checked& c) noexcept {
+    if (c.y().layout != Layout::channels_last)
+        return corrupt(c.op(), Field::output, static_cast<std::int64_t>(c.y().layout), 0);
+    const bool reads_planes = c.op() == OpKind::quantize || c.op() == OpKind::layout_change;
+    for (std::size_t i = 0; i < c.operands().size(); ++i)
+        if (c.x(i).layout != Layout::channels_last && (!reads_planes || c.x(i).shape.rank != 4))
+            return corrupt(c.op(), Field::input, static_cast<std::int64_t>(c.x(i).layout), 0);
+    return {};
+}
+
 /// Operands an instruction needs at least; and whether it needs parameters.
 struct Arity {
     std::int32_t operands;
@@ -228,6 +239,7 @@ inline Status check_instruction(const Program& program, const kernels::KernelTab
         if (!is_tensor(program, operand)) return corrupt(op, Field::input, operand, 0);
     if (arity.params && instruction.params.none == nullptr) return corrupt(op, Field::instruction, 0, 1);
     const Checked checked{program, table, instruction};
+    if (const Status status = check_layouts(checked); !status) return status;
     switch (op) {
         case OpKind::conv2d:
         case OpKind::linear:

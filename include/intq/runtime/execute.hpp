@@ -116,8 +116,12 @@ inline void run_quantize(const Run& run, const Instruction& instruction) INTQ_NO
     const std::int32_t operand = run.program.operands_of(instruction)[0];
     const ProgramTensor& y = run.program.tensor(instruction.output);
     const auto& row = find_row(run.table.quantize, [&](const kernels::QuantizeRow& r) { return r.output == y.dtype; });
-    row.run(static_cast<const float*>(run.data(operand)), blocks_of(y, run.size(operand)), y.qparams,
-            run.table.policy().quantize, run.data(instruction.output), run.executor);
+    const auto* const x = static_cast<const float*>(run.data(operand));
+    if (run.program.tensor(operand).layout == Layout::row_major)
+        return row.run_planes(x, run.batch, y.shape[1], y.elements_per_image() / y.shape[1], y.qparams,
+                              run.table.policy().quantize, run.data(instruction.output), run.executor);
+    row.run(x, blocks_of(y, run.size(operand)), y.qparams, run.table.policy().quantize, run.data(instruction.output),
+            run.executor);
 }
 
 inline void run_dequantize(const Run& run, const Instruction& instruction) INTQ_NOEXCEPT {

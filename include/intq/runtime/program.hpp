@@ -12,6 +12,7 @@
 
 #include "intq/arith/elementwise.hpp"
 #include "intq/arith/pool.hpp"
+#include "intq/core/layout.hpp"
 #include "intq/core/qparams.hpp"
 #include "intq/kernels/elementwise.hpp"
 #include "intq/kernels/geometry.hpp"
@@ -19,13 +20,16 @@
 
 namespace intq::inline INTQ_ABI::runtime {
 
-/// One edge of the program. Images are channels last; the batch is that of the run.
+/// One edge of the program; the batch is that of the run.
 struct ProgramTensor {
     DType dtype = DType::none;
     Shape shape{};          // logical (N, C, H, W) or (N, C); N is the largest batch
     QParams qparams{};      // not read for float32; int32 accumulators have a scale per channel
     index_t offset = 0;     // bytes from the arena's start, a multiple of buffer_alignment
     const char* name = "";  // qualified name of what produced it, for loggers
+    /// Of images: row_major where a caller writes them as planes, which quantize and layout_change read; every
+    /// instruction writes channels_last.
+    Layout layout = Layout::channels_last;
 
     constexpr index_t elements_per_image() const noexcept {
         return shape.rank > 0 && shape[0] > 0 ? shape.size() / shape[0] : 0;
