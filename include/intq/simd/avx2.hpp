@@ -11,10 +11,8 @@
 
 #    include <cstdint>
 
-#    include "intq/simd/depthwise_tile.hpp"
+#    include "intq/simd/dot_tiles.hpp"
 #    include "intq/simd/generic_tile.hpp"
-#    include "intq/simd/group_tile.hpp"
-#    include "intq/simd/wide_group_tile.hpp"
 
 namespace intq::inline INTQ_ABI::simd {
 
@@ -485,20 +483,12 @@ private:
 
 }  // namespace detail
 
-template <>
-struct DepthwiseTile<avx2, std::int8_t, std::int8_t, std::int32_t>
-    : GroupDepthwiseTile<detail::Avx2PairDot, detail::Avx2PairRows<std::int8_t>> {};
-template <class W>
-struct DepthwiseTile<avx2, std::int16_t, W, std::int32_t>
-    : GroupDepthwiseTile<detail::Avx2PairDot, detail::Avx2PairRows<std::int16_t>> {};
-
-template <> struct Tile<avx2, std::int8_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx2PairDot> {};
-template <> struct Tile<avx2, std::int16_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx2PairDot> {};
-template <> struct Tile<avx2, std::int16_t, std::int16_t, std::int32_t> : GroupTile<detail::Avx2PairDot> {};
-template <> struct Tile<avx2, std::int8_t, std::int8_t, std::int64_t> : WideGroupTile<detail::Avx2PairDot, 1> {};
-template <> struct Tile<avx2, std::int8_t, std::int16_t, std::int64_t> : WideGroupTile<detail::Avx2PairDot, 2> {};
-template <> struct Tile<avx2, std::int16_t, std::int8_t, std::int64_t> : WideGroupTile<detail::Avx2PairDot, 1> {};
-template <> struct Tile<avx2, std::int16_t, std::int16_t, std::int64_t> : WideGroupTile<detail::Avx2PairDot, 2> {};
+template <> struct DotsOf<avx2> {
+    using int8_dot = detail::Avx2PairDot;
+    using int16_dot = detail::Avx2PairDot;
+    using depthwise_int8 = GroupDepthwiseTile<detail::Avx2PairDot, detail::Avx2PairRows<std::int8_t>>;
+    using depthwise_int16 = GroupDepthwiseTile<detail::Avx2PairDot, detail::Avx2PairRows<std::int16_t>>;
+};
 
 }  // namespace intq::inline INTQ_ABI::simd
 

@@ -12,10 +12,8 @@
 
 #    include <cstdint>
 
-#    include "intq/simd/depthwise_tile.hpp"
+#    include "intq/simd/dot_tiles.hpp"
 #    include "intq/simd/generic_tile.hpp"
-#    include "intq/simd/group_tile.hpp"
-#    include "intq/simd/wide_group_tile.hpp"
 
 namespace intq::inline INTQ_ABI::simd {
 
@@ -475,21 +473,12 @@ private:
 
 }  // namespace detail
 
-template <>
-struct DepthwiseTile<avx512bw, std::int8_t, std::int8_t, std::int32_t>
-    : GroupDepthwiseTile<detail::Avx512PairDot, detail::Avx512PairRows<std::int8_t>> {};
-template <class W>
-struct DepthwiseTile<avx512bw, std::int16_t, W, std::int32_t>
-    : GroupDepthwiseTile<detail::Avx512PairDot, detail::Avx512PairRows<std::int16_t>> {};
-
-template <> struct Tile<avx512bw, std::int8_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx512PairDot> {};
-template <> struct Tile<avx512bw, std::int16_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx512PairDot> {};
-template <> struct Tile<avx512bw, std::int16_t, std::int16_t, std::int32_t> : GroupTile<detail::Avx512PairDot> {};
-template <> struct Tile<avx512bw, std::int8_t, std::int8_t, std::int64_t> : WideGroupTile<detail::Avx512PairDot, 1> {};
-template <> struct Tile<avx512bw, std::int8_t, std::int16_t, std::int64_t> : WideGroupTile<detail::Avx512PairDot, 2> {};
-template <> struct Tile<avx512bw, std::int16_t, std::int8_t, std::int64_t> : WideGroupTile<detail::Avx512PairDot, 1> {};
-template <>
-struct Tile<avx512bw, std::int16_t, std::int16_t, std::int64_t> : WideGroupTile<detail::Avx512PairDot, 2> {};
+template <> struct DotsOf<avx512bw> {
+    using int8_dot = detail::Avx512PairDot;
+    using int16_dot = detail::Avx512PairDot;
+    using depthwise_int8 = GroupDepthwiseTile<detail::Avx512PairDot, detail::Avx512PairRows<std::int8_t>>;
+    using depthwise_int16 = GroupDepthwiseTile<detail::Avx512PairDot, detail::Avx512PairRows<std::int16_t>>;
+};
 
 }  // namespace intq::inline INTQ_ABI::simd
 

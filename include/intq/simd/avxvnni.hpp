@@ -72,21 +72,12 @@ struct AvxVnniPairDot : AvxVnniDot<std::int16_t, std::int16_t> {
 
 }  // namespace detail
 
-template <>
-struct DepthwiseTile<avxvnni, std::int8_t, std::int8_t, std::int32_t>
-    : GroupDepthwiseTile<detail::AvxVnniPairDot, detail::Avx2PairRows<std::int8_t>> {};
-template <class W>
-struct DepthwiseTile<avxvnni, std::int16_t, W, std::int32_t>
-    : GroupDepthwiseTile<detail::AvxVnniPairDot, detail::Avx2PairRows<std::int16_t>> {};
-
-template <> struct Tile<avxvnni, std::int8_t, std::int8_t, std::int32_t> : GroupTile<detail::AvxVnniByteDot> {};
-template <> struct Tile<avxvnni, std::int16_t, std::int8_t, std::int32_t> : GroupTile<detail::AvxVnniPairDot> {};
-template <> struct Tile<avxvnni, std::int16_t, std::int16_t, std::int32_t> : GroupTile<detail::AvxVnniPairDot> {};
-template <> struct Tile<avxvnni, std::int8_t, std::int8_t, std::int64_t> : WideGroupTile<detail::AvxVnniPairDot, 1> {};
-template <> struct Tile<avxvnni, std::int8_t, std::int16_t, std::int64_t> : WideGroupTile<detail::AvxVnniPairDot, 2> {};
-template <> struct Tile<avxvnni, std::int16_t, std::int8_t, std::int64_t> : WideGroupTile<detail::AvxVnniPairDot, 1> {};
-template <>
-struct Tile<avxvnni, std::int16_t, std::int16_t, std::int64_t> : WideGroupTile<detail::AvxVnniPairDot, 2> {};
+template <> struct DotsOf<avxvnni> {
+    using int8_dot = detail::AvxVnniByteDot;
+    using int16_dot = detail::AvxVnniPairDot;
+    using depthwise_int8 = GroupDepthwiseTile<detail::AvxVnniPairDot, detail::Avx2PairRows<std::int8_t>>;
+    using depthwise_int16 = GroupDepthwiseTile<detail::AvxVnniPairDot, detail::Avx2PairRows<std::int16_t>>;
+};
 
 }  // namespace intq::inline INTQ_ABI::simd
 
