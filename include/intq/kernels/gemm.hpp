@@ -84,7 +84,9 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
             const index_t rounded = round_up(depth, Tile::depth);
             whole = packed.packing.staging == simd::Staging::as_is ? depth / Tile::depth * Tile::depth : rounded;
             tap_weights = rounded * width * Tile::planes;
-            run_width = packed.groups == 1 && packed.window.dilation.width == 1 ? packed.window.kernel.width : 1;
+            // A group must not straddle two taps: packed weights are rounded up where it would.
+            const bool runs = packed.groups == 1 && packed.window.dilation.width == 1 && depth % Tile::depth == 0;
+            run_width = runs && !packed.merges_row ? packed.window.kernel.width : 1;
             weights = static_cast<const Weight*>(packed.weights) + group * packed.group_weights() +
                       index * packed.panel_size();
             bias = static_cast<const Acc*>(packed.bias) + channel;
@@ -126,7 +128,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
             if (rows.is_padding(tap)) continue;
             const Activation* x[Rows];
             rows.at(tap, x);
-            if constexpr (Tile::depth == 1) taps = rows.valid_taps(tap, panel.run_width);
+            taps = rows.valid_taps(tap, panel.run_width);
             const Weight* w = tap_weights;
             for (index_t k = 0; k < taps * panel.whole; k += Tile::depth, w += step) registers.step(x, k, w);
             if constexpr (!is_always_staged)
@@ -297,11 +299,16 @@ private:
     static INTQ_NEVER_INLINE void fused(const ConvCall& call, const Panel& panel, index_t slot) INTQ_NOEXCEPT {
         Inner::template compute<Rows, Vectors>(panel, slot, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
             const Epilogue<arith::SmallRealLanes<L>, Policy, Y, E> epilogue(*call.packed);
+            // All that is read from memory is read first: for the compiler, codes of a byte may change all of it.
+            const index_t channel = panel.channel, count = panel.count;
+            index_t at[Rows];
+            for (index_t r = 0; r < Rows; ++r) at[r] = place(call, panel, slot, r);
+            const E* const sumin = sumin_at(call, 0);
+            Y* const y = static_cast<Y*>(call.y);
             simd::unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
-                const index_t at = place(call, panel, slot, r);
                 epilogue.template store_quad<Vectors>(
-                    [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.template drain<r, v>(); }, panel.channel,
-                    sumin_at(call, at), static_cast<Y*>(call.y) + at, panel.count);
+                    [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.template drain<r, v>(); }, channel,
+                    sumin + (std::is_same_v<E, no_sumin> ? 0 : at[r]), y + at[r], count);
             });
         });
     }
