@@ -131,7 +131,11 @@ struct avx2_lanes {
             const __m128i first = _mm256_castsi256_si128(codes);
             if (vectors == 1 || count < 16) return store_part(to, first, count);
             _mm_storeu_si128(reinterpret_cast<__m128i*>(to), first);
-            if constexpr (vectors > 2) store_part(to + 16, _mm256_extracti128_si256(codes, 1), count - 16);
+            if constexpr (vectors > 2) {
+                const __m128i rest = _mm256_extracti128_si256(codes, 1);
+                if (count == 24) return _mm_storel_epi64(reinterpret_cast<__m128i*>(to + 16), rest);
+                store_part(to + 16, rest, count - 16);
+            }
         }
 
     private:
@@ -152,6 +156,15 @@ struct avx2_lanes {
             _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm256_xor_si256(bytes, top));
         }
         for (; i < size; ++i) to[i] = static_cast<std::uint8_t>(from[i] ^ 0x80u);
+    }
+
+    static INTQ_ALWAYS_INLINE void widen_bytes(const std::int8_t* from, std::int16_t* to, index_t size) noexcept {
+        index_t i = 0;
+        for (; i + 16 <= size; i += 16) {
+            const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm256_cvtepi8_epi16(bytes));
+        }
+        for (; i < size; ++i) to[i] = from[i];
     }
 
     // --- packed codes ---------------------------------------------------------------------------------------

@@ -233,6 +233,13 @@ struct avx512_lanes {
         _mm512_mask_storeu_epi8(to + i, rest, _mm512_xor_si512(_mm512_maskz_loadu_epi8(rest, from + i), top));
     }
 
+    static INTQ_ALWAYS_INLINE void widen_bytes(const std::int8_t* from, std::int16_t* to, index_t size) noexcept {
+        for (index_t i = 0; i < size; i += 32) {
+            const auto mask = size - i < 32 ? (std::uint32_t{1} << (size - i)) - 1 : ~std::uint32_t{0};
+            _mm512_mask_storeu_epi16(to + i, mask, _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(mask, from + i)));
+        }
+    }
+
     // --- int32 ----------------------------------------------------------------------------------------------
     static INTQ_ALWAYS_INLINE i32 set(std::int32_t value) noexcept { return {_mm512_set1_epi32(value)}; }
     static INTQ_ALWAYS_INLINE i32 add(i32 a, i32 b) noexcept { return {_mm512_add_epi32(a.v, b.v)}; }

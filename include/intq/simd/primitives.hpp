@@ -24,6 +24,8 @@ template <class Backend> using lanes = typename LanesOf<Backend>::type;
 //         the same of vectors in the order of a whole block of DepthwisePacking{4·width(), width(), 4}
 //     flip_top_bits(const uint8* from, uint8* to, size)
 //         to[i] = from[i] ^ 0x80 for i < size
+//     widen_bytes(const int8_t* from, int16_t* to, size)
+//         to[i] = from[i] for i < size
 
 /// Calls function(integral_constant<int, 0>) … function(integral_constant<int, Count - 1>): every index is a
 /// constant, so that registers are never addressed as an array (g++ 12 would keep them in memory).

@@ -137,6 +137,13 @@ struct sse41_lanes {
         for (; i < size; ++i) to[i] = static_cast<std::uint8_t>(from[i] ^ 0x80u);
     }
 
+    static INTQ_ALWAYS_INLINE void widen_bytes(const std::int8_t* from, std::int16_t* to, index_t size) noexcept {
+        index_t i = 0;
+        for (; i + 8 <= size; i += 8)
+            put(to + i, _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + i))));
+        for (; i < size; ++i) to[i] = from[i];
+    }
+
     // --- packed codes ---------------------------------------------------------------------------------------
     template <class T> struct packed { __m128i v; };
     template <class T> static constexpr index_t packed_width() noexcept { return index_t{16} / sizeof(T); }
