@@ -93,7 +93,7 @@ struct avx2 : scalar {
 /// Quadruples of uint8 × int8 products (vpdpbusd) and pairs of int16 products (vpdpwssd), 8 columns a vector.
 struct avxvnni : avx2 {
     static constexpr const char* name = "avxvnni";
-    static constexpr Packing int8_packing{16, 4, Staging::offset_binary, 8};
+    static constexpr Packing int8_packing{24, 4, Staging::offset_binary, 8};
 };
 
 /// Pairs of int16 products (vpmaddwd), 16 columns a vector.
