@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <string_view>
 
+#include "intq/io/error.hpp"
 #include "onednn.hpp"
 #include "peer.hpp"
 #include "support/clock.hpp"
@@ -87,35 +89,45 @@ PeerCase make_case(const LayerShape& shape, const PeerTypes& types) {
     return {types.name, [layer] { layer->run(); }};
 }
 
+struct Isa {
+    std::string_view word;  // of --peer-isa
+    dnnl::cpu_isa isa;
+    const char* name;
+};
+constexpr Isa isas[] = {
+    {"sse41", dnnl::cpu_isa::sse41, "SSE4.1"},
+    {"avx", dnnl::cpu_isa::avx, "AVX"},
+    {"avx2", dnnl::cpu_isa::avx2, "AVX2"},
+    {"avx2_vnni", dnnl::cpu_isa::avx2_vnni, "AVX2 with AVX-VNNI"},
+    {"avx512_core", dnnl::cpu_isa::avx512_core, "AVX-512 BW"},
+    {"avx512_core_vnni", dnnl::cpu_isa::avx512_core_vnni, "AVX-512 VNNI"},
+    {"avx512_core_bf16", dnnl::cpu_isa::avx512_core_bf16, "AVX-512 VNNI and BF16"},
+    {"avx512_core_amx", dnnl::cpu_isa::avx512_core_amx, "AMX"},
+};
+
 const char* name_of_isa(dnnl::cpu_isa isa) {
-    switch (isa) {
-        case dnnl::cpu_isa::sse41:
-            return "SSE4.1";
-        case dnnl::cpu_isa::avx:
-            return "AVX";
-        case dnnl::cpu_isa::avx2:
-            return "AVX2";
-        case dnnl::cpu_isa::avx2_vnni:
-            return "AVX2 with AVX-VNNI";
-        case dnnl::cpu_isa::avx512_core:
-            return "AVX-512 BW";
-        case dnnl::cpu_isa::avx512_core_vnni:
-            return "AVX-512 VNNI";
-        case dnnl::cpu_isa::avx512_core_bf16:
-            return "AVX-512 VNNI and BF16";
-        case dnnl::cpu_isa::avx512_core_amx:
-            return "AMX";
-        default:
-            return "another";
-    }
+    for (const Isa& known : isas)
+        if (known.isa == isa) return known.name;
+    return "another";
 }
 
 }  // namespace
 
+void limit_onednn(const std::string& isa) {
+    for (const Isa& known : isas)
+        if (known.word == isa) {
+            const dnnl::status status = dnnl::set_max_cpu_isa(known.isa);
+            if (status != dnnl::status::success || dnnl::get_effective_cpu_isa() != known.isa)
+                throw intq::Error(isa, "oneDNN cannot be limited to this instruction set here");
+            return;
+        }
+    throw intq::Error(isa, "oneDNN 2 has no instruction set of this name");
+}
+
 std::string describe_onednn() {
     const dnnl_version_t* const version = dnnl_version();
-    return fmt::format("oneDNN {}.{}.{}, instruction set: {} (DNNL_MAX_CPU_ISA limits it)", version->major,
-                       version->minor, version->patch, name_of_isa(dnnl::get_effective_cpu_isa()));
+    return fmt::format("oneDNN {}.{}.{}, instruction set: {} (--peer-isa limits it)", version->major, version->minor,
+                       version->patch, name_of_isa(dnnl::get_effective_cpu_isa()));
 }
 
 std::vector<PeerCase> onednn_cases(const LayerShape& shape, const ElementTypes& types) {

@@ -21,6 +21,11 @@ struct PeerCase {
     std::function<void()> run;
 };
 
+/// Keeps oneDNN from using more than an instruction set, by a name as --peer-isa takes it; before its first use.
+///
+/// @throws Error where the name is unknown, or the CPU has less
+void limit_onednn(const std::string& isa);
+
 /// Name, version and the instruction set that it uses; or why it does not run here.
 std::string describe_onednn();
 

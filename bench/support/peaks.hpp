@@ -16,7 +16,7 @@
 namespace intq_bench {
 
 /// A loop of one instruction (or of the few that stand for one dot product) on registers alone, with as many
-/// independent sums as the encoding has registers for: 28 in EVEX, 12 in VEX.
+/// independent sums as the encoding has registers for: 28 in EVEX, 12 in VEX and SSE.
 struct PeakLoop {
     const char* name;
     const char* feature;  // what the CPU must have, as __builtin_cpu_supports names it

@@ -147,7 +147,9 @@ private:
     std::vector<unsigned char> expected_;
 };
 
-const kernels::KernelTable& staging_table() { return *odd_width_5_tables().tables[4]; }  // bayes; needs a workspace
+const kernels::KernelTable& staging_table() {
+    return *tables_of<odd_width<5>>().tables[4];
+}  // bayes; needs a workspace
 
 }  // namespace
 

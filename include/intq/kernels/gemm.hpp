@@ -78,7 +78,9 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
             const index_t rounded = round_up(depth, Tile::depth);
             whole = detail::is_staged(packed) ? rounded : depth / Tile::depth * Tile::depth;
             tap_weights = rounded * width * Tile::planes;
-            run_width = packed.groups == 1 && packed.window.dilation.width == 1 ? packed.window.kernel.width : 1;
+            // A group must not straddle two taps: packed weights are rounded up where it would.
+            const bool runs = packed.groups == 1 && packed.window.dilation.width == 1 && depth % Tile::depth == 0;
+            run_width = runs && !packed.merges_row ? packed.window.kernel.width : 1;
             weights = static_cast<const Weight*>(packed.weights) + group * packed.group_weights() +
                       index * packed.panel_size();
             bias = static_cast<const Acc*>(packed.bias) + channel;
@@ -120,7 +122,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
             if (rows.is_padding(tap)) continue;
             const Activation* x[Rows];
             rows.at(tap, x);
-            if constexpr (Tile::depth == 1) taps = rows.valid_taps(tap, panel.run_width);
+            taps = rows.valid_taps(tap, panel.run_width);
             const Weight* w = tap_weights;
             for (index_t k = 0; k < taps * panel.whole; k += Tile::depth, w += step) registers.step(x, k, w);
             if constexpr (!is_always_staged)
@@ -299,19 +301,23 @@ private:
         }
         Inner::template compute<Rows, Vectors>(panel, slot, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
             const Epilogue<arith::SmallRealLanes<L>, Policy, Y, E> epilogue(*call.packed);
+            // All that is read from memory is read first: for the compiler, codes of a byte may change all of it.
+            const index_t channel = panel.channel, count = panel.count;
+            const E* const sumin = static_cast<const E*>(call.sumin);
+            Y* const y = static_cast<Y*>(call.y);
             constexpr int together = decltype(epilogue)::template rows_together<Vectors>();
             if constexpr (together > 1) {
                 INTQ_UNROLL
                 for (int r = 0; r + together <= Rows; r += together)
                     epilogue.template store_rows<Vectors>(
-                        [&](int row, int v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(r + row, v); },
-                        panel.channel, static_cast<const E*>(call.sumin), static_cast<Y*>(call.y), at + r, panel.count);
+                        [&](int row, int v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(r + row, v); }, channel,
+                        sumin, y, at + r, count);
             }
             INTQ_UNROLL
             for (int r = together > 1 ? Rows / together * together : 0; r < Rows; ++r) {
                 epilogue.template store_quad<Vectors>(
-                    [&](int v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(r, v); }, panel.channel,
-                    sumin_at(call, at[r]), static_cast<Y*>(call.y) + at[r], panel.count);
+                    [&](int v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(r, v); }, channel,
+                    sumin + (std::is_same_v<E, no_sumin> ? 0 : at[r]), y + at[r], count);
             }
         });
     }

@@ -46,9 +46,13 @@ public:
 
 private:
     static void widen(const std::int8_t* from, std::int16_t* to, index_t size) noexcept {
-        for (index_t i = 0; i < size; i += L::width()) {
-            const index_t count = size - i < L::width() ? size - i : L::width();
-            L::store(to + i, L::load(from + i, count), count);
+        if constexpr (requires { L::widen_bytes(from, to, size); }) {
+            L::widen_bytes(from, to, size);
+        } else {
+            for (index_t i = 0; i < size; i += L::width()) {
+                const index_t count = size - i < L::width() ? size - i : L::width();
+                L::store(to + i, L::load(from + i, count), count);
+            }
         }
     }
     static void flip(const std::uint8_t* from, std::uint8_t* to, index_t size) noexcept {

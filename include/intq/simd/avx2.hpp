@@ -11,10 +11,8 @@
 
 #    include <cstdint>
 
-#    include "intq/simd/depthwise_tile.hpp"
+#    include "intq/simd/dot_tiles.hpp"
 #    include "intq/simd/generic_tile.hpp"
-#    include "intq/simd/group_tile.hpp"
-#    include "intq/simd/wide_group_tile.hpp"
 
 namespace intq::inline INTQ_ABI::simd {
 
@@ -132,7 +130,11 @@ struct avx2_lanes {
             const __m128i first = _mm256_castsi256_si128(codes);
             if (vectors == 1 || count < 16) return store_part(to, first, count);
             _mm_storeu_si128(reinterpret_cast<__m128i*>(to), first);
-            if constexpr (vectors > 2) store_part(to + 16, _mm256_extracti128_si256(codes, 1), count - 16);
+            if constexpr (vectors > 2) {
+                const __m128i rest = _mm256_extracti128_si256(codes, 1);
+                if (count == 24) return _mm_storel_epi64(reinterpret_cast<__m128i*>(to + 16), rest);
+                store_part(to + 16, rest, count - 16);
+            }
         }
 
         /// The codes of four whole vectors of reals, rounded to the nearest, ties to even; NaN is 0.
@@ -191,6 +193,15 @@ struct avx2_lanes {
             _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm256_xor_si256(bytes, top));
         }
         for (; i < size; ++i) to[i] = static_cast<std::uint8_t>(from[i] ^ 0x80u);
+    }
+
+    static INTQ_ALWAYS_INLINE void widen_bytes(const std::int8_t* from, std::int16_t* to, index_t size) noexcept {
+        index_t i = 0;
+        for (; i + 16 <= size; i += 16) {
+            const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm256_cvtepi8_epi16(bytes));
+        }
+        for (; i < size; ++i) to[i] = from[i];
     }
 
     // --- packed codes ---------------------------------------------------------------------------------------
@@ -355,7 +366,9 @@ struct avx2_lanes {
         const __m256 below = _mm256_min_ps(a.v, _mm256_set1_ps(2147483520.0f));
         return {_mm256_cvttps_epi32(_mm256_round_ps(below, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))};
     }
-    static INTQ_ALWAYS_INLINE i32 round_small_to_i32(f32 a) noexcept { return to_i32(round_half_even(a)); }
+    static INTQ_ALWAYS_INLINE i32 round_small_to_i32(f32 a) noexcept {
+        return {_mm256_cvttps_epi32(_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))};
+    }
     static INTQ_ALWAYS_INLINE f32 from_bits(i32 a) noexcept { return {_mm256_castsi256_ps(a.v)}; }
     static INTQ_ALWAYS_INLINE float reduce_min(f32 a) noexcept {
         __m128 m = _mm_min_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
@@ -523,20 +536,12 @@ private:
 
 }  // namespace detail
 
-template <>
-struct DepthwiseTile<avx2, std::int8_t, std::int8_t, std::int32_t>
-    : GroupDepthwiseTile<detail::Avx2PairDot, detail::Avx2PairRows<std::int8_t>> {};
-template <class W>
-struct DepthwiseTile<avx2, std::int16_t, W, std::int32_t>
-    : GroupDepthwiseTile<detail::Avx2PairDot, detail::Avx2PairRows<std::int16_t>> {};
-
-template <> struct Tile<avx2, std::int8_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx2PairDot> {};
-template <> struct Tile<avx2, std::int16_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx2PairDot> {};
-template <> struct Tile<avx2, std::int16_t, std::int16_t, std::int32_t> : GroupTile<detail::Avx2PairDot> {};
-template <> struct Tile<avx2, std::int8_t, std::int8_t, std::int64_t> : WideGroupTile<detail::Avx2PairDot, 1> {};
-template <> struct Tile<avx2, std::int8_t, std::int16_t, std::int64_t> : WideGroupTile<detail::Avx2PairDot, 2> {};
-template <> struct Tile<avx2, std::int16_t, std::int8_t, std::int64_t> : WideGroupTile<detail::Avx2PairDot, 1> {};
-template <> struct Tile<avx2, std::int16_t, std::int16_t, std::int64_t> : WideGroupTile<detail::Avx2PairDot, 2> {};
+template <> struct DotsOf<avx2> {
+    using int8_dot = detail::Avx2PairDot;
+    using int16_dot = detail::Avx2PairDot;
+    using depthwise_int8 = GroupDepthwiseTile<detail::Avx2PairDot, detail::Avx2PairRows<std::int8_t>>;
+    using depthwise_int16 = GroupDepthwiseTile<detail::Avx2PairDot, detail::Avx2PairRows<std::int16_t>>;
+};
 
 }  // namespace intq::inline INTQ_ABI::simd
 

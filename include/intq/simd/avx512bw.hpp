@@ -12,10 +12,8 @@
 
 #    include <cstdint>
 
-#    include "intq/simd/depthwise_tile.hpp"
+#    include "intq/simd/dot_tiles.hpp"
 #    include "intq/simd/generic_tile.hpp"
-#    include "intq/simd/group_tile.hpp"
-#    include "intq/simd/wide_group_tile.hpp"
 
 namespace intq::inline INTQ_ABI::simd {
 
@@ -298,6 +296,13 @@ struct avx512_lanes {
         _mm512_mask_storeu_epi8(to + i, rest, _mm512_xor_si512(_mm512_maskz_loadu_epi8(rest, from + i), top));
     }
 
+    static INTQ_ALWAYS_INLINE void widen_bytes(const std::int8_t* from, std::int16_t* to, index_t size) noexcept {
+        for (index_t i = 0; i < size; i += 32) {
+            const auto mask = size - i < 32 ? (std::uint32_t{1} << (size - i)) - 1 : ~std::uint32_t{0};
+            _mm512_mask_storeu_epi16(to + i, mask, _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(mask, from + i)));
+        }
+    }
+
     // --- int32 ----------------------------------------------------------------------------------------------
     static INTQ_ALWAYS_INLINE i32 set(std::int32_t value) noexcept { return {_mm512_set1_epi32(value)}; }
     static INTQ_ALWAYS_INLINE i32 add(i32 a, i32 b) noexcept { return {_mm512_add_epi32(a.v, b.v)}; }
@@ -544,21 +549,12 @@ private:
 
 }  // namespace detail
 
-template <>
-struct DepthwiseTile<avx512bw, std::int8_t, std::int8_t, std::int32_t>
-    : GroupDepthwiseTile<detail::Avx512PairDot, detail::Avx512PairRows<std::int8_t>> {};
-template <class W>
-struct DepthwiseTile<avx512bw, std::int16_t, W, std::int32_t>
-    : GroupDepthwiseTile<detail::Avx512PairDot, detail::Avx512PairRows<std::int16_t>> {};
-
-template <> struct Tile<avx512bw, std::int8_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx512PairDot> {};
-template <> struct Tile<avx512bw, std::int16_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx512PairDot> {};
-template <> struct Tile<avx512bw, std::int16_t, std::int16_t, std::int32_t> : GroupTile<detail::Avx512PairDot> {};
-template <> struct Tile<avx512bw, std::int8_t, std::int8_t, std::int64_t> : WideGroupTile<detail::Avx512PairDot, 1> {};
-template <> struct Tile<avx512bw, std::int8_t, std::int16_t, std::int64_t> : WideGroupTile<detail::Avx512PairDot, 2> {};
-template <> struct Tile<avx512bw, std::int16_t, std::int8_t, std::int64_t> : WideGroupTile<detail::Avx512PairDot, 1> {};
-template <>
-struct Tile<avx512bw, std::int16_t, std::int16_t, std::int64_t> : WideGroupTile<detail::Avx512PairDot, 2> {};
+template <> struct DotsOf<avx512bw> {
+    using int8_dot = detail::Avx512PairDot;
+    using int16_dot = detail::Avx512PairDot;
+    using depthwise_int8 = GroupDepthwiseTile<detail::Avx512PairDot, detail::Avx512PairRows<std::int8_t>>;
+    using depthwise_int16 = GroupDepthwiseTile<detail::Avx512PairDot, detail::Avx512PairRows<std::int16_t>>;
+};
 
 }  // namespace intq::inline INTQ_ABI::simd
 

@@ -32,6 +32,8 @@ template <class Backend> using lanes = typename LanesOf<Backend>::type;
 //         4·width() sums, at first 0, of the codes added up to 256 times; four vectors of them in turn
 //     hold(f32 a)
 //         a, in a register: used more than once, it is not read from memory more than once
+//     widen_bytes(const int8_t* from, int16_t* to, size)
+//         to[i] = from[i] for i < size
 
 /// Calls function(integral_constant<int, 0>) … function(integral_constant<int, Count - 1>): every index is a
 /// constant, so that registers are never addressed as an array (g++ 12 would keep them in memory).
