@@ -2,6 +2,9 @@
 #include "intq/graph/tracer.hpp"
 
 #include "intq/graph/print.hpp"
+#include "intq/graph/shared_modules.hpp"
+#include "intq/quantization/prepare.hpp"
+#include "intq/quantization/prepare_custom_config.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"
 
@@ -28,6 +31,29 @@ struct Chooser : nn::Cloneable<Chooser> {
     nn::Value forward(nn::Arguments arguments) override {
         if (arguments[0] > 0) return arguments[0];
         return nn::relu(arguments[0]);
+    }
+};
+
+// A function whose body depends on data.
+nn::Tensor compute_softsign(const nn::Tensor& x, double slope) {
+    nn::Tensor y = x.clone();
+    for (float& value : y.flat<float>())
+        value = value > 0.0f ? value : static_cast<float>(slope) * value / (1.0f - value);
+    return y;
+}
+constexpr nn::Wrapped<"softsign", &compute_softsign> softsign;
+
+// Traced through, but for one method.
+struct Router : nn::Cloneable<Router> {
+    Router() { add_child("relu", std::make_shared<nn::ReLU>()); }
+    std::string type_name() const override { return "Router"; }
+    bool is_leaf_method(std::string_view method) const override { return method == "choose"; }
+    nn::Value invoke(std::string_view method, nn::Arguments arguments) override {
+        if (method == "choose") return arguments[0] > 0 ? arguments[0] : arguments[1];
+        return Module::invoke(method, arguments);
+    }
+    nn::Value forward(nn::Arguments arguments) override {
+        return dispatch("choose", std::array{arguments[0], call("relu", arguments[0]) + 5.0});
     }
 };
 
@@ -215,4 +241,170 @@ TEST_CASE("Slots that the graph does not use can be removed") {
     CHECK_FALSE(traced->has_child("unused"));
     CHECK_FALSE(traced->find("layer1.1").has_child("skip_add"));
     CHECK(traced->find("layer1.1").has_child("conv2"));
+}
+
+TEST_CASE("Loop bounds and indices by value are refused with the module, the rule and three ways out") {
+    const auto refusal = [](test::LambdaModel::Forward forward) {
+        const auto inner = make_model({}, std::move(forward));
+        const auto outer =
+            make_model({{"head", inner}}, [](test::LambdaModel& m, nn::Arguments x) { return m.call("head", x[0]); });
+        return message_of<nn::TracingError>([&] { graph::symbolic_trace(outer); });
+    };
+    const std::string loop = refusal([](test::LambdaModel&, nn::Arguments x) {
+        nn::Value y = x[0];
+        for (int i = 0; x[0] > i; ++i) y = nn::relu(y);
+        return y;
+    });
+    const std::string count = refusal([](test::LambdaModel&, nn::Arguments x) {
+        nn::Value y = x[0];
+        for (int i = 0; i < x[0].integer(); ++i) y = nn::relu(y);
+        return y;
+    });
+    const std::string index = refusal([](test::LambdaModel&, nn::Arguments x) {
+        const std::array<double, 2> factors{1.0, 2.0};
+        return x[0] * factors.at(static_cast<std::size_t>(x[0][1].integer()));
+    });
+    const std::string unpacked =
+        refusal([](test::LambdaModel&, nn::Arguments x) { return nn::split(x[0], 1).tuple()[0]; });
+    CHECK(loop.find("cannot be used as an operand of a comparison (in the forward of \"head\" (LambdaModel))") !=
+          std::string::npos);
+    CHECK(count.find("cannot be used as an integer (in the forward of \"head\" (LambdaModel))") != std::string::npos);
+    CHECK(index.find("cannot be used as an integer (in the forward of \"head\" (LambdaModel))") != std::string::npos);
+    CHECK(unpacked.find("cannot be used as a tuple (in the forward of \"head\" (LambdaModel))") != std::string::npos);
+    for (const std::string* message : {&loop, &count, &index, &unpacked})
+        for (const char* part : {"while a model is traced its values have no data", "decide by something that is known",
+                                 "name that module or its type as a leaf", "or keep it outside of the traced model"})
+            CHECK(message->find(part) != std::string::npos);
+}
+
+TEST_CASE("A wrapped function is one node, whatever it does inside") {
+    const auto model =
+        make_model({}, [](test::LambdaModel&, nn::Arguments x) { return softsign(x[0] + 1.0, 0.5) * 2.0; });
+    const auto traced = graph::symbolic_trace(model);
+    CHECK(graph::to_string(traced->graph()).find("call_function[target=softsign](args = (%add, 0.5))") !=
+          std::string::npos);
+    const nn::Tensor x = nn::Tensor::from(Shape(2), {-2.0f, 1.0f});
+    CHECK((*traced)(x).tensor().flat<float>()[0] == -0.5f);
+    CHECK((*traced)(x).tensor().flat<float>()[1] == 4.0f);
+    CHECK(message_of<Error>([&] { softsign(x); }) == "softsign takes 2 arguments, given 1");
+}
+
+TEST_CASE("A leaf method is one node of a module that is traced through") {
+    const auto model = make_model({{"router", std::make_shared<Router>()}},
+                                  [](test::LambdaModel& m, nn::Arguments x) { return m.call("router", x[0]); });
+    const auto traced = graph::symbolic_trace(model);
+    CHECK(graph::to_string(traced->graph()) ==
+          "graph():\n"
+          "    %x : [num_users=2] = placeholder[target=x]\n"
+          "    %router_relu : [num_users=1] = call_module[target=router.relu](args = (%x,))\n"
+          "    %add : [num_users=1] = call_function[target=add](args = (%router_relu, 5))\n"
+          "    %router : [num_users=1] = call_module[target=router, method=choose](args = (%x, %add))\n"
+          "    return router\n");
+    CHECK((*traced)(nn::Tensor::full(Shape(1), 2.0f)).tensor().flat<float>()[0] == 2.0f);
+    CHECK((*traced)(nn::Tensor::full(Shape(1), -2.0f)).tensor().flat<float>()[0] == 5.0f);
+    CHECK(message_of<nn::TracingError>([] {
+              graph::symbolic_trace(std::make_shared<Router>());
+          }).find("the method \"choose\" of the root module (Router) cannot be a node") == 0);
+}
+
+TEST_CASE("Non-traceable modules are named or typed as in PyTorch, stay one node in float, and must exist") {
+    const auto model = make_model({{"quant", std::make_shared<nn::QuantStub>()},
+                                   {"conv", test::make_conv(3, 3, 1, 1)},
+                                   {"gate", std::make_shared<Chooser>()},
+                                   {"dequant", std::make_shared<nn::DeQuantStub>()}},
+                                  [](test::LambdaModel& m, nn::Arguments x) {
+                                      return m.call("gate", m.call("dequant", m.call("conv", m.call("quant", x[0]))));
+                                  });
+    quantization::PrepareCustomConfig by_name, by_class;
+    by_name.non_traceable_module_name = {"gate"};
+    by_class.non_traceable_module_class = {"Chooser"};
+    for (const auto* config : {&by_name, &by_class}) {
+        quantization::PrepareOptions options;
+        options.trace = quantization::trace_options(*config);
+        const auto prepared = quantization::prepare_calibration_fx(*model, quantization::get_default_qconfig_mapping(),
+                                                                   target::bpu<march::bayes>::policy, options);
+        CHECK(prepared->graph().find("gate")->target() == "gate");
+        CHECK_FALSE(prepared->is_quantized(*prepared->graph().find("gate")));
+        CHECK(prepared->is_quantized(*prepared->graph().find("conv")));
+    }
+    by_name.non_traceable_module_name = {"gaet"};
+    by_class.non_traceable_module_class = {"Choosers"};
+    CHECK(message_of<Error>([&] { graph::symbolic_trace(model, quantization::trace_options(by_name)); }) ==
+          "symbolic_trace: the model has no module \"gaet\"; the nearest are \"gate\", \"quant\", \"conv\"");
+    CHECK(message_of<Error>([&] {
+              graph::symbolic_trace(model, quantization::trace_options(by_class));
+          }).find("symbolic_trace: the model has no module of type \"Choosers\"; the nearest are \"Chooser\"") == 0);
+}
+
+TEST_CASE("The properties that are asked for survive tracing, fusion and copies; others do not") {
+    test::ResidualNet model(2);
+    model.set_property("classes", nn::Value::Tuple{"cat", "dog"});
+    model.set_property("mean", nn::Tensor::full(Shape(1), 0.5f));
+    model.set_property("threshold", 0.25);
+    model.set_property("threshold", 0.75);
+    CHECK(model.properties().size() == 3);
+    quantization::PrepareCustomConfig config;
+    config.preserved_attributes = {"threshold", "mean"};
+    quantization::FuseOptions options;
+    options.trace = quantization::trace_options(config);
+    const auto fused = quantization::fuse_fx(model, options);
+    CHECK(fused->property("threshold").number() == 0.75);
+    CHECK_FALSE(fused->has_property("classes"));
+    CHECK(message_of<Error>([&] { fused->property("classes"); }) ==
+          "GraphModule has no property \"classes\"; properties: threshold, mean");
+    const auto copy = nn::clone(fused);
+    nn::Tensor mean = copy->property("mean").tensor();
+    mean.flat<float>()[0] = 9.0f;
+    CHECK(fused->property("mean").number() == 0.5);
+    CHECK(model.property("mean").number() == 0.5);
+    config.preserved_attributes = {"treshold"};
+    CHECK(message_of<Error>([&] {
+              graph::symbolic_trace(model, quantization::trace_options(config));
+          }).find("the model has no property \"treshold\"; the nearest are \"threshold\"") != std::string::npos);
+}
+
+TEST_CASE("A shared module is one node a call with one target, and is reported") {
+    const auto conv = test::make_conv(2, 2, 1, 1);
+    const auto model = make_model(
+        {{"a", conv}, {"b", conv}, {"relu", std::make_shared<nn::ReLU>()}},
+        [](test::LambdaModel& m, nn::Arguments x) { return m.call("b", m.call("relu", m.call("a", x[0]))); });
+    const auto traced = graph::symbolic_trace(model);
+    CHECK(traced->graph().find("a_1")->target() == "a");
+    const auto shared = graph::shared_modules(*traced);
+    REQUIRE(shared.size() == 1);
+    CHECK(shared[0].name == "a");
+    CHECK(shared[0].type == "Conv2d");
+    CHECK(shared[0].nodes == std::vector<std::string>{"a", "a_1"});
+    CHECK(graph::to_table(shared).find("a       Conv2d  2      %a, %a_1") != std::string::npos);
+    CHECK(graph::shared_modules(*graph::symbolic_trace(std::make_shared<test::ResidualNet>(2))).size() == 2);
+}
+
+TEST_CASE("Several outputs: the pieces of a split and the parts of an LSTM's result are read one by one") {
+    const auto lstm = std::make_shared<nn::LSTM>(nn::LSTMOptions{2, 3, 2});
+    for (const auto& parameter : lstm->named_parameters())
+        *parameter.value = test::random_tensor(parameter.value->shape(), 4);
+    const auto model = make_model({{"lstm", lstm}}, [](test::LambdaModel& m, nn::Arguments x) {
+        const nn::Value pieces = nn::split(x[0], 2, 2);
+        const nn::Value result = m.call("lstm", pieces[0]);
+        const nn::Value again = m.call("lstm", pieces[1], result[1]);
+        return nn::Value(nn::Value::Tuple{again[0], again[1][0]});
+    });
+    const auto traced = graph::symbolic_trace(model);
+    CHECK(graph::to_string(traced->graph()) ==
+          "graph():\n"
+          "    %x : [num_users=1] = placeholder[target=x]\n"
+          "    %split : [num_users=2] = call_function[target=split](args = (%x, 2, 2))\n"
+          "    %getitem : [num_users=1] = call_function[target=getitem](args = (%split, 0))\n"
+          "    %lstm : [num_users=1] = call_module[target=lstm](args = (%getitem,))\n"
+          "    %getitem_1 : [num_users=1] = call_function[target=getitem](args = (%split, 1))\n"
+          "    %lstm_1 : [num_users=2] = call_module[target=lstm](args = (%getitem_1, %lstm[1]))\n"
+          "    %getitem_2 : [num_users=1] = call_function[target=getitem](args = (%lstm_1[1], 0))\n"
+          "    return [%lstm_1[0], %getitem_2]\n");
+    const nn::Tensor x = test::random_tensor(Shape(4, 1, 4), 5);
+    const nn::Value expected = (*model)(x), given = (*traced)(x);
+    for (int i = 0; i < 2; ++i) CHECK(test::largest_difference(expected[i].tensor(), given[i].tensor()) == 0);
+    const std::array<nn::Value, 1> inputs{nn::Value(x)};
+    graph::propagate_shapes(*traced, inputs);
+    CHECK(traced->graph().find("lstm_1")->outputs()[0].shape == Shape(4, 1, 3));
+    CHECK(traced->graph().find("getitem_2")->outputs()[0].shape == Shape(2, 1, 3));
 }

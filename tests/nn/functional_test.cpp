@@ -125,8 +125,8 @@ TEST_CASE("Element-wise operators by hand") {
     CHECK(nn::cat({x, y}, 0).tensor().shape() == Shape(2, 3));
     CHECK(nn::flatten(Tensor::zeros(Shape(2, 3, 4, 5)), 1).tensor().shape() == Shape(2, 60));
     CHECK(nn::flatten(Tensor::zeros(Shape(2, 3, 4, 5)), 1, 2).tensor().shape() == Shape(2, 12, 5));
-    CHECK(message_of<Error>([&] { nn::functional::add(x, Tensor::zeros(Shape(3))); }) ==
-          "add: the operands have shapes (1, 3) and (3); they must be equal");
+    CHECK(message_of<Error>([&] { nn::functional::add(x, Tensor::zeros(Shape(2))); }) ==
+          "add: the operands have shapes (1, 3) and (2); counted from the end their extents must be equal or 1");
     CHECK_THROWS_AS(nn::cat({x, Tensor::zeros(Shape(2, 3))}, 1), Error);
 }
 

@@ -56,20 +56,20 @@ TEST_CASE("A converted network is a typed list in the order of the graph") {
     REQUIRE(quantized.outputs.size() == 1);
     CHECK(quantized.tensor(quantized.inputs[0]).shape == Shape(2, 3, 6, 6));
 
-    const auto& block = std::get<WeightedStep>(node_of(quantized, "layer1_0_conv2").step);
+    const auto& block = node_of(quantized, "layer1_0_conv2").step_as<WeightedStep>();
     CHECK(block.sumin);
     CHECK(block.activation == Activation::relu);
-    CHECK(block.kind == OpKind::conv2d);
+    CHECK(block.op == OpKind::conv2d);
     CHECK(block.weight.dtype() == DType::int8);
     CHECK(node_of(quantized, "layer1_0_conv2").module == "layer1.0.conv2");
-    CHECK(std::get<WeightedStep>(node_of(quantized, "depthwise").step).groups == 4);
-    CHECK(std::get<AvgPoolStep>(node_of(quantized, "pool").step).window.kernel == Size2d{3, 3});
-    CHECK(std::get<FlattenStep>(node_of(quantized, "flatten").step).end_axis == 3);
-    CHECK(kind_of(node_of(quantized, "fc").step) == OpKind::linear);
+    CHECK(node_of(quantized, "depthwise").step_as<WeightedStep>().groups == 4);
+    CHECK(node_of(quantized, "pool").step_as<AvgPoolStep>().window().kernel == Size2d{3, 3});
+    CHECK(node_of(quantized, "flatten").step_as<FlattenStep>().end_axis() == 3);
+    CHECK(node_of(quantized, "fc").step->kind() == OpKind::linear);
 
     // s_acc[c] = fmul(s_in, s_w[c])
     const QuantizedNode& fc = node_of(quantized, "fc");
-    const auto& weight_scales = std::get<WeightedStep>(fc.step).weight_qparams.scales;
+    const auto& weight_scales = fc.step_as<WeightedStep>().weight_qparams.scales;
     const nn::OwnedQParams& accumulator = quantized.output(fc).qparams;
     REQUIRE(accumulator.scales.size() == 5);
     for (std::size_t c = 0; c < 5; ++c)
@@ -91,7 +91,7 @@ TEST_CASE("Weights are quantized with scales that were raised for bias and fused
                                         });
     const nn::Tensor x = nn::Tensor::from(Shape(1, 1, 1, 2), {-1.0f, 1.0f});
     const QuantizedGraph quantized = convert_fx(*calibrated(*model, bayes, x));
-    const auto& step = std::get<WeightedStep>(node_of(quantized, "conv").step);
+    const auto& step = node_of(quantized, "conv").step_as<WeightedStep>();
     const double input_scale = static_cast<double>(quantized.input(node_of(quantized, "conv"), 0).qparams.scale());
     CHECK(step.weight_qparams.scales[0] == 1.0f / 127.5f);
     const double least = 100.0 / (std::ldexp(1.0, 30) * input_scale);
@@ -115,10 +115,9 @@ TEST_CASE("Weights are quantized with scales that were raised for bias and fused
                          scaled = convert_fx(*calibrated(*with_add, fp32, x));
     const QuantizedNode& node = node_of(summed, "conv");
     const double reach = 100.0 + 128.0 * static_cast<double>(summed.input(node, 1).qparams.scale());
-    CHECK(static_cast<double>(std::get<WeightedStep>(node.step).weight_qparams.scales[1]) >=
+    CHECK(static_cast<double>(node.step_as<WeightedStep>().weight_qparams.scales[1]) >=
           reach / (std::ldexp(1.0, 30) * input_scale));
-    CHECK(std::get<WeightedStep>(node_of(scaled, "conv").step).weight_qparams.scales[1] ==
-          step.weight_qparams.scales[1]);
+    CHECK(node_of(scaled, "conv").step_as<WeightedStep>().weight_qparams.scales[1] == step.weight_qparams.scales[1]);
 }
 
 TEST_CASE("The reference graph computes what the prepared model simulates") {
@@ -170,10 +169,10 @@ TEST_CASE("Add with its relu, cat, pools and clamps convert; float operators sta
     CHECK(types_of(quantized) ==
           "QuantStub>int8 AvgPool2d>int8 MaxPool2d>int8 add>int8 relu>int8 cat>int8 flatten>int8 DeQuantStub>float32 "
           "Softmax>float32 ");
-    CHECK(std::get<AddStep>(node_of(quantized, "add").step).activation == Activation::relu6);
-    CHECK(std::get<ClampStep>(node_of(quantized, "relu").step).activation == Activation::relu);
-    CHECK(std::get<CatStep>(node_of(quantized, "cat").step).axis == 1);
-    CHECK(std::get<FlattenStep>(node_of(quantized, "flatten").step).start_axis == 1);
+    CHECK(node_of(quantized, "add").step_as<AddStep>().activation() == Activation::relu6);
+    CHECK(node_of(quantized, "relu").step_as<ClampStep>().activation() == Activation::relu);
+    CHECK(node_of(quantized, "cat").step_as<CatStep>().axis() == 1);
+    CHECK(node_of(quantized, "flatten").step_as<FlattenStep>().start_axis() == 1);
     CHECK(quantized.output(node_of(quantized, "largest")).qparams ==
           quantized.input(node_of(quantized, "largest"), 0).qparams);
     CHECK_FALSE(quantized.output(node_of(quantized, "avg")).qparams ==
@@ -245,7 +244,7 @@ TEST_CASE("Weight qparams that were set stay; a weight that changed after calibr
     const nn::Tensor x = test::random_tensor(Shape(1, 2, 5, 5), 5);
     const auto prepared = calibrated(*model, bayes, x);
     const auto scales = [&] {
-        return std::get<WeightedStep>(node_of(convert_fx(*prepared), "conv").step).weight_qparams.scales;
+        return node_of(convert_fx(*prepared), "conv").step_as<WeightedStep>().weight_qparams.scales;
     };
     const std::vector<float> before = scales();
     for (float& weight : prepared->find("conv").tensor("weight").flat<float>()) weight *= 0.5f;

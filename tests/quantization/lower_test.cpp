@@ -16,6 +16,7 @@
 using namespace intq;
 using namespace intq::quantization;
 using test::message_of;
+using test::stubbed;
 
 namespace {
 
@@ -31,18 +32,6 @@ QuantizedGraph convert(const nn::Module& model, std::string_view target, const n
     const auto prepared = prepare_calibration_fx(model, get_default_qconfig_mapping(dtype), table_of(target).policy());
     calibrate(*prepared, x, 2);
     return convert_fx(*prepared);
-}
-
-nn::ModulePtr stubbed(std::initializer_list<std::pair<std::string, nn::ModulePtr>> children,
-                      test::LambdaModel::Forward body) {
-    const auto model = test::make_model(children, [body](test::LambdaModel& m, nn::Arguments x) {
-        const std::array<nn::Value, 1> inner{m.call("quant", x[0])};
-        return m.call("dequant", body(m, nn::Arguments(inner)));
-    });
-    model->add_child("quant", std::make_shared<nn::QuantStub>());
-    model->add_child("dequant", std::make_shared<nn::DeQuantStub>());
-    model->eval();
-    return model;
 }
 
 std::string instructions_of(const LoweredModel& model) {

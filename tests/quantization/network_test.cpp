@@ -63,7 +63,8 @@ quantization::QuantizedGraph convert(const nn::Module& model, const arith::Polic
 std::map<std::string, int> count_instructions(const runtime::Program& program) {
     std::map<std::string, int> counts;
     for (const runtime::Instruction& instruction : program.instructions) {
-        const bool adds = instruction.op == OpKind::conv2d && instruction.params.conv->packed.has_sumin;
+        const bool adds =
+            instruction.op == OpKind::conv2d && instruction.params_as<intq::kernels::ConvStep>().packed.has_sumin;
         ++counts[std::string(adds ? "add " : "") + name_of(instruction.op)];
     }
     return counts;
@@ -127,7 +128,7 @@ TEST_CASE("A small network of their blocks gives the oracle's bytes on every tar
         std::string expected;
         for (std::size_t i = 0; i < layers.size(); ++i) {
             const DType dtype = quantized.output(quantized.nodes[i]).dtype;
-            if (std::holds_alternative<quantization::FlattenStep>(quantized.nodes[i].step)) continue;
+            if (quantized.nodes[i].as<quantization::FlattenStep>() != nullptr) continue;
             if (dtype == DType::float32) {
                 const auto& reals = results[i].reals.values;
                 expected.append(reinterpret_cast<const char*>(reals.data()), reals.size() * sizeof(float));

@@ -6,12 +6,11 @@
 
 #include <map>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "intq/graph/graph_module.hpp"
 #include "intq/nn/layers/weighted.hpp"
-#include "intq/quantization/quantized_graph.hpp"
+#include "intq/quantization/operator_table.hpp"
 #include "kernels/oracle_bridge.hpp"
 #include "reference/program.hpp"
 #include "support/catch.hpp"
@@ -34,13 +33,13 @@ public:
         for (const quantization::QuantizedNode& node : quantized_.nodes) {
             oracle::Layer layer;
             layer.name = node.name;
-            if (!std::holds_alternative<quantization::QuantizeStep>(node.step))
+            if (node.as<quantization::QuantizeStep>() == nullptr)
                 for (const int input : node.inputs) layer.inputs.push_back(made_by_.at(input));
             else
                 layer.inputs = {0};
             const quantization::QuantizedTensor& out = quantized_.output(node);
             if (out.dtype != DType::float32) layer.out = oracle_qparams(out);
-            std::visit([&](const auto& step) { fill(layer, node, step); }, node.step);
+            fill(layer, node);
             made_by_[node.output] = static_cast<int>(layers_.size());
             layers_.push_back(layer);
         }
@@ -49,43 +48,37 @@ public:
 
 private:
     using Node = quantization::QuantizedNode;
-    static void fill(oracle::Layer& layer, const Node&, const quantization::QuantizeStep&) {
-        layer.op = oracle::Op::quantize;
-    }
-    static void fill(oracle::Layer& layer, const Node&, const quantization::DequantizeStep&) {
-        layer.op = oracle::Op::dequantize;
-    }
-    static void fill(oracle::Layer& layer, const Node&, const quantization::RequantizeStep&) {
-        layer.op = oracle::Op::requantize;
-    }
-    static void fill(oracle::Layer& layer, const Node&, const quantization::AddStep& step) {
-        layer.op = oracle::Op::add;
-        layer.activation = for_oracle(step.activation);
-    }
-    static void fill(oracle::Layer& layer, const Node&, const quantization::ClampStep& step) {
-        layer.op = step.activation == Activation::relu6 ? oracle::Op::relu6 : oracle::Op::relu;
-    }
-    static void fill(oracle::Layer& layer, const Node&, const quantization::MaxPoolStep& step) {
-        layer.op = oracle::Op::max_pool;
-        layer.pool = pool_of(step.window, PoolDivisor::kernel_cells);
-    }
-    static void fill(oracle::Layer& layer, const Node&, const quantization::AvgPoolStep& step) {
-        layer.op = oracle::Op::avg_pool;
-        layer.pool = pool_of(step.window, step.divisor);
-    }
-    static void fill(oracle::Layer& layer, const Node&, const quantization::CatStep&) { layer.op = oracle::Op::cat; }
-    static void fill(oracle::Layer& layer, const Node&, const quantization::FlattenStep&) {
-        layer.op = oracle::Op::flatten;
-    }
-    static void fill(oracle::Layer&, const Node& node, const quantization::FloatStep&) {
-        FAIL("a step in float: " << node.name);
-    }
-    static void fill(oracle::Layer&, const Node& node, const quantization::ConstantStep&) {
-        FAIL("a constant: " << node.name);
+    void fill(oracle::Layer& layer, const Node& node) {
+        if (node.as<quantization::QuantizeStep>() != nullptr) {
+            layer.op = oracle::Op::quantize;
+        } else if (node.as<quantization::DequantizeStep>() != nullptr) {
+            layer.op = oracle::Op::dequantize;
+        } else if (node.as<quantization::RequantizeStep>() != nullptr) {
+            layer.op = oracle::Op::requantize;
+        } else if (const auto* add = node.as<quantization::AddStep>()) {
+            layer.op = oracle::Op::add;
+            layer.activation = for_oracle(add->activation());
+        } else if (const auto* clamp = node.as<quantization::ClampStep>()) {
+            layer.op = clamp->activation() == Activation::relu6 ? oracle::Op::relu6 : oracle::Op::relu;
+        } else if (const auto* max_pool = node.as<quantization::MaxPoolStep>()) {
+            layer.op = oracle::Op::max_pool;
+            layer.pool = pool_of(max_pool->window(), PoolDivisor::kernel_cells);
+        } else if (const auto* average = node.as<quantization::AvgPoolStep>()) {
+            layer.op = oracle::Op::avg_pool;
+            layer.pool = pool_of(average->window(), average->divisor());
+        } else if (node.as<quantization::CatStep>() != nullptr) {
+            layer.op = oracle::Op::cat;
+        } else if (node.as<quantization::FlattenStep>() != nullptr) {
+            layer.op = oracle::Op::flatten;
+        } else if (const auto* weighted = node.as<quantization::WeightedStep>()) {
+            fill(layer, node, *weighted);
+        } else {
+            FAIL("a step that the oracle does not know: " << node.name);
+        }
     }
 
     void fill(oracle::Layer& layer, const Node& node, const quantization::WeightedStep& step) {
-        layer.op = step.kind == OpKind::linear ? oracle::Op::linear : oracle::Op::conv2d;
+        layer.op = step.op == OpKind::linear ? oracle::Op::linear : oracle::Op::conv2d;
         layer.activation = for_oracle(step.activation);
         layer.has_sumin = step.sumin;
         const auto& real = dynamic_cast<const nn::Weighted&>(fused_.find(node.module));

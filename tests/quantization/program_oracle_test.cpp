@@ -94,7 +94,7 @@ Count compare(const Model& model, std::size_t target, DType dtype, DType weight_
         const quantization::QuantizedNode& node = quantized.nodes[i];
         const std::string name = node.module.empty() ? node.name : node.module;
         comparison.expected[name] = {&results[i], quantized.output(node).dtype};
-        if (!std::holds_alternative<quantization::FlattenStep>(node.step)) wanted.insert(name);
+        if (node.as<quantization::FlattenStep>() == nullptr) wanted.insert(name);
     }
     Count count;
     for (const BackendTables& backend : all_backend_tables()) {

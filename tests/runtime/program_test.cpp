@@ -176,8 +176,8 @@ TEST_CASE("indices outside of their lists are refused") {
             CHECK(spoiler.judge_with(i.operand_count, bad).status ==
                   Status{StatusCode::corrupt, i.op, Field::instruction, bad, i.op == OpKind::add ? 2 : 1});
         CHECK(!spoiler.judge_with(i.operand_count, i.operand_count + 1).status.ok());
-        const bool has_params = i.params.none != nullptr;
-        CHECK(spoiler.judge_with(i.params, {nullptr}).status.ok() == !has_params);
+        const bool has_params = i.params != nullptr;
+        CHECK(spoiler.judge_with<const void*>(i.params, nullptr).status.ok() == !has_params);
         for (const OpKind bad : {OpKind::none, OpKind::flatten, OpKind::softmax, OpKind::observe, OpKind::count_})
             CHECK(spoiler.judge_with(i.op, bad).status.code == StatusCode::unsupported);
     }
@@ -287,7 +287,7 @@ TEST_CASE("workspace, arena and batch of a program are checked") {
 TEST_CASE("parameters that do not fit their tensors are refused") {
     Spoiler spoiler(staging_table(), oracle_targets()[4]);
     SmallProgram& p = spoiler.parts();
-    for (runtime::ConvStep& step : p.convs) {
+    for (kernels::ConvStep& step : p.convs) {
         CHECK(!spoiler.judge_with(step.geometry.in.height, step.geometry.in.height + 1).status.ok());
         CHECK(!spoiler.judge_with(step.geometry.in.width, index_t{0}).status.ok());
         CHECK(spoiler.judge_with(step.geometry.out.width, step.geometry.out.width + 1).status.field == Field::geometry);
@@ -305,7 +305,7 @@ TEST_CASE("parameters that do not fit their tensors are refused") {
         CHECK(spoiler.judge_with(step.packed.weights, none).status.field == Field::weight);
         CHECK(spoiler.judge_with(step.packed.bias, none).status.field == Field::weight);
     }
-    for (runtime::PoolStep& step : p.pools) {
+    for (kernels::PoolStep& step : p.pools) {
         CHECK(!spoiler.judge_with(step.window.kernel.height, index_t{0}).status.ok());
         CHECK(!spoiler.judge_with(step.window.kernel.width, index_t{4}).status.ok());
         CHECK(!spoiler.judge_with(step.window.stride.height, index_t{1}).status.ok());

@@ -70,8 +70,8 @@ public:
     std::vector<runtime::ProgramTensor> tensors;
     std::vector<std::int32_t> operands, inputs, outputs;
     index_t workspace_offset = 0, workspace_size = 0, arena_size = 0;
-    std::deque<runtime::ConvStep> convs;
-    std::deque<runtime::PoolStep> pools;
+    std::deque<kernels::ConvStep> convs;
+    std::deque<kernels::PoolStep> pools;
 
 private:
     static Shape image(index_t c, Size2d size) { return Shape{max_batch, c, size.height, size.width}; }
@@ -81,7 +81,7 @@ private:
         return static_cast<std::int32_t>(tensors.size() - 1);
     }
     /// Adds an instruction and, where `layer` is given, what the oracle computes in its place.
-    void push(OpKind op, std::vector<std::int32_t> x, std::int32_t y, runtime::Instruction::Params params,
+    void push(OpKind op, std::vector<std::int32_t> x, std::int32_t y, const void* params,
               std::optional<oracle::Layer> layer) {
         runtime::Instruction instruction;
         instruction.op = op;
@@ -150,7 +150,7 @@ private:
             operand = {e.scale(), e.zero_point(), -128, 127};
             spec.sumin = &operand;
         }
-        runtime::ConvStep step;
+        kernels::ConvStep step;
         step.packed = value_of(
             kernels::pack_conv2d(table_->packing, spec, bytes(kernels::packed_conv2d_size(table_->packing, spec))));
         step.geometry = value_of(kernels::make_conv2d_geometry(window, max_batch, in_size,
@@ -168,13 +168,13 @@ private:
         const std::int32_t y = tensor(out.dtype, shape, qparams);
         std::vector<std::int32_t> x_list{x};
         if (sumin) x_list.push_back(*sumin);
-        push(op, x_list, y, {.conv = &convs.emplace_back(step)}, l);
+        push(op, x_list, y, &convs.emplace_back(step), l);
         return y;
     }
 
     std::int32_t pool(OpKind op, std::int32_t x, const Window2d& window, const Codes& in, const Codes& out) {
         const Shape shape = tensors[static_cast<std::size_t>(x)].shape;
-        runtime::PoolStep step{window, {}};
+        kernels::PoolStep step{window, {}};
         oracle::Layer l =
             layer(op == OpKind::max_pool2d ? oracle::Op::max_pool : oracle::Op::avg_pool, out.for_oracle());
         l.pool.kernel_h = window.kernel.height, l.pool.kernel_w = window.kernel.width;
@@ -185,7 +185,7 @@ private:
                                                         PoolDivisor::kernel_cells, false));
         const std::int32_t y =
             tensor(DType::int8, image(shape[1], output_size(window, {shape[2], shape[3]})), out.for_library());
-        push(op, {x}, y, {.pool = &pools.emplace_back(step)}, l);
+        push(op, {x}, y, &pools.emplace_back(step), l);
         return y;
     }
 
@@ -203,47 +203,46 @@ private:
         tensors.back().layout = Layout::row_major;
         inputs = {given};
         const std::int32_t images = tensor(DType::float32, image(channels, size), {});
-        push(OpKind::layout_change, {given}, images, {nullptr}, std::nullopt);
+        push(OpKind::layout_change, {given}, images, nullptr, std::nullopt);
         const std::int32_t q = tensor(DType::int8, image(channels, size), in.for_library());
         oracle::Layer quantize = layer(oracle::Op::quantize, in.for_oracle());
         quantize.inputs = {0};
-        push(OpKind::quantize, {images}, q, {nullptr}, quantize);
+        push(OpKind::quantize, {images}, q, nullptr, quantize);
         const std::int32_t a = conv(OpKind::conv2d, q, {}, same, wide, in, first, Activation::relu6);
         const std::int32_t b = conv(OpKind::conv2d, a, {}, {}, wide, first, second, Activation::none);
 
         const std::int32_t added = tensor(DType::int8, image(wide, size), sum.for_library());
         oracle::Layer add = layer(oracle::Op::add, sum.for_oracle());
         add.activation = oracle::Activation::relu;
-        push(
-            OpKind::add, {a, b}, added,
-            {.add = &adds_.emplace_back(value_of(arith::make_add(table_->policy(), first.codes_of(), second.codes_of(),
-                                                                 sum.codes_of(), sum.output_codes(Activation::relu))))},
-            add);
+        push(OpKind::add, {a, b}, added,
+             &adds_.emplace_back(value_of(arith::make_add(table_->policy(), first.codes_of(), second.codes_of(),
+                                                          sum.codes_of(), sum.output_codes(Activation::relu)))),
+             add);
 
         const std::int32_t largest = pool(OpKind::max_pool2d, added, halves, sum, sum);
         const std::int32_t mean = pool(OpKind::avg_pool2d, added, halves, sum, sum);
         const std::int32_t cat = tensor(DType::int8, image(2 * wide, {3, 2}), joined.for_library());
         const auto from_sum = value_of(
             kernels::make_requantize(table_->policy(), sum.codes_of(), joined.codes_of(), joined.output_codes()));
-        push(OpKind::cat, {largest, mean}, cat, {.requantize = requantizes_.emplace_back(2, from_sum).data()},
+        push(OpKind::cat, {largest, mean}, cat, requantizes_.emplace_back(2, from_sum).data(),
              layer(oracle::Op::cat, joined.for_oracle()));
         const std::int32_t r = tensor(DType::int8, image(2 * wide, {3, 2}), narrow.for_library());
         const auto to_narrow = value_of(
             kernels::make_requantize(table_->policy(), joined.codes_of(), narrow.codes_of(), narrow.output_codes()));
-        push(OpKind::requantize, {cat}, r, {.requantize = requantizes_.emplace_back(1, to_narrow).data()},
+        push(OpKind::requantize, {cat}, r, requantizes_.emplace_back(1, to_narrow).data(),
              layer(oracle::Op::requantize, narrow.for_oracle()));
         const std::int32_t positive = tensor(DType::int8, image(2 * wide, {3, 2}), narrow.for_library());
-        push(OpKind::relu, {r}, positive, {.clamp = &clamps_.emplace_back(narrow.output_codes(Activation::relu))},
+        push(OpKind::relu, {r}, positive, &clamps_.emplace_back(narrow.output_codes(Activation::relu)),
              layer(oracle::Op::relu));
 
         const std::optional<std::int32_t> sumin = table_->policy().fused_add ? std::optional(r) : std::nullopt;
         const std::int32_t c = conv(OpKind::conv2d, positive, sumin, same, 2 * wide, narrow, last, Activation::relu);
         const std::int32_t flat = tensor(DType::int8, Shape{max_batch, 2 * wide * 6}, last.for_library());
-        push(OpKind::layout_change, {c}, flat, {nullptr}, layer(oracle::Op::flatten));
+        push(OpKind::layout_change, {c}, flat, nullptr, layer(oracle::Op::flatten));
         const std::int32_t logits =
             conv(OpKind::linear, flat, {}, {}, 10, last, {1.0f, 0, DType::int32}, Activation::none);
         const std::int32_t reals = tensor(DType::float32, Shape{max_batch, 10}, {});
-        push(OpKind::dequantize, {logits}, reals, {nullptr}, layer(oracle::Op::dequantize));
+        push(OpKind::dequantize, {logits}, reals, nullptr, layer(oracle::Op::dequantize));
         outputs = {reals};
     }
 

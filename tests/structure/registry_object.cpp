@@ -155,6 +155,14 @@ bool run_elementwise_rows(const KernelTable& table) {
         row.run({&*params, x_memory, e_memory, y_memory, size, &serial});
         if (!y_agrees(row.dtype)) return false;
     }
+    for (const kernels::MulRow& row : table.mul) {
+        const auto params = arith::make_mul(table.policy(), codes(0.02f, row.dtype), codes(0.03f, row.dtype),
+                                            codes(0.05f, row.dtype), all_codes(row.dtype));
+        if (!params.ok()) return false;
+        clear_y();
+        row.run({&*params, x_memory, e_memory, y_memory, size, &serial});
+        if (!y_agrees(row.dtype)) return false;
+    }
     for (const kernels::RequantizeRow& row : table.requantize) {
         const auto params = kernels::make_requantize(table.policy(), codes(0.02f, row.input), codes(0.05f, row.output),
                                                      all_codes(row.output));
@@ -166,6 +174,37 @@ bool run_elementwise_rows(const KernelTable& table) {
     for (const kernels::ClampRow& row : table.clamp) {
         clear_y();
         row.run({all_codes(row.dtype, Activation::relu6), x_memory, y_memory, size, &serial});
+        if (!y_agrees(row.dtype)) return false;
+    }
+    return true;
+}
+
+bool run_table_rows(const KernelTable& table) {
+    const index_t size = pixels * outputs;
+    std::int8_t narrow[arith::int8_table_size];
+    std::int16_t wide[arith::int16_table_size];
+    using arith::TableFunction;
+    if (!arith::make_int8_table(TableFunction::sigmoid, codes(0.05f, DType::int8), codes(0.01f, DType::int8), narrow)
+             .ok() ||
+        !arith::make_int16_table(TableFunction::tanh, codes(0.0002f, DType::int16), codes(0.0001f, DType::int16), wide)
+             .ok())
+        return false;
+    for (const kernels::LookUpRow& row : table.look_up) {
+        const void* const entries = row.dtype == DType::int8 ? static_cast<const void*>(narrow) : wide;
+        clear_y();
+        row.run({entries, x_memory, y_memory, size, &serial});
+        if (!y_agrees(row.dtype)) return false;
+    }
+    return true;
+}
+
+bool run_interpolate_rows(const KernelTable& table) {
+    arith::ResizeTap taps[side + side];
+    const auto resize = kernels::make_resize_table(arith::Resize::half_pixel, {side, side}, {side - 1, side}, taps);
+    if (!resize.ok()) return false;
+    for (const kernels::InterpolateRow& row : table.interpolate) {
+        clear_y();
+        row.run({&*resize, x_memory, y_memory, batch, inputs, &serial});
         if (!y_agrees(row.dtype)) return false;
     }
     return true;
@@ -323,7 +362,7 @@ bool run_program(const KernelTable& table) {
     const auto packed = kernels::pack_conv2d(table.packing, spec, all_of(storage, sizeof storage));
     const auto geometry = kernels::make_conv2d_geometry(spec.window, batch, {1, 1}, {});
     if (!packed.ok() || !geometry.ok()) return false;
-    const runtime::ConvStep step{*packed, *geometry};
+    const kernels::ConvStep step{*packed, *geometry};
     const index_t scratch = kernels::conv2d_workspace_size(*packed, *geometry);
 
     runtime::ProgramTensor tensors[4] = {{DType::float32, Shape{batch, features}, {}, 0, "x"},
@@ -340,9 +379,9 @@ bool run_program(const KernelTable& table) {
     program.arena_size = runtime::plan_memory(lives, placed);
     for (std::size_t i = 0; i < 4; ++i) tensors[i].offset = lives[i].offset;
     const std::int32_t operands[3] = {0, 1, 2}, first[1] = {0}, last[1] = {3};
-    const runtime::Instruction instructions[3] = {{OpKind::quantize, 1, 0, 1, "quant", "QuantStub", {nullptr}},
-                                                  {OpKind::linear, 2, 1, 1, "fc", "Linear", {.conv = &step}},
-                                                  {OpKind::dequantize, 3, 2, 1, "dequant", "DeQuantStub", {nullptr}}};
+    const runtime::Instruction instructions[3] = {{OpKind::quantize, 1, 0, 1, "quant", "QuantStub", nullptr},
+                                                  {OpKind::linear, 2, 1, 1, "fc", "Linear", &step},
+                                                  {OpKind::dequantize, 3, 2, 1, "dequant", "DeQuantStub", nullptr}};
     program.instructions = instructions;
     program.tensors = tensors;
     program.operands = operands;
@@ -376,6 +415,8 @@ template <class Backend> int run_backend(bool records) {
         if (!run_pool_rows(*table)) return 3;
         if (!run_quantize_rows(*table)) return 4;
         if (!run_program(*table)) return 5;
+        if (!run_table_rows(*table)) return 11;
+        if (!run_interpolate_rows(*table)) return 12;
     }
     if (!call_float_functions<Backend>()) return 6;
     if (!call_conv<Backend>()) return 7;

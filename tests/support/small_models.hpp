@@ -141,6 +141,19 @@ inline double largest_difference(const nn::Tensor& a, const nn::Tensor& b) {
     return largest;
 }
 
+/// A model between a QuantStub and a DeQuantStub, in evaluation.
+inline nn::ModulePtr stubbed(std::initializer_list<std::pair<std::string, nn::ModulePtr>> children,
+                             LambdaModel::Forward body) {
+    const auto model = make_model(children, [body](LambdaModel& m, nn::Arguments x) {
+        const std::array<nn::Value, 1> inner{m.call("quant", x[0])};
+        return m.call("dequant", body(m, nn::Arguments(inner)));
+    });
+    model->add_child("quant", std::make_shared<nn::QuantStub>());
+    model->add_child("dequant", std::make_shared<nn::DeQuantStub>());
+    model->eval();
+    return model;
+}
+
 }  // namespace intq::test
 
 #endif  // INTQ_TESTS_SUPPORT_SMALL_MODELS_HPP

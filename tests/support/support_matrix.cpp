@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "intq/kernels/operator_table.hpp"
 #include "kernels/tables/tables.hpp"
 
 namespace {
@@ -52,42 +53,9 @@ bool accepts(const KernelTable& table, const Row& row) {
     return false;
 }
 
-template <class Rows, class Matches> bool any(const Rows& rows, Matches&& matches) {
-    for (const auto& row : rows)
-        if (matches(row)) return true;
-    return false;
-}
-
-bool has_conv(const KernelTable& table, const Row& row, bool has_sumin, bool is_depthwise) {
-    return any(table.conv, [&](const kernels::ConvRow& r) {
-        return r.input == row.input && r.weight == row.weight && r.output == row.output && r.has_sumin == has_sumin &&
-               r.is_depthwise == is_depthwise;
-    });
-}
-
 bool has_kernel(const KernelTable& table, const Row& row) {
-    switch (row.op) {
-        case OpKind::conv2d:
-            return has_conv(table, row, false, false) && has_conv(table, row, false, true);
-        case OpKind::linear:
-            return has_conv(table, row, false, false);
-        case OpKind::add:
-            return any(table.add, [&](const auto& r) { return r.dtype == row.input; });
-        case OpKind::relu:
-            return any(table.clamp, [&](const auto& r) { return r.dtype == row.input; });
-        case OpKind::cat:
-        case OpKind::requantize:
-            return any(table.requantize, [&](const auto& r) { return r.input == row.input && r.output == row.output; });
-        case OpKind::max_pool2d:
-        case OpKind::avg_pool2d:
-            return any(table.pool, [&](const auto& r) { return r.op == row.op && r.dtype == row.input; });
-        case OpKind::quantize:
-            return any(table.quantize, [&](const auto& r) { return r.output == row.output; });
-        case OpKind::dequantize:
-            return any(table.dequantize, [&](const auto& r) { return r.input == row.input; });
-        default:
-            return false;
-    }
+    const kernels::OperatorRow* const op = kernels::find_operator(row.op);
+    return op != nullptr && op->has_kernel(table, {row.input, row.weight, row.output});
 }
 
 bool is_public(const BackendTables& backend) {
@@ -102,7 +70,8 @@ std::string cell(const std::vector<BackendTables>& backends, std::size_t target,
     for (const BackendTables& backend : backends) {
         if (!has_kernel(*backend.tables[target], row))
             missing += std::string(missing.empty() ? "not on " : ", ") + backend.name;
-        fuses = fuses && has_conv(*backend.tables[target], row, true, false);
+        fuses = fuses &&
+                kernels::operators::has_conv(*backend.tables[target], {row.input, row.weight, row.output}, true, false);
     }
     if (!missing.empty()) return missing;
     return fuses ? "yes, + add" : "yes";

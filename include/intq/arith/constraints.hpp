@@ -5,6 +5,7 @@
 #ifndef INTQ_ARITH_CONSTRAINTS_HPP
 #define INTQ_ARITH_CONSTRAINTS_HPP
 
+#include <array>
 #include <cstddef>
 #include <span>
 
@@ -82,6 +83,54 @@ constexpr Status check_constraints(std::span<const ConstraintRow> table, const O
     }
     return best;
 }
+
+// --- how the targets write their tables ------------------------------------------------------------------------------
+
+/// Operators whose output has the type of their input, in `type`.
+template <DType Type, OpKind... Ops>
+inline constexpr std::array<ConstraintRow, sizeof...(Ops)> rows_of_type{
+    ConstraintRow{.op = Ops, .input = Type, .output = Type}...};
+
+/// conv2d and linear with the same types.
+template <DType Input, DType Weight, DType... Outputs>
+inline constexpr std::array<ConstraintRow, 2 * sizeof...(Outputs)> weighted_rows{
+    ConstraintRow{OpKind::conv2d, Input, Weight, Outputs}..., ConstraintRow{OpKind::linear, Input, Weight, Outputs}...};
+
+/// From real values to codes of each type and back, and between codes of any two of them.
+template <DType... Codes>
+inline constexpr std::array<ConstraintRow, 2 * sizeof...(Codes) + sizeof...(Codes) * sizeof...(Codes)> conversion_rows =
+    [] {
+        constexpr std::array<DType, sizeof...(Codes)> codes{Codes...};
+        std::array<ConstraintRow, 2 * sizeof...(Codes) + sizeof...(Codes) * sizeof...(Codes)> rows{};
+        std::size_t at = 0;
+        for (const DType code : codes) {
+            rows[at++] = {OpKind::quantize, DType::float32, DType::none, code};
+            rows[at++] = {OpKind::dequantize, code, DType::none, DType::float32};
+            for (const DType other : codes) rows[at++] = {OpKind::requantize, code, DType::none, other};
+        }
+        return rows;
+    }();
+
+/// What fp32 and tflite take of a type, without limits.
+template <DType Type>
+inline constexpr auto unlimited_rows =
+    rows_of_type<Type, OpKind::add, OpKind::relu, OpKind::max_pool2d, OpKind::avg_pool2d, OpKind::cat, OpKind::flatten,
+                 OpKind::mul, OpKind::lookup_table, OpKind::interpolate, OpKind::pad>;
+
+/// Several tables as one.
+template <std::size_t... Sizes> constexpr auto join_rows(const std::array<ConstraintRow, Sizes>&... parts) noexcept {
+    std::array<ConstraintRow, (Sizes + ...)> all{};
+    std::size_t at = 0;
+    const auto append = [&](const auto& part) {
+        for (const ConstraintRow& row : part) all[at++] = row;
+    };
+    (append(parts), ...);
+    return all;
+}
+
+/// What accumulators become where they are an output.
+inline constexpr std::array<ConstraintRow, 1> accumulator_rows{
+    ConstraintRow{OpKind::dequantize, DType::int32, DType::none, DType::float32}};
 
 }  // namespace intq::inline INTQ_ABI::arith
 

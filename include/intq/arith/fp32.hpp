@@ -10,37 +10,10 @@ namespace intq::inline INTQ_ABI {
 
 namespace arith::detail {
 
-inline constexpr ConstraintRow fp32_constraints[] = {
-    {OpKind::quantize, DType::float32, DType::none, DType::int8},
-    {OpKind::quantize, DType::float32, DType::none, DType::int16},
-    {OpKind::dequantize, DType::int8, DType::none, DType::float32},
-    {OpKind::dequantize, DType::int16, DType::none, DType::float32},
-    {OpKind::dequantize, DType::int32, DType::none, DType::float32},
-    {OpKind::requantize, DType::int8, DType::none, DType::int8},
-    {OpKind::requantize, DType::int8, DType::none, DType::int16},
-    {OpKind::requantize, DType::int16, DType::none, DType::int8},
-    {OpKind::requantize, DType::int16, DType::none, DType::int16},
-    {OpKind::conv2d, DType::int8, DType::int8, DType::int8},
-    {OpKind::conv2d, DType::int8, DType::int8, DType::int32},
-    {OpKind::conv2d, DType::int16, DType::int8, DType::int16},
-    {OpKind::conv2d, DType::int16, DType::int8, DType::int32},
-    {OpKind::linear, DType::int8, DType::int8, DType::int8},
-    {OpKind::linear, DType::int8, DType::int8, DType::int32},
-    {OpKind::linear, DType::int16, DType::int8, DType::int16},
-    {OpKind::linear, DType::int16, DType::int8, DType::int32},
-    {OpKind::add, DType::int8, DType::none, DType::int8},
-    {OpKind::add, DType::int16, DType::none, DType::int16},
-    {OpKind::relu, DType::int8, DType::none, DType::int8},
-    {OpKind::relu, DType::int16, DType::none, DType::int16},
-    {OpKind::max_pool2d, DType::int8, DType::none, DType::int8},
-    {OpKind::max_pool2d, DType::int16, DType::none, DType::int16},
-    {OpKind::avg_pool2d, DType::int8, DType::none, DType::int8},
-    {OpKind::avg_pool2d, DType::int16, DType::none, DType::int16},
-    {OpKind::cat, DType::int8, DType::none, DType::int8},
-    {OpKind::cat, DType::int16, DType::none, DType::int16},
-    {OpKind::flatten, DType::int8, DType::none, DType::int8},
-    {OpKind::flatten, DType::int16, DType::none, DType::int16},
-};
+inline constexpr auto fp32_constraints = join_rows(conversion_rows<DType::int8, DType::int16>, accumulator_rows,
+                                                   weighted_rows<DType::int8, DType::int8, DType::int8, DType::int32>,
+                                                   weighted_rows<DType::int16, DType::int8, DType::int16, DType::int32>,
+                                                   unlimited_rows<DType::int8>, unlimited_rows<DType::int16>);
 
 }  // namespace arith::detail
 

@@ -12,76 +12,34 @@ namespace intq::inline INTQ_ABI {
 
 namespace arith::detail {
 
-inline constexpr ConstraintRow bernoulli2_constraints[] = {
-    {OpKind::quantize, DType::float32, DType::none, DType::int8},
-    {OpKind::dequantize, DType::int8, DType::none, DType::float32},
-    {OpKind::dequantize, DType::int32, DType::none, DType::float32},
-    {OpKind::requantize, DType::int8, DType::none, DType::int8},
-    {OpKind::conv2d, DType::int8, DType::int8, DType::int8},
-    {OpKind::conv2d, DType::int8, DType::int8, DType::int32},
-    {OpKind::linear, DType::int8, DType::int8, DType::int8},
-    {OpKind::linear, DType::int8, DType::int8, DType::int32},
-    {.op = OpKind::add, .input = DType::int8, .output = DType::int8, .max_channels = 2048},
-    {OpKind::relu, DType::int8, DType::none, DType::int8},
-    {OpKind::max_pool2d, DType::int8, DType::none, DType::int8},
-    {.op = OpKind::avg_pool2d, .input = DType::int8, .output = DType::int8, .max_kernel = 7},
-    {OpKind::cat, DType::int8, DType::none, DType::int8},
-    {OpKind::flatten, DType::int8, DType::none, DType::int8},
-};
+inline constexpr auto bernoulli2_constraints = join_rows(
+    conversion_rows<DType::int8>, accumulator_rows, weighted_rows<DType::int8, DType::int8, DType::int8, DType::int32>,
+    std::array<ConstraintRow, 3>{
+        ConstraintRow{.op = OpKind::add, .input = DType::int8, .output = DType::int8, .max_channels = 2048},
+        ConstraintRow{.op = OpKind::mul, .input = DType::int8, .output = DType::int8, .max_channels = 2048},
+        ConstraintRow{.op = OpKind::avg_pool2d, .input = DType::int8, .output = DType::int8, .max_kernel = 7}},
+    rows_of_type<DType::int8, OpKind::relu, OpKind::max_pool2d, OpKind::cat, OpKind::flatten, OpKind::lookup_table,
+                 OpKind::interpolate, OpKind::pad>);
 
-// bayes and meta share these; they differ in the rows with int16 weights.
-#define INTQ_DETAIL_BAYES_ROWS_                                                                                       \
-    {OpKind::quantize, DType::float32, DType::none, DType::int8},                                                     \
-        {OpKind::quantize, DType::float32, DType::none, DType::int16},                                                \
-        {OpKind::dequantize, DType::int8, DType::none, DType::float32},                                               \
-        {OpKind::dequantize, DType::int16, DType::none, DType::float32},                                              \
-        {OpKind::dequantize, DType::int32, DType::none, DType::float32},                                              \
-        {OpKind::requantize, DType::int8, DType::none, DType::int8},                                                  \
-        {OpKind::requantize, DType::int8, DType::none, DType::int16},                                                 \
-        {OpKind::requantize, DType::int16, DType::none, DType::int8},                                                 \
-        {OpKind::requantize, DType::int16, DType::none, DType::int16},                                                \
-        {OpKind::conv2d, DType::int8, DType::int8, DType::int8},                                                      \
-        {OpKind::conv2d, DType::int8, DType::int8, DType::int16},                                                     \
-        {OpKind::conv2d, DType::int8, DType::int8, DType::int32},                                                     \
-        {OpKind::conv2d, DType::int16, DType::int8, DType::int8},                                                     \
-        {OpKind::conv2d, DType::int16, DType::int8, DType::int16},                                                    \
-        {OpKind::conv2d, DType::int16, DType::int8, DType::int32},                                                    \
-        {OpKind::linear, DType::int8, DType::int8, DType::int8},                                                      \
-        {OpKind::linear, DType::int8, DType::int8, DType::int16},                                                     \
-        {OpKind::linear, DType::int8, DType::int8, DType::int32},                                                     \
-        {OpKind::linear, DType::int16, DType::int8, DType::int8},                                                     \
-        {OpKind::linear, DType::int16, DType::int8, DType::int16},                                                    \
-        {OpKind::linear, DType::int16, DType::int8, DType::int32},                                                    \
-        {OpKind::add, DType::int8, DType::none, DType::int8}, {OpKind::add, DType::int16, DType::none, DType::int16}, \
-        {OpKind::relu, DType::int8, DType::none, DType::int8},                                                        \
-        {OpKind::relu, DType::int16, DType::none, DType::int16},                                                      \
-        {OpKind::max_pool2d, DType::int8, DType::none, DType::int8, 256, 256, 256},                                   \
-        {OpKind::max_pool2d, DType::int16, DType::none, DType::int16, 256, 256, 256},                                 \
-        {OpKind::avg_pool2d, DType::int8, DType::none, DType::int8, 256, 256, 256},                                   \
-        {OpKind::avg_pool2d, DType::int16, DType::none, DType::int16, 256, 256, 256},                                 \
-        {OpKind::cat, DType::int8, DType::none, DType::int8}, {OpKind::cat, DType::int16, DType::none, DType::int16}, \
-        {OpKind::flatten, DType::int8, DType::none, DType::int8}, {                                                   \
-        OpKind::flatten, DType::int16, DType::none, DType::int16                                                      \
-    }
+/// A pooling whose kernel, stride and padding are at most 256.
+constexpr ConstraintRow pool_row(OpKind op, DType type) noexcept {
+    return {op, type, DType::none, type, 256, 256, 256};
+}
 
-inline constexpr ConstraintRow bayes_constraints[] = {INTQ_DETAIL_BAYES_ROWS_};
+/// bayes and meta share these for each type; they differ in the rows with int16 weights.
+template <DType Type>
+inline constexpr auto bayes_rows =
+    join_rows(weighted_rows<Type, DType::int8, DType::int8, DType::int16, DType::int32>,
+              std::array<ConstraintRow, 2>{pool_row(OpKind::max_pool2d, Type), pool_row(OpKind::avg_pool2d, Type)},
+              rows_of_type<Type, OpKind::add, OpKind::relu, OpKind::cat, OpKind::flatten, OpKind::mul,
+                           OpKind::lookup_table, OpKind::interpolate, OpKind::pad>);
 
-inline constexpr ConstraintRow meta_constraints[] = {
-    INTQ_DETAIL_BAYES_ROWS_,
-    {OpKind::conv2d, DType::int8, DType::int16, DType::int8},
-    {OpKind::conv2d, DType::int8, DType::int16, DType::int16},
-    {OpKind::conv2d, DType::int8, DType::int16, DType::int32},
-    {OpKind::conv2d, DType::int16, DType::int16, DType::int8},
-    {OpKind::conv2d, DType::int16, DType::int16, DType::int16},
-    {OpKind::conv2d, DType::int16, DType::int16, DType::int32},
-    {OpKind::linear, DType::int8, DType::int16, DType::int8},
-    {OpKind::linear, DType::int8, DType::int16, DType::int16},
-    {OpKind::linear, DType::int8, DType::int16, DType::int32},
-    {OpKind::linear, DType::int16, DType::int16, DType::int8},
-    {OpKind::linear, DType::int16, DType::int16, DType::int16},
-    {OpKind::linear, DType::int16, DType::int16, DType::int32},
-};
-#undef INTQ_DETAIL_BAYES_ROWS_
+inline constexpr auto bayes_constraints = join_rows(conversion_rows<DType::int8, DType::int16>, accumulator_rows,
+                                                    bayes_rows<DType::int8>, bayes_rows<DType::int16>);
+
+inline constexpr auto meta_constraints =
+    join_rows(bayes_constraints, weighted_rows<DType::int8, DType::int16, DType::int8, DType::int16, DType::int32>,
+              weighted_rows<DType::int16, DType::int16, DType::int8, DType::int16, DType::int32>);
 
 /// What all marches have in common.
 constexpr PolicyRecord bpu_record(const char* name, int pre_cap, int headroom) noexcept {

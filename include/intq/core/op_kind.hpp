@@ -4,6 +4,7 @@
 #ifndef INTQ_CORE_OP_KIND_HPP
 #define INTQ_CORE_OP_KIND_HPP
 
+#include <cstddef>
 #include <cstdint>
 
 #include "intq/core/abi.hpp"
@@ -27,50 +28,26 @@ enum class OpKind : std::uint8_t {
     flatten,
     layout_change,
     softmax,
+    mul,
+    lookup_table,
+    interpolate,
+    pad,
     program,
     count_  // number of kinds; not an operator
 };
 
-/// The operator's name in messages, tables and labels, e.g. "conv2d".
+/// The names, in the order of the kinds.
+inline constexpr const char* op_kind_names[] = {
+    "none",          "quantize", "dequantize", "fake_quantize", "requantize",  "observe", "conv2d",
+    "linear",        "add",      "relu",       "max_pool2d",    "avg_pool2d",  "cat",     "flatten",
+    "layout_change", "softmax",  "mul",        "lookup_table",  "interpolate", "pad",     "program",
+};
+static_assert(sizeof op_kind_names / sizeof *op_kind_names == static_cast<std::size_t>(OpKind::count_),
+              "each OpKind needs a name, in the same order");
+
+/// The operator's name in messages, tables and labels, e.g. "conv2d"; "none" for a number that is no kind.
 constexpr const char* name_of(OpKind kind) noexcept {
-    switch (kind) {
-        case OpKind::quantize:
-            return "quantize";
-        case OpKind::dequantize:
-            return "dequantize";
-        case OpKind::fake_quantize:
-            return "fake_quantize";
-        case OpKind::requantize:
-            return "requantize";
-        case OpKind::observe:
-            return "observe";
-        case OpKind::conv2d:
-            return "conv2d";
-        case OpKind::linear:
-            return "linear";
-        case OpKind::add:
-            return "add";
-        case OpKind::relu:
-            return "relu";
-        case OpKind::max_pool2d:
-            return "max_pool2d";
-        case OpKind::avg_pool2d:
-            return "avg_pool2d";
-        case OpKind::cat:
-            return "cat";
-        case OpKind::flatten:
-            return "flatten";
-        case OpKind::layout_change:
-            return "layout_change";
-        case OpKind::softmax:
-            return "softmax";
-        case OpKind::program:
-            return "program";
-        case OpKind::none:
-        case OpKind::count_:
-            break;
-    }
-    return "none";
+    return op_kind_names[kind < OpKind::count_ ? static_cast<std::size_t>(kind) : 0];
 }
 
 }  // namespace intq::inline INTQ_CORE_ABI

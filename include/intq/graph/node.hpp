@@ -67,6 +67,8 @@ public:
     }
 
     const Content& content() const noexcept { return content_; }
+    /// The same node's output, or equal constants of one type.
+    friend bool operator==(const Argument& a, const Argument& b) { return a.content_ == b.content_; }
     /// Null unless the argument is another node's output.
     const NodeRef* ref() const noexcept { return std::get_if<NodeRef>(&content_); }
     Node* node() const noexcept { return ref() != nullptr ? ref()->node : nullptr; }

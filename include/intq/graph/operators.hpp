@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "intq/graph/graph.hpp"
+#include "intq/nn/functional/unary.hpp"
 
 namespace intq::inline INTQ_ABI::graph {
 
@@ -18,35 +19,79 @@ struct OperatorRow {
     std::string_view name;
 };
 
+/// One row a spelling; the functions of nn/functional/unary.hpp have theirs from that table.
 inline constexpr OperatorRow operator_rows[] = {
     {Op::call_module, "Conv2d", "forward", "conv2d"},
+    {Op::call_module, "Conv1d", "forward", "conv1d"},
+    {Op::call_module, "ConvTranspose2d", "forward", "conv_transpose2d"},
     {Op::call_module, "Linear", "forward", "linear"},
     {Op::call_module, "BatchNorm1d", "forward", "batch_norm1d"},
     {Op::call_module, "BatchNorm2d", "forward", "batch_norm2d"},
+    {Op::call_module, "LayerNorm", "forward", "layer_norm"},
+    {Op::call_module, "Embedding", "forward", "embedding"},
+    {Op::call_module, "LSTM", "forward", "lstm"},
     {Op::call_module, "ReLU", "forward", "relu"},
     {Op::call_module, "ReLU6", "forward", "relu6"},
     {Op::call_module, "Softmax", "forward", "softmax"},
     {Op::call_module, "MaxPool2d", "forward", "max_pool2d"},
     {Op::call_module, "AvgPool2d", "forward", "avg_pool2d"},
     {Op::call_module, "AdaptiveAvgPool2d", "forward", "adaptive_avg_pool2d"},
+    {Op::call_module, "Upsample", "forward", "interpolate"},
     {Op::call_module, "Flatten", "forward", "flatten"},
     {Op::call_module, "Identity", "forward", "identity"},
     {Op::call_module, "Dropout", "forward", "dropout"},
     {Op::call_module, "FloatFunctional", "add", "add"},
+    {Op::call_module, "FloatFunctional", "add_scalar", "add"},
+    {Op::call_module, "FloatFunctional", "add_relu", "add_relu"},
+    {Op::call_module, "FloatFunctional", "sub", "sub"},
+    {Op::call_module, "FloatFunctional", "mul", "mul"},
+    {Op::call_module, "FloatFunctional", "mul_scalar", "mul"},
+    {Op::call_module, "FloatFunctional", "matmul", "matmul"},
     {Op::call_module, "FloatFunctional", "cat", "cat"},
+    {Op::call_module, "FloatFunctional", "sum", "sum"},
+    {Op::call_module, "FloatFunctional", "mean", "mean"},
     {Op::call_module, "QuantStub", "forward", "quant_stub"},
     {Op::call_module, "DeQuantStub", "forward", "dequant_stub"},
     {Op::call_function, "add", "", "add"},
+    {Op::call_function, "sub", "", "sub"},
+    {Op::call_function, "mul", "", "mul"},
+    {Op::call_function, "matmul", "", "matmul"},
+    {Op::call_function, "linear", "", "functional_linear"},  // the weight is an argument
     {Op::call_function, "cat", "", "cat"},
     {Op::call_function, "relu", "", "relu"},
     {Op::call_function, "relu6", "", "relu6"},
-    {Op::call_function, "flatten", "", "flatten"},
+    {Op::call_function, "clamp", "", "clamp"},
     {Op::call_function, "softmax", "", "softmax"},
+    {Op::call_function, "sum", "", "sum"},
+    {Op::call_function, "mean", "", "mean"},
+    {Op::call_function, "flatten", "", "flatten"},
+    {Op::call_function, "reshape", "", "reshape"},
+    {Op::call_function, "permute", "", "permute"},
+    {Op::call_function, "transpose", "", "transpose"},
+    {Op::call_function, "slice", "", "slice"},
+    {Op::call_function, "getitem", "", "getitem"},
+    {Op::call_function, "split", "", "split"},
+    {Op::call_function, "chunk", "", "chunk"},
+    {Op::call_function, "pad", "", "pad"},
+    {Op::call_function, "interpolate", "", "interpolate"},
+    {Op::call_function, "embedding", "", "functional_embedding"},  // the table is an argument
     {Op::call_method, "add", "", "add"},
+    {Op::call_method, "sub", "", "sub"},
+    {Op::call_method, "mul", "", "mul"},
+    {Op::call_method, "matmul", "", "matmul"},
     {Op::call_method, "relu", "", "relu"},
     {Op::call_method, "relu6", "", "relu6"},
-    {Op::call_method, "flatten", "", "flatten"},
+    {Op::call_method, "clamp", "", "clamp"},
     {Op::call_method, "softmax", "", "softmax"},
+    {Op::call_method, "sum", "", "sum"},
+    {Op::call_method, "mean", "", "mean"},
+    {Op::call_method, "flatten", "", "flatten"},
+    {Op::call_method, "reshape", "", "reshape"},
+    {Op::call_method, "view", "", "reshape"},
+    {Op::call_method, "permute", "", "permute"},
+    {Op::call_method, "transpose", "", "transpose"},
+    {Op::call_method, "split", "", "split"},
+    {Op::call_method, "chunk", "", "chunk"},
 };
 
 /// The module that a call_module node calls; null for another node.
@@ -66,6 +111,9 @@ inline std::string operator_of(const Node& node, nn::Module& root) {
     for (const OperatorRow& row : operator_rows)
         if (row.op == node.op() && row.key == type && (row.op != Op::call_module || row.method == node.method()))
             return std::string(row.name);
+    if (node.op() == Op::call_module && node.method() == "forward")
+        for (const auto& row : nn::functional::unary_rows)
+            if (row.module != nullptr && row.module == type) return row.name;
     return type;
 }
 

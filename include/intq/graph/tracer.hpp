@@ -5,14 +5,17 @@
 #define INTQ_GRAPH_TRACER_HPP
 
 #include "intq/graph/graph_module.hpp"
+#include "intq/io/nearest_names.hpp"
 
 namespace intq::inline INTQ_ABI::graph {
 
 /// Which modules become one node. The library's layers always do; Sequential and a user's modules are traced through.
+/// A name, type or property that the model does not have is an Error that names the nearest ones.
 struct TraceOptions {
     std::vector<std::string> leaf_modules{};  // qualified names
     std::vector<std::string> leaf_types{};    // type names
     std::function<bool(const nn::Module&, const std::string& qualified_name)> is_leaf{};
+    std::vector<std::string> preserved_attributes{};  // properties of the root that the traced model has too
 };
 
 /// Runs root's forward on proxies and writes down what it calls.
@@ -21,7 +24,8 @@ struct TraceOptions {
 /// of the parameter or buffer that it is, or of a new buffer `_tensor_constant<k>`.
 ///
 /// @param root  a model; its children, parameters and buffers are shared with the result
-/// @return the traced model. Throws TracingError where forward needs data.
+/// @return the traced model. Throws TracingError where forward needs data: in the condition of an if, in the bound of a
+///         loop, as an index.
 ///
 /// Source   torch.fx (torch-semantics 3.1)
 std::shared_ptr<GraphModule> symbolic_trace(nn::Module& root, const TraceOptions& options = {});
@@ -47,6 +51,7 @@ protected:
     virtual bool is_leaf(const nn::Module& module, const std::string& qualified_name) const;
 
 private:
+    void check_options() const;
     nn::Value proxy_of(Node& node, int output_count);
     Argument argument_of(const nn::Value& value);
     ArgumentList arguments_of(std::span<const nn::Value> values);
@@ -76,11 +81,33 @@ inline std::shared_ptr<GraphModule> Tracer::trace() {
     if (root_.is_leaf())
         throw nn::TracingError("a " + root_.type_name() +
                                " alone is a leaf and cannot be traced; put it into a Sequential");
+    check_options();
     std::vector<nn::Value> inputs;
     for (const std::string& name : root_.input_names()) inputs.push_back(proxy_of(graph_.placeholder(name), 1));
     const nn::Value result = root_.invoke("forward", nn::Arguments(inputs));
     graph_.output(argument_of(result));
-    return std::make_shared<GraphModule>(root_, std::move(graph_), std::move(constants_));
+    auto traced = std::make_shared<GraphModule>(root_, std::move(graph_), std::move(constants_));
+    for (const std::string& name : options_.preserved_attributes) traced->set_property(name, root_.property(name));
+    return traced;
+}
+
+inline void Tracer::check_options() const {
+    std::vector<std::string> names, types, properties;
+    for (const auto& [module, path] : paths_) {
+        names.push_back(path);
+        types.push_back(module->type_name());
+    }
+    for (const auto& property : root_.properties()) properties.push_back(property.name);
+    const auto check = [](const char* what, const std::vector<std::string>& wanted,
+                          const std::vector<std::string>& known) {
+        for (const std::string& name : wanted)
+            if (std::find(known.begin(), known.end(), name) == known.end())
+                throw Error("symbolic_trace: the model has no " + std::string(what) + " \"" + name +
+                            "\"; the nearest are " + nearest_names(name, known));
+    };
+    check("module", options_.leaf_modules, names);
+    check("module of type", options_.leaf_types, types);
+    check("property", options_.preserved_attributes, properties);
 }
 
 inline bool Tracer::is_leaf(const nn::Module& module, const std::string& qualified_name) const {
@@ -98,10 +125,15 @@ inline nn::Value Tracer::record_module(nn::Module& module, std::string_view meth
     if (path == paths_.end())
         throw nn::TracingError("a " + module.type_name() + " is called in the forward of " + current_module() +
                                " that is not a child of the traced model; register it with add_child");
-    if (is_leaf(module, path->second)) {
+    const bool leaf_method = module.is_leaf_method(method);
+    if (leaf_method && &module == &root_)
+        throw nn::TracingError("the method \"" + std::string(method) + "\" of the root module (" + root_.type_name() +
+                               ") cannot be a node, since the traced model takes the root's place; move the method "
+                               "into a child");
+    if (leaf_method || is_leaf(module, path->second)) {
         Node& node = graph_.call_module(path->second, arguments_of(arguments), std::string(method));
         node.set_scope({path->second, module.type_name()});
-        return proxy_of(node, module.output_count());
+        return proxy_of(node, method == "forward" ? module.output_count() : 1);
     }
     scopes_.push_back({path->second, module.type_name()});
     const nn::Value result = module.invoke(method, nn::Arguments(arguments));

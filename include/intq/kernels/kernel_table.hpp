@@ -15,6 +15,8 @@
 #include "intq/kernels/depthwise.hpp"
 #include "intq/kernels/dequantize.hpp"
 #include "intq/kernels/elementwise.hpp"
+#include "intq/kernels/interpolate.hpp"
+#include "intq/kernels/mul.hpp"
 #include "intq/kernels/pack.hpp"
 #include "intq/kernels/pool.hpp"
 #include "intq/kernels/quantize_planes.hpp"
@@ -44,6 +46,20 @@ struct RequantizeRow {
 struct ClampRow {
     DType dtype;
     void (*run)(const ClampCall&) INTQ_NOEXCEPT;
+};
+struct MulRow {
+    DType dtype;
+    const char* policy;
+    void (*run)(const MulCall&) INTQ_NOEXCEPT;
+};
+/// A table of 256 int8 or 513 int16 entries.
+struct LookUpRow {
+    DType dtype;
+    void (*run)(const LookUpCall&) INTQ_NOEXCEPT;
+};
+struct InterpolateRow {
+    DType dtype;
+    void (*run)(const InterpolateCall&) INTQ_NOEXCEPT;
 };
 struct PoolRow {
     OpKind op;
@@ -75,6 +91,9 @@ struct KernelTable {
     std::span<const PoolRow> pool{};
     std::span<const QuantizeRow> quantize{};
     std::span<const DequantizeRow> dequantize{};
+    std::span<const MulRow> mul{};
+    std::span<const LookUpRow> look_up{};
+    std::span<const InterpolateRow> interpolate{};
     const void* (*stage)(const PackedConv2d&, const ConvGeometry&, const void* x, Workspace,
                          const Executor&)INTQ_NOEXCEPT = nullptr;
 
@@ -165,6 +184,11 @@ inline constexpr AddRow add_rows[] = {
     {DType::int8, NarrowPolicy<TargetType>::name, &add_codes<Backend, NarrowPolicy<TargetType>, std::int8_t>},
     {DType::int16, NarrowPolicy<TargetType>::name, &add_codes<Backend, NarrowPolicy<TargetType>, std::int16_t>}};
 
+template <class TargetType, class Backend>
+inline constexpr MulRow mul_rows[] = {
+    {DType::int8, NarrowPolicy<TargetType>::name, &mul_codes<Backend, NarrowPolicy<TargetType>, std::int8_t>},
+    {DType::int16, NarrowPolicy<TargetType>::name, &mul_codes<Backend, NarrowPolicy<TargetType>, std::int16_t>}};
+
 template <class TargetType, class Backend, class X, class Y> constexpr RequantizeRow requantize_row() noexcept {
     return {dtype_of<X>, dtype_of<Y>, NarrowPolicy<TargetType>::name,
             &requantize_codes<Backend, NarrowPolicy<TargetType>, X, Y>};
@@ -178,6 +202,12 @@ inline constexpr RequantizeRow requantize_rows[] = {requantize_row<TargetType, B
 template <class Backend>
 inline constexpr ClampRow clamp_rows[] = {{DType::int8, &clamp_codes<Backend, std::int8_t>},
                                           {DType::int16, &clamp_codes<Backend, std::int16_t>}};
+template <class Backend>
+inline constexpr LookUpRow look_up_rows[] = {{DType::int8, &look_up_int8<Backend>},
+                                             {DType::int16, &look_up_int16<Backend>}};
+template <class Backend>
+inline constexpr InterpolateRow interpolate_rows[] = {{DType::int8, &interpolate_codes<Backend, std::int8_t>},
+                                                      {DType::int16, &interpolate_codes<Backend, std::int16_t>}};
 template <class Backend>
 inline constexpr PoolRow pool_rows[] = {{OpKind::max_pool2d, DType::int8, &max_pool2d_codes<Backend, std::int8_t>},
                                         {OpKind::max_pool2d, DType::int16, &max_pool2d_codes<Backend, std::int16_t>},
@@ -224,6 +254,9 @@ inline constexpr KernelTable kernel_table{Backend::name,
                                           detail::pool_rows<Backend>,
                                           detail::quantize_rows<Backend>,
                                           detail::dequantize_rows<Backend>,
+                                          detail::mul_rows<TargetType, Backend>,
+                                          detail::look_up_rows<Backend>,
+                                          detail::interpolate_rows<Backend>,
                                           &detail::stage_input<Backend>};
 
 /// The row that runs a packed layer; null where there is none.

@@ -48,6 +48,8 @@ public:
     virtual std::vector<std::string> input_names() const { return {"x"}; }
     /// A leaf is one node of a graph; other modules are traced through.
     virtual bool is_leaf() const { return false; }
+    /// A method that is one node of a graph though the module itself is traced through: how a method is wrapped.
+    virtual bool is_leaf_method(std::string_view) const { return false; }
     /// More than 1 for a leaf that returns a tuple.
     virtual int output_count() const { return 1; }
     /// Another method than forward, for modules that have some (FloatFunctional).
@@ -100,6 +102,14 @@ public:
     std::vector<Named<Tensor>>& buffers() noexcept { return buffers_; }
     const std::vector<Named<Tensor>>& buffers() const noexcept { return buffers_; }
 
+    /// Named values that are no tensors of the model: class names, a threshold, a version. A traced model has those of
+    /// its root that TraceOptions::preserved_attributes names.
+    void set_property(std::string name, Value value);
+    const std::vector<Named<Value>>& properties() const noexcept { return properties_; }
+    bool has_property(std::string_view name) const noexcept;
+    /// Throws the Error that lists the properties.
+    const Value& property(std::string_view name) const;
+
     bool training() const noexcept { return training_; }
     /// Sets the mode of this module and all below. Models start in training mode, as in PyTorch.
     void train(bool on = true);
@@ -122,6 +132,7 @@ private:
     std::vector<Named<ModulePtr>> children_;
     std::vector<Named<Tensor>> parameters_;
     std::vector<Named<Tensor>> buffers_;
+    std::vector<Named<Value>> properties_;
     bool training_ = true;
 };
 
@@ -152,6 +163,8 @@ public:
         for (auto& child : result->children_) child.value = (*this)(*child.value);
         for (auto& parameter : result->parameters_) parameter.value = tensors_(parameter.value);
         for (auto& buffer : result->buffers_) buffer.value = tensors_(buffer.value);
+        for (auto& property : result->properties_)
+            if (property.value.is_tensor()) property.value = tensors_(property.value.tensor());
         return result;
     }
 
@@ -302,6 +315,26 @@ inline void Module::add_tensor(std::vector<Named<Tensor>>& list, std::string nam
         for (const auto& item : *known)
             if (item.name == name) throw Error(type_name() + ": there is a tensor \"" + name + "\" already");
     list.push_back({std::move(name), std::move(tensor)});
+}
+
+inline void Module::set_property(std::string name, Value value) {
+    for (auto& known : properties_)
+        if (known.name == name) {
+            known.value = std::move(value);
+            return;
+        }
+    properties_.push_back({std::move(name), std::move(value)});
+}
+
+inline bool Module::has_property(std::string_view name) const noexcept {
+    return std::any_of(properties_.begin(), properties_.end(), [&](const auto& known) { return known.name == name; });
+}
+
+inline const Value& Module::property(std::string_view name) const {
+    for (const auto& known : properties_)
+        if (known.name == name) return known.value;
+    throw Error(type_name() + " has no property \"" + std::string(name) +
+                "\"; properties: " + detail::list_names(properties_));
 }
 
 inline void Module::train(bool on) {

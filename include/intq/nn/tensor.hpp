@@ -191,6 +191,22 @@ void copy_strided(const Shape& shape, const std::byte* from, const std::array<in
                         }
 }
 
+// The same for the elements of a dtype.
+inline void copy_strided(DType dtype, const Shape& shape, const std::byte* from,
+                         const std::array<index_t, max_rank>& from_strides, std::byte* to,
+                         const std::array<index_t, max_rank>& to_strides) {
+    switch (size_of(dtype)) {
+        case 1:
+            return copy_strided<std::uint8_t>(shape, from, from_strides, to, to_strides);
+        case 2:
+            return copy_strided<std::uint16_t>(shape, from, from_strides, to, to_strides);
+        case 4:
+            return copy_strided<std::uint32_t>(shape, from, from_strides, to, to_strides);
+        default:
+            return copy_strided<std::uint64_t>(shape, from, from_strides, to, to_strides);
+    }
+}
+
 }  // namespace detail
 
 inline std::string to_string(const Shape& shape) {
@@ -255,21 +271,7 @@ inline Tensor Tensor::to_layout(Layout layout) const {
         result.buffer_ = buffer_;
         return result;
     }
-    const auto from = strides(), to = result.strides();
-    switch (size_of(dtype_)) {
-        case 1:
-            detail::copy_strided<std::uint8_t>(shape_, data(), from, result.data(), to);
-            break;
-        case 2:
-            detail::copy_strided<std::uint16_t>(shape_, data(), from, result.data(), to);
-            break;
-        case 4:
-            detail::copy_strided<std::uint32_t>(shape_, data(), from, result.data(), to);
-            break;
-        default:
-            detail::copy_strided<std::uint64_t>(shape_, data(), from, result.data(), to);
-            break;
-    }
+    detail::copy_strided(dtype_, shape_, data(), strides(), result.data(), result.strides());
     return result;
 }
 

@@ -63,6 +63,10 @@ public:
         return is_bool() ? boolean() : number_for("the condition of an if or a loop") != 0;
     }
 
+    /// An item of a tuple; of a tensor element `at` of axis 0. Of a proxy it records a getitem node. Negative numbers
+    /// count from the end. Defined in nn/functional_moves.hpp.
+    Value operator[](std::int64_t at) const;
+
     /// "a tensor", "a tuple", … for messages.
     const char* kind_name() const noexcept;
 

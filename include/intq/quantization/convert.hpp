@@ -5,13 +5,8 @@
 #ifndef INTQ_QUANTIZATION_CONVERT_HPP
 #define INTQ_QUANTIZATION_CONVERT_HPP
 
-#include "intq/arith/ieee.hpp"
-#include "intq/nn/layers/pool.hpp"
-#include "intq/nn/layers/shape.hpp"
-#include "intq/quantization/operator_roles.hpp"
+#include "intq/quantization/operator_table.hpp"
 #include "intq/quantization/prepared_model.hpp"
-#include "intq/quantization/prepared_modules.hpp"
-#include "intq/quantization/quantized_graph.hpp"
 #include "intq/quantization/stubs.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
@@ -46,7 +41,7 @@ private:
     void convert(graph::Node& node) {
         if (const auto* quantizer = dynamic_cast<Quantizer*>(graph::module_of(node, model_)))
             return convert_quantizer(node, *quantizer);
-        switch (role_of(node, model_).role) {
+        switch (quantized_operator(node, model_).role) {
             case Role::boundary:
                 return convert_boundary(node);
             case Role::output:
@@ -73,8 +68,12 @@ private:
         if (node.op() == graph::Op::placeholder) {
             result_.inputs.push_back(tensor);
         } else {
-            result_.nodes.push_back(
-                {node.name(), "", "get_attr", {}, tensor, ConstantStep{*model_.find_tensor(node.target())}});
+            result_.nodes.push_back({node.name(),
+                                     "",
+                                     "get_attr",
+                                     {},
+                                     tensor,
+                                     std::make_shared<ConstantStep>(*model_.find_tensor(node.target()))});
         }
     }
 
@@ -94,114 +93,64 @@ private:
         const bool is_stub = calls<nn::QuantStub>(source, model_);
         const std::string name = is_stub ? source.name() : node.name(),
                           module = is_stub ? source.target() : node.target();
-        const Step step = is_real(input) ? Step(QuantizeStep{}) : Step(RequantizeStep{});
+        StepPtr step;
+        if (is_real(input)) {
+            step = std::make_shared<QuantizeStep>();
+        } else {
+            step = std::make_shared<RequantizeStep>();
+        }
         result_.nodes.push_back({name, module, is_stub ? "QuantStub" : "Quantize", {input}, output, step});
         result_.tensors.back().name = name;
         values_[&node] = output;
     }
 
     void convert_quantized(graph::Node& node) {
-        const OperatorRole role = role_of(node, model_);
+        const QuantizedOperator& row = quantized_operator(node, model_);
         const graph::Node& first = *node.inputs()[0];
-        if (role.kind == OpKind::relu && pending_.count(&first) != 0) {
-            QuantizedNode add = std::move(pending_.at(&first));
+        if (row.kind == OpKind::relu && pending_.count(&first) != 0) {
+            QuantizedNode made = std::move(pending_.at(&first));
             pending_.erase(&first);
-            std::get<AddStep>(add.step).activation = activation_of(node);
-            pending_[&node] = std::move(add);
+            made.step = made.step->with_activation(row.name == "relu6" ? Activation::relu6 : Activation::relu);
+            pending_[&node] = std::move(made);
             return;
         }
-        QuantizedNode made{
-            node.name(), node.op() == graph::Op::call_module ? node.target() : "", plain_type(node), {}, 0, {}};
+        QuantizedNode made = node_of(node, plain_type(node));
         for (const graph::Argument& argument : node.args()) collect_inputs(argument, made.inputs);
-        made.step = step_of(node, role.kind, made);
-        if (role.role != Role::shares_input) {
-            pending_[&node] = std::move(made);
-        } else if (role.kind == OpKind::none) {
+        if (row.make_step == nullptr) {
             values_[&node] = made.inputs[0];
-        } else {
-            const QuantizedTensor& codes = result_.tensor(made.inputs[0]);
-            made.output = add_tensor(node, codes.dtype, nn::OwnedQParams(codes.qparams));
-            values_[&node] = made.output;
-            result_.nodes.push_back(std::move(made));
+            return;
         }
+        made.step = row.make_step(request_of(node, made));
+        if (row.role != Role::shares_input) {
+            pending_[&node] = std::move(made);
+            return;
+        }
+        const QuantizedTensor& codes = result_.tensor(made.inputs[0]);
+        made.output = add_tensor(node, codes.dtype, nn::OwnedQParams(codes.qparams));
+        values_[&node] = made.output;
+        result_.nodes.push_back(std::move(made));
     }
 
-    Step step_of(const graph::Node& node, OpKind kind, const QuantizedNode& made) const {
-        const nn::Module* module = graph::module_of(node, model_);
-        const Shape& in = result_.tensor(made.inputs[0]).shape;
-        switch (kind) {
-            case OpKind::conv2d:
-            case OpKind::linear:
-                return weighted_step(dynamic_cast<const PreparedWeight&>(*module), kind, made);
-            case OpKind::add:
-                return AddStep{};
-            case OpKind::relu:
-                return ClampStep{activation_of(node)};
-            case OpKind::max_pool2d:
-                return MaxPoolStep{dynamic_cast<const nn::MaxPool2d&>(*module).window()};
-            case OpKind::cat:
-                return CatStep{positive(integer(node, 1, 0), in.rank)};
-            case OpKind::avg_pool2d:
-                return average_step(*module, in);
-            case OpKind::flatten:
-                if (const auto* flatten = dynamic_cast<const nn::Flatten*>(module))
-                    return FlattenStep{positive(flatten->start_axis(), in.rank),
-                                       positive(flatten->end_axis(), in.rank)};
-                return FlattenStep{positive(integer(node, 1, 0), in.rank), positive(integer(node, 2, -1), in.rank)};
-            default:
-                return RequantizeStep{};  // identity and dropout: not written
-        }
+    StepRequest request_of(const graph::Node& node, const QuantizedNode& made) {
+        StepRequest request{node, graph::module_of(node, model_), {}, node.outputs()[0].shape, result_.target, {}, {},
+                            {}};
+        for (const int input : made.inputs) request.inputs.push_back(&result_.tensor(input));
+        int next = 0;
+        request.call = float_call(node, [&](const graph::Node&) { return next++; });
+        for (const FloatArgument& argument : request.call.arguments) request.constants.push_back(constant_of(argument));
+        request.where = where(node);
+        return request;
     }
 
-    Step average_step(const nn::Module& module, const Shape& in) const {
-        if (const auto* pool = dynamic_cast<const nn::AvgPool2d*>(&module))
-            return AvgPoolStep{pool->window(), pool->divisor()};
-        const Size2d out = dynamic_cast<const nn::AdaptiveAvgPool2d&>(module).output();
-        if (in[2] % out.height != 0 || in[3] % out.width != 0)
-            throw error("an adaptive average pool from " + nn::to_string(in) + " to " + std::to_string(out.height) +
-                        " x " + std::to_string(out.width) +
-                        " has windows of different size; only even splits have an integer form");
-        const Size2d kernel{in[2] / out.height, in[3] / out.width};
-        return AvgPoolStep{{kernel, kernel, {}, {1, 1}}, PoolDivisor::kernel_cells};
+    static nn::Value constant_of(const FloatArgument& argument) {
+        if (!argument.is_list) return argument.constant;
+        nn::Value::Tuple items;
+        for (const FloatArgument& item : argument.list) items.push_back(constant_of(item));
+        return items;
     }
 
-    Step weighted_step(const PreparedWeight& prepared, OpKind kind, const QuantizedNode& made) const {
-        const nn::Weighted& layer = prepared.layer();
-        WeightedStep step;
-        step.kind = kind;
-        if (const auto* conv = dynamic_cast<const nn::Conv2d*>(&layer)) {
-            step.window = conv->options().window;
-            step.groups = conv->options().groups;
-        }
-        step.bias = layer.bias();
-        step.sumin = layer.fusion().add;
-        step.activation = layer.fusion().activation;
-        const nn::OwnedQParams* operand = nullptr;
-        if (step.sumin) {
-            if (!result_.target.fused_add)
-                throw error(std::string("the target ") + result_.target.name + " has no fused add");
-            const QuantizedTensor& sumin = result_.tensor(made.inputs.at(1));
-            const Shape& out = current_->outputs()[0].shape;
-            if (!(sumin.shape == out))
-                throw error("the fused add needs an operand of the output's shape " + nn::to_string(out) + ", given " +
-                            nn::to_string(sumin.shape));
-            operand = &sumin.qparams;
-        }
-        step.weight_qparams = raise_weight_scales(result_.target, weight_qparams(prepared), step.bias,
-                                                  result_.tensor(made.inputs[0]).qparams, operand);
-        step.weight = quantize(layer.weight(), step.weight_qparams, result_.target.quantize);
-        return step;
-    }
-
-    // A fresh look at the weight, which may have changed since calibration; but qparams that were set stay.
-    nn::OwnedQParams weight_qparams(const PreparedWeight& prepared) const {
-        FakeQuantize& quantizer = prepared.weight_fake_quant();
-        if (quantizer.has_qparams() && !quantizer.observer().seen()) return quantizer.qparams();
-        const auto fresh = nn::clone(static_cast<const nn::Module&>(quantizer));
-        auto& copy = static_cast<FakeQuantize&>(*fresh);
-        copy.observer().reset_min_max_vals();
-        copy.observe(prepared.layer().weight());
-        return copy.qparams();
+    static QuantizedNode node_of(const graph::Node& node, const std::string& type) {
+        return {node.name(), node.op() == graph::Op::call_module ? node.target() : "", type, {}, 0, {}};
     }
 
     // Writes the node of a pending operator, now that its output is known.
@@ -213,18 +162,14 @@ private:
         return values_[&node] = static_cast<int>(result_.tensors.size()) - 1;
     }
 
-    // s_acc[c] = fmul(s_in, s_w[c])
     int finish_accumulator(const graph::Node& node) {
         const QuantizedNode& made = pending_.at(&node);
-        const auto* step = std::get_if<WeightedStep>(&made.step);
+        const auto* step = made.as<WeightedStep>();
         if (step == nullptr) throw error("the output of %" + node.name() + " has no quantizer");
-        const float input_scale = result_.tensor(made.inputs[0]).qparams.scale();
-        nn::OwnedQParams qparams = nn::OwnedQParams::per_channel(
-            {}, step->kind == OpKind::linear ? node.outputs()[0].shape.rank - 1 : 1, DType::int32);
-        for (index_t c = 0; c < step->weight.extent(0); ++c)
-            qparams.scales.push_back(arith::fmul(
-                input_scale,
-                step->weight_qparams.scales[step->weight_qparams.is_per_channel() ? static_cast<std::size_t>(c) : 0]));
+        const nn::OwnedQParams qparams = nn::OwnedQParams::per_channel(
+            accumulator_scales(result_.tensor(made.inputs[0]).qparams.scale(), step->weight_qparams,
+                               step->weight.extent(0)),
+            step->op == OpKind::linear ? node.outputs()[0].shape.rank - 1 : 1, DType::int32);
         return finish(node, DType::int32, qparams);
     }
 
@@ -232,29 +177,36 @@ private:
 
     void convert_float(graph::Node& node) {
         if (node.outputs().size() != 1) throw error("an operator in float with several outputs cannot be converted");
-        FloatStep step;
-        if (node.op() == graph::Op::call_module) step.module = model_.find_child(node.target());
-        step.method = node.method();
-        step.function = node.function();
-        QuantizedNode made{
-            node.name(), node.op() == graph::Op::call_module ? node.target() : "", graph::type_of(node, model_), {}, 0,
-            {}};
-        for (const graph::Argument& argument : node.args())
-            step.arguments.push_back(float_argument(argument, made.inputs));
-        made.step = std::move(step);
+        QuantizedNode made = node_of(node, graph::type_of(node, model_));
+        made.step = std::make_shared<FloatStep>(float_call(node, [&](const graph::Node& source) {
+            made.inputs.push_back(real_tensor(source));
+            return static_cast<int>(made.inputs.size()) - 1;
+        }));
         made.output = add_tensor(node, DType::float32, {});
         values_[&node] = made.output;
         result_.nodes.push_back(std::move(made));
     }
 
-    FloatArgument float_argument(const graph::Argument& argument, std::vector<int>& inputs) {
+    // The node's call; `number(source)` says which input of the step a node of the graph is.
+    template <class Number> FloatCall float_call(const graph::Node& node, const Number& number) {
+        FloatCall call;
+        // A module of its own: the prepared model may go on training. Layers with weights make theirs from their codes.
+        const nn::Module* const module = graph::module_of(node, model_);
+        if (module != nullptr && dynamic_cast<const PreparedWeight*>(module) == nullptr)
+            call.module = nn::clone(*module);
+        call.method = node.method();
+        call.function = node.function();
+        for (const graph::Argument& argument : node.args()) call.arguments.push_back(float_argument(argument, number));
+        return call;
+    }
+
+    template <class Number> FloatArgument float_argument(const graph::Argument& argument, const Number& number) {
         FloatArgument result;
         if (const graph::Node* source = argument.node()) {
-            result.input = static_cast<int>(inputs.size());
-            inputs.push_back(real_tensor(*source));
+            result.input = number(*source);
         } else if (argument.list() != nullptr) {
             result.is_list = true;
-            for (const graph::Argument& item : *argument.list()) result.list.push_back(float_argument(item, inputs));
+            for (const graph::Argument& item : *argument.list()) result.list.push_back(float_argument(item, number));
         } else {
             std::visit(
                 [&](const auto& content) {
@@ -280,7 +232,7 @@ private:
         QuantizedTensor real{name, DType::float32, {}, result_.tensor(input).shape};
         result_.tensors.push_back(std::move(real));
         const int output = static_cast<int>(result_.tensors.size()) - 1;
-        result_.nodes.push_back({name, module, type, {input}, output, DequantizeStep{}});
+        result_.nodes.push_back({name, module, type, {input}, output, std::make_shared<DequantizeStep>()});
         return output;
     }
 
@@ -310,26 +262,10 @@ private:
         return type.rfind("qat.", 0) == 0 ? type.substr(4) : type;
     }
 
-    Activation activation_of(const graph::Node& node) const {
-        return graph::operator_of(node, model_) == "relu6" ? Activation::relu6 : Activation::relu;
+    std::string where(const graph::Node& node) const {
+        return "convert: %" + node.name() + " (" + graph::type_of(node, model_) + ")";
     }
-
-    static int integer(const graph::Node& node, std::size_t argument, int otherwise) {
-        if (argument >= node.args().size()) return otherwise;
-        const auto* value = std::get_if<std::int64_t>(&node.args()[argument].content());
-        return value != nullptr ? static_cast<int>(*value) : otherwise;
-    }
-
-    int positive(int axis, int rank) const {
-        const int result = axis < 0 ? axis + rank : axis;
-        if (result < 0 || result >= rank)
-            throw error("axis " + std::to_string(axis) + " does not exist in rank " + std::to_string(rank));
-        return result;
-    }
-
-    Error error(const std::string& sentence) const {
-        return Error("convert: %" + current_->name() + " (" + graph::type_of(*current_, model_) + ")", sentence);
-    }
+    Error error(const std::string& sentence) const { return Error(where(*current_), sentence); }
 
     PreparedModel& model_;
     QuantizedGraph result_;

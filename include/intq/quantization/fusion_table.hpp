@@ -27,8 +27,8 @@ struct FusionRow {
     FusionMaker make;
 };
 
-/// The library's rows, longest sequences first: conv2d and linear, each with bn, relu, bn-relu, add, bn-add, add-relu,
-/// bn-add-relu; relu stands for relu and relu6.
+/// The library's rows, longest sequences first: conv2d, conv1d, conv_transpose2d and linear, each with bn, relu,
+/// bn-relu, add, bn-add, add-relu, bn-add-relu; relu stands for relu and relu6.
 const std::vector<FusionRow>& fusion_table();
 
 /// Folds an evaluated batch norm into weight and bias of the layer before it.
@@ -39,20 +39,34 @@ void fold_batch_norm(nn::Weighted& layer, const nn::BatchNorm& norm);
 // ---------------------------------------------------------------------------------------------------------------------
 
 inline void fold_batch_norm(nn::Weighted& layer, const nn::BatchNorm& norm) {
-    const auto values = [&](const char* name) { return norm.tensor(name).flat<float>(); };
     const nn::Tensor old_weight = layer.weight().contiguous(), old_bias = layer.bias();
     nn::Tensor weight = nn::Tensor::empty(old_weight.shape()), bias = nn::Tensor::empty(Shape(layer.out_channels()));
-    const ChannelBlocks blocks{1, layer.out_channels(), old_weight.size() / layer.out_channels()};
-    const std::span<const float> old_bias_values =
-        old_bias.defined() ? old_bias.flat<float>() : std::span<const float>();
-    const arith::BatchNorm statistics{values("running_mean"), values("running_var"), values("weight"), values("bias"),
-                                      static_cast<float>(norm.options().eps)};
+    // The groups of a transposed convolution lie one behind the other; other layers are one group here.
+    const int axis = layer.weight_channel_axis();
+    const index_t channels = old_weight.extent(axis), groups = layer.out_channels() / channels;
+    const ChannelBlocks blocks{axis == 0 ? 1 : old_weight.extent(0) / groups, channels,
+                               old_weight.size() / (axis == 0 ? channels : old_weight.extent(0) * channels)};
     const auto order = old_weight.rank() == 2 ? arith::BatchNormOrder::linear : arith::BatchNormOrder::conv;
-    throw_if_failed(arith::check_fold_batch_norm(blocks, old_weight.flat<float>(), old_bias_values, statistics,
-                                                 weight.flat<float>(), bias.flat<float>()),
-                    "folding " + norm.type_name());
-    arith::fold_batch_norm(blocks, old_weight.flat<float>(), old_bias_values, statistics, order, weight.flat<float>(),
-                           bias.flat<float>());
+    const auto of_group = [](auto values, index_t group, index_t size) {
+        return values.empty() ? values
+                              : values.subspan(static_cast<std::size_t>(group * size), static_cast<std::size_t>(size));
+    };
+    for (index_t g = 0; g < groups; ++g) {
+        const auto channel_values = [&](const char* name) {
+            return of_group(norm.tensor(name).flat<float>(), g, channels);
+        };
+        const arith::BatchNorm statistics{channel_values("running_mean"), channel_values("running_var"),
+                                          channel_values("weight"), channel_values("bias"),
+                                          static_cast<float>(norm.options().eps)};
+        const auto old_bias_values =
+            old_bias.defined() ? of_group(old_bias.flat<float>(), g, channels) : std::span<const float>();
+        const auto from = of_group(old_weight.flat<float>(), g, blocks.size());
+        const auto to = of_group(weight.flat<float>(), g, blocks.size());
+        const auto new_bias = of_group(bias.flat<float>(), g, channels);
+        throw_if_failed(arith::check_fold_batch_norm(blocks, from, old_bias_values, statistics, to, new_bias),
+                        "folding " + norm.type_name());
+        arith::fold_batch_norm(blocks, from, old_bias_values, statistics, order, to, new_bias);
+    }
     layer.set_weight(std::move(weight));
     layer.set_bias(std::move(bias));
 }
@@ -82,31 +96,32 @@ template <class Layer> nn::ModulePtr make_fused(const std::vector<FusedOperator>
 }  // namespace detail
 
 inline const std::vector<FusionRow>& fusion_table() {
-    static const FusionMaker conv = &detail::make_fused<nn::Conv2d>, linear = &detail::make_fused<nn::Linear>;
-    static const std::vector<FusionRow> rows = {
-        {{"conv2d", "batch_norm2d", "add", "relu"}, conv},
-        {{"conv2d", "batch_norm2d", "add", "relu6"}, conv},
-        {{"linear", "batch_norm1d", "add", "relu"}, linear},
-        {{"linear", "batch_norm1d", "add", "relu6"}, linear},
-        {{"conv2d", "batch_norm2d", "add"}, conv},
-        {{"conv2d", "batch_norm2d", "relu"}, conv},
-        {{"conv2d", "batch_norm2d", "relu6"}, conv},
-        {{"conv2d", "add", "relu"}, conv},
-        {{"conv2d", "add", "relu6"}, conv},
-        {{"linear", "batch_norm1d", "add"}, linear},
-        {{"linear", "batch_norm1d", "relu"}, linear},
-        {{"linear", "batch_norm1d", "relu6"}, linear},
-        {{"linear", "add", "relu"}, linear},
-        {{"linear", "add", "relu6"}, linear},
-        {{"conv2d", "batch_norm2d"}, conv},
-        {{"conv2d", "add"}, conv},
-        {{"conv2d", "relu"}, conv},
-        {{"conv2d", "relu6"}, conv},
-        {{"linear", "batch_norm1d"}, linear},
-        {{"linear", "add"}, linear},
-        {{"linear", "relu"}, linear},
-        {{"linear", "relu6"}, linear},
-    };
+    static const std::vector<FusionRow> rows = [] {
+        struct Weighted {
+            const char* name;
+            const char* norm;
+            FusionMaker make;
+        };
+        const Weighted layers[] = {{"conv2d", "batch_norm2d", &detail::make_fused<nn::Conv2d>},
+                                   {"conv1d", "batch_norm1d", &detail::make_fused<nn::Conv1d>},
+                                   {"conv_transpose2d", "batch_norm2d", &detail::make_fused<nn::ConvTranspose2d>},
+                                   {"linear", "batch_norm1d", &detail::make_fused<nn::Linear>}};
+        std::vector<FusionRow> all;
+        for (const Weighted& layer : layers)
+            for (const bool norm : {true, false})
+                for (const bool add : {true, false})
+                    for (const char* activation : {"relu", "relu6", ""}) {
+                        graph::OperatorSequence operators{layer.name};
+                        if (norm) operators.emplace_back(layer.norm);
+                        if (add) operators.emplace_back("add");
+                        if (*activation != 0) operators.emplace_back(activation);
+                        if (operators.size() > 1) all.push_back({std::move(operators), layer.make});
+                    }
+        std::stable_sort(all.begin(), all.end(), [](const FusionRow& a, const FusionRow& b) {
+            return a.operators.size() > b.operators.size();
+        });
+        return all;
+    }();
     return rows;
 }
 

@@ -40,12 +40,8 @@ struct ProgramStorage {
     std::vector<std::int32_t> operands, inputs, outputs;
     std::deque<std::string> names;
     std::deque<std::vector<float>> scales;
-    std::deque<AlignedBytes> buffers;  // packed weights and geometries
-    std::deque<runtime::ConvStep> convs;
-    std::deque<runtime::PoolStep> pools;
-    std::deque<arith::AddParams> adds;
-    std::deque<std::vector<kernels::RequantizeParams>> requantizes;
-    std::deque<arith::OutputCodes> clamps;
+    std::deque<AlignedBytes> buffers;  // packed weights, geometries, tables
+    std::deque<std::shared_ptr<const void>> params;
 };
 
 /// A program, its storage, the kernels that it was packed for, and an arena of its own.

@@ -40,8 +40,8 @@ public:
 
 private:
     EdgeState prepare(graph::Node& node) {
-        const OperatorRole role = role_of(node, model_);
-        switch (role.role) {
+        const QuantizedOperator& row = quantized_operator(node, model_);
+        switch (row.role) {
             case Role::boundary:
                 return real(node);
             case Role::output:
@@ -52,25 +52,25 @@ private:
                 break;
         }
         const Config config = config_of(node);
-        if (role.role == Role::float_only) return stay_float(node, "it has no integer form");
+        if (row.role == Role::float_only) return stay_float(node, "it has no integer form");
         if (!config.qconfig) return stay_float(node, "its qconfig is none", true);
-        const EdgeState state = prepare_quantized(node, role, config);
+        const EdgeState state = prepare_quantized(node, row, config);
         if (state.is_codes) model_.mark_quantized(node);
         return state;
     }
 
-    EdgeState prepare_quantized(graph::Node& node, OperatorRole role, const Config& config) {
-        switch (role.role) {
+    EdgeState prepare_quantized(graph::Node& node, const QuantizedOperator& row, const Config& config) {
+        switch (row.role) {
             case Role::quant_stub:
                 return prepare_quant_stub(node, *config.qconfig);
             case Role::weighted:
-                return prepare_weighted(node, role.kind, config);
+                return prepare_weighted(node, row, config);
             case Role::own_output:
-                return prepare_own_output(node, role.kind, *config.qconfig);
+                return prepare_own_output(node, row, *config.qconfig);
             case Role::cat:
                 return prepare_cat(node, *config.qconfig);
             default:
-                return prepare_sharing(node, role.kind, *config.qconfig);
+                return prepare_sharing(node, row.kind, *config.qconfig);
         }
     }
 
@@ -98,7 +98,7 @@ private:
         return add_output_quantizer(node, output_of(node, qconfig), OpKind::quantize, DType::float32);
     }
 
-    EdgeState prepare_weighted(graph::Node& node, OpKind kind, const Config& config) {
+    EdgeState prepare_weighted(graph::Node& node, const QuantizedOperator& row, const Config& config) {
         const QConfig& qconfig = *config.qconfig;
         if (!qconfig.weight) throw error(node, "its qconfig has no weight quantizer");
         const bool wants_accumulator =
@@ -106,7 +106,7 @@ private:
         const DType weight = qconfig.weight->dtype();
         const DType narrow = qconfig.output ? qconfig.output->dtype() : DType::int32;
         const auto accepts = [&](DType input, DType output) {
-            return arith::check_constraints(target_.constraints, use(node, kind, input, weight, output)).ok();
+            return arith::check_constraints(target_.constraints, use(node, input, weight, output)).ok();
         };
         ensure_codes(node, 0, qconfig, DType::none);
         const auto& layer = dynamic_cast<const nn::Weighted&>(*graph::module_of(node, model_));
@@ -119,32 +119,31 @@ private:
         // A producer of another type than the target takes is requantized to the type of this operator's output.
         if (!accepts(state_of(node, 0).dtype, output) && qconfig.output && accepts(narrow, output))
             ensure_codes(node, 0, qconfig, narrow);
-        check(node, use(node, kind, state_of(node, 0).dtype, weight, output));
+        check(node, use(node, state_of(node, 0).dtype, weight, output));
         if (layer.fusion().add) {
             if (!target_.fused_add)
                 throw error(node,
                             std::string("the target ") + target_.name + " has no fused add; fuse for this target");
             ensure_codes(node, 1, qconfig, state_of(node, 0).dtype);
         }
-        give_weight_quantizer(node, *qconfig.weight);
+        give_weight_quantizer(node, row, *qconfig.weight);
         if (is_accumulator) return {true, DType::int32, {}, {}, false, nullptr};
         return add_output_quantizer(node, *qconfig.output, OpKind::none, DType::none);
     }
 
-    EdgeState prepare_own_output(graph::Node& node, OpKind kind, const QConfig& qconfig) {
-        if (kind == OpKind::add)
-            for (const graph::Argument& argument : node.args())
-                if (argument.node() == nullptr)
-                    return stay_float(node, "an addition of a constant number has no integer form");
-        const graph::Node* relu = kind == OpKind::add ? only_reader_if_relu(node) : nullptr;
+    EdgeState prepare_own_output(graph::Node& node, const QuantizedOperator& row, const QConfig& qconfig) {
+        for (int i = 0; i < row.operands; ++i)
+            if (static_cast<std::size_t>(i) >= node.args().size() ||
+                node.args()[static_cast<std::size_t>(i)].node() == nullptr)
+                return stay_float(node, "an operand that is a constant number has no integer form");
+        const graph::Node* relu = row.takes_relu ? only_reader_if_relu(node) : nullptr;
         const std::optional<QConfig> last = relu != nullptr ? config_of(*relu).qconfig : qconfig;
         const QuantizerConfig& output = output_of(relu != nullptr ? *relu : node, *last);
         const QConfig operands{qconfig.input, std::nullopt, output};
-        for (std::size_t i = 0; i < (kind == OpKind::add ? 2u : 1u); ++i)
-            ensure_codes(node, i, operands, output.dtype());
-        check(node, use(node, kind, output.dtype(), DType::none, output.dtype()));
-        if (kind == OpKind::avg_pool2d && target_.average == arith::AverageRule::divide_codes)
-            return follow_input(node);
+        for (int i = 0; i < row.operands; ++i)
+            ensure_codes(node, static_cast<std::size_t>(i), operands, output.dtype());
+        check(node, use(node, output.dtype(), DType::none, output.dtype()));
+        if (row.keeps_scale != nullptr && row.keeps_scale(target_)) return follow_input(node);
         if (relu != nullptr) return {true, output.dtype(), {}, {}, true, nullptr};
         return add_output_quantizer(node, output, OpKind::none, DType::none);
     }
@@ -154,7 +153,7 @@ private:
         if (parts == nullptr || parts->empty()) throw error(node, "cat needs a list of values");
         const QuantizerConfig& output = output_of(node, qconfig);
         for (graph::Node* part : node.inputs()) ensure_codes(node, *part, qconfig, output.dtype());
-        check(node, use(node, OpKind::cat, output.dtype(), DType::none, output.dtype()));
+        check(node, use(node, output.dtype(), DType::none, output.dtype()));
         if (options_.compatibility == Compatibility::horizon)
             return add_output_quantizer(node, output, OpKind::none, DType::none);
 
@@ -175,7 +174,7 @@ private:
             return add_output_quantizer(node, output_of(node, qconfig), OpKind::none, DType::none);
         ensure_codes(node, 0, qconfig, DType::none);
         const EdgeState codes = state_of(node, 0);
-        if (kind != OpKind::none) check(node, use(node, kind, codes.dtype, DType::none, codes.dtype));
+        if (kind != OpKind::none) check(node, use(node, codes.dtype, DType::none, codes.dtype));
         return codes;
     }
 
@@ -274,19 +273,17 @@ private:
         return config;
     }
 
-    void give_weight_quantizer(graph::Node& node, const QuantizerConfig& config) {
+    void give_weight_quantizer(graph::Node& node, const QuantizedOperator& row, const QuantizerConfig& config) {
         nn::Module* module = graph::module_of(node, model_);
         if (dynamic_cast<PreparedWeight*>(module) != nullptr) return;  // a shared layer, prepared at its first call
         if (config.options.observer_options.scheme == arith::QuantScheme::affine)
             throw error(node, "weights are symmetric always");
-        const auto quantizer = config.make(target_.quantize, options_.compatibility);
-        const auto& weighted = dynamic_cast<const nn::Weighted&>(*module);
-        std::shared_ptr<nn::Weighted> prepared;
-        if (const auto* conv = dynamic_cast<const nn::Conv2d*>(module))
-            prepared = std::make_shared<PreparedConv2d>(*conv, weighted.fusion(), quantizer, target_);
-        else
-            prepared = std::make_shared<PreparedLinear>(dynamic_cast<const nn::Linear&>(*module), weighted.fusion(),
-                                                        quantizer, target_);
+        const auto& layer = dynamic_cast<const nn::Weighted&>(*module);
+        QuantizerConfig weight = config;
+        int& axis = weight.options.observer_options.ch_axis;
+        if (axis >= 0) axis = layer.weight_channel_axis();
+        const auto quantizer = weight.make(target_.quantize, options_.compatibility);
+        const auto prepared = row.prepare(layer, quantizer, target_);
         prepared->train(module->training());
         model_.replace_child(node.target(), prepared);
     }

@@ -4,10 +4,8 @@
 #ifndef INTQ_QUANTIZATION_PREPARE_CONTEXT_HPP
 #define INTQ_QUANTIZATION_PREPARE_CONTEXT_HPP
 
-#include "intq/nn/layers/pool.hpp"
-#include "intq/quantization/operator_roles.hpp"
+#include "intq/quantization/operator_table.hpp"
 #include "intq/quantization/prepared_model.hpp"
-#include "intq/quantization/prepared_modules.hpp"
 #include "intq/quantization/stubs.hpp"
 
 namespace intq::inline INTQ_ABI::quantization::detail {
@@ -53,12 +51,11 @@ protected:
         throw error(node, "its qconfig has no output quantizer; only conv and linear can give their accumulator");
     }
 
-    arith::OperatorUse use(const graph::Node& node, OpKind kind, DType input, DType weight, DType output) const {
-        arith::OperatorUse result{kind, input, weight, output};
-        const nn::Module* module = graph::module_of(node, model_);
-        if (const auto* conv = dynamic_cast<const nn::Conv2d*>(module)) result.window = conv->options().window;
-        if (const auto* pool = dynamic_cast<const nn::MaxPool2d*>(module)) result.window = pool->window();
-        if (const auto* pool = dynamic_cast<const nn::AvgPool2d*>(module)) result.window = pool->window();
+    arith::OperatorUse use(const graph::Node& node, DType input, DType weight, DType output) const {
+        const QuantizedOperator& row = quantized_operator(node, model_);
+        arith::OperatorUse result{row.kind, input, weight, output};
+        const nn::Module* const module = graph::module_of(node, model_);
+        if (row.window != nullptr && module != nullptr) result.window = row.window(*module);
         return result;
     }
 
@@ -78,7 +75,7 @@ protected:
     const graph::Node* only_reader_if_relu(const graph::Node& node) const {
         if (node.users().size() != 1) return nullptr;
         const graph::Node& reader = *node.users()[0];
-        return role_of(reader, model_).kind == OpKind::relu && config_of(reader).qconfig ? &reader : nullptr;
+        return quantized_operator(reader, model_).kind == OpKind::relu && config_of(reader).qconfig ? &reader : nullptr;
     }
 
     const EdgeState& state_of(const graph::Node& node, std::size_t argument) const {

@@ -78,7 +78,8 @@ inline nn::OwnedQParams raise_weight_scales(const arith::PolicyRecord& target, n
                    sumin->quant_max};
     const std::size_t channels = bias.defined() ? static_cast<std::size_t>(bias.size()) : weight.scales.size();
     for (std::size_t c = 0; c < channels; ++c) {
-        float& scale = weight.scales[weight.is_per_channel() ? c : 0];
+        // A transposed convolution has a scale for each channel of a group, which the groups share.
+        float& scale = weight.scales[weight.is_per_channel() ? c % weight.scales.size() : 0];
         const double b = bias.defined() ? static_cast<double>(bias.flat<float>()[c]) : 0.0;
         scale = arith::raise_weight_scale(target, scale, b, input.scale(), sumin != nullptr ? &operand : nullptr);
     }

@@ -8,6 +8,7 @@
 #include <regex>
 #include <set>
 
+#include "intq/io/nearest_names.hpp"
 #include "intq/nn/layers/weighted.hpp"
 #include "intq/quantization/qconfig.hpp"
 
@@ -26,9 +27,9 @@ struct QConfigChoice {
 ///     global < object type < module name by regex < module name
 ///
 /// A module's name covers all below it ("layer1" covers "layer1.0.conv"); of two names the longer one wins. A regex
-/// must match from the start of the name; of several the first that matches wins. A function takes the entries of the
-/// module whose forward calls it: of its type above those of its own name, then of its name. An entry of no qconfig
-/// switches quantization off.
+/// must match from the start of the name; of several the first that matches wins. A function takes the entries of
+/// the module whose forward calls it: of its type above those of its own name, then of its name. An entry of no
+/// qconfig switches quantization off.
 class QConfigMapping {
 public:
     QConfigMapping& set_global(std::optional<QConfig> qconfig);
@@ -65,38 +66,6 @@ inline QConfigMapping get_default_qconfig_mapping(DType dtype = DType::int8, DTy
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-
-namespace detail {
-
-/// Insertions, deletions and replacements that make one word the other.
-inline std::size_t edit_distance(const std::string& a, const std::string& b) {
-    std::vector<std::size_t> row(b.size() + 1);
-    for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-    for (std::size_t i = 1; i <= a.size(); ++i) {
-        std::size_t diagonal = row[0];
-        row[0] = i;
-        for (std::size_t j = 1; j <= b.size(); ++j) {
-            const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-            diagonal = row[j];
-            row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-        }
-    }
-    return row[b.size()];
-}
-
-/// Up to three names in the order of their distance.
-inline std::string nearest_names(const std::string& key, const std::vector<std::string>& names) {
-    std::set<std::pair<std::size_t, std::string>> by_distance;
-    for (const std::string& name : names)
-        if (!name.empty()) by_distance.emplace(edit_distance(key, name), name);
-    std::string text;
-    int count = 0;
-    for (const auto& [distance, name] : by_distance)
-        if (count++ < 3) text += (text.empty() ? "\"" : ", \"") + name + "\"";
-    return text.empty() ? "none" : text;
-}
-
-}  // namespace detail
 
 inline void QConfigMapping::set(std::vector<Entry>& entries, const std::string& key, std::optional<QConfig> qconfig) {
     for (Entry& entry : entries)
@@ -171,7 +140,7 @@ inline void QConfigMapping::check_all_matched(const std::vector<std::string>& mo
         for (const Entry& entry : entries)
             if (matched_.count(list + entry.key) == 0)
                 throw Error("QConfigMapping: no operator matches the " + std::string(what) + " \"" + entry.key +
-                            "\"; the nearest are " + detail::nearest_names(entry.key, known));
+                            "\"; the nearest are " + nearest_names(entry.key, known));
     };
     check("type ", "object type", types_, types);
     check("regex ", "module name regex", regexes_, module_names);

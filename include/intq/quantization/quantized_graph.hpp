@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT
 //
-// QuantizedGraph: a converted model as a typed list of steps: what the reference graph and the program are made of.
+// QuantizedGraph: a converted model as a list of steps: what the reference graph and the program are made of.
 // Layer: quantization (WORKFLOW section 4).
 #ifndef INTQ_QUANTIZATION_QUANTIZED_GRAPH_HPP
 #define INTQ_QUANTIZATION_QUANTIZED_GRAPH_HPP
-
-#include <variant>
 
 #include "intq/arith/target.hpp"
 #include "intq/core/op_params.hpp"
 #include "intq/nn/module.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
+
+class Lowering;
+class ReferenceBuilder;
+struct QuantizedNode;
 
 /// A value. float32 holds real numbers; int8 and int16 codes; int32 an accumulator with a scale per channel.
 struct QuantizedTensor {
@@ -21,49 +23,22 @@ struct QuantizedTensor {
     Shape shape{};               // its first extent is the batch of the run that recorded it
 };
 
-// --- the operators; inputs and output are those of the QuantizedNode ------------------------------------------------
-
-/// Real values -> codes.
-struct QuantizeStep {};
-/// Codes -> real values.
-struct DequantizeStep {};
-/// Codes -> codes of another scale or type.
-struct RequantizeStep {};
-
-/// conv2d or linear: x, and the operand of a fused add.
-struct WeightedStep {
-    OpKind kind = OpKind::conv2d;
-    Window2d window{};
-    index_t groups = 1;
-    nn::Tensor weight{};              // codes, row_major: (O, C/groups, KH, KW) or (O, I)
-    nn::OwnedQParams weight_qparams;  // scales raised by ARITHMETIC section 3, step 0
-    nn::Tensor bias{};                // real numbers, (O), or undefined
-    bool sumin = false;
-    Activation activation = Activation::none;
+/// What a node computes: a class an operator, in quantization/operators/. Inputs and output are those of the node.
+class Step {
+public:
+    virtual ~Step() = default;
+    /// The operator for tables and the constraint table; none for float and constants.
+    virtual OpKind kind() const noexcept = 0;
+    /// Adds the step's instructions to a program and says which tensor is the node's output.
+    virtual void lower(Lowering& lowering, const QuantizedNode& node) const = 0;
+    /// Adds the float operator that the step stands for to the reference graph.
+    virtual void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const = 0;
+    /// The same step with a clamp on its output. Throws for an operator that takes none.
+    virtual std::shared_ptr<const Step> with_activation(Activation) const {
+        throw Error(std::string(name_of(kind())) + " takes no activation");
+    }
 };
-
-struct AddStep {
-    Activation activation = Activation::none;
-};
-/// relu, relu6 on codes; the scale stays.
-struct ClampStep {
-    Activation activation = Activation::relu;
-};
-struct MaxPoolStep {
-    Window2d window{};
-};
-struct AvgPoolStep {
-    Window2d window{};
-    PoolDivisor divisor = PoolDivisor::kernel_cells;
-};
-struct CatStep {
-    int axis = 1;
-};
-/// Axes start_axis to end_axis become one; neither is negative.
-struct FlattenStep {
-    int start_axis = 1;
-    int end_axis = 1;
-};
+using StepPtr = std::shared_ptr<const Step>;
 
 /// An argument of an operator in float: the node's input number `input`, a constant, or a list.
 struct FloatArgument {
@@ -73,21 +48,13 @@ struct FloatArgument {
     bool is_list = false;
 };
 
-/// An operator that stays in float: a module's method or a function, on real values.
-struct FloatStep {
+/// The call of a float operator: a module's method or a function, on real values.
+struct FloatCall {
     nn::ModulePtr module{};
     std::string method = "forward";
     const nn::Function* function = nullptr;
     std::vector<FloatArgument> arguments{};
 };
-
-/// A parameter or buffer that the graph reads.
-struct ConstantStep {
-    nn::Tensor value{};
-};
-
-using Step = std::variant<QuantizeStep, DequantizeStep, RequantizeStep, WeightedStep, AddStep, ClampStep, MaxPoolStep,
-                          AvgPoolStep, CatStep, FlattenStep, FloatStep, ConstantStep>;
 
 /// One operator between tensors.
 struct QuantizedNode {
@@ -96,7 +63,15 @@ struct QuantizedNode {
     std::string type;    // "ConvReLU2d"
     std::vector<int> inputs{};
     int output = 0;
-    Step step{};
+    StepPtr step{};
+
+    /// The step as the class of its operator; null where it is another.
+    template <class StepType> const StepType* as() const noexcept { return dynamic_cast<const StepType*>(step.get()); }
+    /// The same; throws the Error that names the node.
+    template <class StepType> const StepType& step_as() const {
+        if (const auto* typed = as<StepType>()) return *typed;
+        throw Error(name + " (" + type + ")", "its step is another than was asked for");
+    }
 };
 
 /// A converted model for one target, in an order in which it can run.
@@ -111,37 +86,6 @@ struct QuantizedGraph {
     const QuantizedTensor& input(const QuantizedNode& node, std::size_t i) const { return tensor(node.inputs.at(i)); }
     const QuantizedTensor& output(const QuantizedNode& node) const { return tensor(node.output); }
 };
-
-/// The operator of a step for tables and the constraint table; none for float and constants.
-inline OpKind kind_of(const Step& step) {
-    return std::visit(
-        [](const auto& s) {
-            using T = std::decay_t<decltype(s)>;
-            if constexpr (std::is_same_v<T, WeightedStep>)
-                return s.kind;
-            else if constexpr (std::is_same_v<T, QuantizeStep>)
-                return OpKind::quantize;
-            else if constexpr (std::is_same_v<T, DequantizeStep>)
-                return OpKind::dequantize;
-            else if constexpr (std::is_same_v<T, RequantizeStep>)
-                return OpKind::requantize;
-            else if constexpr (std::is_same_v<T, AddStep>)
-                return OpKind::add;
-            else if constexpr (std::is_same_v<T, ClampStep>)
-                return OpKind::relu;
-            else if constexpr (std::is_same_v<T, MaxPoolStep>)
-                return OpKind::max_pool2d;
-            else if constexpr (std::is_same_v<T, AvgPoolStep>)
-                return OpKind::avg_pool2d;
-            else if constexpr (std::is_same_v<T, CatStep>)
-                return OpKind::cat;
-            else if constexpr (std::is_same_v<T, FlattenStep>)
-                return OpKind::flatten;
-            else
-                return OpKind::none;
-        },
-        step);
-}
 
 }  // namespace intq::inline INTQ_ABI::quantization
 

@@ -5,7 +5,7 @@
 #ifndef INTQ_RUNTIME_DATA_FLOW_HPP
 #define INTQ_RUNTIME_DATA_FLOW_HPP
 
-#include "intq/kernels/conv2d.hpp"
+#include "intq/kernels/operator_table.hpp"
 #include "intq/runtime/program.hpp"
 
 namespace intq::inline INTQ_ABI::runtime {
@@ -30,17 +30,31 @@ constexpr bool contains(std::span<const std::int32_t> list, std::int32_t tensor)
     return false;
 }
 
+/// The instruction as its operator sees it, without an arena.
+inline kernels::OperatorCall call_of(const Program& program, const kernels::KernelTable& table,
+                                     const Instruction& instruction) noexcept {
+    return {table,
+            instruction.op,
+            program.tensors,
+            program.operands_of(instruction),
+            instruction.output,
+            instruction.params,
+            program.max_batch};
+}
+
 /// The scratch that an instruction writes; empty for most.
-inline ArenaRange workspace_of(const Program& program, const Instruction& instruction) noexcept {
-    if (instruction.op != OpKind::conv2d && instruction.op != OpKind::linear) return {};
-    kernels::ConvGeometry geometry = instruction.params.conv->geometry;
-    geometry.batch = program.max_batch;
-    const index_t bytes = kernels::conv2d_workspace_size(instruction.params.conv->packed, geometry);
+inline ArenaRange workspace_of(const Program& program, const kernels::KernelTable& table,
+                               const Instruction& instruction) noexcept {
+    const kernels::OperatorRow* const row = kernels::find_operator(instruction.op);
+    if (row == nullptr || row->workspace_size == nullptr) return {};
+    const index_t bytes = row->workspace_size(call_of(program, table, instruction));
     return {program.workspace_offset, program.workspace_offset + bytes};
 }
 
-inline bool overwrites(const Program& program, const Instruction& instruction, const ArenaRange& range) noexcept {
-    return range_of(program, instruction.output).overlaps(range) || workspace_of(program, instruction).overlaps(range);
+inline bool overwrites(const Program& program, const kernels::KernelTable& table, const Instruction& instruction,
+                       const ArenaRange& range) noexcept {
+    return range_of(program, instruction.output).overlaps(range) ||
+           workspace_of(program, table, instruction).overlaps(range);
 }
 
 /// The last instruction before `end` that writes the tensor; -1 for an input of the program, -2 for none.
@@ -51,26 +65,28 @@ inline std::int64_t producer_of(const Program& program, std::int32_t tensor, std
 }
 
 /// Whether `tensor`, read before instruction `end`, was written, and its bytes were left alone since.
-inline Status check_alive(const Program& program, std::int32_t tensor, std::size_t end, OpKind reader) noexcept {
+inline Status check_alive(const Program& program, const kernels::KernelTable& table, std::int32_t tensor,
+                          std::size_t end, OpKind reader) noexcept {
     const std::int64_t producer = producer_of(program, tensor, end);
     if (producer == -2) return {StatusCode::corrupt, reader, Field::input, tensor, producer};
     for (auto i = static_cast<std::size_t>(producer + 1); i < end; ++i)
-        if (overwrites(program, program.instructions[i], range_of(program, tensor)))
+        if (overwrites(program, table, program.instructions[i], range_of(program, tensor)))
             return {StatusCode::corrupt, reader, Field::arena, tensor, static_cast<std::int64_t>(i)};
     return {};
 }
 
-/// Element by element, so that the output may take the place of an operand.
-constexpr bool may_run_in_place(OpKind op) noexcept { return op == OpKind::add || op == OpKind::relu; }
-
-inline Status check_own_ranges(const Program& program, const Instruction& instruction) noexcept {
-    const ArenaRange output = range_of(program, instruction.output), workspace = workspace_of(program, instruction);
+inline Status check_own_ranges(const Program& program, const kernels::KernelTable& table,
+                               const Instruction& instruction) noexcept {
+    const kernels::OperatorRow* const row = kernels::find_operator(instruction.op);
+    const bool may_run_in_place = row != nullptr && row->may_run_in_place;
+    const ArenaRange output = range_of(program, instruction.output);
+    const ArenaRange workspace = workspace_of(program, table, instruction);
     if (workspace.overlaps(output))
         return {StatusCode::corrupt, instruction.op, Field::workspace, instruction.output, 0};
     for (const std::int32_t operand : program.operands_of(instruction)) {
         const ArenaRange range = range_of(program, operand);
         if (workspace.overlaps(range)) return {StatusCode::corrupt, instruction.op, Field::workspace, operand, 0};
-        const bool in_place = may_run_in_place(instruction.op) && range.first == output.first;
+        const bool in_place = may_run_in_place && range.first == output.first;
         if (output.overlaps(range) && !in_place)
             return {StatusCode::corrupt, instruction.op, Field::arena, operand, instruction.output};
     }
@@ -86,7 +102,7 @@ inline Status check_own_ranges(const Program& program, const Instruction& instru
 ///         is needed), workspace (scratch over a tensor); given = the tensor, expected = the offender
 ///
 /// Cost     O(instructions² · operands) in the worst case
-inline Status check_data_flow(const Program& program) noexcept {
+inline Status check_data_flow(const Program& program, const kernels::KernelTable& table) noexcept {
     for (std::size_t i = 0; i < program.inputs.size(); ++i)
         for (std::size_t k = 0; k < i; ++k)
             if (detail::range_of(program, program.inputs[i]).overlaps(detail::range_of(program, program.inputs[k])))
@@ -94,11 +110,13 @@ inline Status check_data_flow(const Program& program) noexcept {
     for (std::size_t i = 0; i < program.instructions.size(); ++i) {
         const Instruction& instruction = program.instructions[i];
         for (const std::int32_t operand : program.operands_of(instruction))
-            if (const Status status = detail::check_alive(program, operand, i, instruction.op); !status) return status;
-        if (const Status status = detail::check_own_ranges(program, instruction); !status) return status;
+            if (const Status status = detail::check_alive(program, table, operand, i, instruction.op); !status)
+                return status;
+        if (const Status status = detail::check_own_ranges(program, table, instruction); !status) return status;
     }
     for (const std::int32_t output : program.outputs)
-        if (const Status status = detail::check_alive(program, output, program.instructions.size(), OpKind::program);
+        if (const Status status =
+                detail::check_alive(program, table, output, program.instructions.size(), OpKind::program);
             !status)
             return status;
     return {};

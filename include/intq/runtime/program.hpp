@@ -10,61 +10,24 @@
 #include <cstdint>
 #include <span>
 
-#include "intq/arith/elementwise.hpp"
-#include "intq/arith/pool.hpp"
-#include "intq/core/layout.hpp"
-#include "intq/core/qparams.hpp"
-#include "intq/kernels/elementwise.hpp"
-#include "intq/kernels/geometry.hpp"
-#include "intq/kernels/packed_conv2d.hpp"
+#include "intq/kernels/operator.hpp"
 
 namespace intq::inline INTQ_ABI::runtime {
 
-/// One edge of the program; the batch is that of the run.
-struct ProgramTensor {
-    DType dtype = DType::none;
-    Shape shape{};          // logical (N, C, H, W) or (N, C); N is the largest batch
-    QParams qparams{};      // not read for float32; int32 accumulators have a scale per channel
-    index_t offset = 0;     // bytes from the arena's start, a multiple of buffer_alignment
-    const char* name = "";  // qualified name of what produced it, for loggers
-    /// Of images: row_major where a caller writes them as planes, which quantize and layout_change read; every
-    /// instruction writes channels_last.
-    Layout layout = Layout::channels_last;
+/// One edge of the program.
+using ProgramTensor = kernels::ArenaTensor;
 
-    constexpr index_t elements_per_image() const noexcept {
-        return shape.rank > 0 && shape[0] > 0 ? shape.size() / shape[0] : 0;
-    }
-    constexpr index_t bytes() const noexcept { return shape.size() * size_of(dtype); }
-};
-
-/// Parameters of a convolution or linear instruction.
-struct ConvStep {
-    kernels::PackedConv2d packed{};
-    kernels::ConvGeometry geometry{};  // its batch is set by each run
-};
-
-/// Parameters of a pooling instruction.
-struct PoolStep {
-    Window2d window{};
-    arith::AverageParams average{};  // not read by max_pool2d
-};
-
-/// One step: operands -> output. Which pointer counts is the kind's.
+/// One step: operands -> output.
 struct Instruction {
     OpKind op = OpKind::none;
     std::int32_t output = 0;         // index of a ProgramTensor
     std::int32_t first_operand = 0;  // position in Program::operands
     std::int32_t operand_count = 0;
-    const char* name = "";  // qualified name of the layer
-    const char* type = "";  // its class, as loggers and tables show it
-    union Params {
-        const void* none;
-        const ConvStep* conv;                         // conv2d, linear: x (, sumin)
-        const arith::AddParams* add;                  // add: x, y
-        const kernels::RequantizeParams* requantize;  // requantize: one; cat: one an operand
-        const PoolStep* pool;                         // max_pool2d, avg_pool2d
-        const arith::OutputCodes* clamp;              // relu
-    } params{nullptr};
+    const char* name = "";         // qualified name of the layer
+    const char* type = "";         // its class, as loggers and tables show it
+    const void* params = nullptr;  // of the operator, as its file in kernels/operators/ says; null for one without
+
+    template <class Params> const Params& params_as() const noexcept { return *static_cast<const Params*>(params); }
 };
 
 /// A lowered model.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Conv2d. Layer: nn (DESIGN section 6).
+// Conv2d, Conv1d, ConvTranspose2d. Layer: nn (DESIGN section 6).
 #ifndef INTQ_NN_LAYERS_CONV_HPP
 #define INTQ_NN_LAYERS_CONV_HPP
 
@@ -21,34 +21,38 @@ struct Conv2dOptions {
     bool bias = true;
 };
 
+namespace detail {
+
+inline void check_conv_options(const char* type, index_t in_channels, index_t out_channels, index_t groups,
+                               const Window2d& window) {
+    throw_if_failed(check_window(window, OpKind::conv2d), type);
+    if (groups < 1 || in_channels < 1 || out_channels < 1 || in_channels % groups != 0 || out_channels % groups != 0)
+        throw Error(std::string(type) + ": " + std::to_string(in_channels) + " input and " +
+                    std::to_string(out_channels) + " output channels cannot be split into " + std::to_string(groups) +
+                    " groups");
+}
+
+}  // namespace detail
+
 /// Two-dimensional convolution. Parameters: weight (O, C/groups, KH, KW) and, with a bias, bias (O); both start as 0.
 class Conv2d : public Cloneable<Conv2d, Weighted> {
 public:
     explicit Conv2d(const Conv2dOptions& options) : options_(options) {
-        throw_if_failed(check_window(options.window, OpKind::conv2d), "Conv2d");
-        if (options.groups < 1 || options.in_channels < 1 || options.out_channels < 1 ||
-            options.in_channels % options.groups != 0 || options.out_channels % options.groups != 0)
-            throw Error("Conv2d: " + std::to_string(options.in_channels) + " input and " +
-                        std::to_string(options.out_channels) + " output channels cannot be split into " +
-                        std::to_string(options.groups) + " groups");
+        detail::check_conv_options("Conv2d", options.in_channels, options.out_channels, options.groups, options.window);
         add_parameter("weight", Tensor::zeros(Shape(options.out_channels, options.in_channels / options.groups,
                                                     options.window.kernel.height, options.window.kernel.width)));
         if (options.bias) add_parameter("bias", Tensor::zeros(Shape(options.out_channels)));
     }
 
     std::string type_name() const override { return "Conv2d"; }
+    std::string operator_name() const override { return "conv2d"; }
     const Conv2dOptions& options() const noexcept { return options_; }
     Tensor apply(const Tensor& x, const Tensor& weight) const override {
         return functional::conv2d(x, weight, bias(), options_.window, options_.groups);
     }
 
     /// "ConvReLU2d", "ConvAddReLU62d", …
-    static std::string fused_type_name(const Fusion& fusion) {
-        const char* activation = fusion.activation == Activation::relu    ? "ReLU"
-                                 : fusion.activation == Activation::relu6 ? "ReLU6"
-                                                                          : "";
-        return std::string("Conv") + (fusion.add ? "Add" : "") + activation + "2d";
-    }
+    static std::string fused_type_name(const Fusion& fusion) { return "Conv" + name_of(fusion) + "2d"; }
 
 private:
     Conv2dOptions options_;
@@ -56,6 +60,82 @@ private:
 
 /// ConvReLU2d, ConvReLU62d, ConvAdd2d, ConvAddReLU2d, ConvAddReLU62d.
 using FusedConv2d = Fused<Conv2d>;
+
+struct Conv1dOptions {
+    index_t in_channels = 1;
+    index_t out_channels = 1;
+    index_t kernel = 1;
+    index_t stride = 1;
+    index_t padding = 0;  // on both sides
+    index_t dilation = 1;
+    index_t groups = 1;
+    bool bias = true;
+};
+
+/// One-dimensional convolution on (N, C, L). Parameters: weight (O, C/groups, K) and, with a bias, bias (O); both
+/// start as 0.
+class Conv1d : public Cloneable<Conv1d, Weighted> {
+public:
+    explicit Conv1d(const Conv1dOptions& options) : options_(options) {
+        detail::check_conv_options("Conv1d", options.in_channels, options.out_channels, options.groups, window());
+        add_parameter("weight",
+                      Tensor::zeros(Shape(options.out_channels, options.in_channels / options.groups, options.kernel)));
+        if (options.bias) add_parameter("bias", Tensor::zeros(Shape(options.out_channels)));
+    }
+
+    std::string type_name() const override { return "Conv1d"; }
+    std::string operator_name() const override { return "conv1d"; }
+    const Conv1dOptions& options() const noexcept { return options_; }
+    /// The window of the same convolution on images of one row.
+    Window2d window() const noexcept {
+        return {{1, options_.kernel},
+                {1, options_.stride},
+                {0, options_.padding, 0, options_.padding},
+                {1, options_.dilation}};
+    }
+    Tensor apply(const Tensor& x, const Tensor& weight) const override {
+        return functional::conv1d(x, weight, bias(), window(), options_.groups);
+    }
+    static std::string fused_type_name(const Fusion& fusion) { return "Conv" + name_of(fusion) + "1d"; }
+
+private:
+    Conv1dOptions options_;
+};
+
+struct ConvTranspose2dOptions {
+    index_t in_channels = 1;
+    index_t out_channels = 1;
+    Window2d window{};  // the padding is cut off
+    Size2d output_padding{0, 0};
+    index_t groups = 1;
+    bool bias = true;
+};
+
+/// Transposed convolution. Parameters: weight (C, O/groups, KH, KW) and, with a bias, bias (O); both start as 0.
+class ConvTranspose2d : public Cloneable<ConvTranspose2d, Weighted> {
+public:
+    explicit ConvTranspose2d(const ConvTranspose2dOptions& options) : options_(options) {
+        detail::check_conv_options("ConvTranspose2d", options.in_channels, options.out_channels, options.groups,
+                                   options.window);
+        add_parameter("weight", Tensor::zeros(Shape(options.in_channels, options.out_channels / options.groups,
+                                                    options.window.kernel.height, options.window.kernel.width)));
+        if (options.bias) add_parameter("bias", Tensor::zeros(Shape(options.out_channels)));
+    }
+
+    std::string type_name() const override { return "ConvTranspose2d"; }
+    std::string operator_name() const override { return "conv_transpose2d"; }
+    const ConvTranspose2dOptions& options() const noexcept { return options_; }
+    int weight_channel_axis() const noexcept override { return 1; }
+    index_t out_channels() const override { return options_.out_channels; }
+    Tensor apply(const Tensor& x, const Tensor& weight) const override {
+        return functional::conv_transpose2d(x, weight, bias(), options_.window, options_.output_padding,
+                                            options_.groups);
+    }
+    static std::string fused_type_name(const Fusion& fusion) { return "ConvTranspose" + name_of(fusion) + "2d"; }
+
+private:
+    ConvTranspose2dOptions options_;
+};
 
 }  // namespace intq::inline INTQ_ABI::nn
 

@@ -26,16 +26,12 @@ public:
     }
 
     std::string type_name() const override { return "Linear"; }
+    std::string operator_name() const override { return "linear"; }
     const LinearOptions& options() const noexcept { return options_; }
     Tensor apply(const Tensor& x, const Tensor& weight) const override { return functional::linear(x, weight, bias()); }
 
     /// "LinearReLU", "LinearAddReLU6", …
-    static std::string fused_type_name(const Fusion& fusion) {
-        const char* activation = fusion.activation == Activation::relu    ? "ReLU"
-                                 : fusion.activation == Activation::relu6 ? "ReLU6"
-                                                                          : "";
-        return std::string("Linear") + (fusion.add ? "Add" : "") + activation;
-    }
+    static std::string fused_type_name(const Fusion& fusion) { return "Linear" + name_of(fusion); }
 
 private:
     LinearOptions options_;

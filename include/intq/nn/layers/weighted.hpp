@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Weighted: what Conv2d and Linear have in common, and what fusing adds to them. Layer: nn (DESIGN section 6).
+// Weighted: what convolutions and Linear have in common, and what fusing adds to them. Layer: nn (DESIGN section 6).
 #ifndef INTQ_NN_LAYERS_WEIGHTED_HPP
 #define INTQ_NN_LAYERS_WEIGHTED_HPP
 
@@ -15,6 +15,14 @@ struct Fusion {
     Activation activation = Activation::none;
 };
 
+/// "", "ReLU", "AddReLU6", …: what a fused layer's name says of it.
+inline std::string name_of(const Fusion& fusion) {
+    const char* activation = fusion.activation == Activation::relu    ? "ReLU"
+                             : fusion.activation == Activation::relu6 ? "ReLU6"
+                                                                      : "";
+    return (fusion.add ? "Add" : "") + std::string(activation);
+}
+
 /// An operator that became part of a fused layer, as a qconfig mapping knows it.
 struct FusedMember {
     std::string module;      // qualified name of the module; of a function: of the module whose forward calls it
@@ -28,6 +36,8 @@ struct FusedMember {
 class Weighted : public Module {
 public:
     bool is_leaf() const override { return true; }
+    /// The operator of graph/operators.hpp that this layer is, whatever is fused into it.
+    virtual std::string operator_name() const = 0;
     Value forward(Arguments arguments) override {
         const Tensor product = apply(arguments.tensor(0), effective_weight(arguments));
         const Tensor sum = fusion().add ? functional::add(product, arguments.tensor(1)) : product;
@@ -51,7 +61,9 @@ public:
             add_parameter("bias", std::move(bias));
         }
     }
-    index_t out_channels() const { return weight().extent(0); }
+    /// The axis of the weight on which each output channel has its own scale; within a group where it is not axis 0.
+    virtual int weight_channel_axis() const noexcept { return 0; }
+    virtual index_t out_channels() const { return weight().extent(0); }
 
     virtual Fusion fusion() const { return {}; }
     /// The operators that this layer was fused from, in order; empty when it was not.

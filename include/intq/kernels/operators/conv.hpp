@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+//
+// conv2d and linear as operators of a program. Layer: kernels.
+#ifndef INTQ_KERNELS_OPERATORS_CONV_HPP
+#define INTQ_KERNELS_OPERATORS_CONV_HPP
+
+#include "intq/kernels/conv2d.hpp"
+#include "intq/kernels/operator.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+/// Parameters of a convolution or linear instruction: x (, sumin).
+struct ConvStep {
+    PackedConv2d packed{};
+    ConvGeometry geometry{};  // its batch is set by each run
+};
+
+namespace operators {
+
+/// Whether a table has a convolution of these types.
+inline bool has_conv(const KernelTable& table, const OperatorTypes& types, bool has_sumin, bool is_depthwise) noexcept {
+    return detail::has_any(table.conv, [&](const ConvRow& row) {
+        return row.input == types.input && row.weight == types.weight && row.output == types.output &&
+               row.has_sumin == has_sumin && row.is_depthwise == is_depthwise;
+    });
+}
+inline bool has_conv2d(const KernelTable& table, const OperatorTypes& types) noexcept {
+    return has_conv(table, types, false, false) && has_conv(table, types, false, true);
+}
+inline bool has_linear(const KernelTable& table, const OperatorTypes& types) noexcept {
+    return has_conv(table, types, false, false);
+}
+
+inline ConvGeometry geometry_of(const OperatorCall& call) noexcept {
+    ConvGeometry geometry = call.params_as<ConvStep>().geometry;
+    geometry.batch = call.batch;
+    return geometry;
+}
+
+inline index_t conv_workspace_size(const OperatorCall& call) noexcept {
+    return conv2d_workspace_size(call.params_as<ConvStep>().packed, geometry_of(call));
+}
+
+inline Status check_conv(const OperatorCall& call) noexcept {
+    const PackedConv2d& packed = call.params_as<ConvStep>().packed;
+    const ConvGeometry geometry = geometry_of(call);
+    const ArenaTensor &x = call.x(), &y = call.y();
+    const index_t operands = packed.has_sumin ? 2 : 1;
+    if (call.operand_count() != operands) return detail::corrupt(call.op, Field::sumin, call.operand_count(), operands);
+    if (packed.weights == nullptr || packed.bias == nullptr || (packed.is_depthwise && packed.padding_row == nullptr))
+        return detail::corrupt(call.op, Field::weight, 0, 1);
+    if (find_conv(call.table, packed) == nullptr) return detail::no_kernel(call.op, packed.input_dtype);
+    if (x.dtype != packed.input_dtype) return detail::wrong_dtype(call.op, Field::input, x.dtype, packed.input_dtype);
+    if (y.dtype != packed.output_dtype)
+        return detail::wrong_dtype(call.op, Field::output, y.dtype, packed.output_dtype);
+    if (!is_geometry_of(packed.window, geometry))
+        return detail::wrong_shape(call.op, Field::geometry, geometry.taps, packed.taps());
+    const index_t in = geometry.batch * packed.in_channels * geometry.in_pixels();
+    const index_t out = geometry.batch * packed.out_channels * geometry.out_pixels();
+    if (x.shape.size() != in) return detail::wrong_shape(call.op, Field::input, x.shape.size(), in);
+    if (y.shape.size() != out) return detail::wrong_shape(call.op, Field::output, y.shape.size(), out);
+    if (!packed.has_sumin) return {};
+    const ArenaTensor& sumin = call.x(1);
+    if (sumin.shape.size() != out) return detail::wrong_shape(call.op, Field::sumin, sumin.shape.size(), out);
+    if (sumin.dtype != packed.input_dtype)
+        return detail::wrong_dtype(call.op, Field::sumin, sumin.dtype, packed.input_dtype);
+    return {};
+}
+
+inline void run_conv(const OperatorCall& call) INTQ_NOEXCEPT {
+    const PackedConv2d& packed = call.params_as<ConvStep>().packed;
+    const ConvGeometry geometry = geometry_of(call);
+    const void* const x = call.table.stage(packed, geometry, call.x_data(), call.workspace, *call.executor);
+    const ConvRow* const row = find_conv(call.table, packed);
+    INTQ_ASSERT(row != nullptr);
+    row->run({&packed, &geometry, x, packed.has_sumin ? call.x_data(1) : nullptr, call.y_data(), call.executor});
+}
+
+inline constexpr OperatorRow conv2d_operator{.op = OpKind::conv2d,
+                                             .takes_more = true,
+                                             .needs_params = true,
+                                             .check = &check_conv,
+                                             .run = &run_conv,
+                                             .has_kernel = &has_conv2d,
+                                             .workspace_size = &conv_workspace_size};
+inline constexpr OperatorRow linear_operator{.op = OpKind::linear,
+                                             .takes_more = true,
+                                             .needs_params = true,
+                                             .check = &check_conv,
+                                             .run = &run_conv,
+                                             .has_kernel = &has_linear,
+                                             .workspace_size = &conv_workspace_size};
+
+}  // namespace operators
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_OPERATORS_CONV_HPP

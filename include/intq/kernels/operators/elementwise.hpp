@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+//
+// add, mul, relu, requantize and cat as operators of a program. Layer: kernels.
+#ifndef INTQ_KERNELS_OPERATORS_ELEMENTWISE_HPP
+#define INTQ_KERNELS_OPERATORS_ELEMENTWISE_HPP
+
+#include "intq/kernels/operator.hpp"
+
+namespace intq::inline INTQ_ABI::kernels::operators {
+
+/// Two operands and an output of one size and type, for which the table has a row.
+template <auto Rows> Status check_binary(const OperatorCall& call) noexcept {
+    const DType x = call.x().dtype, y = call.y().dtype;
+    if (const Status status = detail::check_same_size(call, 0, Field::input); !status) return status;
+    if (const Status status = detail::check_same_size(call, 1, Field::second_input); !status) return status;
+    if (call.x(1).dtype != y) return detail::wrong_dtype(call.op, Field::second_input, call.x(1).dtype, y);
+    if (x != y) return detail::wrong_dtype(call.op, Field::input, x, y);
+    return detail::has_dtype<Rows>(call.table, {x, DType::none, y}) ? Status{} : detail::no_kernel(call.op, y);
+}
+
+// --- add: params is an arith::AddParams; mul: an arith::MulParams
+// -----------------------------------------------------
+
+inline void run_add(const OperatorCall& call) INTQ_NOEXCEPT {
+    const auto& row = detail::find_row(call.table.add, [&](const AddRow& r) { return r.dtype == call.y().dtype; });
+    row.run({&call.params_as<arith::AddParams>(), call.x_data(0), call.x_data(1), call.y_data(), call.y_size(),
+             call.executor});
+}
+
+inline void run_mul(const OperatorCall& call) INTQ_NOEXCEPT {
+    const auto& row = detail::find_row(call.table.mul, [&](const MulRow& r) { return r.dtype == call.y().dtype; });
+    row.run({&call.params_as<arith::MulParams>(), call.x_data(0), call.x_data(1), call.y_data(), call.y_size(),
+             call.executor});
+}
+
+// --- relu: params is an arith::OutputCodes ---------------------------------------------------------------------------
+
+inline Status check_clamp(const OperatorCall& call) noexcept {
+    const DType x = call.x().dtype, y = call.y().dtype;
+    if (const Status status = detail::check_same_size(call, 0, Field::input); !status) return status;
+    if (x != y) return detail::wrong_dtype(call.op, Field::output, y, x);
+    return detail::has_dtype<&KernelTable::clamp>(call.table, {x, DType::none, y}) ? Status{}
+                                                                                   : detail::no_kernel(call.op, y);
+}
+
+inline void run_clamp(const OperatorCall& call) INTQ_NOEXCEPT {
+    const auto& row = detail::find_row(call.table.clamp, [&](const ClampRow& r) { return r.dtype == call.y().dtype; });
+    row.run({call.params_as<arith::OutputCodes>(), call.x_data(), call.y_data(), call.y_size(), call.executor});
+}
+
+// --- requantize: params is one RequantizeParams; cat: one an operand -------------------------------------------------
+
+inline bool has_requantize(const KernelTable& table, const OperatorTypes& types) noexcept {
+    return detail::has_any(table.requantize, [&](const RequantizeRow& row) {
+        return row.input == types.input && row.output == types.output;
+    });
+}
+
+inline Status check_requantize(const OperatorCall& call) noexcept {
+    if (const Status status = detail::check_same_size(call, 0, Field::input); !status) return status;
+    const DType x = call.x().dtype;
+    return has_requantize(call.table, {x, DType::none, call.y().dtype}) ? Status{} : detail::no_kernel(call.op, x);
+}
+
+/// Along the channels, which are axis 1.
+inline Status check_cat(const OperatorCall& call) noexcept {
+    const ArenaTensor& y = call.y();
+    if (y.shape.rank < 2) return detail::wrong_shape(call.op, Field::output, y.shape.rank, 2);
+    index_t channels = 0;
+    for (index_t i = 0; i < call.operand_count(); ++i) {
+        const ArenaTensor& x = call.x(i);
+        if (x.shape.rank < 2) return detail::wrong_shape(call.op, Field::input, x.shape.rank, 2);
+        const index_t given = x.shape.size() / x.shape[1], expected = y.shape.size() / y.shape[1];
+        if (given != expected) return detail::wrong_shape(call.op, Field::input, given, expected);
+        if (!has_requantize(call.table, {x.dtype, DType::none, y.dtype})) return detail::no_kernel(call.op, x.dtype);
+        channels += x.shape[1];
+    }
+    return channels == y.shape[1] ? Status{} : detail::wrong_shape(call.op, Field::channels, channels, y.shape[1]);
+}
+
+/// Operand i as rows of `columns` codes into rows of `stride` codes, from code `at` of each.
+inline void requantize_operand(const OperatorCall& call, index_t i, index_t columns, index_t stride,
+                               index_t at) INTQ_NOEXCEPT {
+    const DType x = call.x(i).dtype, y = call.y().dtype;
+    const auto& row =
+        detail::find_row(call.table.requantize, [&](const RequantizeRow& r) { return r.input == x && r.output == y; });
+    auto* const to = static_cast<std::byte*>(call.y_data()) + at * size_of(y);
+    row.run({&call.params_as<RequantizeParams>() + i, call.x_data(i), to, call.x_size(i) / columns, columns, columns,
+             stride, call.executor});
+}
+
+inline void run_requantize(const OperatorCall& call) INTQ_NOEXCEPT {
+    requantize_operand(call, 0, call.x_size(), call.x_size(), 0);
+}
+
+inline void run_cat(const OperatorCall& call) INTQ_NOEXCEPT {
+    index_t at = 0;
+    for (index_t i = 0; i < call.operand_count(); ++i) {
+        const index_t columns = call.x(i).shape[1];
+        requantize_operand(call, i, columns, call.y().shape[1], at);
+        at += columns;
+    }
+}
+
+inline constexpr OperatorRow add_operator{.op = OpKind::add,
+                                          .operands = 2,
+                                          .needs_params = true,
+                                          .may_run_in_place = true,
+                                          .check = &check_binary<&KernelTable::add>,
+                                          .run = &run_add,
+                                          .has_kernel = &detail::has_dtype<&KernelTable::add>};
+inline constexpr OperatorRow mul_operator{.op = OpKind::mul,
+                                          .operands = 2,
+                                          .needs_params = true,
+                                          .may_run_in_place = true,
+                                          .check = &check_binary<&KernelTable::mul>,
+                                          .run = &run_mul,
+                                          .has_kernel = &detail::has_dtype<&KernelTable::mul>};
+inline constexpr OperatorRow relu_operator{.op = OpKind::relu,
+                                           .needs_params = true,
+                                           .may_run_in_place = true,
+                                           .check = &check_clamp,
+                                           .run = &run_clamp,
+                                           .has_kernel = &detail::has_dtype<&KernelTable::clamp>};
+inline constexpr OperatorRow requantize_operator{.op = OpKind::requantize,
+                                                 .needs_params = true,
+                                                 .check = &check_requantize,
+                                                 .run = &run_requantize,
+                                                 .has_kernel = &has_requantize};
+inline constexpr OperatorRow cat_operator{.op = OpKind::cat,
+                                          .takes_more = true,
+                                          .needs_params = true,
+                                          .check = &check_cat,
+                                          .run = &run_cat,
+                                          .has_kernel = &has_requantize};
+
+}  // namespace intq::inline INTQ_ABI::kernels::operators
+
+#endif  // INTQ_KERNELS_OPERATORS_ELEMENTWISE_HPP

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+//
+// max_pool2d and avg_pool2d as operators of a program. Layer: kernels.
+#ifndef INTQ_KERNELS_OPERATORS_POOL_HPP
+#define INTQ_KERNELS_OPERATORS_POOL_HPP
+
+#include "intq/kernels/operator.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+/// Parameters of a pooling instruction.
+struct PoolStep {
+    Window2d window{};
+    arith::AverageParams average{};  // not read by max_pool2d
+};
+
+namespace operators {
+
+template <OpKind Op> bool has_pool(const KernelTable& table, const OperatorTypes& types) noexcept {
+    return types.input == types.output &&
+           detail::has_any(table.pool, [&](const PoolRow& row) { return row.op == Op && row.dtype == types.input; });
+}
+
+inline Status check_pool(const OperatorCall& call) noexcept {
+    const ArenaTensor &x = call.x(), &y = call.y();
+    const auto& step = call.params_as<PoolStep>();
+    if (x.shape.rank != 4) return detail::wrong_shape(call.op, Field::input, x.shape.rank, 4);
+    if (y.dtype != x.dtype) return detail::wrong_dtype(call.op, Field::output, y.dtype, x.dtype);
+    const Size2d in{x.shape[2], x.shape[3]};
+    if (const Status status = kernels::check_pool(step.window, in, call.op); !status) return status;
+    const Size2d out = output_size(step.window, in);
+    const Shape expected{x.shape[0], x.shape[1], out.height, out.width};
+    if (!(y.shape == expected)) return detail::wrong_shape(call.op, Field::output, y.shape.size(), expected.size());
+    const index_t cells = step.window.kernel.height * step.window.kernel.width;
+    if (call.op == OpKind::avg_pool2d && step.average.kernel_cells != cells)
+        return detail::corrupt(call.op, Field::kernel, step.average.kernel_cells, cells);
+    const bool has_row =
+        detail::has_any(call.table.pool, [&](const PoolRow& row) { return row.op == call.op && row.dtype == x.dtype; });
+    return has_row ? Status{} : detail::no_kernel(call.op, x.dtype);
+}
+
+inline void run_pool(const OperatorCall& call) INTQ_NOEXCEPT {
+    const auto& step = call.params_as<PoolStep>();
+    const ArenaTensor &x = call.x(), &y = call.y();
+    const auto& row =
+        detail::find_row(call.table.pool, [&](const PoolRow& r) { return r.op == call.op && r.dtype == x.dtype; });
+    row.run({&step.window,
+             &step.average,
+             call.x_data(),
+             call.y_data(),
+             call.batch,
+             x.shape[1],
+             {x.shape[2], x.shape[3]},
+             {y.shape[2], y.shape[3]},
+             call.executor});
+}
+
+inline constexpr OperatorRow max_pool2d_operator{.op = OpKind::max_pool2d,
+                                                 .needs_params = true,
+                                                 .check = &check_pool,
+                                                 .run = &run_pool,
+                                                 .has_kernel = &has_pool<OpKind::max_pool2d>};
+inline constexpr OperatorRow avg_pool2d_operator{.op = OpKind::avg_pool2d,
+                                                 .needs_params = true,
+                                                 .check = &check_pool,
+                                                 .run = &run_pool,
+                                                 .has_kernel = &has_pool<OpKind::avg_pool2d>};
+
+}  // namespace operators
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_OPERATORS_POOL_HPP

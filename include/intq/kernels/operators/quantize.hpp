@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+//
+// quantize, dequantize and layout_change as operators of a program. Layer: kernels.
+#ifndef INTQ_KERNELS_OPERATORS_QUANTIZE_HPP
+#define INTQ_KERNELS_OPERATORS_QUANTIZE_HPP
+
+#include <cstring>
+
+#include "intq/kernels/operator.hpp"
+
+namespace intq::inline INTQ_ABI::kernels::operators {
+
+/// Qparams that an instruction reads.
+inline Status check_qparams_of(const ArenaTensor& tensor, OpKind op) noexcept {
+    const bool per_channel = tensor.qparams.is_per_channel();
+    if (per_channel && (tensor.qparams.axis() != 1 || tensor.shape.rank < 2))
+        return detail::corrupt(op, Field::axis, tensor.qparams.axis(), 1);
+    return check_qparams(tensor.qparams, tensor.dtype, per_channel ? tensor.shape[1] : 1, op);
+}
+
+/// Extents of a tensor for per-channel parameters, in the order of its bytes.
+inline ChannelBlocks blocks_of(const ArenaTensor& tensor, index_t size) noexcept {
+    if (!tensor.qparams.is_per_channel()) return {1, 1, size};
+    const index_t channels = tensor.shape[1];
+    return {size / channels, channels, 1};  // channels last, or (N, C)
+}
+
+inline bool has_quantize(const KernelTable& table, const OperatorTypes& types) noexcept {
+    return detail::has_any(table.quantize, [&](const QuantizeRow& row) { return row.output == types.output; });
+}
+inline bool has_dequantize(const KernelTable& table, const OperatorTypes& types) noexcept {
+    return detail::has_any(table.dequantize, [&](const DequantizeRow& row) { return row.input == types.input; });
+}
+
+inline Status check_quantize(const OperatorCall& call) noexcept {
+    if (const Status status = detail::check_same_size(call, 0, Field::input); !status) return status;
+    const DType x = call.x().dtype, y = call.y().dtype;
+    if (x != DType::float32) return detail::wrong_dtype(call.op, Field::input, x, DType::float32);
+    if (!has_quantize(call.table, {x, DType::none, y})) return detail::no_kernel(call.op, y);
+    return check_qparams_of(call.y(), call.op);
+}
+
+inline void run_quantize(const OperatorCall& call) INTQ_NOEXCEPT {
+    const ArenaTensor& y = call.y();
+    const auto& row = detail::find_row(call.table.quantize, [&](const QuantizeRow& r) { return r.output == y.dtype; });
+    const auto* const x = static_cast<const float*>(call.x_data());
+    const arith::QuantizeRule rule = call.table.policy().quantize;
+    if (call.x().layout == Layout::row_major)
+        return row.run_planes(x, call.batch, y.shape[1], y.elements_per_image() / y.shape[1], y.qparams, rule,
+                              call.y_data(), *call.executor);
+    row.run(x, blocks_of(y, call.x_size()), y.qparams, rule, call.y_data(), *call.executor);
+}
+
+inline Status check_dequantize(const OperatorCall& call) noexcept {
+    if (const Status status = detail::check_same_size(call, 0, Field::input); !status) return status;
+    const DType x = call.x().dtype, y = call.y().dtype;
+    if (y != DType::float32) return detail::wrong_dtype(call.op, Field::output, y, DType::float32);
+    if (!has_dequantize(call.table, {x, DType::none, y})) return detail::no_kernel(call.op, x);
+    return check_qparams_of(call.x(), call.op);
+}
+
+inline void run_dequantize(const OperatorCall& call) INTQ_NOEXCEPT {
+    const ArenaTensor& x = call.x();
+    const auto& row =
+        detail::find_row(call.table.dequantize, [&](const DequantizeRow& r) { return r.input == x.dtype; });
+    row.run(call.x_data(), blocks_of(x, call.x_size()), x.qparams, static_cast<float*>(call.y_data()), *call.executor);
+}
+
+inline Status check_layout_change(const OperatorCall& call) noexcept {
+    if (call.x().layout == Layout::row_major && call.y().shape.rank == 2)
+        return detail::corrupt(call.op, Field::input, static_cast<std::int64_t>(call.x().layout), 0);
+    if (const Status status = detail::check_same_size(call, 0, Field::input); !status) return status;
+    const DType x = call.x().dtype, y = call.y().dtype;
+    if (x != y) return detail::wrong_dtype(call.op, Field::output, y, x);
+    return call.x().shape.rank >= 2 ? Status{} : detail::wrong_shape(call.op, Field::input, call.x().shape.rank, 2);
+}
+
+/// (N, C, H, W) from channels last to row-major when the output has rank 2 (a Flatten), else the other way:
+/// float images of the caller become channels last.
+inline void run_layout_change(const OperatorCall& call) INTQ_NOEXCEPT {
+    const ArenaTensor& x = call.x();
+    const bool flattens = call.y().shape.rank == 2;
+    const index_t channels = x.shape[1], pixels = x.elements_per_image() / channels;
+    const auto bytes = static_cast<std::size_t>(size_of(x.dtype));
+    const auto* from = static_cast<const std::byte*>(call.x_data());
+    auto* to = static_cast<std::byte*>(call.y_data());
+    for (index_t image = 0; image < call.batch; ++image)
+        for (index_t c = 0; c < channels; ++c)
+            for (index_t p = 0; p < pixels; ++p) {
+                const index_t planar = (image * channels + c) * pixels + p, last = (image * pixels + p) * channels + c;
+                const auto target = static_cast<std::size_t>(flattens ? planar : last),
+                           source = static_cast<std::size_t>(flattens ? last : planar);
+                std::memcpy(to + target * bytes, from + source * bytes, bytes);
+            }
+}
+
+inline constexpr OperatorRow quantize_operator{.op = OpKind::quantize,
+                                               .reads_planes = true,
+                                               .check = &check_quantize,
+                                               .run = &run_quantize,
+                                               .has_kernel = &has_quantize};
+inline constexpr OperatorRow dequantize_operator{
+    .op = OpKind::dequantize, .check = &check_dequantize, .run = &run_dequantize, .has_kernel = &has_dequantize};
+inline constexpr OperatorRow layout_change_operator{.op = OpKind::layout_change,
+                                                    .reads_planes = true,
+                                                    .check = &check_layout_change,
+                                                    .run = &run_layout_change,
+                                                    .has_kernel = &detail::needs_no_kernel};
+
+}  // namespace intq::inline INTQ_ABI::kernels::operators
+
+#endif  // INTQ_KERNELS_OPERATORS_QUANTIZE_HPP

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+//
+// LSTM. Layer: nn (DESIGN section 6).
+#ifndef INTQ_NN_LAYERS_LSTM_HPP
+#define INTQ_NN_LAYERS_LSTM_HPP
+
+#include "intq/nn/functional.hpp"
+#include "intq/nn/functional/lstm.hpp"
+#include "intq/nn/module.hpp"
+
+namespace intq::inline INTQ_ABI::nn {
+
+struct LSTMOptions {
+    index_t input_size = 1;
+    index_t hidden_size = 1;
+    index_t num_layers = 1;
+    bool bias = true;
+    bool batch_first = false;
+    bool bidirectional = false;
+};
+
+/// Long short-term memory of several layers, in evaluation: there is no dropout between them.
+///
+///     (output, (h_n, c_n)) = lstm(x[, (h_0, c_0)])
+///
+/// x is (L, N, input_size), output (L, N, D·hidden_size), or N before L with batch_first; the states are
+/// (D·num_layers, N, hidden_size), and start as 0 where they are not given. D is 2 with bidirectional, else 1.
+/// Parameters, which start as 0: weight_ih_l<k> (4·H, I), weight_hh_l<k> (4·H, H), with a bias bias_ih_l<k> and
+/// bias_hh_l<k> (4·H), each with the suffix _reverse again for the way back. The gates are input, forget, cell, output.
+class LSTM : public Cloneable<LSTM> {
+public:
+    explicit LSTM(const LSTMOptions& options) : options_(options) {
+        if (options.input_size < 1 || options.hidden_size < 1 || options.num_layers < 1)
+            throw Error("LSTM: sizes and the number of layers must be at least 1, given " +
+                        std::to_string(options.input_size) + ", " + std::to_string(options.hidden_size) + " and " +
+                        std::to_string(options.num_layers));
+        const index_t gates = 4 * options.hidden_size;
+        for (index_t layer = 0; layer < options.num_layers; ++layer)
+            for (index_t direction = 0; direction < directions(); ++direction) {
+                const std::string suffix = suffix_of(layer, direction);
+                const index_t in = layer == 0 ? options.input_size : directions() * options.hidden_size;
+                add_parameter("weight_ih" + suffix, Tensor::zeros(Shape(gates, in)));
+                add_parameter("weight_hh" + suffix, Tensor::zeros(Shape(gates, options.hidden_size)));
+                if (!options.bias) continue;
+                add_parameter("bias_ih" + suffix, Tensor::zeros(Shape(gates)));
+                add_parameter("bias_hh" + suffix, Tensor::zeros(Shape(gates)));
+            }
+    }
+
+    std::string type_name() const override { return "LSTM"; }
+    bool is_leaf() const override { return true; }
+    std::vector<std::string> input_names() const override { return {"input", "hx"}; }
+    /// The output, and the tuple of the states.
+    int output_count() const override { return 2; }
+    const LSTMOptions& options() const noexcept { return options_; }
+    index_t directions() const noexcept { return options_.bidirectional ? 2 : 1; }
+    /// "_l0", "_l0_reverse", "_l1", …: how the parameters of a layer and direction end.
+    static std::string suffix_of(index_t layer, index_t direction) {
+        return "_l" + std::to_string(layer) + (direction == 0 ? "" : "_reverse");
+    }
+    functional::LstmWeights weights(index_t layer, index_t direction) const {
+        const std::string suffix = suffix_of(layer, direction);
+        const auto bias = [&](const char* name) { return options_.bias ? tensor(name + suffix) : Tensor(); };
+        return {tensor("weight_ih" + suffix), tensor("weight_hh" + suffix), bias("bias_ih"), bias("bias_hh")};
+    }
+    Value forward(Arguments arguments) override;
+
+private:
+    // h_0 or c_0.
+    Tensor initial_state(const Arguments& arguments, std::size_t which, index_t batch) const;
+
+    LSTMOptions options_;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline Tensor LSTM::initial_state(const Arguments& arguments, std::size_t which, index_t batch) const {
+    const Shape expected(directions() * options_.num_layers, batch, options_.hidden_size);
+    if (!arguments.has(1)) return Tensor::zeros(expected);
+    const Value::Tuple& states = arguments[1].tuple();
+    if (states.size() != 2) throw Error("LSTM: the state is (h, c), given " + std::to_string(states.size()) + " items");
+    if (!(states[which].tensor().shape() == expected))
+        throw Error(std::string("LSTM: the state ") + (which == 0 ? "h" : "c") + " has shape " +
+                    to_string(states[which].tensor().shape()) + ", expected " + to_string(expected));
+    return states[which].tensor();
+}
+
+inline Value LSTM::forward(Arguments arguments) {
+    Tensor x = arguments.tensor(0);
+    if (x.rank() != 3 || x.extent(2) != options_.input_size)
+        throw Error("LSTM: the input has shape " + to_string(x.shape()) + ", expected rank 3 and " +
+                    std::to_string(options_.input_size) + " features");
+    if (options_.batch_first) x = functional::transpose(x, 0, 1);
+    const index_t batch = x.extent(1);
+    const Tensor h_0 = initial_state(arguments, 0, batch), c_0 = initial_state(arguments, 1, batch);
+    std::vector<Tensor> h_n, c_n;
+    const Shape state(1, batch, options_.hidden_size);
+    for (index_t layer = 0; layer < options_.num_layers; ++layer) {
+        std::vector<Tensor> outputs;
+        for (index_t direction = 0; direction < directions(); ++direction) {
+            const index_t at = layer * directions() + direction;
+            const auto result = functional::lstm_layer(x, weights(layer, direction), functional::select(h_0, 0, at),
+                                                       functional::select(c_0, 0, at), direction == 1);
+            outputs.push_back(result.output);
+            h_n.push_back(result.h.reshape(state));
+            c_n.push_back(result.c.reshape(state));
+        }
+        x = outputs.size() == 1 ? outputs[0] : functional::cat(outputs, 2);
+    }
+    if (options_.batch_first) x = functional::transpose(x, 0, 1);
+    return Value::Tuple{x, Value::Tuple{functional::cat(h_n, 0), functional::cat(c_n, 0)}};
+}
+
+}  // namespace intq::inline INTQ_ABI::nn
+
+#endif  // INTQ_NN_LAYERS_LSTM_HPP

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+//
+// add, mul, relu, relu6 and clamp on codes. Layer: quantization.
+#ifndef INTQ_QUANTIZATION_OPERATORS_ELEMENTWISE_HPP
+#define INTQ_QUANTIZATION_OPERATORS_ELEMENTWISE_HPP
+
+#include "intq/arith/mul.hpp"
+#include "intq/arith/rounding.hpp"
+#include "intq/nn/functional_call.hpp"
+#include "intq/quantization/lowering.hpp"
+#include "intq/quantization/operator.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+namespace detail {
+
+/// Shape and type of both operands of a binary operator.
+inline kernels::ArenaTensor check_binary(ProgramBuilder& builder, OpKind op, std::int32_t x, std::int32_t y,
+                                         DType output, const LayerName& layer) {
+    const kernels::ArenaTensor a = builder.at(x), b = builder.at(y);
+    if (!(a.shape == b.shape))
+        throw Error(layer.name, std::string(name_of(op)) + " needs operands of one shape, given " +
+                                    nn::to_string(a.shape) + " and " + nn::to_string(b.shape));
+    if (a.dtype != b.dtype)
+        throw Error(layer.name, std::string(name_of(op)) + " needs operands of one dtype, given " + name_of(a.dtype) +
+                                    " and " + name_of(b.dtype));
+    builder.check({op, a.dtype, DType::none, output, {}, a.shape[1]}, layer);
+    return a;
+}
+
+}  // namespace detail
+
+inline std::int32_t add_add(ProgramBuilder& builder, std::int32_t x, std::int32_t y, const nn::OwnedQParams& output,
+                            Activation activation, const LayerName& layer) {
+    const kernels::ArenaTensor in = detail::check_binary(builder, OpKind::add, x, y, output.dtype, layer);
+    const QParams out = builder.keep(output);
+    const auto* const params = builder.keep_params(
+        value_or_throw(arith::make_add(builder.target(), builder.codes_of(x), builder.codes_of(y),
+                                       ProgramBuilder::codes_of(output), ProgramBuilder::output_codes(out, activation)),
+                       layer.name));
+    return builder.push(OpKind::add, {x, y}, builder.tensor(output.dtype, in.shape, out, layer), params, layer);
+}
+
+inline std::int32_t add_mul(ProgramBuilder& builder, std::int32_t x, std::int32_t y, const nn::OwnedQParams& output,
+                            const LayerName& layer) {
+    const kernels::ArenaTensor in = detail::check_binary(builder, OpKind::mul, x, y, output.dtype, layer);
+    const QParams out = builder.keep(output);
+    const auto* const params = builder.keep_params(
+        value_or_throw(arith::make_mul(builder.target(), builder.codes_of(x), builder.codes_of(y),
+                                       ProgramBuilder::codes_of(output), ProgramBuilder::output_codes(out)),
+                       layer.name));
+    return builder.push(OpKind::mul, {x, y}, builder.tensor(output.dtype, in.shape, out, layer), params, layer);
+}
+
+/// Codes kept between two codes; the scale stays.
+inline std::int32_t add_clamp(ProgramBuilder& builder, std::int32_t x, const arith::OutputCodes& codes,
+                              const LayerName& layer) {
+    const kernels::ArenaTensor in = builder.at(x);
+    builder.check({OpKind::relu, in.dtype, DType::none, in.dtype}, layer);
+    return builder.push(OpKind::relu, {x}, builder.tensor(in.dtype, in.shape, in.qparams, layer),
+                        builder.keep_params(codes), layer);
+}
+
+/// relu or relu6; the scale stays.
+inline std::int32_t add_relu(ProgramBuilder& builder, std::int32_t x, Activation activation, const LayerName& layer) {
+    return add_clamp(builder, x, ProgramBuilder::output_codes(builder.at(x).qparams, activation), layer);
+}
+
+/// The sum of two tensors of codes, and perhaps a clamp.
+class AddStep : public FloatBackedStep {
+public:
+    explicit AddStep(FloatCall call, Activation activation = Activation::none)
+        : FloatBackedStep(std::move(call)), activation_(activation) {}
+
+    OpKind kind() const noexcept override { return OpKind::add; }
+    Activation activation() const noexcept { return activation_; }
+    StepPtr with_activation(Activation activation) const override {
+        return std::make_shared<AddStep>(call(), activation);
+    }
+    void lower(Lowering& l, const QuantizedNode& node) const override {
+        l.set(node, add_add(l.builder(), l.input(node, 0), l.input(node, 1), l.qparams(node), activation_,
+                            Lowering::layer(node)));
+    }
+    void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override {
+        graph::Node* sum = &reference.call(node, call());
+        if (activation_ == Activation::relu) sum = &reference.graph().call_function(nn::relu_function, {*sum});
+        if (activation_ == Activation::relu6) sum = &reference.graph().call_function(nn::relu6_function, {*sum});
+        reference.quantize_output(node, *sum);
+    }
+
+private:
+    Activation activation_;
+};
+
+/// relu, relu6 on codes; the scale stays.
+class ClampStep : public FloatBackedStep {
+public:
+    ClampStep(FloatCall call, Activation activation) : FloatBackedStep(std::move(call)), activation_(activation) {}
+    OpKind kind() const noexcept override { return OpKind::relu; }
+    Activation activation() const noexcept { return activation_; }
+    void lower(Lowering& l, const QuantizedNode& node) const override {
+        l.set(node, add_relu(l.builder(), l.input(node), activation_, Lowering::layer(node)));
+    }
+
+private:
+    Activation activation_;
+};
+
+/// The product of two tensors of codes.
+class MulStep : public FloatBackedStep {
+public:
+    using FloatBackedStep::FloatBackedStep;
+    OpKind kind() const noexcept override { return OpKind::mul; }
+    void lower(Lowering& l, const QuantizedNode& node) const override {
+        l.set(node, add_mul(l.builder(), l.input(node, 0), l.input(node, 1), l.qparams(node), Lowering::layer(node)));
+    }
+};
+
+/// Between two real numbers, as codes; the scale stays.
+///
+///     lowest = zp + rhu(low / s),  highest = zp + rhu(high / s)
+class BoundStep : public FloatBackedStep {
+public:
+    BoundStep(FloatCall call, std::optional<double> low, std::optional<double> high)
+        : FloatBackedStep(std::move(call)), low_(low), high_(high) {}
+    OpKind kind() const noexcept override { return OpKind::relu; }
+    void lower(Lowering& l, const QuantizedNode& node) const override {
+        const std::int32_t x = l.input(node);
+        const QParams qparams = l.builder().at(x).qparams;
+        arith::OutputCodes codes = ProgramBuilder::output_codes(qparams);
+        const auto code = [&](double bound) {
+            const double steps = bound / static_cast<double>(qparams.scale());
+            const double inside = std::clamp(steps, -65536.0, 65536.0);
+            return std::clamp(qparams.zero_point() + static_cast<std::int32_t>(arith::round_half_up(inside)),
+                              codes.lowest, codes.highest);
+        };
+        const std::int32_t low = low_ ? code(*low_) : codes.lowest, high = high_ ? code(*high_) : codes.highest;
+        codes.lowest = std::min(low, high);
+        codes.highest = high;
+        l.set(node, add_clamp(l.builder(), x, codes, Lowering::layer(node)));
+    }
+
+private:
+    std::optional<double> low_, high_;
+};
+
+namespace operators {
+
+inline StepPtr make_mul(const StepRequest& request) { return std::make_shared<MulStep>(request.call); }
+
+inline StepPtr make_clamp(const StepRequest& request) {
+    const nn::Arguments arguments = request.arguments();
+    const auto low = nn::detail::optional_number(arguments, 1), high = nn::detail::optional_number(arguments, 2);
+    for (const auto& bound : {low, high})
+        if (bound && *bound != *bound) throw request.error("a bound is NaN");
+    return std::make_shared<BoundStep>(request.call, low, high);
+}
+
+inline StepPtr make_add(const StepRequest& request) { return std::make_shared<AddStep>(request.call); }
+inline StepPtr make_relu(const StepRequest& request) {
+    return std::make_shared<ClampStep>(request.call, Activation::relu);
+}
+inline StepPtr make_relu6(const StepRequest& request) {
+    return std::make_shared<ClampStep>(request.call, Activation::relu6);
+}
+
+inline constexpr QuantizedOperator add{.name = "add",
+                                       .role = Role::own_output,
+                                       .kind = OpKind::add,
+                                       .operands = 2,
+                                       .make_step = &make_add,
+                                       .takes_relu = true};
+inline constexpr QuantizedOperator mul{
+    .name = "mul", .role = Role::own_output, .kind = OpKind::mul, .operands = 2, .make_step = &make_mul};
+// A bound may lie between two codes.
+inline constexpr QuantizedOperator clamp{.name = "clamp",
+                                         .role = Role::own_output,
+                                         .kind = OpKind::relu,
+                                         .make_step = &make_clamp,
+                                         .keeps_scale = &keeps_scale_always};
+inline constexpr QuantizedOperator relu{
+    .name = "relu", .role = Role::shares_input, .kind = OpKind::relu, .make_step = &make_relu};
+inline constexpr QuantizedOperator relu6{
+    .name = "relu6", .role = Role::shares_input, .kind = OpKind::relu, .make_step = &make_relu6};
+
+}  // namespace operators
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_OPERATORS_ELEMENTWISE_HPP

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+//
+// max_pool2d, avg_pool2d, adaptive_avg_pool2d and the mean of images on codes. Layer: quantization.
+#ifndef INTQ_QUANTIZATION_OPERATORS_POOL_HPP
+#define INTQ_QUANTIZATION_OPERATORS_POOL_HPP
+
+#include <set>
+
+#include "intq/kernels/operators/pool.hpp"
+#include "intq/nn/functional_call.hpp"
+#include "intq/nn/layers/pool.hpp"
+#include "intq/quantization/lowering.hpp"
+#include "intq/quantization/operator.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+namespace detail {
+
+inline std::int32_t add_pool(ProgramBuilder& builder, OpKind op, std::int32_t x, const kernels::PoolStep& step,
+                             DType dtype, const QParams& output, const LayerName& layer) {
+    const Shape in = builder.at(x).shape;
+    const Size2d out = output_size(step.window, {in[2], in[3]});
+    const Shape shape(builder.max_batch(), in[1], out.height, out.width);
+    return builder.push(op, {x}, builder.tensor(dtype, shape, output, layer), builder.keep_params(step), layer);
+}
+
+inline void check_pool(ProgramBuilder& builder, OpKind op, std::int32_t x, const Window2d& window, DType output,
+                       const LayerName& layer) {
+    builder.require_image(x, layer);
+    const kernels::ArenaTensor& in = builder.at(x);
+    builder.check({op, in.dtype, DType::none, output, window, in.shape[1]}, layer);
+    throw_if_failed(kernels::check_pool(window, {in.shape[2], in.shape[3]}, op), layer.name);
+}
+
+}  // namespace detail
+
+/// The scale stays.
+inline std::int32_t add_max_pool(ProgramBuilder& builder, std::int32_t x, const Window2d& window,
+                                 const LayerName& layer) {
+    detail::check_pool(builder, OpKind::max_pool2d, x, window, builder.at(x).dtype, layer);
+    const kernels::ArenaTensor in = builder.at(x);
+    return detail::add_pool(builder, OpKind::max_pool2d, x, {window, {}}, in.dtype, in.qparams, layer);
+}
+
+inline std::int32_t add_avg_pool(ProgramBuilder& builder, std::int32_t x, const Window2d& window, PoolDivisor divisor,
+                                 const nn::OwnedQParams& output, const LayerName& layer) {
+    detail::check_pool(builder, OpKind::avg_pool2d, x, window, output.dtype, layer);
+    const QParams out = builder.keep(output);
+    const bool has_padding = !(window.padding == Padding2d{});
+    const auto average =
+        value_or_throw(arith::make_average(builder.target(), builder.codes_of(x), ProgramBuilder::codes_of(output),
+                                           ProgramBuilder::output_codes(out),
+                                           window.kernel.height * window.kernel.width, divisor, has_padding),
+                       layer.name);
+    return detail::add_pool(builder, OpKind::avg_pool2d, x, {window, average}, output.dtype, out, layer);
+}
+
+class MaxPoolStep : public FloatBackedStep {
+public:
+    MaxPoolStep(FloatCall call, const Window2d& window) : FloatBackedStep(std::move(call)), window_(window) {}
+    OpKind kind() const noexcept override { return OpKind::max_pool2d; }
+    const Window2d& window() const noexcept { return window_; }
+    void lower(Lowering& l, const QuantizedNode& node) const override {
+        l.set(node, add_max_pool(l.builder(), l.input(node), window_, Lowering::layer(node)));
+    }
+
+private:
+    Window2d window_;
+};
+
+class AvgPoolStep : public FloatBackedStep {
+public:
+    /// @param flattens  the output is (N, C): only of a window that is the whole image
+    AvgPoolStep(FloatCall call, const Window2d& window, PoolDivisor divisor, bool flattens = false)
+        : FloatBackedStep(std::move(call)), window_(window), divisor_(divisor), flattens_(flattens) {}
+    OpKind kind() const noexcept override { return OpKind::avg_pool2d; }
+    const Window2d& window() const noexcept { return window_; }
+    PoolDivisor divisor() const noexcept { return divisor_; }
+    void lower(Lowering& l, const QuantizedNode& node) const override {
+        const LayerName layer = Lowering::layer(node);
+        const std::int32_t image = add_avg_pool(l.builder(), l.input(node), window_, divisor_, l.qparams(node), layer);
+        l.set(node, flattens_ ? l.builder().flatten(image, layer) : image);
+    }
+
+private:
+    Window2d window_;
+    PoolDivisor divisor_;
+    bool flattens_;
+};
+
+namespace operators {
+
+inline StepPtr make_max_pool(const StepRequest& request) {
+    const auto& pool = dynamic_cast<const nn::MaxPool2d&>(*request.module);
+    return std::make_shared<MaxPoolStep>(request.call, pool.window());
+}
+
+inline StepPtr make_avg_pool(const StepRequest& request) {
+    const auto& pool = dynamic_cast<const nn::AvgPool2d&>(*request.module);
+    return std::make_shared<AvgPoolStep>(request.call, pool.window(), pool.divisor());
+}
+
+inline StepPtr make_adaptive_avg_pool(const StepRequest& request) {
+    const Shape& in = request.inputs.at(0)->shape;
+    const Size2d out = dynamic_cast<const nn::AdaptiveAvgPool2d&>(*request.module).output();
+    if (in[2] % out.height != 0 || in[3] % out.width != 0)
+        throw request.error("an adaptive average pool from " + nn::to_string(in) + " to " + std::to_string(out.height) +
+                            " x " + std::to_string(out.width) +
+                            " has windows of different size; only even splits have an integer form");
+    const Size2d kernel{in[2] / out.height, in[3] / out.width};
+    return std::make_shared<AvgPoolStep>(request.call, Window2d{kernel, kernel, {}, {1, 1}}, PoolDivisor::kernel_cells);
+}
+
+/// Over height and width of images.
+inline StepPtr make_mean(const StepRequest& request) {
+    const Shape& in = request.inputs.at(0)->shape;
+    const nn::Arguments arguments = request.arguments();
+    const auto axes = arguments.has(1) ? nn::detail::integers_of(arguments[1]) : std::vector<index_t>();
+    std::set<int> wanted, along;
+    for (int axis = 2; axis < in.rank; ++axis) wanted.insert(axis);
+    for (const index_t axis : axes) along.insert(request.axis(static_cast<int>(axis)));
+    if (in.rank != 4 || along != wanted)
+        throw request.error("a mean has an integer form over height and width of (N, C, H, W), given " +
+                            std::to_string(axes.size()) + " axes of " + nn::to_string(in));
+    const Size2d kernel{in[2], in[3]};
+    return std::make_shared<AvgPoolStep>(request.call, Window2d{kernel, kernel, {}, {1, 1}}, PoolDivisor::kernel_cells,
+                                         !nn::detail::flag(arguments, 2));
+}
+
+template <class Pool> Window2d window_of(const nn::Module& module) {
+    return dynamic_cast<const Pool&>(module).window();
+}
+inline bool divides_codes(const arith::PolicyRecord& target) {
+    return target.average == arith::AverageRule::divide_codes;
+}
+
+inline constexpr QuantizedOperator max_pool2d{.name = "max_pool2d",
+                                              .role = Role::shares_input,
+                                              .kind = OpKind::max_pool2d,
+                                              .make_step = &make_max_pool,
+                                              .window = &window_of<nn::MaxPool2d>};
+inline constexpr QuantizedOperator avg_pool2d{.name = "avg_pool2d",
+                                              .role = Role::own_output,
+                                              .kind = OpKind::avg_pool2d,
+                                              .make_step = &make_avg_pool,
+                                              .window = &window_of<nn::AvgPool2d>,
+                                              .keeps_scale = &divides_codes};
+inline constexpr QuantizedOperator adaptive_avg_pool2d{.name = "adaptive_avg_pool2d",
+                                                       .role = Role::own_output,
+                                                       .kind = OpKind::avg_pool2d,
+                                                       .make_step = &make_adaptive_avg_pool,
+                                                       .keeps_scale = &divides_codes};
+
+inline constexpr QuantizedOperator mean{.name = "mean",
+                                        .role = Role::own_output,
+                                        .kind = OpKind::avg_pool2d,
+                                        .make_step = &make_mean,
+                                        .keeps_scale = &divides_codes};
+
+}  // namespace operators
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_OPERATORS_POOL_HPP

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+//
+// quantize, dequantize, requantize: the steps between real values and codes. Layer: quantization.
+#ifndef INTQ_QUANTIZATION_OPERATORS_QUANTIZE_HPP
+#define INTQ_QUANTIZATION_OPERATORS_QUANTIZE_HPP
+
+#include "intq/quantization/lowering.hpp"
+#include "intq/quantization/operator.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+inline std::int32_t add_quantize(ProgramBuilder& builder, std::int32_t x, const nn::OwnedQParams& qparams,
+                                 const LayerName& layer) {
+    const Shape shape = builder.at(x).shape;
+    builder.check({OpKind::quantize, builder.at(x).dtype, DType::none, qparams.dtype}, layer);
+    const QParams kept = builder.keep(qparams);
+    throw_if_failed(kernels::check_quantize_params(kept, qparams.dtype, shape, builder.target().quantize), layer.name);
+    return builder.push(OpKind::quantize, {x}, builder.tensor(qparams.dtype, shape, kept, layer), nullptr, layer);
+}
+
+inline std::int32_t add_dequantize(ProgramBuilder& builder, std::int32_t x, const LayerName& layer) {
+    const Shape shape = builder.at(x).shape;
+    builder.check({OpKind::dequantize, builder.at(x).dtype, DType::none, DType::float32}, layer);
+    return builder.push(OpKind::dequantize, {x}, builder.tensor(DType::float32, shape, {}, layer), nullptr, layer);
+}
+
+inline std::int32_t add_requantize(ProgramBuilder& builder, std::int32_t x, const nn::OwnedQParams& output,
+                                   const LayerName& layer) {
+    const Shape shape = builder.at(x).shape;
+    builder.check({OpKind::requantize, builder.at(x).dtype, DType::none, output.dtype}, layer);
+    const QParams out = builder.keep(output);
+    const auto* const params = builder.keep_params(
+        value_or_throw(kernels::make_requantize(builder.target(), builder.codes_of(x), ProgramBuilder::codes_of(output),
+                                                ProgramBuilder::output_codes(out)),
+                       layer.name));
+    return builder.push(OpKind::requantize, {x}, builder.tensor(output.dtype, shape, out, layer), params, layer);
+}
+
+/// Real values -> codes.
+struct QuantizeStep : Step {
+    OpKind kind() const noexcept override { return OpKind::quantize; }
+    void lower(Lowering& l, const QuantizedNode& node) const override {
+        l.set(node, add_quantize(l.builder(), l.input(node), l.qparams(node), Lowering::layer(node)));
+    }
+    void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override {
+        reference.quantize_output(node, reference.real_input(node, 0));
+    }
+};
+
+/// Codes -> real values.
+struct DequantizeStep : Step {
+    OpKind kind() const noexcept override { return OpKind::dequantize; }
+    void lower(Lowering& l, const QuantizedNode& node) const override {
+        l.set(node, add_dequantize(l.builder(), l.input(node), Lowering::layer(node)));
+    }
+    void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override {
+        reference.set_real(node, reference.real_input(node, 0));
+    }
+};
+
+/// Codes -> codes of another scale or type.
+struct RequantizeStep : Step {
+    OpKind kind() const noexcept override { return OpKind::requantize; }
+    void lower(Lowering& l, const QuantizedNode& node) const override {
+        l.set(node, add_requantize(l.builder(), l.input(node), l.qparams(node), Lowering::layer(node)));
+    }
+    void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override {
+        reference.quantize_output(node, reference.real_input(node, 0));
+    }
+};
+
+namespace operators {
+
+inline constexpr QuantizedOperator placeholder{"placeholder", Role::boundary};
+inline constexpr QuantizedOperator get_attr{"get_attr", Role::boundary};
+inline constexpr QuantizedOperator output{"output", Role::output};
+inline constexpr QuantizedOperator quant_stub{"quant_stub", Role::quant_stub, OpKind::quantize};
+inline constexpr QuantizedOperator dequant_stub{"dequant_stub", Role::dequant_stub, OpKind::dequantize};
+
+}  // namespace operators
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_OPERATORS_QUANTIZE_HPP
