@@ -226,6 +226,7 @@ int compare(const Arguments& arguments) {
 }
 
 int run(const Arguments& arguments) {
+    if (!arguments.peer_isa.empty()) limit_onednn(arguments.peer_isa);
     if (!arguments.check && !arguments.record) return compare(arguments);
     const Machine machine = measure_machine(true);
     if (arguments.check)

@@ -1,419 +1,307 @@
 // SPDX-License-Identifier: MIT
 //
-// Kernels that stream memory: giga elements a second, and percent of what this machine's memory allows.
+// Kernels that stream memory: our kernels, oneDNN's and the two things that limit them, in alternating samples of one
+// process, one thread.
 //
-// Labels: op/types/granularity/rule/backend/elements. The limit of a row is measured next to it, on the same number of
-// bytes: an element that reads r and writes w bytes takes r · read + w · (copy - read), where `read` is the time of a
-// byte in a loop that only reads and `copy` in memcpy. The rows "memory" show both. A backend whose bytes differ from
-// scalar's is not measured: the bench ends with an error.
-#include <benchmark/benchmark.h>
-
-#include <time.h>
+// Labels: op/types/granularity/rule/backend/elements. Limits of a row, measured in the same rounds on other memory:
+//
+//     memory        a loop that reads and writes as many bytes in the same proportion, and computes nothing
+//     instructions  the vector instructions of our loop at the rate at which the core completes the plainest ones
+//
+// A backend whose bytes differ from scalar's is not measured: the bench ends with an error.
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <functional>
-#include <memory>
-#include <random>
-#include <stdexcept>
-#include <string>
-#include <vector>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <regex>
 
-#include "intq/arith/bpu.hpp"
-#include "intq/arith/fp32.hpp"
-#include "intq/arith/tflite.hpp"
-#include "intq/kernels/dequantize.hpp"
-#include "intq/kernels/elementwise.hpp"
-#include "intq/kernels/interpolate.hpp"
-#include "intq/kernels/learnable_fake_quantize.hpp"
-#include "intq/kernels/lookup_table.hpp"
-#include "intq/kernels/pool.hpp"
-#include "intq/observers/histogram.hpp"
-#include "intq/observers/min_max.hpp"
-#include "support/google_arguments.hpp"
+#include "intq/io/text_table.hpp"
+#include "peers/peer.hpp"
+#include "streaming_cases.hpp"
+#include "support/arguments.hpp"
+#include "support/machine.hpp"
 
 namespace {
 
-using namespace intq;
+using namespace intq_bench;
+using intq::index_t;
+using intq::Size2d;
+using intq::Window2d;
 
-constexpr index_t channels = 64;
-constexpr index_t bins = 2048;
-constexpr Size2d image{32, 32};
+// --- limits ----------------------------------------------------------------------------------------------------------
+using Bytes = Buffer<std::int8_t>;
+using WideLanes = intq::simd::lanes<intq::simd::default_backend>;
+constexpr index_t width = WideLanes::packed_width<std::int8_t>();
 
-/// Memory on its own cache lines, as an arena has it.
-template <class T> class Buffer {
-public:
-    explicit Buffer(index_t size) : memory_(static_cast<std::size_t>(size) * sizeof(T) + 64) {
-        const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
-        data_ = reinterpret_cast<T*>(memory_.data() + (64 - address % 64) % 64);
+/// Reads `Reads` vectors and writes `Writes`, again and again; returns what keeps the reads alive.
+template <int Reads, int Writes> void move_bytes(const std::int8_t* from, std::int8_t* to, index_t blocks) {
+    using L = WideLanes;
+    auto kept = L::set_packed(std::int8_t{-128});
+    for (index_t block = 0; block < blocks; ++block) {
+        auto block_kept = L::load_packed(from);
+        intq::simd::unroll<Reads - 1>(
+            [&](auto i) { block_kept = L::max_packed(block_kept, L::load_packed(from + (i + 1) * width)); });
+        intq::simd::unroll<Writes>([&](auto i) { L::store_packed(to + i * width, block_kept); });
+        if constexpr (Writes == 0) kept = L::max_packed(kept, block_kept);
+        from += Reads * width;
+        to += Writes * width;
     }
-    T* data() noexcept { return data_; }
+    if constexpr (Writes == 0) L::store_packed(to, kept);
+    asm volatile("" : : "r"(to) : "memory");
+}
+
+/// A proportion of bytes read to bytes written, as vectors of a block.
+struct Mix {
+    int reads, writes;
+    void (*run)(const std::int8_t*, std::int8_t*, index_t blocks);
+};
+constexpr Mix mixes[] = {{4, 1, move_bytes<4, 1>},
+                         {1, 4, move_bytes<1, 4>},
+                         {1, 1, move_bytes<1, 1>},
+                         {2, 1, move_bytes<2, 1>},
+                         {4, 0, move_bytes<4, 0>}};
+
+const Mix& mix_of(const Case& kernel) {
+    for (const Mix& mix : mixes)
+        if (kernel.written_bytes * mix.reads == kernel.read_bytes * mix.writes) return mix;
+    return mixes[std::size(mixes) - 1];  // what is written, is next to nothing
+}
+
+/// Vector instructions that a loop spends on 64 elements with AVX-512: those that compute, with an operand in memory or
+/// without; not moves, loads and stores. Read from the disassembly of this file as g++ 12 compiles it.
+struct InstructionCount {
+    const char* label;
+    double of_64;
+};
+constexpr InstructionCount instruction_counts[] = {
+    {"quantize/", 18},
+    {"dequantize/", 16},
+    {"fake_quantize/", 28},
+    {"fake_quantize_backward/", 28},
+    {"lsq_backward/", 112},
+    {"min_max/", 12},
+    {"add/s8s8s8/per_tensor/fp32", 42},
+    {"add/s8s8s8/per_tensor/tflite", 237},
+    {"add/s8s8s8/per_tensor/bayes", 64},
+    {"requantize/", 16},
+    {"relu/", 2},
+    {"lookup_table/s8s8/", 16},
+    {"interpolate/s8/bilinear", 80},
+    {"avg_pool2d/s8/2x2_s2/bayes", 16},
+    {"avg_pool2d/s8/2x2_s2/fp32", 12},
+    {"avg_pool2d/s8/global", 4},
+};
+
+double instructions_of_64(const std::string& label) {
+    for (const InstructionCount& count : instruction_counts)
+        if (label.starts_with(count.label)) return count.of_64;
+    return 0.0;
+}
+
+// --- peers -----------------------------------------------------------------------------------------------------------
+struct PeerOf {
+    const char* label;
+    StreamingOp op;
+    Window2d window;
+};
+constexpr PeerOf peers_of[] = {
+    {"quantize/f32s8/per_tensor", StreamingOp::quantize, {}},
+    {"dequantize/s8f32/per_tensor", StreamingOp::dequantize, {}},
+    {"add/s8s8s8/per_tensor/fp32", StreamingOp::add, {}},
+    {"max_pool2d/s8/2x2_s2", StreamingOp::max_pool, {{2, 2}, {2, 2}, {}, {1, 1}}},
+    {"max_pool2d/s8/3x3_s2", StreamingOp::max_pool, {{3, 3}, {2, 2}, {}, {1, 1}}},
+    {"avg_pool2d/s8/2x2_s2/fp32", StreamingOp::avg_pool, {{2, 2}, {2, 2}, {}, {1, 1}}},
+    {"avg_pool2d/s8/global/fp32", StreamingOp::avg_pool, {{32, 32}, {1, 1}, {}, {1, 1}}},
+};
+
+std::vector<PeerCase> peer_cases(const Case& kernel, index_t n) {
+    for (const PeerOf& peer : peers_of)
+        if (kernel.label == peer.label)
+            return onednn_streaming_cases(peer.op,
+                                          {n / (image.height * image.width * channels), channels, image, peer.window});
+    return {};
+}
+
+// --- rows ------------------------------------------------------------------------------------------------------------
+struct StreamingRow {
+    std::string label, size;
+    double elements = 0.0, bytes = 0.0;
+    double seconds = 0.0, spread = 0.0;
+    double memory_seconds = 0.0;  // of the loop that moves as many bytes
+    double part_of_memory = 0.0;
+    std::optional<double> part_of_instructions;
+    std::optional<double> peer_seconds, peer_ratio;
+};
+
+/// Elements of a call, by name.
+struct SizeOf {
+    const char* name;
+    index_t elements;
+};
+constexpr SizeOf sizes[] = {{"64Ki", 64 * 1024}, {"1Mi", 1024 * 1024}, {"16Mi", 16 * 1024 * 1024}};
+
+class Bench {
+public:
+    explicit Bench(const Arguments& arguments)
+        : arguments_(&arguments),
+          tensors_(sizes[2].elements),
+          from_(8 * sizes[2].elements + 8 * width),
+          to_(4 * sizes[2].elements + 8 * width) {}
+
+    template <class Backend> void measure_backend(Backend) {
+        const std::vector<Case> scalar = cases_of<intq::simd::scalar>(), cases = cases_of<Backend>();
+        for (std::size_t i = 0; i < cases.size(); ++i) {
+            const std::string label = cases[i].label + "/" + Backend::name;
+            bool is_checked = false;
+            for (const SizeOf& size : sizes) {
+                if (!std::regex_search(label + "/" + size.name, std::regex(arguments_->filter))) continue;
+                if (!is_checked) require_conformance(cases[i], scalar[i], Backend::name);
+                is_checked = true;
+                measure(cases[i], Backend::name, label, size);
+            }
+        }
+    }
+    const std::vector<StreamingRow>& rows() const { return rows_; }
 
 private:
-    std::vector<std::byte> memory_;
-    T* data_;
-};
+    void measure(const Case& kernel, const char* backend, const std::string& label, const SizeOf& size) {
+        const index_t n = size.elements;
+        StreamingRow row;
+        row.label = label;
+        row.size = size.name;
+        row.elements = static_cast<double>(n);
+        row.bytes = (kernel.read_bytes + kernel.written_bytes) * row.elements;
+        const Mix& mix = mix_of(kernel);
+        const auto blocks = static_cast<index_t>(row.bytes) / ((mix.reads + mix.writes) * width);
+        const PeakLoop* const instructions = instructions_of(backend);
+        const std::vector<PeerCase> peers = peer_cases(kernel, n);
+        std::vector<Contender> contenders{{[&] { kernel.run(tensors_, n); }, instructions},
+                                          {[&] { mix.run(from_.data(), to_.data(), blocks); }, nullptr}};
+        for (const PeerCase& peer : peers) contenders.push_back({peer.run, nullptr});
+        const std::vector<Measurement> measured = measure_in_turns(contenders, arguments_->sampling());
 
-/// The tensors that the kernels read and write, of at least `size` elements.
-struct Tensors {
-    index_t size;
-    Buffer<float> x, gradient, y;
-    Buffer<std::int8_t> codes, more_codes, out;
-    std::vector<float> scales = std::vector<float>(channels), sums = std::vector<float>(2 * channels);
-    std::vector<float> range_memory = std::vector<float>(4 * channels);
-    std::vector<std::int64_t> counts = std::vector<std::int64_t>(bins + 1);
-    std::vector<double> scratch;
-    std::vector<std::uint32_t> words;
-
-    explicit Tensors(index_t elements)
-        : size(elements),
-          x(elements),
-          gradient(elements),
-          y(elements),
-          codes(elements),
-          more_codes(elements),
-          out(elements),
-          scratch(static_cast<std::size_t>(kernels::learnable_scratch_size({elements / channels, channels, 1}) +
-                                           kernels::learnable_scratch_size({1, 1, elements}))),
-          words(static_cast<std::size_t>(kernels::histogram_scratch_size(elements, bins))) {
-        std::mt19937 random(1);
-        std::normal_distribution<float> normal;
-        for (index_t i = 0; i < elements; ++i) {
-            x.data()[i] = i < 65536 ? normal(random) : x.data()[i - 65521];
-            gradient.data()[i] = i < 65536 ? normal(random) : gradient.data()[i - 65521];
-            codes.data()[i] = static_cast<std::int8_t>(random());
-            more_codes.data()[i] = static_cast<std::int8_t>(random() >> 8);
+        row.seconds = measured[0].median_seconds();
+        row.spread = measured[0].spread();
+        row.memory_seconds = measured[1].median_seconds();
+        row.part_of_memory = median_ratio(measured[1], measured[0]);
+        const double count = std::string_view(backend).starts_with("avx512") ? instructions_of_64(kernel.label) : 0.0;
+        if (count > 0.0 && instructions != nullptr)
+            row.part_of_instructions = measured[0].part_of_peak(2.0 * count * row.elements / 64.0);
+        if (!peers.empty()) {
+            row.peer_seconds = measured[2].median_seconds();
+            row.peer_ratio = median_ratio(measured[2], measured[0]);
         }
-        for (index_t c = 0; c < channels; ++c)
-            scales[static_cast<std::size_t>(c)] = 0.02f + 0.0001f * static_cast<float>(c);
+        rows_.push_back(row);
     }
-    QParams per_tensor() const { return QParams::per_tensor(0.02f, 0, DType::int8); }
-    QParams per_channel() const { return QParams::per_channel(scales, {}, 1, -128, 127); }
-    ChannelBlocks flat(index_t n) const { return {1, 1, n}; }
-    ChannelBlocks channels_last(index_t n) const { return {n / channels, channels, 1}; }
-    TensorView<const float, 1> view(index_t n) { return {x.data(), {n}}; }
-    TensorView<const float, 2> rows(index_t n) { return {x.data(), {n / channels, channels}}; }
 
-    /// What the last run wrote, for comparison.
-    std::vector<std::byte> written() {
-        std::vector<std::byte> all;
-        const auto add = [&](const void* from, std::size_t bytes) {
-            const auto* const first = static_cast<const std::byte*>(from);
-            all.insert(all.end(), first, first + bytes);
-        };
-        add(y.data(), static_cast<std::size_t>(size) * sizeof(float));
-        add(out.data(), static_cast<std::size_t>(size));
-        add(sums.data(), sums.size() * sizeof(float));
-        add(range_memory.data(), range_memory.size() * sizeof(float));
-        add(counts.data(), counts.size() * sizeof(std::int64_t));
-        return all;
-    }
-};
-
-/// A kernel on n elements, with the bytes of memory that an element costs.
-struct Case {
-    std::string label;
-    double read_bytes, written_bytes;
-    std::function<void(Tensors&, index_t n)> run;
-};
-
-// --- the kernels
-// ---------------------------------------------------------------------------------------------------------
-template <class Backend> void add_quantize(std::vector<Case>& cases) {
-    for (const bool per_channel : {false, true}) {
-        const std::string granularity = per_channel ? "per_channel" : "per_tensor";
-        const auto qparams = [=](const Tensors& t) { return per_channel ? t.per_channel() : t.per_tensor(); };
-        const auto blocks = [=](const Tensors& t, index_t n) { return per_channel ? t.channels_last(n) : t.flat(n); };
-        cases.push_back({"quantize/f32s8/" + granularity, 4, 1, [=](Tensors& t, index_t n) {
-                             kernels::quantize_blocks<Backend>(t.x.data(), blocks(t, n), qparams(t), {}, t.out.data(),
-                                                               serial);
-                         }});
-        cases.push_back({"dequantize/s8f32/" + granularity, 1, 4, [=](Tensors& t, index_t n) {
-                             kernels::dequantize_blocks<Backend>(t.codes.data(), blocks(t, n), qparams(t), t.y.data(),
-                                                                 serial);
-                         }});
-        cases.push_back({"fake_quantize/f32/" + granularity, 4, 4, [=](Tensors& t, index_t n) {
-                             kernels::fake_quantize_blocks<Backend>(t.x.data(), blocks(t, n), qparams(t), {},
-                                                                    t.y.data(), serial);
-                         }});
-        cases.push_back({"fake_quantize_backward/f32/" + granularity, 8, 4, [=](Tensors& t, index_t n) {
-                             const std::array<index_t, 2> extents{n / channels, channels};
-                             kernels::fake_quantize_backward<Backend>(
-                                 t.rows(n), TensorView<const float, 2>(t.gradient.data(), extents), qparams(t), {},
-                                 true, TensorView<float, 2>(t.y.data(), extents));
-                         }});
-        cases.push_back({"lsq_backward/f32/" + granularity, 8, 4, [=](Tensors& t, index_t n) {
-                             const std::array<index_t, 2> extents{n / channels, channels};
-                             const std::size_t count = per_channel ? channels : 1;
-                             const kernels::LearnableSums sums{
-                                 {t.sums.data(), count}, {t.sums.data() + channels, count}, t.scratch};
-                             kernels::learnable_fake_quantize_backward<Backend>(
-                                 t.rows(n), TensorView<const float, 2>(t.gradient.data(), extents),
-                                 {qparams(t), {}, 0.1f}, TensorView<float, 2>(t.y.data(), extents), sums);
-                         }});
-    }
-}
-
-template <class Backend> void add_observers(std::vector<Case>& cases) {
-    cases.push_back({"min_max/f32/per_tensor", 4, 0, [](Tensors& t, index_t n) {
-                         observers::MinMaxRange range({t.range_memory.data(), 4}, observers::per_tensor);
-                         if (!range.update<Backend>(t.view(n)).ok()) throw std::runtime_error("min_max refuses");
-                     }});
-    cases.push_back({"min_max/f32/per_channel", 4, 0, [](Tensors& t, index_t n) {
-                         observers::MinMaxRange range(t.range_memory, 1);
-                         if (!range.update<Backend>(t.rows(n)).ok()) throw std::runtime_error("min_max refuses");
-                     }});
-    cases.push_back({"histogram/f32/2048_bins", 4, 0, [](Tensors& t, index_t n) {
-                         observers::HistogramCounts counts(t.counts, {-4.0f, 4.0f});
-                         counts.update<Backend>(t.view(n), t.words);
-                     }});
-}
-
-template <class T> const T& require(const Result<T>& result) {
-    if (!result.ok()) throw std::runtime_error(std::string("setup refuses: ") + name_of(result.status().code));
-    return result.value();
-}
-
-template <class Backend, class TargetType> void add_codes_of(std::vector<Case>& cases) {
-    using Policy = arith::RequantizePolicy<TargetType, std::int32_t>;
-    const arith::CodesOf x{0.02f, 0, DType::int8}, y{0.013f, 0, DType::int8}, out{0.031f, 0, DType::int8};
-    const std::string rule = std::string("/per_tensor/") + TargetType::policy.name;
-    const arith::AddParams add = require(arith::make_add(TargetType::policy, x, y, out, {}));
-    cases.push_back({"add/s8s8s8" + rule, 2, 1, [=](Tensors& t, index_t n) {
-                         kernels::add_codes<Backend, Policy, std::int8_t>(
-                             {&add, t.codes.data(), t.more_codes.data(), t.out.data(), n, &serial});
-                     }});
-    const kernels::RequantizeParams requantize = require(kernels::make_requantize(TargetType::policy, x, out, {}));
-    cases.push_back({"requantize/s8s8" + rule, 1, 1, [=](Tensors& t, index_t n) {
-                         kernels::requantize_codes<Backend, Policy, std::int8_t, std::int8_t>(
-                             {&requantize, t.codes.data(), t.out.data(), 1, n, n, n, &serial});
-                     }});
-}
-
-/// Images of 64 channels and rows of 32 pixels; a batch fills the size.
-template <class Backend, class TargetType>
-void add_pool(std::vector<Case>& cases, const char* name, OpKind op, Window2d window) {
-    const Size2d in = image, out = output_size(window, in);
-    const arith::CodesOf codes{0.02f, 0, DType::int8};
-    const arith::AverageParams average =
-        require(arith::make_average(TargetType::policy, codes, codes, {}, window.kernel.height * window.kernel.width,
-                                    PoolDivisor::kernel_cells, false));
-    const double written = static_cast<double>(out.height * out.width) / static_cast<double>(in.height * in.width);
-    const std::string rule = op == OpKind::max_pool2d ? "" : std::string("/") + TargetType::policy.name;
-    cases.push_back(
-        {std::string(name_of(op)) + "/s8/" + name + rule, 1, written, [=](Tensors& t, index_t n) {
-             const kernels::PoolCall call{
-                 &window, &average, t.codes.data(), t.out.data(), n / (in.height * in.width * channels), channels,
-                 in,      out,      &serial};
-             op == OpKind::max_pool2d ? kernels::max_pool2d_codes<Backend, std::int8_t>(call)
-                                      : kernels::avg_pool2d_codes<Backend, std::int8_t>(call);
-         }});
-}
-
-template <class Backend> void add_tables(std::vector<Case>& cases) {
-    std::vector<std::int8_t> narrow(arith::int8_table_size);
-    std::vector<std::int16_t> wide(arith::int16_table_size);
-    const arith::CodesOf codes{0.02f, 0, DType::int8}, fine{0.0002f, 0, DType::int16};
-    if (!arith::make_int8_table(arith::TableFunction::sigmoid, codes, codes, narrow).ok() ||
-        !arith::make_int16_table(arith::TableFunction::sigmoid, fine, fine, wide).ok())
-        throw std::runtime_error("a table is refused");
-    cases.push_back({"lookup_table/s8s8/per_tensor", 1, 1, [=](Tensors& t, index_t n) {
-                         kernels::look_up_int8<Backend>({narrow.data(), t.codes.data(), t.out.data(), n, &serial});
-                     }});
-    // The floats' memory, read as codes: any bits will do.
-    cases.push_back({"lookup_table/s16s16/per_tensor", 2, 2, [=](Tensors& t, index_t n) {
-                         kernels::look_up_int16<Backend>({wide.data(), t.x.data(), t.y.data(), n, &serial});
-                     }});
-}
-
-/// To twice the size along both axes; an element is one of the output.
-template <class Backend> void add_interpolate(std::vector<Case>& cases) {
-    const auto taps = std::make_shared<std::vector<arith::ResizeTap>>(2 * (image.height + image.width));
-    for (const bool nearest : {true, false}) {
-        const Size2d in{image.height / 2, image.width / 2};
-        const auto rule = nearest ? arith::Resize::nearest : arith::Resize::half_pixel;
-        const auto rows = static_cast<std::size_t>(image.height + image.width);
-        const std::span<arith::ResizeTap> memory(taps->data() + (nearest ? 0 : rows), rows);
-        const kernels::ResizeTable table = require(kernels::make_resize_table(rule, in, image, memory));
-        cases.push_back({std::string("interpolate/s8/") + (nearest ? "nearest_x2" : "bilinear_x2"), 0.25, 1,
-                         [=, keep = taps](Tensors& t, index_t n) {
-                             kernels::interpolate_codes<Backend, std::int8_t>(
-                                 {&table, t.codes.data(), t.out.data(), n / (image.height * image.width * channels),
-                                  channels, &serial});
-                         }});
-    }
-}
-
-template <class Backend> std::vector<Case> cases_of() {
-    using bayes = target::bpu<march::bayes>;
-    std::vector<Case> cases;
-    add_quantize<Backend>(cases);
-    add_observers<Backend>(cases);
-    add_codes_of<Backend, target::fp32>(cases);
-    add_codes_of<Backend, target::tflite<>>(cases);
-    add_codes_of<Backend, bayes>(cases);
-    cases.push_back(
-        {"relu/s8s8/per_tensor", 1, 1, [](Tensors& t, index_t n) {
-             kernels::clamp_codes<Backend, std::int8_t>({{0, 0, 127}, t.codes.data(), t.out.data(), n, &serial});
-         }});
-    add_tables<Backend>(cases);
-    add_interpolate<Backend>(cases);
-    const Window2d two{{2, 2}, {2, 2}, {}, {1, 1}}, three{{3, 3}, {2, 2}, {}, {1, 1}},
-        all{{32, 32}, {1, 1}, {}, {1, 1}};
-    add_pool<Backend, bayes>(cases, "2x2_s2", OpKind::max_pool2d, two);
-    add_pool<Backend, bayes>(cases, "3x3_s2", OpKind::max_pool2d, three);
-    add_pool<Backend, bayes>(cases, "2x2_s2", OpKind::avg_pool2d, two);
-    add_pool<Backend, bayes>(cases, "global", OpKind::avg_pool2d, all);
-    add_pool<Backend, target::fp32>(cases, "2x2_s2", OpKind::avg_pool2d, two);
-    return cases;
-}
-
-// --- time and limit --------------------------------------------------------------------------------------------------
-/// Seconds of this thread: what other processes take from the core is not ours.
-double now() {
-    timespec time{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-/// Seconds of a call, the median of nine samples of at least a tenth of a millisecond.
-template <class Function> double seconds_of(Function&& function) {
-    std::vector<double> samples;
-    index_t calls = 1;
-    while (samples.size() < 9) {
-        const double start = now();
-        for (index_t i = 0; i < calls; ++i) function();
-        const double seconds = now() - start;
-        if (seconds < 1e-4) {
-            calls *= 2;
-        } else {
-            samples.push_back(seconds / static_cast<double>(calls));
-        }
-    }
-    std::nth_element(samples.begin(), samples.begin() + 4, samples.end());
-    return samples[4];
-}
-
-/// Time of a byte that is read, and of one that is read and written elsewhere, where `bytes` are touched in all.
-struct Limit {
-    double read, copy;
-
-    Limit(Tensors& tensors, double bytes) {
-        using L = simd::lanes<simd::default_backend>;
-        const index_t step = 4 * L::width();
-        const index_t floats = std::min(static_cast<index_t>(bytes / 4), tensors.size) / step * step;
-        const auto* const from = reinterpret_cast<const std::int32_t*>(tensors.x.data());
-        read = seconds_of([&] {
-                   auto a = L::set(std::int32_t{0}), b = a, c = a, d = a;
-                   for (index_t i = 0; i < floats; i += step) {
-                       a = L::max(a, L::load(from + i));
-                       b = L::max(b, L::load(from + i + L::width()));
-                       c = L::max(c, L::load(from + i + 2 * L::width()));
-                       d = L::max(d, L::load(from + i + 3 * L::width()));
-                   }
-                   std::int32_t sink[256];
-                   L::store(sink, L::max(L::max(a, b), L::max(c, d)));
-                   benchmark::DoNotOptimize(sink);
-               }) /
-               static_cast<double>(4 * floats);
-        const std::size_t half =
-            std::min(static_cast<std::size_t>(bytes / 2), 4 * static_cast<std::size_t>(tensors.size));
-        copy = seconds_of([&] {
-                   std::memcpy(tensors.y.data(), tensors.x.data(), half);
-                   benchmark::ClobberMemory();
-               }) /
-               static_cast<double>(half);
-    }
-    /// Seconds of an element. A write costs what a copy takes beyond its read.
-    double element(const Case& kernel) const {
-        return kernel.read_bytes * read + kernel.written_bytes * std::max(copy - read, 0.0);
-    }
-};
-
-void measure(benchmark::State& state, const Case& kernel, Tensors& tensors, index_t n) {
-    const double bytes = (kernel.read_bytes + kernel.written_bytes) * static_cast<double>(n);
-    const Limit before(tensors, bytes);
-    kernel.run(tensors, n);
-    const double start = now();
-    for (auto _ : state) {
-        kernel.run(tensors, n);
-        benchmark::ClobberMemory();
-    }
-    const double seconds = (now() - start) / static_cast<double>(state.iterations()) / static_cast<double>(n);
-    const Limit after(tensors, bytes);
-    const double limit = (before.element(kernel) + after.element(kernel)) / 2;
-    state.counters["Gelem/s"] = 1e-9 / seconds;
-    state.counters["limit"] = 1e-9 / limit;
-    state.counters["percent"] = 100 * limit / seconds;
-}
-
-void measure_memory(benchmark::State& state, Tensors& tensors, index_t n) {
-    const Limit limit(tensors, 8.0 * static_cast<double>(n));
-    for (auto _ : state) benchmark::ClobberMemory();
-    state.counters["read_GB/s"] = 1e-9 / limit.read;
-    state.counters["copied_GB/s"] = 1e-9 / limit.copy;
-}
-
-// --- registration
-// --------------------------------------------------------------------------------------------------------
-void require_conformance(const std::vector<Case>& cases, const std::vector<Case>& scalar, const char* backend) {
-    constexpr index_t n = 2 * 32 * 32 * channels;
-    for (std::size_t i = 0; i < cases.size(); ++i) {
+    static void require_conformance(const Case& kernel, const Case& scalar, const char* backend) {
+        constexpr index_t n = 2 * 32 * 32 * channels;
         Tensors actual(n), expected(n);
-        std::memset(actual.y.data(), 0, n * sizeof(float));
-        std::memset(expected.y.data(), 0, n * sizeof(float));
-        std::memset(actual.out.data(), 0, n);
-        std::memset(expected.out.data(), 0, n);
-        cases[i].run(actual, n);
-        scalar[i].run(expected, n);
-        if (actual.written() != expected.written())
-            throw std::runtime_error(cases[i].label + ": the bytes of " + backend + " differ from scalar's");
-    }
-}
-
-const char* name_of_size(index_t n) { return n == 65536 ? "64Ki" : n == 1048576 ? "1Mi" : "16Mi"; }
-constexpr index_t sizes[] = {64 * 1024, 1024 * 1024, 16 * 1024 * 1024};
-
-template <class Backend>
-void register_backend(const std::vector<Case>& scalar, const std::shared_ptr<Tensors>& tensors) {
-    const std::vector<Case> cases = cases_of<Backend>();
-    require_conformance(cases, scalar, Backend::name);
-    for (const Case& kernel : cases)
-        for (const index_t n : sizes) {
-            const std::string label = kernel.label + "/" + Backend::name + "/" + name_of_size(n);
-            benchmark::RegisterBenchmark(label.c_str(),
-                                         [=](benchmark::State& state) { measure(state, kernel, *tensors, n); });
+        for (Tensors* tensors : {&actual, &expected}) {
+            std::memset(tensors->y.data(), 0, n * sizeof(float));
+            std::memset(tensors->out.data(), 0, n);
         }
+        kernel.run(actual, n);
+        scalar.run(expected, n);
+        if (actual.written() != expected.written())
+            throw intq::Error(kernel.label, std::string("the bytes of ") + backend + " differ from scalar's");
+    }
+
+    const Arguments* arguments_;
+    Tensors tensors_;
+    Bytes from_, to_;
+    std::vector<StreamingRow> rows_;
+};
+
+// --- output ----------------------------------------------------------------------------------------------------------
+std::string percent(const std::optional<double>& part) { return part ? fmt::format("{:.0f}", *part * 100.0) : "-"; }
+
+void print_rows(const std::vector<StreamingRow>& rows) {
+    using intq::io::Align;
+    for (const SizeOf& size : sizes) {
+        intq::io::TextTable table({{"kernel"},
+                                   {"us", Align::right},
+                                   {"+-%", Align::right},
+                                   {"Gelem/s", Align::right},
+                                   {"GB/s", Align::right},
+                                   {"% memory", Align::right},
+                                   {"% instructions", Align::right},
+                                   {"oneDNN us", Align::right},
+                                   {"ratio", Align::right}});
+        for (const StreamingRow& row : rows)
+            if (row.size == size.name)
+                table.add_row({row.label, fmt::format("{:.2f}", row.seconds * 1e6), percent(row.spread),
+                               fmt::format("{:.2f}", row.elements / row.seconds * 1e-9),
+                               fmt::format("{:.1f}", row.bytes / row.seconds * 1e-9), percent(row.part_of_memory),
+                               percent(row.part_of_instructions),
+                               row.peer_seconds ? fmt::format("{:.2f}", *row.peer_seconds * 1e6) : "-",
+                               row.peer_ratio ? fmt::format("{:.2f}", *row.peer_ratio) : "-"});
+        if (table.row_count() > 0)
+            fmt::print("\n{} elements\n\n{}", size.name, table.str(intq::io::TableStyle::simple));
+    }
+    fmt::print(
+        "\n"
+        "us              median time of one call\n"
+        "% memory        time of a loop that reads and writes as many bytes, of ours, in the same rounds\n"
+        "% instructions  time of our loop's vector instructions at the rate of vpaddd, which no loop can pass, of "
+        "ours\n"
+        "ratio           oneDNN's time / ours, median over rounds in which both ran\n");
 }
 
-/// The best backend of this unit, and AVX2 where that is another.
-template <class First, class... Rest> void register_backends(simd::BackendList<First, Rest...>) {
-    const auto tensors = std::make_shared<Tensors>(sizes[2]);
-    for (const index_t n : sizes)
-        benchmark::RegisterBenchmark((std::string("memory/") + name_of_size(n)).c_str(), [=](benchmark::State& state) {
-            measure_memory(state, *tensors, n);
-        })->Iterations(1);
-    const std::vector<Case> scalar = cases_of<simd::scalar>();
-    register_backend<First>(scalar, tensors);
-    const auto register_avx2 = [&]<class Backend>(Backend) {
-        if constexpr (std::is_same_v<Backend, simd::avx2>) register_backend<Backend>(scalar, tensors);
+void write_rows(const std::vector<StreamingRow>& rows, const std::string& path) {
+    const auto number = [](const std::optional<double>& value) {
+        return value ? fmt::format("{:.6g}", *value) : std::string("null");
     };
-    (register_avx2(Rest{}), ...);
+    std::vector<std::string> lines;
+    for (const StreamingRow& row : rows)
+        lines.push_back(
+            fmt::format(R"({{"label": "{}/{}", "elements": {}, "bytes": {}, "us": {}, "part_of_memory": {}, )"
+                        R"("part_of_instructions": {}, "onednn_us": {}, "onednn_ratio": {}}})",
+                        row.label, row.size, number(row.elements), number(row.bytes), number(row.seconds * 1e6),
+                        number(row.part_of_memory), number(row.part_of_instructions),
+                        row.peer_seconds ? number(*row.peer_seconds * 1e6) : "null", number(row.peer_ratio)));
+    std::ofstream file(path);
+    file << fmt::format("{{\n  \"rows\": [\n    {}\n  ]\n}}\n", fmt::join(lines, ",\n    "));
+    if (!file.flush()) throw intq::Error(path, "cannot be written");
+}
+
+/// The backends that were asked for; without that the best one and AVX2.
+template <class First, class... Rest>
+void measure_backends(intq::simd::BackendList<First, Rest...>, const Arguments& arguments, Bench& bench) {
+    const auto is_wanted = [&](const std::string& name) {
+        if (arguments.backends.empty()) return name == First::name;
+        return std::any_of(arguments.backends.begin(), arguments.backends.end(),
+                           [&](const std::string& word) { return word == name || word == "all"; });
+    };
+    const auto measure = [&]<class Backend>(Backend backend) {
+        // The lanes of avx512bw are those of avx512vnni, of avxvnni those of avx2.
+        if constexpr (std::is_same_v<Backend, First> || std::is_same_v<Backend, intq::simd::avx2>)
+            if (is_wanted(Backend::name)) bench.measure_backend(backend);
+    };
+    measure(First{});
+    (measure(Rest{}), ...);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
     CLI::App app("Measures the streaming kernels: quantize, fake-quantize, observers, add, pooling, tables.");
-    intq_bench::Arguments arguments;
-    intq_bench::add_options(app, arguments);
+    Arguments arguments;
+    add_options(app, arguments);
     CLI11_PARSE(app, argc, argv);
     if (arguments.check || arguments.record) return 0;  // it has no recorded ratios
-    intq_bench::initialize_google_benchmark(argv[0], arguments);
-    register_backends(simd::usable_backends{});
-    benchmark::RunSpecifiedBenchmarks();
-    benchmark::Shutdown();
+    pin_to_one_processor();
+    fmt::print("{}\n", describe_onednn());
+    Bench bench(arguments);
+    measure_backends(intq::simd::usable_backends{}, arguments, bench);
+    print_rows(bench.rows());
+    std::filesystem::create_directories(arguments.output);
+    write_rows(bench.rows(), arguments.output + "/streaming.json");
 } catch (const std::exception& error) {
     std::fprintf(stderr, "streaming_bench: %s\n", error.what());
     return 1;

@@ -2,16 +2,13 @@
 //
 // oneDNN 2 as its own guide says that it is fastest: layout `any`, weights reordered and scratchpad allocated
 // beforehand, scales of output channels and bias fused, one thread.
-#include <omp.h>
-
-#include <cstring>
-#include <memory>
-#include <oneapi/dnnl/dnnl.hpp>
-#include <random>
-#include <unordered_map>
-
 #include <fmt/format.h>
 
+#include <memory>
+#include <string_view>
+
+#include "intq/io/error.hpp"
+#include "onednn.hpp"
 #include "peer.hpp"
 #include "support/clock.hpp"
 
@@ -19,47 +16,7 @@ namespace intq_bench {
 
 namespace {
 
-using Type = dnnl::memory::data_type;
-using Tag = dnnl::memory::format_tag;
-using Dims = dnnl::memory::dims;
-using Description = dnnl::memory::desc;
-
-/// Types of one peer: activations, weights and output.
-struct PeerTypes {
-    const char* name;
-    Type input, weight, output;
-    bool is_integer() const { return input != Type::f32; }
-};
-constexpr PeerTypes signed_types{"oneDNN s8", Type::s8, Type::s8, Type::s8};
-constexpr PeerTypes unsigned_types{"oneDNN u8", Type::u8, Type::s8, Type::u8};
-constexpr PeerTypes float_types{"oneDNN f32", Type::f32, Type::f32, Type::f32};
-
-struct Library {
-    Library() : engine(dnnl::engine::kind::cpu, 0), stream(engine) { omp_set_num_threads(1); }
-    dnnl::engine engine;
-    dnnl::stream stream;
-};
-Library& library() {
-    static Library once;
-    return once;
-}
-
-/// Memory of unpredictable bytes; floats between -1 and 1.
-dnnl::memory random_memory(const Description& description, Type type) {
-    dnnl::memory memory(description, library().engine);
-    std::mt19937 random(1);
-    auto* const bytes = static_cast<unsigned char*>(memory.get_data_handle());
-    const std::size_t size = description.get_size();
-    if (type == Type::f32) {
-        for (std::size_t i = 0; i + sizeof(float) <= size; i += sizeof(float)) {
-            const float value = static_cast<float>(random() % 2001) / 1000.0f - 1.0f;
-            std::memcpy(bytes + i, &value, sizeof value);
-        }
-    } else {
-        for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<unsigned char>(random());
-    }
-    return memory;
-}
+using namespace onednn;
 
 dnnl::primitive_attr attributes(const PeerTypes& types, const LayerShape& shape) {
     dnnl::primitive_attr attr;
@@ -69,34 +26,6 @@ dnnl::primitive_attr attributes(const PeerTypes& types, const LayerShape& shape)
     for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = 1e-4f * (1.0f + 0.001f * static_cast<float>(i % 100));
     attr.set_output_scales(1 << 1, scales);
     return attr;
-}
-
-/// A primitive with all that it reads and writes.
-struct Layer {
-    dnnl::primitive primitive;
-    std::unordered_map<int, dnnl::memory> arguments;
-
-    void run() const {
-        primitive.execute(library().stream, arguments);
-        library().stream.wait();
-    }
-};
-
-/// @param plain  the weights as a model has them, before the reorder
-template <class Primitive, class PrimitiveDescription>
-Layer make_layer(const PrimitiveDescription& description, const Description& plain, const PeerTypes& types) {
-    dnnl::memory given = random_memory(plain, types.weight);
-    dnnl::memory weights(description.weights_desc(), library().engine);
-    dnnl::reorder(given, weights).execute(library().stream, given, weights);
-    library().stream.wait();
-    Layer layer;
-    layer.primitive = Primitive(description);
-    layer.arguments = {{DNNL_ARG_SRC, random_memory(description.src_desc(), types.input)},
-                       {DNNL_ARG_WEIGHTS, weights},
-                       {DNNL_ARG_BIAS, random_memory(description.query_md(dnnl::query::weights_md, 1), Type::f32)},
-                       {DNNL_ARG_DST, dnnl::memory(description.dst_desc(), library().engine)},
-                       {DNNL_ARG_SCRATCHPAD, dnnl::memory(description.scratchpad_desc(), library().engine)}};
-    return layer;
 }
 
 Layer convolution(const LayerShape& shape, const PeerTypes& types) {
@@ -160,35 +89,45 @@ PeerCase make_case(const LayerShape& shape, const PeerTypes& types) {
     return {types.name, [layer] { layer->run(); }};
 }
 
+struct Isa {
+    std::string_view word;  // of --peer-isa
+    dnnl::cpu_isa isa;
+    const char* name;
+};
+constexpr Isa isas[] = {
+    {"sse41", dnnl::cpu_isa::sse41, "SSE4.1"},
+    {"avx", dnnl::cpu_isa::avx, "AVX"},
+    {"avx2", dnnl::cpu_isa::avx2, "AVX2"},
+    {"avx2_vnni", dnnl::cpu_isa::avx2_vnni, "AVX2 with AVX-VNNI"},
+    {"avx512_core", dnnl::cpu_isa::avx512_core, "AVX-512 BW"},
+    {"avx512_core_vnni", dnnl::cpu_isa::avx512_core_vnni, "AVX-512 VNNI"},
+    {"avx512_core_bf16", dnnl::cpu_isa::avx512_core_bf16, "AVX-512 VNNI and BF16"},
+    {"avx512_core_amx", dnnl::cpu_isa::avx512_core_amx, "AMX"},
+};
+
 const char* name_of_isa(dnnl::cpu_isa isa) {
-    switch (isa) {
-        case dnnl::cpu_isa::sse41:
-            return "SSE4.1";
-        case dnnl::cpu_isa::avx:
-            return "AVX";
-        case dnnl::cpu_isa::avx2:
-            return "AVX2";
-        case dnnl::cpu_isa::avx2_vnni:
-            return "AVX2 with AVX-VNNI";
-        case dnnl::cpu_isa::avx512_core:
-            return "AVX-512 BW";
-        case dnnl::cpu_isa::avx512_core_vnni:
-            return "AVX-512 VNNI";
-        case dnnl::cpu_isa::avx512_core_bf16:
-            return "AVX-512 VNNI and BF16";
-        case dnnl::cpu_isa::avx512_core_amx:
-            return "AMX";
-        default:
-            return "another";
-    }
+    for (const Isa& known : isas)
+        if (known.isa == isa) return known.name;
+    return "another";
 }
 
 }  // namespace
 
+void limit_onednn(const std::string& isa) {
+    for (const Isa& known : isas)
+        if (known.word == isa) {
+            const dnnl::status status = dnnl::set_max_cpu_isa(known.isa);
+            if (status != dnnl::status::success || dnnl::get_effective_cpu_isa() != known.isa)
+                throw intq::Error(isa, "oneDNN cannot be limited to this instruction set here");
+            return;
+        }
+    throw intq::Error(isa, "oneDNN 2 has no instruction set of this name");
+}
+
 std::string describe_onednn() {
     const dnnl_version_t* const version = dnnl_version();
-    return fmt::format("oneDNN {}.{}.{}, instruction set: {} (DNNL_MAX_CPU_ISA limits it)", version->major,
-                       version->minor, version->patch, name_of_isa(dnnl::get_effective_cpu_isa()));
+    return fmt::format("oneDNN {}.{}.{}, instruction set: {} (--peer-isa limits it)", version->major, version->minor,
+                       version->patch, name_of_isa(dnnl::get_effective_cpu_isa()));
 }
 
 std::vector<PeerCase> onednn_cases(const LayerShape& shape, const ElementTypes& types) {

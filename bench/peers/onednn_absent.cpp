@@ -7,6 +7,11 @@ std::string describe_onednn() {
     return "oneDNN: skipped, version 2 was not found when the bench was built (Debian: libdnnl-dev)";
 }
 
+void limit_onednn(const std::string&) {}
+
 std::vector<PeerCase> onednn_cases(const LayerShape&, const ElementTypes&) { return {}; }
+std::vector<PeerCase> onednn_streaming_cases(StreamingOp, const StreamingShape&) { return {}; }
+
+std::vector<PeerCase> onednn_networks(const Network&) { return {}; }
 
 }  // namespace intq_bench

@@ -15,7 +15,7 @@ namespace intq_bench {
 struct Arguments {
     std::string filter;
     std::vector<std::string> backends, targets, types, shapes;
-    std::string output = ".";
+    std::string output = ".", peer_isa;
     bool quick = false, check = false, record = false;
     bool alone = false;  // without peers
 
@@ -33,6 +33,9 @@ inline void add_options(CLI::App& app, Arguments& a) {
         ->type_name("NAME");
     app.add_option("--shapes", a.shapes, "Files of shapes, by path or by name in bench/shapes; without it all of them")
         ->type_name("FILE");
+    app.add_option("--peer-isa", a.peer_isa,
+                   "Limits other libraries to an instruction set: sse41, avx2, avx512_core, avx512_core_vnni")
+        ->type_name("NAME");
     app.add_option("--output", a.output, "Folder for what the bench writes")->type_name("FOLDER");
     app.add_flag("--quick", a.quick, "Short samples, and list.txt alone: for a look, not for a table");
     app.add_flag("--check", a.check,

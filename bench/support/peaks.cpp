@@ -28,14 +28,19 @@ namespace {
 #    define CLEAR_VEX "vzeroall\n"
 #    define CLEAR_EVEX_SUM(i) "vpxord %%zmm" i ",%%zmm" i ",%%zmm" i "\n"
 #    define CLEAR_EVEX CLEAR_VEX EVEX_SUMS(CLEAR_EVEX_SUM)
-#    define PEAK_LOOP(name, clear, body)                                                                            \
+#    define CLEAR_SSE_SUM(i) "pxor %%xmm" i ",%%xmm" i "\n"
+#    define CLEAR_SSE CLEAR_SSE_SUM("0") CLEAR_SSE_SUM("1") VEX_SUMS(CLEAR_SSE_SUM)
+#    define PEAK_LOOP_WITH_END(name, clear, body, end)                                                              \
         void name(std::uint64_t turns) {                                                                            \
-            asm volatile(clear ".p2align 6\n1:\n" body "dec %0\n jnz 1b\n vzeroupper\n"                             \
+            asm volatile(clear ".p2align 6\n1:\n" body "dec %0\n jnz 1b\n" end                                      \
                          : "+r"(turns)                                                                              \
                          :                                                                                          \
                          : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", \
                            "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "cc");                                      \
         }
+
+#    define PEAK_LOOP(name, clear, body) PEAK_LOOP_WITH_END(name, clear, body, "vzeroupper\n")
+#    define SSE_PEAK_LOOP(name, body) PEAK_LOOP_WITH_END(name, CLEAR_SSE, body, "")
 
 #    define DPBUSD_ZMM(i) "vpdpbusd %%zmm0,%%zmm1,%%zmm" i "\n"
 #    define DPBUSD_YMM(i) "vpdpbusd %%ymm0,%%ymm1,%%ymm" i "\n"
@@ -45,6 +50,9 @@ namespace {
 #    define MADDWD_ZMM(i, j)                                                                               \
         "vpmaddwd %%zmm0,%%zmm1,%%zmm2\n vpmaddwd %%zmm0,%%zmm1,%%zmm3\n vpaddd %%zmm2,%%zmm" i ",%%zmm" i \
         "\n vpaddd %%zmm3,%%zmm" j ",%%zmm" j "\n"
+#    define DPWSSD_YMM(i) "vpdpwssd %%ymm0,%%ymm1,%%ymm" i "\n"
+#    define MADDWD_XMM(i) "movdqa %%xmm0,%%xmm2\n pmaddwd %%xmm1,%%xmm2\n paddd %%xmm2,%%xmm" i "\n"
+#    define MULPS_XMM(i) "movaps %%xmm0,%%xmm2\n mulps %%xmm1,%%xmm2\n addps %%xmm2,%%xmm" i "\n"
 #    define MADDWD_YMM(i) "vpmaddwd %%ymm0,%%ymm1,%%ymm2\n vpaddd %%ymm2,%%ymm" i ",%%ymm" i "\n"
 #    define MADDUBSW_ZMM(i) \
         "vpmaddubsw %%zmm0,%%zmm1,%%zmm2\n vpmaddwd %%zmm2,%%zmm0,%%zmm2\n vpaddd %%zmm2,%%zmm" i ",%%zmm" i "\n"
@@ -53,10 +61,16 @@ namespace {
 #    define FMA_ZMM(i) "vfmadd231ps %%zmm0,%%zmm1,%%zmm" i "\n"
 #    define FMA_YMM(i) "vfmadd231ps %%ymm0,%%ymm1,%%ymm" i "\n"
 
+#    define ADD_ZMM(i) "vpaddd %%zmm0,%%zmm1,%%zmm" i "\n"
+#    define ADD_YMM(i) "vpaddd %%ymm0,%%ymm1,%%ymm" i "\n"
+
+PEAK_LOOP(run_add_zmm, CLEAR_EVEX, EVEX_SUMS(ADD_ZMM))
+PEAK_LOOP(run_add_ymm, CLEAR_VEX, VEX_SUMS(ADD_YMM))
 PEAK_LOOP(run_dpbusd_zmm, CLEAR_EVEX, EVEX_SUMS(DPBUSD_ZMM))
 PEAK_LOOP(run_dpbusd_ymm, CLEAR_EVEX, EVEX_SUMS(DPBUSD_YMM))
 PEAK_LOOP(run_dpbusd_vex, CLEAR_VEX, VEX_SUMS(DPBUSD_VEX))
 PEAK_LOOP(run_dpwssd_zmm, CLEAR_EVEX, EVEX_SUMS(DPWSSD_ZMM))
+PEAK_LOOP(run_dpwssd_ymm, CLEAR_EVEX, EVEX_SUMS(DPWSSD_YMM))
 PEAK_LOOP(run_dpwssd_vex, CLEAR_VEX, VEX_SUMS(DPWSSD_VEX))
 PEAK_LOOP(run_maddwd_zmm, CLEAR_EVEX, EVEX_PAIRS(MADDWD_ZMM))
 PEAK_LOOP(run_maddwd_ymm, CLEAR_VEX, VEX_SUMS(MADDWD_YMM))
@@ -64,6 +78,8 @@ PEAK_LOOP(run_maddubsw_zmm, CLEAR_EVEX, EVEX_SUMS(MADDUBSW_ZMM))
 PEAK_LOOP(run_maddubsw_ymm, CLEAR_VEX, VEX_SUMS(MADDUBSW_YMM))
 PEAK_LOOP(run_fma_zmm, CLEAR_EVEX, EVEX_SUMS(FMA_ZMM))
 PEAK_LOOP(run_fma_ymm, CLEAR_VEX, VEX_SUMS(FMA_YMM))
+SSE_PEAK_LOOP(run_maddwd_xmm, VEX_SUMS(MADDWD_XMM))
+SSE_PEAK_LOOP(run_mulps_xmm, VEX_SUMS(MULPS_XMM))
 
 /// Whether CPUID has the bit of AVX-VNNI (leaf 7, subleaf 1, EAX bit 4), which g++ 12 cannot be asked for by name.
 bool has_avxvnni() {
@@ -71,6 +87,7 @@ bool has_avxvnni() {
     asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
     return __builtin_cpu_supports("avx2") && (a >> 4 & 1) != 0;
 }
+bool has_sse41() { return __builtin_cpu_supports("sse4.1"); }
 bool has_avx2() { return __builtin_cpu_supports("avx2"); }
 bool has_fma() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 bool has_avx512f() { return __builtin_cpu_supports("avx512f"); }
@@ -84,18 +101,24 @@ constexpr PeakLoop loops[] = {
     {"vpdpbusd ymm", "avx512vnni and avx512vl", has_avx512vnni_vl, 8, 4, 1, 28, run_dpbusd_ymm},
     {"vpdpbusd ymm (VEX)", "avxvnni", has_avxvnni, 8, 4, 1, 12, run_dpbusd_vex},
     {"vpdpwssd zmm", "avx512vnni", has_avx512vnni, 16, 2, 1, 28, run_dpwssd_zmm},
+    {"vpdpwssd ymm", "avx512vnni and avx512vl", has_avx512vnni_vl, 8, 2, 1, 28, run_dpwssd_ymm},
     {"vpdpwssd ymm (VEX)", "avxvnni", has_avxvnni, 8, 2, 1, 12, run_dpwssd_vex},
     {"vpmaddwd+vpaddd zmm", "avx512bw", has_avx512bw, 16, 2, 2, 28, run_maddwd_zmm},
     {"vpmaddwd+vpaddd ymm", "avx2", has_avx2, 8, 2, 2, 12, run_maddwd_ymm},
+    {"pmaddwd+paddd xmm", "sse4.1", has_sse41, 4, 2, 2, 12, run_maddwd_xmm},
     {"vpmaddubsw+vpmaddwd+vpaddd zmm", "avx512bw", has_avx512bw, 16, 4, 3, 28, run_maddubsw_zmm},
     {"vpmaddubsw+vpmaddwd+vpaddd ymm", "avx2", has_avx2, 8, 4, 3, 12, run_maddubsw_ymm},
     {"vfmadd231ps zmm", "avx512f", has_avx512f, 16, 1, 1, 28, run_fma_zmm},
     {"vfmadd231ps ymm", "avx2 and fma", has_fma, 8, 1, 1, 12, run_fma_ymm},
+    {"mulps+addps xmm", "sse4.1", has_sse41, 4, 1, 2, 12, run_mulps_xmm},
 };
+
+constexpr PeakLoop add_zmm{"vpaddd zmm", "avx512f", has_avx512f, 1, 1, 1, 28, run_add_zmm};
+constexpr PeakLoop add_ymm{"vpaddd ymm", "avx2", has_avx2, 1, 1, 1, 12, run_add_ymm};
 
 #endif
 
-/// Which instruction a backend spends its K loop on.
+/// Which instruction a backend spends its K loop on; the first line that the CPU can run counts.
 struct BackendPeak {
     std::string_view backend;
     const char* int8;
@@ -106,7 +129,9 @@ constexpr BackendPeak backend_peaks[] = {
     {"avx512vnni", "vpdpbusd zmm", "vpdpwssd zmm", "vfmadd231ps zmm"},
     {"avx512bw", "vpmaddwd+vpaddd zmm", "vpmaddwd+vpaddd zmm", "vfmadd231ps zmm"},
     {"avxvnni", "vpdpbusd ymm (VEX)", "vpdpwssd ymm (VEX)", "vfmadd231ps ymm"},
+    {"avxvnni", "vpdpbusd ymm", "vpdpwssd ymm", "vfmadd231ps ymm"},  // by AVX-512's twins
     {"avx2", "vpmaddwd+vpaddd ymm", "vpmaddwd+vpaddd ymm", "vfmadd231ps ymm"},
+    {"sse41", "pmaddwd+paddd xmm", "pmaddwd+paddd xmm", "mulps+addps xmm"},
 };
 
 double sample(const PeakLoop& loop, std::uint64_t turns) {
@@ -137,12 +162,23 @@ const PeakLoop* usable_peak_loop(std::string_view name) {
 }
 
 const PeakLoop* peak_of(std::string_view backend, intq::DType input) {
-    for (const BackendPeak& peak : backend_peaks)
-        if (peak.backend == backend)
-            return usable_peak_loop(input == intq::DType::float32 ? peak.float32
-                                    : input == intq::DType::int16 ? peak.int16
-                                                                  : peak.int8);
+    for (const BackendPeak& peak : backend_peaks) {
+        if (peak.backend != backend) continue;
+        const PeakLoop* const loop = usable_peak_loop(input == intq::DType::float32 ? peak.float32
+                                                      : input == intq::DType::int16 ? peak.int16
+                                                                                    : peak.int8);
+        if (loop != nullptr) return loop;
+    }
     return nullptr;
+}
+
+const PeakLoop* instructions_of(std::string_view backend) {
+#if defined(__x86_64__)
+    const PeakLoop& loop = backend.starts_with("avx512") ? add_zmm : add_ymm;
+    return backend.starts_with("avx") && loop.is_supported() ? &loop : nullptr;
+#else
+    return nullptr;
+#endif
 }
 
 double rate_now(const PeakLoop& loop) {

@@ -16,7 +16,7 @@
 namespace intq_bench {
 
 /// A loop of one instruction (or of the few that stand for one dot product) on registers alone, with as many
-/// independent sums as the encoding has registers for: 28 in EVEX, 12 in VEX.
+/// independent sums as the encoding has registers for: 28 in EVEX, 12 in VEX and SSE.
 struct PeakLoop {
     const char* name;
     const char* feature;  // what the CPU must have, as __builtin_cpu_supports names it
@@ -40,6 +40,10 @@ const PeakLoop* usable_peak_loop(std::string_view name);
 /// The loop of the instruction that a backend multiplies `input` with; null where the backend promises none, or the
 /// CPU lacks it. A new backend with a dot product gets a line in peaks.cpp.
 const PeakLoop* peak_of(std::string_view backend, intq::DType input);
+
+/// The loop of the plainest vector instruction at a backend's width, an integer addition, which most ports take: how
+/// many vector instructions the core completes at all. An instruction counts as two operations. Null as above.
+const PeakLoop* instructions_of(std::string_view backend);
 
 /// Operations a second, from one sample of about ten microseconds, after a shorter one that warms the code.
 double rate_now(const PeakLoop& loop);

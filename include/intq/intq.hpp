@@ -12,6 +12,7 @@
 #include "intq/io/text_table.hpp"
 #include "intq/nn/layers.hpp"
 #include "intq/nn/npy.hpp"
+#include "intq/nn/thread_pool.hpp"
 #include "intq/numeric_suite/metrics.hpp"
 #include "intq/quantization/convert.hpp"
 #include "intq/quantization/lower.hpp"

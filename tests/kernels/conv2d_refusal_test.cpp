@@ -249,7 +249,7 @@ TEST_CASE("a geometry without output, without room or with a negative batch is r
 
 TEST_CASE("check_conv2d names the operand that does not fit a packed layer") {
     // The backend with staging, so that a workspace is needed.
-    const BackendTables odd = odd_width_5_tables();
+    const BackendTables odd = tables_of<odd_width<5>>();
     const kernels::PackingRules& rules = odd.tables[bayes]->packing;
     const Valid valid;
     GuardedBuffer storage(static_cast<std::size_t>(kernels::packed_conv2d_size(rules, valid.spec)));

@@ -147,7 +147,9 @@ private:
     std::vector<unsigned char> expected_;
 };
 
-const kernels::KernelTable& staging_table() { return *odd_width_5_tables().tables[4]; }  // bayes; needs a workspace
+const kernels::KernelTable& staging_table() {
+    return *tables_of<odd_width<5>>().tables[4];
+}  // bayes; needs a workspace
 
 }  // namespace
 
@@ -220,6 +222,19 @@ TEST_CASE("a tensor of another type, rank or extent is refused") {
         if (tensor.shape.rank == 4) CHECK(!spoiler.judge_with(tensor.shape.rank, 3).status.ok());
     }
     SUCCEED();
+}
+
+TEST_CASE("planes are refused where no caller writes them, or no quantize reads them") {
+    Spoiler spoiler(staging_table(), oracle_targets()[4]);
+    SmallProgram& p = spoiler.parts();
+    for (runtime::ProgramTensor& tensor : p.tensors)
+        if (&tensor != p.tensors.data() + p.inputs[0])
+            CHECK(spoiler.judge_with(tensor.layout, Layout::row_major).status.code == StatusCode::corrupt);
+    // The input's planes, given to another operator than the one that reads them.
+    for (const runtime::Instruction& instruction : p.instructions)
+        if (instruction.op != OpKind::layout_change && instruction.op != OpKind::quantize)
+            CHECK(!spoiler.judge_with(p.operands[static_cast<std::size_t>(instruction.first_operand)], p.inputs[0])
+                       .status.ok());
 }
 
 TEST_CASE("an offset that is misaligned or outside is refused; one that runs over a live tensor is, too") {

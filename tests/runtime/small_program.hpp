@@ -200,6 +200,7 @@ private:
         const Window2d same{{3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}}, halves{{2, 2}, {2, 2}, {}, {1, 1}};
 
         const std::int32_t given = tensor(DType::float32, image(channels, size), {});
+        tensors.back().layout = Layout::row_major;
         inputs = {given};
         const std::int32_t images = tensor(DType::float32, image(channels, size), {});
         push(OpKind::layout_change, {given}, images, nullptr, std::nullopt);

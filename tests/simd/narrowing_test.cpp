@@ -117,6 +117,20 @@ template <class L> void flips_conform() {
     }
 }
 
+template <class L> void widens_conform() {
+    for (index_t size = 0; size < 200; ++size) {
+        const auto count = static_cast<std::size_t>(size);
+        GuardedBuffer from(count), to(count * sizeof(std::int16_t));
+        for (std::size_t i = 0; i < count; ++i) from.as<std::int8_t>()[i] = static_cast<std::int8_t>(77 * i + count);
+        L::widen_bytes(from.as<std::int8_t>(), to.as<std::int16_t>(), size);
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < count; ++i)
+            wrong += to.as<std::int16_t>()[i] != static_cast<std::int8_t>(77 * i + count);
+        CHECK(wrong == 0);
+        CHECK(to.is_intact());
+    }
+}
+
 template <class L> void products_conform() {
     using One = intq::arith::scalar_lanes;
     const std::int32_t ends[] = {INT32_MIN + 1, INT32_MAX, -1, 0, 1, 32767, -32768, 1 << 30, -(1 << 30)};
@@ -153,6 +167,7 @@ TEST_CASE("codes are multiplied, rounded, narrowed and flipped as their scalar m
             products_conform<L>();
             if constexpr (requires { typename L::CodeQuad; }) quads_conform<L>();
             if constexpr (requires(std::uint8_t * p) { L::flip_top_bits(p, p, 1); }) flips_conform<L>();
+            if constexpr (requires(std::int16_t * p) { L::widen_bytes(nullptr, p, 1); }) widens_conform<L>();
         }
     });
 }

@@ -2,6 +2,7 @@
 //
 // Conformance of the lanes of every usable backend with arith::scalar_lanes: bit for bit, in every lane. 8-bit
 // operands are exhaustive; floats that are NaN are equal to every NaN.
+#include <algorithm>
 #include <bit>
 #include <cfenv>
 #include <cmath>
@@ -14,6 +15,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "intq/kernels/channel_walk.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/odd_width.hpp"
@@ -315,6 +317,59 @@ template <class L> void store_four_conforms() {
     CHECK(out.is_intact());
 }
 
+/// Specials, random bits and codes around the range of a byte: whole vectors of ordinary values, and others.
+template <class L> void store_rounded_conforms() {
+    const auto width = static_cast<std::size_t>(L::width());
+    std::vector<float> values = specials<float>(), wild = random_values<float>(2048, 11);
+    values.insert(values.end(), wild.begin(), wild.end());
+    for (int i = -1200; i <= 1200; ++i) values.push_back(static_cast<float>(i) * 0.25f);
+    for (const float end : {32767.0f, -32768.0f})
+        for (int i = -40; i <= 40; ++i) values.push_back(end + static_cast<float>(i) * 0.5f);
+    values.resize(values.size() + 4 * width, 1.5f);
+    std::size_t wrong = 0;
+    for (const auto& [zero_point, lowest, highest] :
+         {std::array{0, -128, 127}, {-128, -128, 127}, {127, -128, 127}, {-5, -5, 100}, {3, 3, 3}}) {
+        const typename L::CodeQuad quad(zero_point, lowest, highest);
+        for (std::size_t at = 0; at + 4 * width <= values.size(); at += 3) {
+            GuardedBuffer out(4 * width);
+            const float* const from = values.data() + at;
+            quad.store_rounded(out.as<std::int8_t>(), L::load(from), L::load(from + width), L::load(from + 2 * width),
+                               L::load(from + 3 * width));
+            for (std::size_t i = 0; i < 4 * width; ++i) {
+                const double real = std::isnan(from[i]) ? 0.0 : std::nearbyint(static_cast<double>(from[i]));
+                const double code =
+                    std::clamp(real + zero_point, static_cast<double>(lowest), static_cast<double>(highest));
+                wrong += out.as<std::int8_t>()[i] != static_cast<std::int8_t>(code);
+            }
+            wrong += !out.is_intact();
+        }
+    }
+    CHECK(wrong == 0);
+}
+
+/// 256 times the extremes, which fill 16 bits, and random bytes.
+template <class L> void byte_sums_conform() {
+    const auto width = static_cast<std::size_t>(L::width());
+    std::mt19937 random(seed);
+    for (const int kind : {-128, 127, 0}) {
+        GuardedBuffer bytes(4 * width);
+        std::vector<std::int32_t> expected(4 * width), got(4 * width);
+        typename L::ByteSums sums;
+        for (int turn = 0; turn < 256; ++turn) {
+            for (std::size_t i = 0; i < 4 * width; ++i) {
+                bytes.as<std::int8_t>()[i] = static_cast<std::int8_t>(kind != 0 ? kind : static_cast<int>(random()));
+                expected[i] += bytes.as<std::int8_t>()[i];
+            }
+            sums.add(bytes.as<const std::int8_t>());
+        }
+        L::store(got.data(), sums.template vector<0>());
+        L::store(got.data() + width, sums.template vector<1>());
+        L::store(got.data() + 2 * width, sums.template vector<2>());
+        L::store(got.data() + 3 * width, sums.template vector<3>());
+        CHECK(got == expected);
+    }
+}
+
 template <class L> void add_to_conforms() {
     const auto width = static_cast<std::size_t>(L::width());
     auto values = specials<float>(), more = random_values<float>(1024, 9);
@@ -613,6 +668,8 @@ template <class Backend> void backend_conforms() {
         narrow_memory_conforms<L, std::int16_t>();
         store_four_conforms<L>();
         add_to_conforms<L>();
+        if constexpr (intq::kernels::detail::has_rounding_store<L>) store_rounded_conforms<L>();
+        if constexpr (requires { typename L::ByteSums; }) byte_sums_conform<L>();
     }
     SECTION("packed") {
         packed_conforms<L, std::int8_t>();

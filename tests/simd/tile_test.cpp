@@ -120,9 +120,9 @@ std::size_t wrong_results(Problem<Tile, Acc, Given>& problem) {
         intq::simd::unroll<Vectors>([&](auto v) {
             Acc* const to = result.data() + r * problem.columns + v * L::width();
             if constexpr (std::is_same_v<Acc, std::int64_t>) {
-                L::store_i64(to, registers.template drain<r, v>());
+                L::store_i64(to, registers.drain(r, v));
             } else {
-                L::store(to, registers.template drain<r, v>());
+                L::store(to, registers.drain(r, v));
             }
         });
     });
@@ -221,9 +221,8 @@ std::size_t wrong_depthwise_sums(const intq::simd::DepthwisePacking& packing, in
         sums.start(bias.data());
         sums.add(x, w);
         result[is_padding].resize(bias.size());
-        intq::simd::unroll<Vectors>([&](auto v) {
-            Tile::L::store(result[is_padding].data() + v * packing.step, sums.template drain<v>(), packing.step);
-        });
+        intq::simd::unroll<Vectors>(
+            [&](auto v) { Tile::L::store(result[is_padding].data() + v * packing.step, sums.drain(v), packing.step); });
     }
     std::size_t wrong = 0;
     for (index_t c = 0; c < channels; ++c)

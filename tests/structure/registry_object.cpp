@@ -230,8 +230,11 @@ bool run_quantize_rows(const KernelTable& table) {
     const float scales[inputs] = {0.01f, 0.02f, 0.03f, 0.04f, 0.05f, 0.06f};
     for (const kernels::QuantizeRow& row : table.quantize) {
         clear_y();
-        row.run(reals, blocks, QParams::per_channel(scales, {}, 1, lowest_code(row.output), highest_code(row.output)),
-                table.policy().quantize, y_memory, serial);
+        const QParams qparams = QParams::per_channel(scales, {}, 1, lowest_code(row.output), highest_code(row.output));
+        row.run(reals, blocks, qparams, table.policy().quantize, y_memory, serial);
+        if (!y_agrees(row.output)) return false;
+        clear_y();
+        row.run_planes(reals, batch, inputs, side * side, qparams, table.policy().quantize, y_memory, serial);
         if (!y_agrees(row.output)) return false;
     }
     for (const kernels::DequantizeRow& row : table.dequantize) {

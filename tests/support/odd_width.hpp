@@ -193,6 +193,8 @@ template <int Width> struct odd_width : simd::scalar {
         grouped ? simd::DepthwisePacking{10, 5, 1, 2, simd::Staging::offset_binary} : simd::DepthwisePacking{};
     static constexpr simd::DepthwisePacking depthwise_int16_packing =
         grouped ? simd::DepthwisePacking{10, 5, 1, 2, simd::Staging::as_is} : simd::DepthwisePacking{};
+    static constexpr simd::DepthwisePacking depthwise_float_packing =
+        grouped ? simd::DepthwisePacking{10, 5, 5, 1, simd::Staging::as_is} : simd::DepthwisePacking{};
 };
 
 /// Two products a column and step, in loops.
@@ -219,10 +221,7 @@ template <class X, class W> struct OddPairTile {
                         acc[r].lane[c] =
                             One::add(acc[r].lane[c], One::mul(x[r][k + i], w[2 * c + static_cast<std::size_t>(i)]));
         }
-        template <int Row, int Index> OddLanes<5>::i32 drain() const {
-            static_assert(Index == 0);
-            return acc[Row];
-        }
+        OddLanes<5>::i32 drain(int row, int) const { return acc[static_cast<std::size_t>(row)]; }
 
         using One = arith::scalar_lanes;
         std::array<OddLanes<5>::i32, static_cast<std::size_t>(Rows)> acc;
@@ -266,7 +265,7 @@ template <class X, class W, int Offset> struct OddDepthwiseTile {
             for (std::size_t i = 0; i < x.group.size(); ++i)
                 acc[i / 2] = One::add(acc[i / 2], One::mul(x.group[i], w.group[i]));
         }
-        template <int Index> L::i32 drain() const { return L::load(acc.data() + Index * L::width()); }
+        L::i32 drain(int vector) const { return L::load(acc.data() + vector * L::width()); }
 
         std::array<std::int32_t, static_cast<std::size_t>(5 * Vectors)> acc{};
     };

@@ -39,10 +39,12 @@ template <class L> struct AddLanes<float_scale, L> {
         : zero_point{L::set(p.zero_point[0]), L::set(p.zero_point[1])},
           factor{L::set(p.factor[0]), L::set(p.factor[1])},
           out(p.codes) {}
+    /// The sum before it is rounded, of codes less their zero points.
+    constexpr typename L::f32 real(typename L::i32 x, typename L::i32 y) const noexcept {
+        return L::add(L::mul(L::to_f32(x), factor[0]), L::mul(L::to_f32(y), factor[1]));
+    }
     constexpr typename L::i32 scaled(typename L::i32 x, typename L::i32 y) const noexcept {
-        const auto first = L::mul(L::to_f32(L::sub(x, zero_point[0])), factor[0]);
-        const auto second = L::mul(L::to_f32(L::sub(y, zero_point[1])), factor[1]);
-        return L::round_to_i32(L::add(first, second));
+        return L::round_to_i32(real(L::sub(x, zero_point[0]), L::sub(y, zero_point[1])));
     }
     constexpr typename L::i32 code(typename L::i32 x, typename L::i32 y) const noexcept {
         return out.code(scaled(x, y));

@@ -4,6 +4,8 @@
 #ifndef INTQ_ARITH_POOL_HPP
 #define INTQ_ARITH_POOL_HPP
 
+#include <type_traits>
+
 #include "intq/arith/accumulator_bound.hpp"
 #include "intq/arith/elementwise.hpp"
 
@@ -71,38 +73,8 @@ constexpr Result<AverageParams> make_average(const PolicyRecord& policy, const C
     return params;
 }
 
-/// The average of the cells of one window.
-///
-/// @param L  lanes; each lane is a channel
-template <class L> struct Average {
-    two_stage::Channel<L> channel;
-    OutputLanes<L> out;
-    typename L::i32 zero_point;
-
-    explicit constexpr Average(const AverageParams& p) noexcept
-        : channel{L::set(p.words[0]), L::set(p.words[1]), L::set(p.words[2]), L::set(p.words[3]), L::set(p.words[4])},
-          out(p.codes),
-          zero_point(L::set(p.zero_point)) {}
-
-    /// @param sum    of the codes of the valid cells
-    /// @param valid  how many they are, at least 1
-    constexpr typename L::i32 code(typename L::i32 sum, index_t valid, const AverageParams& p) const noexcept {
-        const auto cells = static_cast<std::int32_t>(valid);
-        switch (p.rule) {
-            case AverageRule::requantize_sum:
-                return two_stage::apply<L>(sum, channel, out);
-            case AverageRule::float_scale_sum: {
-                const index_t divisor = p.divisor == PoolDivisor::kernel_cells ? p.kernel_cells : valid;
-                const float factor = fdiv(p.s_in, fmul(static_cast<float>(divisor), p.s_out));
-                const auto acc = L::sub(sum, L::mul(zero_point, L::set(cells)));
-                return float_scale::apply<L>(acc, float_scale::Channel<L>{L::set(factor)}, out);
-            }
-            case AverageRule::divide_codes:
-                break;
-        }
-        return out.clamp(divide_half_away(sum, cells));
-    }
-
+/// Division of sums in all lanes.
+template <class L> struct AverageDivision {
     /// sum / n, ties away from zero: fl((2·|sum| + n) / 2n) with the sign of sum. The quotient of binary32
     /// is right to one unit; the remainder, in integers, corrects it.
     /// @pre |sum| / n <= 2^15, n <= 2^24. |sum| + n/2 may wrap: only its float and its remainder are used
@@ -122,6 +94,83 @@ template <class L> struct Average {
         }
         // Two's complement negation where sign is -1: (q + sign) xor sign, written with a product.
         return L::mul(quotient, L::add(one, L::add(sign, sign)));
+    }
+};
+
+/// The average of the cells of one window, by a rule that is fixed: what a kernel's loop calls.
+///
+/// @tparam L     lanes; each lane is a channel
+/// @tparam Rule  that of the parameters
+template <class L, AverageRule Rule> struct AverageBy : AverageDivision<L> {
+    two_stage::Channel<L> channel;
+    OutputCodes codes;  // what zero point and clamp the scaled value takes
+    OutputLanes<L> out;
+
+    explicit constexpr AverageBy(const AverageParams& p) noexcept
+        : channel{L::set(p.words[0]), L::set(p.words[1]), L::set(p.words[2]), L::set(p.words[3]), L::set(p.words[4])},
+          codes(p.codes),
+          out(p.codes) {
+        // A quotient of codes is a code.
+        if (Rule == AverageRule::divide_codes) codes.zero_point = 0;
+        out = OutputLanes<L>(codes);
+    }
+
+    /// What windows of equally many valid cells share.
+    struct Window {
+        std::int32_t valid = 0;
+        std::int32_t offset = 0;  // of their sum: the zero points'
+        float factor = 0.0f;
+    };
+    /// @param valid  cells of the window inside the image, at least 1
+    static constexpr Window window(index_t valid, const AverageParams& p) noexcept {
+        const auto cells = static_cast<std::int32_t>(valid);
+        if constexpr (Rule != AverageRule::float_scale_sum) return {cells, 0, 0.0f};
+        const index_t divisor = p.divisor == PoolDivisor::kernel_cells ? p.kernel_cells : valid;
+        return {cells, scalar_lanes::mul(p.zero_point, cells),
+                fdiv(p.s_in, fmul(static_cast<float>(divisor), p.s_out))};
+    }
+    /// The average before zero point and clamp.
+    ///
+    /// @param sum  of the codes of the valid cells
+    INTQ_ALWAYS_INLINE constexpr typename L::i32 scaled(typename L::i32 sum, const Window& window) const noexcept {
+        if constexpr (Rule == AverageRule::requantize_sum) {
+            return two_stage::scaled<L>(sum, channel, out);
+        } else if constexpr (Rule == AverageRule::float_scale_sum) {
+            return float_scale::scaled<L>(L::sub(sum, L::set(window.offset)),
+                                          float_scale::Channel<L>{L::set(window.factor)}, out);
+        } else {
+            return AverageBy::divide_half_away(sum, window.valid);
+        }
+    }
+    INTQ_ALWAYS_INLINE constexpr typename L::i32 code(typename L::i32 sum, const Window& window) const noexcept {
+        return out.code(scaled(sum, window));
+    }
+};
+
+/// Calls function(integral_constant<AverageRule, rule>).
+template <class Function> constexpr decltype(auto) with_average_rule(AverageRule rule, Function&& function) {
+    switch (rule) {
+        case AverageRule::requantize_sum:
+            return function(std::integral_constant<AverageRule, AverageRule::requantize_sum>{});
+        case AverageRule::float_scale_sum:
+            return function(std::integral_constant<AverageRule, AverageRule::float_scale_sum>{});
+        case AverageRule::divide_codes:
+            break;
+    }
+    return function(std::integral_constant<AverageRule, AverageRule::divide_codes>{});
+}
+
+/// The average of the cells of one window, by the parameters' rule.
+template <class L> struct Average : AverageDivision<L> {
+    explicit constexpr Average(const AverageParams&) noexcept {}
+
+    /// @param sum    of the codes of the valid cells
+    /// @param valid  how many they are, at least 1
+    constexpr typename L::i32 code(typename L::i32 sum, index_t valid, const AverageParams& p) const noexcept {
+        return with_average_rule(p.rule, [&](auto rule) {
+            using By = AverageBy<L, rule>;
+            return By(p).code(sum, By::window(valid, p));
+        });
     }
 };
 

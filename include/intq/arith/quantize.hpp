@@ -162,20 +162,11 @@ template <Lanes L, class Rule> struct Quantizer {
         return L::min(L::max(L::replace_nan(steps, L::set(0.0f)), low), high);
     }
 
-    /// R(real) as an integer, saturated; 0 for NaN. What is stored as a narrow code is clamped there.
-    INTQ_ALWAYS_INLINE constexpr i32 rounded_steps(f32 x) const noexcept {
-        if constexpr (Rule::value.rounding == Rounding::half_even) {
-            return L::round_to_i32(L::replace_nan(real_steps(x), L::set(0.0f)));
-        } else {
-            return clamped_steps(x);
-        }
-    }
-
     /// clamp(R(real)), as an integer, which has no negative zero. Bounds that are integers may come before the
-    /// rounding.
+    /// rounding; within ±2^24, nothing is left to saturate.
     INTQ_ALWAYS_INLINE constexpr i32 clamped_steps(f32 x) const noexcept {
         if constexpr (Rule::value.rounding == Rounding::half_even) {
-            return L::round_to_i32(clamp(real_steps(x)));
+            return L::round_small_to_i32(clamp(real_steps(x)));
         } else {
             return L::to_i32(clamp(steps(x)));
         }

@@ -37,4 +37,14 @@
 #    define INTQ_RESTRICT
 #endif
 
+// Before a loop of constant bounds over registers: every index is then a constant. One body to compile until the
+// optimiser unrolls it, where a function for each index takes several times as long.
+#if defined(__clang__)
+#    define INTQ_UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#    define INTQ_UNROLL _Pragma("GCC unroll 64")
+#else
+#    define INTQ_UNROLL
+#endif
+
 #endif  // INTQ_CORE_CONFIG_HPP

@@ -262,18 +262,47 @@ template <class L, class Code, class Codes> INTQ_ALWAYS_INLINE void store_run(Co
     }
 }
 
-/// Stores clamp(scaled(i, lanes) + zero_point, lowest, highest), as store_run; the clamp is done on bytes where the
-/// backend can.
+/// Stores clamp(scaled + zero_point, lowest, highest) of four vectors; the clamp is done on bytes where the backend
+/// can.
+template <class L, class Code> struct CodeStore {
+    arith::OutputLanes<L> out;
+
+    explicit INTQ_ALWAYS_INLINE CodeStore(const arith::OutputCodes& codes) : out(codes) {}
+    template <class I32> INTQ_ALWAYS_INLINE void four(Code* to, I32 a, I32 b, I32 c, I32 d) const {
+        if constexpr (std::is_same_v<Code, std::int8_t>) {
+            L::store_four(to, out.code(a), out.code(b), out.code(c), out.code(d));
+        } else {
+            constexpr index_t width = L::width();
+            L::store(to, out.code(a));
+            L::store(to + width, out.code(b));
+            L::store(to + 2 * width, out.code(c));
+            L::store(to + 3 * width, out.code(d));
+        }
+    }
+};
+template <class L>
+requires requires { typename L::CodeQuad; }
+struct CodeStore<L, std::int8_t> {
+    typename L::CodeQuad quad;
+
+    explicit INTQ_ALWAYS_INLINE CodeStore(const arith::OutputCodes& codes)
+        : quad(codes.zero_point, codes.lowest, codes.highest) {}
+    template <class I32> INTQ_ALWAYS_INLINE void four(std::int8_t* to, I32 a, I32 b, I32 c, I32 d) const {
+        quad.store(to, 4 * L::width(), a, b, c, d);
+    }
+};
+
+/// Stores clamp(scaled(i, lanes) + zero_point, lowest, highest), as store_run.
 template <class L, class Code, class Scaled>
 INTQ_ALWAYS_INLINE void store_scaled_run(Code* to, index_t count, const arith::OutputCodes& codes, Scaled&& scaled) {
     const arith::OutputLanes<L> out(codes);
-    if constexpr (std::is_same_v<Code, std::int8_t> && requires { typename L::CodeQuad; }) {
+    if constexpr (std::is_same_v<Code, std::int8_t>) {
         constexpr index_t width = L::width();
-        const typename L::CodeQuad quad(codes.zero_point, codes.lowest, codes.highest);
+        const CodeStore<L, Code> store(codes);
         for_each_four_vectors<L>(
             count,
             [&](index_t i) INTQ_ALWAYS_INLINE_LAMBDA {
-                quad.store(to + i, 4 * width, scaled(i, width), scaled(i + width, width), scaled(i + 2 * width, width),
+                store.four(to + i, scaled(i, width), scaled(i + width, width), scaled(i + 2 * width, width),
                            scaled(i + 3 * width, width));
             },
             [&](index_t i, index_t lanes)
@@ -281,6 +310,36 @@ INTQ_ALWAYS_INLINE void store_scaled_run(Code* to, index_t count, const arith::O
     } else {
         store_run<L>(to, count,
                      [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA { return out.code(scaled(i, lanes)); });
+    }
+}
+
+/// Whether four vectors of reals are rounded, narrowed and stored at once.
+template <class L>
+inline constexpr bool has_rounding_store = requires(typename L::CodeQuad quad, typename L::f32 v, std::int8_t* to) {
+    quad.store_rounded(to, v, v, v, v);
+};
+
+/// Stores clamp(R(real(i, lanes)) + zero_point, lowest, highest), as store_run; R rounds to the nearest, ties to even,
+/// and makes 0 of NaN.
+template <class L, class Code, class Real>
+INTQ_ALWAYS_INLINE void store_rounded_run(Code* to, index_t count, const arith::OutputCodes& codes, Real&& real) {
+    const auto scaled = [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+        return L::round_to_i32(L::replace_nan(real(i, lanes), L::set(0.0f)));
+    };
+    if constexpr (std::is_same_v<Code, std::int8_t> && has_rounding_store<L>) {
+        constexpr index_t width = L::width();
+        const arith::OutputLanes<L> out(codes);
+        const typename L::CodeQuad quad(codes.zero_point, codes.lowest, codes.highest);
+        for_each_four_vectors<L>(
+            count,
+            [&](index_t i) INTQ_ALWAYS_INLINE_LAMBDA {
+                quad.store_rounded(to + i, real(i, width), real(i + width, width), real(i + 2 * width, width),
+                                   real(i + 3 * width, width));
+            },
+            [&](index_t i, index_t lanes)
+                INTQ_ALWAYS_INLINE_LAMBDA { store_codes<L>(to + i, out.code(scaled(i, lanes)), lanes); });
+    } else {
+        store_scaled_run<L>(to, count, codes, scaled);
     }
 }
 

@@ -65,7 +65,7 @@ Result<PackedConv2d> make_conv2d(const Conv2dSpec& spec, Workspace storage) noex
 
 /// Bytes of workspace for one run: the staged input, where the backend's tile wants another form of it.
 inline index_t conv2d_workspace_size(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
-    if (packed.packing.staging == simd::Staging::as_is) return 0;
+    if (!detail::is_staged(packed)) return 0;
     return round_up(
         detail::staged_size(packed, geometry) * size_of(detail::staged_input(packed.packing, packed.input_dtype)),
         buffer_alignment);

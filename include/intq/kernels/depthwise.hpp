@@ -6,6 +6,7 @@
 
 #include "intq/kernels/depthwise_line.hpp"
 #include "intq/kernels/gemm.hpp"
+#include "intq/simd/depthwise_tile.hpp"
 
 namespace intq::inline INTQ_ABI::kernels {
 
@@ -13,7 +14,9 @@ namespace detail {
 
 /// The packing that a backend's tag gives for depthwise layers of these types; without columns where there is no tile.
 template <class Backend, class X, class W, class Acc> constexpr simd::DepthwisePacking depthwise_packing_of() noexcept {
-    if constexpr (!std::is_same_v<Acc, std::int32_t>) {
+    if constexpr (std::is_same_v<X, float>) {
+        return Backend::depthwise_float_packing;
+    } else if constexpr (!std::is_same_v<Acc, std::int32_t>) {
         return {};
     } else if constexpr (std::is_same_v<X, std::int16_t>) {
         return Backend::depthwise_int16_packing;

@@ -70,25 +70,26 @@ private:
     template <int Kernel, int Stride, int Vectors>
     static INTQ_NEVER_INLINE void slide(const LineSource<X>& source, const Block& block, index_t first, index_t count,
                                         Acc* sums) noexcept {
-        constexpr int in_flight = (Kernel - 1) / Stride + 1, shared = Kernel - Stride;
-        constexpr int groups = (Kernel + depth - 1) / depth;
+        constexpr int in_flight = (Kernel - 1) / Stride + 1, groups = (Kernel + depth - 1) / depth;
         constexpr bool keeps = Kernel * groups * Vectors <= Tile::kept_weights;
         typename Tile::template Weights<Vectors> kept[keeps ? Kernel * groups : 1];
-        if constexpr (keeps)
-            simd::unroll<Kernel * groups>(
-                [&](auto i) INTQ_ALWAYS_INLINE_LAMBDA { kept[i].load(block.weights + i * group_size<Vectors>); });
+        if constexpr (keeps) {
+            INTQ_UNROLL
+            for (int i = 0; i < Kernel * groups; ++i) kept[i].load(block.weights + i * group_size<Vectors>);
+        }
         typename LineSource<X>::Row rows[Kernel];
-        simd::unroll<Kernel>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA { rows[r] = source.row(r); });
+        INTQ_UNROLL
+        for (int r = 0; r < Kernel; ++r) rows[r] = source.row(r);
         typename Tile::template Sums<Vectors> pixel[in_flight];
         // By value: sums are stored between reads of these.
         const index_t width = source.width, stride = source.channels, channels = block.channels;
+        const W* const weights = block.weights;
         const Acc* const bias = block.bias;
         typename Tile::template Column<Vectors> padding;
         padding.fill(source.zero_point);
-        index_t x = first * Stride - source.window.padding.left;
 
-        // Column `i` of the oldest pixel is column i - Stride of the next one, and so on.
-        const auto add_column = [&](auto i) INTQ_ALWAYS_INLINE_LAMBDA {
+        // Column `kx` of the oldest pixel is column kx - Stride of the next one, and so on.
+        const auto add_column = [&](index_t x, int last_kx) INTQ_ALWAYS_INLINE_LAMBDA {
             const bool is_inside = x >= 0 && x < width;
             const index_t offset = x * stride;
             simd::unroll<groups>([&](auto g) INTQ_ALWAYS_INLINE_LAMBDA {
@@ -96,34 +97,43 @@ private:
                 typename Tile::template Column<Vectors> column;
                 if (is_inside) {
                     const X* from[count_rows];
-                    simd::unroll<count_rows>(
-                        [&](auto r) INTQ_ALWAYS_INLINE_LAMBDA { from[r] = rows[g * depth + r].at(offset); });
+                    INTQ_UNROLL
+                    for (int r = 0; r < count_rows; ++r) from[r] = rows[g * depth + r].at(offset);
                     column.template load<count_rows>(from, channels);
                 } else {
                     column = padding;
                 }
-                simd::unroll<in_flight>([&](auto p) INTQ_ALWAYS_INLINE_LAMBDA {
-                    constexpr int kx = i - p * Stride;
-                    if constexpr (kx >= 0) {
-                        if constexpr (kx == 0 && g == 0) pixel[p].start(bias);
-                        if constexpr (keeps) {
-                            pixel[p].add(column, kept[kx * groups + g]);
-                        } else {
-                            typename Tile::template Weights<Vectors> weights;
-                            weights.load(block.weights + (kx * groups + g) * group_size<Vectors>);
-                            pixel[p].add(column, weights);
-                        }
+                INTQ_UNROLL
+                for (int p = 0; p < in_flight; ++p) {
+                    const int kx = last_kx - p * Stride;
+                    if (kx < 0) continue;
+                    if (kx == 0 && g == 0) pixel[p].start(bias);
+                    if constexpr (keeps) {
+                        pixel[p].add(column, kept[kx * groups + g]);
+                    } else {
+                        typename Tile::template Weights<Vectors> of_column;
+                        of_column.load(weights + (kx * groups + g) * group_size<Vectors>);
+                        pixel[p].add(column, of_column);
                     }
-                });
+                }
             });
-            ++x;
         };
-        simd::unroll<shared>(add_column);
-        for (index_t i = 0; i < count; ++i, sums += Vectors * L::width()) {
-            simd::unroll<Stride>(
-                [&](auto step) INTQ_ALWAYS_INLINE_LAMBDA { add_column(std::integral_constant<int, shared + step>{}); });
-            store<Vectors>(pixel[0], sums);
-            simd::unroll<in_flight - 1>([&](auto p) INTQ_ALWAYS_INLINE_LAMBDA { pixel[p] = pixel[p + 1]; });
+        // Columns that the first pixel shares with none. Of a large window they are not worth code of their own: then
+        // they are also added to pixels that nobody wants.
+        constexpr int shared = Kernel - Stride, unwanted = Kernel > 3 ? in_flight - 1 : 0;
+        INTQ_UNROLL
+        for (int p = 0; p < unwanted; ++p) pixel[p].start(bias);
+        index_t x = (first - unwanted) * Stride - source.window.padding.left + shared;
+        if constexpr (unwanted == 0) {
+            INTQ_UNROLL
+            for (int kx = 0; kx < shared; ++kx) add_column(x - shared + kx, kx);
+        }
+        for (index_t i = -unwanted; i < count; ++i, x += Stride) {
+            INTQ_UNROLL
+            for (int step = 0; step < Stride; ++step) add_column(x + step, shared + step);
+            if (i >= 0) store<Vectors>(pixel[0], sums + i * Vectors * L::width());
+            INTQ_UNROLL
+            for (int p = 0; p + 1 < in_flight; ++p) pixel[p] = pixel[p + 1];
         }
     }
 
@@ -161,9 +171,8 @@ private:
 
     template <int Vectors>
     static INTQ_ALWAYS_INLINE void store(const typename Tile::template Sums<Vectors>& pixel, Acc* sums) noexcept {
-        simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
-            LaneSum<L, Acc>::store(sums + v * L::width(), pixel.template drain<v>());
-        });
+        INTQ_UNROLL
+        for (int v = 0; v < Vectors; ++v) LaneSum<L, Acc>::store(sums + v * L::width(), pixel.drain(v));
     }
 
     /// Weights of one group of rows.

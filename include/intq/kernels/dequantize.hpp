@@ -44,19 +44,26 @@ template <class L, class Code> struct DequantizeOp {
     }
     void rows(index_t first_channel, index_t channels, index_t rows, const Code* q, float* out) const {
         ChannelPairs pairs;
-        for_each_piece(
-            channels, rows,
-            [&](index_t first, index_t count, index_t at)
-                INTQ_ALWAYS_INLINE_LAMBDA { pairs.fill(qparams, first_channel + first, count, at); },
-            [&](index_t offset, index_t count) INTQ_ALWAYS_INLINE_LAMBDA {
-                for_each_vector<L>(count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-                    const auto codes = load_codes<L>(q + offset + i, lanes);
-                    store_floats<L>(out + offset + i,
-                                    arith::dequantize_lanes<L>(codes, load_codes<L>(pairs.zero_point + i, lanes),
-                                                               load_floats<L>(pairs.scale + i, lanes)),
-                                    lanes);
+        const auto each = [&](auto&& zero_point) INTQ_ALWAYS_INLINE_LAMBDA {
+            for_each_piece(
+                channels, rows,
+                [&](index_t first, index_t count, index_t at)
+                    INTQ_ALWAYS_INLINE_LAMBDA { pairs.fill(qparams, first_channel + first, count, at); },
+                [&](index_t offset, index_t count) INTQ_ALWAYS_INLINE_LAMBDA {
+                    for_each_vector<L>(count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                        const auto codes = load_codes<L>(q + offset + i, lanes);
+                        store_floats<L>(out + offset + i,
+                                        arith::dequantize_lanes<L>(codes, zero_point(i, lanes),
+                                                                   load_floats<L>(pairs.scale + i, lanes)),
+                                        lanes);
+                    });
                 });
-            });
+        };
+        if (qparams.is_symmetric())
+            each([](index_t, index_t) INTQ_ALWAYS_INLINE_LAMBDA { return L::set(std::int32_t{0}); });
+        else
+            each([&](index_t i, index_t lanes)
+                     INTQ_ALWAYS_INLINE_LAMBDA { return load_codes<L>(pairs.zero_point + i, lanes); });
     }
 };
 

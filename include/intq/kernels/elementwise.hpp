@@ -23,6 +23,28 @@ template <class Body> void stream(index_t size, const Executor& executor, Body&&
     });
 }
 
+/// The sums of two runs of codes. Everything that the loop reads is a local: a store of bytes may change all else.
+template <class L, class Policy, class Code>
+void add_run(const arith::AddParams& params, index_t count, const Code* x, const Code* y, Code* out) noexcept {
+    const arith::AddLanes<Policy, L> formula(params);
+    if constexpr (std::is_same_v<Policy, arith::float_scale>) {
+        const auto add = [&](auto&& centred) INTQ_ALWAYS_INLINE_LAMBDA {
+            store_rounded_run<L>(out, count, params.codes, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                return formula.real(centred(load_codes<L>(x + i, lanes), 0), centred(load_codes<L>(y + i, lanes), 1));
+            });
+        };
+        if (params.zero_point[0] == 0 && params.zero_point[1] == 0)
+            add([](auto code, int) INTQ_ALWAYS_INLINE_LAMBDA { return code; });
+        else
+            add([&](auto code, int operand)
+                    INTQ_ALWAYS_INLINE_LAMBDA { return L::sub(code, formula.zero_point[operand]); });
+    } else {
+        store_scaled_run<L>(out, count, params.codes, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+            return formula.scaled(load_codes<L>(x + i, lanes), load_codes<L>(y + i, lanes));
+        });
+    }
+}
+
 }  // namespace detail
 
 /// One run of an add, as a function pointer takes it. Elements in any order that x, y and out share.
@@ -41,17 +63,10 @@ struct AddCall {
 /// Result   exact; the same bytes on every backend
 /// Cost     O(n); bound by memory
 template <class Backend, class Policy, class Code> void add_codes(const AddCall& call) INTQ_NOEXCEPT {
-    using L = simd::lanes<Backend>;
-    const arith::AddLanes<Policy, L> formula(*call.params);
-    const auto* const x = static_cast<const Code*>(call.x);
-    const auto* const y = static_cast<const Code*>(call.y);
-    auto* const out = static_cast<Code*>(call.out);
     detail::stream(call.size, *call.executor, [&](index_t first, index_t count) {
-        detail::store_scaled_run<L>(out + first, count, call.params->codes,
-                                    [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-                                        return formula.scaled(detail::load_codes<L>(x + first + i, lanes),
-                                                              detail::load_codes<L>(y + first + i, lanes));
-                                    });
+        detail::add_run<simd::lanes<Backend>, Policy>(*call.params, count, static_cast<const Code*>(call.x) + first,
+                                                      static_cast<const Code*>(call.y) + first,
+                                                      static_cast<Code*>(call.out) + first);
     });
 }
 

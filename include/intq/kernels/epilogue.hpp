@@ -110,6 +110,35 @@ public:
         quad.store_runs(to, v, v, v, v, index_t{});
     };
 
+    /// Rows of so many vectors that can be narrowed together.
+    template <int Vectors> static constexpr int rows_together() noexcept {
+        constexpr int rows = 4 / Vectors;
+        using I32 = typename L::i32;
+        constexpr bool is_possible = requires(Quad quad, std::int8_t* const(&to)[rows], const I32(&code)[4]) {
+            quad.store_rows(to, index_t{}, code);
+        };
+        return rows > 1 && is_possible ? rows : 1;
+    }
+
+    /// rows_together() rows, which lie at places[r] of y and of the operand: sum(r, v) are the lanes of a vector.
+    template <int Vectors, class Sum>
+    INTQ_ALWAYS_INLINE void store_rows(const Sum& sum, index_t at, const E* e, Y* y, const index_t* places,
+                                       index_t count) const noexcept {
+        constexpr int rows = rows_together<Vectors>();
+        typename L::i32 code[4];
+        INTQ_UNROLL
+        for (int i = 0; i < 4; ++i) {
+            const int r = i / Vectors;
+            const index_t first = i % Vectors * L::width(), left = count - first;
+            code[i] = scaled(sum(r, i % Vectors), channels(at + first), e + (adds ? places[r] + first : 0),
+                             i % Vectors + 1 < Vectors || left > L::width() ? L::width() : left);
+        }
+        Y* to[rows];
+        INTQ_UNROLL
+        for (int r = 0; r < rows; ++r) to[r] = y + places[r];
+        quad_.store_rows(to, count, code);
+    }
+
     /// `Vectors` vectors of one row: sum(integral_constant<int, v>) are the lanes of vector v.
     ///
     /// @param at  the padded channel of the first lane
@@ -117,7 +146,8 @@ public:
     INTQ_ALWAYS_INLINE void store_quad(const Sum& sum, index_t at, const E* e, Y* y, index_t count) const noexcept {
         const auto code = [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
             const index_t first = v * L::width(), left = count - first;
-            return scaled(sum(v), channels(at + first), e + (adds ? first : 0), left < L::width() ? left : L::width());
+            return scaled(sum(v), channels(at + first), e + (adds ? first : 0),
+                          v + 1 < Vectors || left > L::width() ? L::width() : left);
         };
         [&]<int... V>(std::integer_sequence<int, V...>) INTQ_ALWAYS_INLINE_LAMBDA {
             quad_.store(y, count, code(std::integral_constant<int, V>{})...);
@@ -159,7 +189,9 @@ private:
     INTQ_ALWAYS_INLINE typename L::i32 scaled(const Acc& acc, const Channels& channels, const E* e,
                                               index_t count) const noexcept {
         if constexpr (adds) {
-            return Policy::template scaled_sumin<L>(acc, L::load(e, count), channels.requantize, channels.sumin, out_);
+            // A load of a whole vector needs no mask.
+            const auto operand = count == L::width() ? L::load(e) : L::load(e, count);
+            return Policy::template scaled_sumin<L>(acc, operand, channels.requantize, channels.sumin, out_);
         } else {
             return Policy::template scaled<L>(acc, channels.requantize, out_);
         }

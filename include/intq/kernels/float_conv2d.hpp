@@ -13,7 +13,7 @@ namespace intq::inline INTQ_ABI::kernels {
 template <class Backend = simd::default_backend>
 index_t float_conv2d_storage_size(const FloatConv2dSpec& spec) noexcept {
     detail::check_backend<Backend>();
-    return packed_float_conv2d_size(Backend::float_packing, spec);
+    return packed_float_conv2d_size(float_packing<Backend>(), spec);
 }
 
 /// Checks and packs a float convolution for one backend; see pack_float_conv2d for what can be refused.
@@ -22,7 +22,7 @@ index_t float_conv2d_storage_size(const FloatConv2dSpec& spec) noexcept {
 template <class Backend = simd::default_backend>
 Result<PackedConv2d> make_float_conv2d(const FloatConv2dSpec& spec, Workspace storage) noexcept {
     detail::check_backend<Backend>();
-    return pack_float_conv2d(Backend::float_packing, spec, storage);
+    return pack_float_conv2d(float_packing<Backend>(), spec, storage);
 }
 
 namespace detail {

@@ -13,7 +13,7 @@ namespace intq::inline INTQ_ABI::kernels {
 /// The float kernels of one backend, and the packing that they read.
 struct FloatTable {
     const char* backend = "";
-    simd::Packing packing{};
+    FloatPacking packing{};
     std::span<const ConvRow> conv{};
 };
 
@@ -29,7 +29,7 @@ inline constexpr ConvRow float_conv_rows[] = {
 }  // namespace detail
 
 template <class Backend>
-inline constexpr FloatTable float_table{Backend::name, Backend::float_packing, detail::float_conv_rows<Backend>};
+inline constexpr FloatTable float_table{Backend::name, float_packing<Backend>(), detail::float_conv_rows<Backend>};
 
 }  // namespace intq::inline INTQ_ABI::kernels
 

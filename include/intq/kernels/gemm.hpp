@@ -11,6 +11,7 @@
 #include "intq/core/executor.hpp"
 #include "intq/kernels/epilogue.hpp"
 #include "intq/kernels/gemm_input.hpp"
+#include "intq/kernels/gemm_tasks.hpp"
 #include "intq/kernels/stage.hpp"
 #include "intq/simd/generic_tile.hpp"
 
@@ -25,13 +26,6 @@ struct ConvCall {
     void* y = nullptr;
     const Executor* executor = nullptr;
 };
-
-namespace detail {
-
-/// Bytes of activations that a block of rows should keep inside the L2 cache.
-inline constexpr index_t row_block_bytes = 256 * 1024;
-
-}  // namespace detail
 
 /// The inner part, keyed on operand types alone: sums of a tile of output pixels by one packed panel.
 ///
@@ -82,9 +76,11 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
             in_channel = group * packed.group_inputs();
             // A staged copy may be read beyond the last channel.
             const index_t rounded = round_up(depth, Tile::depth);
-            whole = packed.packing.staging == simd::Staging::as_is ? depth / Tile::depth * Tile::depth : rounded;
+            whole = detail::is_staged(packed) ? rounded : depth / Tile::depth * Tile::depth;
             tap_weights = rounded * width * Tile::planes;
-            run_width = packed.groups == 1 && packed.window.dilation.width == 1 ? packed.window.kernel.width : 1;
+            // A group must not straddle two taps: packed weights are rounded up where it would.
+            const bool runs = packed.groups == 1 && packed.window.dilation.width == 1 && depth % Tile::depth == 0;
+            run_width = runs && !packed.merges_row ? packed.window.kernel.width : 1;
             weights = static_cast<const Weight*>(packed.weights) + group * packed.group_weights() +
                       index * packed.panel_size();
             bias = static_cast<const Acc*>(packed.bias) + channel;
@@ -96,9 +92,9 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
 
     /// Rows of the next tile, of `left` rows that are padded alike: at most what fits, the last tiles of one size.
     static index_t tile_rows(index_t vectors, index_t left) noexcept {
-        const index_t most = Tile::max_rows(static_cast<int>(vectors));
-        if (left >= 2 * most || (left >= most && most > small_rows)) return most;
-        const index_t limit = most < small_rows ? most : small_rows, tiles = (left + limit - 1) / limit;
+        const index_t most = Tile::max_rows(static_cast<int>(vectors)), few = small_rows(static_cast<int>(vectors));
+        if (left >= 2 * most || (left >= most && most > few)) return most;
+        const index_t limit = most < few ? most : few, tiles = (left + limit - 1) / limit;
         return (left + tiles - 1) / tiles;
     }
 
@@ -118,7 +114,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
         const detail::RowPointers<Activation, Rows> rows(panel.source, panel.in_channel, slot);
         typename Tile::template Registers<Rows, Vectors> registers;
         alignas(buffer_alignment) Acc start[Vectors * L::width()];
-        registers.start(panel.padding == nullptr ? panel.bias : first_sums<Vectors>(panel, rows, start));
+        registers.start(panel.padding == nullptr ? panel.bias : first_sums(panel, rows.first_offsets(), start));
         const Weight* tap_weights = panel.weights;
         index_t taps = 1;
         for (index_t tap = 0; tap < panel.taps; tap += taps, tap_weights += taps * panel.tap_weights) {
@@ -126,7 +122,7 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
             if (rows.is_padding(tap)) continue;
             const Activation* x[Rows];
             rows.at(tap, x);
-            if constexpr (Tile::depth == 1) taps = rows.valid_taps(tap, panel.run_width);
+            taps = rows.valid_taps(tap, panel.run_width);
             const Weight* w = tap_weights;
             for (index_t k = 0; k < taps * panel.whole; k += Tile::depth, w += step) registers.step(x, k, w);
             if constexpr (!is_always_staged)
@@ -136,15 +132,16 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
     }
 
 private:
-    /// Every number of rows up to this has code of its own; above it only the most that fit.
-    static constexpr int small_rows = 6;
+    /// Every number of rows up to this has code of its own; above it only the most that fit. Panels are narrower once a
+    /// layer at most, and each number costs compile time.
+    static constexpr int small_rows(int panel_vectors) noexcept { return panel_vectors == Tile::vectors ? 6 : 4; }
     /// Offset-binary activations exist in staged copies only.
     static constexpr bool is_always_staged = std::is_same_v<Activation, std::uint8_t>;
 
     template <int Vectors> static void select_rows(const Panel& panel, index_t slot, index_t rows, Acc* sums) noexcept {
         constexpr int most = Tile::max_rows(Vectors);
         if (rows == most) return run_rows<most, Vectors>(panel, slot, sums);
-        constexpr int below = most - 1 < small_rows ? most - 1 : small_rows;
+        constexpr int few = small_rows(Vectors), below = most - 1 < few ? most - 1 : few;
         simd::unroll<below>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
             if (rows == r + 1) run_rows<r + 1, Vectors>(panel, slot, sums);
         });
@@ -153,24 +150,24 @@ private:
     template <int Rows, int Vectors>
     static INTQ_NEVER_INLINE void run_rows(const Panel& panel, index_t slot, Acc* sums) noexcept {
         compute<Rows, Vectors>(panel, slot, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
-            simd::unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
-                simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
-                    detail::LaneSum<L, Acc>::store(sums + (r * Vectors + v) * L::width(),
-                                                   registers.template drain<r, v>());
-                });
-            });
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r) {
+                INTQ_UNROLL
+                for (int v = 0; v < Vectors; ++v)
+                    detail::LaneSum<L, Acc>::store(sums + (r * Vectors + v) * L::width(), registers.drain(r, v));
+            }
         });
     }
 
     /// The bias, with what the padded taps would have added.
-    template <int Vectors, class Rows>
-    static INTQ_ALWAYS_INLINE const Acc* first_sums(const Panel& panel, const Rows& rows, Acc* start) noexcept {
+    static INTQ_NEVER_INLINE const Acc* first_sums(const Panel& panel, const std::int32_t* offsets,
+                                                   Acc* start) noexcept {
         const Acc* from = panel.bias;
         if constexpr (std::is_same_v<Acc, std::int32_t>)
             for (index_t tap = 0; tap < panel.taps; ++tap) {
-                if (!rows.is_padding(tap)) continue;
+                if (offsets[tap] >= 0) continue;
                 const Acc* const more = panel.padding + tap * panel.padding_stride;
-                for (index_t c = 0; c < Vectors * L::width(); c += L::width())
+                for (index_t c = 0; c < panel.vectors * L::width(); c += L::width())
                     L::store(start + c, L::add(L::load(from + c), L::load(more + c)));
                 from = start;
             }
@@ -195,61 +192,60 @@ template <class Backend, class Policy, class X, class W, class Acc, class Y, cla
         const PackedConv2d& packed = *call.packed;
         INTQ_ASSERT(packed.packing.columns == Inner::columns);
         INTQ_ASSERT(packed.has_sumin == !(std::is_same_v<E, no_sumin>));
-        const index_t rows = call.geometry->batch * call.geometry->out_pixels();
-        const index_t row_bytes =
+        detail::GemmWork work;
+        work.rows = call.geometry->batch * call.geometry->out_pixels();
+        work.panels = packed.panels();
+        work.row_bytes =
             packed.tap_count() * packed.tap_depth() * static_cast<index_t>(sizeof(typename Inner::Activation));
-        // Each block reads a panel anew: the rows it serves are then twice the panel, though they leave the L2 cache.
-        const index_t panel_bytes = packed.panel_size() * static_cast<index_t>(sizeof(typename Inner::Weight));
-        const index_t block_bytes =
-            2 * panel_bytes > detail::row_block_bytes ? 2 * panel_bytes : detail::row_block_bytes;
-        if (rows * row_bytes <= block_bytes) {
-            (*call.executor)(packed.groups, [&](index_t group) { run_block(call, group, 0, rows); });
-            return;
-        }
-        const index_t fitting = block_bytes / row_bytes;
-        const index_t block = round_up(fitting < 1 ? 1 : fitting, Inner::most_rows);
-        const index_t blocks = (rows + block - 1) / block;
-        (*call.executor)(packed.groups * blocks, [&](index_t task) {
-            const index_t first = task % blocks * block;
-            run_block(call, task / blocks, first, first + block < rows ? first + block : rows);
+        work.panel_bytes = packed.panel_size() * static_cast<index_t>(sizeof(typename Inner::Weight));
+        work.converts = converts_blocks(call);
+        const detail::GemmTasks tasks(work);
+        (*call.executor)(packed.groups * tasks.count(), [&](index_t index) {
+            const index_t group = index / tasks.count();
+            run_task(call, group, tasks.task(work, index - group * tasks.count()));
         });
     }
 
 private:
-    static INTQ_NEVER_INLINE void run_block(const ConvCall& call, index_t group, index_t first,
-                                            index_t last) INTQ_NOEXCEPT {
-        using Activation = typename Inner::Activation;
-        if constexpr (!std::is_same_v<X, Activation>) {
-            if (detail::input_form(*call.packed, *call.geometry) == detail::InputForm::blocks)
-                return run_staged_blocks(call, group, first, last);
-        }
-        run_rows(call, {*call.packed, *call.geometry, static_cast<const Activation*>(call.x)}, group, first, last);
+    using Task = detail::GemmTasks::Task;
+
+    /// Whether rows are converted as the kernel comes to them.
+    static bool converts_blocks(const ConvCall& call) noexcept {
+        return !std::is_same_v<X, typename Inner::Activation> &&
+               detail::input_form(*call.packed, *call.geometry) == detail::InputForm::blocks;
+    }
+
+    static INTQ_NEVER_INLINE void run_task(const ConvCall& call, index_t group, const Task& task) INTQ_NOEXCEPT {
+        if (!std::is_same_v<X, typename Inner::Activation> && converts_blocks(call))
+            return run_staged_blocks(call, group, task);
+        run_rows(call, {*call.packed, *call.geometry, static_cast<const typename Inner::Activation*>(call.x)}, group,
+                 task);
     }
 
     /// Converts as many rows as the stack holds, and runs them; again and again.
-    static void run_staged_blocks(const ConvCall& call, index_t group, index_t first, index_t last) INTQ_NOEXCEPT {
+    static void run_staged_blocks(const ConvCall& call, index_t group, const Task& task) INTQ_NOEXCEPT {
         using Activation = typename Inner::Activation;
         constexpr auto size = detail::staged_block_bytes / static_cast<index_t>(sizeof(Activation));
         alignas(buffer_alignment) Activation staged[size + Inner::Tile::depth];
-        const index_t channels = call.packed->in_channels;
-        const index_t most =
-            (last - first) * channels <= size ? last - first : size / channels / Inner::most_rows * Inner::most_rows;
+        const index_t channels = call.packed->in_channels, rows = task.last_row - task.first_row;
+        const index_t most = rows * channels <= size ? rows : size / channels / Inner::most_rows * Inner::most_rows;
         const detail::Stager<Backend> stager(*call.packed, call.x, staged);
-        for (index_t from = first; from < last; from += most) {
-            const index_t to = from + most < last ? from + most : last;
+        for (index_t from = task.first_row; from < task.last_row; from += most) {
+            const index_t to = from + most < task.last_row ? from + most : task.last_row;
             stager.copy(from * channels, 0, (to - from) * channels);
             stager.fill((to - from) * channels, Inner::Tile::depth, 0);
-            run_rows(call, {*call.packed, *call.geometry, staged, from}, group, from, to);
+            run_rows(call, {*call.packed, *call.geometry, staged, from}, group,
+                     {from, to, task.first_panel, task.last_panel});
         }
     }
 
-    static void run_rows(const ConvCall& call, const typename Inner::Source& source, index_t group, index_t first,
-                         index_t last) INTQ_NOEXCEPT {
+    static void run_rows(const ConvCall& call, const typename Inner::Source& source, index_t group,
+                         const Task& task) INTQ_NOEXCEPT {
         alignas(buffer_alignment) Acc sums[largest_tile];
-        for (index_t index = 0; index < call.packed->panels(); ++index) {
+        for (index_t index = task.first_panel; index < task.last_panel; ++index) {
             const Panel panel(*call.packed, source, group, index);
-            for (index_t slot = first; slot < last;) {
-                const index_t rows = Inner::tile_rows(panel.vectors, source.run_end(slot, last) - slot);
+            for (index_t slot = task.first_row; slot < task.last_row;) {
+                const index_t rows = Inner::tile_rows(panel.vectors, source.run_end(slot, task.last_row) - slot);
                 if constexpr (std::is_same_v<Y, float>) prefetch(call, panel, slot, rows);
                 if (!run_fused(call, panel, slot, rows)) {
                     Inner::run(panel, slot, rows, sums);
@@ -295,14 +291,34 @@ private:
 
     template <int Rows, int Vectors>
     static INTQ_NEVER_INLINE void fused(const ConvCall& call, const Panel& panel, index_t slot) INTQ_NOEXCEPT {
+        index_t at[Rows];  // found beforehand: a call among sums in registers would store them all
+        if (panel.source.is_in_order()) {
+            const index_t first = place(call, panel, slot, 0), step = call.packed->out_channels;
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r) at[r] = first + r * step;
+        } else {
+            find_places(call, panel, slot, Rows, at);
+        }
         Inner::template compute<Rows, Vectors>(panel, slot, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
             const Epilogue<arith::SmallRealLanes<L>, Policy, Y, E> epilogue(*call.packed);
-            simd::unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
-                const index_t at = place(call, panel, slot, r);
+            // All that is read from memory is read first: for the compiler, codes of a byte may change all of it.
+            const index_t channel = panel.channel, count = panel.count;
+            const E* const sumin = static_cast<const E*>(call.sumin);
+            Y* const y = static_cast<Y*>(call.y);
+            constexpr int together = decltype(epilogue)::template rows_together<Vectors>();
+            if constexpr (together > 1) {
+                INTQ_UNROLL
+                for (int r = 0; r + together <= Rows; r += together)
+                    epilogue.template store_rows<Vectors>(
+                        [&](int row, int v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(r + row, v); }, channel,
+                        sumin, y, at + r, count);
+            }
+            INTQ_UNROLL
+            for (int r = together > 1 ? Rows / together * together : 0; r < Rows; ++r) {
                 epilogue.template store_quad<Vectors>(
-                    [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.template drain<r, v>(); }, panel.channel,
-                    sumin_at(call, at), static_cast<Y*>(call.y) + at, panel.count);
-            });
+                    [&](int v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(r, v); }, channel,
+                    sumin + (std::is_same_v<E, no_sumin> ? 0 : at[r]), y + at[r], count);
+            }
         });
     }
 
@@ -349,6 +365,10 @@ private:
     static INTQ_ALWAYS_INLINE index_t place(const ConvCall& call, const Panel& panel, index_t slot,
                                             index_t r) noexcept {
         return panel.source.pixel(slot, r) * call.packed->out_channels + panel.offset;
+    }
+    static INTQ_NEVER_INLINE void find_places(const ConvCall& call, const Panel& panel, index_t slot, int rows,
+                                              index_t* at) noexcept {
+        for (int r = 0; r < rows; ++r) at[r] = place(call, panel, slot, r);
     }
     static INTQ_ALWAYS_INLINE const E* sumin_at(const ConvCall& call, index_t at) noexcept {
         return static_cast<const E*>(call.sumin) + (std::is_same_v<E, no_sumin> ? 0 : at);

@@ -33,8 +33,7 @@ constexpr bool fits_in_blocks(const PackedConv2d& packed, const ConvGeometry& ge
 
 constexpr InputForm input_form(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
     if (packed.merges_row) return InputForm::padded;
-    const bool copies = !packed.is_depthwise && packed.packing.staging != simd::Staging::as_is;
-    if (!copies) return InputForm::image;
+    if (packed.is_depthwise || !is_staged(packed)) return InputForm::image;
     if (fits_in_blocks(packed, geometry)) return InputForm::blocks;
     const bool strided = geometry.offsets != nullptr && geometry.taps == 1 && geometry.pixels == nullptr;
     return strided ? InputForm::gathered : InputForm::image;
@@ -108,6 +107,8 @@ public:
         const index_t image = image_of(first) * out_pixels_;
         return image + pixels_[first + r - image];
     }
+    /// Whether slots follow each other as output pixels do.
+    INTQ_ALWAYS_INLINE bool is_in_order() const noexcept { return pixels_ == nullptr; }
     /// Whether some tap of some slot falls on padding.
     bool has_padding() const noexcept { return run_ends_ != nullptr; }
 
@@ -116,6 +117,40 @@ private:
     /// A division is dear where tiles are small: one image needs none.
     INTQ_ALWAYS_INLINE index_t image_of(index_t slot) const noexcept {
         return slot < out_pixels_ ? 0 : slot / out_pixels_;
+    }
+
+    // Of any number of rows, and not inlined: they are the same for every tile.
+    INTQ_NEVER_INLINE void start_with_offsets(const X* x, index_t first_slot, int rows, const X** starts,
+                                              const std::int32_t** offsets) const noexcept {
+        const index_t image = image_of(first_slot);
+        const std::int32_t* from = offsets_ + (first_slot - image * out_pixels_) * taps_;
+        const std::int32_t* const end = offsets_ + out_pixels_ * taps_;
+        const X* start = x + image * image_stride_;
+        for (int r = 0; r < rows; ++r, from += taps_) {
+            if (from == end) {
+                from = offsets_;
+                start += image_stride_;
+            }
+            starts[r] = start;
+            offsets[r] = from;
+        }
+    }
+    INTQ_NEVER_INLINE void start_in_margins(const X* x, index_t first_slot, int rows, const X** starts) const noexcept {
+        const index_t image = image_of(first_slot), pixel = first_slot - image * out_pixels_;
+        index_t oy = pixel / width_, ox = pixel - oy * width_;
+        const X* image_start = x + image * image_stride_;
+        const X* start = image_start + oy * line_stride_;
+        for (int r = 0; r < rows; ++r, ++ox) {
+            if (ox == width_) {
+                ox = 0;
+                start += line_stride_;
+                if (++oy == height_) {
+                    oy = 0;
+                    start = image_start += image_stride_;
+                }
+            }
+            starts[r] = start + ox * pixel_stride_;
+        }
     }
 
     const X* x_;
@@ -137,15 +172,22 @@ public:
     INTQ_ALWAYS_INLINE RowPointers(const RowSource<X>& source, index_t channel, index_t first_slot) noexcept
         : channels_(source.channels_), tap_stride_(source.tap_stride_), has_offsets_(source.offsets_ != nullptr) {
         const X* const x = source.x_ + channel;
-        if (has_offsets_) {
-            start_with_offsets(source, x, first_slot);
-        } else if (source.width_ == 0) {
+        if (!has_offsets_ && source.width_ == 0) {
             const X* const first = x + (first_slot - source.first_) * channels_;
-            simd::unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA { start_[r] = first + r * channels_; });
-        } else {
-            start_in_margins(source, x, first_slot);
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r) start_[r] = first + r * channels_;
+            return;
         }
+        const X* starts[Rows];  // in memory, so that start_ need not be
+        if (has_offsets_)
+            source.start_with_offsets(x, first_slot, Rows, starts, offsets_);
+        else
+            source.start_in_margins(x, first_slot, Rows, starts);
+        INTQ_UNROLL
+        for (int r = 0; r < Rows; ++r) start_[r] = starts[r];
     }
+    /// The offsets of the first row, by tap; null where rows have none.
+    const std::int32_t* first_offsets() const noexcept { return offsets_[0]; }
     /// Whether a tap falls on padding, of all rows alike.
     INTQ_ALWAYS_INLINE bool is_padding(index_t tap) const noexcept { return has_offsets_ && offsets_[0][tap] < 0; }
     /// Taps from `tap` on, at least that one, to the end of its row of a window, or to the first one on padding.
@@ -157,47 +199,16 @@ public:
     }
     INTQ_ALWAYS_INLINE void at(index_t tap, const X** pointers) const noexcept {
         if (has_offsets_) {
-            simd::unroll<Rows>(
-                [&](auto r) INTQ_ALWAYS_INLINE_LAMBDA { pointers[r] = start_[r] + offsets_[r][tap] * channels_; });
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r) pointers[r] = start_[r] + offsets_[r][tap] * channels_;
         } else {
             const index_t offset = tap * tap_stride_;
-            simd::unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA { pointers[r] = start_[r] + offset; });
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r) pointers[r] = start_[r] + offset;
         }
     }
 
 private:
-    void start_with_offsets(const RowSource<X>& source, const X* x, index_t first_slot) noexcept {
-        const index_t image = source.image_of(first_slot);
-        const std::int32_t* from = source.offsets_ + (first_slot - image * source.out_pixels_) * source.taps_;
-        const std::int32_t* const end = source.offsets_ + source.out_pixels_ * source.taps_;
-        const X* start = x + image * source.image_stride_;
-        for (int r = 0; r < Rows; ++r, from += source.taps_) {
-            if (from == end) {
-                from = source.offsets_;
-                start += source.image_stride_;
-            }
-            start_[r] = start;
-            offsets_[r] = from;
-        }
-    }
-    void start_in_margins(const RowSource<X>& source, const X* x, index_t first_slot) noexcept {
-        const index_t image = source.image_of(first_slot), pixel = first_slot - image * source.out_pixels_;
-        index_t oy = pixel / source.width_, ox = pixel - oy * source.width_;
-        const X* image_start = x + image * source.image_stride_;
-        const X* start = image_start + oy * source.line_stride_;
-        for (int r = 0; r < Rows; ++r, ++ox) {
-            if (ox == source.width_) {
-                ox = 0;
-                start += source.line_stride_;
-                if (++oy == source.height_) {
-                    oy = 0;
-                    start = image_start += source.image_stride_;
-                }
-            }
-            start_[r] = start + ox * source.pixel_stride_;
-        }
-    }
-
     index_t channels_;
     index_t tap_stride_;
     bool has_offsets_;

@@ -69,6 +69,33 @@ template <class L, class Code> void copy_codes(const Code* from, index_t count, 
     if (i < count) L::store_packed(to + i, L::load_packed(from + i, count - i), count - i);
 }
 
+// Arguments of these are locals: a store of bytes may change what is behind a reference.
+
+template <class L, class Code>
+void nearest_line(const Code* from, std::span<const arith::ResizeTap> taps, index_t channels, Code* out) noexcept {
+    for (const arith::ResizeTap& tap : taps) {
+        copy_codes<L>(from + tap.first * channels, channels, out);
+        out += channels;
+    }
+}
+
+template <class L, class Code>
+void bilinear_line(const Code* upper, const Code* lower, std::span<const arith::ResizeTap> taps, std::int32_t weight,
+                   index_t channels, Code* out) noexcept {
+    const auto y = L::set(weight);
+    for (const arith::ResizeTap& tap : taps) {
+        const index_t left = tap.first * channels, right = tap.second * channels;
+        const auto x = L::set(tap.weight);
+        store_run<L>(out, channels, [&](index_t c, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+            const auto load = [&](const Code* from)
+                                  INTQ_ALWAYS_INLINE_LAMBDA { return load_codes<L>(from + c, lanes); };
+            return arith::bilinear<L>(load(upper + left), load(upper + right), load(lower + left), load(lower + right),
+                                      x, y);
+        });
+        out += channels;
+    }
+}
+
 }  // namespace detail
 
 /// y[n][i][j][c] = x at the tapped cell, or the weighted mean of four, by arith::bilinear(); the scale stays.
@@ -82,7 +109,7 @@ template <class L, class Code> void copy_codes(const Code* from, index_t count, 
 /// Source   ARITHMETIC.md section 4; PyTorch interpolate, in integers
 template <class Backend, class Code> void interpolate_codes(const InterpolateCall& call) INTQ_NOEXCEPT {
     using L = simd::lanes<Backend>;
-    const ResizeTable& table = *call.table;
+    const ResizeTable table = *call.table;
     const auto height = static_cast<index_t>(table.rows.size()), width = static_cast<index_t>(table.columns.size());
     const index_t channels = call.channels, row_size = table.in.width * channels;
     (*call.executor)(call.batch * height, [&](index_t row) {
@@ -90,22 +117,11 @@ template <class Backend, class Code> void interpolate_codes(const InterpolateCal
         const Code* const image = static_cast<const Code*>(call.x) + row / height * table.in.height * row_size;
         const Code* const upper = image + vertical.first * row_size;
         const Code* const lower = image + vertical.second * row_size;
-        Code* out = static_cast<Code*>(call.y) + row * width * channels;
-        for (const arith::ResizeTap& tap : table.columns) {
-            const index_t left = tap.first * channels, right = tap.second * channels;
-            if (table.is_nearest) {
-                detail::copy_codes<L>(upper + left, channels, out);
-            } else {
-                const auto x = L::set(tap.weight), y = L::set(vertical.weight);
-                detail::store_run<L>(out, channels, [&](index_t c, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-                    const auto load = [&](const Code* from)
-                                          INTQ_ALWAYS_INLINE_LAMBDA { return detail::load_codes<L>(from + c, lanes); };
-                    return arith::bilinear<L>(load(upper + left), load(upper + right), load(lower + left),
-                                              load(lower + right), x, y);
-                });
-            }
-            out += channels;
-        }
+        Code* const out = static_cast<Code*>(call.y) + row * width * channels;
+        if (table.is_nearest)
+            detail::nearest_line<L>(upper, table.columns, channels, out);
+        else
+            detail::bilinear_line<L>(upper, lower, table.columns, vertical.weight, channels, out);
     });
 }
 

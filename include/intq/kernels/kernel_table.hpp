@@ -19,7 +19,7 @@
 #include "intq/kernels/mul.hpp"
 #include "intq/kernels/pack.hpp"
 #include "intq/kernels/pool.hpp"
-#include "intq/kernels/quantize.hpp"
+#include "intq/kernels/quantize_planes.hpp"
 #include "intq/kernels/stage.hpp"
 
 namespace intq::inline INTQ_ABI::kernels {
@@ -71,6 +71,9 @@ struct QuantizeRow {
     DType output;
     void (*run)(const float* x, const ChannelBlocks& blocks, const QParams& qparams, arith::QuantizeRule rule, void* y,
                 const Executor& executor);
+    /// Row-major images of `pixels` each to channels last.
+    void (*run_planes)(const float* x, index_t images, index_t channels, index_t pixels, const QParams& qparams,
+                       arith::QuantizeRule rule, void* y, const Executor& executor);
 };
 struct DequantizeRow {
     DType input;
@@ -217,13 +220,21 @@ void quantize_erased(const float* x, const ChannelBlocks& blocks, const QParams&
     quantize_blocks<Backend>(x, blocks, qparams, rule, static_cast<Code*>(y), executor);
 }
 template <class Backend, class Code>
+void quantize_planes_erased(const float* x, index_t images, index_t channels, index_t pixels, const QParams& qparams,
+                            arith::QuantizeRule rule, void* y, const Executor& executor) {
+    quantize_planes<Backend>(x, images, channels, pixels, qparams, rule, static_cast<Code*>(y), executor);
+}
+template <class Backend, class Code>
 void dequantize_erased(const void* x, const ChannelBlocks& blocks, const QParams& qparams, float* y,
                        const Executor& executor) {
     dequantize_blocks<Backend>(static_cast<const Code*>(x), blocks, qparams, y, executor);
 }
+template <class Backend, class Code> constexpr QuantizeRow quantize_row() noexcept {
+    return {dtype_of<Code>, &quantize_erased<Backend, Code>, &quantize_planes_erased<Backend, Code>};
+}
 template <class Backend>
-inline constexpr QuantizeRow quantize_rows[] = {{DType::int8, &quantize_erased<Backend, std::int8_t>},
-                                                {DType::int16, &quantize_erased<Backend, std::int16_t>}};
+inline constexpr QuantizeRow quantize_rows[] = {quantize_row<Backend, std::int8_t>(),
+                                                quantize_row<Backend, std::int16_t>()};
 template <class Backend>
 inline constexpr DequantizeRow dequantize_rows[] = {{DType::int8, &dequantize_erased<Backend, std::int8_t>},
                                                     {DType::int16, &dequantize_erased<Backend, std::int16_t>},

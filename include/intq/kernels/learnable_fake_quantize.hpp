@@ -10,6 +10,7 @@
 #include "intq/arith/learnable.hpp"
 #include "intq/arith/sum.hpp"
 #include "intq/kernels/fake_quantize.hpp"
+#include "intq/simd/primitives.hpp"
 
 namespace intq::inline INTQ_ABI::kernels {
 
@@ -114,7 +115,7 @@ template <class L, class Rule> struct LearnableBackwardOp {
              LearnableTotal& total) const {
         const Gradient gradient{quantizer_of<L, Rule>(params.qparams, channel), L::set(params.grad_factor)};
         const auto terms = [&](index_t i) INTQ_ALWAYS_INLINE_LAMBDA {
-            const Terms t = gradient.terms(L::load(x + i), L::load(grad_out + i));
+            const Terms t = gradient.terms(simd::hold<L>(L::load(x + i)), simd::hold<L>(L::load(grad_out + i)));
             store_floats<L>(grad_in + i, t.x, L::width());
             return t;
         };
@@ -145,8 +146,8 @@ template <class L, class Rule> struct LearnableBackwardOp {
                     const auto terms = [&](index_t later) INTQ_ALWAYS_INLINE_LAMBDA {
                         const index_t here = at + later * channels;
                         if (row + later >= rows) return Terms{L::set(0.0f), L::set(0.0f), L::set(0.0f)};
-                        const Terms t =
-                            gradient.terms(load_floats<L>(x + here, lanes), load_floats<L>(grad_out + here, lanes));
+                        const Terms t = gradient.terms(simd::hold<L>(load_floats<L>(x + here, lanes)),
+                                                       simd::hold<L>(load_floats<L>(grad_out + here, lanes)));
                         store_floats<L>(grad_in + here, t.x, lanes);
                         return t;
                     };

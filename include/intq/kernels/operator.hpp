@@ -8,17 +8,21 @@
 #define INTQ_KERNELS_OPERATOR_HPP
 
 #include "intq/core/executor.hpp"
+#include "intq/core/layout.hpp"
 #include "intq/kernels/kernel_table.hpp"
 
 namespace intq::inline INTQ_ABI::kernels {
 
-/// A tensor in an arena. Images are channels last; the batch is that of the run.
+/// A tensor in an arena; the batch is that of the run.
 struct ArenaTensor {
     DType dtype = DType::none;
     Shape shape{};          // logical (N, C, H, W) or (N, C); N is the largest batch
     QParams qparams{};      // not read for float32; int32 accumulators have a scale per channel
     index_t offset = 0;     // bytes from the arena's start, a multiple of buffer_alignment
     const char* name = "";  // qualified name of what produced it, for loggers
+    /// Of images: row_major where a caller writes them as planes, which some operators read
+    /// (OperatorRow::reads_planes); every instruction writes channels_last.
+    Layout layout = Layout::channels_last;
 
     constexpr index_t elements_per_image() const noexcept {
         return shape.rank > 0 && shape[0] > 0 ? shape.size() / shape[0] : 0;
@@ -65,6 +69,7 @@ struct OperatorRow {
     bool takes_more = false;    // operands beyond that
     bool needs_params = false;
     bool may_run_in_place = false;  // element by element: the output may take the place of an operand
+    bool reads_planes = false;      // takes row_major images
     Status (*check)(const OperatorCall&) noexcept = nullptr;
     void (*run)(const OperatorCall&) INTQ_NOEXCEPT = nullptr;
     /// Whether a table has the kernels for these types.

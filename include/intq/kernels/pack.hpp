@@ -103,9 +103,9 @@ inline Status check_storage(const Workspace& storage, index_t bytes, OpKind op) 
 }
 
 /// Whether the taps of a row of the window, taken together, leave fewer groups partly filled: images of few channels.
-/// Only a staged copy can be laid out for that.
+/// The staged copy is then laid out for that; int16 input, which is read as it is elsewhere, is copied for it.
 constexpr bool merging_saves_groups(const PackedConv2d& packed) noexcept {
-    if (packed.packing.staging == simd::Staging::as_is || packed.groups > 1) return false;
+    if (packed.groups > 1) return false;
     const index_t width = packed.window.kernel.width, depth = packed.packing.depth;
     return width > 1 && packed.window.dilation.width == 1 &&
            round_up(width * packed.in_channels, depth) < width * round_up(packed.in_channels, depth);

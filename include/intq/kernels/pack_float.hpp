@@ -9,6 +9,15 @@
 
 namespace intq::inline INTQ_ABI::kernels {
 
+/// What packing must know of a backend.
+struct FloatPacking {
+    simd::Packing gemm{};
+    simd::DepthwisePacking depthwise{};
+};
+template <class Backend> constexpr FloatPacking float_packing() noexcept {
+    return {Backend::float_packing, Backend::depthwise_float_packing};
+}
+
 /// A float convolution as its maker is told it; a linear layer is one whose kernel covers its input (see Conv2dSpec).
 struct FloatConv2dSpec {
     OpKind op = OpKind::conv2d;  // or linear, for messages
@@ -38,19 +47,23 @@ constexpr Conv2dSpec shared_spec(const FloatConv2dSpec& spec) noexcept {
     return shared;
 }
 
-inline PackedConv2d describe_packed(const simd::Packing& packing, const FloatConv2dSpec& spec) noexcept {
+inline PackedConv2d describe_packed(const FloatPacking& packing, const FloatConv2dSpec& spec) noexcept {
     PackedConv2d packed = describe_layer(shared_spec(spec), 32);
     packed.has_sumin = spec.has_sumin;
-    if (packed.is_depthwise) return packed;
-    packed.packing = packing;
-    packed.group_stride = round_up(packed.group_outputs(), packing.step);
+    if (packed.is_depthwise) {
+        packed.depthwise = packing.depthwise;
+        packed.group_stride = depthwise_channels(packing.depthwise, spec.out_channels);
+        return packed;
+    }
+    packed.packing = packing.gemm;
+    packed.group_stride = round_up(packed.group_outputs(), packing.gemm.step);
     return packed;
 }
 
 }  // namespace detail
 
 /// Bytes of storage that pack_float_conv2d needs; alignment is buffer_alignment.
-inline index_t packed_float_conv2d_size(const simd::Packing& packing, const FloatConv2dSpec& spec) noexcept {
+inline index_t packed_float_conv2d_size(const FloatPacking& packing, const FloatConv2dSpec& spec) noexcept {
     BufferCursor cursor;
     detail::place(detail::describe_packed(packing, spec), 0, 0, 0, cursor);
     return cursor.used();
@@ -60,14 +73,14 @@ inline index_t packed_float_conv2d_size(const simd::Packing& packing, const Floa
 ///
 ///     y[o] = clamp(sum_k x[k]·w[o][k] + bias[o] (+ sumin[o])), the clamp that of the activation
 ///
-/// @param packing  the backend's float_packing
+/// @param packing  float_packing() of the backend
 /// @param storage  packed_float_conv2d_size() bytes at buffer_alignment; must outlive the result
 /// @return ok; the errors of shapes, groups and window that pack_conv2d has; buffer_too_small, misaligned. Weights are
 ///         taken as they are: NaN and infinities go where arithmetic takes them.
 ///
 /// Memory   the storage alone
 /// Cost     O(weights)
-inline Result<PackedConv2d> pack_float_conv2d(const simd::Packing& packing, const FloatConv2dSpec& spec,
+inline Result<PackedConv2d> pack_float_conv2d(const FloatPacking& packing, const FloatConv2dSpec& spec,
                                               Workspace storage) noexcept {
     const Conv2dSpec shared = detail::shared_spec(spec);
     if (const Status status = detail::check_shapes(shared); !status) return status;

@@ -119,6 +119,11 @@ constexpr DType stored_weight(const PackedConv2d& packed) noexcept {
     return staging == simd::Staging::widened || packed.input_dtype == DType::int16 ? DType::int16 : DType::int8;
 }
 
+/// Whether the kernel reads a copy of the input: converted, or laid out for merged rows.
+constexpr bool is_staged(const PackedConv2d& packed) noexcept {
+    return packed.packing.staging != simd::Staging::as_is || packed.merges_row;
+}
+
 constexpr DType staged_input(const simd::Packing& packing, DType input) noexcept {
     return packing.staging == simd::Staging::widened ? DType::int16 : input;
 }

@@ -61,6 +61,7 @@ INTQ_ALWAYS_INLINE arith::Quantizer<L, Rule> quantizer_of(const QParams& qparams
 
 /// The quantizers of the channels of a piece, in memory, so that their division is done once.
 template <class L, class Rule> struct QuantizerPiece {
+    static constexpr bool is_symmetric = false;
     ChannelPairs pairs;
     alignas(64) float inverse[channel_block], low[channel_block], high[channel_block];
 
@@ -82,16 +83,35 @@ template <class L, class Rule> struct QuantizerPiece {
     }
 };
 
+/// The same where every zero point is 0: bounds that all channels share stay in registers.
+template <class L, class Rule> struct SymmetricPiece {
+    static constexpr bool is_symmetric = true;
+    const QuantizerPiece<L, Rule>& piece;
+    arith::Quantizer<L, Rule> shared;
+
+    INTQ_ALWAYS_INLINE arith::Quantizer<L, Rule> at(index_t i, index_t lanes) const {
+        return {load_floats<L>(piece.pairs.scale + i, lanes), load_floats<L>(piece.inverse + i, lanes), shared.low,
+                shared.high, shared.zero_point};
+    }
+};
+
 /// Calls body(offset, count, piece) for the pieces of rows of channels.
 template <class L, class Rule, class Body>
 INTQ_ALWAYS_INLINE void for_each_quantizer_piece(const QParams& qparams, index_t first_channel, index_t channels,
                                                  index_t rows, Body&& body) {
     QuantizerPiece<L, Rule> piece;
-    for_each_piece(
-        channels, rows,
-        [&](index_t first, index_t count, index_t at)
-            INTQ_ALWAYS_INLINE_LAMBDA { piece.fill(qparams, first_channel + first, count, at); },
-        [&](index_t offset, index_t count) INTQ_ALWAYS_INLINE_LAMBDA { body(offset, count, piece); });
+    const auto fill = [&](index_t first, index_t count, index_t at)
+                          INTQ_ALWAYS_INLINE_LAMBDA { piece.fill(qparams, first_channel + first, count, at); };
+    if (!qparams.is_symmetric()) {
+        for_each_piece(channels, rows, fill,
+                       [&](index_t offset, index_t count) INTQ_ALWAYS_INLINE_LAMBDA { body(offset, count, piece); });
+        return;
+    }
+    const SymmetricPiece<L, Rule> symmetric{
+        piece, arith::Quantizer<L, Rule>::make(L::set(1.0f), L::set(std::int32_t{0}), qparams.quant_min(),
+                                               qparams.quant_max())};
+    for_each_piece(channels, rows, fill,
+                   [&](index_t offset, index_t count) INTQ_ALWAYS_INLINE_LAMBDA { body(offset, count, symmetric); });
 }
 
 template <class L, class Rule, class Code> struct QuantizeOp {
@@ -100,10 +120,11 @@ template <class L, class Rule, class Code> struct QuantizeOp {
     void run(index_t channel, index_t count, const float* x, Code* out) const {
         const auto quantizer = quantizer_of<L, Rule>(qparams, channel);
         const std::int32_t zero_point = qparams.zero_point(qparams.is_per_channel() ? channel : 0);
-        if constexpr (is_narrow) {
-            store_scaled_run<L>(out, count, codes(zero_point), [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-                return quantizer.rounded_steps(load_floats<L>(x + i, lanes));
-            });
+        if constexpr (rounds_as_stored) {
+            store_rounded_run<L>(out, count, codes(zero_point),
+                                 [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                                     return quantizer.real_steps(load_floats<L>(x + i, lanes));
+                                 });
         } else {
             store_run<L>(out, count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
                 return quantizer.quantize(load_floats<L>(x + i, lanes));
@@ -111,25 +132,43 @@ template <class L, class Rule, class Code> struct QuantizeOp {
         }
     }
     void rows(index_t first, index_t channels, index_t rows, const float* x, Code* out) const {
-        const bool is_symmetric = qparams.is_symmetric();
+        if constexpr (rounds_as_stored && has_rounding_store<L>)
+            if (channels == 4 * L::width() && qparams.is_symmetric()) return rows_of_four(first, rows, x, out);
         for_each_quantizer_piece<L, Rule>(
             qparams, first, channels, rows,
             [&](index_t offset, index_t count, const auto& piece) INTQ_ALWAYS_INLINE_LAMBDA {
-                if constexpr (is_narrow)
-                    if (is_symmetric)
-                        return store_scaled_run<L>(
-                            out + offset, count, codes(0), [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-                                return piece.at(i, lanes).rounded_steps(load_floats<L>(x + offset + i, lanes));
-                            });
-                store_run<L>(out + offset, count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-                    return piece.at(i, lanes).quantize(load_floats<L>(x + offset + i, lanes));
-                });
+                const auto load = [&](index_t i, index_t lanes)
+                                      INTQ_ALWAYS_INLINE_LAMBDA { return load_floats<L>(x + offset + i, lanes); };
+                if constexpr (rounds_as_stored && std::remove_reference_t<decltype(piece)>::is_symmetric) {
+                    store_rounded_run<L>(out + offset, count, codes(0),
+                                         [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                                             return piece.at(i, lanes).real_steps(load(i, lanes));
+                                         });
+                } else {
+                    store_run<L>(out + offset, count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                        return piece.at(i, lanes).quantize(load(i, lanes));
+                    });
+                }
             });
     }
 
 private:
-    /// Codes that are narrowed four vectors at a time, and clamped after that.
-    static constexpr bool is_narrow = std::is_same_v<Code, std::int8_t>;
+    /// Of as many channels as four vectors have lanes, the reciprocals stay in registers.
+    void rows_of_four(index_t first, index_t rows, const float* x, Code* out) const {
+        constexpr index_t width = L::width();
+        const typename L::CodeQuad quad(0, codes(0).lowest, codes(0).highest);
+        QuantizerPiece<L, Rule> piece;
+        piece.fill(qparams, first, 4 * width, 0);
+        const auto a = piece.at(0, width), b = piece.at(width, width), c = piece.at(2 * width, width),
+                   d = piece.at(3 * width, width);
+        for (index_t row = 0; row < rows; ++row, x += 4 * width, out += 4 * width)
+            quad.store_rounded(out, a.real_steps(L::load(x)), b.real_steps(L::load(x + width)),
+                               c.real_steps(L::load(x + 2 * width)), d.real_steps(L::load(x + 3 * width)));
+    }
+
+    /// Codes that are rounded and narrowed four vectors at a time, and clamped after that.
+    static constexpr bool rounds_as_stored =
+        std::is_same_v<Code, std::int8_t> && Rule::value.rounding == arith::Rounding::half_even;
     arith::OutputCodes codes(std::int32_t zero_point) const {
         return {zero_point, static_cast<std::int32_t>(qparams.quant_min()),
                 static_cast<std::int32_t>(qparams.quant_max())};

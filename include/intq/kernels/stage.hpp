@@ -4,6 +4,8 @@
 #ifndef INTQ_KERNELS_STAGE_HPP
 #define INTQ_KERNELS_STAGE_HPP
 
+#include <cstring>
+
 #include "intq/core/executor.hpp"
 #include "intq/kernels/gemm_input.hpp"
 #include "intq/simd/primitives.hpp"
@@ -19,30 +21,38 @@ template <class Backend> class Stager {
 
 public:
     Stager(const PackedConv2d& packed, const void* x, void* staged) noexcept
-        : widens_(packed.packing.staging == simd::Staging::widened), x_(x), staged_(staged) {}
+        : staging_(packed.packing.staging), x_(x), staged_(staged) {}
 
     /// staged[to …] = x[from …], converted.
     void copy(index_t from, index_t to, index_t size) const noexcept {
-        if (widens_)
-            widen(static_cast<const std::int8_t*>(x_) + from, static_cast<std::int16_t*>(staged_) + to, size);
+        if (staging_ == simd::Staging::offset_binary)
+            return flip(static_cast<const std::uint8_t*>(x_) + from, static_cast<std::uint8_t*>(staged_) + to, size);
+        std::int16_t* const wide = static_cast<std::int16_t*>(staged_) + to;
+        if (staging_ == simd::Staging::widened)
+            widen(static_cast<const std::int8_t*>(x_) + from, wide, size);
         else
-            flip(static_cast<const std::uint8_t*>(x_) + from, static_cast<std::uint8_t*>(staged_) + to, size);
+            std::memcpy(wide, static_cast<const std::int16_t*>(x_) + from,
+                        static_cast<std::size_t>(size) * sizeof *wide);
     }
     /// staged[to …] = code, converted.
     void fill(index_t to, index_t size, std::int32_t code) const noexcept {
         for (index_t i = to; i < to + size; ++i) {
-            if (widens_)
-                static_cast<std::int16_t*>(staged_)[i] = static_cast<std::int16_t>(code);
-            else
+            if (staging_ == simd::Staging::offset_binary)
                 static_cast<std::uint8_t*>(staged_)[i] = static_cast<std::uint8_t>(code + 128);
+            else
+                static_cast<std::int16_t*>(staged_)[i] = static_cast<std::int16_t>(code);
         }
     }
 
 private:
     static void widen(const std::int8_t* from, std::int16_t* to, index_t size) noexcept {
-        for (index_t i = 0; i < size; i += L::width()) {
-            const index_t count = size - i < L::width() ? size - i : L::width();
-            L::store(to + i, L::load(from + i, count), count);
+        if constexpr (requires { L::widen_bytes(from, to, size); }) {
+            L::widen_bytes(from, to, size);
+        } else {
+            for (index_t i = 0; i < size; i += L::width()) {
+                const index_t count = size - i < L::width() ? size - i : L::width();
+                L::store(to + i, L::load(from + i, count), count);
+            }
         }
     }
     static void flip(const std::uint8_t* from, std::uint8_t* to, index_t size) noexcept {
@@ -52,7 +62,7 @@ private:
             for (index_t i = 0; i < size; ++i) to[i] = static_cast<std::uint8_t>(from[i] ^ 0x80u);
     }
 
-    bool widens_;
+    simd::Staging staging_;  // as_is: int16, copied
     const void* x_;
     void* staged_;
 };
@@ -106,7 +116,7 @@ template <class Backend>
 const void* stage_input(const PackedConv2d& packed, const ConvGeometry& geometry, const void* x, Workspace workspace,
                         const Executor& executor) INTQ_NOEXCEPT {
     const InputForm form = input_form(packed, geometry);
-    if (packed.packing.staging == simd::Staging::as_is || form == InputForm::blocks) return x;
+    if (!is_staged(packed) || form == InputForm::blocks) return x;
     const Stager<Backend> stager(packed, x, workspace.data);
     if (form == InputForm::padded)
         stage_padded(packed, geometry, stager, executor);

@@ -10,6 +10,7 @@
 
 #include "intq/arith/quantize.hpp"
 #include "intq/kernels/check_finite.hpp"
+#include "intq/simd/primitives.hpp"
 
 namespace intq::inline INTQ_ABI::observers {
 
@@ -143,7 +144,8 @@ template <class L> struct Extremes {
     typename L::f32 lowest, highest, poison;
 
     static INTQ_ALWAYS_INLINE Extremes start(typename L::f32 x) { return {x, x, L::mul(x, L::set(0.0f))}; }
-    INTQ_ALWAYS_INLINE void add(typename L::f32 x) {
+    INTQ_ALWAYS_INLINE void add(typename L::f32 value) {
+        const auto x = simd::hold<L>(value);
         lowest = L::min(lowest, x);
         highest = L::max(highest, x);
         if constexpr (requires { L::mul_add(x, x, x); }) {

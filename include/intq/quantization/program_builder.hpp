@@ -34,7 +34,7 @@ public:
         if (max_batch < 1) throw Error("a program needs a batch of at least 1, given " + std::to_string(max_batch));
     }
 
-    /// A float32 input of (C, H, W) or (C) per image, row_major; images become channels last.
+    /// A float32 input of (C, H, W) or (C) per image, row_major: quantize makes images channels last.
     std::int32_t input(const Shape& per_image, const std::string& name);
     /// An input of codes or accumulators; images are channels last.
     std::int32_t code_input(const Shape& per_image, DType dtype, const nn::OwnedQParams& qparams,
@@ -148,9 +148,8 @@ inline std::int32_t ProgramBuilder::input(const Shape& per_image, const std::str
     const Shape shape = with_batch(per_image);
     const std::int32_t given = add_tensor(DType::float32, shape, {}, keep(name));
     storage_->inputs.push_back(given);
-    if (shape.rank < 3 || shape[1] == 1) return given;
-    const std::int32_t images = add_tensor(DType::float32, shape, {}, keep(name));
-    return push(OpKind::layout_change, {given}, images, nullptr, {name, "layout_change"});
+    if (shape.rank >= 3 && shape[1] > 1) storage_->tensors[static_cast<std::size_t>(given)].layout = Layout::row_major;
+    return given;
 }
 
 inline std::int32_t ProgramBuilder::code_input(const Shape& per_image, DType dtype, const nn::OwnedQParams& qparams,
@@ -162,11 +161,13 @@ inline std::int32_t ProgramBuilder::code_input(const Shape& per_image, DType dty
 
 inline std::int32_t ProgramBuilder::flatten(std::int32_t x, const LayerName& layer) {
     require_image(x, layer);
-    const Shape& in = at(x).shape;
+    const Shape in = at(x).shape;
     const QParams qparams = at(x).qparams;
     if (qparams.is_per_channel() && in[2] * in[3] != 1)
         throw Error(layer.name, "flatten of an int32 accumulator of shape " + nn::to_string(in) +
                                     " is not possible: its scales are per channel");
+    if (at(x).layout == Layout::row_major)
+        x = push(OpKind::layout_change, {x}, tensor(at(x).dtype, in, qparams, layer), nullptr, layer);
     return push(OpKind::layout_change, {x},
                 tensor(at(x).dtype, Shape(max_batch_, in[1] * in[2] * in[3]), qparams, layer), nullptr, layer);
 }

@@ -36,6 +36,18 @@ inline bool is_tensor(const Program& program, std::int32_t index) noexcept {
     return index >= 0 && static_cast<std::size_t>(index) < program.tensors.size();
 }
 
+/// Planes are read by operators that say so alone, and written by the caller alone.
+inline Status check_layouts(const kernels::OperatorRow& row, const kernels::OperatorCall& call) noexcept {
+    if (call.y().layout != Layout::channels_last)
+        return corrupt(call.op, Field::output, static_cast<std::int64_t>(call.y().layout), 0);
+    for (index_t i = 0; i < call.operand_count(); ++i) {
+        const ProgramTensor& x = call.x(i);
+        if (x.layout != Layout::channels_last && (!row.reads_planes || x.shape.rank < 3))
+            return corrupt(call.op, Field::input, static_cast<std::int64_t>(x.layout), 0);
+    }
+    return {};
+}
+
 inline Status check_instruction(const Program& program, const kernels::KernelTable& table,
                                 const Instruction& instruction) noexcept {
     const OpKind op = instruction.op;
@@ -51,6 +63,7 @@ inline Status check_instruction(const Program& program, const kernels::KernelTab
         if (!is_tensor(program, operand)) return corrupt(op, Field::input, operand, 0);
     if (row->needs_params && instruction.params == nullptr) return corrupt(op, Field::instruction, 0, 1);
     const kernels::OperatorCall call = call_of(program, table, instruction);
+    if (const Status status = check_layouts(*row, call); !status) return status;
     if (const Status status = row->check(call); !status) return status;
     const index_t workspace = row->workspace_size != nullptr ? row->workspace_size(call) : 0;
     if (workspace > program.workspace_size)

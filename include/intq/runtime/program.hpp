@@ -26,6 +26,8 @@ struct Instruction {
     const char* name = "";         // qualified name of the layer
     const char* type = "";         // its class, as loggers and tables show it
     const void* params = nullptr;  // of the operator, as its file in kernels/operators/ says; null for one without
+
+    template <class Params> const Params& params_as() const noexcept { return *static_cast<const Params*>(params); }
 };
 
 /// A lowered model.

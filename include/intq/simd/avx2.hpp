@@ -11,10 +11,8 @@
 
 #    include <cstdint>
 
-#    include "intq/simd/depthwise_tile.hpp"
+#    include "intq/simd/dot_tiles.hpp"
 #    include "intq/simd/generic_tile.hpp"
-#    include "intq/simd/group_tile.hpp"
-#    include "intq/simd/wide_group_tile.hpp"
 
 namespace intq::inline INTQ_ABI::simd {
 
@@ -127,22 +125,63 @@ struct avx2_lanes {
             if constexpr (vectors > 2)
                 high = _mm256_adds_epi16(_mm256_packs_epi32(v[2], v[vectors > 3 ? 3 : 2]), zero_point_);
             const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-            __m256i codes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
-            codes = _mm256_min_epi8(_mm256_max_epi8(codes, lowest_), highest_);
+            const __m256i codes = clamp(_mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order));
             if (vectors == 4 && count == 32) return _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), codes);
             const __m128i first = _mm256_castsi256_si128(codes);
             if (vectors == 1 || count < 16) return store_part(to, first, count);
             _mm_storeu_si128(reinterpret_cast<__m128i*>(to), first);
-            if constexpr (vectors > 2) store_part(to + 16, _mm256_extracti128_si256(codes, 1), count - 16);
+            if constexpr (vectors > 2) {
+                const __m128i rest = _mm256_extracti128_si256(codes, 1);
+                if (count == 24) return _mm_storel_epi64(reinterpret_cast<__m128i*>(to + 16), rest);
+                store_part(to + 16, rest, count - 16);
+            }
+        }
+
+        /// The codes of four whole vectors of reals, rounded to the nearest, ties to even; NaN is 0.
+        INTQ_ALWAYS_INLINE void store_rounded(std::int8_t* to, f32 a, f32 b, f32 c, f32 d) const noexcept {
+            __m256i low = _mm256_packs_epi32(convert(a), convert(b)), high = _mm256_packs_epi32(convert(c), convert(d));
+            // Conversion gives -2^31 for NaN and for what no int32 holds; of the rest few come near -2^15.
+            const __m256i doubtful = _mm256_cmpeq_epi16(_mm256_min_epi16(low, high), _mm256_set1_epi16(INT16_MIN));
+            if (_mm256_movemask_epi8(doubtful) != 0) {
+                low = _mm256_packs_epi32(exact(a), exact(b));
+                high = _mm256_packs_epi32(exact(c), exact(d));
+            }
+            const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+            const __m256i codes =
+                _mm256_packs_epi16(_mm256_adds_epi16(low, zero_point_), _mm256_adds_epi16(high, zero_point_));
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), clamp(_mm256_permutevar8x32_epi32(codes, order)));
         }
 
     private:
+        static INTQ_ALWAYS_INLINE __m256i convert(f32 a) noexcept {
+            return _mm256_cvttps_epi32(_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+        }
+        static INTQ_ALWAYS_INLINE __m256i exact(f32 a) noexcept { return round_to_i32(replace_nan(a, set(0.0f))).v; }
+        INTQ_ALWAYS_INLINE __m256i clamp(__m256i codes) const noexcept {
+            return _mm256_min_epi8(_mm256_max_epi8(codes, lowest_), highest_);
+        }
         static INTQ_ALWAYS_INLINE void store_part(std::int8_t* to, __m128i codes, index_t count) noexcept {
             const auto low = static_cast<std::uint64_t>(_mm_cvtsi128_si64(codes));
             detail::write_bytes16(to, {low, static_cast<std::uint64_t>(_mm_extract_epi64(codes, 1))}, count);
         }
 
         __m256i zero_point_, lowest_, highest_;
+    };
+
+    /// Sums of bytes in 16 bits.
+    class ByteSums {
+    public:
+        INTQ_ALWAYS_INLINE void add(const std::int8_t* from) noexcept {
+            const auto* const bytes = reinterpret_cast<const __m128i*>(from);
+            low_ = _mm256_add_epi16(low_, _mm256_cvtepi8_epi16(_mm_loadu_si128(bytes)));
+            high_ = _mm256_add_epi16(high_, _mm256_cvtepi8_epi16(_mm_loadu_si128(bytes + 1)));
+        }
+        template <int Vector> INTQ_ALWAYS_INLINE i32 vector() const noexcept {
+            return {_mm256_cvtepi16_epi32(_mm256_extracti128_si256(Vector < 2 ? low_ : high_, Vector % 2))};
+        }
+
+    private:
+        __m256i low_ = _mm256_setzero_si256(), high_ = _mm256_setzero_si256();
     };
 
     /// to[i] = from[i] ^ 0x80: two's complement bytes to offset-binary and back; any size.
@@ -154,6 +193,15 @@ struct avx2_lanes {
             _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm256_xor_si256(bytes, top));
         }
         for (; i < size; ++i) to[i] = static_cast<std::uint8_t>(from[i] ^ 0x80u);
+    }
+
+    static INTQ_ALWAYS_INLINE void widen_bytes(const std::int8_t* from, std::int16_t* to, index_t size) noexcept {
+        index_t i = 0;
+        for (; i + 16 <= size; i += 16) {
+            const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm256_cvtepi8_epi16(bytes));
+        }
+        for (; i < size; ++i) to[i] = from[i];
     }
 
     // --- packed codes ---------------------------------------------------------------------------------------
@@ -294,6 +342,7 @@ struct avx2_lanes {
             _mm256_and_ps(_mm256_cmp_ps(a.v, low.v, _CMP_GE_OQ), _mm256_cmp_ps(a.v, high.v, _CMP_LE_OQ));
         return {_mm256_blendv_ps(c.v, b.v, inside)};
     }
+    static INTQ_ALWAYS_INLINE f32 hold(f32 a) noexcept { return barrier(a.v); }
 #    ifdef __FMA__
     static INTQ_ALWAYS_INLINE f32 fma(f32 a, f32 b, f32 c) noexcept { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
     /// a · b + c for sums whose bits nobody promises.
@@ -317,7 +366,9 @@ struct avx2_lanes {
         const __m256 below = _mm256_min_ps(a.v, _mm256_set1_ps(2147483520.0f));
         return {_mm256_cvttps_epi32(_mm256_round_ps(below, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))};
     }
-    static INTQ_ALWAYS_INLINE i32 round_small_to_i32(f32 a) noexcept { return to_i32(round_half_even(a)); }
+    static INTQ_ALWAYS_INLINE i32 round_small_to_i32(f32 a) noexcept {
+        return {_mm256_cvttps_epi32(_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))};
+    }
     static INTQ_ALWAYS_INLINE f32 from_bits(i32 a) noexcept { return {_mm256_castsi256_ps(a.v)}; }
     static INTQ_ALWAYS_INLINE float reduce_min(f32 a) noexcept {
         __m128 m = _mm_min_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
@@ -485,20 +536,12 @@ private:
 
 }  // namespace detail
 
-template <>
-struct DepthwiseTile<avx2, std::int8_t, std::int8_t, std::int32_t>
-    : GroupDepthwiseTile<detail::Avx2PairDot, detail::Avx2PairRows<std::int8_t>> {};
-template <class W>
-struct DepthwiseTile<avx2, std::int16_t, W, std::int32_t>
-    : GroupDepthwiseTile<detail::Avx2PairDot, detail::Avx2PairRows<std::int16_t>> {};
-
-template <> struct Tile<avx2, std::int8_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx2PairDot> {};
-template <> struct Tile<avx2, std::int16_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx2PairDot> {};
-template <> struct Tile<avx2, std::int16_t, std::int16_t, std::int32_t> : GroupTile<detail::Avx2PairDot> {};
-template <> struct Tile<avx2, std::int8_t, std::int8_t, std::int64_t> : WideGroupTile<detail::Avx2PairDot, 1> {};
-template <> struct Tile<avx2, std::int8_t, std::int16_t, std::int64_t> : WideGroupTile<detail::Avx2PairDot, 2> {};
-template <> struct Tile<avx2, std::int16_t, std::int8_t, std::int64_t> : WideGroupTile<detail::Avx2PairDot, 1> {};
-template <> struct Tile<avx2, std::int16_t, std::int16_t, std::int64_t> : WideGroupTile<detail::Avx2PairDot, 2> {};
+template <> struct DotsOf<avx2> {
+    using int8_dot = detail::Avx2PairDot;
+    using int16_dot = detail::Avx2PairDot;
+    using depthwise_int8 = GroupDepthwiseTile<detail::Avx2PairDot, detail::Avx2PairRows<std::int8_t>>;
+    using depthwise_int16 = GroupDepthwiseTile<detail::Avx2PairDot, detail::Avx2PairRows<std::int16_t>>;
+};
 
 }  // namespace intq::inline INTQ_ABI::simd
 

@@ -12,10 +12,8 @@
 
 #    include <cstdint>
 
-#    include "intq/simd/depthwise_tile.hpp"
+#    include "intq/simd/dot_tiles.hpp"
 #    include "intq/simd/generic_tile.hpp"
-#    include "intq/simd/group_tile.hpp"
-#    include "intq/simd/wide_group_tile.hpp"
 
 namespace intq::inline INTQ_ABI::simd {
 
@@ -153,14 +151,22 @@ struct avx512_lanes {
         return {_mm512_mask_mov_epi8(positive, _mm512_movepi8_mask(x.v), negative)};
     }
 #    else
+    /// Words of the entries of code j, low, and of code j - 128, high, for j from 0 to 127.
     struct table {
-        const std::int8_t* entries;
+        __m512i quarter[4];
     };
-    static INTQ_ALWAYS_INLINE table load_table(const std::int8_t* entries) noexcept { return {entries}; }
-    /// Four bits of a code choose in each sixteenth of the table, the other four choose among the sixteenths.
+    static INTQ_ALWAYS_INLINE table load_table(const std::int8_t* entries) noexcept {
+        return {{words(entries), words(entries + 32), words(entries + 64), words(entries + 96)}};
+    }
+    /// Words are looked up for the codes of even and of odd places, by seven bits; the sign chooses the byte.
     static INTQ_ALWAYS_INLINE packed<std::int8_t> look_up(const table& t, packed<std::int8_t> x) noexcept {
-        const __m512i index = _mm512_xor_si512(x.v, _mm512_set1_epi8(-128));
-        return {part<128>(t.entries, index, _mm512_and_si512(index, _mm512_set1_epi8(15)))};
+        const __m512i low_bytes = _mm512_set1_epi16(0x00ff);
+        const __m512i even = word(t, x.v, _mm512_test_epi16_mask(x.v, _mm512_set1_epi16(0x0040)));
+        const __m512i odd = word(t, _mm512_srli_epi16(x.v, 8), _mm512_test_epi16_mask(x.v, _mm512_set1_epi16(0x4000)));
+        constexpr int choose = 0xe4;  // bits of the first where the third is set, else of the second
+        const __m512i positive = _mm512_ternarylogic_epi32(even, _mm512_slli_epi16(odd, 8), low_bytes, choose);
+        const __m512i negative = _mm512_ternarylogic_epi32(_mm512_srli_epi16(even, 8), odd, low_bytes, choose);
+        return {_mm512_mask_mov_epi8(positive, _mm512_movepi8_mask(x.v), negative)};
     }
 #    endif
 
@@ -196,6 +202,33 @@ struct avx512_lanes {
                 _mm512_mask_storeu_epi8(to, (std::uint64_t{1} << count) - 1, codes);
         }
 
+        /// The codes of four whole vectors of reals, rounded to the nearest, ties to even; NaN is 0.
+        INTQ_ALWAYS_INLINE void store_rounded(std::int8_t* to, f32 a, f32 b, f32 c, f32 d) const noexcept {
+            const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+            _mm512_storeu_si512(to, clamp(_mm512_permutexvar_epi32(order, round_and_pack(a, b, c, d))));
+        }
+
+        /// The vectors of two or four rows, `4 / Rows` each, narrowed as one.
+        template <int Rows>
+        INTQ_ALWAYS_INLINE void store_rows(std::int8_t* const (&to)[Rows], index_t count,
+                                           const i32 (&code)[4]) const noexcept {
+            const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(code[0].v, code[1].v), zero_point_);
+            const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(code[2].v, code[3].v), zero_point_);
+            const __m512i codes = clamp(pack(low, high));
+            const std::uint64_t mask = (std::uint64_t{1} << count) - 1;
+            if constexpr (Rows == 2) {
+                const __m256i row[] = {_mm512_castsi512_si256(codes), _mm512_extracti64x4_epi64(codes, 1)};
+                INTQ_UNROLL
+                for (int r = 0; r < Rows; ++r) _mm256_mask_storeu_epi8(to[r], static_cast<__mmask32>(mask), row[r]);
+            } else {
+                static_assert(Rows == 4);
+                const __m128i row[] = {_mm512_castsi512_si128(codes), _mm512_extracti32x4_epi32(codes, 1),
+                                       _mm512_extracti32x4_epi32(codes, 2), _mm512_extracti32x4_epi32(codes, 3)};
+                INTQ_UNROLL
+                for (int r = 0; r < Rows; ++r) _mm_mask_storeu_epi8(to[r], static_cast<__mmask16>(mask), row[r]);
+            }
+        }
+
         /// What unpacking has dealt out, packing collects.
         INTQ_ALWAYS_INLINE void store_runs(std::int8_t* to, i32 a, i32 b, i32 c, i32 d, index_t count) const noexcept {
             const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(a.v, b.v), zero_point_);
@@ -208,6 +241,18 @@ struct avx512_lanes {
         }
 
     private:
+        static INTQ_ALWAYS_INLINE __m512i convert(f32 a) noexcept { return _mm512_cvt_roundps_epi32(a.v, nearest); }
+        static INTQ_ALWAYS_INLINE __m512i exact(f32 a) noexcept { return round_to_i32(replace_nan(a, set(0.0f))).v; }
+        /// In each quarter of the register, four codes of a, of b, of c and of d, before the clamp.
+        INTQ_ALWAYS_INLINE __m512i round_and_pack(f32 a, f32 b, f32 c, f32 d) const noexcept {
+            __m512i low = _mm512_packs_epi32(convert(a), convert(b)), high = _mm512_packs_epi32(convert(c), convert(d));
+            // Conversion gives -2^31 for NaN and for what no int32 holds; of the rest few come near -2^15.
+            if (_mm512_cmpeq_epi16_mask(_mm512_min_epi16(low, high), _mm512_set1_epi16(INT16_MIN)) != 0) {
+                low = _mm512_packs_epi32(exact(a), exact(b));
+                high = _mm512_packs_epi32(exact(c), exact(d));
+            }
+            return _mm512_packs_epi16(_mm512_adds_epi16(low, zero_point_), _mm512_adds_epi16(high, zero_point_));
+        }
         INTQ_ALWAYS_INLINE __m512i clamp(__m512i codes) const noexcept {
             return _mm512_min_epi8(_mm512_max_epi8(codes, lowest_), highest_);
         }
@@ -225,6 +270,22 @@ struct avx512_lanes {
         __m512i zero_point_, lowest_, highest_;
     };
 
+    /// Sums of bytes in 16 bits.
+    class ByteSums {
+    public:
+        INTQ_ALWAYS_INLINE void add(const std::int8_t* from) noexcept {
+            const auto* const bytes = reinterpret_cast<const __m256i*>(from);
+            low_ = _mm512_add_epi16(low_, _mm512_cvtepi8_epi16(_mm256_loadu_si256(bytes)));
+            high_ = _mm512_add_epi16(high_, _mm512_cvtepi8_epi16(_mm256_loadu_si256(bytes + 1)));
+        }
+        template <int Vector> INTQ_ALWAYS_INLINE i32 vector() const noexcept {
+            return {_mm512_cvtepi16_epi32(_mm512_extracti64x4_epi64(Vector < 2 ? low_ : high_, Vector % 2))};
+        }
+
+    private:
+        __m512i low_ = _mm512_setzero_si512(), high_ = _mm512_setzero_si512();
+    };
+
     /// to[i] = from[i] ^ 0x80: two's complement bytes to offset-binary and back; any size.
     static INTQ_ALWAYS_INLINE void flip_top_bits(const std::uint8_t* from, std::uint8_t* to, index_t size) noexcept {
         const __m512i top = _mm512_set1_epi8(-128);
@@ -233,6 +294,13 @@ struct avx512_lanes {
             _mm512_storeu_si512(to + i, _mm512_xor_si512(_mm512_loadu_si512(from + i), top));
         const __mmask64 rest = (std::uint64_t{1} << (size - i)) - 1;
         _mm512_mask_storeu_epi8(to + i, rest, _mm512_xor_si512(_mm512_maskz_loadu_epi8(rest, from + i), top));
+    }
+
+    static INTQ_ALWAYS_INLINE void widen_bytes(const std::int8_t* from, std::int16_t* to, index_t size) noexcept {
+        for (index_t i = 0; i < size; i += 32) {
+            const auto mask = size - i < 32 ? (std::uint32_t{1} << (size - i)) - 1 : ~std::uint32_t{0};
+            _mm512_mask_storeu_epi16(to + i, mask, _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(mask, from + i)));
+        }
     }
 
     // --- int32 ----------------------------------------------------------------------------------------------
@@ -317,6 +385,10 @@ struct avx512_lanes {
         const __mmask16 above = _mm512_cmp_ps_mask(a.v, low.v, _CMP_GE_OQ);
         return {_mm512_mask_mov_ps(c.v, _mm512_mask_cmp_ps_mask(above, a.v, high.v, _CMP_LE_OQ), b.v)};
     }
+    static INTQ_ALWAYS_INLINE f32 hold(f32 a) noexcept {
+        asm("" : "+v"(a.v));
+        return a;
+    }
     /// a · b + c for sums whose bits nobody promises.
     static INTQ_ALWAYS_INLINE f32 mul_add(f32 a, f32 b, f32 c) noexcept { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
 
@@ -363,18 +435,20 @@ private:
         const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
         return _mm512_permutexvar_epi32(order, _mm512_packs_epi16(low, high));
     }
-    /// Entries[index mod 2 · Half] of 2 · Half entries, low being index mod 16.
-    template <int Half>
-    static INTQ_ALWAYS_INLINE __m512i part(const std::int8_t* entries, __m512i index, __m512i low) noexcept {
-        const auto* const sixteen = reinterpret_cast<const __m128i*>(entries);
-        if constexpr (Half == 8) {
-            return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(sixteen)), low);
-        } else {
-            const __mmask64 upper = _mm512_test_epi8_mask(index, _mm512_set1_epi8(static_cast<char>(Half)));
-            return _mm512_mask_mov_epi8(part<Half / 2>(entries, index, low), upper,
-                                        part<Half / 2>(entries + Half, index, low));
-        }
+#    ifndef __AVX512VBMI__
+    /// entries[128 + i] and entries[i] as the low and the high byte of word i, for i < 32.
+    static INTQ_ALWAYS_INLINE __m512i words(const std::int8_t* entries) noexcept {
+        const auto widened = [](const std::int8_t* from) INTQ_ALWAYS_INLINE_LAMBDA {
+            return _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+        };
+        return _mm512_or_si512(widened(entries + 128), _mm512_slli_epi16(widened(entries), 8));
     }
+    /// The word that the lower seven bits of an index name; `upper` has the seventh.
+    static INTQ_ALWAYS_INLINE __m512i word(const table& t, __m512i index, __mmask32 upper) noexcept {
+        return _mm512_mask_mov_epi16(_mm512_permutex2var_epi16(t.quarter[0], index, t.quarter[1]), upper,
+                                     _mm512_permutex2var_epi16(t.quarter[2], index, t.quarter[3]));
+    }
+#    endif
     static INTQ_ALWAYS_INLINE __mmask64 first_bytes(index_t count) noexcept {
         return count < 64 ? (__mmask64{1} << static_cast<unsigned>(count)) - 1 : ~__mmask64{0};
     }
@@ -475,21 +549,12 @@ private:
 
 }  // namespace detail
 
-template <>
-struct DepthwiseTile<avx512bw, std::int8_t, std::int8_t, std::int32_t>
-    : GroupDepthwiseTile<detail::Avx512PairDot, detail::Avx512PairRows<std::int8_t>> {};
-template <class W>
-struct DepthwiseTile<avx512bw, std::int16_t, W, std::int32_t>
-    : GroupDepthwiseTile<detail::Avx512PairDot, detail::Avx512PairRows<std::int16_t>> {};
-
-template <> struct Tile<avx512bw, std::int8_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx512PairDot> {};
-template <> struct Tile<avx512bw, std::int16_t, std::int8_t, std::int32_t> : GroupTile<detail::Avx512PairDot> {};
-template <> struct Tile<avx512bw, std::int16_t, std::int16_t, std::int32_t> : GroupTile<detail::Avx512PairDot> {};
-template <> struct Tile<avx512bw, std::int8_t, std::int8_t, std::int64_t> : WideGroupTile<detail::Avx512PairDot, 1> {};
-template <> struct Tile<avx512bw, std::int8_t, std::int16_t, std::int64_t> : WideGroupTile<detail::Avx512PairDot, 2> {};
-template <> struct Tile<avx512bw, std::int16_t, std::int8_t, std::int64_t> : WideGroupTile<detail::Avx512PairDot, 1> {};
-template <>
-struct Tile<avx512bw, std::int16_t, std::int16_t, std::int64_t> : WideGroupTile<detail::Avx512PairDot, 2> {};
+template <> struct DotsOf<avx512bw> {
+    using int8_dot = detail::Avx512PairDot;
+    using int16_dot = detail::Avx512PairDot;
+    using depthwise_int8 = GroupDepthwiseTile<detail::Avx512PairDot, detail::Avx512PairRows<std::int8_t>>;
+    using depthwise_int16 = GroupDepthwiseTile<detail::Avx512PairDot, detail::Avx512PairRows<std::int16_t>>;
+};
 
 }  // namespace intq::inline INTQ_ABI::simd
 

@@ -105,21 +105,12 @@ private:
 
 }  // namespace detail
 
-template <>
-struct DepthwiseTile<avx512vnni, std::int8_t, std::int8_t, std::int32_t>
-    : GroupDepthwiseTile<detail::VnniByteDot, detail::VnniByteRows> {};
-template <class W>
-struct DepthwiseTile<avx512vnni, std::int16_t, W, std::int32_t>
-    : GroupDepthwiseTile<detail::VnniPairDot, detail::Avx512PairRows<std::int16_t>> {};
-
-template <> struct Tile<avx512vnni, std::int8_t, std::int8_t, std::int32_t> : GroupTile<detail::VnniByteDot> {};
-template <> struct Tile<avx512vnni, std::int16_t, std::int8_t, std::int32_t> : GroupTile<detail::VnniPairDot> {};
-template <> struct Tile<avx512vnni, std::int16_t, std::int16_t, std::int32_t> : GroupTile<detail::VnniPairDot> {};
-template <> struct Tile<avx512vnni, std::int8_t, std::int8_t, std::int64_t> : WideGroupTile<detail::VnniPairDot, 1> {};
-template <> struct Tile<avx512vnni, std::int8_t, std::int16_t, std::int64_t> : WideGroupTile<detail::VnniPairDot, 2> {};
-template <> struct Tile<avx512vnni, std::int16_t, std::int8_t, std::int64_t> : WideGroupTile<detail::VnniPairDot, 1> {};
-template <>
-struct Tile<avx512vnni, std::int16_t, std::int16_t, std::int64_t> : WideGroupTile<detail::VnniPairDot, 2> {};
+template <> struct DotsOf<avx512vnni> {
+    using int8_dot = detail::VnniByteDot;
+    using int16_dot = detail::VnniPairDot;
+    using depthwise_int8 = GroupDepthwiseTile<detail::VnniByteDot, detail::VnniByteRows>;
+    using depthwise_int16 = GroupDepthwiseTile<detail::VnniPairDot, detail::Avx512PairRows<std::int16_t>>;
+};
 
 }  // namespace intq::inline INTQ_ABI::simd
 

@@ -27,7 +27,8 @@ namespace detail {
 #        define INTQ_DETAIL_DPWSSD_ _mm256_dpwssd_avx_epi32
 #    endif
 
-/// Registers and memory of tiles of 6 × 16 and 12 × 8: 12 sums, the weights of a step and 1 broadcast of 16 registers.
+/// Registers and memory of tiles of 4 × 24, 6 × 16 and 12 × 8: 12 sums, the weights of a step and 1 broadcast of 16
+/// registers.
 template <class Activation, class Weight> struct AvxVnniDot {
     using activation = Activation;
     using weight = Weight;
@@ -44,6 +45,8 @@ template <class Activation, class Weight> struct AvxVnniDot {
 
 /// Four products a lane and step, uint8 · int8; the sum wraps and does not saturate.
 struct AvxVnniByteDot : AvxVnniDot<std::uint8_t, std::int8_t> {
+    static constexpr int vectors = 3;  // 7 loads for 12 dots, where two vectors take 8
+
     static INTQ_ALWAYS_INLINE Vector dot(Vector acc, Vector x, Vector w) noexcept {
 #    if defined(__GNUC__) && !defined(__clang__)
         asm(INTQ_DETAIL_ENCODING_ "vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(x), "x"(w));
@@ -72,21 +75,12 @@ struct AvxVnniPairDot : AvxVnniDot<std::int16_t, std::int16_t> {
 
 }  // namespace detail
 
-template <>
-struct DepthwiseTile<avxvnni, std::int8_t, std::int8_t, std::int32_t>
-    : GroupDepthwiseTile<detail::AvxVnniPairDot, detail::Avx2PairRows<std::int8_t>> {};
-template <class W>
-struct DepthwiseTile<avxvnni, std::int16_t, W, std::int32_t>
-    : GroupDepthwiseTile<detail::AvxVnniPairDot, detail::Avx2PairRows<std::int16_t>> {};
-
-template <> struct Tile<avxvnni, std::int8_t, std::int8_t, std::int32_t> : GroupTile<detail::AvxVnniByteDot> {};
-template <> struct Tile<avxvnni, std::int16_t, std::int8_t, std::int32_t> : GroupTile<detail::AvxVnniPairDot> {};
-template <> struct Tile<avxvnni, std::int16_t, std::int16_t, std::int32_t> : GroupTile<detail::AvxVnniPairDot> {};
-template <> struct Tile<avxvnni, std::int8_t, std::int8_t, std::int64_t> : WideGroupTile<detail::AvxVnniPairDot, 1> {};
-template <> struct Tile<avxvnni, std::int8_t, std::int16_t, std::int64_t> : WideGroupTile<detail::AvxVnniPairDot, 2> {};
-template <> struct Tile<avxvnni, std::int16_t, std::int8_t, std::int64_t> : WideGroupTile<detail::AvxVnniPairDot, 1> {};
-template <>
-struct Tile<avxvnni, std::int16_t, std::int16_t, std::int64_t> : WideGroupTile<detail::AvxVnniPairDot, 2> {};
+template <> struct DotsOf<avxvnni> {
+    using int8_dot = detail::AvxVnniByteDot;
+    using int16_dot = detail::AvxVnniPairDot;
+    using depthwise_int8 = GroupDepthwiseTile<detail::AvxVnniPairDot, detail::Avx2PairRows<std::int8_t>>;
+    using depthwise_int16 = GroupDepthwiseTile<detail::AvxVnniPairDot, detail::Avx2PairRows<std::int16_t>>;
+};
 
 }  // namespace intq::inline INTQ_ABI::simd
 

@@ -88,23 +88,27 @@ template <class Backend, class X, class W, class Acc> struct Tile {
 
     template <int Rows, int Vectors> struct Registers {
         INTQ_ALWAYS_INLINE void start(const Acc* bias) {
-            unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v) {
                 const auto first = Step::load(bias + v * L::width());
-                unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA { acc[r][v] = first; });
-            });
+                INTQ_UNROLL
+                for (int r = 0; r < Rows; ++r) acc[r][v] = first;
+            }
         }
         INTQ_ALWAYS_INLINE void step(const X* const* x, index_t k, const W* w) {
             typename Step::operand panel[Vectors];
-            unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { panel[v] = L::load(w + v * L::width()); });
-            unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v) panel[v] = L::load(w + v * L::width());
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r) {
                 const auto activation = Step::set(x[r][k]);
-                unroll<Vectors>(
-                    [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { acc[r][v] = Step::step(acc[r][v], activation, panel[v]); });
-            });
+                INTQ_UNROLL
+                for (int v = 0; v < Vectors; ++v) acc[r][v] = Step::step(acc[r][v], activation, panel[v]);
+            }
         }
         /// Never called: a group of depth 1 has no part.
         INTQ_ALWAYS_INLINE void step_part(const X* const*, index_t, index_t, const W*) {}
-        template <int Row, int Vector> INTQ_ALWAYS_INLINE auto drain() const { return acc[Row][Vector]; }
+        INTQ_ALWAYS_INLINE auto drain(int row, int vector) const { return acc[row][vector]; }
 
         typename Step::type acc[Rows][Vectors];
     };

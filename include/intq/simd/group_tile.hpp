@@ -33,31 +33,32 @@ template <class Dot> struct GroupTile {
         using Vector = typename Dot::Vector;
 
         INTQ_ALWAYS_INLINE void start(const std::int32_t* bias) noexcept {
-            unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v) {
                 const Vector first = Dot::load(bias + v * L::width());
-                unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA { acc[r][v] = first; });
-            });
+                INTQ_UNROLL
+                for (int r = 0; r < Rows; ++r) acc[r][v] = first;
+            }
         }
         INTQ_ALWAYS_INLINE void step(const activation* const* x, index_t k, const weight* w) noexcept {
-            add_products(w, [&](auto r) INTQ_ALWAYS_INLINE_LAMBDA { return detail::read<std::int32_t>(x[r] + k); });
+            add_products(w, [&](int r) INTQ_ALWAYS_INLINE_LAMBDA { return detail::read<std::int32_t>(x[r] + k); });
         }
         INTQ_ALWAYS_INLINE void step_part(const activation* const* x, index_t k, index_t count,
                                           const weight* w) noexcept {
-            add_products(w, [&](auto r) INTQ_ALWAYS_INLINE_LAMBDA { return part_of_group(x[r] + k, count); });
+            add_products(w, [&](int r) INTQ_ALWAYS_INLINE_LAMBDA { return part_of_group(x[r] + k, count); });
         }
-        template <int Row, int Index> INTQ_ALWAYS_INLINE typename L::i32 drain() const noexcept {
-            return {acc[Row][Index]};
-        }
+        INTQ_ALWAYS_INLINE typename L::i32 drain(int row, int vector) const noexcept { return {acc[row][vector]}; }
 
         template <class Group> INTQ_ALWAYS_INLINE void add_products(const weight* w, Group&& group) noexcept {
             Vector panel[Vectors];
-            unroll<Vectors>([&](auto v)
-                                INTQ_ALWAYS_INLINE_LAMBDA { panel[v] = Dot::load(w + v * L::width() * depth); });
-            unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v) panel[v] = Dot::load(w + v * L::width() * depth);
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r) {
                 const Vector x = Dot::broadcast(group(r));
-                unroll<Vectors>([&](auto v)
-                                    INTQ_ALWAYS_INLINE_LAMBDA { acc[r][v] = Dot::dot(acc[r][v], x, panel[v]); });
-            });
+                INTQ_UNROLL
+                for (int v = 0; v < Vectors; ++v) acc[r][v] = Dot::dot(acc[r][v], x, panel[v]);
+            }
         }
 
         Vector acc[Rows][Vectors];

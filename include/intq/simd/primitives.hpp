@@ -20,10 +20,20 @@ template <class Backend> using lanes = typename LanesOf<Backend>::type;
 //
 //     CodeQuad(zero_point, lowest, highest).store(int8* to, count, i32 code…)
 //         to[i] = clamp(code[i] + zero_point, lowest, highest) for i < count, the codes of one to four vectors in turn
+//     CodeQuad(…).store_rows(int8* (&to)[Rows], count, i32 (&code)[4])
+//         the same of two or four rows: to[r][i] for i < count, from the vectors r · 4 / Rows and following
 //     CodeQuad(…).store_runs(to, a, b, c, d, count)
 //         the same of vectors in the order of a whole block of DepthwisePacking{4·width(), width(), 4}
+//     CodeQuad(…).store_rounded(int8* to, f32 a, b, c, d)
+//         to[i] = clamp(round_half_even(x) + zero_point, lowest, highest) of four whole vectors in turn; NaN is 0
 //     flip_top_bits(const uint8* from, uint8* to, size)
 //         to[i] = from[i] ^ 0x80 for i < size
+//     ByteSums().add(const int8* from),  ByteSums().vector<0 … 3>() -> i32
+//         4·width() sums, at first 0, of the codes added up to 256 times; four vectors of them in turn
+//     hold(f32 a)
+//         a, in a register: used more than once, it is not read from memory more than once
+//     widen_bytes(const int8_t* from, int16_t* to, size)
+//         to[i] = from[i] for i < size
 
 /// Calls function(integral_constant<int, 0>) … function(integral_constant<int, Count - 1>): every index is a
 /// constant, so that registers are never addressed as an array (g++ 12 would keep them in memory).
@@ -41,6 +51,15 @@ INTQ_ALWAYS_INLINE void prefetch(const void* address) noexcept {
 #else
     static_cast<void>(address);
 #endif
+}
+
+/// a; held in a register where the lanes can.
+template <class L> INTQ_ALWAYS_INLINE constexpr typename L::f32 hold(typename L::f32 a) {
+    if constexpr (requires { L::hold(a); }) {
+        return L::hold(a);
+    } else {
+        return a;
+    }
 }
 
 /// acc + x · w of floats, rounded once where the lanes have mul_add, else twice: for sums whose bits nobody promises.
@@ -71,7 +90,7 @@ INTQ_ALWAYS_INLINE constexpr typename L::f32 add_product(typename L::f32 acc, ty
 ///         void step(const activation* const* x, index_t k, const weight* w);   // depth products a column
 ///         void step_part(const activation* const* x, index_t k, index_t count, const weight* w);
 ///                                                               // the same; only count < depth readable in x
-///         template <int Row, int Vector> auto drain() const;    // lanes [Vector·width, …) of one row
+///         auto drain(int row, int vector) const;                // lanes [vector·width, …) of one row
 ///     };
 ///
 /// where drain gives lanes::i32, lanes::i64 or lanes::f32 after Acc, and x[r] + k is the first element of the
@@ -99,10 +118,11 @@ template <class Backend, class X, class W, class Acc> struct Tile;
 ///     template <int Vectors> struct Sums {
 ///         void start(const Acc* bias);
 ///         void add(const Column<Vectors>& x, const Weights<Vectors>& w);
-///         template <int Vector> auto drain() const;             // in the order of the packing
+///         auto drain(int vector) const;                         // in the order of the packing
 ///     };
 ///
-/// where a column's rows from Count on may be anything finite: their weights are zero.
+/// where a column's rows from Count on may be anything finite: their weights are zero. That of floats is portable: see
+/// depthwise_tile.hpp.
 template <class Backend, class X, class W, class Acc> struct DepthwiseTile;
 
 }  // namespace intq::inline INTQ_ABI::simd

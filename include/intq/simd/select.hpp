@@ -11,6 +11,7 @@
 #include "intq/simd/avx512vnni.hpp"
 #include "intq/simd/avxvnni.hpp"
 #include "intq/simd/scalar.hpp"
+#include "intq/simd/sse41.hpp"
 #include "intq/simd/xsimd.hpp"
 
 namespace intq::inline INTQ_ABI::simd {

@@ -63,9 +63,21 @@ struct scalar {
     /// Sums of 64 bits, and float.
     static constexpr Packing wide_packing{4, 1, Staging::as_is};
     static constexpr Packing float_packing{4, 1, Staging::as_is};
-    /// int8 · int8 and int16 activations, in sums of 32 bits.
+    /// int8 · int8 and int16 activations, in sums of 32 bits; float.
     static constexpr DepthwisePacking depthwise_int8_packing{};
     static constexpr DepthwisePacking depthwise_int16_packing{};
+    static constexpr DepthwisePacking depthwise_float_packing{};
+};
+
+/// Pairs of int16 products (pmaddwd), 4 columns a vector.
+struct sse41 : scalar {
+    static constexpr const char* name = "sse41";
+    static constexpr Packing int8_packing{8, 2, Staging::widened, 4};
+    static constexpr Packing int16_packing{8, 2, Staging::as_is, 4};
+    static constexpr Packing wide_packing{8, 2, Staging::as_is, 4, true};
+    static constexpr Packing float_packing{8, 1, Staging::as_is, 4};
+    static constexpr DepthwisePacking depthwise_int8_packing{8, 4, 4, 2, Staging::widened};
+    static constexpr DepthwisePacking depthwise_int16_packing{8, 4, 4, 2, Staging::as_is};
 };
 
 /// Pairs of int16 products (vpmaddwd), 8 columns a vector.
@@ -77,12 +89,13 @@ struct avx2 : scalar {
     static constexpr Packing float_packing{16, 1, Staging::as_is, 8};
     static constexpr DepthwisePacking depthwise_int8_packing{16, 8, 8, 2, Staging::widened};
     static constexpr DepthwisePacking depthwise_int16_packing{16, 8, 8, 2, Staging::as_is};
+    static constexpr DepthwisePacking depthwise_float_packing{8, 8, 8, 1, Staging::as_is};
 };
 
 /// Quadruples of uint8 × int8 products (vpdpbusd) and pairs of int16 products (vpdpwssd), 8 columns a vector.
 struct avxvnni : avx2 {
     static constexpr const char* name = "avxvnni";
-    static constexpr Packing int8_packing{16, 4, Staging::offset_binary, 8};
+    static constexpr Packing int8_packing{24, 4, Staging::offset_binary, 8};
 };
 
 /// Pairs of int16 products (vpmaddwd), 16 columns a vector.
@@ -94,6 +107,7 @@ struct avx512bw : scalar {
     static constexpr Packing float_packing{64, 1, Staging::as_is, 16};
     static constexpr DepthwisePacking depthwise_int8_packing{32, 16, 16, 2, Staging::widened};
     static constexpr DepthwisePacking depthwise_int16_packing{32, 16, 16, 2, Staging::as_is};
+    static constexpr DepthwisePacking depthwise_float_packing{32, 16, 16, 1, Staging::as_is};
 };
 
 /// Quadruples of uint8 × int8 products (vpdpbusd) and pairs of int16 products (vpdpwssd).
@@ -123,6 +137,7 @@ using AllBackends = BackendList<avx512vnni,  //
                                 avx512bw,    //
                                 avxvnni,     //
                                 avx2,        //
+                                sse41,       //
                                 xsimd<>,     //
                                 scalar>;
 

@@ -40,66 +40,72 @@ template <class Dot, int Planes> struct WideGroupTile {
         using Vector = typename Dot::Vector;
 
         INTQ_ALWAYS_INLINE void start(const std::int64_t* bias) noexcept {
-            unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v) {
                 const auto first = L::load_i64(bias + v * L::width());
-                unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA { L::store_i64(wide_at(r, v), first); });
-            });
+                INTQ_UNROLL
+                for (int r = 0; r < Rows; ++r) L::store_i64(wide_at(r, v), first);
+            }
             clear();
         }
         INTQ_ALWAYS_INLINE void step(const std::int16_t* const* x, index_t k, const std::int16_t* w) noexcept {
-            add_products(w, [&](auto r) INTQ_ALWAYS_INLINE_LAMBDA { return detail::read<std::int32_t>(x[r] + k); });
+            add_products(w, [&](int r) INTQ_ALWAYS_INLINE_LAMBDA { return detail::read<std::int32_t>(x[r] + k); });
         }
         INTQ_ALWAYS_INLINE void step_part(const std::int16_t* const* x, index_t k, index_t,
                                           const std::int16_t* w) noexcept {
-            add_products(w, [&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
+            add_products(w, [&](int r) INTQ_ALWAYS_INLINE_LAMBDA {
                 return static_cast<std::int32_t>(static_cast<std::uint16_t>(x[r][k]));
             });
         }
-        template <int Row, int Index> INTQ_ALWAYS_INLINE typename L::i64 drain() const noexcept {
-            return L::add(L::load_i64(wide_at(Row, Index)), narrow_sum<Row, Index>());
+        INTQ_ALWAYS_INLINE typename L::i64 drain(int row, int vector) const noexcept {
+            return L::add(L::load_i64(wide_at(row, vector)), narrow_sum(row, vector));
         }
 
     private:
         template <class Pair> INTQ_ALWAYS_INLINE void add_products(const std::int16_t* w, Pair&& pair) noexcept {
             if (++steps > steps_that_fit) flush();
             Vector panel[Planes][Vectors];
-            unroll<Planes>([&](auto p) INTQ_ALWAYS_INLINE_LAMBDA {
-                unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
-                    panel[p][v] = Dot::load(w + (p * Vectors + v) * L::width() * depth);
-                });
-            });
-            unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
+            INTQ_UNROLL
+            for (int p = 0; p < Planes; ++p) {
+                INTQ_UNROLL
+                for (int v = 0; v < Vectors; ++v) panel[p][v] = Dot::load(w + (p * Vectors + v) * L::width() * depth);
+            }
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r) {
                 const Vector x = Dot::broadcast(pair(r));
-                unroll<Planes>([&](auto p) INTQ_ALWAYS_INLINE_LAMBDA {
-                    unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
-                        acc[p][r][v] = Dot::dot(acc[p][r][v], x, panel[p][v]);
-                    });
-                });
-            });
+                INTQ_UNROLL
+                for (int p = 0; p < Planes; ++p) {
+                    INTQ_UNROLL
+                    for (int v = 0; v < Vectors; ++v) acc[p][r][v] = Dot::dot(acc[p][r][v], x, panel[p][v]);
+                }
+            }
         }
         /// Moves the sums of 32 bits into memory.
         INTQ_ALWAYS_INLINE void flush() noexcept {
-            unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
-                unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
-                    L::store_i64(wide_at(r, v), this->template drain<r, v>());
-                });
-            });
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r) {
+                INTQ_UNROLL
+                for (int v = 0; v < Vectors; ++v) L::store_i64(wide_at(r, v), drain(r, v));
+            }
             clear();
             steps = 1;
         }
         INTQ_ALWAYS_INLINE void clear() noexcept {
-            unroll<Planes>([&](auto p) INTQ_ALWAYS_INLINE_LAMBDA {
-                unroll<Rows>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
-                    unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { acc[p][r][v] = Dot::broadcast(0); });
-                });
-            });
+            INTQ_UNROLL
+            for (int p = 0; p < Planes; ++p) {
+                INTQ_UNROLL
+                for (int r = 0; r < Rows; ++r) {
+                    INTQ_UNROLL
+                    for (int v = 0; v < Vectors; ++v) acc[p][r][v] = Dot::broadcast(0);
+                }
+            }
         }
-        template <int Row, int Index> INTQ_ALWAYS_INLINE typename L::i64 narrow_sum() const noexcept {
-            const auto low = L::widen(typename L::i32{acc[0][Row][Index]});
+        INTQ_ALWAYS_INLINE typename L::i64 narrow_sum(int row, int vector) const noexcept {
+            const auto low = L::widen(typename L::i32{acc[0][row][vector]});
             if constexpr (Planes == 1) {
                 return low;
             } else {
-                const auto high = L::widen(typename L::i32{acc[1][Row][Index]});
+                const auto high = L::widen(typename L::i32{acc[1][row][vector]});
                 return L::add(low, L::shift_left(high, L::set_i64(8)));
             }
         }

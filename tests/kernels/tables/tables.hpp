@@ -12,26 +12,27 @@
 
 namespace intq::test {
 
+template <int Width> struct odd_width;  // support/odd_width.hpp
+
 /// The kernel tables of one backend, in the order of kernels::AllTargets; empty where the unit cannot use it.
 struct BackendTables {
     const char* name = "";
     std::span<const kernels::KernelTable* const> tables{};
 };
 
-BackendTables scalar_tables();
-BackendTables avx2_tables();
-BackendTables avxvnni_tables();
-BackendTables avx512bw_tables();
-BackendTables avx512vnni_tables();
-BackendTables xsimd_tables();
-BackendTables odd_width_3_tables();
-BackendTables odd_width_5_tables();
+/// Defined by the backend's own unit: explicitly instantiated there.
+template <class Backend> BackendTables tables_of();
+
+inline BackendTables scalar_tables() { return tables_of<simd::scalar>(); }
+
+namespace detail {
+template <class... Backend> std::vector<BackendTables> tables_of_all(simd::BackendList<Backend...>) {
+    return {tables_of<Backend>()..., tables_of<odd_width<3>>(), tables_of<odd_width<5>>()};
+}
+}  // namespace detail
 
 /// Every backend that the library and the tests know, usable or not.
-inline std::vector<BackendTables> all_backend_tables() {
-    return {scalar_tables(),     avx2_tables(),  avxvnni_tables(),     avx512bw_tables(),
-            avx512vnni_tables(), xsimd_tables(), odd_width_3_tables(), odd_width_5_tables()};
-}
+inline std::vector<BackendTables> all_backend_tables() { return detail::tables_of_all(simd::AllBackends{}); }
 
 /// Those whose kernels this program holds.
 inline std::vector<BackendTables> usable_backend_tables() {

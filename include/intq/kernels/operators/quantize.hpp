@@ -43,8 +43,12 @@ inline Status check_quantize(const OperatorCall& call) noexcept {
 inline void run_quantize(const OperatorCall& call) INTQ_NOEXCEPT {
     const ArenaTensor& y = call.y();
     const auto& row = detail::find_row(call.table.quantize, [&](const QuantizeRow& r) { return r.output == y.dtype; });
-    row.run(static_cast<const float*>(call.x_data()), blocks_of(y, call.x_size()), y.qparams,
-            call.table.policy().quantize, call.y_data(), *call.executor);
+    const auto* const x = static_cast<const float*>(call.x_data());
+    const arith::QuantizeRule rule = call.table.policy().quantize;
+    if (call.x().layout == Layout::row_major)
+        return row.run_planes(x, call.batch, y.shape[1], y.elements_per_image() / y.shape[1], y.qparams, rule,
+                              call.y_data(), *call.executor);
+    row.run(x, blocks_of(y, call.x_size()), y.qparams, rule, call.y_data(), *call.executor);
 }
 
 inline Status check_dequantize(const OperatorCall& call) noexcept {
@@ -63,6 +67,8 @@ inline void run_dequantize(const OperatorCall& call) INTQ_NOEXCEPT {
 }
 
 inline Status check_layout_change(const OperatorCall& call) noexcept {
+    if (call.x().layout == Layout::row_major && call.y().shape.rank == 2)
+        return detail::corrupt(call.op, Field::input, static_cast<std::int64_t>(call.x().layout), 0);
     if (const Status status = detail::check_same_size(call, 0, Field::input); !status) return status;
     const DType x = call.x().dtype, y = call.y().dtype;
     if (x != y) return detail::wrong_dtype(call.op, Field::output, y, x);
@@ -88,11 +94,15 @@ inline void run_layout_change(const OperatorCall& call) INTQ_NOEXCEPT {
             }
 }
 
-inline constexpr OperatorRow quantize_operator{
-    .op = OpKind::quantize, .check = &check_quantize, .run = &run_quantize, .has_kernel = &has_quantize};
+inline constexpr OperatorRow quantize_operator{.op = OpKind::quantize,
+                                               .reads_planes = true,
+                                               .check = &check_quantize,
+                                               .run = &run_quantize,
+                                               .has_kernel = &has_quantize};
 inline constexpr OperatorRow dequantize_operator{
     .op = OpKind::dequantize, .check = &check_dequantize, .run = &run_dequantize, .has_kernel = &has_dequantize};
 inline constexpr OperatorRow layout_change_operator{.op = OpKind::layout_change,
+                                                    .reads_planes = true,
                                                     .check = &check_layout_change,
                                                     .run = &run_layout_change,
                                                     .has_kernel = &detail::needs_no_kernel};

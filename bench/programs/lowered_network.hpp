@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+//
+// A network of bench/models as the library's own workflow lowers it, in memory that runs reuse.
+#ifndef INTQ_BENCH_PROGRAMS_LOWERED_NETWORK_HPP
+#define INTQ_BENCH_PROGRAMS_LOWERED_NETWORK_HPP
+
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "intq/quantization/convert.hpp"
+#include "intq/quantization/lower.hpp"
+#include "intq/quantization/prepare.hpp"
+#include "models/random_layers.hpp"
+#include "support/network.hpp"
+
+namespace intq_bench {
+
+class LoweredNetwork {
+public:
+    /// Fuses, calibrates on one random image of (3, 224, 224), converts to int8 and lowers.
+    LoweredNetwork(std::string name, const intq::nn::Module& model, const intq::kernels::KernelTable& table)
+        : name_(std::move(name)), image_(RandomLayers(1).normal(intq::Shape(1, 3, 224, 224), 0.0, 1.0)) {
+        using namespace intq::quantization;
+        const auto prepared = prepare_calibration_fx(model, get_default_qconfig_mapping(), table.policy());
+        calibrate(*prepared, image_, 1);
+        program_ = lower(convert_fx(*prepared), table).shared_program();
+        arena_ = AlignedBytes(program_->program().arena_size);
+    }
+
+    const std::string& name() const noexcept { return name_; }
+    const intq::runtime::Program& program() const noexcept { return program_->program(); }
+    const intq::kernels::KernelTable& table() const noexcept { return program_->table(); }
+
+    /// One image through the program. The caller's pixels are copied into the arena first, whose bytes are reused.
+    void run(const intq::Executor& executor, intq::runtime::InstructionHook hook = {}) const {
+        std::memcpy(intq::runtime::tensor_data(program(), arena_.data(), program().inputs[0]), image_.data(),
+                    static_cast<std::size_t>(image_.bytes()));
+        intq::runtime::execute(program(), table(), arena_.data(), 1, executor, hook);
+    }
+
+    /// What the last run left as the first output.
+    std::string output() const {
+        const std::int32_t tensor = program().outputs[0];
+        return {reinterpret_cast<const char*>(intq::runtime::tensor_data(program(), arena_.data(), tensor)),
+                static_cast<std::size_t>(program().tensor(tensor).bytes())};
+    }
+
+    /// The layers for other libraries.
+    Network description() const;
+
+private:
+    std::string name_;
+    intq::nn::Tensor image_;
+    std::shared_ptr<intq::quantization::OwnedProgram> program_;
+    intq::quantization::AlignedBytes arena_;
+};
+
+/// A layer of the program in the words of the files of shapes.
+LayerShape shape_of(const intq::runtime::Program& program, const intq::runtime::Instruction& instruction);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// From the class of a fused layer: "ConvAddReLU62d" and "LinearReLU6" end in a clamp to 6.
+inline intq::Activation activation_of(const std::string& type) {
+    if (type.find("ReLU62d") != std::string::npos || type.find("ReLU6") == type.size() - 5)
+        return intq::Activation::relu6;
+    return type.find("ReLU") != std::string::npos ? intq::Activation::relu : intq::Activation::none;
+}
+
+}  // namespace detail
+
+inline LayerShape shape_of(const intq::runtime::Program& program, const intq::runtime::Instruction& instruction) {
+    const intq::Shape& in = program.tensor(program.operands_of(instruction)[0]).shape;
+    LayerShape shape;
+    shape.op = instruction.op;
+    shape.name = instruction.name;
+    shape.channels = in[1];
+    if (in.rank == 4) shape.in = {in[2], in[3]};
+    shape.outputs = program.tensor(instruction.output).shape[1];
+    if (instruction.op == intq::OpKind::conv2d || instruction.op == intq::OpKind::linear) {
+        shape.window = instruction.params_as<intq::kernels::ConvStep>().packed.window;
+        shape.groups = instruction.params_as<intq::kernels::ConvStep>().packed.groups;
+    } else if (instruction.op == intq::OpKind::max_pool2d || instruction.op == intq::OpKind::avg_pool2d) {
+        shape.window = instruction.params_as<intq::kernels::PoolStep>().window;
+    }
+    return shape;
+}
+
+inline Network LoweredNetwork::description() const {
+    Network network{name_, {}};
+    for (const intq::runtime::Instruction& instruction : program().instructions) {
+        const auto operands = program().operands_of(instruction);
+        NetworkStep step;
+        step.name = instruction.name;
+        step.shape = shape_of(program(), instruction);
+        step.activation = detail::activation_of(instruction.type);
+        step.input = operands[0];
+        step.sumin = operands.size() > 1 ? operands[1] : -1;
+        step.output = instruction.output;
+        network.steps.push_back(step);
+    }
+    return network;
+}
+
+}  // namespace intq_bench
+
+#endif  // INTQ_BENCH_PROGRAMS_LOWERED_NETWORK_HPP

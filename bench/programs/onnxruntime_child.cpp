@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+#include "onnxruntime_child.hpp"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+
+#include "intq/io/error.hpp"
+
+namespace intq_bench {
+
+namespace {
+
+/// What ends a script that lacks a package.
+constexpr int skipped = 77;
+
+struct Finished {
+    int status;
+    std::string text;
+};
+
+/// A word of a shell's command line that means itself.
+std::string quoted(const std::string& word) {
+    std::string result = "'";
+    for (const char c : word) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return result + "'";
+}
+
+Finished run_script(const std::string& arguments) {
+    const char* const python = std::getenv("INTQ_PYTHON");
+    const std::string command = quoted(python != nullptr ? python : "python3") + " " +
+                                quoted(INTQ_BENCH_DIR "/peers/onnxruntime_network.py") + " " + arguments;
+    std::FILE* const pipe = popen(command.c_str(), "r");
+    if (pipe == nullptr) throw intq::Error(command, "cannot be started");
+    Finished finished{0, {}};
+    std::array<char, 256> buffer;
+    for (std::size_t size; (size = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
+        finished.text.append(buffer.data(), size);
+    const int status = pclose(pipe);
+    finished.status = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    while (!finished.text.empty() && finished.text.back() == '\n') finished.text.pop_back();
+    return finished;
+}
+
+}  // namespace
+
+std::string describe_onnxruntime() {
+    const Finished finished = run_script("--version 2>/dev/null");
+    if (finished.status == 0) return finished.text;
+    return "ONNX Runtime: skipped, " +
+           (finished.status == skipped ? finished.text : std::string("its script does not run (see INTQ_PYTHON)"));
+}
+
+std::optional<double> onnxruntime_seconds(const std::string& path, const std::string& types, double seconds) {
+    const Finished finished = run_script(fmt::format("{} {} {}", quoted(path), types, seconds));
+    if (finished.status == skipped || finished.status == 127) return std::nullopt;
+    if (finished.status != 0) throw intq::Error(path, "ONNX Runtime's script ended with an error: " + finished.text);
+    return std::stod(finished.text) * 1e-6;
+}
+
+}  // namespace intq_bench

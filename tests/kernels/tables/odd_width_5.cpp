@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: MIT
-#include "kernels/tables/make_tables.hpp"
-#include "support/odd_width.hpp"
-
-namespace intq::test {
-
-BackendTables odd_width_5_tables() { return make_tables<odd_width<5>>(); }
-
-}  // namespace intq::test
