@@ -331,7 +331,8 @@ def add_chain(c):
 def make_cases(out):
     """The manifest's lines, and the names of the models that onnxruntime is too old for."""
     c = Cases()
-    for add in (add_convolutions, add_elementwise, add_pools, add_matrices, add_shapes, add_chain):
+    for add in (add_convolutions, add_elementwise, add_pools, add_matrices, add_shapes, add_chain,
+                add_weighted_more, add_unary, add_arithmetic, add_moves):
         add(c)
     for name, x in c.inputs.items():
         np.save(out / f"input_{name}.npy", x)
@@ -359,6 +360,78 @@ def make_cases(out):
             lines.append(f"{proto.graph.name} input_{x_name}.npy {case}.npy")
         assert f"{case}_opset{opsets[0]}" not in alone, f"{case}: onnxruntime must confirm one opset"
     return lines, alone
+
+
+def add_weighted_more(c):
+    b6 = raw("b", c.eighths(6))
+    c.one("conv_transpose", (11, 17), "image", "ConvTranspose", "wb", [raw("w", c.eighths(4, 6, 3, 2)), b6],
+          strides=[2, 1], pads=[1, 0, 1, 1], output_padding=[1, 0])
+    grouped, bias = c.eighths(4, 3, 3, 3), c.eighths(6)
+
+    # onnx.reference cannot do groups here.
+    def by_torch(x):
+        return F.conv_transpose2d(*map(torch.from_numpy, (x, grouped, bias)), groups=2, dilation=(1, 2)).numpy()
+
+    c.one("conv_transpose_groups", (13,), "image", "ConvTranspose", "wb", [raw("w", grouped), raw("b", bias)],
+          group=2, dilations=[1, 2], kernel_shape=[3, 3], options={"expected": by_torch})
+    turned = helper.make_node("Transpose", ["x"], ["t"], name="turn", perm=[0, 1, 3, 2])
+    c.add("matmul_values", (13,), "image", [turned, helper.make_node("MatMul", ["x", "t"], ["y"], name="product")])
+
+
+def add_unary(c):
+    for kind, opsets in (("Sigmoid", (11, 17)), ("Tanh", (13,)), ("HardSwish", (14,)), ("Exp", (13,)), ("Reciprocal", (13,))):
+        if kind == "Reciprocal":
+            shifted = helper.make_node("Exp", ["x"], ["e"], name="exp")
+            c.add("reciprocal", opsets, "image", [shifted, helper.make_node(kind, ["e"], ["y"], name="reciprocal")])
+            continue
+        c.one(kind.lower(), opsets, "image", kind)
+    for kind in ("Log", "Sqrt"):
+        positive = helper.make_node("Exp", ["x"], ["e"], name="exp")
+        c.add(kind.lower(), (13,), "image", [positive, helper.make_node(kind, ["e"], ["y"], name=kind.lower())])
+    c.one("hard_sigmoid", (13,), "image", "HardSigmoid", alpha=1 / 6, beta=0.5)
+    c.one("leaky_relu", (13,), "image", "LeakyRelu")
+    c.one("leaky_relu_alpha", (17,), "image", "LeakyRelu", alpha=0.25)
+    c.one("elu", (13,), "image", "Elu", alpha=0.5)
+    c.one("gelu", (20,), "image", "Gelu")
+    c.one("gelu_tanh", (20,), "image", "Gelu", approximate="tanh")
+
+
+def add_arithmetic(c):
+    halves = helper.make_node("GlobalAveragePool", ["x"], ["m"], name="mean")
+    c.add("mul_broadcast", (13,), "image", [halves, helper.make_node("Mul", ["x", "m"], ["y"], name="mul")])
+    c.add("sub_values", (13,), "image", [helper.make_node("Relu", ["x"], ["r"], name="relu"),
+                                         helper.make_node("Sub", ["r", "x"], ["y"], name="sub")])
+    c.one("mul_number", (11,), "image", "Mul", "b", [raw("b", -1.5)])
+    c.one("mul_channels", (17,), "image", "Mul", "b", [raw("b", c.eighths(4, 1, 1))])
+    c.add("sub_from_constant", (13,), "image", [helper.make_node("Sub", ["b", "x"], ["y"], name="sub")],
+          [raw("b", c.eighths(5))])
+    axes = raw("axes", np.array([2, 3]))
+    c.one("reduce_mean", (11, 13), "image", "ReduceMean", axes=[2, 3], keepdims=0)
+    c.one("reduce_mean_input", (18,), "image", "ReduceMean", ["axes"], [axes])
+    c.one("reduce_sum", (11,), "image", "ReduceSum", axes=[-1])
+    c.one("reduce_sum_input", (13,), "image", "ReduceSum", ["axes"], [axes], keepdims=0)
+
+
+def add_moves(c):
+    c.one("transpose", (13,), "image", "Transpose", perm=[0, 2, 3, 1])
+    numbers = [raw("starts", np.array([1, -5])), raw("ends", np.array([3, 1 << 40])), raw("axes", np.array([1, 2])),
+               raw("steps", np.array([1, 2]))]
+    c.one("slice", (11, 17), "image", "Slice", ["starts", "ends", "axes", "steps"], numbers)
+    parts = helper.make_node("Split", ["x", "sizes"], ["p", "q"], name="split", axis=1)
+    joined = helper.make_node("Concat", ["q", "p"], ["y"], name="concat", axis=1)
+    c.add("split", (13, 17), "image", [parts, joined], [raw("sizes", np.array([1, 3]))])
+    old = helper.make_node("Split", ["x"], ["p", "q"], name="split", axis=-3, split=[3, 1])
+    c.add("split_attribute", (11,), "image", [old, joined])
+    even = helper.make_node("Split", ["x"], ["p", "q"], name="split", axis=1, num_outputs=2)
+    c.add("split_even", (18,), "image", [even, joined])
+    c.one("pad", (11, 17), "image", "Pad", ["pads", "value"],
+          [raw("pads", np.array([0, 0, 1, 2, 0, 1, 0, 0])), raw("value", 0.5)])
+    for case, size, attributes in (
+            ("resize_nearest", None, dict(mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")),
+            ("resize_linear", None, dict(mode="linear", coordinate_transformation_mode="half_pixel")),
+            ("resize_corners", [2, 4, 9, 7], dict(mode="linear", coordinate_transformation_mode="align_corners"))):
+        values = [raw("scales", [1.0, 1.0, 2.0, 2.0])] if size is None else [raw("sizes", np.array(size))]
+        c.one(case, (13, 17), "image", "Resize", ["", "scales"] if size is None else ["", "", "sizes"], values, **attributes)
 
 
 # ---- files that a reader must refuse ----------------------------------------------------------
@@ -405,8 +478,8 @@ graph has one input `x` and one output `y`, float32, the first axis symbolic.
   {zero} zero weights, mean and bias; the running variance of both is 0. Nodes in order:
 {nodes}
 - `<case>_opset<k>.onnx`: {cases} variants of single operators, and a `chain`; outputs by
-  `onnx.reference` (`softmax_flattened`: by the formula in float64, which `onnx.reference` lacks),
-  confirmed by onnxruntime within 2e-6 relative plus 1e-6. Inputs and weights are multiples of 1/8,
+  `onnx.reference` (what it lacks, `softmax_flattened`, by the formula in float64, and
+  `conv_transpose_groups` by PyTorch), confirmed by onnxruntime within 2e-6 relative plus 1e-6. Inputs and weights are multiples of 1/8,
   so that convolutions and matrix products are exact.{alone}
 - Files to refuse: `not_onnx.onnx` (text), `truncated.onnx` (the first half of small_cnn),
   `unsupported_op.onnx` (an Erf node named `strange`), `wrong_rank.onnx` (Conv with a weight of rank 3

@@ -120,6 +120,13 @@ TEST_CASE("A condition on data is the tracing error with the module's qualified 
           std::string::npos);
     CHECK(message.find("Ways out") != std::string::npos);
 
+    const auto wrapped = make_model({{"gate", std::make_shared<nn::Leaf<Chooser>>()}},
+                                    [](test::LambdaModel& m, nn::Arguments x) { return m.call("gate", x[0]); });
+    const auto copy = nn::clone(graph::symbolic_trace(wrapped));
+    CHECK(copy->graph().find("gate")->op() == graph::Op::call_module);
+    CHECK(copy->find("gate").is_leaf());
+    CHECK(copy->find("gate").type_name() == "Chooser");
+
     graph::TraceOptions by_type, by_name, by_question;
     by_type.leaf_types = {"Chooser"};
     by_name.leaf_modules = {"gate"};

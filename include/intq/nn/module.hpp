@@ -145,6 +145,13 @@ public:
     ModulePtr copy() const override { return std::make_shared<Derived>(static_cast<const Derived&>(*this)); }
 };
 
+/// A module of a user's as a leaf: one node of every graph, whatever its forward does. Made as the module itself is.
+template <class M> class Leaf : public Cloneable<Leaf<M>, M> {
+public:
+    using Cloneable<Leaf<M>, M>::Cloneable;
+    bool is_leaf() const override { return true; }
+};
+
 /// A model of its own: modules and tensors that were shared inside it are shared inside the clone.
 ModulePtr clone(const Module& root);
 template <class T> std::shared_ptr<T> clone(const std::shared_ptr<T>& root) {

@@ -102,6 +102,14 @@ public:
     void call_function(const nn::Function& function, graph::ArgumentList args, Dims dims);
     void set_output(ImportedValue value);
     void set_constant(Tensor tensor);
+    /// Sets all outputs: items of the tuple that a node returns.
+    void set_items(graph::Node& tuple, const std::vector<Dims>& dims);
+    /// A float32 constant as a buffer of the model, and the node that reads it.
+    graph::Node& add_buffer(const Tensor& tensor);
+    /// A new node without setting an output, for operators that need two.
+    graph::Node& make_function(const nn::Function& function, graph::ArgumentList args) {
+        return state_.graph.call_function(function, std::move(args));
+    }
 
 private:
     const ImportedValue& find(std::size_t i, std::string_view what) const;
@@ -226,6 +234,27 @@ inline void NodeImport::call_function(const nn::Function& function, graph::Argum
 
 inline void NodeImport::set_output(ImportedValue value) {
     if (!node_.outputs.empty() && !node_.outputs[0].empty()) state_.values[node_.outputs[0]] = std::move(value);
+}
+
+inline void NodeImport::set_items(graph::Node& tuple, const std::vector<Dims>& dims) {
+    for (std::size_t i = 0; i < node_.outputs.size() && i < dims.size(); ++i) {
+        if (node_.outputs[i].empty()) continue;
+        graph::Node& item = state_.graph.call_function(nn::getitem_function, {tuple, static_cast<std::int64_t>(i)});
+        state_.values[node_.outputs[i]] = {.node = &item, .dims = dims[i]};
+    }
+}
+
+inline graph::Node& NodeImport::add_buffer(const Tensor& tensor) {
+    Shape shape;
+    for (const index_t extent : tensor.dims) {
+        if (shape.rank == max_rank)
+            throw Error("the constant has shape " + describe_shape(tensor.dims) + ", more than " +
+                        std::to_string(max_rank) + " axes");
+        shape.extents[static_cast<std::size_t>(shape.rank++)] = extent;
+    }
+    const std::string name = "constant_" + std::to_string(state_.root.buffers().size());
+    state_.root.add_buffer(name, to_tensor(tensor, shape));
+    return state_.graph.get_attr(name);
 }
 
 inline void NodeImport::set_constant(Tensor tensor) {

@@ -9,9 +9,12 @@
 #include <cstdint>
 
 #include "intq/interop/onnx/node_import.hpp"
+#include "intq/interop/onnx/operators/binary.hpp"
 #include "intq/interop/onnx/operators/elementwise.hpp"
+#include "intq/interop/onnx/operators/moves.hpp"
 #include "intq/interop/onnx/operators/pool.hpp"
 #include "intq/interop/onnx/operators/shape.hpp"
+#include "intq/interop/onnx/operators/unary.hpp"
 #include "intq/interop/onnx/operators/weighted.hpp"
 
 namespace intq::inline INTQ_ABI::interop::onnx {
@@ -32,17 +35,38 @@ inline constexpr OperatorRow operator_table[] = {
     {"Concat", 11, newest_opset, &operators::concat},
     {"Constant", 11, newest_opset, &operators::constant},
     {"Conv", 11, newest_opset, &operators::conv},
+    {"ConvTranspose", 11, newest_opset, &operators::conv_transpose},
     {"Dropout", 11, 11, &operators::dropout_with_attribute},
     {"Dropout", 12, newest_opset, &operators::dropout},
+    {"Elu", 11, newest_opset, &operators::unary_with_alpha<nn::TableFunction::elu>},
+    {"Exp", 11, newest_opset, &operators::unary_function<nn::TableFunction::exp>},
     {"Flatten", 11, newest_opset, &operators::flatten},
+    {"Gelu", 20, newest_opset, &operators::gelu},
     {"Gemm", 11, newest_opset, &operators::gemm},
     {"GlobalAveragePool", 11, newest_opset, &operators::global_average_pool},
+    {"HardSigmoid", 11, newest_opset, &operators::hard_sigmoid},
+    {"HardSwish", 14, newest_opset, &operators::unary_module<nn::TableFunction::hard_swish>},
     {"Identity", 11, newest_opset, &operators::identity},
+    {"LeakyRelu", 11, newest_opset, &operators::unary_with_alpha<nn::TableFunction::leaky_relu>},
+    {"Log", 11, newest_opset, &operators::unary_function<nn::TableFunction::log>},
     {"MatMul", 11, newest_opset, &operators::matmul},
     {"MaxPool", 11, newest_opset, &operators::max_pool},
+    {"Mul", 11, newest_opset, &operators::mul},
+    {"Pad", 11, newest_opset, &operators::pad},
+    {"Reciprocal", 11, newest_opset, &operators::unary_function<nn::TableFunction::reciprocal>},
+    {"ReduceMean", 11, newest_opset, &operators::reduce_mean},
+    {"ReduceSum", 11, newest_opset, &operators::reduce_sum},
     {"Relu", 11, newest_opset, &operators::relu},
     {"Reshape", 11, newest_opset, &operators::reshape},
+    {"Resize", 11, newest_opset, &operators::resize},
+    {"Sigmoid", 11, newest_opset, &operators::unary_module<nn::TableFunction::sigmoid>},
+    {"Slice", 11, newest_opset, &operators::slice},
     {"Softmax", 11, newest_opset, &operators::softmax},
+    {"Split", 11, newest_opset, &operators::split},
+    {"Sqrt", 11, newest_opset, &operators::unary_function<nn::TableFunction::sqrt>},
+    {"Sub", 11, newest_opset, &operators::sub},
+    {"Tanh", 11, newest_opset, &operators::unary_module<nn::TableFunction::tanh>},
+    {"Transpose", 11, newest_opset, &operators::transpose},
 };
 
 }  // namespace intq::inline INTQ_ABI::interop::onnx

@@ -139,9 +139,9 @@ inline Tensor slice(const Tensor& x, int axis, index_t start, index_t stop, inde
     auto strides = input.strides();
     index_t& stride = strides[static_cast<std::size_t>(along)];
     const index_t offset = first * stride;
-    stride *= step;
+    stride *= std::min(step, std::max<index_t>(extent, 1));  // a longer step takes the first element only
     Shape shape = x.shape();
-    shape[along] = (length + step - 1) / step;
+    shape[along] = length == 0 ? 0 : (length - 1) / step + 1;
     return detail::gather(input, shape, strides, offset);
 }
 

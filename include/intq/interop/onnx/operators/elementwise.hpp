@@ -99,9 +99,12 @@ inline void clip(NodeImport& node) {
     if (from_zero && high && *high == 6.0f) module = std::make_shared<nn::ReLU6>();
     if (from_zero && !high) module = std::make_shared<nn::ReLU>();
     if (!low && !high) module = std::make_shared<nn::Identity>();
-    if (module == nullptr)
-        throw Error("the limits are [" + (low ? std::to_string(*low) : "none") + ", " +
-                    (high ? std::to_string(*high) : "none") + "], supported are [0, 6] (ReLU6) and [0, none] (ReLU)");
+    if (module == nullptr) {
+        const auto limit = [](std::optional<float> value) {
+            return value ? graph::Argument(static_cast<double>(*value)) : graph::Argument();
+        };
+        return node.call_function(nn::clamp_function, {node.value(0), limit(low), limit(high)}, node.dims(0));
+    }
     node.call_module(module, {node.value(0)}, node.dims(0));
 }
 

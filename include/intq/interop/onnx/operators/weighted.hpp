@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// ONNX operators with weights: Conv, BatchNormalization, Gemm, MatMul. Layer: interop.
+// ONNX operators with weights: Conv, ConvTranspose, BatchNormalization, Gemm, MatMul. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_OPERATORS_WEIGHTED_HPP
 #define INTQ_INTEROP_ONNX_OPERATORS_WEIGHTED_HPP
 
@@ -16,36 +16,82 @@
 
 namespace intq::inline INTQ_ABI::interop::onnx::operators {
 
-inline void conv(NodeImport& node) {
-    node.expect_inputs(2, 3);
-    graph::Node& x = node.value_of_rank(0, 4);
-    const Tensor& weight = node.float_constant(1, 4, "weight");
+/// Kernel extents of a weight, which the attribute kernel_shape may repeat but not contradict.
+inline Size2d read_kernel(NodeImport& node, const Tensor& weight) {
     const Size2d kernel{weight.dims[2], weight.dims[3]};
     const auto given = node.integers("kernel_shape", {kernel.height, kernel.width});
     if (given != std::vector<std::int64_t>{kernel.height, kernel.width})
         throw Error("kernel_shape " + describe_shape(given) + " is not that of the weight, " +
                     describe_shape(weight.dims));
+    return kernel;
+}
+
+inline std::int64_t read_groups(NodeImport& node, const Tensor& weight, const char* what) {
     const std::int64_t groups = node.integer("group", 1);
     if (groups < 1 || weight.dims[0] % groups != 0)
-        throw Error(std::to_string(weight.dims[0]) + " output channels cannot be split into " + std::to_string(groups) +
-                    " groups");
-    nn::Conv2dOptions options{.in_channels = weight.dims[1] * groups, .out_channels = weight.dims[0]};
-    if (const index_t channels = node.extent(0, 1); channels >= 0 && channels != options.in_channels)
+        throw Error(std::to_string(weight.dims[0]) + " " + what + " channels cannot be split into " +
+                    std::to_string(groups) + " groups");
+    return groups;
+}
+
+inline void check_channels(const NodeImport& node, index_t expected) {
+    if (const index_t channels = node.extent(0, 1); channels >= 0 && channels != expected)
         throw Error("the input has " + std::to_string(channels) + " channels, the weight is for " +
-                    std::to_string(options.in_channels));
+                    std::to_string(expected));
+}
+
+/// Fills weight and bias (input 3) of a layer.
+inline void set_weight_and_bias(const NodeImport& node, nn::Weighted& layer, const Tensor& weight) {
+    layer.set_weight(to_tensor(weight, layer.weight().shape()));
+    if (!layer.has_bias()) return;
+    const Tensor& bias = node.float_constant(2, 1, "bias");
+    if (bias.size() != layer.out_channels())
+        throw Error("the bias has " + std::to_string(bias.size()) + " elements, expected " +
+                    std::to_string(layer.out_channels()));
+    layer.set_bias(to_tensor(bias, Shape(layer.out_channels())));
+}
+
+inline void conv(NodeImport& node) {
+    node.expect_inputs(2, 3);
+    graph::Node& x = node.value_of_rank(0, 4);
+    const Tensor& weight = node.float_constant(1, 4, "weight");
+    const Size2d kernel = read_kernel(node, weight);
+    const std::int64_t groups = read_groups(node, weight, "output");
+    nn::Conv2dOptions options{.in_channels = weight.dims[1] * groups, .out_channels = weight.dims[0]};
+    check_channels(node, options.in_channels);
     options.window = read_window(node, kernel);
     options.groups = groups;
     options.bias = node.has_input(2);
     auto module = std::make_shared<nn::Conv2d>(options);
-    module->set_weight(to_tensor(weight, module->weight().shape()));
-    if (options.bias) {
-        const Tensor& bias = node.float_constant(2, 1, "bias");
-        if (bias.size() != options.out_channels)
-            throw Error("the bias has " + std::to_string(bias.size()) + " elements, expected " +
-                        std::to_string(options.out_channels));
-        module->set_bias(to_tensor(bias, Shape(options.out_channels)));
-    }
+    set_weight_and_bias(node, *module, weight);
     node.call_module(module, {x}, window_output_dims(node, options.window, options.out_channels));
+}
+
+/// The padding must be given as such: auto_pad and output_shape, which derive it from the input's size, are refused.
+inline void conv_transpose(NodeImport& node) {
+    node.expect_inputs(2, 3);
+    graph::Node& x = node.value_of_rank(0, 4);
+    const Tensor& weight = node.float_constant(1, 4, "weight");
+    const std::string auto_pad = node.text("auto_pad", "NOTSET");
+    if (auto_pad != "NOTSET" && auto_pad != "VALID")
+        throw Error("auto_pad " + in_quotes(auto_pad) + " is not supported");
+    if (node.raw_attribute("output_shape") != nullptr) throw Error("output_shape is not supported");
+    const Size2d kernel = read_kernel(node, weight);
+    const std::int64_t groups = read_groups(node, weight, "input");
+    nn::ConvTranspose2dOptions options{.in_channels = weight.dims[0], .out_channels = weight.dims[1] * groups};
+    check_channels(node, options.in_channels);
+    options.window = read_window(node, kernel);
+    const auto more = detail::read_extents(node, "output_padding", {0, 0}, 0);
+    options.output_padding = {more[0], more[1]};
+    options.groups = groups;
+    options.bias = node.has_input(2);
+    auto module = std::make_shared<nn::ConvTranspose2d>(options);
+    set_weight_and_bias(node, *module, weight);
+    const Size2d in{node.extent(0, 2), node.extent(0, 3)};
+    const Size2d out = nn::functional::transposed_output_size(options.window, options.output_padding, in);
+    node.call_module(module, {x},
+                     std::vector<index_t>{node.extent(0, 0), options.out_channels, in.height < 0 ? -1 : out.height,
+                                          in.width < 0 ? -1 : out.width});
 }
 
 /// BatchNorm2d on images, BatchNorm1d on what is known to have another rank.
@@ -129,8 +175,19 @@ inline void gemm(NodeImport& node) {
     call_linear(node, x, std::move(weight), std::move(bias));
 }
 
+/// Two computed matrices.
+inline void matmul_values(NodeImport& node) {
+    const Dims &a = node.dims(0), &b = node.dims(1);
+    if ((a && a->size() < 2) || (b && b->size() < 2)) throw Error("a product of vectors is not supported");
+    if (a && b && a->back() >= 0 && (*b)[b->size() - 2] >= 0 && a->back() != (*b)[b->size() - 2])
+        throw Error("matrices of shapes " + describe_shape(*a) + " and " + describe_shape(*b) +
+                    " cannot be multiplied");
+    node.call_module(std::make_shared<nn::FloatFunctional>(), {node.value(0), node.value(1)}, std::nullopt, "matmul");
+}
+
 inline void matmul(NodeImport& node) {
     node.expect_inputs(2, 2);
+    if (node.input_count() > 1 && !node.is_constant(0) && !node.is_constant(1)) return matmul_values(node);
     graph::Node& x = node.value(0, "left operand");
     call_linear(node, x, linear_weight(node.float_constant(1, 2, "right operand"), false, 1.0f), {});
 }

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+//
+// The ONNX operators beyond those of a plain convolutional network: what they become, and what is refused. Their
+// numbers are checked with golden/models (onnx_import_test.cpp).
+#include <cmath>
+
+#include "interop/one_node.hpp"
+#include "intq/graph/print.hpp"
+#include "support/catch.hpp"
+
+using namespace intq;
+using Catch::Matchers::Contains;
+using test::attribute;
+using test::filled;
+using test::int64_tensor;
+using test::OneNode;
+using test::refusal;
+using test::tensor;
+using test::type_of;
+using Ints = std::vector<std::int64_t>;
+
+namespace {
+
+std::string text_of(const OneNode& one) { return graph::to_string(one.import()->graph()); }
+
+}  // namespace
+
+TEST_CASE("ConvTranspose reads groups and output padding, and refuses what derives the padding") {
+    const OneNode plain{.op_type = "ConvTranspose",
+                        .attributes = {attribute("group", 2), attribute("strides", Ints{2, 2}),
+                                       attribute("output_padding", Ints{1, 0})},
+                        .constants = {filled("a", {4, 3, 2, 3}), filled("b", {6})}};
+    const auto module = plain.import();
+    const auto& layer = dynamic_cast<const nn::ConvTranspose2d&>(module->find("n"));
+    CHECK(layer.options().groups == 2);
+    CHECK(layer.options().out_channels == 6);
+    CHECK(layer.options().output_padding == Size2d{1, 0});
+    CHECK((*module)(nn::Tensor::zeros(Shape(1, 4, 6, 6))).tensor().shape() == Shape(1, 6, 13, 13));
+
+    OneNode changed = plain;
+    changed.constants[1] = filled("b", {4});
+    CHECK_THAT(refusal(changed), Contains("the bias has 4 elements, expected 6"));
+    changed = plain;
+    changed.constants[0] = filled("a", {5, 3, 2, 3});
+    CHECK_THAT(refusal(changed), Contains("5 input channels cannot be split into 2 groups"));
+    changed.constants[0] = filled("a", {6, 3, 2, 3});
+    CHECK_THAT(refusal(changed), Contains("the input has 4 channels, the weight is for 6"));
+    changed = plain;
+    changed.attributes.push_back(attribute("output_shape", Ints{12, 12}));
+    CHECK_THAT(refusal(changed), Contains("output_shape is not supported"));
+    changed.attributes.back() = attribute("auto_pad", std::string("SAME_UPPER"));
+    CHECK_THAT(refusal(changed), Contains("auto_pad \"SAME_UPPER\" is not supported"));
+}
+
+TEST_CASE("Functions of one element become PyTorch's modules, or functions where it has none") {
+    CHECK(type_of({.op_type = "Sigmoid"}) == "Sigmoid");
+    CHECK(type_of({.op_type = "Tanh"}) == "Tanh");
+    CHECK(type_of({.op_type = "HardSwish"}) == "Hardswish");
+    CHECK(type_of({.op_type = "Gelu", .opset = 20}) == "GELU");
+    CHECK_THAT(refusal({.op_type = "Gelu", .opset = 17}),
+               Contains("the operator \"Gelu\" is not supported in opset 17"));
+    CHECK_THAT(refusal({.op_type = "Gelu", .attributes = {attribute("approximate", std::string("erf"))}, .opset = 20}),
+               Contains("approximate is none or tanh"));
+    CHECK(text_of({.op_type = "Exp"}).find("call_function[target=exp](args = (%x,))") != std::string::npos);
+    const auto leaky = OneNode{.op_type = "LeakyRelu", .attributes = {attribute("alpha", 0.25f)}}.import();
+    CHECK(dynamic_cast<const nn::Unary&>(leaky->find("n")).parameter() == 0.25);
+    CHECK(type_of({.op_type = "HardSigmoid", .attributes = {attribute("alpha", 1.0f / 6)}}) == "Hardsigmoid");
+    CHECK_THAT(refusal({.op_type = "HardSigmoid"}), Contains("alpha is 0.200000 and beta 0.500000; supported are 1/6"));
+}
+
+TEST_CASE("Mul and Sub take two values, a number, or a tensor that becomes a buffer") {
+    CHECK(text_of({.op_type = "Mul", .constants = {tensor("a", {}, {0.5f})}})
+              .find("call_function[target=mul](args = (%x, 0.5))") != std::string::npos);
+    const auto with_buffer = OneNode{.op_type = "Sub", .constants = {filled("a", {4, 1, 1}, 2.0f)}}.import();
+    CHECK(graph::to_string(with_buffer->graph()).find("call_function[target=sub](args = (%x, %constant_0))") !=
+          std::string::npos);
+    CHECK(with_buffer->tensor("constant_0").shape() == Shape(4, 1, 1));
+    CHECK((*with_buffer)(nn::Tensor::zeros(Shape(1, 4, 6, 6))).tensor().flat<float>()[0] == -2.0f);
+    CHECK_THAT(refusal({.op_type = "Mul", .constants = {filled("a", {3, 1, 1})}}),
+               Contains("the shapes (?, 4, 6, 6) and (3, 1, 1) cannot be broadcast"));
+    CHECK(text_of({.op_type = "Mul", .constants = {filled("a", {1})}, .inputs = {"x", "x"}})
+              .find("call_module[target=n, method=mul](args = (%x, %x))") != std::string::npos);
+}
+
+TEST_CASE("Reductions take their axes as attribute or as input, by opset") {
+    CHECK(text_of({.op_type = "ReduceMean", .attributes = {attribute("axes", Ints{2, 3}), attribute("keepdims", 0)}})
+              .find("call_function[target=mean](args = (%x, [2, 3], False))") != std::string::npos);
+    CHECK(text_of({.op_type = "ReduceSum", .constants = {int64_tensor("a", {-1})}})
+              .find("call_function[target=sum](args = (%x, [-1], True))") != std::string::npos);
+    CHECK_THAT(refusal({.op_type = "ReduceMean", .attributes = {attribute("axes", Ints{4})}}),
+               Contains("axis 4 does not exist in shape (?, 4, 6, 6)"));
+    CHECK_THAT(refusal({.op_type = "ReduceMean", .attributes = {attribute("axes", Ints{1})}, .opset = 18}),
+               Contains("the attribute \"axes\" is not supported in opset 18"));
+}
+
+TEST_CASE("Operators that move elements check their numbers before anything runs") {
+    constexpr std::int64_t far = std::numeric_limits<std::int64_t>::max();
+    CHECK_THAT(refusal({.op_type = "Transpose", .attributes = {attribute("perm", Ints{0, 1, 2, 2})}}),
+               Contains("perm (0, 1, 2, 2) does not name each axis"));
+    const auto slice = [](std::int64_t start, std::int64_t stop, std::int64_t axis, std::int64_t step) {
+        return OneNode{.op_type = "Slice",
+                       .constants = {int64_tensor("a", {start}), int64_tensor("b", {stop}), int64_tensor("c", {axis}),
+                                     int64_tensor("d", {step})}};
+    };
+    const auto shape = [](const OneNode& one) {
+        return nn::to_string((*one.import())(nn::Tensor::zeros(Shape(1, 4, 6, 6))).tensor().shape());
+    };
+    CHECK(shape(slice(1, far, 1, 2)) == "(1, 2, 6, 6)");
+    CHECK(shape(slice(-far, -1, 2, far)) == "(1, 4, 1, 6)");
+    CHECK(shape(slice(3, 1, 3, 1)) == "(1, 4, 6, 0)");
+    CHECK_THAT(refusal(slice(0, 1, 1, -1)), Contains("the step -1 is not supported"));
+    CHECK_THAT(refusal(slice(0, 1, 7, 1)), Contains("axis 7 does not exist"));
+    const auto pad = [](Ints pads) { return OneNode{.op_type = "Pad", .constants = {int64_tensor("a", pads)}}; };
+    CHECK(shape(pad({0, 0, 1, 0, 0, 2, 0, 3})) == "(1, 6, 7, 9)");
+    CHECK_THAT(refusal(pad({0, 0, 0, 0, 0, 0, far, 0})), Contains("the pad 9223372036854775807 is not in ["));
+    CHECK_THAT(refusal(pad({1, 1})), Contains("there are 2 pads for 4 axes"));
+    CHECK_THAT(refusal({.op_type = "Pad",
+                        .attributes = {attribute("mode", std::string("reflect"))},
+                        .constants = {int64_tensor("a", Ints(8, 0))}}),
+               Contains("the mode \"reflect\" is not supported"));
+    CHECK_THAT(
+        refusal({.op_type = "Split", .attributes = {attribute("axis", 1)}, .constants = {int64_tensor("a", {3})}}),
+        Contains("the sizes (3) of 1 outputs do not make up axis 1 of (?, 4, 6, 6)"));
+    CHECK_THAT(
+        refusal({.op_type = "Split", .attributes = {attribute("axis", 1)}, .constants = {int64_tensor("a", {far})}}),
+        Contains("is not in [0, "));
+}
+
+TEST_CASE("Resize is one of PyTorch's four rules, on height and width only") {
+    const auto resize = [](const std::string& mode, const std::string& place, std::vector<float> scales) {
+        return OneNode{
+            .op_type = "Resize",
+            .attributes = {attribute("mode", mode), attribute("coordinate_transformation_mode", place)},
+            .constants = {filled("a", {8}), tensor("b", {static_cast<std::int64_t>(scales.size())}, scales)}};
+    };
+    const auto module = resize("linear", "align_corners", {1, 1, 2, 0.5f}).import();
+    CHECK((*module)(nn::Tensor::zeros(Shape(1, 4, 6, 6))).tensor().shape() == Shape(1, 4, 12, 3));
+    CHECK(dynamic_cast<const nn::Upsample&>(module->find("n")).options().rule == nn::functional::Resize::align_corners);
+    CHECK_THAT(refusal(resize("nearest", "half_pixel", {1, 1, 2, 2})),
+               Contains("the mode nearest with half_pixel and round_prefer_floor is not supported"));
+    CHECK_THAT(refusal(resize("cubic", "half_pixel", {1, 1, 2, 2})), Contains("the mode cubic with half_pixel"));
+    CHECK_THAT(refusal(resize("linear", "half_pixel", {1, 2, 2, 2})), Contains("the scales must be 1, 1 and two"));
+    CHECK_THAT(refusal(resize("linear", "half_pixel", {1, 1, 3e38f, 2})), Contains("extents must be 1 to"));
+    CHECK_THAT(refusal(resize("linear", "pytorch_half_pixel", {1, 1, 0.17f, 2})), Contains("one output cell"));
+}
