@@ -247,6 +247,7 @@ TEST_CASE("State from elsewhere is checked") {
     CHECK(code([](auto& state, auto&) { state.range.highest = NAN; }) == StatusCode::not_finite);
     CHECK(code([](auto& state, auto&) { state.range = {2.0f, 1.0f}; }) == StatusCode::value_out_of_range);
     CHECK(code([](auto&, auto& counts) { counts[0] -= 1, counts[1] -= 1, counts[2] += 2; }) == StatusCode::corrupt);
+    CHECK(code([](auto&, auto& counts) { std::swap(counts[0], counts[1]); }) == StatusCode::corrupt);
     CHECK(code([](auto&, auto& counts) { counts.resize(15); }) == StatusCode::corrupt);
     CHECK(code([](auto&, auto& counts) { counts[0] = counts[1] = INT64_MAX; }) == StatusCode::corrupt);
 }

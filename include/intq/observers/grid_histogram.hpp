@@ -178,6 +178,7 @@ inline Status GridHistogram::check(std::span<const std::int64_t> counts, const G
     if (lowest > highest) return {StatusCode::value_out_of_range, OpKind::observe, Field::input, 0, 0};
     if (!(state.grid == arith::grid_of_range(lowest, highest, bins))) return corrupt;
     const index_t used = arith::grid_bin(highest, state.grid.exponent) - state.grid.first + 1;
+    if (counts[0] == 0 || counts[index(used - 1)] == 0) return corrupt;  // there the extremes are
     for (index_t i = used; i < bins; ++i)
         if (counts[index(i)] != 0) return corrupt;
     return {};

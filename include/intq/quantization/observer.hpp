@@ -4,6 +4,7 @@
 #ifndef INTQ_QUANTIZATION_OBSERVER_HPP
 #define INTQ_QUANTIZATION_OBSERVER_HPP
 
+#include <cmath>
 #include <functional>
 #include <vector>
 
@@ -97,6 +98,8 @@ public:
     void reset_min_max_vals() {
         for (auto& buffer : buffers()) buffer.value = nn::Tensor();
     }
+    /// Throws for buffers, from a file, that no data could have made.
+    virtual void check_state() const;
 
 protected:
     using RowView = TensorView<const float, 3>;
@@ -106,6 +109,8 @@ protected:
     virtual void merge_state(const Observer& other) = 0;
 
     Ranges own_ranges() const;
+    /// Throws unless a buffer is undefined like the ranges, or has the dtype and shape.
+    void check_buffer(const std::string& name, DType dtype, const Shape& shape) const;
     void set_ranges(const Ranges& ranges) {
         const Shape channels(static_cast<index_t>(ranges.lowest.size()));
         tensor("min_val") = nn::Tensor::from(channels, ranges.lowest);
@@ -154,6 +159,28 @@ inline void Observer::observe(const nn::Tensor& x) {
     const nn::Tensor rows = x.reshape(detail::blocks_around(x, axis));
     const Status status = add(rows.view<float, 3>(), axis < 0 ? observers::per_tensor : 1);
     throw_if_failed(status, type_name() + " of a tensor " + nn::to_string(x.shape()));
+}
+
+inline void Observer::check_buffer(const std::string& name, DType dtype, const Shape& shape) const {
+    const nn::Tensor& buffer = tensor(name);
+    if (buffer.defined() != tensor("min_val").defined())
+        throw Error(type_name() + ": of the buffers min_val and " + name + " only one is there");
+    if (buffer.defined() && (buffer.dtype() != dtype || !(buffer.shape() == shape)))
+        throw Error(type_name() + ": the buffer " + name + " is " + name_of(buffer.dtype()) + " " +
+                    nn::to_string(buffer.shape()) + ", expected " + name_of(dtype) + " " + nn::to_string(shape));
+}
+
+inline void Observer::check_state() const {
+    const index_t channels = options_.ch_axis < 0 ? 1 : tensor("min_val").size();
+    check_buffer("min_val", DType::float32, Shape(channels));
+    check_buffer("max_val", DType::float32, Shape(channels));
+    const Ranges ranges = own_ranges();
+    for (std::size_t c = 0; c < ranges.lowest.size(); ++c) {
+        const float low = ranges.lowest[c], high = ranges.highest[c];
+        if (!std::isfinite(low) || !std::isfinite(high) || low > high)
+            throw Error(type_name() + ": the range of channel " + std::to_string(c) + " is from " +
+                        std::to_string(low) + " to " + std::to_string(high));
+    }
 }
 
 inline Observer::Ranges Observer::own_ranges() const {

@@ -4,6 +4,7 @@
 #ifndef INTQ_QUANTIZATION_PREPARE_HPP
 #define INTQ_QUANTIZATION_PREPARE_HPP
 
+#include "intq/quantization/calibrate.hpp"
 #include "intq/quantization/prepare_context.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {

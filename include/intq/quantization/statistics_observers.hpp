@@ -56,8 +56,10 @@ public:
     void set_method(RangeMethod method) noexcept { method_ = method; }
     Ranges ranges() const override;
 
-    /// What a method makes of the data of this process, channel by channel; empty where none was seen.
+    /// What a method makes of the data of this process, channel by channel; empty where none was seen, and for
+    /// PyTorch's counts.
     std::vector<RangeChoice> choose(RangeMethod method) const;
+    void check_state() const override;
 
 protected:
     Status add(const RowView& x, int axis) override;
@@ -136,6 +138,7 @@ public:
     }
     std::string type_name() const override { return "HistogramObserver"; }
     Ranges ranges() const override;
+    void check_state() const override;
 
 protected:
     Status add(const RowView& x, int axis) override;
@@ -200,6 +203,15 @@ inline StatisticsObserver::Histograms StatisticsObserver::histograms(nn::Tensor&
         result.emplace_back(part, state);
     }
     return result;
+}
+
+inline void StatisticsObserver::check_state() const {
+    Observer::check_state();
+    const index_t channels = tensor("min_val").size();
+    check_buffer("histogram", DType::int64, Shape(channels, options().bins));
+    check_buffer("grid", DType::int32, Shape(channels, 2));
+    nn::Tensor counts = tensor("histogram");
+    if (counts.defined()) histograms(counts, channels);
 }
 
 inline void StatisticsObserver::store(const nn::Tensor& counts, const Histograms& all) {
@@ -281,7 +293,7 @@ inline Observer::Ranges StatisticsObserver::ranges() const {
 inline std::vector<RangeChoice> StatisticsObserver::choose(RangeMethod method) const {
     std::vector<RangeChoice> result;
     nn::Tensor counts = tensor("histogram");
-    if (!counts.defined()) return result;
+    if (!counts.defined() || counts.dtype() != DType::int64) return result;
     for (const observers::GridHistogram& histogram : histograms(counts, 0)) {
         RangeChoice choice;
         choice.range = range_of(histogram, method);
@@ -337,6 +349,19 @@ inline Status HistogramObserver::add(const RowView& x, int axis) {
     tensor("histogram") = memory;
     set_ranges({{histogram.range().lowest}, {histogram.range().highest}});
     return {};
+}
+
+inline void HistogramObserver::check_state() const {
+    if (!is_torch()) return StatisticsObserver::check_state();
+    Observer::check_state();
+    check_buffer("histogram", DType::float32, Shape(options().bins));
+    if (!tensor("histogram").defined()) return;
+    double total = 0.0;
+    for (const float count : tensor("histogram").flat<float>()) {
+        if (!(count >= 0.0f)) throw Error("HistogramObserver: a count is negative or NaN");
+        total += static_cast<double>(count);
+    }
+    if (!(total > 0.0) || !std::isfinite(total)) throw Error("HistogramObserver: there are no counts");
 }
 
 inline Observer::Ranges HistogramObserver::ranges() const {
