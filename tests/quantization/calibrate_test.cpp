@@ -64,7 +64,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 TEST_CASE("A calibration that stops, is saved, and goes on in another model ends with the bits of one run") {
     const auto file = scratch_folder("resume") / "state.safetensors";
-    for (const NamedObserver& row : ObserverTable::instance().rows()) {
+    for (const NamedObserver& row : observer_table().rows()) {
         INFO(row.name);
         const auto whole = prepared_with(row.per_tensor), first = prepared_with(row.per_tensor),
                    second = prepared_with(row.per_tensor);

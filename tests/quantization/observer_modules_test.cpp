@@ -139,7 +139,7 @@ TEST_CASE("Every range method read after one pass is what its observer says afte
 TEST_CASE("Observers merge to what one of them would have seen, in any order") {
     const auto batches = batches_of(6, 20);
     std::vector<nn::Tensor> backwards(batches.rbegin(), batches.rend());
-    for (const NamedObserver& row : ObserverTable::instance().rows()) {
+    for (const NamedObserver& row : observer_table().rows()) {
         if (row.name == "moving_average" || row.name == "fixed_scale") continue;
         INFO(row.name);
         for (const bool per_channel : {false, true}) {
@@ -174,7 +174,7 @@ TEST_CASE("is_sync_quantize gives every process the qparams of all data, and lea
     TwoProcesses processes;
     for (const char* name : {"min_max", "percentile", "mse", "kl", "mix", "clip_std", "histogram"})
         for (const int axis : {-1, 1}) {
-            const NamedObserver& row = *ObserverTable::instance().find(name);
+            const NamedObserver& row = observer_table().at(name);
             if (axis == 1 && !row.per_channel) continue;
             const ObserverFactory& factory = axis < 0 ? row.per_tensor : row.per_channel;
             const auto whole = factory({.ch_axis = axis});
@@ -202,7 +202,7 @@ TEST_CASE("is_sync_quantize gives every process the qparams of all data, and lea
 
 TEST_CASE("Every observer skips empty tensors, says when it saw nothing, and refuses NaN without a change") {
     nn::Tensor bad = random_tensor(Shape(2, 3, 4), 5, 9.0f);
-    for (const NamedObserver& row : ObserverTable::instance().rows()) {
+    for (const NamedObserver& row : observer_table().rows()) {
         INFO(row.name);
         const auto observer = row.per_tensor({});
         CHECK(observer->seen() == (row.name == "fixed_scale"));

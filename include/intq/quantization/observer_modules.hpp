@@ -4,6 +4,7 @@
 #ifndef INTQ_QUANTIZATION_OBSERVER_MODULES_HPP
 #define INTQ_QUANTIZATION_OBSERVER_MODULES_HPP
 
+#include "intq/quantization/named_table.hpp"
 #include "intq/quantization/range_observers.hpp"
 #include "intq/quantization/statistics_observers.hpp"
 
@@ -16,46 +17,25 @@ struct NamedObserver {
     ObserverFactory per_channel;  // empty: there is none
 };
 
-/// The observers by name. Registering one adds a row, or replaces that of its name.
-class ObserverTable {
-public:
-    static ObserverTable& instance() {
-        static ObserverTable table;
-        return table;
-    }
-    void add(NamedObserver row) {
-        for (NamedObserver& known : rows_)
-            if (known.name == row.name) {
-                known = std::move(row);
-                return;
-            }
-        rows_.push_back(std::move(row));
-    }
-    const std::vector<NamedObserver>& rows() const noexcept { return rows_; }
-    /// Null where there is none.
-    const NamedObserver* find(const std::string& name) const noexcept {
-        for (const NamedObserver& row : rows_)
-            if (row.name == name) return &row;
-        return nullptr;
-    }
-
-private:
-    ObserverTable() {
-        add({"moving_average", observer_factory<MovingAverageMinMaxObserver>(),
-             observer_factory<MovingAveragePerChannelMinMaxObserver>()});
-        add({"min_max", observer_factory<MinMaxObserver>(), observer_factory<PerChannelMinMaxObserver>()});
-        add({"fixed_scale", observer_factory<FixedScaleObserver>(), {}});
-        add({"clip", observer_factory<ClipObserver>(), observer_factory<ClipObserver>()});
-        add({"percentile", observer_factory<PercentileObserver>(), {}});
-        add({"histogram", observer_factory<HistogramObserver>(), {}});
-        add({"mse", observer_factory<MSEObserver>(), observer_factory<MSEObserver>()});
-        add({"kl", observer_factory<KLObserver>(), {}});
-        add({"mix", observer_factory<MixObserver>(), {}});
-        add({"clip_std", observer_factory<ClipStdObserver>(), {}});
-    }
-
-    std::vector<NamedObserver> rows_;
-};
+/// The observers by name; open for more.
+inline NamedTable<NamedObserver>& observer_table() {
+    static NamedTable<NamedObserver> table = [] {
+        NamedTable<NamedObserver> rows("observer");
+        rows.add({"min_max", observer_factory<MinMaxObserver>(), observer_factory<PerChannelMinMaxObserver>()});
+        rows.add({"moving_average", observer_factory<MovingAverageMinMaxObserver>(),
+                  observer_factory<MovingAveragePerChannelMinMaxObserver>()});
+        rows.add({"fixed_scale", observer_factory<FixedScaleObserver>(), {}});
+        rows.add({"clip", observer_factory<ClipObserver>(), observer_factory<ClipObserver>()});
+        rows.add({"percentile", observer_factory<PercentileObserver>(), {}});
+        rows.add({"histogram", observer_factory<HistogramObserver>(), {}});
+        rows.add({"mse", observer_factory<MSEObserver>(), observer_factory<MSEObserver>()});
+        rows.add({"kl", observer_factory<KLObserver>(), {}});
+        rows.add({"mix", observer_factory<MixObserver>(), {}});
+        rows.add({"clip_std", observer_factory<ClipStdObserver>(), {}});
+        return rows;
+    }();
+    return table;
+}
 
 }  // namespace intq::inline INTQ_ABI::quantization
 

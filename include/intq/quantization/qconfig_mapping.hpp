@@ -4,17 +4,16 @@
 #ifndef INTQ_QUANTIZATION_QCONFIG_MAPPING_HPP
 #define INTQ_QUANTIZATION_QCONFIG_MAPPING_HPP
 
-#include <algorithm>
 #include <regex>
-#include <set>
 
 #include "intq/nn/layers/weighted.hpp"
+#include "intq/quantization/named_table.hpp"
 #include "intq/quantization/qconfig.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
 
 /// How specific the entry was that decided.
-enum class QConfigLevel : std::uint8_t { none, global, object_type, module_name_regex, module_name };
+enum class QConfigLevel : std::uint8_t { none, global, object_type, module_name_regex, module_name, own };
 
 struct QConfigChoice {
     std::optional<QConfig> qconfig{};  // none: not quantized
@@ -23,11 +22,12 @@ struct QConfigChoice {
 
 /// Entries by scope. Priority, low to high:
 ///
-///     global < object type < module name by regex < module name
+///     global < object type < module name by regex < module name < the module's own (set_qconfig())
 ///
-/// A module's name covers all below it ("layer1" covers "layer1.0.conv"); of two names the longer one wins. A regex
-/// must match from the start of the name; of several the first that matches wins. A function takes the entries of the
-/// module whose forward calls it: of its type above those of its own name, then of its name. An entry of no qconfig
+/// A module's name covers all below it ("layer1" covers "layer1.0.conv"), and so does its own qconfig; of two names the
+/// longer one wins, of one module's name and own its own. That of the whole model takes the place of the global. A
+/// regex must match from the start of the name; of several the first that matches wins. A function takes the entries of
+/// the module whose forward calls it: of its type above those of its own name, then of its name. An entry of no qconfig
 /// switches quantization off.
 class QConfigMapping {
 public:
@@ -35,6 +35,8 @@ public:
     QConfigMapping& set_object_type(const std::string& type, std::optional<QConfig> qconfig);
     QConfigMapping& set_module_name_regex(const std::string& regex, std::optional<QConfig> qconfig);
     QConfigMapping& set_module_name(const std::string& name, std::optional<QConfig> qconfig);
+    /// A qconfig that the module of a name carries itself; "" is the whole model.
+    QConfigMapping& set_own(const std::string& name, std::optional<QConfig> qconfig);
 
     /// The entry for an operator; what was found is remembered for check_all_matched().
     ///
@@ -53,7 +55,7 @@ private:
     static bool covers(const std::string& name, const std::string& module);
 
     std::optional<QConfig> global_{};
-    std::vector<Entry> types_, regexes_, names_;
+    std::vector<Entry> types_, regexes_, names_, own_;
     mutable std::set<std::string> matched_;
 };
 
@@ -65,38 +67,6 @@ inline QConfigMapping get_default_qconfig_mapping(DType dtype = DType::int8, DTy
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-
-namespace detail {
-
-/// Insertions, deletions and replacements that make one word the other.
-inline std::size_t edit_distance(const std::string& a, const std::string& b) {
-    std::vector<std::size_t> row(b.size() + 1);
-    for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-    for (std::size_t i = 1; i <= a.size(); ++i) {
-        std::size_t diagonal = row[0];
-        row[0] = i;
-        for (std::size_t j = 1; j <= b.size(); ++j) {
-            const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-            diagonal = row[j];
-            row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-        }
-    }
-    return row[b.size()];
-}
-
-/// Up to three names in the order of their distance.
-inline std::string nearest_names(const std::string& key, const std::vector<std::string>& names) {
-    std::set<std::pair<std::size_t, std::string>> by_distance;
-    for (const std::string& name : names)
-        if (!name.empty()) by_distance.emplace(edit_distance(key, name), name);
-    std::string text;
-    int count = 0;
-    for (const auto& [distance, name] : by_distance)
-        if (count++ < 3) text += (text.empty() ? "\"" : ", \"") + name + "\"";
-    return text.empty() ? "none" : text;
-}
-
-}  // namespace detail
 
 inline void QConfigMapping::set(std::vector<Entry>& entries, const std::string& key, std::optional<QConfig> qconfig) {
     for (Entry& entry : entries)
@@ -119,6 +89,12 @@ inline QConfigMapping& QConfigMapping::set_object_type(const std::string& type, 
 
 inline QConfigMapping& QConfigMapping::set_module_name(const std::string& name, std::optional<QConfig> qconfig) {
     set(names_, name, std::move(qconfig));
+    return *this;
+}
+
+inline QConfigMapping& QConfigMapping::set_own(const std::string& name, std::optional<QConfig> qconfig) {
+    if (name.empty()) return set_global(std::move(qconfig));
+    set(own_, name, std::move(qconfig));
     return *this;
 }
 
@@ -161,6 +137,13 @@ inline QConfigChoice QConfigMapping::find(const nn::FusedMember& op) const {
             if (longest == nullptr || entry.key.size() > longest->key.size()) longest = &entry;
         }
     if (longest != nullptr) choice = {longest->qconfig, QConfigLevel::module_name};
+    const std::size_t least = longest != nullptr ? longest->key.size() : 0;
+    longest = nullptr;
+    for (const Entry& entry : own_)
+        if (covers(entry.key, op.module) && entry.key.size() >= least &&
+            (longest == nullptr || entry.key.size() > longest->key.size()))
+            longest = &entry;
+    if (longest != nullptr) choice = {longest->qconfig, QConfigLevel::own};
     return choice;
 }
 
