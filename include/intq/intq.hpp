@@ -14,10 +14,14 @@
 #include "intq/nn/layers.hpp"
 #include "intq/nn/npy.hpp"
 #include "intq/numeric_suite/metrics.hpp"
+#include "intq/quantization/calibration_file.hpp"
 #include "intq/quantization/convert.hpp"
 #include "intq/quantization/lower.hpp"
 #include "intq/quantization/prepare.hpp"
+#include "intq/quantization/qconfig_presets.hpp"
+#include "intq/quantization/qconfig_rules.hpp"
 #include "intq/quantization/reference.hpp"
+#include "intq/quantization/set_march.hpp"
 #include "intq/quantization/stubs.hpp"
 
 #endif  // INTQ_INTQ_HPP

@@ -91,8 +91,10 @@ double plain_kl_threshold(const GridHistogram& histogram, index_t levels) {
         if (counts.size() <= magnitude) counts.resize(magnitude + 1);
         counts[magnitude] += static_cast<double>(histogram.counts()[static_cast<std::size_t>(i)]);
     }
+    counts[0] = counts[1];
     double least = INFINITY, best = static_cast<double>(counts.size());
-    for (std::size_t length = static_cast<std::size_t>(levels); length <= counts.size(); ++length) {
+    for (std::size_t length = std::max<std::size_t>(static_cast<std::size_t>(levels), 128); length <= counts.size();
+         ++length) {
         std::vector<double> p(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(length)), q(length);
         for (std::size_t i = length; i < counts.size(); ++i) p.back() += counts[i];
         for (std::size_t level = 0; level < static_cast<std::size_t>(levels); ++level) {
@@ -213,8 +215,19 @@ TEST_CASE("The KL range is the one of the definition") {
             CHECK(range == ValueRange{std::max(all.lowest, static_cast<float>(-threshold)),
                                       std::min(all.highest, static_cast<float>(threshold))});
             shrunk += range == all ? 0 : 1;
+            const ValueRange four_bits = observers::kl_range(observed.histogram, {-8, 7}, scratch);
+            CHECK(four_bits.highest ==
+                  std::min(all.highest, static_cast<float>(plain_kl_threshold(observed.histogram, 8))));
         }
     CHECK(shrunk >= 4);
+    // Zeros of a ReLU change nothing, many as they are.
+    Values positive = normal_values(20000, 27), with_zeros;
+    for (float& x : positive) x = std::fabs(x);
+    with_zeros = positive;
+    with_zeros.resize(200000);
+    CHECK(observers::kl_range(Observed(with_zeros).histogram, int8, scratch).highest ==
+          observers::kl_range(Observed(positive).histogram, int8, scratch).highest);
+    CHECK(observers::kl_range(Observed(with_zeros).histogram, int8, scratch).highest > 2.0f);
     // With more levels than bins nothing can be told, and nothing is cut.
     const Observed observed(heavy_values(1000, 25));
     CHECK(observers::kl_range(observed.histogram, int16, scratch) == observed.histogram.range());
@@ -274,4 +287,8 @@ TEST_CASE("A range beside a gap of outliers stands on a cliff, one in clean data
     CHECK((cliff.wider.highest == 60.0f && cliff.narrower.highest < 5.0f));
     CHECK_FALSE(percentile(outliers, 0.9).is_cliff());
     CHECK_FALSE(observers::find_cliff(Observed(Values(5, 1.0f)).histogram, {1.0f, 1.0f}, int8)->is_cliff());
+    // Many values at the very ends lie inside.
+    const Observed ends({-1.0f, -1.0f, 1.0f, 1.0f, 0.3f, 0.1f});
+    CHECK(observers::find_cliff(ends.histogram, {-1.0f, 1.0f}, int8)->tail == 1e-5);
+    CHECK(observers::find_cliff(ends.histogram, {-0.5f, 0.5f}, int8)->tail == 0.5);
 }

@@ -53,6 +53,8 @@ struct MagnitudeSums {
         for (index_t i = 0; i < histogram.used(); ++i)
             counts[static_cast<std::size_t>((magnitude(first + i) >> shift) + 1)] +=
                 static_cast<double>(histogram.counts()[static_cast<std::size_t>(i)]);
+        // Zero is a code of every grid, and the zeros of a ReLU would outweigh all else.
+        if (bins > 1) counts[1] = counts[2];
         logs[0] = filled[0] = 0.0;
         for (std::size_t i = 1; i <= static_cast<std::size_t>(bins); ++i) {
             logs[i] = logs[i - 1] + x_log_x(counts[i]);
@@ -93,18 +95,20 @@ constexpr index_t kl_scratch_size(index_t bins) noexcept { return 3 * (bins + 1)
 
 /// The symmetric range whose quantized distribution of |x| has the least Kullback-Leibler divergence.
 ///
-///     lengths i = levels, levels + 1, …, bins of |x|;  levels = fl((quant_max - quant_min + 1) / 2)
+///     lengths i = max(levels, 128), …, bins of |x|;  levels = fl((quant_max - quant_min + 1) / 2)
 ///     threshold = i · width for the i of the least divergence, the shortest of equal ones
 ///     range     = [max(lowest, -threshold), min(highest, threshold)]
 ///
-/// With no more bins than levels the whole range is kept: such a histogram cannot tell (int16).
+/// The bin of 0 counts as many values as the next one: zeros are quantized without error, and after a ReLU they would
+/// outweigh all else. With no more bins than levels the whole range is kept: such a histogram cannot tell (int16).
 ///
 /// @param scratch  kl_scratch_size(histogram.bins()) numbers
 /// @pre histogram.seen()
 ///
 /// Result   the threshold to the width of a bin; the same bits for any order of the data and every standard library
 /// Cost     O(bins · levels)
-/// Source   entropy calibration: Migacz, "8-bit inference with TensorRT", 2017
+/// Source   entropy calibration: Migacz, "8-bit inference with TensorRT", 2017; the bin of 0 as in NVIDIA's
+///          pytorch-quantization
 inline ValueRange kl_range(const GridHistogram& histogram, const arith::RangeRule& rule,
                            std::span<double> scratch) INTQ_NOEXCEPT {
     INTQ_ASSERT(histogram.seen() && static_cast<index_t>(scratch.size()) >= kl_scratch_size(histogram.bins()));
@@ -113,7 +117,7 @@ inline ValueRange kl_range(const GridHistogram& histogram, const arith::RangeRul
     index_t best = sums.bins;
     double least = 0.0;
     bool found = false;
-    for (index_t length = levels; length <= sums.bins; ++length) {
+    for (index_t length = levels < 128 ? 128 : levels; length <= sums.bins; ++length) {
         bool infinite = false;
         const double divergence = sums.divergence(length, levels, infinite);
         if (infinite || (found && divergence >= least)) continue;

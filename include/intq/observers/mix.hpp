@@ -49,13 +49,12 @@ inline Result<Cliff> find_cliff(const GridHistogram& histogram, const ValueRange
     std::int64_t outside = 0;
     for (index_t bin = 0; bin < histogram.used(); ++bin) {
         const auto [from, to] = histogram.interval(bin);
-        if (from >= static_cast<double>(range.highest) || to <= static_cast<double>(range.lowest))
+        const double low = static_cast<double>(range.lowest), high = static_cast<double>(range.highest);
+        if ((to > high && from >= high) || (from < low && to <= low))
             outside += histogram.counts()[static_cast<std::size_t>(bin)];
     }
     Cliff cliff;
     cliff.tail = static_cast<double>(outside) / static_cast<double>(histogram.total());
-    // A range of no width has its only value at its end, not outside.
-    if (histogram.range().lowest == histogram.range().highest) cliff.tail = 0.0;
     if (cliff.tail < 1e-5) cliff.tail = 1e-5;
     if (cliff.tail > 0.5) cliff.tail = 0.5;
     cliff.wider = percentile_range(histogram, 1.0 - arith::dmul(0.5, cliff.tail));
