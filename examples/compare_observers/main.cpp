@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Calibrates the shipped network with every observer and prints what each costs, simulated: accuracy on the test images
-// and SQNR of the logits, for activations of 8 and of 4 bits. Then all range methods after one pass over the data.
+// Calibrates the shipped network with every observer and prints what each costs, simulated, for activations of 8 and of
+// 4 bits: accuracy on the test images and SQNR of the logits. Then all range methods after one pass over the data.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -15,7 +15,6 @@
 #include "intq/quantization/stubs.hpp"
 
 namespace {
-
 using namespace intq;
 using namespace intq::quantization;
 
@@ -44,8 +43,8 @@ public:
         for (const int bits : {8, 4}) {
             const nn::Tensor logits = (*prepare(bits))(images_).tensor();
             row.push_back(fmt::format("{:.2f} %", 100.0 * accuracy(logits, labels_)));
-            row.push_back(fmt::format("{:.2f}", static_cast<double>(numeric_suite::compute_sqnr(
-                                                    expected_.flat<float>(), std::as_const(logits).flat<float>()))));
+            const float sqnr = numeric_suite::compute_sqnr(expected_.flat<float>(), logits.flat<float>());
+            row.push_back(fmt::format("{:.2f}", sqnr));
         }
         table.add_row(row);
     }
@@ -78,11 +77,11 @@ void run() {
     for (const NamedObserver& row : observer_table().rows())
         comparison.add(each, row.name, [&](int bits) { return comparison.calibrated(row.per_tensor, bits); });
     const auto all = observer_factory<StatisticsObserver>();
-    const std::shared_ptr<PreparedModel> passes[] = {comparison.calibrated(all, 8), comparison.calibrated(all, 4)};
+    const std::shared_ptr<PreparedModel> passes[] = {comparison.calibrated(all, 4), comparison.calibrated(all, 8)};
     for (const RangeMethod method : all_range_methods)
         comparison.add(one_pass, name_of(method), [&](int bits) {
-            set_range_method(*passes[bits == 8 ? 0 : 1], method);
-            return passes[bits == 8 ? 0 : 1];
+            set_range_method(*passes[bits / 8], method);
+            return passes[bits / 8];
         });
     std::printf("\n%s\nThe same from one pass\n%s", each.str().c_str(), one_pass.str().c_str());
 }
