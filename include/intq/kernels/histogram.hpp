@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// histogram: how many elements of a float tensor lie in each of many equal bins. Layer: kernels.
+// histogram, grid_histogram: how many elements of a float tensor lie in each of many equal bins. Layer: kernels.
 #ifndef INTQ_KERNELS_HISTOGRAM_HPP
 #define INTQ_KERNELS_HISTOGRAM_HPP
 
 #include <span>
 
 #include "intq/arith/histogram.hpp"
+#include "intq/arith/value_grid.hpp"
 #include "intq/kernels/channel_walk.hpp"
 #include "intq/simd/select.hpp"
 
@@ -30,8 +31,9 @@ constexpr index_t histogram_tasks(index_t size, index_t bins) noexcept {
     return smaller(chunks_of(size, histogram_step(bins)), most);
 }
 
-template <class L> struct HistogramOp {
-    arith::HistogramBins<L> formula;
+/// @tparam Formula  bin(x), the place of a value's count
+template <class L, class Formula> struct HistogramOp {
+    Formula formula;
     std::uint32_t* tables;
     index_t stride;  // of the tables: one more than bins
 
@@ -57,12 +59,40 @@ private:
     }
 };
 
+/// Counts a tensor into tables of scratch, and adds them to the counts.
+template <class Backend, class View, class Formula>
+void count_into_bins(const View& x, const Formula& formula, std::span<std::int64_t> counts,
+                     std::span<std::uint32_t> scratch, const Executor& executor) {
+    using Op = HistogramOp<simd::lanes<Backend>, Formula>;
+    const auto stride = static_cast<index_t>(counts.size());
+    const index_t size = x.size();
+    const index_t tasks = x.is_contiguous() ? histogram_tasks(size, stride - 1) : 1;
+    const index_t task_size = histogram_tables * stride;
+    for (index_t i = 0; i < tasks * task_size; ++i) scratch[static_cast<std::size_t>(i)] = 0;
+    if (x.is_contiguous()) {
+        executor(tasks, [&](index_t task) {
+            const index_t first = size * task / tasks, last = size * (task + 1) / tasks;
+            Op{formula, scratch.data() + task * task_size, stride}.run(0, last - first, x.data() + first);
+        });
+    } else {
+        walk_rows(Op{formula, scratch.data(), stride}, -1, serial, x);
+    }
+    for (index_t table = 0; table < tasks * histogram_tables; ++table)
+        for (index_t bin = 0; bin < stride; ++bin)
+            counts[static_cast<std::size_t>(bin)] += scratch[static_cast<std::size_t>(table * stride + bin)];
+}
+
 }  // namespace detail
 
 /// uint32 words of scratch that histogram() needs for a tensor of `size` elements.
 constexpr index_t histogram_scratch_size(index_t size, index_t bins) noexcept {
     const index_t tasks = detail::histogram_tasks(size, bins);
     return (tasks < 1 ? 1 : tasks) * detail::histogram_tables * (bins + 1);
+}
+
+/// The same for grid_histogram(), which has no count of values outside.
+constexpr index_t grid_histogram_scratch_size(index_t size, index_t bins) noexcept {
+    return histogram_scratch_size(size, bins - 1);
 }
 
 /// Counts a tensor into bins.
@@ -85,27 +115,36 @@ template <class Backend = simd::default_backend, class X, int Rank, class XLayou
 void histogram(const TensorView<X, Rank, XLayout, XExtents>& x, const arith::HistogramRange& range,
                std::span<std::int64_t> counts, std::span<std::uint32_t> scratch,
                const Executor& executor = serial) INTQ_NOEXCEPT {
-    using Op = detail::HistogramOp<simd::lanes<Backend>>;
-    const auto stride = static_cast<index_t>(counts.size());
-    const index_t bins = stride - 1, size = x.size();
-    INTQ_ASSERT(arith::check_histogram(range, bins).ok() && size < (index_t{1} << 31));
-    INTQ_ASSERT(static_cast<index_t>(scratch.size()) >= histogram_scratch_size(size, bins));
-    const auto formula = arith::HistogramBins<simd::lanes<Backend>>::make(range, bins);
-    const index_t tasks = x.is_contiguous() ? detail::histogram_tasks(size, bins) : 1;
-    const index_t task_size = detail::histogram_tables * stride;
-    for (index_t i = 0; i < tasks * task_size; ++i) scratch[static_cast<std::size_t>(i)] = 0;
+    const index_t bins = static_cast<index_t>(counts.size()) - 1;
+    INTQ_ASSERT(arith::check_histogram(range, bins).ok() && x.size() < (index_t{1} << 31));
+    INTQ_ASSERT(static_cast<index_t>(scratch.size()) >= histogram_scratch_size(x.size(), bins));
     const TensorView<const float, Rank, XLayout, XExtents> input = x;
-    if (x.is_contiguous()) {
-        executor(tasks, [&](index_t task) {
-            const index_t first = size * task / tasks, last = size * (task + 1) / tasks;
-            Op{formula, scratch.data() + task * task_size, stride}.run(0, last - first, input.data() + first);
-        });
-    } else {
-        detail::walk_rows(Op{formula, scratch.data(), stride}, -1, serial, input);
-    }
-    for (index_t table = 0; table < tasks * detail::histogram_tables; ++table)
-        for (index_t bin = 0; bin < stride; ++bin)
-            counts[static_cast<std::size_t>(bin)] += scratch[static_cast<std::size_t>(table * stride + bin)];
+    const auto formula = arith::HistogramBins<simd::lanes<Backend>>::make(range, bins);
+    detail::count_into_bins<Backend>(input, formula, counts, scratch, executor);
+}
+
+/// Counts a tensor into the bins of a grid.
+///
+///     counts[b] += number of x[i] with bin(x[i]) = grid.first + b
+///
+/// @param x        any layout, fewer than 2^31 elements
+/// @param counts   (bins); is added to
+/// @param scratch  grid_histogram_scratch_size(x.size(), bins) words
+/// @pre   every element lies in one of the bins; arith::GridBins' precondition
+///
+/// Result   exact; the same on every backend, layout and executor
+/// Memory   scratch
+/// Cost     O(n + bins)
+template <class Backend = simd::default_backend, class X, int Rank, class XLayout, class XExtents>
+void grid_histogram(const TensorView<X, Rank, XLayout, XExtents>& x, const arith::ValueGrid& grid,
+                    std::span<std::int64_t> counts, std::span<std::uint32_t> scratch,
+                    const Executor& executor = serial) INTQ_NOEXCEPT {
+    INTQ_ASSERT(x.size() < (index_t{1} << 31));
+    INTQ_ASSERT(static_cast<index_t>(scratch.size()) >=
+                grid_histogram_scratch_size(x.size(), static_cast<index_t>(counts.size())));
+    const TensorView<const float, Rank, XLayout, XExtents> input = x;
+    const auto formula = arith::GridBins<simd::lanes<Backend>>::make(grid);
+    detail::count_into_bins<Backend>(input, formula, counts, scratch, executor);
 }
 
 }  // namespace intq::inline INTQ_ABI::kernels

@@ -4,6 +4,7 @@
 #ifndef INTQ_NN_MODULE_HPP
 #define INTQ_NN_MODULE_HPP
 
+#include <any>
 #include <array>
 #include <map>
 #include <memory>
@@ -109,6 +110,13 @@ public:
     bool has_property(std::string_view name) const noexcept;
     /// Throws the Error that lists the properties.
     const Value& property(std::string_view name) const;
+    /// Values that layers above give to a module (its qconfig), by name; copies and clones have them too.
+    void set_attribute(const std::string& name, std::any value) { attributes_[name] = std::move(value); }
+    /// Null where there is none of this type.
+    template <class T> const T* attribute(const std::string& name) const {
+        const auto found = attributes_.find(name);
+        return found == attributes_.end() ? nullptr : std::any_cast<T>(&found->second);
+    }
 
     bool training() const noexcept { return training_; }
     /// Sets the mode of this module and all below. Models start in training mode, as in PyTorch.
@@ -133,6 +141,7 @@ private:
     std::vector<Named<Tensor>> parameters_;
     std::vector<Named<Tensor>> buffers_;
     std::vector<Named<Value>> properties_;
+    std::map<std::string, std::any> attributes_;
     bool training_ = true;
 };
 

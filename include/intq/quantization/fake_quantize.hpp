@@ -51,9 +51,12 @@ protected:
 class FakeQuantize : public nn::Cloneable<FakeQuantize, Quantizer> {
 public:
     explicit FakeQuantize(const FakeQuantizeOptions& options) : options_(options) {
-        add_child("activation_post_process", options.observer(options.observer_options));
+        ObserverOptions observed = options.observer_options;
+        if (options.compatibility == Compatibility::torch) observed.compatibility = Compatibility::torch;
+        add_child("activation_post_process", options.observer(observed));
         add_buffer("scale", nn::Tensor());
         add_buffer("zero_point", nn::Tensor());
+        update_qparams();  // a fixed scale needs no data
     }
 
     std::string type_name() const override { return "FakeQuantize"; }
@@ -65,6 +68,10 @@ public:
     /// One observation, whatever the flags say.
     void observe(const nn::Tensor& x) {
         observer().observe(x);
+        update_qparams();
+    }
+    /// Takes what the observer says now, if it saw data: after a change of its method, a merge, a load of its state.
+    void update_qparams() {
         if (observer().seen()) store(observer().calculate_qparams());
     }
 

@@ -4,7 +4,9 @@
 #ifndef INTQ_QUANTIZATION_PREPARE_HPP
 #define INTQ_QUANTIZATION_PREPARE_HPP
 
+#include "intq/quantization/calibrate.hpp"
 #include "intq/quantization/prepare_context.hpp"
+#include "intq/quantization/qconfig_dict.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
 
@@ -15,6 +17,8 @@ namespace intq::inline INTQ_ABI::quantization {
 /// input, and so does an average pool of a target that divides codes. In torch mode real values that reach a quantized
 /// operator get a quantizer of their own, and cat uses the one of its first input; in horizon mode the inputs of the
 /// model need QuantStubs and its outputs DeQuantStubs (add_stubs), anything else is an Error.
+///
+/// The qconfigs that modules carry themselves (set_qconfig()) stand above the mapping.
 ///
 /// Throws for an operator that the target's constraint table refuses, naming the node; for a key of the mapping that
 /// no operator matches, with the nearest names.
@@ -308,8 +312,9 @@ inline std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& m
     fuse_in_place(*fused, {target.fused_add, options.more_fusions, {}}, &report.fusion);
     auto prepared = std::make_shared<PreparedModel>(*fused, target, options);
     prepared->report() = std::move(report);
-    detail::Preparer(*prepared, mapping).run();
-    mapping.check_all_matched(names, types);
+    const QConfigMapping all = with_own_qconfigs(mapping, model);
+    detail::Preparer(*prepared, all).run();
+    all.check_all_matched(names, types);
     set_fake_quantize(*prepared, FakeQuantState::calibration);
     return prepared;
 }

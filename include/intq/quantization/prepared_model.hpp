@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// PreparedModel: a graph with quantizers on its edges, and how it is calibrated. Layer: quantization
-// (WORKFLOW section 4).
+// PreparedModel: a graph with quantizers on its edges. Layer: quantization (WORKFLOW section 4).
 #ifndef INTQ_QUANTIZATION_PREPARED_MODEL_HPP
 #define INTQ_QUANTIZATION_PREPARED_MODEL_HPP
 
@@ -57,35 +56,6 @@ private:
     PrepareReport report_;
     std::set<std::string> quantized_;
 };
-
-/// Called after each batch of a calibration.
-using CalibrationProgress = std::function<void(std::size_t done, std::size_t total)>;
-
-/// Runs a prepared model over batches with its quantizers in the state `calibration`, and leaves them in `validation`.
-/// Throws for an empty set; for NaN or infinity in a tensor, naming the node.
-inline void calibrate(PreparedModel& model, std::span<const nn::Tensor> batches,
-                      const CalibrationProgress& progress = {}) {
-    if (std::none_of(batches.begin(), batches.end(), [](const nn::Tensor& batch) { return batch.size() > 0; }))
-        throw Error("calibrate: the calibration set is empty; give at least one batch");
-    set_fake_quantize(model, FakeQuantState::calibration);
-    for (std::size_t i = 0; i < batches.size(); ++i) {
-        if (batches[i].size() > 0) model(batches[i]);
-        if (progress) progress(i + 1, batches.size());
-    }
-    set_fake_quantize(model, FakeQuantState::validation);
-}
-
-/// The same with the samples of one tensor, batch_size at a time.
-inline void calibrate(PreparedModel& model, const nn::Tensor& samples, index_t batch_size,
-                      const CalibrationProgress& progress = {}) {
-    if (batch_size < 1)
-        throw Error("calibrate: the batch size must be at least 1, given " + std::to_string(batch_size));
-    std::vector<nn::Tensor> batches;
-    const index_t count = samples.rank() > 0 ? samples.extent(0) : 0;
-    for (index_t first = 0; first < count; first += batch_size)
-        batches.push_back(samples.batch(first, std::min(batch_size, count - first)));
-    calibrate(model, batches, progress);
-}
 
 }  // namespace intq::inline INTQ_ABI::quantization
 

@@ -4,18 +4,17 @@
 #ifndef INTQ_QUANTIZATION_QCONFIG_MAPPING_HPP
 #define INTQ_QUANTIZATION_QCONFIG_MAPPING_HPP
 
-#include <algorithm>
 #include <regex>
-#include <set>
 
 #include "intq/io/nearest_names.hpp"
 #include "intq/nn/layers/weighted.hpp"
+#include "intq/quantization/named_table.hpp"
 #include "intq/quantization/qconfig.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
 
 /// How specific the entry was that decided.
-enum class QConfigLevel : std::uint8_t { none, global, object_type, module_name_regex, module_name };
+enum class QConfigLevel : std::uint8_t { none, global, object_type, module_name_regex, module_name, own };
 
 struct QConfigChoice {
     std::optional<QConfig> qconfig{};  // none: not quantized
@@ -24,18 +23,21 @@ struct QConfigChoice {
 
 /// Entries by scope. Priority, low to high:
 ///
-///     global < object type < module name by regex < module name
+///     global < object type < module name by regex < module name < the module's own (set_qconfig())
 ///
-/// A module's name covers all below it ("layer1" covers "layer1.0.conv"); of two names the longer one wins. A regex
-/// must match from the start of the name; of several the first that matches wins. A function takes the entries of
-/// the module whose forward calls it: of its type above those of its own name, then of its name. An entry of no
-/// qconfig switches quantization off.
+/// A module's name covers all below it ("layer1" covers "layer1.0.conv"), and so does its own qconfig; of two names the
+/// longer one wins, of one module's name and own its own. That of the whole model takes the place of the global. A
+/// regex must match from the start of the name; of several the first that matches wins. A function takes the entries of
+/// the module whose forward calls it: of its type above those of its own name, then of its name. An entry of no qconfig
+/// switches quantization off.
 class QConfigMapping {
 public:
     QConfigMapping& set_global(std::optional<QConfig> qconfig);
     QConfigMapping& set_object_type(const std::string& type, std::optional<QConfig> qconfig);
     QConfigMapping& set_module_name_regex(const std::string& regex, std::optional<QConfig> qconfig);
     QConfigMapping& set_module_name(const std::string& name, std::optional<QConfig> qconfig);
+    /// A qconfig that the module of a name carries itself; "" is the whole model.
+    QConfigMapping& set_own(const std::string& name, std::optional<QConfig> qconfig);
 
     /// The entry for an operator; what was found is remembered for check_all_matched().
     ///
@@ -54,7 +56,7 @@ private:
     static bool covers(const std::string& name, const std::string& module);
 
     std::optional<QConfig> global_{};
-    std::vector<Entry> types_, regexes_, names_;
+    std::vector<Entry> types_, regexes_, names_, own_;
     mutable std::set<std::string> matched_;
 };
 
@@ -88,6 +90,12 @@ inline QConfigMapping& QConfigMapping::set_object_type(const std::string& type, 
 
 inline QConfigMapping& QConfigMapping::set_module_name(const std::string& name, std::optional<QConfig> qconfig) {
     set(names_, name, std::move(qconfig));
+    return *this;
+}
+
+inline QConfigMapping& QConfigMapping::set_own(const std::string& name, std::optional<QConfig> qconfig) {
+    if (name.empty()) return set_global(std::move(qconfig));
+    set(own_, name, std::move(qconfig));
     return *this;
 }
 
@@ -130,6 +138,13 @@ inline QConfigChoice QConfigMapping::find(const nn::FusedMember& op) const {
             if (longest == nullptr || entry.key.size() > longest->key.size()) longest = &entry;
         }
     if (longest != nullptr) choice = {longest->qconfig, QConfigLevel::module_name};
+    const std::size_t least = longest != nullptr ? longest->key.size() : 0;
+    longest = nullptr;
+    for (const Entry& entry : own_)
+        if (covers(entry.key, op.module) && entry.key.size() >= least &&
+            (longest == nullptr || entry.key.size() > longest->key.size()))
+            longest = &entry;
+    if (longest != nullptr) choice = {longest->qconfig, QConfigLevel::own};
     return choice;
 }
 

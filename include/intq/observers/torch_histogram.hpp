@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+//
+// TorchHistogram: PyTorch's HistogramObserver, whose counts depend on the order of the data. Layer: observers
+// (WORKFLOW section 1, torch compatibility).
+#ifndef INTQ_OBSERVERS_TORCH_HISTOGRAM_HPP
+#define INTQ_OBSERVERS_TORCH_HISTOGRAM_HPP
+
+#include "intq/observers/grid_histogram.hpp"
+#include "intq/observers/histogram_search.hpp"
+
+namespace intq::inline INTQ_ABI::observers {
+
+namespace detail {
+
+/// Parts of a bin that move on their own when the range grows.
+inline constexpr index_t upsample_rate = 16;
+
+/// Element i of `count` from `from` to `to`, both included.
+///
+/// Source   PyTorch 2.6, torch.linspace on CPU: one rounding, from the nearer end
+constexpr float linspace(float from, float to, index_t count, index_t i) noexcept {
+    const float step = arith::fdiv(arith::fadd(to, -from), static_cast<float>(count - 1));
+    if (i < count / 2) return arith::ffma(step, static_cast<float>(i), from);
+    return arith::ffma(-step, static_cast<float>(count - 1 - i), to);
+}
+
+}  // namespace detail
+
+/// Histogram between the extremes of the data, whose bins are cut anew when the range grows.
+///
+/// The order of the batches matters, as in PyTorch: there is no merge. GridHistogram is the one that can be merged.
+///
+/// Result   the bits of PyTorch for batches of at most 2^24 elements; infinities are refused, where PyTorch drops them
+/// Memory   bins floats of the caller, and scratch; independent of the amount of data
+/// Source   PyTorch 2.6, HistogramObserver
+class TorchHistogram {
+public:
+    /// @param memory  one count a bin, which must outlive the histogram
+    explicit TorchHistogram(std::span<float> memory) noexcept : memory_(memory) { reset(); }
+    /// Goes on where another one stopped: the memory holds its counts.
+    TorchHistogram(std::span<float> memory, const ValueRange& range) noexcept
+        : memory_(memory), range_(range), seen_(true) {}
+
+    index_t bins() const noexcept { return static_cast<index_t>(memory_.size()); }
+    bool seen() const noexcept { return seen_; }
+    const ValueRange& range() const noexcept { return range_; }
+    std::span<const float> counts() const noexcept { return memory_; }
+
+    void reset() noexcept {
+        for (float& count : memory_) count = 0.0f;
+        seen_ = false;
+    }
+
+    /// Adds a batch; an empty one is skipped.
+    ///
+    /// @param counts   (bins + 1), and sums (bins): scratch
+    /// @param scratch  kernels::histogram_scratch_size(x.size(), bins()) words
+    /// @return ok; not_finite of input with the row-major number of the first NaN or infinity, or what
+    ///         arith::check_histogram() returns of the grown range; then the state is as before
+    template <class Backend = simd::default_backend, class X, int Rank, class LayoutTag, class ExtentsType>
+    Status update(const TensorView<X, Rank, LayoutTag, ExtentsType>& x, std::span<std::int64_t> counts,
+                  std::span<double> sums, std::span<std::uint32_t> scratch,
+                  const Executor& executor = serial) INTQ_NOEXCEPT {
+        if (x.empty()) return {};
+        float memory[range_memory_size(1)];
+        MinMaxRange batch(memory);
+        if (const Status status = batch.update<Backend>(x); !status.ok()) return status;
+        ValueRange grown{batch.lowest()[0], batch.highest()[0]};
+        if (seen_ && range_.lowest < grown.lowest) grown.lowest = range_.lowest;
+        if (seen_ && range_.highest > grown.highest) grown.highest = range_.highest;
+        const arith::HistogramRange cut = arith::histogram_range(grown.lowest, grown.highest);
+        if (const Status status = arith::check_histogram(cut, bins()); !status.ok()) return status;
+        for (std::int64_t& count : counts) count = 0;
+        kernels::histogram<Backend>(x, cut, counts, scratch, executor);
+        for (double& sum : sums) sum = 0.0;
+        if (seen_) move_to(grown, cut, static_cast<float>(x.size()), sums);
+        for (std::size_t i = 0; i < memory_.size(); ++i)
+            memory_[i] = static_cast<float>(sums[i] + static_cast<double>(static_cast<float>(counts[i])));
+        range_ = grown;
+        seen_ = true;
+        return {};
+    }
+
+private:
+    /// The former counts in the bins of the grown range.
+    void move_to(const ValueRange& grown, const arith::HistogramRange& cut, float batch,
+                 std::span<double> sums) const noexcept {
+        if (grown == range_) {
+            for (std::size_t i = 0; i < memory_.size(); ++i) sums[i] = static_cast<double>(memory_[i]);
+        } else if (range_.lowest == range_.highest) {
+            // PyTorch gives the one former value the weight of the new batch.
+            const auto bins_of_value = arith::HistogramBins<arith::scalar_lanes>::make(cut, bins());
+            sums[static_cast<std::size_t>(bins_of_value.bin(range_.lowest))] = static_cast<double>(batch);
+        } else {
+            split(grown, sums);
+        }
+    }
+
+    /// Each part of a former bin goes to the new bin that holds its middle.
+    void split(const ValueRange& grown, std::span<double> sums) const noexcept {
+        const index_t parts = bins() * detail::upsample_rate;
+        const float width = arith::fadd(range_.highest, -range_.lowest);
+        const float half = arith::fmul(0.5f, arith::fdiv(width, static_cast<float>(parts)));
+        index_t to = 0;
+        for (index_t part = 0; part < parts; ++part) {
+            const float middle = arith::fadd(detail::linspace(range_.lowest, range_.highest, parts + 1, part), half);
+            while (to + 1 < bins() && detail::linspace(grown.lowest, grown.highest, bins() + 1, to + 1) <= middle) ++to;
+            const float count = memory_[static_cast<std::size_t>(part / detail::upsample_rate)];
+            sums[static_cast<std::size_t>(to)] +=
+                static_cast<double>(count) / static_cast<double>(detail::upsample_rate);
+        }
+    }
+
+    std::span<float> memory_;
+    ValueRange range_{};
+    bool seen_ = false;
+};
+
+}  // namespace intq::inline INTQ_ABI::observers
+
+#endif  // INTQ_OBSERVERS_TORCH_HISTOGRAM_HPP
