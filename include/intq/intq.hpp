@@ -9,6 +9,7 @@
 #include "intq/interop/onnx/import.hpp"
 #include "intq/io/npy.hpp"
 #include "intq/io/progress.hpp"
+#include "intq/io/safetensors.hpp"
 #include "intq/io/text_table.hpp"
 #include "intq/nn/layers.hpp"
 #include "intq/nn/npy.hpp"

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+//
+// JSON text as a reader of a known structure walks it: objects, lists, strings, counts. Layer: io.
+//
+// It builds no tree: the caller says what must come next, and anything else is an Error. Nesting costs no memory.
+#ifndef INTQ_IO_JSON_TEXT_HPP
+#define INTQ_IO_JSON_TEXT_HPP
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "intq/core/dtype.hpp"
+#include "intq/io/error.hpp"
+
+namespace intq::inline INTQ_ABI::io {
+
+/// Whether bytes are well-formed UTF-8: no overlong form, no surrogate, nothing above U+10FFFF.
+///
+/// Source   The Unicode Standard, table 3-7
+constexpr bool is_utf8(std::string_view text) noexcept;
+
+/// A string in quotes, with escapes.
+/// @throws Error where it is not UTF-8
+std::string write_json_string(std::string_view text);
+
+/// A place in a JSON text.
+class JsonText {
+public:
+    /// @param name  of the file, for messages; both must outlive this
+    JsonText(std::string_view text, std::string_view name) : rest_(text), name_(name) {}
+
+    [[noreturn]] void fail(const std::string& what) const { throw Error(name_, "damaged JSON: " + what); }
+
+    /// Calls visit(key) where the value of each member of an object stands; visit must read the value.
+    template <class Visit> void for_each_member(const Visit& visit) {
+        for_each('{', '}', [&] {
+            std::string key = parse_string();
+            expect(':');
+            visit(std::move(key));
+        });
+    }
+    /// Calls visit() where each element of a list stands.
+    template <class Visit> void for_each_element(const Visit& visit) { for_each('[', ']', visit); }
+
+    std::string parse_string();
+    /// A number without sign, fraction and exponent that fits in index_t.
+    index_t parse_count();
+    void expect_end() {
+        skip_spaces();
+        if (!rest_.empty()) fail("text after the end: " + in_quotes(rest_, 20));
+    }
+
+private:
+    void skip_spaces() {
+        const auto first = rest_.find_first_not_of(" \t\n\r");
+        rest_.remove_prefix(std::min(first, rest_.size()));
+    }
+    bool accept(char c) {
+        skip_spaces();
+        if (rest_.empty() || rest_.front() != c) return false;
+        rest_.remove_prefix(1);
+        return true;
+    }
+    void expect(char c) {
+        if (!accept(c)) fail(std::string("'") + c + "' expected at " + in_quotes(rest_, 20));
+    }
+    template <class Visit> void for_each(char open, char close, const Visit& visit) {
+        expect(open);
+        if (accept(close)) return;
+        do visit();
+        while (accept(','));
+        expect(close);
+    }
+    char take() {
+        if (rest_.empty()) fail("a string does not end");
+        const char c = rest_.front();
+        rest_.remove_prefix(1);
+        return c;
+    }
+    void take_escape(std::string& out);
+    std::uint32_t take_hex();
+
+    std::string_view rest_, name_;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+struct Escape {
+    char letter;
+    char meaning;
+};
+inline constexpr Escape escapes[] = {{'"', '"'},  {'\\', '\\'}, {'/', '/'},  {'b', '\b'},
+                                     {'f', '\f'}, {'n', '\n'},  {'r', '\r'}, {'t', '\t'}};
+
+/// @pre code is no surrogate and at most 0x10ffff
+inline void append_utf8(std::string& out, std::uint32_t code) {
+    const auto put = [&](std::uint32_t byte) { out += static_cast<char>(byte); };
+    const auto tail = [&](int shift) { put(0x80 | ((code >> shift) & 0x3f)); };
+    if (code < 0x80) {
+        put(code);
+    } else if (code < 0x800) {
+        put(0xc0 | (code >> 6));
+        tail(0);
+    } else if (code < 0x10000) {
+        put(0xe0 | (code >> 12));
+        tail(6);
+        tail(0);
+    } else {
+        put(0xf0 | (code >> 18));
+        tail(12);
+        tail(6);
+        tail(0);
+    }
+}
+
+}  // namespace detail
+
+constexpr bool is_utf8(std::string_view text) noexcept {
+    for (std::size_t i = 0; i < text.size();) {
+        const auto at = [&](std::size_t k) {
+            return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0u;
+        };
+        const unsigned lead = at(0);
+        const std::size_t tails = lead < 0x80 ? 0 : lead < 0xc2 ? 9 : lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
+        if (tails == 9 || lead > 0xf4) return false;
+        for (std::size_t k = 1; k <= tails; ++k)
+            if ((at(k) & 0xc0u) != 0x80u) return false;
+        const unsigned second = at(1);
+        if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f) || (lead == 0xf0 && second < 0x90) ||
+            (lead == 0xf4 && second > 0x8f))
+            return false;
+        i += tails + 1;
+    }
+    return true;
+}
+
+inline std::string write_json_string(std::string_view text) {
+    if (!is_utf8(text)) throw Error("JSON", "the text " + in_quotes(text, 20) + " is not UTF-8");
+    std::string out = "\"";
+    for (const char c : text) {
+        const auto* const escape = std::find_if(std::begin(detail::escapes), std::end(detail::escapes),
+                                                [&](const detail::Escape& row) { return row.meaning == c; });
+        if (c != '/' && escape != std::end(detail::escapes)) {
+            out += {'\\', escape->letter};
+        } else if (static_cast<unsigned char>(c) < 0x20) {
+            constexpr char digits[] = "0123456789abcdef";
+            out += {'\\', 'u', '0', '0', digits[c / 16], digits[c % 16]};
+        } else {
+            out += c;
+        }
+    }
+    return out + "\"";
+}
+
+inline std::string JsonText::parse_string() {
+    expect('"');
+    std::string out;
+    for (char c = take(); c != '"'; c = take()) {
+        if (static_cast<unsigned char>(c) < 0x20) fail("a control character in a string");
+        if (c == '\\') {
+            take_escape(out);
+        } else {
+            out += c;
+        }
+    }
+    if (!is_utf8(out)) fail("a string is not UTF-8");
+    return out;
+}
+
+inline std::uint32_t JsonText::take_hex() {
+    std::uint32_t code = 0;
+    const std::string_view digits = rest_.substr(0, 4);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
+    if (error != std::errc() || end != digits.data() + 4) fail("four hexadecimal digits expected after \\u");
+    rest_.remove_prefix(4);
+    return code;
+}
+
+inline void JsonText::take_escape(std::string& out) {
+    const char letter = take();
+    if (letter != 'u') {
+        for (const detail::Escape& row : detail::escapes)
+            if (row.letter == letter) {
+                out += row.meaning;
+                return;
+            }
+        fail(std::string("unknown escape \\") + letter);
+    }
+    std::uint32_t code = take_hex();
+    if (code >= 0xd800 && code < 0xdc00) {
+        if (rest_.substr(0, 2) != "\\u") fail("half of a surrogate pair");
+        rest_.remove_prefix(2);
+        const std::uint32_t low = take_hex();
+        if (low < 0xdc00 || low >= 0xe000) fail("half of a surrogate pair");
+        code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+    } else if (code >= 0xdc00 && code < 0xe000) {
+        fail("half of a surrogate pair");
+    }
+    detail::append_utf8(out, code);
+}
+
+inline index_t JsonText::parse_count() {
+    skip_spaces();
+    index_t value = 0;
+    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+    if (error == std::errc::result_out_of_range) fail("a number overflows");
+    const auto length = static_cast<std::size_t>(end - rest_.data());
+    const bool has_leading_zero = length > 1 && rest_.front() == '0';
+    if (error != std::errc() || value < 0 || rest_.front() == '-' || has_leading_zero)
+        fail("a count expected at " + in_quotes(rest_, 20));
+    rest_.remove_prefix(length);
+    return value;
+}
+
+}  // namespace intq::inline INTQ_ABI::io
+
+#endif  // INTQ_IO_JSON_TEXT_HPP
