@@ -6,6 +6,7 @@
 
 #include "intq/nn/functional.hpp"
 #include "intq/nn/module.hpp"
+#include "intq/nn/random.hpp"
 
 namespace intq::inline INTQ_ABI::nn {
 
@@ -41,14 +42,7 @@ struct DropoutMask {
 
     /// x / (1 - p) or 0; for values and for gradients.
     template <class T> T apply(T x, std::size_t i) const noexcept {
-        return (mixed(stream + i) >> 32) < kept_below ? static_cast<T>(static_cast<double>(x) / keep) : T{0};
-    }
-    /// Source   Steele, Lea, Flood 2014: SplitMix64
-    static constexpr std::uint64_t mixed(std::uint64_t z) noexcept {
-        z += 0x9e3779b97f4a7c15u;
-        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-        z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-        return z ^ (z >> 31);
+        return (random_bits(stream, i) >> 32) < kept_below ? static_cast<T>(static_cast<double>(x) / keep) : T{0};
     }
 };
 
@@ -81,7 +75,7 @@ public:
     std::int64_t calls() const { return tensor("calls").flat<std::int64_t>()[0]; }
     /// The mask of call number `call`, counted from 0.
     DropoutMask mask(std::int64_t call) const noexcept {
-        return {DropoutMask::mixed(DropoutMask::mixed(seed_) + static_cast<std::uint64_t>(call)),
+        return {random_bits(seed_, static_cast<std::uint64_t>(call)),
                 static_cast<std::uint64_t>((1.0 - p_) * 4294967296.0), 1.0 - p_};
     }
 
