@@ -13,11 +13,15 @@
 #include "intq/io/text_table.hpp"
 #include "intq/nn/layers.hpp"
 #include "intq/nn/npy.hpp"
+#include "intq/nn/state_dict.hpp"
 #include "intq/numeric_suite/metrics.hpp"
 #include "intq/quantization/convert.hpp"
 #include "intq/quantization/lower.hpp"
 #include "intq/quantization/prepare.hpp"
+#include "intq/quantization/prepare_qat.hpp"
 #include "intq/quantization/reference.hpp"
 #include "intq/quantization/stubs.hpp"
+#include "intq/training/initialize.hpp"
+#include "intq/training/trainer.hpp"
 
 #endif  // INTQ_INTQ_HPP
