@@ -8,6 +8,8 @@
 #include "intq/quantization/prepare_qat.hpp"
 #include "intq/quantization/reference.hpp"
 #include "intq/quantization/stubs.hpp"
+#include "intq/training/trainer.hpp"
+#include "io/temporary_folder.hpp"
 #include "support/golden.hpp"
 #include "support/small_models.hpp"
 #include "training/gradient_check.hpp"
@@ -365,4 +367,44 @@ TEST_CASE("Calibrated scales reach the quantizers of a model in training, or an 
         mapping_of("fake_quant", "fake_quant"), target::fp32::policy);
     quantization::calibrate(*other, batches);
     CHECK_THROWS_WITH(quantization::load_calibration(*qat, *other), Contains("has no such quantizer"));
+}
+
+TEST_CASE("The training of a prepared model resumes to the same bits, learnt scales and observed ranges included") {
+    const auto model = float_model();
+    const Tensor images = test::random_tensor(Shape(8, 2, 5, 5), 8);
+    const auto loss = [](const Tensor& y, std::span<const index_t>) {
+        return training::mse_loss(y, Tensor::zeros(y.shape()));
+    };
+    struct Run {
+        std::shared_ptr<quantization::PreparedModel> qat;
+        training::Adam adam;
+        training::Trainer trainer;
+        Run(const nn::Module& float_model, const char* kind, std::int64_t epochs)
+            : qat(quantization::prepare_qat_fx(float_model,
+                                               mapping_of(kind, kind == std::string("lsq") ? "lsq" : "fake_quant"),
+                                               target::fp32::policy)),
+              trainer(*qat, adam, [&] {
+                  training::TrainerOptions options;
+                  options.epochs = epochs;
+                  options.batch_size = 4;
+                  options.progress = io::ShowProgress::never;
+                  return options;
+              }()) {}
+        std::vector<std::byte> state() {
+            return io::serialize_safetensors(training::make_checkpoint(*qat, adam, trainer.position()));
+        }
+    };
+    const test::TemporaryFolder folder;
+    for (const char* kind : {"fake_quant", "lsq", "pact"}) {
+        INFO(kind);
+        Run whole(*model, kind, 3), first(*model, kind, 1), second(*model, kind, 3);
+        whole.trainer.fit(images, loss);
+        first.trainer.fit(images, loss);
+        first.trainer.save(folder / kind);
+        second.trainer.load(folder / kind);
+        CHECK(second.state() == first.state());
+        second.trainer.fit(images, loss);
+        CHECK(second.state() == whole.state());
+        CHECK(second.state() != first.state());
+    }
 }
