@@ -7,7 +7,7 @@
 
 A residual network with batch norm on 8x8 handwritten digits (UCI, through scikit-learn).  Written
 to FOLDER (default: data, beside this file): the network as ONNX with its BatchNormalization nodes
-kept, calibration and test images with labels, PyTorch's logits of the test images, and a README.md
+kept, training, calibration and test images with labels, PyTorch's logits of the test images, and a README.md
 with the numbers of this run.
 
 The split and the recipe are fixed: the weights of the last epoch are taken, and the test images
@@ -271,6 +271,7 @@ One machine gives the same files again; another CPU or torch may train slightly 
 | file | content |
 | --- | --- |
 | `digits_resnet.onnx` | the network: {parameters} parameters, {bn} BatchNormalization nodes (kept, not folded), opset 17, IR 8; `input` float32 (N, 1, 8, 8) -> `logits` float32 (N, 10) |
+| `train_pixels.npy`, `train_labels.npy` | uint8 ({train}, 1, 8, 8), pixels 0 .. 16 before normalisation, and int64 ({train}); what the network was trained on, for examples/train_digits |
 | `calibration_images.npy`, `calibration_labels.npy` | float32 ({calibration}, 1, 8, 8) and int64 ({calibration}); not used in training |
 | `test_images.npy`, `test_labels.npy` | float32 ({test}, 1, 8, 8) and int64 ({test}); used in neither training nor any choice |
 | `test_logits.npy` | float32 ({test}, 10): PyTorch's logits of the test images, eval mode |
@@ -322,6 +323,8 @@ def main():
     for part in ("calibration", "test"):
         np.save(out / f"{part}_images.npy", data[part][0])
         np.save(out / f"{part}_labels.npy", data[part][1])
+    np.save(out / "train_pixels.npy", np.rint((data["train"][0] + 1) * 8).astype(np.uint8))
+    np.save(out / "train_labels.npy", data["train"][1])
     np.save(out / "test_logits.npy", logits["test"])
 
     numbers = {part: len(labels) for part, (_, labels) in data.items()}

@@ -35,10 +35,11 @@ public:
     }
     nn::Value forward(nn::Arguments arguments) override { return run(arguments.values(), {}); }
 
-    /// forward with a hook that sees every node's value.
-    nn::Value run(std::span<const nn::Value> inputs, const NodeHook& hook) {
+    /// forward with a hook that sees every node's value, and one that may replace it.
+    nn::Value run(std::span<const nn::Value> inputs, const NodeHook& hook, const ValueHook& value_of = {}) {
         Interpreter interpreter(graph_, *this);
         interpreter.set_hook(hook);
+        interpreter.set_value_hook(value_of);
         return interpreter.run(inputs);
     }
 

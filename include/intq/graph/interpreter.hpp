@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 
 #include "intq/graph/graph.hpp"
 
@@ -13,6 +14,9 @@ namespace intq::inline INTQ_ABI::graph {
 
 /// Called after each node with its value; loggers and shape recording hang here.
 using NodeHook = std::function<void(const Node& node, const nn::Value& value)>;
+
+/// Asked after each node for a value to go on with in place of its own; none: its own.
+using ValueHook = std::function<std::optional<nn::Value>(const Node& node, const nn::Value& value)>;
 
 /// Runs float and prepared graphs. Integers are executed by a program, never here.
 ///
@@ -23,22 +27,26 @@ public:
     Interpreter(const Graph& graph, nn::Module& root) : graph_(graph), root_(root) {}
 
     void set_hook(NodeHook hook) { hook_ = std::move(hook); }
+    /// The node hook sees the value that takes the place of a node's own.
+    void set_value_hook(ValueHook hook) { value_hook_ = std::move(hook); }
 
     /// @param inputs  one for each placeholder in order; missing ones take their default
     ///
     /// Memory   a value is dropped after its last use
     nn::Value run(std::span<const nn::Value> inputs);
 
-private:
     using Values = std::map<const Node*, nn::Value>;
+    /// The arguments of a node from the values of the nodes before it.
+    static std::vector<nn::Value> resolve(const ArgumentList& arguments, const Values& values);
 
+private:
     nn::Value evaluate(const Node& node, const Values& values);
     static nn::Value resolve(const Argument& argument, const Values& values);
-    static std::vector<nn::Value> resolve(const ArgumentList& arguments, const Values& values);
 
     const Graph& graph_;
     nn::Module& root_;
     NodeHook hook_;
+    ValueHook value_hook_;
 };
 
 /// "node 3 of 12, %relu = call_module[relu1] (%conv1)": how messages name a node.
@@ -79,6 +87,8 @@ inline nn::Value Interpreter::run(std::span<const nn::Value> inputs) {
             } else {
                 throw Error("no value was given for the input \"" + node->target() + "\"");
             }
+            if (value_hook_)
+                if (auto other = value_hook_(*node, values[node])) values[node] = *std::move(other);
             if (hook_) hook_(*node, values[node]);
         } catch (const nn::TracingError&) {
             throw;

@@ -53,7 +53,7 @@ inline void save_calibration(const std::filesystem::path& path, nn::Module& mode
         content.metadata["observer " + name] = observer->type_name();
         for (const auto& buffer : observer->buffers())
             if (buffer.value.defined())
-                content.arrays.push_back({nn::detail::join_path(name, buffer.name), nn::to_npy(buffer.value)});
+                content.arrays.push_back({nn::detail::join_path(name, buffer.name), nn::to_array(buffer.value)});
     }
     io::write_safetensors(path, content);
 }
@@ -70,7 +70,7 @@ inline std::shared_ptr<Observer> loaded_observer(const Observer& observer, const
         known.insert(key);
         buffer.value = nn::Tensor();
         for (const io::NamedArray& array : content.arrays)
-            if (array.name == key) buffer.value = nn::from_npy(array.array, where + ": " + key);
+            if (array.name == key) buffer.value = nn::to_tensor(array.array, where + ": " + key);
     }
     try {
         copy->check_state();

@@ -13,7 +13,9 @@ namespace intq::inline INTQ_ABI::quantization {
 struct FakeQuantizeOptions {
     ObserverFactory observer = observer_factory<MovingAverageMinMaxObserver>();
     ObserverOptions observer_options{};
-    bool saturate = true;  // a clamped element stops its gradient
+    bool saturate = true;          // a clamped element stops its gradient
+    bool use_grad_scaling = true;  // LSQ: gradients of scale and zero point times 1 / sqrt(elements · quant_max)
+    float alpha = 6.0f;            // PACT: the bound before any calibration
     arith::QuantizeRule rule{};
     Compatibility compatibility = Compatibility::horizon;
 };
@@ -28,6 +30,8 @@ public:
     virtual nn::OwnedQParams qparams() const = 0;
     virtual bool is_rounding() const = 0;
     virtual arith::QuantizeRule rule() const = 0;
+    /// Whether a clamped element stops its gradient.
+    virtual bool saturates() const = 0;
 
 protected:
     /// Rounds x to the grid if the quantizer rounds; in both cases the result says its scale and type.
@@ -85,6 +89,7 @@ public:
     nn::OwnedQParams qparams() const override;
     bool is_rounding() const override { return fake_quant_enabled_; }
     arith::QuantizeRule rule() const override { return options_.rule; }
+    bool saturates() const override { return options_.saturate; }
     const FakeQuantizeOptions& options() const noexcept { return options_; }
 
     /// Fixes the scale, and the zero point (0 unless given); the observer is switched off.
@@ -92,14 +97,20 @@ public:
     /// What the observer says now, whatever is stored.
     nn::OwnedQParams calculate_qparams() const { return observer().calculate_qparams(); }
     Observer& observer() const { return static_cast<Observer&>(*child("activation_post_process")); }
+    /// Takes the qparams of another quantizer, such as one that was calibrated; the observer is left as it is.
+    void adopt(const nn::OwnedQParams& qparams);
 
-private:
-    bool is_observing() const noexcept {
+protected:
+    virtual bool is_observing() const {
         return observer_enabled_ &&
                (training() || !fake_quant_enabled_ || options_.compatibility == Compatibility::torch);
     }
-    void store(const nn::OwnedQParams& qparams);
+    /// Where scales and zero points are kept.
+    virtual void store(const nn::OwnedQParams& qparams);
+    /// The grid of given scales and zero points, each one a channel.
+    nn::OwnedQParams grid(std::span<const float> scales, std::span<const std::int32_t> zero_points) const;
 
+private:
     FakeQuantizeOptions options_;
     bool observer_enabled_ = true;
     bool fake_quant_enabled_ = true;
@@ -128,6 +139,7 @@ public:
     nn::OwnedQParams qparams() const override { return source().qparams(); }
     bool is_rounding() const override { return source().is_rounding(); }
     arith::QuantizeRule rule() const override { return source().rule(); }
+    bool saturates() const override { return source().saturates(); }
 
 private:
     const Quantizer& source() const { return static_cast<const Quantizer&>(*child("source")); }
@@ -152,18 +164,22 @@ inline void set_fake_quantize(nn::Module& model, FakeQuantState state) {
 // ---------------------------------------------------------------------------------------------------------------------
 
 inline nn::OwnedQParams FakeQuantize::qparams() const {
+    if (!has_qparams()) return grid({}, {});
+    const nn::Tensor& zero_point = tensor("zero_point");
+    return grid(tensor("scale").flat<float>(),
+                zero_point.defined() ? zero_point.flat<std::int32_t>() : std::span<const std::int32_t>());
+}
+
+inline nn::OwnedQParams FakeQuantize::grid(std::span<const float> scales,
+                                           std::span<const std::int32_t> zero_points) const {
     nn::OwnedQParams result = nn::OwnedQParams::per_tensor(1.0f, dtype());
     result.quant_min = options_.observer_options.lowest();
     result.quant_max = options_.observer_options.highest();
-    if (!has_qparams()) return result;
-    const auto scales = tensor("scale").flat<float>();
+    if (scales.empty()) return result;
     result.scales.assign(scales.begin(), scales.end());
     result.axis =
         scales.size() > 1 ? std::max(options_.observer_options.ch_axis, 0) : options_.observer_options.ch_axis;
-    if (tensor("zero_point").defined()) {
-        const auto zero_points = tensor("zero_point").flat<std::int32_t>();
-        result.zero_points.assign(zero_points.begin(), zero_points.end());
-    }
+    result.zero_points.assign(zero_points.begin(), zero_points.end());
     return result;
 }
 
@@ -178,11 +194,15 @@ inline void FakeQuantize::set_qparams(float scale, std::optional<std::int32_t> z
     fixed.scales.assign(fixed.scales.size(), scale);
     fixed.zero_points.clear();
     if (zero_point) fixed.zero_points.assign(fixed.scales.size(), *zero_point);
-    throw_if_failed(
-        check_qparams(fixed.view(), fixed.dtype, static_cast<index_t>(fixed.scales.size()), OpKind::fake_quantize),
-        "FakeQuantize::set_qparams");
-    store(fixed);
+    adopt(fixed);
     enable_observer(false);
+}
+
+inline void FakeQuantize::adopt(const nn::OwnedQParams& qparams) {
+    throw_if_failed(
+        check_qparams(qparams.view(), dtype(), static_cast<index_t>(qparams.scales.size()), OpKind::fake_quantize),
+        type_name() + "::set_qparams");
+    store(qparams);
 }
 
 }  // namespace intq::inline INTQ_ABI::quantization

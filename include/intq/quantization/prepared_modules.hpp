@@ -27,6 +27,8 @@ public:
     virtual ~PreparedWeight() = default;
     virtual FakeQuantize& weight_fake_quant() const = 0;
     virtual const nn::Weighted& layer() const = 0;
+    /// The weight as forward uses it for these inputs, with the qparams of its grid where it is rounded.
+    virtual nn::Tensor quantized_weight(nn::Arguments inputs) const = 0;
 };
 
 /// A Conv2d or Linear, fused or not, that fake-quantizes its weight: with the raised scale where the inputs say theirs.
@@ -46,18 +48,23 @@ public:
         return static_cast<FakeQuantize&>(*this->child("weight_fake_quant"));
     }
     const nn::Weighted& layer() const override { return *this; }
+    nn::Tensor quantized_weight(nn::Arguments inputs) const override {
+        const FakeQuantize& quantizer = weight_fake_quant();
+        if (!quantizer.fake_quant_enabled()) return this->weight();
+        nn::OwnedQParams qparams = quantizer.qparams();
+        const nn::Tensor& x = inputs.tensor(0);
+        if (x.qparams()) {
+            const nn::Tensor* operand = this->fusion().add ? &inputs.tensor(1) : nullptr;
+            const nn::OwnedQParams* sumin = operand != nullptr && operand->qparams() ? &*operand->qparams() : nullptr;
+            qparams = raise_weight_scales(target_, std::move(qparams), this->bias(), *x.qparams(), sumin);
+        }
+        return fake_quantize(this->weight(), qparams, quantizer.rule());
+    }
 
 protected:
     nn::Tensor effective_weight(nn::Arguments arguments) override {
-        FakeQuantize& quantizer = weight_fake_quant();
-        const nn::Tensor observed = quantizer(this->weight()).tensor();
-        const nn::Tensor& x = arguments.tensor(0);
-        if (!quantizer.fake_quant_enabled() || !x.qparams()) return observed;
-        const nn::Tensor* operand = this->fusion().add ? &arguments.tensor(1) : nullptr;
-        const nn::OwnedQParams* sumin = operand != nullptr && operand->qparams() ? &*operand->qparams() : nullptr;
-        return fake_quantize(this->weight(),
-                             raise_weight_scales(target_, quantizer.qparams(), this->bias(), *x.qparams(), sumin),
-                             quantizer.rule());
+        weight_fake_quant()(this->weight());  // observes, and is what a hook sees
+        return quantized_weight(arguments);
     }
 
 private:

@@ -7,6 +7,7 @@
 
 #include "intq/io/error.hpp"
 #include "intq/kernels/float_conv2d.hpp"
+#include "intq/nn/current_executor.hpp"
 #include "intq/nn/tensor.hpp"
 
 namespace intq::inline INTQ_ABI::nn::functional::detail {
@@ -30,7 +31,8 @@ inline void run_float_layer(kernels::FloatConv2dSpec spec, const Tensor& x, cons
     Tensor memory = aligned_bytes(kernels::conv2d_geometry_size(spec.window, in));
     const kernels::ConvGeometry geometry =
         value_or_throw(kernels::make_conv2d_geometry(spec.window, x.extent(0), in, workspace_of(memory)));
-    kernels::run_float_conv2d(packed, geometry, x.view<float, 4, channels_last>(), y.view<float, 4, channels_last>());
+    kernels::run_float_conv2d(packed, geometry, x.view<float, 4, channels_last>(), y.view<float, 4, channels_last>(),
+                              current_executor());
 }
 
 }  // namespace intq::inline INTQ_ABI::nn::functional::detail

@@ -18,7 +18,8 @@ struct ChannelMoments {
     std::vector<double> variance;  // divided by the count, not by count - 1
     index_t count = 0;             // elements of one channel
 };
-ChannelMoments channel_moments(const Tensor& x);
+/// @tparam T  float or double, the dtype of x
+template <class T = float> ChannelMoments channel_moments(const Tensor& x);
 
 /// Normalizes channels.
 ///
@@ -55,14 +56,14 @@ inline index_t inner_size(const Tensor& x) {
 
 }  // namespace detail
 
-inline ChannelMoments channel_moments(const Tensor& x) {
+template <class T> ChannelMoments channel_moments(const Tensor& x) {
     const auto channels = static_cast<std::size_t>(x.extent(1));
     const index_t inner = detail::inner_size(x);
     ChannelMoments moments{std::vector<double>(channels), std::vector<double>(channels), x.extent(0) * inner};
     if (moments.count == 0) throw Error("batch_norm: no elements to take statistics of, given " + to_string(x.shape()));
     const Tensor input = x.contiguous();
     const auto each = [&](const auto& visit) {
-        const float* from = input.flat<float>().data();
+        const T* from = input.template flat<T>().data();
         for (index_t n = 0; n < x.extent(0); ++n)
             for (std::size_t c = 0; c < channels; ++c)
                 for (index_t i = 0; i < inner; ++i) visit(c, static_cast<double>(*from++));

@@ -4,7 +4,7 @@
 #ifndef INTQ_NN_FUNCTIONAL_POOL_HPP
 #define INTQ_NN_FUNCTIONAL_POOL_HPP
 
-#include <limits>
+#include <algorithm>
 
 #include "intq/core/op_params.hpp"
 #include "intq/nn/tensor.hpp"
@@ -43,6 +43,41 @@ inline void check_pool(const Tensor& x, const Window2d& window, OpKind op) {
         throw Error(std::string(name_of(op)) + ": padding must be smaller than the kernel");
 }
 
+/// The cells under an output of avg_pool2d.
+inline Cells window_cells(const Window2d& window, Size2d in, index_t i, index_t j) noexcept {
+    const index_t top = i * window.stride.height - window.padding.top;
+    const index_t left = j * window.stride.width - window.padding.left;
+    return {std::max<index_t>(top, 0), std::max<index_t>(left, 0), std::min(top + window.kernel.height, in.height),
+            std::min(left + window.kernel.width, in.width)};
+}
+
+/// What an average over a window divides by.
+inline index_t window_divisor(const Window2d& window, const Cells& cells, PoolDivisor divisor) noexcept {
+    return divisor == PoolDivisor::kernel_cells ? window.kernel.height * window.kernel.width : cells.count();
+}
+
+/// The cells under an output of adaptive_avg_pool2d.
+inline Cells adaptive_cells(Size2d in, Size2d out, index_t i, index_t j) noexcept {
+    return {i * in.height / out.height, j * in.width / out.width, ((i + 1) * in.height + out.height - 1) / out.height,
+            ((j + 1) * in.width + out.width - 1) / out.width};
+}
+
+/// The place in its plane of the first largest element under an output of max_pool2d, or of the last NaN; -1 where
+/// the window holds no cell of the image.
+template <class T>
+index_t largest_cell(const T* plane, const Window2d& window, Size2d in, index_t i, index_t j) noexcept {
+    index_t best = -1;
+    for (index_t u = 0; u < window.kernel.height; ++u)
+        for (index_t v = 0; v < window.kernel.width; ++v) {
+            const index_t h = i * window.stride.height + u * window.dilation.height - window.padding.top;
+            const index_t w = j * window.stride.width + v * window.dilation.width - window.padding.left;
+            if (h < 0 || h >= in.height || w < 0 || w >= in.width) continue;
+            const T value = plane[h * in.width + w];
+            if (best < 0 || value > plane[best] || value != value) best = h * in.width + w;
+        }
+    return best;
+}
+
 // Calls visit(plane of the input, i, j, output element) for all outputs.
 template <class Visit> void for_each_output(const Tensor& input, Tensor& y, const Visit& visit) {
     const float* plane = input.flat<float>().data();
@@ -69,19 +104,9 @@ inline Tensor max_pool2d(const Tensor& x, const Window2d& window) {
     Tensor y = Tensor::empty(Shape(x.extent(0), x.extent(1), out.height, out.width));
     const Tensor input = x.contiguous();
     detail::for_each_output(input, y, [&](const float* plane, index_t i, index_t j, float& result) {
-        float best = -std::numeric_limits<float>::infinity();
-        bool any = false;
-        for (index_t u = 0; u < window.kernel.height; ++u)
-            for (index_t v = 0; v < window.kernel.width; ++v) {
-                const index_t h = i * window.stride.height + u * window.dilation.height - window.padding.top;
-                const index_t w = j * window.stride.width + v * window.dilation.width - window.padding.left;
-                if (h < 0 || h >= height || w < 0 || w >= width) continue;
-                const float value = plane[h * width + w];
-                if (!any || value > best || value != value) best = value;
-                any = true;
-            }
-        if (!any) throw Error("max_pool2d: a window lies in the padding only");
-        result = best;
+        const index_t best = detail::largest_cell(plane, window, {height, width}, i, j);
+        if (best < 0) throw Error("max_pool2d: a window lies in the padding only");
+        result = plane[best];
     });
     y.set_qparams(x.qparams());
     return y;
@@ -95,13 +120,8 @@ inline Tensor avg_pool2d(const Tensor& x, const Window2d& window, PoolDivisor di
     Tensor y = Tensor::empty(Shape(x.extent(0), x.extent(1), out.height, out.width));
     const Tensor input = x.contiguous();
     detail::for_each_output(input, y, [&](const float* plane, index_t i, index_t j, float& result) {
-        const index_t top = i * window.stride.height - window.padding.top;
-        const index_t left = j * window.stride.width - window.padding.left;
-        const detail::Cells cells{std::max<index_t>(top, 0), std::max<index_t>(left, 0),
-                                  std::min(top + window.kernel.height, height),
-                                  std::min(left + window.kernel.width, width)};
-        const index_t count =
-            divisor == PoolDivisor::kernel_cells ? window.kernel.height * window.kernel.width : cells.count();
+        const detail::Cells cells = detail::window_cells(window, {height, width}, i, j);
+        const index_t count = detail::window_divisor(window, cells, divisor);
         result = static_cast<float>(detail::sum_of(plane, width, cells) / static_cast<double>(count));
     });
     return y;
@@ -115,9 +135,7 @@ inline Tensor adaptive_avg_pool2d(const Tensor& x, Size2d out) {
     Tensor y = Tensor::empty(Shape(x.extent(0), x.extent(1), out.height, out.width));
     const Tensor input = x.contiguous();
     detail::for_each_output(input, y, [&](const float* plane, index_t i, index_t j, float& result) {
-        const detail::Cells cells{i * height / out.height, j * width / out.width,
-                                  ((i + 1) * height + out.height - 1) / out.height,
-                                  ((j + 1) * width + out.width - 1) / out.width};
+        const detail::Cells cells = detail::adaptive_cells({height, width}, out, i, j);
         result = static_cast<float>(detail::sum_of(plane, width, cells) / static_cast<double>(cells.count()));
     });
     return y;

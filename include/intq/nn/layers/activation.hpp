@@ -32,6 +32,7 @@ public:
     std::string type_name() const override { return "Softmax"; }
     bool is_leaf() const override { return true; }
     int axis() const noexcept { return axis_; }
+    bool is_from_axis() const noexcept { return from_axis_; }
     Value forward(Arguments arguments) override {
         const Tensor& x = arguments.tensor(0);
         if (!from_axis_) return functional::softmax(x, axis_);

@@ -4,10 +4,9 @@
 #ifndef INTQ_NN_LAYERS_SHAPE_HPP
 #define INTQ_NN_LAYERS_SHAPE_HPP
 
-#include <random>
-
 #include "intq/nn/functional.hpp"
 #include "intq/nn/module.hpp"
+#include "intq/nn/random.hpp"
 
 namespace intq::inline INTQ_ABI::nn {
 
@@ -35,31 +34,54 @@ public:
     Value forward(Arguments arguments) override { return arguments[0]; }
 };
 
+/// Which elements one call of Dropout keeps.
+struct DropoutMask {
+    std::uint64_t stream = 0;      // of the seed and the number of the call
+    std::uint64_t kept_below = 0;  // of 2^32
+    double keep = 1.0;             // probability
+
+    /// x / (1 - p) or 0; for values and for gradients.
+    template <class T> T apply(T x, std::size_t i) const noexcept {
+        return (random_bits(stream, i) >> 32) < kept_below ? static_cast<T>(static_cast<double>(x) / keep) : T{0};
+    }
+};
+
 /// In training each element is 0 with probability p and x/(1-p) otherwise; in evaluation x itself.
+///
+/// The mask follows from the seed and from how often the layer was called: the buffer `calls` is the generator's whole
+/// state, so that training resumes to the same bits and a gradient finds the mask of its call.
 class Dropout : public Cloneable<Dropout> {
 public:
-    explicit Dropout(double p = 0.5, std::uint64_t seed = 0) : p_(p), generator_(seed) {
+    explicit Dropout(double p = 0.5, std::uint64_t seed = 0) : p_(p), seed_(seed) {
         if (!(p >= 0.0 && p < 1.0)) throw Error("Dropout: p must be in [0, 1), given " + std::to_string(p));
+        add_buffer("calls", Tensor::zeros(Shape(1), DType::int64));
     }
 
     std::string type_name() const override { return "Dropout"; }
     bool is_leaf() const override { return true; }
     Value forward(Arguments arguments) override {
-        if (!training() || p_ == 0.0) return arguments[0];
-        // Taken from the generator's bits, because std::bernoulli_distribution differs between standard libraries.
-        const auto kept_below = static_cast<std::uint64_t>((1.0 - p_) * 4294967296.0);
-        Tensor y = arguments.tensor(0).clone();
+        if (!is_active()) return arguments[0];
+        Tensor y = arguments.tensor(0).contiguous().clone();
         y.set_qparams(std::nullopt);
-        for (float& value : y.flat<float>())
-            value = (generator_() & 0xffffffffu) < kept_below
-                        ? static_cast<float>(static_cast<double>(value) / (1.0 - p_))
-                        : 0.0f;
+        const auto values = y.flat<float>();
+        const DropoutMask call = mask(calls());
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] = call.apply(values[i], i);
+        tensor("calls") = Tensor::from(Shape(1), {calls() + 1});
         return y;
+    }
+
+    bool is_active() const noexcept { return training() && p_ != 0.0; }
+    /// How often forward dropped elements.
+    std::int64_t calls() const { return tensor("calls").flat<std::int64_t>()[0]; }
+    /// The mask of call number `call`, counted from 0.
+    DropoutMask mask(std::int64_t call) const noexcept {
+        return {random_bits(seed_, static_cast<std::uint64_t>(call)),
+                static_cast<std::uint64_t>((1.0 - p_) * 4294967296.0), 1.0 - p_};
     }
 
 private:
     double p_;
-    std::mt19937_64 generator_;
+    std::uint64_t seed_;
 };
 
 }  // namespace intq::inline INTQ_ABI::nn

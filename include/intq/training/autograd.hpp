@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT
+//
+// Autograd: the forward pass of a graph with what its backward pass needs, and the gradients. Layer: training.
+#ifndef INTQ_TRAINING_AUTOGRAD_HPP
+#define INTQ_TRAINING_AUTOGRAD_HPP
+
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "intq/graph/graph_module.hpp"
+#include "intq/graph/operators.hpp"
+#include "intq/training/gradients.hpp"
+
+namespace intq::inline INTQ_ABI::training {
+
+/// Gradients of a scalar.
+struct Gradients {
+    std::map<std::string, nn::Tensor> parameters;  // by qualified name; those that the scalar depends on
+    std::vector<nn::Tensor> inputs;                // one an input; undefined unless asked for
+};
+
+struct AutogradOptions {
+    /// Rows for operators of the caller's; they win over the library's.
+    std::vector<GradientRow> more_rows{};
+    /// Gradients of the graph's inputs too.
+    bool input_gradients = false;
+    /// Whether a parameter, by its qualified name, is trained; empty: all are.
+    std::function<bool(const std::string&)> trains{};
+};
+
+/// Runs a graph and finds the gradients of its parameters.
+///
+///     Autograd autograd(model);
+///     const nn::Value y = autograd.forward(inputs);
+///     const Gradients gradients = autograd.backward(loss.gradient);
+///
+/// The graph may be float, or prepared with quantizers on its edges and in its layers. An operator without a gradient
+/// is an Error that names its node, when the object is made, if a parameter depends on it.
+///
+/// Memory   the values of all nodes from forward to the next forward
+class Autograd {
+public:
+    /// The model must outlive this.
+    explicit Autograd(graph::GraphModule& model, AutogradOptions options = {});
+
+    /// Replaces a node's value by another one of its shape, such as the one that integer kernels gave: what follows
+    /// computes on it, while the gradient passes as if nothing had been replaced (straight-through). None: it stays.
+    using ValueHook = graph::ValueHook;
+    void set_value_of(ValueHook hook) { value_of_ = std::move(hook); }
+
+    /// @param inputs  one for each placeholder
+    /// @return the graph's output
+    nn::Value forward(std::span<const nn::Value> inputs);
+    nn::Value forward(const nn::Tensor& input) {
+        const nn::Value value(input);
+        return forward(std::span(&value, 1));
+    }
+
+    /// Of the last forward pass.
+    ///
+    /// @param output_gradients  one for each tensor of the output
+    Gradients backward(std::span<const nn::Tensor> output_gradients);
+    Gradients backward(const nn::Tensor& output_gradient) { return backward(std::span(&output_gradient, 1)); }
+
+    /// The first node, in the order of the graph, whose value of the last forward pass holds NaN or infinity, as
+    /// messages name it; empty when there is none.
+    std::string first_non_finite() const;
+
+private:
+    struct Step {
+        const graph::Node* node;
+        const GradientRow* row;  // null where no parameter depends on the node, and for placeholder and output
+        nn::Value saved{};
+    };
+    using NodeGradients = std::map<const graph::Node*, std::vector<nn::Tensor>>;
+
+    bool is_needed(const graph::Node& node) const { return needed_.count(&node) != 0; }
+    bool trains(const graph::Node& node) const;
+    void add_to_node(NodeGradients& gradients, const graph::Argument& argument, const nn::Tensor& gradient) const;
+    void step_back(const Step& step, NodeGradients& gradients, Gradients& result);
+    void add_to_parameter(Gradients& result, const nn::Tensor& parameter, const nn::Tensor& gradient) const;
+    Error error(const graph::Node& node, const std::string& sentence) const {
+        return Error(graph::describe(node, model_.graph()), sentence);
+    }
+
+    graph::GraphModule& model_;
+    AutogradOptions options_;
+    std::vector<GradientRow> rows_;
+    std::vector<Step> steps_;
+    std::set<const graph::Node*> needed_;  // nodes whose gradient is of use
+    std::map<const graph::Node*, nn::Value> values_;
+    std::map<const std::byte*, std::string> parameter_names_;  // by memory: a parameter in two slots is one
+    ValueHook value_of_;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline Autograd::Autograd(graph::GraphModule& model, AutogradOptions options)
+    : model_(model), options_(std::move(options)), rows_(all_gradient_rows(options_.more_rows)) {
+    for (const graph::Node* node : model_.graph().nodes()) {
+        const auto inputs = node->inputs();
+        const bool after =
+            std::any_of(inputs.begin(), inputs.end(), [&](const auto* input) { return is_needed(*input); });
+        const bool is_input = node->op() == graph::Op::placeholder;
+        if (after || (is_input && options_.input_gradients) || (!is_input && trains(*node))) needed_.insert(node);
+
+        Step step{node, nullptr};
+        const bool computes = !is_input && node->op() != graph::Op::output && node->op() != graph::Op::get_attr;
+        if (computes && is_needed(*node)) {
+            const std::string op = graph::operator_of(*node, model_);
+            step.row = find_gradient(rows_, op, graph::module_of(*node, model_));
+            if (step.row == nullptr) throw error(*node, "there is no gradient of the operator " + op);
+        }
+        steps_.push_back(std::move(step));
+    }
+}
+
+inline bool Autograd::trains(const graph::Node& node) const {
+    const auto is_trained = [&](const std::string& name) { return !options_.trains || options_.trains(name); };
+    if (node.op() == graph::Op::get_attr) {
+        for (const auto& parameter : model_.named_parameters())
+            if (parameter.name == node.target()) return is_trained(parameter.name);
+        return false;
+    }
+    nn::Module* module = graph::module_of(node, model_);
+    if (module == nullptr) return false;
+    for (const auto& part : module->named_modules(node.target()))
+        for (const auto& parameter : part.value->parameters())
+            if (is_trained(part.name + "." + parameter.name)) return true;
+    return false;
+}
+
+inline nn::Value Autograd::forward(std::span<const nn::Value> inputs) {
+    values_.clear();
+    std::size_t next = 0;
+    const auto keep = [&](const graph::Node& node, const nn::Value& value) {
+        values_[&node] = value;
+        Step& step = steps_.at(next++);
+        if (step.node != &node) throw Error("the graph was changed after its Autograd was made");
+        if (step.row != nullptr && step.row->save != nullptr)
+            step.saved = step.row->save(*graph::module_of(node, model_));
+    };
+    // A value that takes another's place stands on the same grid.
+    const auto replace = [&](const graph::Node& node, const nn::Value& value) -> std::optional<nn::Value> {
+        auto other = value_of_(node, value);
+        if (!other || !value.is_tensor()) return other;
+        nn::Tensor tensor = other->tensor();
+        if (!(tensor.shape() == value.tensor().shape()))
+            throw Error("the value that takes its place has shape " + nn::to_string(tensor.shape()) + ", expected " +
+                        nn::to_string(value.tensor().shape()));
+        if (!tensor.qparams()) tensor.set_qparams(value.tensor().qparams());
+        return nn::Value(tensor);
+    };
+    return model_.run(inputs, keep, value_of_ ? graph::ValueHook(replace) : graph::ValueHook());
+}
+
+inline Gradients Autograd::backward(std::span<const nn::Tensor> output_gradients) {
+    if (values_.empty()) throw Error("Autograd: backward without a forward before");
+    parameter_names_.clear();
+    for (const auto& parameter : model_.named_parameters())
+        if (parameter.value->defined()) parameter_names_.emplace(parameter.value->data(), parameter.name);
+
+    Gradients result;
+    result.inputs.resize(model_.graph().placeholders().size());
+    NodeGradients gradients;
+    for (std::size_t i = steps_.size(); i-- > 0;) {
+        const Step& step = steps_[i];
+        if (step.node->op() == graph::Op::output) {
+            const graph::Argument& output = step.node->args().at(0);
+            const graph::ArgumentList items = output.list() != nullptr ? *output.list() : graph::ArgumentList{output};
+            if (items.size() != output_gradients.size())
+                throw Error("Autograd: the graph has " + std::to_string(items.size()) +
+                            " outputs, given gradients of " + std::to_string(output_gradients.size()));
+            for (std::size_t k = 0; k < items.size(); ++k) add_to_node(gradients, items[k], output_gradients[k]);
+        } else if (is_needed(*step.node) && gradients.count(step.node) != 0) {
+            step_back(step, gradients, result);
+            gradients.erase(step.node);
+        }
+    }
+    return result;
+}
+
+inline void Autograd::step_back(const Step& step, NodeGradients& gradients, Gradients& result) {
+    const graph::Node& node = *step.node;
+    const std::vector<nn::Tensor>& own = gradients.at(&node);
+    if (node.op() == graph::Op::placeholder) {
+        const auto placeholders = model_.graph().placeholders();
+        const auto position = std::find(placeholders.begin(), placeholders.end(), &node) - placeholders.begin();
+        result.inputs[static_cast<std::size_t>(position)] = own[0];
+        return;
+    }
+    if (node.op() == graph::Op::get_attr) return add_to_parameter(result, values_.at(&node).tensor(), own[0]);
+
+    const std::vector<nn::Value> inputs = graph::Interpreter::resolve(node.args(), values_);
+    std::vector<bool> wanted;
+    for (graph::Argument argument : node.args()) {
+        bool any = false;
+        argument.for_each_ref([&](const graph::NodeRef& ref) { any = any || is_needed(*ref.node); });
+        wanted.push_back(any);
+    }
+    const OperatorCall call{graph::module_of(node, model_), nn::Arguments(inputs), &values_.at(&node), step.saved};
+    GradientContext context(call, own, rows_, std::move(wanted));
+    try {
+        step.row->backward(context);
+    } catch (const Error& failure) {
+        throw error(node, std::string("in the backward pass: ") + failure.what());
+    }
+    for (std::size_t i = 0; i < context.input_gradients().size(); ++i) {
+        const auto& items = context.input_gradients()[i];
+        const graph::ArgumentList* list = node.args()[i].list();
+        for (std::size_t k = 0; k < items.size(); ++k)
+            add_to_node(gradients, list != nullptr ? list->at(k) : node.args()[i], items[k]);
+    }
+    for (const auto& [parameter, gradient] : context.parameter_gradients())
+        add_to_parameter(result, parameter, gradient);
+}
+
+inline void Autograd::add_to_node(NodeGradients& gradients, const graph::Argument& argument,
+                                  const nn::Tensor& gradient) const {
+    const graph::NodeRef* ref = argument.ref();
+    if (ref == nullptr || !gradient.defined() || !is_needed(*ref->node)) return;
+    const nn::Value& value = values_.at(ref->node);
+    const auto output = static_cast<std::size_t>(ref->output);
+    const nn::Tensor& tensor = value.is_tuple() ? value.tuple().at(output).tensor() : value.tensor();
+    if (!(tensor.shape() == gradient.shape()))
+        throw error(*ref->node, "its gradient has shape " + nn::to_string(gradient.shape()) + ", its value " +
+                                    nn::to_string(tensor.shape()));
+    std::vector<nn::Tensor>& own = gradients[ref->node];
+    own.resize(std::max(own.size(), ref->node->outputs().size()));
+    own[output] = own[output].defined() ? sum_of<float>(own[output], gradient) : gradient;
+}
+
+inline void Autograd::add_to_parameter(Gradients& result, const nn::Tensor& parameter,
+                                       const nn::Tensor& gradient) const {
+    const auto known = parameter_names_.find(parameter.data());
+    if (known == parameter_names_.end() || (options_.trains && !options_.trains(known->second))) return;
+    nn::Tensor& sum = result.parameters[known->second];
+    sum = sum.defined() ? sum_of<float>(sum, gradient) : gradient;
+}
+
+inline std::string Autograd::first_non_finite() const {
+    const auto is_finite = [](const nn::Value& value) {
+        if (!value.is_tensor() || value.tensor().dtype() != DType::float32) return true;
+        const auto numbers = value.tensor().flat<float>();
+        return std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); });
+    };
+    for (const Step& step : steps_) {
+        const auto value = values_.find(step.node);
+        if (value != values_.end() && !is_finite(value->second)) return graph::describe(*step.node, model_.graph());
+    }
+    return "";
+}
+
+}  // namespace intq::inline INTQ_ABI::training
+
+#endif  // INTQ_TRAINING_AUTOGRAD_HPP

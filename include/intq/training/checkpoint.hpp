@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+//
+// Checkpoints: the whole state of a training in one safetensors file. Layer: training.
+#ifndef INTQ_TRAINING_CHECKPOINT_HPP
+#define INTQ_TRAINING_CHECKPOINT_HPP
+
+#include "intq/io/safetensors.hpp"
+#include "intq/nn/npy.hpp"
+#include "intq/nn/state_dict.hpp"
+#include "intq/training/optimizer.hpp"
+
+namespace intq::inline INTQ_ABI::training {
+
+/// Where a training stands, and what its further course follows from.
+struct TrainingPosition {
+    std::int64_t epoch = 0;  // of the next batch
+    std::int64_t batch = 0;  // in its epoch
+    std::int64_t step = 0;   // batches of all epochs: the schedule's position
+    std::int64_t samples = 0, batch_size = 0;
+    std::uint64_t seed = 0;   // of the orders of samples
+    double epoch_loss = 0.0;  // sum over the batches of the epoch so far
+    friend bool operator==(const TrainingPosition&, const TrainingPosition&) = default;
+};
+
+/// The file's content: arrays "model/<tensor>", "optimizer/<state>/<parameter>" and "training/…".
+io::Safetensors make_checkpoint(nn::Module& model, const Optimizer& optimizer, const TrainingPosition& position);
+
+/// Where the training of a checkpoint stands.
+/// @param name  of the file, for messages
+/// @throws Error naming the file: no checkpoint, or a damaged position
+TrainingPosition read_position(const io::Safetensors& file, const std::string& name);
+
+/// Sets model and optimizer, or leaves both as they are.
+///
+/// @throws Error naming file and array: what read_position() throws, tensors that the model lacks or has in another
+/// shape,
+///         optimizer state of a parameter that does not exist
+TrainingPosition restore_checkpoint(const io::Safetensors& file, const std::string& name, nn::Module& model,
+                                    Optimizer& optimizer);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+inline constexpr std::string_view model_prefix = "model/", optimizer_prefix = "optimizer/";
+inline constexpr const char* checkpoint_format = "intq training 1";
+inline constexpr const char* position_array = "training/position";
+inline constexpr const char* loss_array = "training/epoch_loss";
+
+/// "optimizer/exp_avg/conv.weight": state and parameter.
+inline std::pair<std::string, std::string> split_state_name(std::string_view name) {
+    const std::string_view rest = name.substr(optimizer_prefix.size());
+    const auto slash = rest.find('/');
+    if (slash == std::string_view::npos) throw Error(name, "this is no state of an optimizer");
+    return {std::string(rest.substr(0, slash)), std::string(rest.substr(slash + 1))};
+}
+
+inline nn::StateDict model_state(const io::Safetensors& file) {
+    nn::StateDict state;
+    for (const io::NamedArray& item : file.arrays)
+        if (item.name.starts_with(model_prefix))
+            state.push_back({item.name.substr(model_prefix.size()), nn::to_tensor(item.array, item.name)});
+    return state;
+}
+
+/// Counts, or tensors of the shapes of their parameters.
+inline Optimizer::State optimizer_state(const io::Safetensors& file, const nn::StateDict& model) {
+    Optimizer::State state;
+    for (const io::NamedArray& item : file.arrays) {
+        if (!item.name.starts_with(optimizer_prefix)) continue;
+        const auto [kind, parameter] = split_state_name(item.name);
+        const nn::Tensor* owner = nn::detail::find_named(model, parameter);
+        if (owner == nullptr) throw Error(item.name, "there is no such parameter");
+        nn::Tensor tensor = nn::to_tensor(item.array, item.name);
+        const bool is_count = tensor.dtype() == DType::int64 && tensor.size() == 1;
+        if (!is_count && (tensor.dtype() != DType::float32 || !(tensor.shape() == owner->shape())))
+            throw Error(item.name, "its shape " + nn::to_string(tensor.shape()) + " is not that of its parameter, " +
+                                       nn::to_string(owner->shape()));
+        state[parameter][kind] = std::move(tensor);
+    }
+    return state;
+}
+
+}  // namespace detail
+
+inline TrainingPosition read_position(const io::Safetensors& file, const std::string& name) {
+    const auto format = file.metadata.find("format");
+    if (format == file.metadata.end() || format->second != detail::checkpoint_format)
+        throw Error(name,
+                    std::string("this is no checkpoint: its format is not \"") + detail::checkpoint_format + "\"");
+    try {
+        const auto numbers = file.at(detail::position_array).as<std::int64_t>();
+        const auto loss = file.at(detail::loss_array).as<double>();
+        if (numbers.size() != 6 || loss.size() != 1) throw Error(detail::position_array, "expected 6 numbers");
+        for (std::size_t i = 0; i < 5; ++i)
+            if (numbers[i] < 0) throw Error(detail::position_array, "a negative count: " + std::to_string(numbers[i]));
+        return {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], static_cast<std::uint64_t>(numbers[5]),
+                loss[0]};
+    } catch (const Error& error) {
+        throw Error(name, error.what());
+    }
+}
+
+inline io::Safetensors make_checkpoint(nn::Module& model, const Optimizer& optimizer,
+                                       const TrainingPosition& position) {
+    io::Safetensors file;
+    file.metadata["format"] = detail::checkpoint_format;
+    for (const auto& item : nn::state_dict(model))
+        file.arrays.push_back({std::string(detail::model_prefix) + item.name, nn::to_array(item.value)});
+    for (const auto& [parameter, states] : optimizer.state())
+        for (const auto& [state, tensor] : states)
+            file.arrays.push_back(
+                {std::string(detail::optimizer_prefix) + state + "/" + parameter, nn::to_array(tensor)});
+    const std::int64_t numbers[] = {position.epoch,   position.batch,      position.step,
+                                    position.samples, position.batch_size, static_cast<std::int64_t>(position.seed)};
+    file.arrays.push_back({detail::position_array, io::make_npy<std::int64_t>({6}, numbers)});
+    file.arrays.push_back({detail::loss_array, io::make_npy<double>({1}, std::span(&position.epoch_loss, 1))});
+    return file;
+}
+
+inline TrainingPosition restore_checkpoint(const io::Safetensors& file, const std::string& name, nn::Module& model,
+                                           Optimizer& optimizer) {
+    const TrainingPosition position = read_position(file, name);
+    try {
+        const nn::StateDict state = detail::model_state(file);
+        nn::check_state_dict(model, state);
+        optimizer.set_state(detail::optimizer_state(file, state));
+        nn::load_state_dict(model, state);
+    } catch (const Error& error) {
+        throw Error(name, error.what());
+    }
+    return position;
+}
+
+}  // namespace intq::inline INTQ_ABI::training
+
+#endif  // INTQ_TRAINING_CHECKPOINT_HPP

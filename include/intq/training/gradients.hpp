@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+//
+// The table of gradients: one row an operator. Layer: training.
+#ifndef INTQ_TRAINING_GRADIENTS_HPP
+#define INTQ_TRAINING_GRADIENTS_HPP
+
+#include "intq/training/gradients/elementwise.hpp"
+#include "intq/training/gradients/normalize.hpp"
+#include "intq/training/gradients/pool.hpp"
+#include "intq/training/gradients/quantizers.hpp"
+#include "intq/training/gradients/shape.hpp"
+#include "intq/training/gradients/weighted.hpp"
+
+namespace intq::inline INTQ_ABI::training {
+
+/// The gradients of the operators of a graph, by the names of graph::operator_of.
+///
+/// @tparam T  float or double: the dtype of all tensors, and of the parameters of the modules
+///
+/// Result   convolution and linear as their forward pass; the others in T, sums in double
+template <class T>
+inline constexpr GradientRow gradient_rows[] = {
+    {"conv2d", &detail::conv2d_backward<T>, &is_a<nn::Conv2d>},
+    {"linear", &detail::linear_backward<T>, &is_a<nn::Linear>},
+    {"batch_norm1d", &detail::batch_norm_backward<T>},
+    {"batch_norm2d", &detail::batch_norm_backward<T>},
+    {"relu", &detail::relu_backward<T>},
+    {"relu6", &detail::relu6_backward<T>},
+    {"softmax", &detail::softmax_backward<T>},
+    {"max_pool2d", &detail::max_pool2d_backward<T>},
+    {"avg_pool2d", &detail::avg_pool2d_backward<T>},
+    {"adaptive_avg_pool2d", &detail::adaptive_avg_pool2d_backward<T>},
+    {"flatten", &detail::reshape_backward},
+    {"identity", &detail::identity_backward},
+    {"dropout", &detail::dropout_backward<T>, nullptr, &detail::dropout_save},
+    {"add", &detail::add_backward<T>},
+    {"cat", &detail::cat_backward<T>},
+    {"quant_stub", &detail::identity_backward},
+    {"dequant_stub", &detail::identity_backward},
+};
+
+/// The gradients of the quantizers of a prepared model, whose arithmetic is defined in binary32.
+inline constexpr GradientRow quantizer_gradient_rows[] = {
+    {"FakeQuantize", &detail::fake_quantize_backward},
+    {"CalibFakeQuantize", &detail::identity_backward},
+    {"FollowingFakeQuantize", &detail::fake_quantize_backward},
+    {"LSQFakeQuantize", &detail::lsq_backward},
+    {"PACTFakeQuantize", &detail::pact_backward},
+};
+
+/// Both tables in one, for float32; rows of the caller's come last and win.
+inline std::vector<GradientRow> all_gradient_rows(std::span<const GradientRow> more = {}) {
+    std::vector<GradientRow> rows(std::begin(gradient_rows<float>), std::end(gradient_rows<float>));
+    rows.insert(rows.end(), std::begin(quantizer_gradient_rows), std::end(quantizer_gradient_rows));
+    rows.insert(rows.end(), more.begin(), more.end());
+    return rows;
+}
+
+}  // namespace intq::inline INTQ_ABI::training
+
+#endif  // INTQ_TRAINING_GRADIENTS_HPP

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+//
+// What the gradient of an operator is given, and where it puts its results. Layer: training.
+#ifndef INTQ_TRAINING_GRADIENTS_CONTEXT_HPP
+#define INTQ_TRAINING_GRADIENTS_CONTEXT_HPP
+
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "intq/nn/module.hpp"
+
+namespace intq::inline INTQ_ABI::training {
+
+class GradientContext;
+
+/// The gradient of one operator.
+///
+/// Adding an operator's gradient is adding such a row to gradient_rows (training/gradients.hpp).
+struct GradientRow {
+    std::string_view op;  // as graph::operator_of names it
+    void (*backward)(GradientContext& context);
+    /// Also modules of other names: fused and prepared forms of a layer. Null: none.
+    bool (*matches)(const nn::Module& module) = nullptr;
+    /// What the backward pass needs besides inputs and output, taken right after the forward call. Null: nothing.
+    nn::Value (*save)(const nn::Module& module) = nullptr;
+};
+
+/// A call of an operator, as the forward pass left it.
+struct OperatorCall {
+    nn::Module* module = nullptr;  // null for a function or method
+    nn::Arguments inputs;
+    const nn::Value* output = nullptr;
+    nn::Value saved{};
+};
+
+/// One backward step: reads a call and the gradients of its outputs, and takes the gradients of its inputs and
+/// parameters.
+class GradientContext {
+public:
+    /// @param gradients  one for each output; undefined where nothing depends on that output
+    /// @param wanted     whether the gradient of an argument is of use; empty: of all
+    /// @param rows       the table, for an operator that holds others (a layer's weight quantizer)
+    GradientContext(const OperatorCall& call, std::span<const nn::Tensor> gradients, std::span<const GradientRow> rows,
+                    std::vector<bool> wanted = {})
+        : call_(call), gradients_(gradients), rows_(rows), wanted_(std::move(wanted)), inputs_(call.inputs.size()) {}
+
+    nn::Module& module() const {
+        if (call_.module == nullptr) throw Error("this gradient is that of a module, given a function");
+        return *call_.module;
+    }
+    bool has_module() const noexcept { return call_.module != nullptr; }
+    template <class M> M& module_as() const {
+        if (auto* typed = dynamic_cast<M*>(&module())) return *typed;
+        throw Error("this gradient is not that of a module of type " + module().type_name());
+    }
+    const nn::Arguments& inputs() const noexcept { return call_.inputs; }
+    const nn::Tensor& input(std::size_t argument) const { return call_.inputs.tensor(argument); }
+    const nn::Tensor& output() const { return call_.output->tensor(); }
+    const nn::Value& saved() const noexcept { return call_.saved; }
+    /// Of output number `output`; undefined where nothing depends on it.
+    const nn::Tensor& gradient(std::size_t output = 0) const { return gradients_[output]; }
+    std::span<const GradientRow> rows() const noexcept { return rows_; }
+
+    /// Whether the gradient of an argument is of use; an operator may give it in any case.
+    bool wants(std::size_t argument) const noexcept {
+        return argument < inputs_.size() && (wanted_.empty() || wanted_[argument]);
+    }
+    /// The gradient of an argument, or of an element of an argument that is a tuple.
+    void add_input(std::size_t argument, nn::Tensor gradient, std::size_t item = 0) {
+        auto& items = inputs_.at(argument);
+        if (items.size() <= item) items.resize(item + 1);
+        items[item] = std::move(gradient);
+    }
+    /// The gradient of a parameter, which is known by its memory.
+    void add_parameter(const nn::Tensor& parameter, nn::Tensor gradient) {
+        parameters_.emplace_back(parameter, std::move(gradient));
+    }
+
+    /// By argument, then by element of a tuple.
+    const std::vector<std::vector<nn::Tensor>>& input_gradients() const noexcept { return inputs_; }
+    const std::vector<std::pair<nn::Tensor, nn::Tensor>>& parameter_gradients() const noexcept { return parameters_; }
+
+private:
+    const OperatorCall& call_;
+    std::span<const nn::Tensor> gradients_;
+    std::span<const GradientRow> rows_;
+    std::vector<bool> wanted_;
+    std::vector<std::vector<nn::Tensor>> inputs_;
+    std::vector<std::pair<nn::Tensor, nn::Tensor>> parameters_;
+};
+
+/// The row of an operator by its name, or else of its module; null when there is none. Later rows come first, so that
+/// a user's can replace the library's.
+inline const GradientRow* find_gradient(std::span<const GradientRow> rows, std::string_view op,
+                                        const nn::Module* module) {
+    for (std::size_t i = rows.size(); i-- > 0;)
+        if (rows[i].op == op) return &rows[i];
+    for (std::size_t i = rows.size(); module != nullptr && i-- > 0;)
+        if (rows[i].matches != nullptr && rows[i].matches(*module)) return &rows[i];
+    return nullptr;
+}
+
+/// For GradientRow::matches: a module of the type M or one derived from it.
+template <class M> bool is_a(const nn::Module& module) { return dynamic_cast<const M*>(&module) != nullptr; }
+
+}  // namespace intq::inline INTQ_ABI::training
+
+#endif  // INTQ_TRAINING_GRADIENTS_CONTEXT_HPP

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+//
+// Gradients of operators on single elements: identity, relu, relu6, add, dropout. Layer: training.
+#ifndef INTQ_TRAINING_GRADIENTS_ELEMENTWISE_HPP
+#define INTQ_TRAINING_GRADIENTS_ELEMENTWISE_HPP
+
+#include "intq/core/op_params.hpp"
+#include "intq/nn/layers/shape.hpp"
+#include "intq/training/gradients/context.hpp"
+
+namespace intq::inline INTQ_ABI::training {
+
+/// f(a[i], b[i]) for two tensors of one shape, row_major.
+template <class T, class F> nn::Tensor zip(const nn::Tensor& a, const nn::Tensor& b, const F& function) {
+    if (!(a.shape() == b.shape()))
+        throw Error("a gradient has shape " + nn::to_string(b.shape()) + ", expected " + nn::to_string(a.shape()));
+    const nn::Tensor x = a.contiguous(), z = b.contiguous();
+    nn::Tensor y = nn::Tensor::empty(a.shape(), dtype_of<T>);
+    const auto from = x.flat<T>(), with = z.flat<T>();
+    const auto to = y.flat<T>();
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = function(from[i], with[i]);
+    return y;
+}
+
+/// a + b; a new tensor, since gradients are handed on without copies.
+template <class T> nn::Tensor sum_of(const nn::Tensor& a, const nn::Tensor& b) {
+    return zip<T>(a, b, [](T x, T y) { return x + y; });
+}
+
+/// The gradient of an operand that was repeated along axes to reach the shape of `gradient`: its copies' sum, in
+/// double.
+template <class T> nn::Tensor sum_to_shape(const nn::Tensor& gradient, const Shape& shape) {
+    if (gradient.shape() == shape) return gradient;
+    const int missing = gradient.rank() - shape.rank;
+    const nn::Tensor from = gradient.contiguous();
+    std::vector<double> sums(static_cast<std::size_t>(shape.size()), 0.0);
+    std::array<index_t, max_rank> at{};
+    for (const T value : from.flat<T>()) {
+        index_t to = 0;
+        for (int axis = 0; axis < shape.rank; ++axis)
+            to = to * shape[axis] + (shape[axis] == 1 ? 0 : at[static_cast<std::size_t>(axis + missing)]);
+        sums[static_cast<std::size_t>(to)] += static_cast<double>(value);
+        for (int axis = gradient.rank() - 1; axis >= 0; --axis) {
+            if (++at[static_cast<std::size_t>(axis)] < gradient.extent(axis)) break;
+            at[static_cast<std::size_t>(axis)] = 0;
+        }
+    }
+    nn::Tensor result = nn::Tensor::empty(shape, dtype_of<T>);
+    std::transform(sums.begin(), sums.end(), result.flat<T>().begin(), [](double sum) { return static_cast<T>(sum); });
+    return result;
+}
+
+/// The gradient that a clamp lets through, read from its output: at the ends it stops, as in PyTorch.
+///
+///     dx = dy where low < y < high, else 0
+template <class T> nn::Tensor clamp_gradient(const nn::Tensor& y, const nn::Tensor& gradient, Activation activation) {
+    switch (activation) {
+        case Activation::relu:
+            return zip<T>(y.to_layout(Layout::row_major), gradient,
+                          [](auto value, T dy) { return value > 0 ? dy : T{0}; });
+        case Activation::relu6:
+            return zip<T>(y.to_layout(Layout::row_major), gradient,
+                          [](auto value, T dy) { return value > 0 && value < 6 ? dy : T{0}; });
+        case Activation::none:
+            break;
+    }
+    return gradient;
+}
+
+namespace detail {
+
+inline void identity_backward(GradientContext& context) { context.add_input(0, context.gradient()); }
+
+template <class T> void relu_backward(GradientContext& context) {
+    context.add_input(0, clamp_gradient<T>(context.output(), context.gradient(), Activation::relu));
+}
+
+template <class T> void relu6_backward(GradientContext& context) {
+    context.add_input(0, clamp_gradient<T>(context.output(), context.gradient(), Activation::relu6));
+}
+
+template <class T> void add_backward(GradientContext& context) {
+    for (std::size_t i = 0; i < 2; ++i)
+        if (context.wants(i) && context.inputs()[i].is_tensor())
+            context.add_input(i, sum_to_shape<T>(context.gradient(), context.input(i).shape()));
+}
+
+/// dx = dy / (1 - p) where the element was kept, else 0; `saved` says which call of the generator it was.
+template <class T> void dropout_backward(GradientContext& context) {
+    const auto& dropout = context.module_as<nn::Dropout>();
+    if (context.saved().is_none()) return context.add_input(0, context.gradient());
+    const nn::DropoutMask mask = dropout.mask(context.saved().integer());
+    nn::Tensor dx = context.gradient().contiguous().clone();
+    const auto values = dx.flat<T>();
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = mask.apply(values[i], i);
+    context.add_input(0, dx);
+}
+
+inline nn::Value dropout_save(const nn::Module& module) {
+    const auto& dropout = dynamic_cast<const nn::Dropout&>(module);
+    return dropout.is_active() ? nn::Value(dropout.calls() - 1) : nn::Value();
+}
+
+}  // namespace detail
+
+}  // namespace intq::inline INTQ_ABI::training
+
+#endif  // INTQ_TRAINING_GRADIENTS_ELEMENTWISE_HPP

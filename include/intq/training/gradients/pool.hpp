@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+//
+// Gradients of pooling. Layer: training.
+#ifndef INTQ_TRAINING_GRADIENTS_POOL_HPP
+#define INTQ_TRAINING_GRADIENTS_POOL_HPP
+
+#include "intq/nn/layers/pool.hpp"
+#include "intq/training/gradients/context.hpp"
+
+namespace intq::inline INTQ_ABI::training::detail {
+
+/// dx from visit(plane of x, plane of dx, i, j, gradient of output (i, j)) for all outputs.
+template <class T, class Visit> void pool_backward(GradientContext& context, const Visit& visit) {
+    const nn::Tensor x = context.input(0).contiguous(), dy = context.gradient().contiguous();
+    nn::Tensor dx = nn::Tensor::zeros(x.shape(), dtype_of<T>);
+    const index_t plane = x.extent(2) * x.extent(3);
+    const T* gradient = dy.flat<T>().data();
+    for (index_t p = 0; p < x.extent(0) * x.extent(1); ++p)
+        for (index_t i = 0; i < dy.extent(2); ++i)
+            for (index_t j = 0; j < dy.extent(3); ++j)
+                visit(x.flat<T>().data() + p * plane, dx.flat<T>().data() + p * plane, i, j, *gradient++);
+    context.add_input(0, dx);
+}
+
+inline Size2d size_of_image(const nn::Tensor& x) { return {x.extent(2), x.extent(3)}; }
+
+/// A mean hands each of its cells the same part.
+template <class T> void spread_mean(T* plane, index_t width, const nn::functional::detail::Cells& cells, double part) {
+    for (index_t h = cells.top; h < cells.bottom; ++h)
+        for (index_t w = cells.left; w < cells.right; ++w) plane[h * width + w] += static_cast<T>(part);
+}
+
+/// The largest element takes all; of several the first in row order, as in PyTorch.
+template <class T> void max_pool2d_backward(GradientContext& context) {
+    const Window2d window = context.module_as<nn::MaxPool2d>().window();
+    const Size2d size = size_of_image(context.input(0));
+    pool_backward<T>(context, [&](const T* x, T* dx, index_t i, index_t j, T gradient) {
+        dx[nn::functional::detail::largest_cell(x, window, size, i, j)] += gradient;
+    });
+}
+
+template <class T> void avg_pool2d_backward(GradientContext& context) {
+    const auto& pool = context.module_as<nn::AvgPool2d>();
+    const Size2d size = size_of_image(context.input(0));
+    pool_backward<T>(context, [&](const T*, T* dx, index_t i, index_t j, T gradient) {
+        const auto cells = nn::functional::detail::window_cells(pool.window(), size, i, j);
+        const index_t count = nn::functional::detail::window_divisor(pool.window(), cells, pool.divisor());
+        spread_mean(dx, size.width, cells, static_cast<double>(gradient) / static_cast<double>(count));
+    });
+}
+
+template <class T> void adaptive_avg_pool2d_backward(GradientContext& context) {
+    const Size2d out = context.module_as<nn::AdaptiveAvgPool2d>().output();
+    const Size2d size = size_of_image(context.input(0));
+    pool_backward<T>(context, [&](const T*, T* dx, index_t i, index_t j, T gradient) {
+        const auto cells = nn::functional::detail::adaptive_cells(size, out, i, j);
+        spread_mean(dx, size.width, cells, static_cast<double>(gradient) / static_cast<double>(cells.count()));
+    });
+}
+
+}  // namespace intq::inline INTQ_ABI::training::detail
+
+#endif  // INTQ_TRAINING_GRADIENTS_POOL_HPP

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+//
+// Random first weights. Layer: training.
+#ifndef INTQ_TRAINING_INITIALIZE_HPP
+#define INTQ_TRAINING_INITIALIZE_HPP
+
+#include <cmath>
+
+#include "intq/nn/layers/weighted.hpp"
+#include "intq/training/batches.hpp"
+
+namespace intq::inline INTQ_ABI::training {
+
+/// Gives the layers with weights the first weights that PyTorch gives conv and linear: uniform in ±1/sqrt(inputs of one
+/// output), bias too. The numbers follow from the seed and the order of the layers. Other modules stay as they are.
+inline void initialize(nn::Module& model, std::uint64_t seed) {
+    std::mt19937_64 generator(seed);
+    for (const auto& module : model.named_modules()) {
+        auto* layer = dynamic_cast<nn::Weighted*>(module.value);
+        if (layer == nullptr) continue;
+        const double bound = 1.0 / std::sqrt(static_cast<double>(layer->weight().size() / layer->out_channels()));
+        for (auto& parameter : layer->parameters())
+            for (float& value : parameter.value.flat<float>())
+                value = static_cast<float>((static_cast<double>(generator() >> 11) * 0x1p-52 - 1.0) * bound);
+    }
+}
+
+}  // namespace intq::inline INTQ_ABI::training
+
+#endif  // INTQ_TRAINING_INITIALIZE_HPP

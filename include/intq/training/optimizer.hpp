@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+//
+// Optimizers: SGD with momentum, Adam, AdamW, as PyTorch defines them. Layer: training.
+#ifndef INTQ_TRAINING_OPTIMIZER_HPP
+#define INTQ_TRAINING_OPTIMIZER_HPP
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "intq/nn/module.hpp"
+
+namespace intq::inline INTQ_ABI::training {
+
+/// Moves parameters against their gradients, and keeps what it needs from step to step by parameter and name.
+class Optimizer {
+public:
+    /// What is kept: by the parameter's qualified name, then by PyTorch's name of the state.
+    using State = std::map<std::string, std::map<std::string, nn::Tensor>>;
+
+    virtual ~Optimizer() = default;
+
+    /// One step. A parameter without a gradient stays as it is, and so does its state.
+    ///
+    /// @param parameters  of the model, in its order; changed in place
+    /// @param gradients   by qualified name
+    /// @throws Error for a gradient of another shape than its parameter, before anything is changed
+    void step(const std::vector<nn::Named<nn::Tensor*>>& parameters, const std::map<std::string, nn::Tensor>& gradients,
+              double rate);
+
+    const State& state() const noexcept { return state_; }
+    void set_state(State state) { state_ = std::move(state); }
+    /// Which parameters weight decay pulls at, by qualified name; all, unless set.
+    void set_decays(std::function<bool(const std::string&)> decays) { decays_ = std::move(decays); }
+
+protected:
+    virtual void update(nn::Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
+                        std::map<std::string, nn::Tensor>& state) const = 0;
+    virtual double weight_decay() const = 0;
+
+private:
+    State state_;
+    std::function<bool(const std::string&)> decays_;
+};
+
+struct SGDOptions {
+    double momentum = 0.0;
+    double dampening = 0.0;
+    double weight_decay = 0.0;
+    bool nesterov = false;
+};
+
+/// Stochastic gradient descent.
+///
+///     g = gradient + weight_decay · p
+///     b = g at the first step, then momentum · b + (1 - dampening) · g
+///     p = p - rate · (g + momentum · b if nesterov; b with momentum; g without)
+///
+/// Result   in double, state and parameter rounded to float32 once
+/// Source   PyTorch's torch.optim.SGD
+class SGD : public Optimizer {
+public:
+    /// Throws for Nesterov without momentum or with dampening.
+    explicit SGD(const SGDOptions& options = {}) : options_(options) {
+        if (options.nesterov && (options.momentum <= 0.0 || options.dampening != 0.0))
+            throw Error("SGD: Nesterov needs momentum and no dampening");
+    }
+
+protected:
+    double weight_decay() const override { return options_.weight_decay; }
+    void update(nn::Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
+                std::map<std::string, nn::Tensor>& state) const override;
+
+private:
+    SGDOptions options_;
+};
+
+struct AdamOptions {
+    double beta1 = 0.9;
+    double beta2 = 0.999;
+    double eps = 1e-8;
+    double weight_decay = 0.0;
+    bool decoupled = false;  // the decay of AdamW, which does not go through the moments
+};
+
+/// Adam, and AdamW where `decoupled`.
+///
+///     p = p - rate · weight_decay · p if decoupled, else g = gradient + weight_decay · p
+///     m = beta1 · m + (1 - beta1) · g,  v = beta2 · v + (1 - beta2) · g²
+///     p = p - rate · (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)
+///
+/// Result   in double, state and parameter rounded to float32 once
+/// Source   Kingma, Ba 2015; Loshchilov, Hutter 2019; PyTorch's torch.optim.Adam and AdamW
+class Adam : public Optimizer {
+public:
+    explicit Adam(const AdamOptions& options = {}) : options_(options) {}
+
+protected:
+    double weight_decay() const override { return options_.weight_decay; }
+    void update(nn::Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
+                std::map<std::string, nn::Tensor>& state) const override;
+
+private:
+    AdamOptions options_;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline void Optimizer::step(const std::vector<nn::Named<nn::Tensor*>>& parameters,
+                            const std::map<std::string, nn::Tensor>& gradients, double rate) {
+    for (const auto& parameter : parameters) {
+        const auto found = gradients.find(parameter.name);
+        if (found != gradients.end() && !(found->second.shape() == parameter.value->shape()))
+            throw Error(parameter.name, "the gradient has shape " + nn::to_string(found->second.shape()) +
+                                            ", the parameter " + nn::to_string(parameter.value->shape()));
+    }
+    for (const auto& parameter : parameters) {
+        const auto found = gradients.find(parameter.name);
+        if (found == gradients.end()) continue;
+        const nn::Tensor gradient = found->second.contiguous();
+        const double decay = decays_ && !decays_(parameter.name) ? 0.0 : weight_decay();
+        update(*parameter.value, gradient.flat<float>(), rate, decay, state_[parameter.name]);
+    }
+}
+
+inline void SGD::update(nn::Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
+                        std::map<std::string, nn::Tensor>& state) const {
+    const auto values = parameter.flat<float>();
+    nn::Tensor& buffer = state["momentum_buffer"];
+    const bool first = !buffer.defined();
+    if (options_.momentum == 0.0) {
+        state.erase("momentum_buffer");
+    } else if (first) {
+        buffer = nn::Tensor::zeros(parameter.shape());
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const auto p = static_cast<double>(values[i]);
+        double g = static_cast<double>(gradient[i]) + weight_decay * p;
+        if (options_.momentum != 0.0) {
+            float& kept = buffer.flat<float>()[i];
+            const double b = first ? g : options_.momentum * static_cast<double>(kept) + (1.0 - options_.dampening) * g;
+            kept = static_cast<float>(b);
+            g = options_.nesterov ? g + options_.momentum * b : b;
+        }
+        values[i] = static_cast<float>(p - rate * g);
+    }
+}
+
+inline void Adam::update(nn::Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
+                         std::map<std::string, nn::Tensor>& state) const {
+    if (!state["step"].defined()) {
+        state["step"] = nn::Tensor::zeros(Shape(1), DType::int64);
+        state["exp_avg"] = nn::Tensor::zeros(parameter.shape());
+        state["exp_avg_sq"] = nn::Tensor::zeros(parameter.shape());
+    }
+    const auto step = static_cast<double>(++state["step"].flat<std::int64_t>()[0]);
+    const double first_bias = 1.0 - std::pow(options_.beta1, step), second_bias = 1.0 - std::pow(options_.beta2, step);
+    const auto values = parameter.flat<float>(), means = state["exp_avg"].flat<float>(),
+               squares = state["exp_avg_sq"].flat<float>();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        auto p = static_cast<double>(values[i]);
+        auto g = static_cast<double>(gradient[i]);
+        if (options_.decoupled)
+            p -= rate * weight_decay * p;
+        else
+            g += weight_decay * p;
+        const double m = options_.beta1 * static_cast<double>(means[i]) + (1.0 - options_.beta1) * g;
+        const double v = options_.beta2 * static_cast<double>(squares[i]) + (1.0 - options_.beta2) * g * g;
+        means[i] = static_cast<float>(m);
+        squares[i] = static_cast<float>(v);
+        values[i] = static_cast<float>(p - rate * (m / first_bias) / (std::sqrt(v / second_bias) + options_.eps));
+    }
+}
+
+}  // namespace intq::inline INTQ_ABI::training
+
+#endif  // INTQ_TRAINING_OPTIMIZER_HPP

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT
+//
+// Trainer: epochs of batches, with checkpoints that resume to the same bits. Layer: training.
+#ifndef INTQ_TRAINING_TRAINER_HPP
+#define INTQ_TRAINING_TRAINER_HPP
+
+#include "intq/io/progress.hpp"
+#include "intq/nn/current_executor.hpp"
+#include "intq/training/autograd.hpp"
+#include "intq/training/batches.hpp"
+#include "intq/training/checkpoint.hpp"
+#include "intq/training/loss.hpp"
+#include "intq/training/schedule.hpp"
+
+namespace intq::inline INTQ_ABI::training {
+
+/// The loss of a batch, from the model's output and the numbers of its samples.
+using LossFunction = std::function<Loss(const nn::Tensor& output, std::span<const index_t> samples)>;
+
+struct EpochReport {
+    std::int64_t epoch = 0;
+    double mean_loss = 0.0;  // of its batches
+    double rate = 0.0;       // of its last step
+};
+
+struct TrainerOptions {
+    std::int64_t epochs = 1;
+    index_t batch_size = 32;
+    std::uint64_t seed = 0;
+    bool shuffle = true;
+    bool drop_last = true;  // a last batch with fewer samples is left out, as batch norm wants it
+    Schedule rate = constant_rate(0.01);
+    /// Where the state is kept: written at the start, after every `checkpoint_every` epochs and before an error leaves
+    /// fit(). Empty: nowhere.
+    std::filesystem::path checkpoint{};
+    std::int64_t checkpoint_every = 1;
+    /// Changes the inputs of a batch; `seed` follows from the trainer's and the step.
+    std::function<nn::Tensor(const nn::Tensor& batch, std::uint64_t seed)> augment{};
+    std::function<void(const EpochReport&)> on_epoch{};
+    AutogradOptions autograd{};
+    Executor executor = serial;  // the bits do not depend on it
+    io::ShowProgress progress = io::ShowProgress::on_terminal;
+};
+
+/// Trains a graph: forward, loss, backward, optimizer, batch after batch.
+///
+///     training::Trainer trainer(*graph::symbolic_trace(model), optimizer, {.epochs = 20});
+///     trainer.fit(images, [&](const nn::Tensor& logits, std::span<const index_t> samples) { … });
+///
+/// The course follows from the model's state, the optimizer's, the position and the seed alone; a checkpoint holds all
+/// of them, so that a resumed training gives the bits of one that was not interrupted, on any number of threads.
+///
+/// A loss or a gradient that is not finite is an Error that names epoch, batch and the first node whose value is not
+/// finite, or the parameter. Parameters, buffers and position are then those before that batch, in the checkpoint too.
+class Trainer {
+public:
+    /// Model and optimizer must outlive this.
+    Trainer(graph::GraphModule& model, Optimizer& optimizer, TrainerOptions options);
+
+    /// Runs from the position to the end of the last epoch.
+    ///
+    /// @param inputs  samples along axis 0
+    void fit(const nn::Tensor& inputs, const LossFunction& loss);
+
+    const TrainingPosition& position() const noexcept { return position_; }
+    void save(const std::filesystem::path& path) {
+        io::write_safetensors(path, make_checkpoint(model_, optimizer_, position_));
+    }
+    /// Goes on where a checkpoint was written; nothing is changed where that fails.
+    void load(const std::filesystem::path& path);
+
+private:
+    void check_same_course(const TrainingPosition& other, const std::string& where) const;
+    void run_batch(const nn::Tensor& inputs, std::span<const index_t> samples, const LossFunction& loss);
+    void run_epoch(const nn::Tensor& inputs, const LossFunction& loss);
+    void check_finite(const Loss& loss) const;
+    static void check_finite(const Gradients& gradients);
+
+    graph::GraphModule& model_;
+    Optimizer& optimizer_;
+    TrainerOptions options_;
+    Autograd autograd_;
+    TrainingPosition position_;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline Trainer::Trainer(graph::GraphModule& model, Optimizer& optimizer, TrainerOptions options)
+    : model_(model), optimizer_(optimizer), options_(std::move(options)), autograd_(model, options_.autograd) {
+    if (options_.batch_size < 1 || options_.epochs < 0 || options_.checkpoint_every < 1)
+        throw Error("Trainer: batch size and checkpoint_every must be at least 1, epochs at least 0");
+    position_.batch_size = options_.batch_size;
+    position_.seed = options_.seed;
+}
+
+inline void Trainer::load(const std::filesystem::path& path) {
+    const io::Safetensors file = io::read_safetensors(path);
+    check_same_course(read_position(file, path.string()), path.string());
+    position_ = restore_checkpoint(file, path.string(), model_, optimizer_);
+}
+
+inline void Trainer::check_same_course(const TrainingPosition& other, const std::string& where) const {
+    const auto check = [&](const char* what, std::uint64_t given, std::uint64_t expected) {
+        if (given != expected)
+            throw Error(where, std::string("the checkpoint is of another training: its ") + what + " is " +
+                                   std::to_string(given) + ", expected " + std::to_string(expected));
+    };
+    check("batch size", static_cast<std::uint64_t>(other.batch_size), static_cast<std::uint64_t>(options_.batch_size));
+    check("seed", other.seed, options_.seed);
+}
+
+inline void Trainer::fit(const nn::Tensor& inputs, const LossFunction& loss) {
+    const index_t samples = inputs.rank() > 0 ? inputs.extent(0) : 0;
+    if (samples < (options_.drop_last ? options_.batch_size : 1))
+        throw Error("Trainer: " + std::to_string(samples) + " samples do not fill a batch of " +
+                    std::to_string(options_.batch_size));
+    if (position_.samples != 0 && position_.samples != samples)
+        throw Error("Trainer: the training began with " + std::to_string(position_.samples) + " samples, given " +
+                    std::to_string(samples));
+    position_.samples = samples;
+    const nn::ExecutorScope scope(options_.executor);
+    model_.train();
+    if (!options_.checkpoint.empty()) save(options_.checkpoint);
+    while (position_.epoch < options_.epochs) {
+        run_epoch(inputs, loss);
+        const bool is_due = position_.epoch % options_.checkpoint_every == 0 || position_.epoch == options_.epochs;
+        if (is_due && !options_.checkpoint.empty()) save(options_.checkpoint);
+    }
+}
+
+inline void Trainer::run_epoch(const nn::Tensor& inputs, const LossFunction& loss) {
+    const index_t samples = position_.samples, size = options_.batch_size;
+    const index_t batches = options_.drop_last ? samples / size : (samples + size - 1) / size;
+    const std::int64_t epoch = position_.epoch;
+    // Without shuffling the order is that of the samples.
+    const auto order =
+        options_.shuffle
+            ? shuffled_order(samples, nn::random_bits(options_.seed, 2 * static_cast<std::uint64_t>(epoch)))
+            : [&] {
+                  std::vector<index_t> all(static_cast<std::size_t>(samples));
+                  std::iota(all.begin(), all.end(), index_t{0});
+                  return all;
+              }();
+    io::Progress progress("epoch " + std::to_string(epoch + 1) + " of " + std::to_string(options_.epochs), batches,
+                          options_.progress);
+    for (; position_.batch < batches; ++position_.batch, ++position_.step) {
+        const auto first = static_cast<std::size_t>(position_.batch * size);
+        run_batch(inputs,
+                  std::span(order).subspan(first, std::min(static_cast<std::size_t>(size), order.size() - first)),
+                  loss);
+        progress.update(position_.batch + 1);
+    }
+    const EpochReport report{epoch, position_.epoch_loss / static_cast<double>(batches),
+                             options_.rate(position_.step - 1)};
+    ++position_.epoch;
+    position_.batch = 0;
+    position_.epoch_loss = 0.0;
+    if (options_.on_epoch) options_.on_epoch(report);
+}
+
+inline void Trainer::run_batch(const nn::Tensor& inputs, std::span<const index_t> samples, const LossFunction& loss) {
+    // A forward pass moves running statistics and observers: an error must not leave them spoilt.
+    std::vector<nn::Named<nn::Tensor>> buffers;
+    for (const auto& buffer : model_.named_buffers()) buffers.push_back({buffer.name, buffer.value->clone()});
+    try {
+        nn::Tensor batch = gather(inputs, samples);
+        if (options_.augment)
+            batch = options_.augment(
+                batch, nn::random_bits(options_.seed, 2 * static_cast<std::uint64_t>(position_.step) + 1));
+        const nn::Tensor output = autograd_.forward(batch).tensor();
+        const Loss value = loss(output, samples);
+        check_finite(value);
+        const Gradients gradients = autograd_.backward(value.gradient);
+        check_finite(gradients);
+        optimizer_.step(model_.named_parameters(), gradients.parameters, options_.rate(position_.step));
+        position_.epoch_loss += value.value;
+    } catch (const Error& error) {
+        for (const auto& buffer : buffers) {
+            nn::Tensor& tensor = *model_.find_tensor(buffer.name);
+            if (buffer.value.defined())
+                nn::assign(tensor, buffer.value);
+            else
+                tensor = nn::Tensor();
+        }
+        if (!options_.checkpoint.empty()) save(options_.checkpoint);
+        throw Error("epoch " + std::to_string(position_.epoch + 1) + ", batch " + std::to_string(position_.batch + 1),
+                    error.what());
+    }
+}
+
+inline void Trainer::check_finite(const Loss& loss) const {
+    if (std::isfinite(loss.value)) return;
+    const std::string node = autograd_.first_non_finite();
+    throw Error("the loss is not finite; " +
+                (node.empty() ? "the values of all nodes are" : "the first value that is not is that of " + node));
+}
+
+inline void Trainer::check_finite(const Gradients& gradients) {
+    for (const auto& [name, gradient] : gradients.parameters) {
+        const auto values = gradient.flat<float>();
+        if (std::any_of(values.begin(), values.end(), [](float x) { return !std::isfinite(x); }))
+            throw Error("the gradient of " + name + " is not finite");
+    }
+}
+
+}  // namespace intq::inline INTQ_ABI::training
+
+#endif  // INTQ_TRAINING_TRAINER_HPP
