@@ -374,6 +374,8 @@ def add_weighted_more(c):
 
     c.one("conv_transpose_groups", (13,), "image", "ConvTranspose", "wb", [raw("w", grouped), raw("b", bias)],
           group=2, dilations=[1, 2], kernel_shape=[3, 3], options={"expected": by_torch})
+    c.one("conv1d", (11, 17), "cube", "Conv", "wb", [raw("w", c.eighths(6, 1, 2)), raw("b", bias)],
+          group=3, pads=[1, 1], strides=[2], dilations=[2])
     turned = helper.make_node("Transpose", ["x"], ["t"], name="turn", perm=[0, 1, 3, 2])
     c.add("matmul_values", (13,), "image", [turned, helper.make_node("MatMul", ["x", "t"], ["y"], name="product")])
 

@@ -52,6 +52,24 @@ TEST_CASE("ConvTranspose reads groups and output padding, and refuses what deriv
     CHECK_THAT(refusal(changed), Contains("auto_pad \"SAME_UPPER\" is not supported"));
 }
 
+TEST_CASE("A Conv with a weight of rank 3 is a Conv1d, with the same padding at both ends") {
+    const OneNode plain{.op_type = "Conv",
+                        .attributes = {attribute("pads", Ints{1, 1}), attribute("strides", Ints{2})},
+                        .constants = {filled("a", {6, 4, 3})},
+                        .x_shape = {-1, 4, 9}};
+    CHECK(type_of(plain) == "Conv1d");
+    OneNode changed = plain;
+    changed.attributes[0] = attribute("pads", Ints{1, 2});
+    CHECK_THAT(refusal(changed), Contains("only pads that are equal at both ends are supported, given (1, 2)"));
+    changed.attributes[0] = attribute("pads", Ints{1, 1, 1, 1});
+    CHECK_THAT(refusal(changed), Contains("the attribute pads has 4 values, expected 2"));
+    changed = plain;
+    changed.x_shape = {-1, 4, 0};
+    CHECK_THAT(refusal(changed), Contains("the window of 3 does not fit into the input of shape (?, 4, 0)"));
+    changed.x_shape = {-1, 5, 9};
+    CHECK_THAT(refusal(changed), Contains("the input has 5 channels, the weight is for 4"));
+}
+
 TEST_CASE("Functions of one element become PyTorch's modules, or functions where it has none") {
     CHECK(type_of({.op_type = "Sigmoid"}) == "Sigmoid");
     CHECK(type_of({.op_type = "Tanh"}) == "Tanh");

@@ -41,7 +41,7 @@ inline std::vector<std::int64_t> read_extents(NodeImport& node, std::string_view
     std::vector<std::int64_t> values = node.integers(name, std::move(otherwise));
     if (values.size() != count)
         throw Error("the attribute " + std::string(name) + " has " + std::to_string(values.size()) +
-                    " values, expected " + std::to_string(count) + ": only two-dimensional windows are supported");
+                    " values, expected " + std::to_string(count));
     for (const std::int64_t value : values)
         if (value < least || value > max_window_extent)
             throw Error("the attribute " + std::string(name) + " holds " + std::to_string(value) + ", expected " +

@@ -51,8 +51,44 @@ inline void set_weight_and_bias(const NodeImport& node, nn::Weighted& layer, con
     layer.set_bias(to_tensor(bias, Shape(layer.out_channels())));
 }
 
+/// The number in an attribute of one-dimensional windows.
+inline index_t read_single(NodeImport& node, std::string_view name, std::int64_t otherwise, std::int64_t least) {
+    return detail::read_extents(node, name, {otherwise}, least)[0];
+}
+
+/// A convolution along one axis, with the same padding at both ends.
+inline void conv1d(NodeImport& node) {
+    graph::Node& x = node.value_of_rank(0, 3);
+    const Tensor& weight = node.float_constant(1, 3, "weight");
+    const std::int64_t groups = read_groups(node, weight, "output");
+    nn::Conv1dOptions options{.in_channels = weight.dims[1] * groups, .out_channels = weight.dims[0]};
+    check_channels(node, options.in_channels);
+    options.kernel = weight.dims[2];
+    if (read_single(node, "kernel_shape", options.kernel, 1) != options.kernel)
+        throw Error("kernel_shape is not that of the weight, " + describe_shape(weight.dims));
+    options.stride = read_single(node, "strides", 1, 1);
+    options.dilation = read_single(node, "dilations", 1, 1);
+    const auto pads = detail::read_extents(node, "pads", {0, 0}, 0);
+    const std::string mode = node.text("auto_pad", "NOTSET");
+    if (pads[0] != pads[1] || (mode != "NOTSET" && mode != "VALID"))
+        throw Error("along one axis only pads that are equal at both ends are supported, given " +
+                    describe_shape(pads) + " and auto_pad " + in_quotes(mode));
+    options.padding = pads[0];
+    options.groups = groups;
+    options.bias = node.has_input(2);
+    auto module = std::make_shared<nn::Conv1d>(options);
+    set_weight_and_bias(node, *module, weight);
+    const index_t length = node.extent(0, 2), out = output_size(module->window(), {1, length}).width;
+    if (length >= 0 && out < 1)
+        throw Error("the window of " + std::to_string(options.kernel) + " does not fit into the input of shape " +
+                    describe_shape(*node.dims(0)));
+    node.call_module(module, {x}, std::vector<index_t>{node.extent(0, 0), options.out_channels, length < 0 ? -1 : out});
+}
+
 inline void conv(NodeImport& node) {
     node.expect_inputs(2, 3);
+    const bool is_line = !node.dims(0) || node.dims(0)->size() == 3;
+    if (is_line && node.is_constant(1) && node.constant(1, "weight").dims.size() == 3) return conv1d(node);
     graph::Node& x = node.value_of_rank(0, 4);
     const Tensor& weight = node.float_constant(1, 4, "weight");
     const Size2d kernel = read_kernel(node, weight);
