@@ -30,7 +30,7 @@ nn::Tensor conv2d_input_gradient(const nn::Tensor& dy, const nn::Tensor& weight,
 ///
 ///     dw[o, c, u, v] = sum_{n,i,j} x[n, c, i·stride + u·dilation - padding, …] · dy[n, o, i, j]
 ///
-/// @param kernel  height and width of the weight
+/// @param window  of the forward pass; its kernel is the height and width of the result
 template <class T>
 nn::Tensor conv2d_weight_gradient(const nn::Tensor& x, const nn::Tensor& dy, const Window2d& window, index_t groups);
 
