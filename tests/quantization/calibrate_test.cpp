@@ -136,7 +136,7 @@ TEST_CASE("A folder of .npy files is read one batch after the other, in the orde
     const auto folder = scratch_folder("folder");
     const BatchSource source = source_of(3);
     for (std::size_t i = 0; i < 3; ++i)
-        io::write_npy(folder / ("batch" + std::to_string(i) + ".npy"), nn::to_npy(source.batch(i)));
+        io::write_npy(folder / ("batch" + std::to_string(i) + ".npy"), nn::to_array(source.batch(i)));
     std::ofstream(folder / "notes.txt") << "not a batch";
     const auto model = prepared_with(observer_factory<MovingAverageMinMaxObserver>()),
                expected = prepared_with(observer_factory<MovingAverageMinMaxObserver>());

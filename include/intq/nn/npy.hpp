@@ -12,8 +12,11 @@
 
 namespace intq::inline INTQ_ABI::nn {
 
-/// A row_major tensor of an array. Throws the Error that names it where its rank is too high.
-inline Tensor from_npy(const io::NpyArray& array, std::string_view name) {
+/// The row_major tensor of an array.
+///
+/// @param name  of the file or array, for messages
+/// @throws Error for more than max_rank axes
+inline Tensor to_tensor(const io::NpyArray& array, std::string_view name) {
     if (array.shape.size() > static_cast<std::size_t>(max_rank))
         throw Error(name, "the array has rank " + std::to_string(array.shape.size()) + ", at most " +
                               std::to_string(max_rank) + " is possible");
@@ -25,17 +28,17 @@ inline Tensor from_npy(const io::NpyArray& array, std::string_view name) {
     return tensor;
 }
 
-/// The elements of a defined tensor in row_major order.
-inline io::NpyArray to_npy(const Tensor& tensor) {
-    const Tensor plain = tensor.contiguous();
-    const auto rank = static_cast<std::size_t>(plain.rank());
-    return {plain.dtype(),
-            {plain.shape().extents.begin(), plain.shape().extents.begin() + static_cast<std::ptrdiff_t>(rank)},
-            {plain.data(), plain.data() + plain.bytes()}};
+/// The array of a tensor, in row_major order.
+inline io::NpyArray to_array(const Tensor& tensor) {
+    const Tensor rows = tensor.contiguous();
+    const std::span<const std::byte> bytes(rows.data(), static_cast<std::size_t>(rows.bytes()));
+    return {tensor.dtype(),
+            {tensor.shape().extents.begin(), tensor.shape().extents.begin() + tensor.rank()},
+            {bytes.begin(), bytes.end()}};
 }
 
 /// Reads a .npy file as a row_major tensor. Throws the Error that names the file.
-inline Tensor load_npy(const std::filesystem::path& path) { return from_npy(io::read_npy(path), path.string()); }
+inline Tensor load_npy(const std::filesystem::path& path) { return to_tensor(io::read_npy(path), path.string()); }
 
 }  // namespace intq::inline INTQ_ABI::nn
 

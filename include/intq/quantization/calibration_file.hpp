@@ -5,6 +5,7 @@
 #define INTQ_QUANTIZATION_CALIBRATION_FILE_HPP
 
 #include <charconv>
+#include <set>
 
 #include "intq/io/safetensors.hpp"
 #include "intq/quantization/calibrate.hpp"
@@ -53,7 +54,7 @@ inline void save_calibration(const std::filesystem::path& path, nn::Module& mode
         content.metadata["observer " + name] = observer->type_name();
         for (const auto& buffer : observer->buffers())
             if (buffer.value.defined())
-                content.arrays.push_back({nn::detail::join_path(name, buffer.name), nn::to_npy(buffer.value)});
+                content.arrays.push_back({nn::detail::join_path(name, buffer.name), nn::to_array(buffer.value)});
     }
     io::write_safetensors(path, content);
 }
@@ -70,7 +71,7 @@ inline std::shared_ptr<Observer> loaded_observer(const Observer& observer, const
         known.insert(key);
         buffer.value = nn::Tensor();
         for (const io::NamedArray& array : content.arrays)
-            if (array.name == key) buffer.value = nn::from_npy(array.array, where + ": " + key);
+            if (array.name == key) buffer.value = nn::to_tensor(array.array, where + ": " + key);
     }
     try {
         copy->check_state();
@@ -117,7 +118,7 @@ inline std::size_t load_calibration(const std::filesystem::path& path, nn::Modul
     for (const auto& [key, value] : content.metadata)
         if (known.count(key) == 0)
             throw Error(where, "the model has no " + in_quotes(key) + "; the nearest are " +
-                                   detail::nearest_names(key.substr(std::min(key.find(' ') + 1, key.size())), names));
+                                   nearest_names(key.substr(std::min(key.find(' ') + 1, key.size())), names));
     for (const io::NamedArray& array : content.arrays)
         if (known.count(array.name) == 0)
             throw Error(where, "the model has no observer's buffer " + in_quotes(array.name));

@@ -4,10 +4,12 @@
 #ifndef INTQ_QUANTIZATION_QCONFIG_MAPPING_HPP
 #define INTQ_QUANTIZATION_QCONFIG_MAPPING_HPP
 
+#include <algorithm>
 #include <regex>
+#include <set>
 
+#include "intq/io/nearest_names.hpp"
 #include "intq/nn/layers/weighted.hpp"
-#include "intq/quantization/named_table.hpp"
 #include "intq/quantization/qconfig.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
@@ -154,7 +156,7 @@ inline void QConfigMapping::check_all_matched(const std::vector<std::string>& mo
         for (const Entry& entry : entries)
             if (matched_.count(list + entry.key) == 0)
                 throw Error("QConfigMapping: no operator matches the " + std::string(what) + " \"" + entry.key +
-                            "\"; the nearest are " + detail::nearest_names(entry.key, known));
+                            "\"; the nearest are " + nearest_names(entry.key, known));
     };
     check("type ", "object type", types_, types);
     check("regex ", "module name regex", regexes_, module_names);
