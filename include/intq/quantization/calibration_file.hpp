@@ -5,6 +5,7 @@
 #define INTQ_QUANTIZATION_CALIBRATION_FILE_HPP
 
 #include <charconv>
+#include <set>
 
 #include "intq/io/safetensors.hpp"
 #include "intq/quantization/calibrate.hpp"

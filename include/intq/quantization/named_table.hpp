@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Tables that are open: rows by name, and what is near a name that is none. Layer: quantization.
+// Tables that are open: rows by name. Layer: quantization.
 #ifndef INTQ_QUANTIZATION_NAMED_TABLE_HPP
 #define INTQ_QUANTIZATION_NAMED_TABLE_HPP
 
@@ -36,8 +36,7 @@ public:
             if (row.name == name) return row;
             names.push_back(row.name);
         }
-        throw Error("there is no " + what_ + " \"" + name + "\"; the nearest are " +
-                    nearest_names(name, names));
+        throw Error("there is no " + what_ + " \"" + name + "\"; the nearest are " + nearest_names(name, names));
     }
 
 private:

@@ -18,7 +18,7 @@ namespace intq::inline INTQ_ABI::quantization {
 
 /// How processes that saw different data agree on one state: what `is_sync_quantize` asks for. All processes call the
 /// same functions in the same order with spans of one length; each replaces the values by those of all processes
-/// together. distributed/ has one for MPI.
+/// together. A fake-quantizer asks after every batch that it observes: the processes must run equally many, none empty.
 class StateReduction {
 public:
     virtual ~StateReduction() = default;

@@ -10,8 +10,8 @@
 
 namespace intq::inline INTQ_ABI::quantization {
 
-/// A row of the table of kinds: "fake_quant" and "calib_fake_quant" are in it, "lsq" and "pact" are added by
-/// register_learnable_fake_quantizers() or by a user.
+/// A row of the table of kinds: "fake_quant" and "calib_fake_quant" are in it. Other modules add themselves, "lsq" and
+/// "pact" among them: the presets of these names throw until they did.
 struct FakeQuantizeKind {
     std::string name;
     FakeQuantizeFactory factory;

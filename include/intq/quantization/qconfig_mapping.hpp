@@ -4,11 +4,12 @@
 #ifndef INTQ_QUANTIZATION_QCONFIG_MAPPING_HPP
 #define INTQ_QUANTIZATION_QCONFIG_MAPPING_HPP
 
+#include <algorithm>
 #include <regex>
+#include <set>
 
 #include "intq/io/nearest_names.hpp"
 #include "intq/nn/layers/weighted.hpp"
-#include "intq/quantization/named_table.hpp"
 #include "intq/quantization/qconfig.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
