@@ -101,7 +101,8 @@ TEST_CASE("Factories make quantizers from words and arguments") {
 
 TEST_CASE("Kinds of fake-quantizers are an open table; an unknown name is refused with the nearest") {
     CHECK(message_of<Error>([] { get_default_qat_qconfig({.activation_fake_quant = "fake_quan"}); }) ==
-          "there is no kind of fake-quantizer \"fake_quan\"; the nearest are \"fake_quant\", \"calib_fake_quant\"");
+          "there is no kind of fake-quantizer \"fake_quan\"; the nearest are \"fake_quant\", \"calib_fake_quant\", "
+          "\"pact\"");
     CHECK(has(message_of<Error>([] { get_default_qat_qconfig({.activation_observer = "percentil"}); }),
               "there is no observer \"percentil\"; the nearest are \"percentile\""));
     CHECK(has(message_of<Error>([] { get_default_qat_qconfig({.backend = "tpu"}); }), "\"tpu\""));
@@ -112,11 +113,6 @@ TEST_CASE("Kinds of fake-quantizers are an open table; an unknown name is refuse
 }
 
 TEST_CASE("Every preset of the documents is there under its name") {
-    // lsq and pact are rows that training brings.
-    for (const char* kind : {"lsq", "pact"})
-        if (std::none_of(fake_quantize_table().rows().begin(), fake_quantize_table().rows().end(),
-                         [&](const FakeQuantizeKind& row) { return row.name == kind; }))
-            fake_quantize_table().add({kind, fake_quantize_factory<TestKind>()});
     struct Expected {
         const char* name;
         const char* observer;  // of activations; empty: the accumulator is the output

@@ -4,14 +4,10 @@
 #ifndef INTQ_QUANTIZATION_PREPARE_QAT_HPP
 #define INTQ_QUANTIZATION_PREPARE_QAT_HPP
 
-#include "intq/quantization/lsq_fake_quantize.hpp"
-#include "intq/quantization/pact_fake_quantize.hpp"
 #include "intq/quantization/prepare.hpp"
+#include "intq/quantization/qconfig_factories.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
-
-/// The class of fake-quantizers by its kind: "fake_quant", "lsq" or "pact". Throws for another word.
-FakeQuantizeFactory fake_quantize_kind(std::string_view kind);
 
 /// The same graph as prepare_calibration_fx gives, for training: the model is in training mode and its quantizers
 /// observe and round (FakeQuantState::qat). Batch norm is folded into the layer before it.
@@ -27,13 +23,6 @@ std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const QCo
 void load_calibration(PreparedModel& model, PreparedModel& calibrated);
 
 // ---------------------------------------------------------------------------------------------------------------------
-
-inline FakeQuantizeFactory fake_quantize_kind(std::string_view kind) {
-    if (kind == "fake_quant") return fake_quantize_factory<FakeQuantize>();
-    if (kind == "lsq") return fake_quantize_factory<LSQFakeQuantize>();
-    if (kind == "pact") return fake_quantize_factory<PACTFakeQuantize>();
-    throw Error("fake_quantize_kind", "there is no kind " + in_quotes(kind) + "; expected fake_quant, lsq or pact");
-}
 
 inline std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const QConfigMapping& mapping,
                                                      const arith::PolicyRecord& target, const PrepareOptions& options) {

@@ -5,13 +5,14 @@
 #ifndef INTQ_QUANTIZATION_QCONFIG_FACTORIES_HPP
 #define INTQ_QUANTIZATION_QCONFIG_FACTORIES_HPP
 
+#include "intq/quantization/lsq_fake_quantize.hpp"
 #include "intq/quantization/named_table.hpp"
+#include "intq/quantization/pact_fake_quantize.hpp"
 #include "intq/quantization/qconfig.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
 
-/// A row of the table of kinds: "fake_quant" and "calib_fake_quant" are in it. Other modules add themselves, "lsq" and
-/// "pact" among them: the presets of these names throw until they did.
+/// A row of the table of kinds: "fake_quant", "calib_fake_quant", "lsq" and "pact" are in it; others may be added.
 struct FakeQuantizeKind {
     std::string name;
     FakeQuantizeFactory factory;
@@ -22,9 +23,16 @@ inline NamedTable<FakeQuantizeKind>& fake_quantize_table() {
         NamedTable<FakeQuantizeKind> rows("kind of fake-quantizer");
         rows.add({"fake_quant", fake_quantize_factory<FakeQuantize>()});
         rows.add({"calib_fake_quant", fake_quantize_factory<CalibFakeQuantize>()});
+        rows.add({"lsq", fake_quantize_factory<LSQFakeQuantize>()});
+        rows.add({"pact", fake_quantize_factory<PACTFakeQuantize>()});
         return rows;
     }();
     return table;
+}
+
+/// The class of fake-quantizers by its kind: "fake_quant", "lsq", … Throws for another word, with the nearest.
+inline FakeQuantizeFactory fake_quantize_kind(const std::string& kind) {
+    return fake_quantize_table().at(kind).factory;
 }
 
 /// Changes arguments of a quantizer and its observer: the `qkwargs` of the documents.
