@@ -13,32 +13,16 @@
 #include "kernels/oracle_bridge.hpp"
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
+#include "support/kept_tensors.hpp"
 #include "support/small_models.hpp"
 
 using namespace intq;
 using namespace intq::quantization;
 using test::Draw;
+using test::run_and_keep;
 using test::stubbed;
 
 namespace {
-
-/// Codes of the tensors of a run of a program, by the name of the layer that wrote them last, in logical order.
-std::map<std::string, nn::Tensor> run_and_keep(const LoweredModel& model, const nn::Tensor& x) {
-    std::map<std::string, nn::Tensor> kept;
-    runtime::InstructionHook hook;
-    hook.context = &kept;
-    hook.function = [](void* context, const runtime::Program& program, index_t i, const void* output, index_t batch) {
-        const runtime::Instruction& instruction = program.instructions[static_cast<std::size_t>(i)];
-        const runtime::ProgramTensor& y = program.tensor(instruction.output);
-        Shape shape = y.shape;
-        shape[0] = batch;
-        nn::Tensor copy = nn::Tensor::empty(shape, y.dtype, Layout::channels_last);
-        std::memcpy(copy.data(), output, static_cast<std::size_t>(copy.bytes()));
-        (*static_cast<std::map<std::string, nn::Tensor>*>(context))[instruction.name] = copy.contiguous();
-    };
-    model.run(x, serial, hook);
-    return kept;
-}
 
 bool same_bytes(const nn::Tensor& a, const nn::Tensor& b) {
     return a.dtype() == b.dtype() && a.shape() == b.shape() &&

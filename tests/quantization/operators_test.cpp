@@ -12,11 +12,13 @@
 #include "intq/quantization/prepare.hpp"
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
+#include "support/kept_tensors.hpp"
 #include "support/small_models.hpp"
 
 using namespace intq;
 using namespace intq::quantization;
 using test::message_of;
+using test::run_and_keep;
 using test::stubbed;
 
 namespace {
@@ -30,24 +32,6 @@ QuantizedGraph convert(const nn::Module& model, const arith::PolicyRecord& targe
     const auto prepared = prepare_calibration_fx(model, get_default_qconfig_mapping(dtype), target);
     calibrate(*prepared, x, 2);
     return convert_fx(*prepared);
-}
-
-/// Codes of the tensors of a run, by the name of the layer that wrote them, in logical order.
-std::map<std::string, nn::Tensor> run_and_keep(const LoweredModel& model, const nn::Tensor& x) {
-    std::map<std::string, nn::Tensor> kept;
-    runtime::InstructionHook hook;
-    hook.context = &kept;
-    hook.function = [](void* context, const runtime::Program& program, index_t i, const void* output, index_t batch) {
-        const runtime::Instruction& instruction = program.instructions[static_cast<std::size_t>(i)];
-        const runtime::ProgramTensor& y = program.tensor(instruction.output);
-        Shape shape = y.shape;
-        shape[0] = batch;
-        nn::Tensor copy = nn::Tensor::empty(shape, y.dtype, Layout::channels_last);
-        std::memcpy(copy.data(), output, static_cast<std::size_t>(copy.bytes()));
-        (*static_cast<std::map<std::string, nn::Tensor>*>(context))[instruction.name] = copy.contiguous();
-    };
-    model.run(x, serial, hook);
-    return kept;
 }
 
 /// Signal to noise in dB of what a program gives against the reference graph.
