@@ -102,7 +102,7 @@ TEST_CASE("Factories make quantizers from words and arguments") {
 TEST_CASE("Kinds of fake-quantizers are an open table; an unknown name is refused with the nearest") {
     CHECK(message_of<Error>([] { get_default_qat_qconfig({.activation_fake_quant = "fake_quan"}); }) ==
           "there is no kind of fake-quantizer \"fake_quan\"; the nearest are \"fake_quant\", \"calib_fake_quant\", "
-          "\"pact\"");
+          "\"lsq\"");
     CHECK(has(message_of<Error>([] { get_default_qat_qconfig({.activation_observer = "percentil"}); }),
               "there is no observer \"percentil\"; the nearest are \"percentile\""));
     CHECK(has(message_of<Error>([] { get_default_qat_qconfig({.backend = "tpu"}); }), "\"tpu\""));

@@ -315,7 +315,7 @@ INTQ_ALWAYS_INLINE void store_scaled_run(Code* to, index_t count, const arith::O
 
 /// Whether four vectors of reals are rounded, narrowed and stored at once.
 template <class L>
-inline constexpr bool has_rounding_store = requires(typename L::CodeQuad quad, typename L::f32 v, std::int8_t* to) {
+concept HasRoundingStore = requires(typename L::CodeQuad quad, typename L::f32 v, std::int8_t* to) {
     quad.store_rounded(to, v, v, v, v);
 };
 
@@ -326,7 +326,7 @@ INTQ_ALWAYS_INLINE void store_rounded_run(Code* to, index_t count, const arith::
     const auto scaled = [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
         return L::round_to_i32(L::replace_nan(real(i, lanes), L::set(0.0f)));
     };
-    if constexpr (std::is_same_v<Code, std::int8_t> && has_rounding_store<L>) {
+    if constexpr (std::is_same_v<Code, std::int8_t> && HasRoundingStore<L>) {
         constexpr index_t width = L::width();
         const arith::OutputLanes<L> out(codes);
         const typename L::CodeQuad quad(codes.zero_point, codes.lowest, codes.highest);

@@ -132,7 +132,7 @@ template <class L, class Rule, class Code> struct QuantizeOp {
         }
     }
     void rows(index_t first, index_t channels, index_t rows, const float* x, Code* out) const {
-        if constexpr (rounds_as_stored && has_rounding_store<L>)
+        if constexpr (rounds_as_stored && HasRoundingStore<L>)
             if (channels == 4 * L::width() && qparams.is_symmetric()) return rows_of_four(first, rows, x, out);
         for_each_quantizer_piece<L, Rule>(
             qparams, first, channels, rows,

@@ -140,6 +140,7 @@ private:
             if (static_cast<std::size_t>(i) >= node.args().size() ||
                 node.args()[static_cast<std::size_t>(i)].node() == nullptr)
                 return stay_float(node, "an operand that is a constant number has no integer form");
+        if (is_outside(node)) return stay_float(node, "it is not between QuantStub and DeQuantStub");
         const graph::Node* relu = row.takes_relu ? only_reader_if_relu(node) : nullptr;
         const std::optional<QConfig> last = relu != nullptr ? config_of(*relu).qconfig : qconfig;
         const QuantizerConfig& output = output_of(relu != nullptr ? *relu : node, *last);
@@ -182,21 +183,26 @@ private:
         return codes;
     }
 
-    // Float by the mapping or by nature. It is reported, unless the user left the quantized part of the model for it.
-    EdgeState stay_float(graph::Node& node, const std::string& reason, bool by_mapping = false) {
+    // Whether the user left the quantized part of the model for this operator: all that it reads are real values from
+    // behind a DeQuantStub, or inputs of a horizon model that no QuantStub took.
+    bool is_outside(const graph::Node& node) const {
         const auto inputs = node.inputs();
-        const auto is_outside = [&](const graph::Node* input) {
+        return !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [&](const graph::Node* input) {
             const EdgeState& state = states_.at(input);
             return !state.is_codes &&
                    (calls<nn::DeQuantStub>(*state.origin, model_) ||
                     (options_.compatibility == Compatibility::horizon && state.origin->op() == graph::Op::placeholder));
-        };
-        const bool outside = !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), is_outside);
+        });
+    }
+
+    // Float by the mapping or by nature. It is reported, unless the user left the quantized part of the model for it.
+    EdgeState stay_float(graph::Node& node, const std::string& reason, bool by_mapping = false) {
+        const bool outside = is_outside(node);
         if (by_mapping || !outside) {
             if (options_.strict) throw error(node, "it stays in float, because " + reason + ", and strict is on");
             model_.report().fallbacks.push_back({node.name(), graph::type_of(node, model_), reason});
         }
-        return real(node, outside ? states_.at(inputs[0]).origin : nullptr);
+        return real(node, outside ? states_.at(node.inputs()[0]).origin : nullptr);
     }
 
     // --- quantizers -----------------------------------------------------------------------------------------------
