@@ -165,8 +165,8 @@ inline void check_entries(SafetensorsHeader& header, index_t data_size, std::str
                    std::to_string(expected) + " for shape " + describe_shape(entry.shape) + " of " +
                    name_of(entry.dtype));
     }
-    std::stable_sort(header.entries.begin(), header.entries.end(), [](const auto& a, const auto& b) {
-        return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+    std::sort(header.entries.begin(), header.entries.end(), [](const auto& a, const auto& b) {
+        return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
     });
     index_t filled = 0;
     for (const SafetensorsEntry& entry : header.entries) {
@@ -280,8 +280,10 @@ inline std::vector<std::byte> serialize_safetensors(const Safetensors& content) 
     detail::check_arrays(content);
     std::vector<const NamedArray*> order;
     for (const NamedArray& item : content.arrays) order.push_back(&item);
-    std::stable_sort(order.begin(), order.end(), [](const NamedArray* a, const NamedArray* b) {
-        return size_of(a->array.dtype) > size_of(b->array.dtype);
+    // Of one size in the order given, which is that of the pointers.
+    std::sort(order.begin(), order.end(), [](const NamedArray* a, const NamedArray* b) {
+        const index_t first = size_of(a->array.dtype), second = size_of(b->array.dtype);
+        return first != second ? first > second : a < b;
     });
     std::string header = detail::header_text(order, content.metadata);
     header.append((8 - header.size() % 8) % 8, ' ');

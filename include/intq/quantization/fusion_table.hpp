@@ -107,19 +107,17 @@ inline const std::vector<FusionRow>& fusion_table() {
                                    {"conv_transpose2d", "batch_norm2d", &detail::make_fused<nn::ConvTranspose2d>},
                                    {"linear", "batch_norm1d", &detail::make_fused<nn::Linear>}};
         std::vector<FusionRow> all;
-        for (const Weighted& layer : layers)
-            for (const bool norm : {true, false})
-                for (const bool add : {true, false})
-                    for (const char* activation : {"relu", "relu6", ""}) {
-                        graph::OperatorSequence operators{layer.name};
-                        if (norm) operators.emplace_back(layer.norm);
-                        if (add) operators.emplace_back("add");
-                        if (*activation != 0) operators.emplace_back(activation);
-                        if (operators.size() > 1) all.push_back({std::move(operators), layer.make});
-                    }
-        std::stable_sort(all.begin(), all.end(), [](const FusionRow& a, const FusionRow& b) {
-            return a.operators.size() > b.operators.size();
-        });
+        for (std::size_t length = 4; length >= 2; --length)
+            for (const Weighted& layer : layers)
+                for (const bool norm : {true, false})
+                    for (const bool add : {true, false})
+                        for (const char* activation : {"relu", "relu6", ""}) {
+                            graph::OperatorSequence operators{layer.name};
+                            if (norm) operators.emplace_back(layer.norm);
+                            if (add) operators.emplace_back("add");
+                            if (*activation != 0) operators.emplace_back(activation);
+                            if (operators.size() == length) all.push_back({std::move(operators), layer.make});
+                        }
         return all;
     }();
     return rows;
