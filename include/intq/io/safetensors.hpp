@@ -7,8 +7,10 @@
 #ifndef INTQ_IO_SAFETENSORS_HPP
 #define INTQ_IO_SAFETENSORS_HPP
 
+#include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "intq/io/json_text.hpp"
