@@ -18,6 +18,7 @@
 #include "intq/numeric_suite/metrics.hpp"
 #include "intq/quantization/calibration_file.hpp"
 #include "intq/quantization/convert.hpp"
+#include "intq/quantization/exact_simulation.hpp"
 #include "intq/quantization/lower.hpp"
 #include "intq/quantization/prepare.hpp"
 #include "intq/quantization/prepare_qat.hpp"
