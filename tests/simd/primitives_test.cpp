@@ -668,7 +668,7 @@ template <class Backend> void backend_conforms() {
         narrow_memory_conforms<L, std::int16_t>();
         store_four_conforms<L>();
         add_to_conforms<L>();
-        if constexpr (intq::kernels::detail::has_rounding_store<L>) store_rounded_conforms<L>();
+        if constexpr (intq::kernels::detail::HasRoundingStore<L>) store_rounded_conforms<L>();
         if constexpr (requires { typename L::ByteSums; }) byte_sums_conform<L>();
     }
     SECTION("packed") {
