@@ -13,12 +13,13 @@ using kernels::detail::GemmTasks;
 using kernels::detail::GemmWork;
 
 TEST_CASE("The tasks of a layer cover each row of each panel once") {
-    for (const bool converts : {false, true})
+    for (const int kind : {0, 1, 2, 3})
         for (const index_t rows : {0, 1, 2, 47, 48, 49, 95, 96, 196, 784, 3136, 12544})
             for (const index_t panels : {1, 2, 3, 5, 15, 16, 20})
                 for (const index_t row_bytes : {1, 64, 576, 4608, 600000})
                     for (const index_t panel_bytes : {64, 36864, 294912}) {
-                        const GemmWork work{rows, panels, row_bytes, panel_bytes, converts};
+                        const bool converts = kind % 2 == 1, is_serial = kind / 2 == 1;
+                        const GemmWork work{rows, panels, row_bytes, panel_bytes, converts, is_serial};
                         const GemmTasks tasks(work);
                         std::vector<int> covered(static_cast<std::size_t>(rows * panels));
                         for (index_t i = 0; i < tasks.count(); ++i) {
@@ -29,7 +30,8 @@ TEST_CASE("The tasks of a layer cover each row of each panel once") {
                         }
                         if (covered != std::vector<int>(covered.size(), 1))
                             FAIL_CHECK(rows << " rows, " << panels << " panels of " << panel_bytes << ", rows of "
-                                            << row_bytes << (converts ? ", converted" : ""));
+                                            << row_bytes << (converts ? ", converted" : "")
+                                            << (is_serial ? ", serial" : ""));
                     }
     SUCCEED();
 }
@@ -55,4 +57,6 @@ TEST_CASE("Rows that are converted are converted once, unless there are too few 
     const GemmTasks few({49, 15, 160, 10240, true});
     CHECK(few.blocks == 1);
     CHECK(few.chunks == 4);
+    const GemmTasks alone({49, 15, 160, 10240, true, true});
+    CHECK(alone.count() == 1);
 }

@@ -24,6 +24,10 @@ public:
     constexpr Executor() = default;
     constexpr Executor(Run run, void* state) noexcept : run_(run), state_(state) {}
 
+    /// Whether all tasks run in the calling thread: a kernel may then leave out what only serves several at once. The
+    /// bits must not depend on it.
+    constexpr bool is_serial() const noexcept { return run_ == nullptr; }
+
     template <class Function> void operator()(index_t count, Function&& function) const {
         if (run_ == nullptr || count <= 1) {
             for (index_t i = 0; i < count; ++i) function(i);

@@ -7,6 +7,7 @@
 
 #include "intq/arith/quantize.hpp"
 #include "intq/kernels/channel_walk.hpp"
+#include "intq/kernels/past_caches.hpp"
 #include "intq/simd/select.hpp"
 
 namespace intq::inline INTQ_ABI::kernels {
@@ -73,7 +74,7 @@ template <class L, class Code> struct DequantizeOp {
 template <class Backend = simd::default_backend, class Code>
 void dequantize_blocks(const Code* q, const ChannelBlocks& blocks, const QParams& qparams, float* out,
                        const Executor& executor) INTQ_NOEXCEPT {
-    detail::walk_blocks(detail::DequantizeOp<simd::lanes<Backend>, Code>{qparams}, blocks, executor, q, out);
+    detail::walk_blocks_to(detail::DequantizeOp<simd::lanes<Backend>, Code>{qparams}, blocks, executor, q, out);
 }
 
 /// Turns codes into real numbers.

@@ -7,6 +7,7 @@
 #include "intq/arith/elementwise.hpp"
 #include "intq/kernels/channel_walk.hpp"
 #include "intq/kernels/lookup_table.hpp"
+#include "intq/kernels/past_caches.hpp"
 
 namespace intq::inline INTQ_ABI::kernels {
 
@@ -63,10 +64,15 @@ struct AddCall {
 /// Result   exact; the same bytes on every backend
 /// Cost     O(n); bound by memory
 template <class Backend, class Policy, class Code> void add_codes(const AddCall& call) INTQ_NOEXCEPT {
-    detail::stream(call.size, *call.executor, [&](index_t first, index_t count) {
+    const auto run = [&](index_t first, index_t count, Code* out) {
         detail::add_run<simd::lanes<Backend>, Policy>(*call.params, count, static_cast<const Code*>(call.x) + first,
-                                                      static_cast<const Code*>(call.y) + first,
-                                                      static_cast<Code*>(call.out) + first);
+                                                      static_cast<const Code*>(call.y) + first, out);
+    };
+    const bool is_large = detail::goes_past_caches(call.size * static_cast<index_t>(sizeof(Code)));
+    detail::stream(call.size, *call.executor, [&](index_t first, index_t count) {
+        Code* const out = static_cast<Code*>(call.out) + first;
+        if (!is_large) return run(first, count, out);
+        detail::write_past_caches(out, count, [&](index_t at, index_t piece, Code* to) { run(first + at, piece, to); });
     });
 }
 

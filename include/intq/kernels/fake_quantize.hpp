@@ -103,8 +103,8 @@ template <class Backend = simd::default_backend>
 void fake_quantize_blocks(const float* x, const ChannelBlocks& blocks, const QParams& qparams, arith::QuantizeRule rule,
                           float* out, const Executor& executor) INTQ_NOEXCEPT {
     arith::with_rule(rule, [&](auto fixed) {
-        detail::walk_blocks(detail::FakeQuantizeOp<simd::lanes<Backend>, decltype(fixed)>{qparams}, blocks, executor, x,
-                            out);
+        detail::walk_blocks_to(detail::FakeQuantizeOp<simd::lanes<Backend>, decltype(fixed)>{qparams}, blocks, executor,
+                               x, out);
     });
 }
 

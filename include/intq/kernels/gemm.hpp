@@ -199,9 +199,10 @@ template <class Backend, class Policy, class X, class W, class Acc, class Y, cla
             packed.tap_count() * packed.tap_depth() * static_cast<index_t>(sizeof(typename Inner::Activation));
         work.panel_bytes = packed.panel_size() * static_cast<index_t>(sizeof(typename Inner::Weight));
         work.converts = converts_blocks(call);
+        work.is_serial = call.executor->is_serial();
         const detail::GemmTasks tasks(work);
         (*call.executor)(packed.groups * tasks.count(), [&](index_t index) {
-            const index_t group = index / tasks.count();
+            const index_t group = packed.groups == 1 ? 0 : index / tasks.count();
             run_task(call, group, tasks.task(work, index - group * tasks.count()));
         });
     }
@@ -228,7 +229,10 @@ private:
         constexpr auto size = detail::staged_block_bytes / static_cast<index_t>(sizeof(Activation));
         alignas(buffer_alignment) Activation staged[size + Inner::Tile::depth];
         const index_t channels = call.packed->in_channels, rows = task.last_row - task.first_row;
-        const index_t most = rows * channels <= size ? rows : size / channels / Inner::most_rows * Inner::most_rows;
+        const index_t near = detail::near_block_elements(channels, static_cast<index_t>(sizeof(Activation)));
+        const index_t panel = call.packed->group_stride / L::width();  // vectors of the first one, where it is narrow
+        const index_t tile = Inner::max_rows(panel < Inner::vectors ? static_cast<int>(panel) : Inner::vectors);
+        const index_t most = rows * channels <= near ? rows : near / channels / tile * tile;
         const detail::Stager<Backend> stager(*call.packed, call.x, staged);
         for (index_t from = task.first_row; from < task.last_row; from += most) {
             const index_t to = from + most < task.last_row ? from + most : task.last_row;

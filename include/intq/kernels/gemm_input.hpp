@@ -18,8 +18,12 @@ enum class InputForm : std::uint8_t {
     blocks,    // the input itself: the kernel converts rows as it comes to them
 };
 
-/// Bytes of converted rows that a kernel keeps on its stack, of form blocks.
+/// Bytes of converted rows that a kernel keeps on its stack, of form blocks: at most, and where rows are short, so that
+/// they and a panel stay in the L1 cache.
 inline constexpr index_t staged_block_bytes = 64 * 1024;
+inline constexpr index_t near_block_bytes = 16 * 1024;
+/// Rows that a block should have at least: each reads all panels anew.
+inline constexpr index_t staged_block_rows = 42;
 /// Weights beyond this are read from far away for each block: then the whole input is converted first.
 inline constexpr index_t block_weight_bytes = 256 * 1024;
 
@@ -27,8 +31,15 @@ inline constexpr index_t block_weight_bytes = 256 * 1024;
 constexpr bool fits_in_blocks(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
     const index_t element = size_of(staged_input(packed.packing, packed.input_dtype));
     return geometry.offsets == nullptr && packed.groups == 1 &&
-           packed.in_channels * element * 42 <= staged_block_bytes &&
+           packed.in_channels * element * staged_block_rows <= staged_block_bytes &&
            packed.group_weights() * element <= block_weight_bytes;
+}
+
+/// Elements of a block.
+/// @pre fits_in_blocks()
+constexpr index_t near_block_elements(index_t channels, index_t element) noexcept {
+    const index_t least = channels * staged_block_rows, near = near_block_bytes / element;
+    return least > near ? least : near;
 }
 
 constexpr InputForm input_form(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {

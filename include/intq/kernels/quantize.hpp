@@ -8,6 +8,7 @@
 
 #include "intq/arith/quantize.hpp"
 #include "intq/kernels/channel_walk.hpp"
+#include "intq/kernels/past_caches.hpp"
 #include "intq/simd/select.hpp"
 
 namespace intq::inline INTQ_ABI::kernels {
@@ -183,8 +184,8 @@ template <class Backend = simd::default_backend, class Code>
 void quantize_blocks(const float* x, const ChannelBlocks& blocks, const QParams& qparams, arith::QuantizeRule rule,
                      Code* out, const Executor& executor) INTQ_NOEXCEPT {
     arith::with_rule(rule, [&](auto fixed) {
-        detail::walk_blocks(detail::QuantizeOp<simd::lanes<Backend>, decltype(fixed), Code>{qparams}, blocks, executor,
-                            x, out);
+        detail::walk_blocks_to(detail::QuantizeOp<simd::lanes<Backend>, decltype(fixed), Code>{qparams}, blocks,
+                               executor, x, out);
     });
 }
 

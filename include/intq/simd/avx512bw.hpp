@@ -486,7 +486,7 @@ template <> struct LanesOf<avx512bw> { using type = avx512_lanes; };
 
 namespace detail {
 
-/// Registers and memory of tiles of 6 × 64, 9 × 48, 14 × 32 and 14 × 16: at most 28 sums, with the weights of a step,
+/// Registers and memory of tiles of 6 × 64, 9 × 48, 14 × 32 and 16 × 16: at most 28 sums, with the weights of a step,
 /// 1 broadcast and 1 product in 32 registers.
 template <class Activation, class Weight> struct Avx512Dot {
     using activation = Activation;
@@ -495,7 +495,7 @@ template <class Activation, class Weight> struct Avx512Dot {
     using Vector = __m512i;
     static constexpr int vectors = 4;
     static constexpr int max_rows(int panel_vectors) noexcept {
-        return panel_vectors == 4 ? 6 : panel_vectors == 3 ? 9 : 14;
+        return panel_vectors == 4 ? 6 : panel_vectors == 3 ? 9 : panel_vectors == 2 ? 14 : 16;
     }
 
     static INTQ_ALWAYS_INLINE Vector load(const void* from) noexcept { return _mm512_loadu_si512(from); }
