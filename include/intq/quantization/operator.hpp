@@ -23,6 +23,7 @@ enum class Role : std::uint8_t {
     own_output,    // a quantizer on its output
     cat,           // own_output in horizon mode; in torch mode the quantizer of its first input serves all
     shares_input,  // the scale of its input stays
+    item,          // one output of an operator that gives a tuple
     float_only     // no integer form
 };
 
@@ -64,6 +65,8 @@ struct QuantizedOperator {
     Window2d (*window)(const nn::Module&) = nullptr;
     /// The quantizer stands behind the relu that alone reads the operator.
     bool takes_relu = false;
+    /// Its outputs are read one by one, by operators of the role item.
+    bool gives_tuple = false;
     /// own_output: whether the target keeps the scale of the input all the same, though not the values on its grid.
     bool (*keeps_scale)(const arith::PolicyRecord&) = nullptr;
     /// weighted: the layer with a weight quantizer.

@@ -8,6 +8,7 @@
 #include "intq/quantization/operators/elementwise.hpp"
 #include "intq/quantization/operators/float_step.hpp"
 #include "intq/quantization/operators/lookup_table.hpp"
+#include "intq/quantization/operators/move.hpp"
 #include "intq/quantization/operators/pool.hpp"
 #include "intq/quantization/operators/quantize.hpp"
 #include "intq/quantization/operators/resample.hpp"
@@ -41,6 +42,14 @@ inline constexpr const QuantizedOperator* quantized_operators[] = {
     &operators::pad,
     &operators::conv1d,
     &operators::conv_transpose2d,
+    &operators::sub,
+    &operators::slice,
+    &operators::split,
+    &operators::chunk,
+    &operators::getitem,
+    &operators::permute,
+    &operators::transpose,
+    &operators::reshape,
 };
 
 /// The row of an operator that the table does not know.

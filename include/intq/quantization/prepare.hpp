@@ -52,12 +52,15 @@ private:
                 return prepare_output(node);
             case Role::dequant_stub:
                 return prepare_dequant_stub(node);
+            case Role::item:
+                return prepare_item(node);
             default:
                 break;
         }
         const Config config = config_of(node);
         if (row.role == Role::float_only) return stay_float(node, "it has no integer form");
         if (!config.qconfig) return stay_float(node, "its qconfig is none", true);
+        if (row.gives_tuple && !is_read_by_items(node)) return stay_float(node, "its pieces are read as a whole");
         const EdgeState state = prepare_quantized(node, row, config);
         if (state.is_codes) model_.mark_quantized(node);
         return state;
@@ -181,6 +184,22 @@ private:
         const EdgeState codes = state_of(node, 0);
         if (kind != OpKind::none) check(node, use(node, codes.dtype, DType::none, codes.dtype));
         return codes;
+    }
+
+    // An output of an operator with several: codes where that has codes.
+    EdgeState prepare_item(graph::Node& node) {
+        const graph::Node* source = node.args()[0].node();
+        if (source == nullptr || !quantized_operator(*source, model_).gives_tuple)
+            return stay_float(node, "it has no integer form");
+        const EdgeState state = states_.at(source);
+        if (state.is_codes) model_.mark_quantized(node);
+        return state;
+    }
+
+    bool is_read_by_items(const graph::Node& node) const {
+        return std::all_of(node.users().begin(), node.users().end(), [&](const graph::Node* user) {
+            return quantized_operator(*user, model_).role == Role::item;
+        });
     }
 
     // Whether the user left the quantized part of the model for this operator: all that it reads are real values from
