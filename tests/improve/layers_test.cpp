@@ -511,3 +511,23 @@ TEST_CASE(
     CHECK_THAT(message_of<Error>([&] { improve::adaround(*prepared, batches_of(images, 32), options); }),
                Contains("\"sea\""));
 }
+
+TEST_CASE("AdaRound passes over a layer of whose operator training has no gradient, and says so") {
+    const auto up = std::make_shared<nn::ConvTranspose2d>(
+        nn::ConvTranspose2dOptions{3, 2, nn::square_window(2, 2), {0, 0}, 1, true});
+    up->set_weight(test::random_tensor(up->weight().shape(), 8, 0.4f));
+    const auto model =
+        test::stubbed({{"a", make_conv(3, 3, 1, 1)}, {"up", up}},
+                      [](test::LambdaModel& m, nn::Arguments x) { return m.call("up", nn::relu(m.call("a", x[0]))); });
+    const Tensor images = natural_images(16, 3, 4);
+    const auto prepared = prepare_calibration_fx(*model, coarse_weights(4), march::bayes::policy);
+    calibrate(*prepared, images, 16);
+    improve::AdaRoundOptions options = quick_rounding();
+    options.iterations = 20;
+    const auto report = improve::adaround(*prepared, batches_of(images, 16), options);
+    const auto rows = training::all_gradient_rows();
+    const bool has_gradient = training::find_gradient(rows, "conv_transpose2d", nullptr) != nullptr;
+    CHECK(report.layers.size() == (has_gradient ? 2 : 1));
+    REQUIRE(report.skipped.size() == (has_gradient ? 0 : 1));
+    if (!has_gradient) CHECK_THAT(report.skipped[0].reason, Contains("no gradient of conv_transpose2d"));
+}

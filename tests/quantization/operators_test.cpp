@@ -12,6 +12,7 @@
 #include "intq/quantization/prepare.hpp"
 #include "kernels/oracle_bridge.hpp"
 #include "kernels/tables/tables.hpp"
+#include "reference/softmax.hpp"
 #include "support/catch.hpp"
 #include "support/kept_tensors.hpp"
 #include "support/small_models.hpp"
@@ -293,6 +294,38 @@ TEST_CASE("A difference is the oracle's code for code, on every target and backe
         }
 }
 
+TEST_CASE("A softmax is the oracle's code for code, along any axis, on every target and backend") {
+    const nn::Tensor x = test::random_tensor(Shape(3, 5, 4, 7), 11, 2.0f);
+    for (const int axis : {1, 2, -1}) {
+        const int along = axis < 0 ? axis + 4 : axis;
+        const int programs = for_each_program(
+            [&](test::LambdaModel&, nn::Arguments a) { return nn::softmax(a[0], axis); }, x, DType::int8,
+            [&](std::size_t target, const QuantizedGraph& quantized, const auto& codes, const nn::Tensor& y) {
+                const QuantizedNode& node = quantized.nodes.at(1);
+                REQUIRE(node.step->kind() == OpKind::softmax);
+                const QParams in = quantized.input(node, 0).qparams.view(), q = quantized.output(node).qparams.view();
+                const auto out = test::Codes{q.scale(), q.zero_point(), DType::int8}.for_oracle();
+                nn::Tensor expected = codes.at("quant").clone();
+                const index_t count = expected.extent(along),
+                              inner = expected.strides()[static_cast<std::size_t>(along)];
+                const auto flat = expected.flat<std::int8_t>();
+                for (index_t first = 0; first < expected.size(); ++first) {
+                    if (first / inner % count != 0) continue;
+                    std::vector<std::int64_t> row;
+                    for (index_t k = 0; k < count; ++k)
+                        row.push_back(flat[static_cast<std::size_t>(first + k * inner)]);
+                    const auto probabilities = test::oracle::softmax_probabilities(row, in.scale());
+                    for (index_t k = 0; k < count; ++k)
+                        flat[static_cast<std::size_t>(first + k * inner)] =
+                            static_cast<std::int8_t>(test::oracle::requantize_probability(
+                                test::oracle_targets()[target], probabilities[static_cast<std::size_t>(k)], out));
+                }
+                check_real(y, expected, quantized.output(node).qparams);
+            });
+        CHECK(programs >= 18);
+    }
+}
+
 TEST_CASE("Codes that are sliced, permuted and reshaped are those codes elsewhere, on every target and backend") {
     const Shape image(3, 4, 5, 6);
     using test::LambdaModel;
@@ -334,8 +367,7 @@ TEST_CASE("A split that something reads as a whole stays in float, and so do its
     const nn::Tensor x = test::random_tensor(Shape(2, 4, 3, 3), 6);
     QConfig qconfig = get_default_calib_qconfig();
     qconfig.output->options.observer = observer_factory<MinMaxObserver>();
-    const auto prepared = prepare_calibration_fx(*model, QConfigMapping().set_global(qconfig), march::bayes::policy,
-                                                 {.compatibility = Compatibility::torch});
+    const auto prepared = prepare_calibration_fx(*model, QConfigMapping().set_global(qconfig), march::bayes::policy);
     calibrate(*prepared, x, 2);
     bool is_reported = false;
     for (const FloatFallback& fallback : prepared->report().fallbacks)
@@ -344,7 +376,7 @@ TEST_CASE("A split that something reads as a whole stays in float, and so do its
     CHECK(test::largest_difference((*prepared)(x).tensor(), (*model)(x).tensor()) < 0.05);
 }
 
-TEST_CASE("Moves of samples are refused with the node's name") {
+TEST_CASE("Moves of samples, and a softmax over them, are refused with the node's name") {
     const nn::Tensor x = test::random_tensor(Shape(2, 4, 5, 6), 9);
     const auto message = [&](test::LambdaModel::Forward body) {
         const auto model = stubbed({}, std::move(body));
@@ -364,6 +396,22 @@ TEST_CASE("Moves of samples are refused with the node's name") {
     CHECK(names("%permute", [](LambdaModel&, nn::Arguments a) { return nn::permute(a[0], {1, 0, 2, 3}); }));
     CHECK(names("%reshape", [](LambdaModel&, nn::Arguments a) { return nn::reshape(a[0], {8, 30}); }));
     CHECK(names("flatten", [](LambdaModel&, nn::Arguments a) { return nn::flatten(a[0], 0, 1); }));
+    CHECK(names("%softmax", [](LambdaModel&, nn::Arguments a) { return nn::softmax(a[0], 0); }));
     CHECK(message([](LambdaModel&, nn::Arguments a) { return nn::slice(a[0], 1, 3, 3); }).find("nothing is left") !=
           std::string::npos);
+}
+
+TEST_CASE("In torch mode a difference and a split take real values, as in PyTorch") {
+    const auto model =
+        test::make_model({{"conv", test::make_conv(3, 4, 3, 1)}}, [](test::LambdaModel& m, nn::Arguments x) {
+            const nn::Value pieces = nn::chunk(m.call("conv", x[0]), 2, 1);
+            return pieces[0] - pieces[1];
+        });
+    const auto prepared = prepare_calibration_fx(*model, get_default_qconfig_mapping(), march::bayes::policy,
+                                                 {.compatibility = Compatibility::torch});
+    std::string observed;
+    for (const graph::Node* node : prepared->graph().nodes())
+        if (dynamic_cast<const Quantizer*>(graph::module_of(*node, *prepared)) != nullptr)
+            observed += node->inputs()[0]->name() + " ";
+    CHECK(observed == "x conv ");
 }

@@ -129,6 +129,11 @@ template <std::size_t... Sizes> constexpr auto join_rows(const std::array<Constr
     return all;
 }
 
+/// A softmax reads int8; its probabilities are 2^-15 a code before they are requantized.
+template <DType... Outputs>
+inline constexpr std::array<ConstraintRow, sizeof...(Outputs)> softmax_rows{
+    ConstraintRow{.op = OpKind::softmax, .input = DType::int8, .output = Outputs}...};
+
 /// What accumulators become where they are an output.
 inline constexpr std::array<ConstraintRow, 1> accumulator_rows{
     ConstraintRow{OpKind::dequantize, DType::int32, DType::none, DType::float32}};

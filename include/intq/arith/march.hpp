@@ -20,7 +20,8 @@ inline constexpr auto bernoulli2_constraints = join_rows(
         ConstraintRow{.op = OpKind::mul, .input = DType::int8, .output = DType::int8, .max_channels = 2048},
         ConstraintRow{.op = OpKind::avg_pool2d, .input = DType::int8, .output = DType::int8, .max_kernel = 7}},
     rows_of_type<DType::int8, OpKind::relu, OpKind::max_pool2d, OpKind::cat, OpKind::flatten, OpKind::lookup_table,
-                 OpKind::interpolate, OpKind::pad, OpKind::slice, OpKind::permute, OpKind::reshape>);
+                 OpKind::interpolate, OpKind::pad, OpKind::slice, OpKind::permute, OpKind::reshape>,
+    softmax_rows<DType::int8>);
 
 /// A pooling whose kernel, stride and padding are at most 256.
 constexpr ConstraintRow pool_row(OpKind op, DType type) noexcept {
@@ -35,8 +36,9 @@ inline constexpr auto bayes_rows = join_rows(
     rows_of_type<Type, OpKind::add, OpKind::relu, OpKind::cat, OpKind::flatten, OpKind::mul, OpKind::lookup_table,
                  OpKind::interpolate, OpKind::pad, OpKind::sub, OpKind::slice, OpKind::permute, OpKind::reshape>);
 
-inline constexpr auto bayes_constraints = join_rows(conversion_rows<DType::int8, DType::int16>, accumulator_rows,
-                                                    bayes_rows<DType::int8>, bayes_rows<DType::int16>);
+inline constexpr auto bayes_constraints =
+    join_rows(conversion_rows<DType::int8, DType::int16>, accumulator_rows, bayes_rows<DType::int8>,
+              bayes_rows<DType::int16>, softmax_rows<DType::int8>);
 
 inline constexpr auto meta_constraints =
     join_rows(bayes_constraints, weighted_rows<DType::int8, DType::int16, DType::int8, DType::int16, DType::int32>,

@@ -269,11 +269,16 @@ inline AdaRoundReport adaround(quantization::PreparedModel& model, const quantiz
     for (const std::string& name : options.layers)
         if (std::none_of(calls.begin(), calls.end(), [&](const LayerCall& call) { return call.layer == name; }))
             throw Error("adaround: there is no layer \"" + name + "\" with a weight quantizer that is called once");
+    const auto rows = training::all_gradient_rows();
     const auto reference = float_copy(model);
     set_fake_quantize(model, quantization::FakeQuantState::validation);
     for (const LayerCall& call : calls) {
         const auto& chosen = options.layers;
         if (!chosen.empty() && std::find(chosen.begin(), chosen.end(), call.layer) == chosen.end()) continue;
+        if (training::find_gradient(rows, call.weighted->operator_name(), call.weighted) == nullptr) {
+            report.skipped.push_back({call.layer, "training has no gradient of " + call.weighted->operator_name()});
+            continue;
+        }
         const detail::LayerData data = detail::layer_data(model, *reference, call, source);
         report.layers.push_back(detail::round_layer(call, data, options));
     }

@@ -11,6 +11,7 @@
 #include "intq/kernels/operators/pool.hpp"
 #include "intq/kernels/operators/quantize.hpp"
 #include "intq/kernels/operators/resample.hpp"
+#include "intq/kernels/operators/softmax.hpp"
 
 namespace intq::inline INTQ_ABI::kernels {
 
@@ -21,7 +22,7 @@ inline constexpr OperatorRow operator_rows[] = {
     operators::max_pool2d_operator,   operators::avg_pool2d_operator,  operators::mul_operator,
     operators::lookup_table_operator, operators::interpolate_operator, operators::pad_operator,
     operators::sub_operator,          operators::slice_operator,       operators::permute_operator,
-    operators::reshape_operator,
+    operators::reshape_operator,      operators::softmax_operator,
 };
 
 /// Null for an operator that programs do not have.

@@ -5,6 +5,8 @@
 #ifndef INTQ_QUANTIZATION_OPERATOR_HPP
 #define INTQ_QUANTIZATION_OPERATOR_HPP
 
+#include <optional>
+
 #include "intq/core/op_kind.hpp"
 #include "intq/graph/operators.hpp"
 #include "intq/nn/layers/weighted.hpp"
@@ -69,6 +71,8 @@ struct QuantizedOperator {
     bool gives_tuple = false;
     /// own_output: whether the target keeps the scale of the input all the same, though not the values on its grid.
     bool (*keeps_scale)(const arith::PolicyRecord&) = nullptr;
+    /// The role in torch mode, where PyTorch's observers stand otherwise.
+    std::optional<Role> torch_role{};
     /// weighted: the layer with a weight quantizer.
     std::shared_ptr<nn::Weighted> (*prepare)(const nn::Weighted&, std::shared_ptr<FakeQuantize> weight,
                                              const arith::PolicyRecord&) = nullptr;

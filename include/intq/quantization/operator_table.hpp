@@ -13,6 +13,7 @@
 #include "intq/quantization/operators/quantize.hpp"
 #include "intq/quantization/operators/resample.hpp"
 #include "intq/quantization/operators/shape.hpp"
+#include "intq/quantization/operators/softmax.hpp"
 #include "intq/quantization/operators/weighted.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
@@ -50,6 +51,7 @@ inline constexpr const QuantizedOperator* quantized_operators[] = {
     &operators::permute,
     &operators::transpose,
     &operators::reshape,
+    &operators::softmax,
 };
 
 /// The row of an operator that the table does not know.

@@ -174,12 +174,14 @@ inline constexpr QuantizedOperator add{.name = "add",
                                        .operands = 2,
                                        .make_step = &make_add,
                                        .takes_relu = true};
+// PyTorch subtracts real values.
 inline constexpr QuantizedOperator sub{.name = "sub",
                                        .role = Role::own_output,
                                        .kind = OpKind::sub,
                                        .operands = 2,
                                        .make_step = &make_sub,
-                                       .takes_relu = true};
+                                       .takes_relu = true,
+                                       .torch_role = Role::float_only};
 inline constexpr QuantizedOperator mul{
     .name = "mul", .role = Role::own_output, .kind = OpKind::mul, .operands = 2, .make_step = &make_mul};
 // A bound may lie between two codes.

@@ -234,11 +234,17 @@ inline constexpr QuantizedOperator transpose{
     .name = "transpose", .role = Role::shares_input, .kind = OpKind::permute, .make_step = &make_transpose};
 inline constexpr QuantizedOperator reshape{
     .name = "reshape", .role = Role::shares_input, .kind = OpKind::reshape, .make_step = &make_reshape};
-// The whole leaves no trace; each piece is a slice of it.
-inline constexpr QuantizedOperator split{
-    .name = "split", .role = Role::shares_input, .kind = OpKind::slice, .gives_tuple = true};
-inline constexpr QuantizedOperator chunk{
-    .name = "chunk", .role = Role::shares_input, .kind = OpKind::slice, .gives_tuple = true};
+// The whole leaves no trace; each piece is a slice of it. PyTorch splits real values.
+inline constexpr QuantizedOperator split{.name = "split",
+                                         .role = Role::shares_input,
+                                         .kind = OpKind::slice,
+                                         .gives_tuple = true,
+                                         .torch_role = Role::float_only};
+inline constexpr QuantizedOperator chunk{.name = "chunk",
+                                         .role = Role::shares_input,
+                                         .kind = OpKind::slice,
+                                         .gives_tuple = true,
+                                         .torch_role = Role::float_only};
 inline constexpr QuantizedOperator getitem{
     .name = "getitem", .role = Role::item, .kind = OpKind::slice, .make_step = &make_item};
 
