@@ -82,8 +82,7 @@ void report(const char* what, const Count& count) {
               << count.float_differs << " in float simulation\n";
 }
 
-/// An encoder and a decoder: strided convolution, transposed convolution, interpolate, a skip by cat, a gate,
-/// attention.
+/// An encoder and a decoder: strided convolution, transposed convolution, interpolate, a skip by cat, a gate.
 nn::ModulePtr encoder_decoder() {
     const auto random = [](auto layer, std::uint32_t seed) {
         layer->set_weight(test::random_tensor(layer->weight().shape(), seed));
@@ -104,9 +103,9 @@ nn::ModulePtr encoder_decoder() {
             const nn::Value b = nn::relu(m.call("down2", a));
             const nn::Value up = nn::relu6(m.call("up1", b));
             const nn::Value mixed = nn::relu(m.call("mix", nn::cat({up, a}, 1)));
-            const nn::Value gate = m.call("gate", mixed);
-            const nn::Value gated = mixed * nn::sigmoid(gate) - mixed * nn::softmax(gate, 1);
-            return m.call("head", nn::interpolate(gated, nn::Value::Tuple{16, 16}, {}, "bilinear"));
+            const nn::Value gated = mixed * nn::sigmoid(m.call("gate", mixed));
+            const nn::Value attended = gated - gated * nn::softmax(gated, 1);
+            return m.call("head", nn::interpolate(attended, nn::Value::Tuple{16, 16}, {}, "bilinear"));
         });
 }
 

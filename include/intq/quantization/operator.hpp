@@ -21,11 +21,11 @@ enum class Role : std::uint8_t {
     output,        // of the model
     quant_stub,    // real values -> codes
     dequant_stub,  // codes -> real values
+    item,          // one output of an operator that gives a tuple
     weighted,      // a weight quantizer, and a quantizer on its output unless that is the accumulator
     own_output,    // a quantizer on its output
     cat,           // own_output in horizon mode; in torch mode the quantizer of its first input serves all
     shares_input,  // the scale of its input stays
-    item,          // one output of an operator that gives a tuple
     float_only     // no integer form
 };
 

@@ -13,11 +13,10 @@ namespace intq::inline INTQ_ABI::quantization {
 /// A clone of the model, fused for the target, with a quantizer on every edge that will hold codes.
 ///
 /// Where the quantizers stand: behind QuantStub; behind conv, linear, add, average pool and cat. Between add and the
-/// relu that alone reads it there is none. ReLU, max pool, flatten, reshape, permute, slice, the pieces of a split,
-/// identity and dropout keep the scale of their input, and so does an average pool of a target that divides codes. In
-/// torch mode real values that reach a quantized operator get a quantizer of their own, and cat uses the one of its
-/// first input; in horizon mode the inputs of the model need QuantStubs and its outputs DeQuantStubs (add_stubs),
-/// anything else is an Error.
+/// relu that alone reads it there is none. ReLU, max pool, flatten, identity and dropout keep the scale of their
+/// input, and so does an average pool of a target that divides codes. In torch mode real values that reach a quantized
+/// operator get a quantizer of their own, and cat uses the one of its first input; in horizon mode the inputs of the
+/// model need QuantStubs and its outputs DeQuantStubs (add_stubs), anything else is an Error.
 ///
 /// The qconfigs that modules carry themselves (set_qconfig()) stand above the mapping.
 ///
@@ -61,7 +60,6 @@ private:
         const Config config = config_of(node);
         if (role_of(row) == Role::float_only) return stay_float(node, "it has no integer form");
         if (!config.qconfig) return stay_float(node, "its qconfig is none", true);
-        if (row.gives_tuple && !is_read_by_items(node)) return stay_float(node, "its pieces are read as a whole");
         const EdgeState state = prepare_quantized(node, row, config);
         if (state.is_codes) model_.mark_quantized(node);
         return state;
@@ -78,6 +76,8 @@ private:
             case Role::cat:
                 return prepare_cat(node, *config.qconfig);
             default:
+                if (row.gives_tuple && !is_read_by_items(node))
+                    return stay_float(node, "its pieces are read as a whole");
                 return prepare_sharing(node, row.kind, *config.qconfig);
         }
     }

@@ -35,16 +35,16 @@ SliceRange slice_range(index_t extent, index_t start, index_t stop, index_t step
 /// Element `at` of an axis, which the result does not have.
 Tensor select(const Tensor& x, int axis, index_t at);
 
+/// The sizes of the pieces of an axis: all but the last are `size`.
+std::vector<index_t> piece_sizes(index_t extent, index_t size);
+/// The size of a piece where `chunks` are asked for.
+index_t chunk_size(index_t extent, index_t chunks);
+
 /// Pieces of `size` along an axis, the last one perhaps smaller; or of the given sizes, whose sum must be the extent.
 std::vector<Tensor> split(const Tensor& x, index_t size, int axis = 0);
 std::vector<Tensor> split(const Tensor& x, std::span<const index_t> sizes, int axis);
 /// Pieces of ceil(extent / chunks); fewer than asked for when those suffice.
 std::vector<Tensor> chunk(const Tensor& x, index_t chunks, int axis = 0);
-
-/// The sizes of the pieces of an axis: all but the last are `size`.
-std::vector<index_t> piece_sizes(index_t extent, index_t size);
-/// The size of a piece where `chunks` are asked for.
-index_t chunk_size(index_t extent, index_t chunks);
 
 /// Concatenation along an axis; the other extents must be equal. float32.
 Tensor cat(std::span<const Tensor> parts, int axis);
