@@ -6,6 +6,10 @@
 
 #include "intq/embedded.hpp"
 #include "intq/graph/print.hpp"
+#include "intq/improve/adaround.hpp"
+#include "intq/improve/bias_correction.hpp"
+#include "intq/improve/equalization.hpp"
+#include "intq/improve/measurement_journal.hpp"
 #include "intq/interop/onnx/import.hpp"
 #include "intq/io/npy.hpp"
 #include "intq/io/progress.hpp"

@@ -127,7 +127,7 @@ template <class TargetType> void check_add(DType dtype) {
                     s_out = std::max(s_x, s_y) * random.scale(-4, 4);
         const std::int32_t zero_point =
             TargetType::policy.zero_points ? static_cast<std::int32_t>(random.between(-128, 127)) : 0;
-        const auto params = arith::make_add(
+        const auto params = (i % 2 == 0 ? arith::make_add : arith::make_sub)(
             TargetType::policy, {s_x, zero_point, dtype}, {s_y, -zero_point, dtype}, {s_out, zero_point, dtype},
             arith::make_output_codes(lowest_code(dtype), highest_code(dtype), zero_point, s_out, Activation::none));
         if (!params) continue;

@@ -82,20 +82,22 @@ AddProblem draw_add(const KernelTable& table, DType dtype, index_t length, std::
 }
 
 void check_add(std::size_t target_index, const std::vector<BackendTables>& backends, DType dtype, index_t length,
-               std::uint64_t seed, std::set<const kernels::AddRow*>& rows) {
+               bool subtract, std::uint64_t seed, std::set<const kernels::AddRow*>& rows) {
     const oracle::Target target = oracle_targets()[target_index];
     const KernelTable& first = *backends[0].tables[target_index];
     const AddProblem p = draw_add(first, dtype, length, seed);
-    const auto params = arith::make_add(first.policy(), p.x_codes.codes_of(), p.y_codes.codes_of(),
-                                        p.out_codes.codes_of(), p.out_codes.output_codes(p.activation));
+    const auto params =
+        (subtract ? arith::make_sub : arith::make_add)(first.policy(), p.x_codes.codes_of(), p.y_codes.codes_of(),
+                                                       p.out_codes.codes_of(), p.out_codes.output_codes(p.activation));
+    const char* const op = subtract ? "sub" : "add";
     const auto evaluate = [&](const oracle::Target& t) {
         if (length == 0)  // the oracle refuses by parameters alone
             oracle::add_codes(t, p.x_codes.zero_point, p.x_codes.for_oracle(), p.y_codes.zero_point,
-                              p.y_codes.for_oracle(), p.out_codes.for_oracle(), false);
-        return oracle::binary(t, oracle::Binary::add, p.x, p.x_codes.for_oracle(), p.y, p.y_codes.for_oracle(),
-                              p.out_codes.for_oracle(), for_oracle(p.activation));
+                              p.y_codes.for_oracle(), p.out_codes.for_oracle(), subtract);
+        return oracle::binary(t, subtract ? oracle::Binary::sub : oracle::Binary::add, p.x, p.x_codes.for_oracle(), p.y,
+                              p.y_codes.for_oracle(), p.out_codes.for_oracle(), for_oracle(p.activation));
     };
-    if (!agree(params.ok(), target, label_of(first, "add", dtype, seed), evaluate)) return;
+    if (!agree(params.ok(), target, label_of(first, op, dtype, seed), evaluate)) return;
     const auto expected = channels_last_bytes(evaluate(target), dtype);
     const auto x_bytes = channels_last_bytes(p.x, dtype), y_bytes = channels_last_bytes(p.y, dtype);
     for (const BackendTables& backend : backends) {
@@ -103,7 +105,7 @@ void check_add(std::size_t target_index, const std::vector<BackendTables>& backe
         for (const kernels::AddRow& row : table.add) {
             if (row.dtype != dtype) continue;
             InputBytes x(x_bytes), y(y_bytes);
-            const std::string label = label_of(table, "add", dtype, seed);
+            const std::string label = label_of(table, op, dtype, seed);
             expect_bytes(label, expected, dtype, [&](std::byte* out, const Executor& executor) {
                 row.run({&*params, x.data(), y.data(), out, length, &executor});
             });
@@ -125,15 +127,16 @@ template <class Visit> void for_each_target(DType dtype, Visit&& visit) {
 
 }  // namespace
 
-TEST_CASE("every add of codes gives the oracle's bytes") {
+TEST_CASE("every add and sub of codes gives the oracle's bytes") {
+    const bool subtract = GENERATE(false, true);
     const std::vector<BackendTables> backends = usable_backend_tables();
     std::set<const kernels::AddRow*> rows;
     for (const DType dtype : {DType::int8, DType::int16})
         for_each_target(dtype, [&](std::size_t target) {
             std::uint64_t seed = 0;
-            for (const index_t length : lengths) check_add(target, backends, dtype, length, seed++, rows);
-            for (int i = 0; i < 40; ++i) check_add(target, backends, dtype, 64, seed++, rows);
-            check_add(target, backends, dtype, long_length, 100, rows);
+            for (const index_t length : lengths) check_add(target, backends, dtype, length, subtract, seed++, rows);
+            for (int i = 0; i < 40; ++i) check_add(target, backends, dtype, 64, subtract, seed++, rows);
+            check_add(target, backends, dtype, long_length, subtract, 100, rows);
         });
     CHECK(rows.size() == backends.size() * 11);  // int8 on six targets, int16 on five
 }

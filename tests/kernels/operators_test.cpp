@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// lookup_table, interpolate, pad and mul as instructions of a program: run, and refused where a part is wrong.
+// lookup_table, interpolate, pad, mul and the moves as instructions of a program: run, and refused where a part is
+// wrong.
 #include "intq/kernels/operator_table.hpp"
 
 #include <cstring>
@@ -197,4 +198,55 @@ TEST_CASE("a mul instruction multiplies, in place too") {
                 for (std::size_t i = 0; i < z.size(); ++i) CHECK(z[i] == expected.codes[i]);
             }
         }
+}
+
+TEST_CASE("a slice, permute or reshape instruction moves codes of either type, on every backend") {
+    // The two last channels of three, rows and columns exchanged: z[n][j][i][c] = x[n][i][j][c + 1].
+    kernels::MoveParams move;
+    move.rank = 3;
+    const index_t extents[3] = {5, 4, 2}, steps[3] = {3, 15, 1};
+    for (int axis = 0; axis < 3; ++axis) move.extents[axis] = extents[axis], move.steps[axis] = steps[axis];
+    move.offset = 1;
+    const std::vector<std::int8_t> x = some_codes(image.size());
+    const std::vector<std::int16_t> wide(x.begin(), x.end());
+    for (const OpKind op : {OpKind::slice, OpKind::permute, OpKind::reshape}) {
+        const OneInstruction narrow(op, DType::int8, {image, Shape(2, 2, 5, 4)}, &move),
+            one(op, DType::int16, {image, Shape(2, 2, 5, 4)}, &move);
+        for_each_table([&](const KernelTable& table) {
+            const std::vector<std::int8_t> z = narrow.run(table, x);
+            const std::vector<std::int16_t> y = one.run(table, wide);
+            int wrong = 0;
+            for (index_t n = 0; n < 2; ++n)
+                for (index_t j = 0; j < 5; ++j)
+                    for (index_t i = 0; i < 4; ++i)
+                        for (index_t c = 0; c < 2; ++c) {
+                            const auto to = static_cast<std::size_t>(((n * 5 + j) * 4 + i) * 2 + c);
+                            const auto from = static_cast<std::size_t>(((n * 4 + i) * 5 + j) * 3 + c + 1);
+                            wrong += z[to] != x[from] || y[to] != wide[from];
+                        }
+            INFO(table.policy().name << "/" << table.backend);
+            CHECK(wrong == 0);
+        });
+    }
+}
+
+TEST_CASE("a move whose parameters, types or output are wrong is refused") {
+    kernels::MoveParams move;
+    move.rank = 1;
+    move.extents[0] = 60;
+    move.steps[0] = 1;
+    const KernelTable& table = *scalar_tables().tables[0];
+    const auto code_of = [&](DType x, DType y, const Shape& out) {
+        OneInstruction one(OpKind::reshape, x, {image, out}, &move);
+        one.tensors[1].dtype = y;
+        return one.check(table).code;
+    };
+    CHECK(code_of(DType::int8, DType::int8, Shape(2, 60)) == StatusCode::ok);
+    CHECK(code_of(DType::int8, DType::int8, Shape(2, 30)) == StatusCode::corrupt);
+    CHECK(code_of(DType::int16, DType::int8, Shape(2, 60)) == StatusCode::dtype_mismatch);
+    CHECK(code_of(DType::int32, DType::int32, Shape(2, 60)) == StatusCode::unsupported);
+    move.offset = 1;
+    CHECK(code_of(DType::int8, DType::int8, Shape(2, 60)) == StatusCode::corrupt);
+    move.rank = 7;
+    CHECK(code_of(DType::int8, DType::int8, Shape(2, 60)) == StatusCode::corrupt);
 }

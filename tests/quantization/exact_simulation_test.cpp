@@ -104,7 +104,8 @@ nn::ModulePtr encoder_decoder() {
             const nn::Value up = nn::relu6(m.call("up1", b));
             const nn::Value mixed = nn::relu(m.call("mix", nn::cat({up, a}, 1)));
             const nn::Value gated = mixed * nn::sigmoid(m.call("gate", mixed));
-            return m.call("head", nn::interpolate(gated, nn::Value::Tuple{16, 16}, {}, "bilinear"));
+            const nn::Value attended = gated - gated * nn::softmax(gated, 1);
+            return m.call("head", nn::interpolate(attended, nn::Value::Tuple{16, 16}, {}, "bilinear"));
         });
 }
 
@@ -162,7 +163,7 @@ private:
     void add() {
         const Made x = draw_.one_in(3) ? any() : made_.back();
         const std::size_t a = x.at;
-        switch (draw_.between(0, 9)) {
+        switch (draw_.between(0, 13)) {
             case 0:
             case 1:
                 return add_conv(x);
@@ -172,9 +173,11 @@ private:
                 });
                 if (y.at == x.at) return add_conv(x);
                 const std::size_t b = y.at;
-                if (draw_.one_in(2))
+                if (draw_.one_in(3))
                     return push(x.channels, x.height, x.width,
                                 [a, b](auto&, const auto& v) { return nn::relu(v[a] + v[b]); });
+                if (draw_.one_in(2))
+                    return push(x.channels, x.height, x.width, [a, b](auto&, const auto& v) { return v[a] - v[b]; });
                 return push(x.channels, x.height, x.width, [a, b](auto&, const auto& v) { return v[a] * v[b]; });
             }
             case 3: {
@@ -202,6 +205,24 @@ private:
                 return push(x.channels, x.height + 1, x.width + 2, [a](auto&, const auto& v) {
                     return nn::pad(v[a], {2, 0, 0, 1}, 0.25);
                 });
+            case 9:
+                return push(x.height, x.channels, x.width, [a](auto&, const auto& v) {
+                    return nn::permute(v[a], {0, 2, 1, 3});
+                });
+            case 10:
+                return push(x.width, x.height, x.channels, [a, x](auto&, const auto& v) {
+                    return nn::reshape(v[a], {-1, x.width, x.height, x.channels});
+                });
+            case 11:
+                return push(x.channels, (x.height + 1) / 2, x.width,
+                            [a](auto&, const auto& v) { return nn::slice(v[a], 2, 0, {}, 2); });
+            case 12: {
+                if (x.channels < 2) return add_conv(x);
+                return push(x.channels, x.height, x.width, [a](auto&, const auto& v) {
+                    const nn::Value pieces = nn::chunk(v[a], 2, 1);
+                    return nn::cat({pieces[1], pieces[0]}, 1);
+                });
+            }
             default:
                 return push(x.channels, x.height, x.width,
                             [a](auto&, const auto& v) { return nn::clamp(v[a], -0.4, 0.7); });

@@ -56,7 +56,7 @@ private:
         } else if (node.as<quantization::RequantizeStep>() != nullptr) {
             layer.op = oracle::Op::requantize;
         } else if (const auto* add = node.as<quantization::AddStep>()) {
-            layer.op = oracle::Op::add;
+            layer.op = add->kind() == OpKind::sub ? oracle::Op::sub : oracle::Op::add;
             layer.activation = for_oracle(add->activation());
         } else if (const auto* clamp = node.as<quantization::ClampStep>()) {
             layer.op = clamp->activation() == Activation::relu6 ? oracle::Op::relu6 : oracle::Op::relu;

@@ -236,12 +236,12 @@ TEST_CASE("An operator without an integer form is listed where it reads codes, n
                    [](test::LambdaModel& m, nn::Arguments x) { return m.call("softmax", m.call("net", x[0])); });
     CHECK(prepare(*outside, bayes)->report().fallbacks.empty());
     const auto inside =
-        stubbed({{"softmax", std::make_shared<nn::Softmax>(1)}, {"conv", test::make_conv(2, 2, 3, 1)}},
-                [](test::LambdaModel& m, nn::Arguments x) { return m.call("conv", m.call("softmax", x[0])); });
+        stubbed({{"norm", std::make_shared<nn::LayerNorm>(Shape(6))}, {"conv", test::make_conv(2, 2, 3, 1)}},
+                [](test::LambdaModel& m, nn::Arguments x) { return m.call("conv", m.call("norm", x[0])); });
     const auto prepared = prepare(*inside, bayes);
     REQUIRE(prepared->report().fallbacks.size() == 1);
-    CHECK(prepared->report().fallbacks[0].type == "Softmax");
-    CHECK(quantizers_of(*prepared) == "quant>int8 softmax>int8 ");
+    CHECK(prepared->report().fallbacks[0].type == "LayerNorm");
+    CHECK(quantizers_of(*prepared) == "quant>int8 norm>int8 ");
 }
 
 TEST_CASE("What the target's table refuses is an error with the node and the target") {

@@ -115,7 +115,8 @@ inline constexpr std::array<ConstraintRow, 2 * sizeof...(Codes) + sizeof...(Code
 template <DType Type>
 inline constexpr auto unlimited_rows =
     rows_of_type<Type, OpKind::add, OpKind::relu, OpKind::max_pool2d, OpKind::avg_pool2d, OpKind::cat, OpKind::flatten,
-                 OpKind::mul, OpKind::lookup_table, OpKind::interpolate, OpKind::pad>;
+                 OpKind::mul, OpKind::lookup_table, OpKind::interpolate, OpKind::pad, OpKind::sub, OpKind::slice,
+                 OpKind::permute, OpKind::reshape>;
 
 /// Several tables as one.
 template <std::size_t... Sizes> constexpr auto join_rows(const std::array<ConstraintRow, Sizes>&... parts) noexcept {
@@ -127,6 +128,11 @@ template <std::size_t... Sizes> constexpr auto join_rows(const std::array<Constr
     (append(parts), ...);
     return all;
 }
+
+/// A softmax reads int8; its probabilities are 2^-15 a code before they are requantized.
+template <DType... Outputs>
+inline constexpr std::array<ConstraintRow, sizeof...(Outputs)> softmax_rows{
+    ConstraintRow{.op = OpKind::softmax, .input = DType::int8, .output = Outputs}...};
 
 /// What accumulators become where they are an output.
 inline constexpr std::array<ConstraintRow, 1> accumulator_rows{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Add of two quantized tensors, for every target. Layer: arith (ARITHMETIC section 4, add).
+// Add and sub of two quantized tensors, for every target. Layer: arith (ARITHMETIC section 4, add).
 #ifndef INTQ_ARITH_ELEMENTWISE_HPP
 #define INTQ_ARITH_ELEMENTWISE_HPP
 
@@ -8,17 +8,17 @@
 
 namespace intq::inline INTQ_ABI::arith {
 
-/// One operand or the result of an add.
+/// One operand or the result of an add or sub.
 struct CodesOf {
     float scale = 1.0f;
     std::int32_t zero_point = 0;
     DType dtype = DType::int8;
 };
 
-/// Everything that an add of codes needs; which fields count is the policy's.
+/// Everything that an add or sub of codes needs; which fields count is the policy's.
 struct AddParams {
     std::int32_t zero_point[2] = {0, 0};
-    std::int32_t coefficient[2] = {0, 0};  // two_stage: weights of the operands. fixed_point: left shift
+    std::int32_t coefficient[2] = {0, 0};  // two_stage: weights of the operands. fixed_point: left shift, sign of y
     float factor[2] = {0.0f, 0.0f};        // float_scale: s / s_out
     ChannelWords input[2] = {};            // fixed_point: the operands' multipliers
     ChannelWords output{};                 // two_stage, fixed_point: the sum's
@@ -71,23 +71,24 @@ template <class L> struct AddLanes<two_stage, L> {
     }
 };
 
-/// sum of the operands, each shifted left and scaled by s / T; the sum scaled by T / (2^L·s_out)
+/// sum or difference of the operands, each shifted left and scaled by s / T; the sum scaled by T / (2^L·s_out)
 template <class RoundingRule, class L> struct AddLanes<fixed_point<RoundingRule>, L> {
     using Scale = fixed_point<RoundingRule>;
-    typename L::i32 zero_point[2], left;
+    typename L::i32 zero_point[2], left, sign;
     typename Scale::template Channel<L> input[2], output;
     OutputLanes<L> out;
 
     explicit constexpr AddLanes(const AddParams& p) noexcept
         : zero_point{L::set(p.zero_point[0]), L::set(p.zero_point[1])},
           left(L::set(p.coefficient[0])),
+          sign(L::set(p.coefficient[1])),
           input{Scale::template set<L>(p.input[0]), Scale::template set<L>(p.input[1])},
           output(Scale::template set<L>(p.output)),
           out(p.codes) {}
     constexpr typename L::i32 scaled(typename L::i32 x, typename L::i32 y) const noexcept {
         const auto first = Scale::template scale<L>(L::shift_left(L::sub(x, zero_point[0]), left), input[0]);
         const auto second = Scale::template scale<L>(L::shift_left(L::sub(y, zero_point[1]), left), input[1]);
-        return Scale::template scaled<L>(L::add(first, second), output, out);
+        return Scale::template scaled<L>(L::add(first, L::mul(second, sign)), output, out);
     }
     constexpr typename L::i32 code(typename L::i32 x, typename L::i32 y) const noexcept {
         return out.code(scaled(x, y));
@@ -97,7 +98,7 @@ template <class RoundingRule, class L> struct AddLanes<fixed_point<RoundingRule>
 namespace detail {
 
 constexpr Result<AddParams> make_two_stage_add(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y,
-                                               const CodesOf& out, AddParams params) noexcept {
+                                               const CodesOf& out, int sign, AddParams params) noexcept {
     const bool x_is_larger = x.scale >= y.scale;
     const double s_a = static_cast<double>(x_is_larger ? x.scale : y.scale);
     const double s_b = static_cast<double>(x_is_larger ? y.scale : x.scale);
@@ -107,6 +108,7 @@ constexpr Result<AddParams> make_two_stage_add(const PolicyRecord& policy, const
     const auto k = static_cast<std::int32_t>(round_half_up(s_b * power_of_two(shift) / s_a));
     params.coefficient[x_is_larger ? 0 : 1] = std::int32_t{1} << shift;
     params.coefficient[x_is_larger ? 1 : 0] = k;
+    params.coefficient[1] *= sign;
     const float s_acc = fmul(static_cast<float>(s_a), static_cast<float>(power_of_two(-shift)));
     const Result<ChannelWords> words =
         two_stage_words(policy, RequantizeSource::add_accumulator, s_acc, out.scale, out.dtype, 32);
@@ -127,7 +129,7 @@ constexpr std::int64_t fixed_point_term(const PolicyRecord& policy, std::int64_t
 }
 
 constexpr Result<AddParams> make_fixed_point_add(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y,
-                                                 const CodesOf& out, AddParams params) noexcept {
+                                                 const CodesOf& out, int sign, AddParams params) noexcept {
     const int left = x.dtype == DType::int16 || y.dtype == DType::int16 ? 15 : 20;
     const double s_x = static_cast<double>(x.scale), s_y = static_cast<double>(y.scale);
     const double twice = 2.0 * (s_x > s_y ? s_x : s_y);
@@ -138,16 +140,41 @@ constexpr Result<AddParams> make_fixed_point_add(const PolicyRecord& policy, con
     const auto term = [&](const CodesOf& operand, std::int64_t code, const QuantizedMultiplier& multiplier) {
         return fixed_point_term(policy, code - operand.zero_point, left, multiplier);
     };
-    const SumRange sum{term(x, lowest_code(x.dtype), *first) + term(y, lowest_code(y.dtype), *second),
-                       term(x, highest_code(x.dtype), *first) + term(y, highest_code(y.dtype), *second)};
+    const std::int64_t y_low = term(y, lowest_code(y.dtype), *second), y_high = term(y, highest_code(y.dtype), *second);
+    const SumRange sum{term(x, lowest_code(x.dtype), *first) + (sign > 0 ? y_low : -y_high),
+                       term(x, highest_code(x.dtype), *first) + (sign > 0 ? y_high : -y_low)};
     const double real = twice / (power_of_two(left) * static_cast<double>(out.scale));
     const Result<ChannelWords> words = fixed_point_words(policy, real, false, sum);
     if (!words) return words.status();
     params.coefficient[0] = left;
+    params.coefficient[1] = sign;
     params.input[0] = multiplier_words(policy, *first);
     params.input[1] = multiplier_words(policy, *second);
     params.output = *words;
     return params;
+}
+
+/// x + sign·y
+constexpr Result<AddParams> make_signed_add(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y,
+                                            const CodesOf& out, const OutputCodes& codes, int sign) noexcept {
+    AddParams params;
+    params.zero_point[0] = x.zero_point;
+    params.zero_point[1] = y.zero_point;
+    params.codes = codes;
+    switch (policy.requantize) {
+        case RequantizeRule::float_scale:
+            params.factor[0] = fdiv(x.scale, out.scale);
+            params.factor[1] = fdiv(sign > 0 ? y.scale : -y.scale, out.scale);
+            if (!is_finite(params.factor[0]) || !is_finite(params.factor[1]))
+                return Status{StatusCode::scale_out_of_range, sign > 0 ? OpKind::add : OpKind::sub, Field::scale, 0, 0};
+            return params;
+        case RequantizeRule::two_stage:
+            return make_two_stage_add(policy, x, y, out, sign, params);
+        case RequantizeRule::single_rounding:
+        case RequantizeRule::double_rounding:
+            break;
+    }
+    return make_fixed_point_add(policy, x, y, out, sign, params);
 }
 
 }  // namespace detail
@@ -163,24 +190,19 @@ constexpr Result<AddParams> make_fixed_point_add(const PolicyRecord& policy, con
 ///         out of 32 bits
 constexpr Result<AddParams> make_add(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y, const CodesOf& out,
                                      const OutputCodes& codes) noexcept {
-    AddParams params;
-    params.zero_point[0] = x.zero_point;
-    params.zero_point[1] = y.zero_point;
-    params.codes = codes;
-    switch (policy.requantize) {
-        case RequantizeRule::float_scale:
-            params.factor[0] = fdiv(x.scale, out.scale);
-            params.factor[1] = fdiv(y.scale, out.scale);
-            if (!is_finite(params.factor[0]) || !is_finite(params.factor[1]))
-                return Status{StatusCode::scale_out_of_range, OpKind::add, Field::scale, 0, 0};
-            return params;
-        case RequantizeRule::two_stage:
-            return detail::make_two_stage_add(policy, x, y, out, params);
-        case RequantizeRule::single_rounding:
-        case RequantizeRule::double_rounding:
-            break;
-    }
-    return detail::make_fixed_point_add(policy, x, y, out, params);
+    return detail::make_signed_add(policy, x, y, out, codes, 1);
+}
+
+/// Parameters of y = x - y for a target: those of the add, with the sign of the second operand turned.
+///
+///     bpu     its coefficient is negated
+///     tflite  the scaled operands are subtracted
+///     fp32    its factor is negated
+///
+/// @return as make_add()
+constexpr Result<AddParams> make_sub(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y, const CodesOf& out,
+                                     const OutputCodes& codes) noexcept {
+    return detail::make_signed_add(policy, x, y, out, codes, -1);
 }
 
 }  // namespace intq::inline INTQ_ABI::arith

@@ -14,12 +14,14 @@ namespace arith::detail {
 
 inline constexpr auto bernoulli2_constraints = join_rows(
     conversion_rows<DType::int8>, accumulator_rows, weighted_rows<DType::int8, DType::int8, DType::int8, DType::int32>,
-    std::array<ConstraintRow, 3>{
+    std::array<ConstraintRow, 4>{
         ConstraintRow{.op = OpKind::add, .input = DType::int8, .output = DType::int8, .max_channels = 2048},
+        ConstraintRow{.op = OpKind::sub, .input = DType::int8, .output = DType::int8, .max_channels = 2048},
         ConstraintRow{.op = OpKind::mul, .input = DType::int8, .output = DType::int8, .max_channels = 2048},
         ConstraintRow{.op = OpKind::avg_pool2d, .input = DType::int8, .output = DType::int8, .max_kernel = 7}},
     rows_of_type<DType::int8, OpKind::relu, OpKind::max_pool2d, OpKind::cat, OpKind::flatten, OpKind::lookup_table,
-                 OpKind::interpolate, OpKind::pad>);
+                 OpKind::interpolate, OpKind::pad, OpKind::slice, OpKind::permute, OpKind::reshape>,
+    softmax_rows<DType::int8>);
 
 /// A pooling whose kernel, stride and padding are at most 256.
 constexpr ConstraintRow pool_row(OpKind op, DType type) noexcept {
@@ -28,14 +30,15 @@ constexpr ConstraintRow pool_row(OpKind op, DType type) noexcept {
 
 /// bayes and meta share these for each type; they differ in the rows with int16 weights.
 template <DType Type>
-inline constexpr auto bayes_rows =
-    join_rows(weighted_rows<Type, DType::int8, DType::int8, DType::int16, DType::int32>,
-              std::array<ConstraintRow, 2>{pool_row(OpKind::max_pool2d, Type), pool_row(OpKind::avg_pool2d, Type)},
-              rows_of_type<Type, OpKind::add, OpKind::relu, OpKind::cat, OpKind::flatten, OpKind::mul,
-                           OpKind::lookup_table, OpKind::interpolate, OpKind::pad>);
+inline constexpr auto bayes_rows = join_rows(
+    weighted_rows<Type, DType::int8, DType::int8, DType::int16, DType::int32>,
+    std::array<ConstraintRow, 2>{pool_row(OpKind::max_pool2d, Type), pool_row(OpKind::avg_pool2d, Type)},
+    rows_of_type<Type, OpKind::add, OpKind::relu, OpKind::cat, OpKind::flatten, OpKind::mul, OpKind::lookup_table,
+                 OpKind::interpolate, OpKind::pad, OpKind::sub, OpKind::slice, OpKind::permute, OpKind::reshape>);
 
-inline constexpr auto bayes_constraints = join_rows(conversion_rows<DType::int8, DType::int16>, accumulator_rows,
-                                                    bayes_rows<DType::int8>, bayes_rows<DType::int16>);
+inline constexpr auto bayes_constraints =
+    join_rows(conversion_rows<DType::int8, DType::int16>, accumulator_rows, bayes_rows<DType::int8>,
+              bayes_rows<DType::int16>, softmax_rows<DType::int8>);
 
 inline constexpr auto meta_constraints =
     join_rows(bayes_constraints, weighted_rows<DType::int8, DType::int16, DType::int8, DType::int16, DType::int32>,

@@ -7,9 +7,11 @@
 #include "intq/kernels/operators/conv.hpp"
 #include "intq/kernels/operators/elementwise.hpp"
 #include "intq/kernels/operators/lookup_table.hpp"
+#include "intq/kernels/operators/move.hpp"
 #include "intq/kernels/operators/pool.hpp"
 #include "intq/kernels/operators/quantize.hpp"
 #include "intq/kernels/operators/resample.hpp"
+#include "intq/kernels/operators/softmax.hpp"
 
 namespace intq::inline INTQ_ABI::kernels {
 
@@ -19,6 +21,8 @@ inline constexpr OperatorRow operator_rows[] = {
     operators::relu_operator,         operators::requantize_operator,  operators::cat_operator,
     operators::max_pool2d_operator,   operators::avg_pool2d_operator,  operators::mul_operator,
     operators::lookup_table_operator, operators::interpolate_operator, operators::pad_operator,
+    operators::sub_operator,          operators::slice_operator,       operators::permute_operator,
+    operators::reshape_operator,      operators::softmax_operator,
 };
 
 /// Null for an operator that programs do not have.

@@ -122,7 +122,7 @@ private:
             return;
         }
         made.step = row.make_step(request_of(node, made));
-        if (row.role != Role::shares_input) {
+        if (row.role != Role::shares_input && row.role != Role::item) {
             pending_[&node] = std::move(made);
             return;
         }

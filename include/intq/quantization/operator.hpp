@@ -5,6 +5,8 @@
 #ifndef INTQ_QUANTIZATION_OPERATOR_HPP
 #define INTQ_QUANTIZATION_OPERATOR_HPP
 
+#include <optional>
+
 #include "intq/core/op_kind.hpp"
 #include "intq/graph/operators.hpp"
 #include "intq/nn/layers/weighted.hpp"
@@ -19,6 +21,7 @@ enum class Role : std::uint8_t {
     output,        // of the model
     quant_stub,    // real values -> codes
     dequant_stub,  // codes -> real values
+    item,          // one output of an operator that gives a tuple
     weighted,      // a weight quantizer, and a quantizer on its output unless that is the accumulator
     own_output,    // a quantizer on its output
     cat,           // own_output in horizon mode; in torch mode the quantizer of its first input serves all
@@ -64,8 +67,12 @@ struct QuantizedOperator {
     Window2d (*window)(const nn::Module&) = nullptr;
     /// The quantizer stands behind the relu that alone reads the operator.
     bool takes_relu = false;
+    /// Its outputs are read one by one, by operators of the role item.
+    bool gives_tuple = false;
     /// own_output: whether the target keeps the scale of the input all the same, though not the values on its grid.
     bool (*keeps_scale)(const arith::PolicyRecord&) = nullptr;
+    /// The role in torch mode, where PyTorch's observers stand otherwise.
+    std::optional<Role> torch_role{};
     /// weighted: the layer with a weight quantizer.
     std::shared_ptr<nn::Weighted> (*prepare)(const nn::Weighted&, std::shared_ptr<FakeQuantize> weight,
                                              const arith::PolicyRecord&) = nullptr;

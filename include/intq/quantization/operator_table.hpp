@@ -8,10 +8,12 @@
 #include "intq/quantization/operators/elementwise.hpp"
 #include "intq/quantization/operators/float_step.hpp"
 #include "intq/quantization/operators/lookup_table.hpp"
+#include "intq/quantization/operators/move.hpp"
 #include "intq/quantization/operators/pool.hpp"
 #include "intq/quantization/operators/quantize.hpp"
 #include "intq/quantization/operators/resample.hpp"
 #include "intq/quantization/operators/shape.hpp"
+#include "intq/quantization/operators/softmax.hpp"
 #include "intq/quantization/operators/weighted.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
@@ -31,6 +33,15 @@ inline constexpr const QuantizedOperator* quantized_operators[] = {
     &operators::avg_pool2d,
     &operators::adaptive_avg_pool2d,
     &operators::cat,
+    &operators::sub,
+    &operators::slice,
+    &operators::split,
+    &operators::chunk,
+    &operators::getitem,
+    &operators::permute,
+    &operators::transpose,
+    &operators::reshape,
+    &operators::softmax,
     &operators::flatten,
     &operators::identity,
     &operators::dropout,

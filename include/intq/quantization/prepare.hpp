@@ -52,11 +52,13 @@ private:
                 return prepare_output(node);
             case Role::dequant_stub:
                 return prepare_dequant_stub(node);
+            case Role::item:
+                return prepare_item(node);
             default:
                 break;
         }
         const Config config = config_of(node);
-        if (row.role == Role::float_only) return stay_float(node, "it has no integer form");
+        if (role_of(row) == Role::float_only) return stay_float(node, "it has no integer form");
         if (!config.qconfig) return stay_float(node, "its qconfig is none", true);
         const EdgeState state = prepare_quantized(node, row, config);
         if (state.is_codes) model_.mark_quantized(node);
@@ -64,7 +66,7 @@ private:
     }
 
     EdgeState prepare_quantized(graph::Node& node, const QuantizedOperator& row, const Config& config) {
-        switch (row.role) {
+        switch (role_of(row)) {
             case Role::quant_stub:
                 return prepare_quant_stub(node, *config.qconfig);
             case Role::weighted:
@@ -74,6 +76,8 @@ private:
             case Role::cat:
                 return prepare_cat(node, *config.qconfig);
             default:
+                if (row.gives_tuple && !is_read_by_items(node))
+                    return stay_float(node, "its pieces are read as a whole");
                 return prepare_sharing(node, row.kind, *config.qconfig);
         }
     }
@@ -181,6 +185,22 @@ private:
         const EdgeState codes = state_of(node, 0);
         if (kind != OpKind::none) check(node, use(node, codes.dtype, DType::none, codes.dtype));
         return codes;
+    }
+
+    // An output of an operator with several: codes where that has codes.
+    EdgeState prepare_item(graph::Node& node) {
+        const graph::Node* source = node.args()[0].node();
+        if (source == nullptr || !quantized_operator(*source, model_).gives_tuple)
+            return stay_float(node, "it has no integer form");
+        const EdgeState state = states_.at(source);
+        if (state.is_codes) model_.mark_quantized(node);
+        return state;
+    }
+
+    bool is_read_by_items(const graph::Node& node) const {
+        return std::all_of(node.users().begin(), node.users().end(), [&](const graph::Node* user) {
+            return quantized_operator(*user, model_).role == Role::item;
+        });
     }
 
     // Whether the user left the quantized part of the model for this operator: all that it reads are real values from

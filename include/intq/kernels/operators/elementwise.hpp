@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// add, mul, relu, requantize and cat as operators of a program. Layer: kernels.
+// add, sub, mul, relu, requantize and cat as operators of a program. Layer: kernels.
 #ifndef INTQ_KERNELS_OPERATORS_ELEMENTWISE_HPP
 #define INTQ_KERNELS_OPERATORS_ELEMENTWISE_HPP
 
@@ -18,8 +18,7 @@ template <auto Rows> Status check_binary(const OperatorCall& call) noexcept {
     return detail::has_dtype<Rows>(call.table, {x, DType::none, y}) ? Status{} : detail::no_kernel(call.op, y);
 }
 
-// --- add: params is an arith::AddParams; mul: an arith::MulParams
-// -----------------------------------------------------
+// --- add, sub: params is an arith::AddParams; mul: an arith::MulParams -----------------------------------------------
 
 inline void run_add(const OperatorCall& call) INTQ_NOEXCEPT {
     const auto& row = detail::find_row(call.table.add, [&](const AddRow& r) { return r.dtype == call.y().dtype; });
@@ -102,13 +101,18 @@ inline void run_cat(const OperatorCall& call) INTQ_NOEXCEPT {
     }
 }
 
-inline constexpr OperatorRow add_operator{.op = OpKind::add,
-                                          .operands = 2,
-                                          .needs_params = true,
-                                          .may_run_in_place = true,
-                                          .check = &check_binary<&KernelTable::add>,
-                                          .run = &run_add,
-                                          .has_kernel = &detail::has_dtype<&KernelTable::add>};
+// The sign of a sub is in its params.
+constexpr OperatorRow sum_operator(OpKind op) noexcept {
+    return {.op = op,
+            .operands = 2,
+            .needs_params = true,
+            .may_run_in_place = true,
+            .check = &check_binary<&KernelTable::add>,
+            .run = &run_add,
+            .has_kernel = &detail::has_dtype<&KernelTable::add>};
+}
+inline constexpr OperatorRow add_operator = sum_operator(OpKind::add);
+inline constexpr OperatorRow sub_operator = sum_operator(OpKind::sub);
 inline constexpr OperatorRow mul_operator{.op = OpKind::mul,
                                           .operands = 2,
                                           .needs_params = true,

@@ -27,8 +27,18 @@ Tensor transpose(const Tensor& x, int axis0, int axis1);
 
 /// Elements start, start + step, … before stop along an axis, counted and clamped as Python's slices are.
 Tensor slice(const Tensor& x, int axis, index_t start, index_t stop, index_t step = 1);
+/// Which elements a slice takes: `count` from `first` on.
+struct SliceRange {
+    index_t first = 0, count = 0;
+};
+SliceRange slice_range(index_t extent, index_t start, index_t stop, index_t step);
 /// Element `at` of an axis, which the result does not have.
 Tensor select(const Tensor& x, int axis, index_t at);
+
+/// The sizes of the pieces of an axis: all but the last are `size`.
+std::vector<index_t> piece_sizes(index_t extent, index_t size);
+/// The size of a piece where `chunks` are asked for.
+index_t chunk_size(index_t extent, index_t chunks);
 
 /// Pieces of `size` along an axis, the last one perhaps smaller; or of the given sizes, whose sum must be the extent.
 std::vector<Tensor> split(const Tensor& x, index_t size, int axis = 0);
@@ -129,19 +139,24 @@ inline Tensor transpose(const Tensor& x, int axis0, int axis1) {
     return permute(x, axes);
 }
 
-inline Tensor slice(const Tensor& x, int axis, index_t start, index_t stop, index_t step) {
-    const int along = detail::positive_axis(axis, x.rank(), "slice");
+inline SliceRange slice_range(index_t extent, index_t start, index_t stop, index_t step) {
     if (step < 1) throw Error("slice: the step must be at least 1, given " + std::to_string(step));
-    const index_t extent = x.extent(along);
     const auto inside = [extent](index_t at) { return std::clamp<index_t>(at < 0 ? at + extent : at, 0, extent); };
     const index_t first = inside(start), length = std::max<index_t>(inside(stop) - first, 0);
+    return {first, length == 0 ? 0 : (length - 1) / step + 1};
+}
+
+inline Tensor slice(const Tensor& x, int axis, index_t start, index_t stop, index_t step) {
+    const int along = detail::positive_axis(axis, x.rank(), "slice");
+    const index_t extent = x.extent(along);
+    const auto [first, count] = slice_range(extent, start, stop, step);
     const Tensor input = x.contiguous();
     auto strides = input.strides();
     index_t& stride = strides[static_cast<std::size_t>(along)];
     const index_t offset = first * stride;
     stride *= std::min(step, std::max<index_t>(extent, 1));  // a longer step takes the first element only
     Shape shape = x.shape();
-    shape[along] = length == 0 ? 0 : (length - 1) / step + 1;
+    shape[along] = count;
     return detail::gather(input, shape, strides, offset);
 }
 
@@ -173,19 +188,25 @@ inline std::vector<Tensor> split(const Tensor& x, std::span<const index_t> sizes
     return pieces;
 }
 
-inline std::vector<Tensor> split(const Tensor& x, index_t size, int axis) {
+inline std::vector<index_t> piece_sizes(index_t extent, index_t size) {
     if (size < 1) throw Error("split: the size of a piece must be at least 1, given " + std::to_string(size));
-    const index_t extent = x.extent(detail::positive_axis(axis, x.rank(), "split"));
     std::vector<index_t> sizes;
     for (index_t first = 0; first < extent; first += size) sizes.push_back(std::min(size, extent - first));
     if (sizes.empty()) sizes.push_back(0);
-    return split(x, sizes, axis);
+    return sizes;
+}
+
+inline std::vector<Tensor> split(const Tensor& x, index_t size, int axis) {
+    return split(x, piece_sizes(x.extent(detail::positive_axis(axis, x.rank(), "split")), size), axis);
+}
+
+inline index_t chunk_size(index_t extent, index_t chunks) {
+    if (chunks < 1) throw Error("chunk: the number of pieces must be at least 1, given " + std::to_string(chunks));
+    return std::max<index_t>((extent + chunks - 1) / chunks, 1);
 }
 
 inline std::vector<Tensor> chunk(const Tensor& x, index_t chunks, int axis) {
-    if (chunks < 1) throw Error("chunk: the number of pieces must be at least 1, given " + std::to_string(chunks));
-    const index_t extent = x.extent(detail::positive_axis(axis, x.rank(), "chunk"));
-    return split(x, std::max<index_t>((extent + chunks - 1) / chunks, 1), axis);
+    return split(x, chunk_size(x.extent(detail::positive_axis(axis, x.rank(), "chunk")), chunks), axis);
 }
 
 inline Tensor cat(std::span<const Tensor> parts, int axis) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// add, mul, relu, relu6 and clamp on codes. Layer: quantization.
+// add, sub, mul, relu, relu6 and clamp on codes. Layer: quantization.
 #ifndef INTQ_QUANTIZATION_OPERATORS_ELEMENTWISE_HPP
 #define INTQ_QUANTIZATION_OPERATORS_ELEMENTWISE_HPP
 
@@ -30,15 +30,17 @@ inline kernels::ArenaTensor check_binary(ProgramBuilder& builder, OpKind op, std
 
 }  // namespace detail
 
-inline std::int32_t add_add(ProgramBuilder& builder, std::int32_t x, std::int32_t y, const nn::OwnedQParams& output,
-                            Activation activation, const LayerName& layer) {
-    const kernels::ArenaTensor in = detail::check_binary(builder, OpKind::add, x, y, output.dtype, layer);
+/// @param op  add or sub
+inline std::int32_t add_sum(ProgramBuilder& builder, OpKind op, std::int32_t x, std::int32_t y,
+                            const nn::OwnedQParams& output, Activation activation, const LayerName& layer) {
+    const kernels::ArenaTensor in = detail::check_binary(builder, op, x, y, output.dtype, layer);
     const QParams out = builder.keep(output);
-    const auto* const params = builder.keep_params(
-        value_or_throw(arith::make_add(builder.target(), builder.codes_of(x), builder.codes_of(y),
-                                       ProgramBuilder::codes_of(output), ProgramBuilder::output_codes(out, activation)),
-                       layer.name));
-    return builder.push(OpKind::add, {x, y}, builder.tensor(output.dtype, in.shape, out, layer), params, layer);
+    const auto* const params = builder.keep_params(value_or_throw(
+        (op == OpKind::sub ? arith::make_sub : arith::make_add)(builder.target(), builder.codes_of(x),
+                                                                builder.codes_of(y), ProgramBuilder::codes_of(output),
+                                                                ProgramBuilder::output_codes(out, activation)),
+        layer.name));
+    return builder.push(op, {x, y}, builder.tensor(output.dtype, in.shape, out, layer), params, layer);
 }
 
 inline std::int32_t add_mul(ProgramBuilder& builder, std::int32_t x, std::int32_t y, const nn::OwnedQParams& output,
@@ -66,19 +68,19 @@ inline std::int32_t add_relu(ProgramBuilder& builder, std::int32_t x, Activation
     return add_clamp(builder, x, ProgramBuilder::output_codes(builder.at(x).qparams, activation), layer);
 }
 
-/// The sum of two tensors of codes, and perhaps a clamp.
+/// The sum or the difference of two tensors of codes, and perhaps a clamp.
 class AddStep : public FloatBackedStep {
 public:
-    explicit AddStep(FloatCall call, Activation activation = Activation::none)
-        : FloatBackedStep(std::move(call)), activation_(activation) {}
+    explicit AddStep(FloatCall call, OpKind op = OpKind::add, Activation activation = Activation::none)
+        : FloatBackedStep(std::move(call)), op_(op), activation_(activation) {}
 
-    OpKind kind() const noexcept override { return OpKind::add; }
+    OpKind kind() const noexcept override { return op_; }
     Activation activation() const noexcept { return activation_; }
     StepPtr with_activation(Activation activation) const override {
-        return std::make_shared<AddStep>(call(), activation);
+        return std::make_shared<AddStep>(call(), op_, activation);
     }
     void lower(Lowering& l, const QuantizedNode& node) const override {
-        l.set(node, add_add(l.builder(), l.input(node, 0), l.input(node, 1), l.qparams(node), activation_,
+        l.set(node, add_sum(l.builder(), op_, l.input(node, 0), l.input(node, 1), l.qparams(node), activation_,
                             Lowering::layer(node)));
     }
     void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override {
@@ -89,6 +91,7 @@ public:
     }
 
 private:
+    OpKind op_;
     Activation activation_;
 };
 
@@ -157,6 +160,7 @@ inline StepPtr make_clamp(const StepRequest& request) {
 }
 
 inline StepPtr make_add(const StepRequest& request) { return std::make_shared<AddStep>(request.call); }
+inline StepPtr make_sub(const StepRequest& request) { return std::make_shared<AddStep>(request.call, OpKind::sub); }
 inline StepPtr make_relu(const StepRequest& request) {
     return std::make_shared<ClampStep>(request.call, Activation::relu);
 }
@@ -170,6 +174,14 @@ inline constexpr QuantizedOperator add{.name = "add",
                                        .operands = 2,
                                        .make_step = &make_add,
                                        .takes_relu = true};
+// PyTorch subtracts real values.
+inline constexpr QuantizedOperator sub{.name = "sub",
+                                       .role = Role::own_output,
+                                       .kind = OpKind::sub,
+                                       .operands = 2,
+                                       .make_step = &make_sub,
+                                       .takes_relu = true,
+                                       .torch_role = Role::float_only};
 inline constexpr QuantizedOperator mul{
     .name = "mul", .role = Role::own_output, .kind = OpKind::mul, .operands = 2, .make_step = &make_mul};
 // A bound may lie between two codes.

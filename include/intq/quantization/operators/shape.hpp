@@ -5,8 +5,7 @@
 #define INTQ_QUANTIZATION_OPERATORS_SHAPE_HPP
 
 #include "intq/nn/layers/shape.hpp"
-#include "intq/quantization/lowering.hpp"
-#include "intq/quantization/operator.hpp"
+#include "intq/quantization/operators/move.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
 
@@ -54,7 +53,8 @@ private:
     int axis_;
 };
 
-/// Axes start_axis to end_axis become one; neither is negative.
+/// Axes start_axis to end_axis become one; neither is negative. An image that becomes a vector is written only where
+/// something else than a linear layer reads it.
 class FlattenStep : public FloatBackedStep {
 public:
     FlattenStep(FloatCall call, int start_axis, int end_axis)
@@ -68,11 +68,13 @@ public:
             l.set_flattened_image(node);
         else if (start_axis_ == end_axis_)
             l.set(node, l.input(node));
+        else if (start_axis_ > 0)
+            l.set(node,
+                  add_reshape(l.builder(), l.input(node), l.quantized().output(node).shape, Lowering::layer(node)));
         else
             throw Error(Lowering::layer(node).name,
-                        "a program flattens an image (N, C, H, W) from axis 1 to 3, given axes " +
-                            std::to_string(start_axis_) + " to " + std::to_string(end_axis_) + " of " +
-                            nn::to_string(in));
+                        "a program keeps axis 0, that of the samples; a flatten of axes 0 to " +
+                            std::to_string(end_axis_) + " of " + nn::to_string(in) + " has no integer form");
     }
 
 private:

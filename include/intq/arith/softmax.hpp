@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+//
+// Softmax of int8 codes by tables and one reciprocal. Layer: arith (ARITHMETIC section 4, softmax).
+#ifndef INTQ_ARITH_SOFTMAX_HPP
+#define INTQ_ARITH_SOFTMAX_HPP
+
+#include <bit>
+#include <cmath>
+
+#include "intq/arith/elementwise.hpp"
+#include "intq/arith/rounding.hpp"
+
+namespace intq::inline INTQ_ABI::arith {
+
+/// Terms of one softmax; more could leave the sum's 48 bits.
+inline constexpr index_t softmax_most_terms = 65535;
+
+/// Real numbers of the probabilities before they are requantized: 2^-15 a code.
+inline constexpr CodesOf softmax_probability{0x1p-15f, 0, DType::int16};
+
+/// What each distance d = max - x stands for; the math library is asked once, when the operator is made.
+///
+///     probability[d] = min(rhu(2^15·exp(-d·s_in)), 32767),  term[d] = rhu(2^31·exp(-d·s_in))
+struct SoftmaxTables {
+    std::int16_t probability[256] = {};
+    std::uint32_t term[256] = {};
+};
+
+/// @return scale_out_of_range for a scale that is not positive and finite; dtype_mismatch of input for another type
+///         than int8
+inline Result<SoftmaxTables> make_softmax_tables(const CodesOf& in) noexcept {
+    if (in.dtype != DType::int8)
+        return Status{StatusCode::dtype_mismatch, OpKind::softmax, Field::input, static_cast<std::int64_t>(in.dtype),
+                      static_cast<std::int64_t>(DType::int8)};
+    if (!(in.scale > 0.0f) || !is_finite(in.scale))
+        return Status{StatusCode::scale_out_of_range, OpKind::softmax, Field::scale, 0, 0};
+    SoftmaxTables tables;
+    for (int d = 0; d < 256; ++d) {
+        const double exponential = std::exp(-static_cast<double>(d) * static_cast<double>(in.scale));
+        const double code = round_half_up(0x1p15 * exponential);
+        tables.probability[d] = static_cast<std::int16_t>(code > 32767.0 ? 32767.0 : code);
+        tables.term[d] = static_cast<std::uint32_t>(round_half_up(0x1p31 * exponential));
+    }
+    return tables;
+}
+
+/// Whether tables from anywhere keep the formula inside its bits: the largest element stands for 1.
+constexpr bool are_softmax_tables(const SoftmaxTables& tables) noexcept {
+    bool are = tables.term[0] == std::uint32_t{1} << 31;
+    for (int d = 0; d < 256; ++d) are = are && tables.probability[d] >= 0 && tables.term[d] <= tables.term[0];
+    return are;
+}
+
+/// 1 / sum as a factor of 16 bits and a shift.
+///
+///     n = bitlen(sum),  S16 = sum >> (n - 16),  factor = fl((2^30 + fl(S16/2)) / S16),  shift = n - 17
+struct SoftmaxReciprocal {
+    std::int32_t factor = 0;  // 16384 .. 32768
+    int shift = 0;            // 15 .. 30
+
+    /// @param sum  of at most softmax_most_terms terms, one of them 2^31
+    static constexpr SoftmaxReciprocal of(std::uint64_t sum) noexcept {
+        const int bits = 64 - std::countl_zero(sum);
+        const auto high = static_cast<std::int32_t>(sum >> (bits - 16));
+        return {((std::int32_t{1} << 30) + high / 2) / high, bits - 17};
+    }
+
+    /// clamp(SH_R(probability·factor, shift), 0, 32767), with scale 2^-15
+    constexpr std::int16_t code(std::int16_t probability) const INTQ_NOEXCEPT {
+        const std::int32_t p = shift_half_up(std::int32_t{probability} * factor, shift);
+        return static_cast<std::int16_t>(p < 0 ? 0 : p > 32767 ? 32767 : p);
+    }
+};
+
+}  // namespace intq::inline INTQ_ABI::arith
+
+#endif  // INTQ_ARITH_SOFTMAX_HPP

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+//
+// Bias correction: takes the mean error that quantization gives to each output channel out of the bias. Layer: improve.
+#ifndef INTQ_IMPROVE_BIAS_CORRECTION_HPP
+#define INTQ_IMPROVE_BIAS_CORRECTION_HPP
+
+#include "intq/improve/layer_calls.hpp"
+
+namespace intq::inline INTQ_ABI::improve {
+
+/// The mean error of a layer's output channels over all data, before its activation.
+struct BiasShift {
+    std::string layer;
+    double largest = 0.0;        // magnitude over the channels: what was taken away
+    double largest_after = 0.0;  // the same after the correction
+};
+
+struct BiasCorrectionReport {
+    std::vector<BiasShift> layers{};
+    std::vector<SkippedLayer> skipped{};
+};
+
+/// Corrects the biases of a calibrated model.
+///
+///     bias[c] -= mean(y_q[c]) - mean(y[c]),   y = product(x, w) + bias [+ second argument]
+///
+/// y is what the layer gives in float, y_q what it gives quantized behind layers that are quantized and corrected
+/// already; both before the activation, so that the mean error of each channel over this data is 0 up to rounding. A
+/// layer without a bias gets one. The scales stay: calibrate with more data than a shift of one mean can leave.
+///
+/// @param model   prepared and calibrated; changed in place, and left in the state `validation`
+/// @param source  a few hundred samples; labels are not needed
+/// @throws Error for a quantizer that saw no data, and for a source without data
+///
+/// Memory   that of one batch and of a copy of the model
+/// Cost     one pass over the data in float, and two quantized ones a layer
+/// Source   Nagel et al. 2019, arXiv 1906.04721, section 4.2 (empirical)
+BiasCorrectionReport correct_bias(quantization::PreparedModel& model, const quantization::BatchSource& source);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// Means of output channels over batches.
+class ChannelMeans {
+public:
+    void add(const nn::Tensor& y, int axis) {
+        const nn::Tensor values = y.contiguous();
+        const Shape blocks = quantization::detail::blocks_around(values, axis);
+        sums_.resize(static_cast<std::size_t>(blocks[1]));
+        const auto flat = values.flat<float>();
+        for (std::size_t i = 0; i < flat.size(); ++i)
+            sums_[i / static_cast<std::size_t>(blocks[2]) % sums_.size()] += static_cast<double>(flat[i]);
+        count_ += blocks[0] * blocks[2];
+    }
+    double mean(std::size_t channel) const { return sums_.at(channel) / static_cast<double>(count_); }
+    std::size_t channels() const noexcept { return sums_.size(); }
+
+private:
+    std::vector<double> sums_;
+    index_t count_ = 0;
+};
+
+/// What a layer gives before its activation.
+inline nn::Tensor before_activation(const nn::Weighted& layer, const nn::Tensor& weight,
+                                    std::span<const nn::Value> inputs) {
+    const nn::Tensor product = layer.apply(inputs[0].tensor(), weight);
+    return layer.fusion().add ? nn::functional::add(product, inputs[1].tensor()) : product;
+}
+
+inline ChannelMeans quantized_means(quantization::PreparedModel& model, const quantization::BatchSource& source,
+                                    const LayerCall& call) {
+    ChannelMeans means;
+    for_each_batch(source, "correct_bias", [&](const nn::Tensor& batch) {
+        run_and_visit(model, batch, {call.node->name()},
+                      [&](const graph::Node&, std::span<const nn::Value> inputs, const nn::Value& output) {
+                          const nn::Tensor weight = call.prepared->quantized_weight(nn::Arguments(inputs));
+                          means.add(before_activation(*call.weighted, weight, inputs),
+                                    call.channel_axis(output.tensor()));
+                      });
+    });
+    return means;
+}
+
+}  // namespace detail
+
+inline BiasCorrectionReport correct_bias(quantization::PreparedModel& model, const quantization::BatchSource& source) {
+    BiasCorrectionReport report;
+    const std::vector<LayerCall> calls = layer_calls(model, report.skipped);
+    std::set<std::string> names;
+    std::map<std::string, const LayerCall*> by_name;
+    for (const LayerCall& call : calls) {
+        names.insert(call.node->name());
+        by_name[call.node->name()] = &call;
+    }
+    std::map<std::string, detail::ChannelMeans> wanted;
+    const auto reference = float_copy(model);
+    for_each_batch(source, "correct_bias", [&](const nn::Tensor& batch) {
+        run_and_visit(*reference, batch, names,
+                      [&](const graph::Node& node, std::span<const nn::Value> inputs, const nn::Value& output) {
+                          const auto& layer = dynamic_cast<const nn::Weighted&>(*graph::module_of(node, *reference));
+                          wanted[node.name()].add(detail::before_activation(layer, layer.weight(), inputs),
+                                                  by_name.at(node.name())->channel_axis(output.tensor()));
+                      });
+    });
+
+    set_fake_quantize(model, quantization::FakeQuantState::validation);
+    for (const LayerCall& call : calls) {
+        const detail::ChannelMeans& means = wanted.at(call.node->name());
+        const auto largest_error = [&](const detail::ChannelMeans& given) {
+            double largest = 0;
+            for (std::size_t c = 0; c < means.channels(); ++c)
+                largest = std::max(largest, std::abs(given.mean(c) - means.mean(c)));
+            return largest;
+        };
+        const detail::ChannelMeans given = detail::quantized_means(model, source, call);
+        nn::Tensor bias = call.weighted->has_bias() ? call.weighted->bias().contiguous().clone()
+                                                    : nn::Tensor::zeros(Shape(static_cast<index_t>(means.channels())));
+        for (std::size_t c = 0; c < means.channels(); ++c) {
+            float& b = bias.flat<float>()[c];
+            b = static_cast<float>(static_cast<double>(b) - (given.mean(c) - means.mean(c)));
+        }
+        call.weighted->set_bias(bias);
+        report.layers.push_back(
+            {call.layer, largest_error(given), largest_error(detail::quantized_means(model, source, call))});
+    }
+    return report;
+}
+
+}  // namespace intq::inline INTQ_ABI::improve
+
+#endif  // INTQ_IMPROVE_BIAS_CORRECTION_HPP

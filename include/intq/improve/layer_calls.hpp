@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+//
+// The layers with weights of a prepared model, and what they are given when it runs. Layer: improve.
+#ifndef INTQ_IMPROVE_LAYER_CALLS_HPP
+#define INTQ_IMPROVE_LAYER_CALLS_HPP
+
+#include "intq/quantization/calibrate.hpp"
+#include "intq/quantization/prepared_modules.hpp"
+
+namespace intq::inline INTQ_ABI::improve {
+
+/// A layer that was left as it is, and why.
+struct SkippedLayer {
+    std::string layer;
+    std::string reason;
+};
+
+/// A layer with a weight quantizer, at the one node that calls it.
+struct LayerCall {
+    const graph::Node* node = nullptr;
+    std::string layer;  // qualified name
+    nn::Weighted* weighted = nullptr;
+    quantization::PreparedWeight* prepared = nullptr;
+
+    /// The axis of the output on which its channels lie.
+    int channel_axis(const nn::Tensor& output) const {
+        return weighted->operator_name() == "linear" ? output.rank() - 1 : 1;
+    }
+};
+
+/// The layers of a prepared model in the order in which they run. One that several nodes call is skipped: it has as
+/// many outputs as calls, and one weight for all.
+///
+/// @throws Error for a quantizer that saw no data
+std::vector<LayerCall> layer_calls(quantization::PreparedModel& model, std::vector<SkippedLayer>& skipped);
+
+/// Called for a node with what it was given and what it gave.
+using CallHook =
+    std::function<void(const graph::Node& node, std::span<const nn::Value> inputs, const nn::Value& output)>;
+
+/// Runs a model on a batch; `visit` sees the calls of the nodes with these names.
+void run_and_visit(graph::GraphModule& model, const nn::Tensor& batch, const std::set<std::string>& nodes,
+                   const CallHook& visit);
+
+/// A copy of the prepared model that computes in float.
+std::shared_ptr<quantization::PreparedModel> float_copy(const quantization::PreparedModel& model);
+
+/// The batches of a source that hold samples, one after the other. Throws where there is none.
+void for_each_batch(const quantization::BatchSource& source, const char* who,
+                    const std::function<void(const nn::Tensor& batch)>& visit);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline std::vector<LayerCall> layer_calls(quantization::PreparedModel& model, std::vector<SkippedLayer>& skipped) {
+    for (const auto& module : model.named_modules())
+        if (const auto* quantizer = dynamic_cast<const quantization::FakeQuantize*>(module.value))
+            if (!quantizer->has_qparams())
+                throw Error(module.name, "this quantizer saw no data; run calibrate() first");
+    const auto nodes = model.graph().nodes();
+    std::vector<LayerCall> calls;
+    for (const graph::Node* node : nodes) {
+        nn::Module* module = graph::module_of(*node, model);
+        auto* prepared = dynamic_cast<quantization::PreparedWeight*>(module);
+        if (prepared == nullptr) continue;
+        const auto count = std::count_if(nodes.begin(), nodes.end(), [&](const graph::Node* other) {
+            return graph::module_of(*other, model) == module;
+        });
+        if (count == 1)
+            calls.push_back({node, node->target(), &dynamic_cast<nn::Weighted&>(*module), prepared});
+        else if (skipped.empty() || skipped.back().layer != node->target())
+            skipped.push_back({node->target(), "it is called " + std::to_string(count) + " times"});
+    }
+    return calls;
+}
+
+inline void run_and_visit(graph::GraphModule& model, const nn::Tensor& batch, const std::set<std::string>& nodes,
+                          const CallHook& visit) {
+    std::set<const graph::Node*> read;
+    for (const graph::Node* node : model.graph().nodes())
+        if (nodes.count(node->name()) != 0)
+            for (const graph::Node* input : node->inputs()) read.insert(input);
+    graph::Interpreter::Values values;
+    const nn::Value input(batch);
+    model.run(std::span(&input, 1), [&](const graph::Node& node, const nn::Value& value) {
+        if (read.count(&node) != 0) values[&node] = value;
+        if (nodes.count(node.name()) != 0) visit(node, graph::Interpreter::resolve(node.args(), values), value);
+    });
+}
+
+inline std::shared_ptr<quantization::PreparedModel> float_copy(const quantization::PreparedModel& model) {
+    auto copy =
+        std::dynamic_pointer_cast<quantization::PreparedModel>(nn::clone(static_cast<const nn::Module&>(model)));
+    set_fake_quantize(*copy, quantization::FakeQuantState::float_);
+    return copy;
+}
+
+inline void for_each_batch(const quantization::BatchSource& source, const char* who,
+                           const std::function<void(const nn::Tensor& batch)>& visit) {
+    bool any = false;
+    for (std::size_t i = 0; i < source.count; ++i)
+        if (const nn::Tensor batch = source.batch(i); batch.size() > 0) {
+            any = true;
+            visit(batch);
+        }
+    if (!any) throw Error(std::string(who) + ": there is no data; give at least one batch");
+}
+
+}  // namespace intq::inline INTQ_ABI::improve
+
+#endif  // INTQ_IMPROVE_LAYER_CALLS_HPP

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+//
+// Measures layers in both types and keeps a journal, so that an interrupted search goes on. Layer: improve.
+#ifndef INTQ_IMPROVE_MEASUREMENT_JOURNAL_HPP
+#define INTQ_IMPROVE_MEASUREMENT_JOURNAL_HPP
+
+#include "intq/improve/mixed_precision.hpp"
+
+namespace intq::inline INTQ_ABI::improve {
+
+/// What was measured, one line a measurement, in a file that only grows:
+///
+///     intq measurements 1 <checksum of the layers' names>
+///     int8 <loss> <seconds> <checksum of the rest of the line> <layer>
+///
+/// A last line without its end is torn: the program stopped while it wrote it. It is cut off, its measurement is made
+/// again, and torn() says so. Any other line that is not as above, a layer that is not in the list and a measurement
+/// that comes twice are an Error that names file and line; the file is then left as it is. What is read is checked
+/// whatever the checksums say: they are there against accidents.
+class MeasurementJournal {
+public:
+    /// Reads the file, or begins it where there is none.
+    ///
+    /// @param layers  qualified names; each once, none empty or with characters of control
+    MeasurementJournal(std::filesystem::path path, std::span<const std::string> layers);
+
+    /// None where it is still to be measured.
+    std::optional<TypeCost> find(const std::string& layer, DType dtype) const;
+    /// Adds a measurement; it is in the file when this returns. Throws for one that is there, or is not finite.
+    void add(const std::string& layer, DType dtype, const TypeCost& cost);
+    std::size_t size() const noexcept { return known_.size(); }
+    /// Whether the end of the file was cut off.
+    bool torn() const noexcept { return torn_; }
+
+private:
+    using Key = std::pair<std::string, DType>;
+
+    std::string header() const;
+    void read(std::string_view text);
+    void read_line(std::string_view line, std::size_t number);
+
+    std::filesystem::path path_;
+    std::set<std::string> layers_;
+    std::map<Key, TypeCost> known_;
+    bool torn_ = false;
+};
+
+/// Measures a layer in one type while the others stay as they are.
+using MeasureLayer = std::function<TypeCost(const std::string& layer, DType dtype)>;
+
+/// The costs of layers in int8 and int16, from the journal where it has them, and measured and written there where not.
+/// An exception of `measure` leaves all that was measured before in the journal.
+///
+///     const auto costs = measure_layers(names, measure, "search.journal");   // interrupted: call it again
+///     const MixedPrecision best = choose_within_seconds(costs, 0.004);
+std::vector<LayerCosts> measure_layers(std::span<const std::string> layers, const MeasureLayer& measure,
+                                       const std::filesystem::path& journal);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// 16 hexadecimal digits that follow from a text.
+///
+/// Source   Fowler, Noll, Vo: FNV-1a, 64 bits
+inline std::string checksum(std::string_view text) {
+    std::uint64_t hash = 0xcbf29ce484222325u;
+    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+    std::string digits(16, '0');
+    for (std::size_t i = 0; i < 16; ++i) digits[15 - i] = "0123456789abcdef"[hash >> (4 * i) & 15];
+    return digits;
+}
+
+/// The shortest text that reads as this number again.
+inline std::string exact_text(double value) {
+    char buffer[32];
+    const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+    return std::string(buffer, end);
+}
+
+inline std::string journal_line(const std::string& layer, DType dtype, const TypeCost& cost) {
+    const std::string numbers =
+        std::string(name_of(dtype)) + " " + exact_text(cost.loss) + " " + exact_text(cost.seconds);
+    return numbers + " " + checksum(numbers + " " + layer) + " " + layer + "\n";
+}
+
+inline bool is_cost(const TypeCost& cost) {
+    return std::isfinite(cost.loss) && std::isfinite(cost.seconds) && cost.seconds >= 0.0;
+}
+
+/// The part of a text before the next space, which is taken off with it; the whole where there is none.
+inline std::string_view take_word(std::string_view& text) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return word;
+}
+
+}  // namespace detail
+
+inline MeasurementJournal::MeasurementJournal(std::filesystem::path path, std::span<const std::string> layers)
+    : path_(std::move(path)) {
+    for (const std::string& layer : layers) {
+        const bool is_plain = std::none_of(layer.begin(), layer.end(), [](char c) {
+            return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7f;
+        });
+        if (layer.empty() || !is_plain) throw Error("measurements: " + in_quotes(layer) + " cannot name a layer");
+        if (!layers_.insert(layer).second) throw Error(layer, "measurements: the layer comes twice");
+    }
+    std::error_code ignored;
+    if (!std::filesystem::exists(path_, ignored)) io::write_file(path_, header());
+    const std::vector<std::byte> bytes = io::read_file(path_);
+    read({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+inline std::string MeasurementJournal::header() const {
+    std::string names;
+    for (const std::string& layer : layers_) names += layer + "\n";
+    return "intq measurements 1 " + detail::checksum(names) + "\n";
+}
+
+inline void MeasurementJournal::read(std::string_view text) {
+    const std::string first = header();
+    if (text.size() < first.size() && first.substr(0, text.size()) == text) {
+        torn_ = true;
+        return io::write_file(path_, first);
+    }
+    if (text.substr(0, first.size()) != first)
+        throw Error(path_.string() + ":1",
+                    "this is not a journal of these layers, which begins with " + in_quotes(first) + ", given " +
+                        in_quotes(text.substr(0, text.find('\n'))) + "; give another file name to begin anew");
+    std::size_t number = 1, start = first.size();
+    for (std::size_t end; (end = text.find('\n', start)) != std::string_view::npos; start = end + 1)
+        read_line(text.substr(start, end - start), ++number);
+    if (start == text.size()) return;
+    torn_ = true;
+    io::write_file(path_, text.substr(0, start));
+}
+
+inline void MeasurementJournal::read_line(std::string_view line, std::size_t number) {
+    const auto fail = [&](const std::string& sentence) {
+        throw Error(path_.string() + ":" + std::to_string(number), sentence + ", given " + in_quotes(line) +
+                                                                       "; the line can be taken out, and is then "
+                                                                       "measured again");
+    };
+    std::string_view rest = line;
+    const std::string_view type = detail::take_word(rest);
+    const auto loss = detail::finite_number(detail::take_word(rest));
+    const auto seconds = detail::finite_number(detail::take_word(rest));
+    const std::string_view sum = detail::take_word(rest);
+    const std::string layer(rest);
+    if ((type != "int8" && type != "int16") || !loss || !seconds || *seconds < 0.0)
+        fail("expected int8 or int16, a loss, seconds, a checksum and a layer");
+    const DType dtype = type == "int8" ? DType::int8 : DType::int16;
+    const std::size_t numbers = line.size() - rest.size() - sum.size() - 1;
+    if (sum != detail::checksum(std::string(line.substr(0, numbers)) + layer)) fail("the line is damaged");
+    if (layers_.count(layer) == 0) fail("the layer is not in the list");
+    if (!known_.emplace(Key{layer, dtype}, TypeCost{*loss, *seconds}).second) fail("this was measured before");
+}
+
+inline std::optional<TypeCost> MeasurementJournal::find(const std::string& layer, DType dtype) const {
+    const auto known = known_.find({layer, dtype});
+    return known == known_.end() ? std::nullopt : std::optional(known->second);
+}
+
+inline void MeasurementJournal::add(const std::string& layer, DType dtype, const TypeCost& cost) {
+    if (layers_.count(layer) == 0) throw Error(layer, "measurements: the layer is not in the list");
+    if (dtype != DType::int8 && dtype != DType::int16)
+        throw Error(layer, std::string("measurements: a layer is in int8 or int16, given ") + name_of(dtype));
+    if (!detail::is_cost(cost))
+        throw Error(layer, "measurements: a loss of " + std::to_string(cost.loss) + " and " +
+                               std::to_string(cost.seconds) +
+                               " s were measured; both must be finite, the time not "
+                               "below 0");
+    if (find(layer, dtype)) throw Error(layer, "measurements: it was measured before");
+    const std::string line = detail::journal_line(layer, dtype, cost);
+    const io::detail::FileHandle file(std::fopen(path_.c_str(), "ab"));
+    if (file == nullptr) io::detail::throw_system_error(path_, "cannot be opened", errno);
+    if (std::fwrite(line.data(), 1, line.size(), file.get()) != line.size() || std::fflush(file.get()) != 0)
+        io::detail::throw_system_error(path_, "cannot be written", errno);
+    known_[{layer, dtype}] = cost;
+}
+
+inline std::vector<LayerCosts> measure_layers(std::span<const std::string> layers, const MeasureLayer& measure,
+                                              const std::filesystem::path& journal) {
+    MeasurementJournal known(journal, layers);
+    std::vector<LayerCosts> costs;
+    for (const std::string& layer : layers) {
+        LayerCosts both{layer};
+        for (const DType dtype : {DType::int8, DType::int16}) {
+            if (!known.find(layer, dtype)) known.add(layer, dtype, measure(layer, dtype));
+            (dtype == DType::int8 ? both.int8 : both.int16) = *known.find(layer, dtype);
+        }
+        costs.push_back(std::move(both));
+    }
+    return costs;
+}
+
+}  // namespace intq::inline INTQ_ABI::improve
+
+#endif  // INTQ_IMPROVE_MEASUREMENT_JOURNAL_HPP

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT
+//
+// The mixed choice of int8 and int16: the best assignment within a budget of time or of accuracy. Layer: improve.
+#ifndef INTQ_IMPROVE_MIXED_PRECISION_HPP
+#define INTQ_IMPROVE_MIXED_PRECISION_HPP
+
+#include "intq/improve/knapsack.hpp"
+#include "intq/quantization/qconfig_rules.hpp"
+
+namespace intq::inline INTQ_ABI::improve {
+
+/// What a layer costs in one type.
+struct TypeCost {
+    double loss = 0.0;     // of accuracy, in any measure that adds up and where more is worse
+    double seconds = 0.0;  // measured
+    friend bool operator==(const TypeCost&, const TypeCost&) = default;
+};
+
+struct LayerCosts {
+    std::string layer;  // qualified name
+    TypeCost int8{}, int16{};
+};
+
+/// An assignment.
+struct MixedPrecision {
+    std::vector<std::string> int16{};  // the layers in int16, in the order of the costs; the others are in int8
+    double loss = 0.0;                 // sums over all layers
+    double seconds = 0.0;
+};
+
+/// The assignment of the least loss within a time, or of the least time within a loss.
+///
+/// A layer takes the type that is better in both respects where there is one, and int8 where they are equal. For the
+/// others the question is a knapsack problem, which solve_knapsack() solves exactly (the proof is there): what the
+/// slower type costs in time is the weight and what it saves in loss the value, or the other way round. Losses and
+/// times of layers are added; that each layer loses the same beside any choice of the others is the assumption of the
+/// method.
+///
+/// @param budget  counts as met up to a part of 10^-12 of the sums, which is what their rounding may be
+/// @throws Error where no assignment meets the budget, with the least that can be had; for a cost that is not finite,
+///         a time below 0 and a layer that comes twice
+MixedPrecision choose_within_seconds(std::span<const LayerCosts> costs, double budget);
+MixedPrecision choose_within_loss(std::span<const LayerCosts> costs, double budget);
+
+/// The measured time of a layer in both types.
+struct LayerTimes {
+    std::string layer;
+    double int8 = 0.0, int16 = 0.0;  // seconds
+};
+
+/// Costs from a sensitivity list (quantization::read_sensitivity_list) whose metric grows with the loss (L1, MSE, KL):
+/// a layer in int8 loses the largest metric of its rows, in int16 nothing. Throws for a layer that only one of the two
+/// knows, and for a negative metric.
+std::vector<LayerCosts> layer_costs(std::span<const quantization::SensitiveOperator> sensitivity,
+                                    std::span<const LayerTimes> times);
+
+/// Reads lines `layer int8_loss int16_loss int8_seconds int16_seconds`; empty lines and those that begin with # are
+/// skipped. Throws the Error that names file and line for any other.
+std::vector<LayerCosts> read_layer_costs(const std::filesystem::path& path);
+
+/// Gives the layers in int16 a qconfig by name.
+void set_mixed_precision(quantization::QConfigMapping& mapping, const MixedPrecision& choice,
+                         const quantization::QConfig& int16 = quantization::get_default_calib_qconfig(DType::int16,
+                                                                                                      DType::int8));
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+inline void check_costs(std::span<const LayerCosts> costs, double budget) {
+    if (!std::isfinite(budget)) throw Error("mixed precision: the budget must be a finite number");
+    std::set<std::string> names;
+    for (const LayerCosts& layer : costs) {
+        if (!names.insert(layer.layer).second) throw Error(layer.layer, "mixed precision: its costs are given twice");
+        for (const TypeCost& cost : {layer.int8, layer.int16})
+            if (!std::isfinite(cost.loss) || !std::isfinite(cost.seconds) || cost.seconds < 0.0)
+                throw Error(layer.layer, "mixed precision: a loss of " + std::to_string(cost.loss) + " and a time of " +
+                                             std::to_string(cost.seconds) +
+                                             " s; both must be finite, and no time is below 0");
+    }
+}
+
+/// The least of one cost within a budget of another.
+inline MixedPrecision choose(std::span<const LayerCosts> costs, double TypeCost::*wanted, double TypeCost::*limited,
+                             double budget, const char* what) {
+    check_costs(costs, budget);
+    std::vector<bool> is_int16;     // where nothing of the budget is spent that need not be
+    std::vector<std::size_t> open;  // layers whose other type costs more of the budget and less of what is wanted
+    std::vector<KnapsackItem> items;
+    double least = 0, size = std::abs(budget);
+    for (const LayerCosts& layer : costs) {
+        const double more = layer.int16.*limited - layer.int8.*limited, gain = layer.int8.*wanted - layer.int16.*wanted;
+        const bool is_cheap = more < 0.0 || (more == 0.0 && gain > 0.0);
+        if ((more > 0.0 && gain > 0.0) || (more < 0.0 && gain < 0.0)) {
+            open.push_back(is_int16.size());
+            items.push_back({std::abs(more), std::abs(gain)});
+        }
+        is_int16.push_back(is_cheap);
+        least += (is_cheap ? layer.int16 : layer.int8).*limited;
+        size += std::max(std::abs(layer.int8.*limited), std::abs(layer.int16.*limited));
+    }
+    const double capacity = budget - least + 1e-12 * size;
+    if (capacity < 0.0)
+        throw Error(std::string("mixed precision: no assignment has a ") + what + " of " + std::to_string(budget) +
+                    " or less; the least is " + std::to_string(least));
+    const std::vector<bool> chosen = solve_knapsack(items, capacity);
+    for (std::size_t i = 0; i < open.size(); ++i)
+        if (chosen[i]) is_int16[open[i]] = !is_int16[open[i]];
+    MixedPrecision result;
+    for (std::size_t i = 0; i < costs.size(); ++i) {
+        const TypeCost& cost = is_int16[i] ? costs[i].int16 : costs[i].int8;
+        if (is_int16[i]) result.int16.push_back(costs[i].layer);
+        result.loss += cost.loss;
+        result.seconds += cost.seconds;
+    }
+    return result;
+}
+
+/// A finite number that is the whole word.
+inline std::optional<double> finite_number(std::string_view word) {
+    double value = 0;
+    const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || stop != word.data() + word.size() || !std::isfinite(value)) return std::nullopt;
+    return value;
+}
+
+}  // namespace detail
+
+inline MixedPrecision choose_within_seconds(std::span<const LayerCosts> costs, double budget) {
+    return detail::choose(costs, &TypeCost::loss, &TypeCost::seconds, budget, "time in seconds");
+}
+
+inline MixedPrecision choose_within_loss(std::span<const LayerCosts> costs, double budget) {
+    return detail::choose(costs, &TypeCost::seconds, &TypeCost::loss, budget, "loss");
+}
+
+inline std::vector<LayerCosts> layer_costs(std::span<const quantization::SensitiveOperator> sensitivity,
+                                           std::span<const LayerTimes> times) {
+    std::map<std::string, double> losses;
+    for (const auto& op : sensitivity) {
+        if (!(op.metric >= 0.0))
+            throw Error(op.op_name, "layer_costs: the metric is " + std::to_string(op.metric) +
+                                        "; one that is never negative and grows with the loss is needed");
+        double& loss = losses.emplace(op.op_name, 0.0).first->second;
+        loss = std::max(loss, op.metric);
+    }
+    std::vector<LayerCosts> costs;
+    for (const LayerTimes& layer : times) {
+        const auto loss = losses.find(layer.layer);
+        if (loss == losses.end()) throw Error(layer.layer, "layer_costs: the sensitivity list does not know it");
+        costs.push_back({layer.layer, {loss->second, layer.int8}, {0.0, layer.int16}});
+        losses.erase(loss);
+    }
+    if (!losses.empty())
+        throw Error(losses.begin()->first, "layer_costs: its time is not given, or it was given twice");
+    return costs;
+}
+
+inline std::vector<LayerCosts> read_layer_costs(const std::filesystem::path& path) {
+    const std::vector<std::byte> bytes = io::read_file(path);
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    std::vector<LayerCosts> costs;
+    std::size_t number = 0;
+    for (std::size_t start = 0; start < text.size();) {
+        const std::size_t end = std::min(text.find('\n', start), text.size());
+        const std::string line(text.substr(start, end - start));
+        start = end + 1;
+        ++number;
+        const std::vector<std::string> words = quantization::detail::words_of(line);
+        if (words.empty() || words[0][0] == '#') continue;
+        std::vector<double> numbers;
+        for (std::size_t i = 1; i < words.size(); ++i)
+            if (const auto value = detail::finite_number(words[i])) numbers.push_back(*value);
+        if (words.size() != 5 || numbers.size() != 4)
+            throw Error(path.string() + ":" + std::to_string(number),
+                        "expected a layer, its loss in int8 and int16, and its seconds in int8 and int16, given " +
+                            in_quotes(line));
+        costs.push_back({words[0], {numbers[0], numbers[2]}, {numbers[1], numbers[3]}});
+    }
+    return costs;
+}
+
+inline void set_mixed_precision(quantization::QConfigMapping& mapping, const MixedPrecision& choice,
+                                const quantization::QConfig& int16) {
+    for (const std::string& layer : choice.int16) mapping.set_module_name(layer, int16);
+}
+
+}  // namespace intq::inline INTQ_ABI::improve
+
+#endif  // INTQ_IMPROVE_MIXED_PRECISION_HPP

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+//
+// softmax as an operator of a program: probabilities in scratch, then requantized. Layer: kernels.
+#ifndef INTQ_KERNELS_OPERATORS_SOFTMAX_HPP
+#define INTQ_KERNELS_OPERATORS_SOFTMAX_HPP
+
+#include "intq/kernels/operators/elementwise.hpp"
+#include "intq/kernels/softmax.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+/// Parameters of a softmax instruction.
+struct SoftmaxStep {
+    arith::SoftmaxTables tables{};
+    RequantizeParams requantize{};  // from arith::softmax_probability
+    index_t count = 1;              // extent of the axis
+    index_t inner = 1;              // elements from one to the next along it
+};
+
+namespace operators {
+
+inline bool has_softmax(const KernelTable& table, const OperatorTypes& types) noexcept {
+    return types.input == DType::int8 && has_requantize(table, {DType::int16, DType::none, types.output});
+}
+
+inline Status check_softmax(const OperatorCall& call) noexcept {
+    const auto& step = call.params_as<SoftmaxStep>();
+    if (const Status status = detail::check_same_size(call, 0, Field::input); !status) return status;
+    const index_t size = call.y().elements_per_image();
+    if (!has_softmax(call.table, {call.x().dtype, DType::none, call.y().dtype}))
+        return detail::no_kernel(call.op, call.x().dtype);
+    if (step.count < 1 || step.count > arith::softmax_most_terms)
+        return detail::corrupt(call.op, Field::channels, step.count, arith::softmax_most_terms);
+    if (step.inner < 1 || step.inner > size || size % (step.inner * step.count) != 0)
+        return detail::corrupt(call.op, Field::channels, step.inner, size);
+    return arith::are_softmax_tables(step.tables) ? Status{} : detail::corrupt(call.op, Field::storage, 0, 1);
+}
+
+inline index_t softmax_workspace(const OperatorCall& call) noexcept {
+    return call.y_size() * static_cast<index_t>(sizeof(std::int16_t));
+}
+
+inline void run_softmax(const OperatorCall& call) INTQ_NOEXCEPT {
+    const auto& step = call.params_as<SoftmaxStep>();
+    auto* const probabilities = reinterpret_cast<std::int16_t*>(call.workspace.data);
+    const index_t size = call.y_size();
+    softmax_codes({&step.tables, static_cast<const std::int8_t*>(call.x_data()), probabilities,
+                   size / (step.count * step.inner), step.count, step.inner, call.executor});
+    const auto& row = detail::find_row(call.table.requantize, [&](const RequantizeRow& r) {
+        return r.input == DType::int16 && r.output == call.y().dtype;
+    });
+    row.run({&step.requantize, probabilities, call.y_data(), 1, size, size, size, call.executor});
+}
+
+inline constexpr OperatorRow softmax_operator{.op = OpKind::softmax,
+                                              .needs_params = true,
+                                              .check = &check_softmax,
+                                              .run = &run_softmax,
+                                              .has_kernel = &has_softmax,
+                                              .workspace_size = &softmax_workspace};
+
+}  // namespace operators
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_OPERATORS_SOFTMAX_HPP

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT
+//
+// slice, split, chunk, permute, transpose and reshape on codes, which move and share their qparams. Layer:
+// quantization.
+#ifndef INTQ_QUANTIZATION_OPERATORS_MOVE_HPP
+#define INTQ_QUANTIZATION_OPERATORS_MOVE_HPP
+
+#include <limits>
+#include <numeric>
+
+#include "intq/graph/interpreter.hpp"
+#include "intq/kernels/move.hpp"
+#include "intq/nn/functional_moves.hpp"
+#include "intq/quantization/lowering.hpp"
+#include "intq/quantization/operator.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+namespace detail {
+
+/// Elements from one to the next along each axis of an image in a program.
+using ImageSteps = std::array<index_t, max_rank>;
+
+inline ImageSteps channels_last_steps(const Shape& shape) {
+    return nn::detail::strides_of(shape, Layout::channels_last);
+}
+
+/// The move that writes a tensor of a program of `shape`: element (n, a, b, …) is the one at offset + a·steps[1] +
+/// b·steps[2] + … of image n. Neighbouring axes that lie one in the other on both sides become one.
+inline kernels::MoveParams move_of(const Shape& shape, const ImageSteps& steps, index_t offset) {
+    std::vector<int> order;  // of the output's memory
+    for (int axis = 2; axis < shape.rank; ++axis) order.push_back(axis);
+    if (shape.rank > 1) order.push_back(1);
+    kernels::MoveParams move;
+    move.offset = offset;
+    move.steps[0] = 1;
+    int rank = 0;
+    for (const int axis : order) {
+        const index_t extent = shape[axis], step = steps[static_cast<std::size_t>(axis)];
+        if (extent == 1) continue;
+        if (rank > 0 && move.steps[rank - 1] == extent * step) {
+            move.extents[rank - 1] *= extent;
+            move.steps[rank - 1] = step;
+        } else {
+            move.extents[rank] = extent;
+            move.steps[rank++] = step;
+        }
+    }
+    move.rank = std::max(rank, 1);
+    return move;
+}
+
+}  // namespace detail
+
+/// One instruction that moves codes; the scale stays.
+///
+/// @param shape  of the output; its first extent is not read
+inline std::int32_t add_move(ProgramBuilder& builder, OpKind op, std::int32_t x, Shape shape,
+                             const detail::ImageSteps& steps, index_t offset, const LayerName& layer) {
+    const kernels::ArenaTensor in = builder.at(x);
+    builder.check({op, in.dtype, DType::none, in.dtype}, layer);
+    shape[0] = in.shape[0];
+    return builder.push(op, {x}, builder.tensor(in.dtype, shape, in.qparams, layer),
+                        builder.keep_params(detail::move_of(shape, steps, offset)), layer);
+}
+
+/// The elements in row_major order in another shape. In channels_last memory that is two moves, to a vector and from
+/// it, where both sides have channels.
+inline std::int32_t add_reshape(ProgramBuilder& builder, std::int32_t x, const Shape& shape, const LayerName& layer) {
+    const Shape in = builder.at(x).shape;
+    const Shape vector(in[0], in.size() / in[0]);
+    const auto spread = [](const Shape& of) {  // whether channels lie between the others
+        return of.rank > 2 && of[1] != 1 && of.size() / of[0] != of[1];
+    };
+    if (spread(in)) {
+        // Element k of the vector, seen with the axes of the input: it reads where channels_last has it.
+        Shape axes = in;
+        const detail::ImageSteps from = detail::channels_last_steps(in);
+        detail::ImageSteps steps{};
+        // move_of() writes axes 2, 3, … and 1; the vector is written in the order 1, 2, 3, …
+        for (int axis = 2; axis <= in.rank; ++axis) {
+            const int source = axis - 1;
+            const int at = axis == in.rank ? 1 : axis;
+            axes[at] = in[source];
+            steps[static_cast<std::size_t>(at)] = from[static_cast<std::size_t>(source)];
+        }
+        const kernels::ArenaTensor tensor = builder.at(x);
+        builder.check({OpKind::reshape, tensor.dtype, DType::none, tensor.dtype}, layer);
+        x = builder.push(OpKind::reshape, {x}, builder.tensor(tensor.dtype, vector, tensor.qparams, layer),
+                         builder.keep_params(detail::move_of(axes, steps, 0)), layer);
+        if (shape.rank == 2) return x;
+    }
+    return add_move(builder, OpKind::reshape, x, shape, nn::detail::strides_of(shape, Layout::row_major), 0, layer);
+}
+
+/// Codes go to other places; the scale stays. What moves where is given for (N, …) with any N.
+class MoveStep : public FloatBackedStep {
+public:
+    /// @param axes  axis i of the output is axis axes[i] of the input, from element `first` on, every `step`-th
+    MoveStep(FloatCall call, OpKind kind, std::vector<int> axes, Shape shape, int along = 0, index_t first = 0,
+             index_t step = 1)
+        : FloatBackedStep(std::move(call)),
+          kind_(kind),
+          axes_(std::move(axes)),
+          shape_(shape),
+          along_(along),
+          first_(first),
+          step_(step) {}
+
+    OpKind kind() const noexcept override { return kind_; }
+    void lower(Lowering& l, const QuantizedNode& node) const override {
+        const std::int32_t x = l.input(node);
+        const detail::ImageSteps from = detail::channels_last_steps(l.builder().at(x).shape);
+        detail::ImageSteps steps{};
+        for (std::size_t i = 0; i < axes_.size(); ++i)
+            steps[i] = from[static_cast<std::size_t>(axes_[i])] * (axes_[i] == along_ ? step_ : 1);
+        l.set(node, add_move(l.builder(), kind_, x, shape_, steps, first_ * from[static_cast<std::size_t>(along_)],
+                             Lowering::layer(node)));
+    }
+
+private:
+    OpKind kind_;
+    std::vector<int> axes_;
+    Shape shape_;
+    int along_;
+    index_t first_, step_;
+};
+
+/// The same elements in another shape; the scale stays.
+class ReshapeStep : public FloatBackedStep {
+public:
+    ReshapeStep(FloatCall call, Shape shape) : FloatBackedStep(std::move(call)), shape_(shape) {}
+    OpKind kind() const noexcept override { return OpKind::reshape; }
+    void lower(Lowering& l, const QuantizedNode& node) const override {
+        const Shape& in = l.quantized().input(node, 0).shape;
+        if (shape_.rank == in.rank && shape_ == in)
+            l.set(node, l.input(node));
+        else if (shape_.rank == 2 && in.rank == 4)
+            l.set_flattened_image(node);
+        else
+            l.set(node, add_reshape(l.builder(), l.input(node), shape_, Lowering::layer(node)));
+    }
+
+private:
+    Shape shape_;
+};
+
+namespace operators {
+
+inline std::vector<int> axes_in_order(int rank) {
+    std::vector<int> axes(static_cast<std::size_t>(rank));
+    for (int axis = 0; axis < rank; ++axis) axes[static_cast<std::size_t>(axis)] = axis;
+    return axes;
+}
+
+/// Elements of an axis that is not that of the batch.
+inline StepPtr slice_step(const StepRequest& request, FloatCall call, int axis, index_t first, index_t step) {
+    if (axis == 0) throw request.error("a program keeps axis 0, that of the samples, whole");
+    if (request.output_shape.size() == 0)
+        throw request.error("nothing is left of " + nn::to_string(request.inputs.at(0)->shape));
+    return std::make_shared<MoveStep>(std::move(call), OpKind::slice, axes_in_order(request.output_shape.rank),
+                                      request.output_shape, axis, first, step);
+}
+
+inline StepPtr make_slice(const StepRequest& request) {
+    const nn::Arguments arguments = request.arguments();
+    const int axis = request.axis(request.integer(1, 0));
+    const index_t step = arguments.integer(4, 1);
+    const auto range = nn::functional::slice_range(request.inputs.at(0)->shape[axis], arguments.integer(2, 0),
+                                                   arguments.integer(3, std::numeric_limits<index_t>::max()), step);
+    return slice_step(request, request.call, axis, range.first, step);
+}
+
+/// One piece of a split or chunk: the slice of its input that getitem names.
+inline StepPtr make_item(const StepRequest& request) {
+    const graph::Node& source = *request.node.args().at(0).node();
+    graph::ArgumentList constants(source.args().begin() + 1, source.args().end());
+    std::vector<nn::Value> values{nn::Value()};
+    for (nn::Value& value : graph::Interpreter::resolve(constants, {})) values.push_back(std::move(value));
+    const nn::Arguments arguments{values};
+    const int axis = request.axis(static_cast<int>(arguments.integer(2, 0)));
+    const index_t extent = request.inputs.at(0)->shape[axis];
+    std::vector<index_t> sizes;
+    if (arguments[1].is_tuple())
+        sizes = nn::detail::integers_of(arguments[1]);
+    else if (std::string_view(source.function()->name) == nn::chunk_function.name)
+        sizes = nn::functional::piece_sizes(extent, nn::functional::chunk_size(extent, arguments[1].integer()));
+    else
+        sizes = nn::functional::piece_sizes(extent, arguments[1].integer());
+    const int item = request.integer(1, 0), count = static_cast<int>(sizes.size());
+    const auto piece = static_cast<std::size_t>(item < 0 ? item + count : item);
+    const index_t first = std::accumulate(sizes.begin(), sizes.begin() + static_cast<index_t>(piece), index_t{0});
+    FloatCall call;
+    call.function = &nn::slice_function;
+    call.arguments = {request.call.arguments.at(0),
+                      {-1, nn::Value(axis)},
+                      {-1, nn::Value(first)},
+                      {-1, nn::Value(first + sizes.at(piece))}};
+    return slice_step(request, std::move(call), axis, first, 1);
+}
+
+inline StepPtr permute_step(const StepRequest& request, std::vector<int> axes) {
+    if (axes.empty() || axes[0] != 0) throw request.error("a program keeps axis 0, that of the samples, in its place");
+    return std::make_shared<MoveStep>(request.call, OpKind::permute, std::move(axes), request.output_shape);
+}
+
+inline StepPtr make_permute(const StepRequest& request) {
+    std::vector<int> axes;
+    for (const index_t axis : nn::detail::integers_after(request.arguments(), 1))
+        axes.push_back(request.axis(static_cast<int>(axis)));
+    return permute_step(request, std::move(axes));
+}
+
+inline StepPtr make_transpose(const StepRequest& request) {
+    std::vector<int> axes = axes_in_order(request.output_shape.rank);
+    std::swap(axes.at(static_cast<std::size_t>(request.axis(request.integer(1, 0)))),
+              axes.at(static_cast<std::size_t>(request.axis(request.integer(2, 0)))));
+    return permute_step(request, std::move(axes));
+}
+
+inline StepPtr make_reshape(const StepRequest& request) {
+    const Shape &in = request.inputs.at(0)->shape, &out = request.output_shape;
+    if (out.rank < 1 || in[0] != out[0])
+        throw request.error("a program keeps axis 0, that of the samples, given " + nn::to_string(in) + " to " +
+                            nn::to_string(out));
+    return std::make_shared<ReshapeStep>(request.call, out);
+}
+
+inline constexpr QuantizedOperator slice{
+    .name = "slice", .role = Role::shares_input, .kind = OpKind::slice, .make_step = &make_slice};
+inline constexpr QuantizedOperator permute{
+    .name = "permute", .role = Role::shares_input, .kind = OpKind::permute, .make_step = &make_permute};
+inline constexpr QuantizedOperator transpose{
+    .name = "transpose", .role = Role::shares_input, .kind = OpKind::permute, .make_step = &make_transpose};
+inline constexpr QuantizedOperator reshape{
+    .name = "reshape", .role = Role::shares_input, .kind = OpKind::reshape, .make_step = &make_reshape};
+// The whole leaves no trace; each piece is a slice of it. PyTorch splits real values.
+inline constexpr QuantizedOperator split{.name = "split",
+                                         .role = Role::shares_input,
+                                         .kind = OpKind::slice,
+                                         .gives_tuple = true,
+                                         .torch_role = Role::float_only};
+inline constexpr QuantizedOperator chunk{.name = "chunk",
+                                         .role = Role::shares_input,
+                                         .kind = OpKind::slice,
+                                         .gives_tuple = true,
+                                         .torch_role = Role::float_only};
+inline constexpr QuantizedOperator getitem{
+    .name = "getitem", .role = Role::item, .kind = OpKind::slice, .make_step = &make_item};
+
+}  // namespace operators
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_OPERATORS_MOVE_HPP

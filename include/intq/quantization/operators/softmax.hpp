@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+//
+// softmax on codes. Layer: quantization.
+#ifndef INTQ_QUANTIZATION_OPERATORS_SOFTMAX_HPP
+#define INTQ_QUANTIZATION_OPERATORS_SOFTMAX_HPP
+
+#include "intq/kernels/operators/softmax.hpp"
+#include "intq/nn/layers/activation.hpp"
+#include "intq/quantization/lowering.hpp"
+#include "intq/quantization/operator.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// Along an axis that is not that of the samples.
+inline std::int32_t add_softmax(ProgramBuilder& builder, std::int32_t x, int axis, const nn::OwnedQParams& output,
+                                const LayerName& layer) {
+    const kernels::ArenaTensor in = builder.at(x);
+    builder.check({OpKind::softmax, in.dtype, DType::none, output.dtype}, layer);
+    const QParams out = builder.keep(output);
+    kernels::SoftmaxStep step;
+    step.tables = value_or_throw(arith::make_softmax_tables(builder.codes_of(x)), layer.name);
+    step.requantize =
+        value_or_throw(kernels::make_requantize(builder.target(), arith::softmax_probability,
+                                                ProgramBuilder::codes_of(output), ProgramBuilder::output_codes(out)),
+                       layer.name);
+    step.count = in.shape[axis];
+    step.inner = nn::detail::strides_of(in.shape, Layout::channels_last)[static_cast<std::size_t>(axis)];
+    if (step.count > arith::softmax_most_terms)
+        throw Error(layer.name, "a softmax of at most " + std::to_string(arith::softmax_most_terms) +
+                                    " terms is possible, given " + std::to_string(step.count));
+    return builder.push(OpKind::softmax, {x}, builder.tensor(output.dtype, in.shape, out, layer),
+                        builder.keep_params(step), layer);
+}
+
+class SoftmaxStep : public FloatBackedStep {
+public:
+    SoftmaxStep(FloatCall call, int axis) : FloatBackedStep(std::move(call)), axis_(axis) {}
+    OpKind kind() const noexcept override { return OpKind::softmax; }
+    int axis() const noexcept { return axis_; }
+    void lower(Lowering& l, const QuantizedNode& node) const override {
+        l.set(node, add_softmax(l.builder(), l.input(node), axis_, l.qparams(node), Lowering::layer(node)));
+    }
+
+private:
+    int axis_;
+};
+
+namespace operators {
+
+inline StepPtr make_softmax(const StepRequest& request) {
+    const auto* module = dynamic_cast<const nn::Softmax*>(request.module);
+    const int axis = request.axis(module != nullptr ? module->axis() : request.integer(1, -1));
+    if (axis == 0) throw request.error("a softmax over the samples (axis 0) has no integer form");
+    if (module != nullptr && module->is_from_axis() && axis + 1 < request.inputs.at(0)->shape.rank)
+        throw request.error("a softmax over several axes has no integer form");
+    return std::make_shared<SoftmaxStep>(request.call, axis);
+}
+
+inline constexpr QuantizedOperator softmax{
+    .name = "softmax", .role = Role::own_output, .kind = OpKind::softmax, .make_step = &make_softmax};
+
+}  // namespace operators
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_OPERATORS_SOFTMAX_HPP

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+//
+// softmax against its oracle and against real arithmetic, and its parameters from an enemy.
+#include "intq/kernels/operators/softmax.hpp"
+
+#include <random>
+
+#include "reference/softmax.hpp"
+#include "support/catch.hpp"
+#include "support/guarded_buffer.hpp"
+#include "support/tensors.hpp"
+
+using namespace intq;
+namespace ref = intq_reference;
+
+namespace {
+
+std::vector<std::int16_t> run(const std::vector<std::int8_t>& x, float scale, index_t count, index_t inner) {
+    const auto tables = arith::make_softmax_tables({scale, 0, DType::int8});
+    REQUIRE(tables.ok());
+    REQUIRE(arith::are_softmax_tables(*tables));
+    test::BackwardExecutor backward;
+    std::vector<std::int16_t> first;
+    for (const Executor& executor : {serial, backward.executor()}) {
+        test::GuardedBuffer y(x.size() * sizeof(std::int16_t));
+        auto* const to = y.as<std::int16_t>();
+        kernels::softmax_codes(
+            {&*tables, x.data(), to, static_cast<index_t>(x.size()) / (count * inner), count, inner, &executor});
+        CHECK(y.is_intact());
+        const std::vector<std::int16_t> given(to, to + x.size());
+        if (first.empty()) first = given;
+        CHECK(given == first);
+    }
+    return first;
+}
+
+/// Codes that differ from the oracle's; `worst` is the largest error against real numbers, in steps of 2^-15.
+int count_wrong(const std::vector<std::int8_t>& x, float scale, index_t count, index_t inner, double& worst) {
+    const std::vector<std::int16_t> y = run(x, scale, count, inner);
+    int wrong = 0;
+    for (index_t first = 0; first < static_cast<index_t>(x.size()); ++first) {
+        if (first / inner % count != 0) continue;
+        const auto at = [&](index_t k) { return static_cast<std::size_t>(first + k * inner); };
+        std::vector<std::int64_t> row;
+        long double sum = 0;
+        for (index_t k = 0; k < count; ++k) row.push_back(x[at(k)]);
+        const auto expected = ref::softmax_probabilities(row, scale);
+        const std::int64_t largest = *std::max_element(row.begin(), row.end());
+        const auto term = [&](std::int64_t code) {
+            return std::exp(static_cast<long double>(code - largest) * static_cast<long double>(scale));
+        };
+        for (const std::int64_t code : row) sum += term(code);
+        for (index_t k = 0; k < count; ++k) {
+            wrong += y[at(k)] != expected[static_cast<std::size_t>(k)];
+            const long double real = 32768.0L * term(x[at(k)]) / sum;
+            worst = std::max(worst, static_cast<double>(std::abs(real - static_cast<long double>(y[at(k)]))));
+        }
+    }
+    return wrong;
+}
+
+}  // namespace
+
+TEST_CASE("softmax is the oracle's, near real arithmetic, for all scales, lengths and distances of elements") {
+    std::mt19937 random(1);
+    double worst = 0;
+    int wrong = 0;
+    for (int i = 0; i < 1500; ++i) {
+        const index_t count = i % 50 == 0 ? 1000 : 1 + static_cast<index_t>(random() % 40);
+        const index_t inner = 1 + static_cast<index_t>(random() % 3), rows = 1 + static_cast<index_t>(random() % 3);
+        const float scale =
+            std::ldexp(1.0f + static_cast<float>(random() % 1000) / 1000.0f, static_cast<int>(random() % 20) - 14);
+        std::vector<std::int8_t> x(static_cast<std::size_t>(count * inner * rows));
+        for (auto& code : x)
+            code = static_cast<std::int8_t>(i % 7 == 0 ? -128 + 255 * static_cast<int>(random() % 2)
+                                                       : static_cast<int>(random() % 256) - 128);
+        wrong += count_wrong(x, scale, count, inner, worst);
+    }
+    CHECK(wrong == 0);
+    INFO("largest error " << worst << " of 2^-15");
+    CHECK(worst < 1.5);
+    CHECK(worst > 0.5);
+}
+
+TEST_CASE("softmax of as many terms as there may be, of one term, and of equal ones") {
+    double worst = 0;
+    CHECK(count_wrong(std::vector<std::int8_t>(65535, 5), 0.1f, 65535, 1, worst) == 0);
+    CHECK(count_wrong({-128}, 0.1f, 1, 1, worst) == 0);
+    CHECK(run({7}, 1.0f, 1, 1)[0] == 32767);
+    CHECK(run({7, 7}, 1.0f, 2, 1)[0] == 16384);
+    CHECK(run(std::vector<std::int8_t>(4, -128), 3.0f, 4, 1) == std::vector<std::int16_t>(4, 8192));
+    std::vector<std::int8_t> one(65535, -128);
+    one[1234] = 127;
+    CHECK(count_wrong(one, 0.001f, 65535, 1, worst) == 0);
+}
+
+TEST_CASE("softmax refuses scales and types that it has no tables for, and tables that are none") {
+    for (const float scale : {0.0f, -1.0f, HUGE_VALF, std::nanf("")})
+        CHECK(arith::make_softmax_tables({scale, 0, DType::int8}).status().code == StatusCode::scale_out_of_range);
+    CHECK(arith::make_softmax_tables({0.1f, 0, DType::int16}).status().code == StatusCode::dtype_mismatch);
+    arith::SoftmaxTables tables = *arith::make_softmax_tables({0.1f, 0, DType::int8});
+    tables.probability[9] = -1;
+    CHECK_FALSE(arith::are_softmax_tables(tables));
+    tables = *arith::make_softmax_tables({0.1f, 0, DType::int8});
+    tables.term[255] = 0x80000001u;
+    CHECK_FALSE(arith::are_softmax_tables(tables));
+    tables.term[255] = tables.term[0] = 0;
+    CHECK_FALSE(arith::are_softmax_tables(tables));
+}
