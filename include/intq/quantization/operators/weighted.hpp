@@ -252,25 +252,6 @@ inline StepPtr make_conv1d(const StepRequest& request) {
     return step;
 }
 
-/// Codes (C, O/groups, KH, KW) of a transposed convolution as those of the convolution that does the same to an image
-/// whose pixels stand apart: (O, C/groups, KH, KW), turned by half a circle.
-///
-///     w'[g·O/G + o, c, i, j] = w[g·C/G + c, o, KH - 1 - i, KW - 1 - j]
-template <class Code> nn::Tensor turned_weight(const nn::Tensor& weight, index_t groups) {
-    const index_t in = weight.extent(0) / groups, out = weight.extent(1), height = weight.extent(2),
-                  width = weight.extent(3);
-    nn::Tensor turned = nn::Tensor::empty(Shape(out * groups, in, height, width), weight.dtype());
-    const auto from = weight.view<Code, 4>();
-    const auto to = turned.view<Code, 4>();
-    for (index_t g = 0; g < groups; ++g)
-        for (index_t o = 0; o < out; ++o)
-            for (index_t c = 0; c < in; ++c)
-                for (index_t i = 0; i < height; ++i)
-                    for (index_t j = 0; j < width; ++j)
-                        to(g * out + o, c, i, j) = from(g * in + c, o, height - 1 - i, width - 1 - j);
-    return turned;
-}
-
 /// Padding p of a transposed convolution cuts; what is left of the window's reach is added on each side.
 inline kernels::PadParams spread_of(const nn::ConvTranspose2dOptions& options) {
     const Window2d& w = options.window;
@@ -291,6 +272,8 @@ inline StepPtr make_conv_transpose2d(const StepRequest& request) {
     step->groups = options.groups;
     step->window = {options.window.kernel, {1, 1}, {}, options.window.dilation};
     step->spread = spread_of(options);
+    // The codes of the convolution that does the same to an image whose pixels stand apart.
+    using nn::functional::detail::turned_weight;
     step->weight = step->weight.dtype() == DType::int8 ? turned_weight<std::int8_t>(step->weight, options.groups)
                                                        : turned_weight<std::int16_t>(step->weight, options.groups);
     if (step->weight_qparams.is_per_channel()) {

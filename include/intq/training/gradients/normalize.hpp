@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Gradients of batch normalization and softmax. Layer: training.
+// Gradients of batch and layer normalization and softmax. Layer: training.
 #ifndef INTQ_TRAINING_GRADIENTS_NORMALIZE_HPP
 #define INTQ_TRAINING_GRADIENTS_NORMALIZE_HPP
 
@@ -8,6 +8,7 @@
 
 #include "intq/nn/layers/activation.hpp"
 #include "intq/nn/layers/batch_norm.hpp"
+#include "intq/nn/layers/layer_norm.hpp"
 #include "intq/training/gradients/context.hpp"
 
 namespace intq::inline INTQ_ABI::training {
@@ -69,6 +70,44 @@ template <class T> void batch_norm_backward(GradientContext& context) {
     context.add_input(0, dx);
     context.add_parameter(norm.tensor("weight"), dweight);
     context.add_parameter(norm.tensor("bias"), dbias);
+}
+
+/// With the mean m and variance v of a run, n = (x - m) / sqrt(v + eps), and g = dy · weight:
+///
+///     dweight = sum over runs of dy · n,   dbias = sum over runs of dy
+///     dx = (g - mean(g) - n · mean(g · n)) / sqrt(v + eps)
+///
+/// Source   Ba, Kiros, Hinton 2016
+template <class T> void layer_norm_backward(GradientContext& context) {
+    auto& norm = context.module_as<nn::LayerNorm>();
+    const nn::Tensor x = context.input(0).contiguous(), dy = context.gradient().contiguous();
+    const nn::Tensor weight = norm.tensor("weight");
+    const auto length = static_cast<std::size_t>(weight.size());
+    const auto count = static_cast<double>(length);
+    nn::Tensor dx = nn::Tensor::empty(x.shape(), dtype_of<T>);
+    std::vector<double> dweight(length), dbias(length), normal(length), scaled(length);
+    for (std::size_t first = 0; first < x.flat<T>().size(); first += length) {
+        const auto from = x.flat<T>().subspan(first, length), gradient = dy.flat<T>().subspan(first, length);
+        double mean = 0, variance = 0, sum = 0, product = 0;
+        for (const T value : from) mean += static_cast<double>(value) / count;
+        for (const T value : from) variance += std::pow(static_cast<double>(value) - mean, 2) / count;
+        const double inverse = 1.0 / std::sqrt(variance + norm.eps());
+        for (std::size_t i = 0; i < length; ++i) {
+            const auto d = static_cast<double>(gradient[i]);
+            normal[i] = (static_cast<double>(from[i]) - mean) * inverse;
+            scaled[i] = d * static_cast<double>(weight.flat<T>()[i]);
+            sum += scaled[i];
+            product += scaled[i] * normal[i];
+            dweight[i] += d * normal[i];
+            dbias[i] += d;
+        }
+        for (std::size_t i = 0; i < length; ++i)
+            dx.flat<T>()[first + i] = static_cast<T>((scaled[i] - sum / count - normal[i] * product / count) * inverse);
+    }
+    context.add_input(0, dx);
+    context.add_parameter(weight, nn::Tensor::from(weight.shape(), std::vector<T>(dweight.begin(), dweight.end())));
+    context.add_parameter(norm.tensor("bias"),
+                          nn::Tensor::from(weight.shape(), std::vector<T>(dbias.begin(), dbias.end())));
 }
 
 template <class T> void softmax_backward(GradientContext& context) {

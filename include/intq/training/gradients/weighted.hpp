@@ -8,27 +8,12 @@
 #include "intq/nn/layers/conv.hpp"
 #include "intq/nn/layers/linear.hpp"
 #include "intq/quantization/prepared_modules.hpp"
-#include "intq/training/gradients/convolution.hpp"
 #include "intq/training/gradients/elementwise.hpp"
+#include "intq/training/gradients/product.hpp"
 
 namespace intq::inline INTQ_ABI::training {
 
-/// y[r, s] = sum_k a[r, k] · b[s, k], on float32 by the kernels, on double by plain loops.
-template <class T> nn::Tensor multiply_rows(const nn::Tensor& a, const nn::Tensor& b);
-/// (C, R) of (R, C).
-template <class T> nn::Tensor transpose(const nn::Tensor& matrix);
-
 namespace detail {
-
-/// What the product of a layer gives: y = product(x, weight).
-struct ProductGradients {
-    nn::Tensor input, weight, bias;
-};
-
-/// Which of them are of use; the others may stay undefined.
-struct ProductNeeds {
-    bool input = true, bias = true;
-};
 
 /// The gradient of a layer of any form, from that of its product alone.
 ///
@@ -58,53 +43,75 @@ template <class T, class Product> void weighted_backward(GradientContext& contex
     context.add_parameter(layer.weight(), inner.input_gradients().at(0).at(0));
 }
 
+template <class T>
+ProductGradients conv2d_gradients(const nn::Tensor& x, const nn::Tensor& weight, const nn::Tensor& dy,
+                                  const Window2d& window, index_t groups, ProductNeeds needs) {
+    ProductGradients gradients;
+    if (needs.input) gradients.input = conv2d_input_gradient<T>(dy, weight, window, groups, {x.extent(2), x.extent(3)});
+    gradients.weight = conv2d_weight_gradient<T>(x, dy, window, groups);
+    if (needs.bias) gradients.bias = channel_sums<T>(dy);
+    return gradients;
+}
+
 template <class T> void conv2d_backward(GradientContext& context) {
     const nn::Conv2dOptions& options = context.module_as<nn::Conv2d>().options();
+    weighted_backward<T>(context,
+                         [&](const nn::Tensor& x, const nn::Tensor& weight, const nn::Tensor& dy, ProductNeeds needs) {
+                             return conv2d_gradients<T>(x, weight, dy, options.window, options.groups, needs);
+                         });
+}
+
+/// As that of conv2d of images of one row.
+template <class T> void conv1d_backward(GradientContext& context) {
+    const auto& conv = context.module_as<nn::Conv1d>();
+    const auto as_images = [](const nn::Tensor& t) {
+        return t.reshape(Shape(t.extent(0), t.extent(1), 1, t.extent(2)));
+    };
     weighted_backward<T>(
         context, [&](const nn::Tensor& x, const nn::Tensor& weight, const nn::Tensor& dy, ProductNeeds needs) {
-            ProductGradients gradients;
-            if (needs.input)
-                gradients.input =
-                    conv2d_input_gradient<T>(dy, weight, options.window, options.groups, {x.extent(2), x.extent(3)});
-            gradients.weight = conv2d_weight_gradient<T>(x, dy, options.window, options.groups);
-            if (needs.bias) gradients.bias = channel_sums<T>(dy);
+            ProductGradients gradients = conv2d_gradients<T>(as_images(x), as_images(weight), as_images(dy),
+                                                             conv.window(), conv.options().groups, needs);
+            if (needs.input) gradients.input = gradients.input.reshape(x.shape());
+            gradients.weight = gradients.weight.reshape(weight.shape());
             return gradients;
         });
+}
+
+/// Forward is conv2d's gradient for its input, so that the gradient for the input is conv2d, and that for the weight
+/// conv2d's with input and gradient in each other's places.
+template <class T> void conv_transpose2d_backward(GradientContext& context) {
+    const nn::ConvTranspose2dOptions& options = context.module_as<nn::ConvTranspose2d>().options();
+    weighted_backward<T>(context,
+                         [&](const nn::Tensor& x, const nn::Tensor& weight, const nn::Tensor& dy, ProductNeeds needs) {
+                             ProductGradients gradients;
+                             if (needs.input) {
+                                 // An output padding of a whole stride gives conv2d more outputs than x has cells: the
+                                 // first are x's.
+                                 const nn::Tensor all = convolve<T>(dy, weight, options.window, options.groups);
+                                 const nn::Tensor rows = nn::functional::slice(all, 2, 0, x.extent(2));
+                                 gradients.input = nn::functional::slice(rows, 3, 0, x.extent(3));
+                             }
+                             gradients.weight = conv2d_weight_gradient<T>(dy, x, options.window, options.groups);
+                             if (needs.bias) gradients.bias = channel_sums<T>(dy);
+                             return gradients;
+                         });
 }
 
 template <class T> void linear_backward(GradientContext& context) {
-    weighted_backward<T>(
-        context, [](const nn::Tensor& x, const nn::Tensor& weight, const nn::Tensor& dy, ProductNeeds needs) {
-            const index_t outputs = weight.extent(0), inputs = weight.extent(1), rows = dy.size() / outputs;
-            const nn::Tensor gradient = dy.reshape(Shape(rows, outputs)), by_output = transpose<T>(gradient);
-            ProductGradients gradients;
-            if (needs.input)
-                gradients.input = multiply_rows<T>(gradient, transpose<T>(weight.contiguous())).reshape(x.shape());
-            gradients.weight = multiply_rows<T>(by_output, transpose<T>(x.reshape(Shape(rows, inputs))));
-            if (needs.bias) gradients.bias = channel_sums<T>(gradient);
-            return gradients;
-        });
+    weighted_backward<T>(context, &linear_gradients<T>);
+}
+
+/// linear() with the weight, and perhaps a bias, as arguments.
+template <class T> void functional_linear_backward(GradientContext& context) {
+    const bool has_bias = context.inputs().has(2);
+    ProductGradients gradients =
+        linear_gradients<T>(context.input(0), context.input(1), context.gradient(), {context.wants(0), has_bias});
+    if (context.wants(0)) context.add_input(0, std::move(gradients.input));
+    context.add_input(1, std::move(gradients.weight));
+    if (has_bias) context.add_input(2, std::move(gradients.bias));
 }
 
 }  // namespace detail
-
-template <class T> nn::Tensor multiply_rows(const nn::Tensor& a, const nn::Tensor& b) {
-    if constexpr (std::is_same_v<T, float>) return nn::functional::linear(a, b, {});
-    // A matrix product is a convolution of images of one pixel.
-    const nn::Tensor images = a.reshape(Shape(a.extent(0), a.extent(1), 1, 1));
-    const nn::Tensor kernels = b.reshape(Shape(b.extent(0), b.extent(1), 1, 1));
-    return convolve<T>(images, kernels, {}, 1).reshape(Shape(a.extent(0), b.extent(0)));
-}
-
-template <class T> nn::Tensor transpose(const nn::Tensor& matrix) {
-    const index_t rows = matrix.extent(0), columns = matrix.extent(1);
-    nn::Tensor result = nn::Tensor::empty(Shape(columns, rows), dtype_of<T>);
-    const auto from = matrix.view<T, 2>();
-    const auto to = result.view<T, 2>();
-    for (index_t i = 0; i < rows; ++i)
-        for (index_t j = 0; j < columns; ++j) to(j, i) = from(i, j);
-    return result;
-}
 
 }  // namespace intq::inline INTQ_ABI::training
 
