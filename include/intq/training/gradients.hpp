@@ -23,10 +23,10 @@ namespace intq::inline INTQ_ABI::training {
 /// Result   convolution, linear, matmul and lstm: products as in the forward pass; the others in T, sums in double
 template <class T>
 inline constexpr GradientRow gradient_rows[] = {
-    {"conv2d", &detail::conv2d_backward<T>, &is_a<nn::Conv2d>},
-    {"conv1d", &detail::conv1d_backward<T>, &is_a<nn::Conv1d>},
-    {"conv_transpose2d", &detail::conv_transpose2d_backward<T>, &is_a<nn::ConvTranspose2d>},
-    {"linear", &detail::linear_backward<T>, &is_a<nn::Linear>},
+    {"conv2d", &detail::conv2d_backward<T>, &is_a<nn::Conv2d>, &detail::weighted_save},
+    {"conv1d", &detail::conv1d_backward<T>, &is_a<nn::Conv1d>, &detail::weighted_save},
+    {"conv_transpose2d", &detail::conv_transpose2d_backward<T>, &is_a<nn::ConvTranspose2d>, &detail::weighted_save},
+    {"linear", &detail::linear_backward<T>, &is_a<nn::Linear>, &detail::weighted_save},
     {"functional_linear", &detail::functional_linear_backward<T>},
     {"matmul", &detail::matmul_backward<T>},
     {"lstm", &detail::lstm_backward<T>},

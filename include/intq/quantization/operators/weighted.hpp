@@ -187,7 +187,7 @@ inline nn::OwnedQParams weight_qparams_of(const PreparedWeight& prepared) {
     const auto fresh = nn::clone(static_cast<const nn::Module&>(quantizer));
     auto& copy = static_cast<FakeQuantize&>(*fresh);
     copy.observer().reset_min_max_vals();
-    copy.observe(prepared.layer().weight());
+    copy.observe(prepared.observed_weight());
     return copy.qparams();
 }
 
@@ -209,19 +209,22 @@ inline std::shared_ptr<WeightedStep> weighted_step(const StepRequest& request, O
     const nn::Weighted& layer = prepared.layer();
     auto step = std::make_shared<WeightedStep>();
     step->op = op;
-    step->bias = layer.bias();
+    const DeployedWeight deployed = prepared.deployed(weight_qparams_of(prepared));
+    step->bias = deployed.bias;
     step->sumin = layer.fusion().add;
     step->activation = layer.fusion().activation;
-    step->weight_qparams = raise_weight_scales(request.target, weight_qparams_of(prepared), step->bias,
+    step->weight_qparams = raise_weight_scales(request.target, deployed.qparams, step->bias,
                                                request.inputs.at(0)->qparams, operand_of(request, layer.fusion()));
-    step->weight = quantize(layer.weight(), step->weight_qparams, request.target.quantize);
+    step->weight = quantize(deployed.weight, step->weight_qparams, request.target.quantize);
     return step;
 }
 
-/// The layer, fused or not, with another weight.
-template <class Layer> nn::ModulePtr with_weight(const Layer& layer, nn::Tensor weight) {
+/// The layer, fused or not, with the weight and bias of a step and no batch norm.
+template <class Layer> nn::ModulePtr with_weight(const Layer& layer, const WeightedStep& step) {
     Layer plain(layer);
-    plain.set_weight(std::move(weight));
+    plain.remove_norm();
+    plain.set_weight(dequantize(step.weight, step.weight_qparams));
+    if (step.bias.defined()) plain.set_bias(step.bias);
     const nn::Fusion fusion = layer.fusion();
     if (!fusion.add && fusion.activation == Activation::none) return std::make_shared<Layer>(plain);
     return std::make_shared<nn::Fused<Layer>>(plain, fusion);
@@ -232,14 +235,13 @@ inline StepPtr make_conv2d(const StepRequest& request) {
     auto step = weighted_step(request, OpKind::conv2d);
     step->window = conv.options().window;
     step->groups = conv.options().groups;
-    step->layer = with_weight(conv, dequantize(step->weight, step->weight_qparams));
+    step->layer = with_weight(conv, *step);
     return step;
 }
 
 inline StepPtr make_linear(const StepRequest& request) {
     auto step = weighted_step(request, OpKind::linear);
-    step->layer =
-        with_weight(dynamic_cast<const nn::Linear&>(*request.module), dequantize(step->weight, step->weight_qparams));
+    step->layer = with_weight(dynamic_cast<const nn::Linear&>(*request.module), *step);
     return step;
 }
 
@@ -248,7 +250,7 @@ inline StepPtr make_conv1d(const StepRequest& request) {
     auto step = weighted_step(request, OpKind::conv2d);
     step->window = conv.window();
     step->groups = conv.options().groups;
-    step->layer = with_weight(conv, dequantize(step->weight, step->weight_qparams));
+    step->layer = with_weight(conv, *step);
     return step;
 }
 
@@ -268,7 +270,7 @@ inline StepPtr make_conv_transpose2d(const StepRequest& request) {
     const auto& conv = dynamic_cast<const nn::ConvTranspose2d&>(*request.module);
     const nn::ConvTranspose2dOptions& options = conv.options();
     auto step = weighted_step(request, OpKind::conv2d);
-    step->layer = with_weight(conv, dequantize(step->weight, step->weight_qparams));
+    step->layer = with_weight(conv, *step);
     step->groups = options.groups;
     step->window = {options.window.kernel, {1, 1}, {}, options.window.dilation};
     step->spread = spread_of(options);
