@@ -64,6 +64,12 @@ public:
     Gradients backward(std::span<const nn::Tensor> output_gradients);
     Gradients backward(const nn::Tensor& output_gradient) { return backward(std::span(&output_gradient, 1)); }
 
+    /// A node's value in the last forward pass, as what follows saw it; null without one.
+    const nn::Value* value_of(const graph::Node& node) const {
+        const auto found = values_.find(&node);
+        return found == values_.end() ? nullptr : &found->second;
+    }
+
     /// The first node, in the order of the graph, whose value of the last forward pass holds NaN or infinity, as
     /// messages name it; empty when there is none.
     std::string first_non_finite() const;

@@ -130,14 +130,14 @@ template <class T> nn::Tensor channel_sums(const nn::Tensor& dy) {
     const index_t channels = dy.extent(1), samples = dy.extent(0);
     const index_t inner = dy.size() == 0 ? 0 : dy.size() / (samples * channels);
     nn::Tensor result = nn::Tensor::empty(Shape(channels), dtype_of<T>);
-    for (index_t c = 0; c < channels; ++c) {
+    nn::current_executor()(channels, [&](index_t c) {
         double sum = 0;
         for (index_t n = 0; n < samples; ++n)
             for (const T value : from.flat<T>().subspan(static_cast<std::size_t>((n * channels + c) * inner),
                                                         static_cast<std::size_t>(inner)))
                 sum += static_cast<double>(value);
         result.flat<T>()[static_cast<std::size_t>(c)] = static_cast<T>(sum);
-    }
+    });
     return result;
 }
 

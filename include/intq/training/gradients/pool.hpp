@@ -16,11 +16,12 @@ template <class T, class Visit> void pool_backward(GradientContext& context, con
     const nn::Tensor x = context.input(0).contiguous(), dy = context.gradient().contiguous();
     nn::Tensor dx = nn::Tensor::zeros(x.shape(), dtype_of<T>);
     const index_t plane = x.extent(2) * x.extent(3);
-    const T* gradient = dy.flat<T>().data();
-    for (index_t p = 0; p < x.extent(0) * x.extent(1); ++p)
+    nn::current_executor()(x.extent(0) * x.extent(1), [&](index_t p) {
+        const T* gradient = dy.flat<T>().data() + p * dy.extent(2) * dy.extent(3);
         for (index_t i = 0; i < dy.extent(2); ++i)
             for (index_t j = 0; j < dy.extent(3); ++j)
                 visit(x.flat<T>().data() + p * plane, dx.flat<T>().data() + p * plane, i, j, *gradient++);
+    });
     context.add_input(0, dx);
 }
 
