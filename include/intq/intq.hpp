@@ -31,6 +31,7 @@
 #include "intq/quantization/reference.hpp"
 #include "intq/quantization/set_march.hpp"
 #include "intq/quantization/stubs.hpp"
+#include "intq/training/exact_forward.hpp"
 #include "intq/training/initialize.hpp"
 #include "intq/training/trainer.hpp"
 

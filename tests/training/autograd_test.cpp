@@ -124,6 +124,52 @@ TEST_CASE("A module that is called twice, or stands in two slots, gets the sum o
     CHECK(relative_error(numbers_of(gradients.parameters.at("a.bias")), expected) < 1e-5);
 }
 
+TEST_CASE("Gradients of the items of a tuple meet, whether they are read one by one, in a list or as a whole") {
+    const auto gradients_of = [](const std::function<nn::Value(const nn::Value&)>& after) {
+        const auto model = graph::symbolic_trace(
+            test::make_model({{"a", test::make_linear(3, 6, 1)}},
+                             [after](test::LambdaModel& m, nn::Arguments x) { return after(m.call("a", x[0])); }));
+        training::Autograd autograd(*model);
+        const Shape y = autograd.forward(test::random_tensor(Shape(2, 3), 5)).tensor().shape();
+        return numbers_of(autograd.backward(test::random_tensor(y, 6)).parameters.at("a.weight"));
+    };
+    // The same values, by slices and by pieces; the last piece is not read.
+    const auto by_slices = [](const nn::Value& y) {
+        const nn::Value first = nn::slice(y, 1, 0, 2), second = nn::slice(y, 1, 2, 4);
+        return nn::cat({first * second, second}, 1);
+    };
+    const auto by_pieces = [](const nn::Value& y) {
+        const nn::Value pieces = nn::split(y, 2, 1);
+        return nn::cat({pieces[0] * pieces[1], pieces[1]}, 1);
+    };
+    CHECK(gradients_of(by_slices) == gradients_of(by_pieces));
+    const auto whole = [](const nn::Value& y) { return nn::call(nn::cat_function, nn::chunk(y, 3, 1), 1); };
+    CHECK(gradients_of(whole) == gradients_of([](const nn::Value& y) { return y * 1.0; }));
+}
+
+TEST_CASE("The state that an LSTM leaves has the gradient of the last output that it is") {
+    const auto gradients_of = [](bool by_state) {
+        const auto lstm = std::make_shared<nn::LSTM>(nn::LSTMOptions{3, 4, 2});
+        unsigned seed = 1;
+        for (auto& parameter : lstm->parameters())
+            parameter.value = test::random_tensor(parameter.value.shape(), seed++, 0.5f);
+        const auto model =
+            graph::symbolic_trace(test::make_model({{"lstm", lstm}}, [by_state](test::LambdaModel& m, nn::Arguments x) {
+                const nn::Value result = m.call("lstm", x[0]);
+                return by_state ? result[1][0][-1] : result[0][-1];
+            }));
+        training::Autograd autograd(*model);
+        autograd.forward(test::random_tensor(Shape(5, 2, 3), 7));
+        std::map<std::string, test::Numbers> result;
+        for (const auto& [name, gradient] : autograd.backward(test::random_tensor(Shape(2, 4), 8)).parameters)
+            result[name] = numbers_of(gradient);
+        return result;
+    };
+    const auto by_output = gradients_of(false);
+    CHECK(by_output.size() == 8);
+    CHECK(by_output == gradients_of(true));
+}
+
 TEST_CASE("Parameters that are not trained get no gradient, and nothing before them is differentiated") {
     const auto model = graph::symbolic_trace(test::make_model(
         {{"a", test::make_linear(3, 3, 1)}, {"b", test::make_linear(3, 2, 2)}},

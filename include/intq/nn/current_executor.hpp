@@ -17,8 +17,8 @@ inline Executor& executor_of_thread() noexcept {
 
 }  // namespace detail
 
-/// What float convolution and linear of this thread run on: `serial`, unless an ExecutorScope lives. Their results do
-/// not depend on it.
+/// What float layers of this thread (convolution, linear, batch norm, their gradients) run on: `serial`, unless an
+/// ExecutorScope lives. Their results do not depend on it.
 inline const Executor& current_executor() noexcept { return detail::executor_of_thread(); }
 
 /// Gives the float operators of this thread an executor as long as the object lives.

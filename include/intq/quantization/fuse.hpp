@@ -14,6 +14,7 @@ struct FuseOptions {
     bool fused_add = true;               // whether the target adds inside the accumulator: PolicyRecord::fused_add
     std::vector<FusionRow> more_rows{};  // tried before the library's
     graph::TraceOptions trace{};         // for a model that is not a GraphModule
+    bool keep_batch_norm = false;        // as a child of the fused layer, instead of folded into its weight
 };
 
 /// What was fused, and what could not be.
@@ -75,7 +76,7 @@ inline bool holds_add(const graph::OperatorSequence& operators) {
 class Fuser {
 public:
     Fuser(graph::GraphModule& model, const FuseOptions& options, FuseReport& report)
-        : model_(model), graph_(model.graph()), report_(report) {
+        : model_(model), graph_(model.graph()), report_(report), keep_batch_norm_(options.keep_batch_norm) {
         // Longest first; of one length, the user's before the library's, each in the order of its table.
         std::size_t longest = 0;
         for (const auto* rows : {&options.more_rows, &fusion_table()})
@@ -116,7 +117,7 @@ private:
         std::vector<FusedOperator> operators;
         std::vector<nn::FusedMember> members;
         for (std::size_t i = 0; i < match.nodes.size(); ++i) {
-            operators.push_back({row.operators[i], graph::module_of(*match.nodes[i], model_)});
+            operators.push_back({row.operators[i], graph::module_of(*match.nodes[i], model_), keep_batch_norm_});
             const auto* weighted = dynamic_cast<const nn::Weighted*>(operators[i].module);
             if (weighted != nullptr && !weighted->members().empty()) {
                 members.insert(members.end(), weighted->members().begin(), weighted->members().end());
@@ -156,6 +157,7 @@ private:
     graph::GraphModule& model_;
     graph::Graph& graph_;
     FuseReport& report_;
+    bool keep_batch_norm_;
     std::vector<const FusionRow*> rows_;
     std::set<const graph::Node*> gone_;
 };

@@ -5,11 +5,10 @@
 #ifndef INTQ_QUANTIZATION_FUSION_TABLE_HPP
 #define INTQ_QUANTIZATION_FUSION_TABLE_HPP
 
-#include "intq/arith/batch_norm.hpp"
 #include "intq/graph/pattern.hpp"
-#include "intq/nn/layers/batch_norm.hpp"
 #include "intq/nn/layers/conv.hpp"
 #include "intq/nn/layers/linear.hpp"
+#include "intq/quantization/fold_batch_norm.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
 
@@ -17,6 +16,9 @@ namespace intq::inline INTQ_ABI::quantization {
 struct FusedOperator {
     std::string name;    // operator name of graph/operators.hpp
     nn::Module* module;  // null for a function
+    /// Of a batch norm: whether it becomes the child "bn" of the fused layer, where it goes on learning, instead of
+    /// being folded into the weight.
+    bool keeps_norm = false;
 };
 
 /// Makes the module that replaces a match; it takes the first operator's input, then the other operand of an add.
@@ -31,45 +33,7 @@ struct FusionRow {
 /// bn-relu, add, bn-add, add-relu, bn-add-relu; relu stands for relu and relu6.
 const std::vector<FusionRow>& fusion_table();
 
-/// Folds an evaluated batch norm into weight and bias of the layer before it.
-///
-/// Result   the bits of PyTorch's fuse_conv_bn_weights and fuse_linear_bn_weights
-void fold_batch_norm(nn::Weighted& layer, const nn::BatchNorm& norm);
-
 // ---------------------------------------------------------------------------------------------------------------------
-
-inline void fold_batch_norm(nn::Weighted& layer, const nn::BatchNorm& norm) {
-    const nn::Tensor old_weight = layer.weight().contiguous(), old_bias = layer.bias();
-    nn::Tensor weight = nn::Tensor::empty(old_weight.shape()), bias = nn::Tensor::empty(Shape(layer.out_channels()));
-    // The groups of a transposed convolution lie one behind the other; other layers are one group here.
-    const int axis = layer.weight_channel_axis();
-    const index_t channels = old_weight.extent(axis), groups = layer.out_channels() / channels;
-    const ChannelBlocks blocks{axis == 0 ? 1 : old_weight.extent(0) / groups, channels,
-                               old_weight.size() / (axis == 0 ? channels : old_weight.extent(0) * channels)};
-    const auto order = old_weight.rank() == 2 ? arith::BatchNormOrder::linear : arith::BatchNormOrder::conv;
-    const auto of_group = [](auto values, index_t group, index_t size) {
-        return values.empty() ? values
-                              : values.subspan(static_cast<std::size_t>(group * size), static_cast<std::size_t>(size));
-    };
-    for (index_t g = 0; g < groups; ++g) {
-        const auto channel_values = [&](const char* name) {
-            return of_group(norm.tensor(name).flat<float>(), g, channels);
-        };
-        const arith::BatchNorm statistics{channel_values("running_mean"), channel_values("running_var"),
-                                          channel_values("weight"), channel_values("bias"),
-                                          static_cast<float>(norm.options().eps)};
-        const auto old_bias_values =
-            old_bias.defined() ? of_group(old_bias.flat<float>(), g, channels) : std::span<const float>();
-        const auto from = of_group(old_weight.flat<float>(), g, blocks.size());
-        const auto to = of_group(weight.flat<float>(), g, blocks.size());
-        const auto new_bias = of_group(bias.flat<float>(), g, channels);
-        throw_if_failed(arith::check_fold_batch_norm(blocks, from, old_bias_values, statistics, to, new_bias),
-                        "folding " + norm.type_name());
-        arith::fold_batch_norm(blocks, from, old_bias_values, statistics, order, to, new_bias);
-    }
-    layer.set_weight(std::move(weight));
-    layer.set_bias(std::move(bias));
-}
 
 namespace detail {
 
@@ -84,12 +48,17 @@ template <class Layer> nn::ModulePtr make_fused(const std::vector<FusedOperator>
         if (op.name == "relu") fusion.activation = Activation::relu;
         if (op.name == "relu6") fusion.activation = Activation::relu6;
         if (const auto* norm = dynamic_cast<const nn::BatchNorm*>(op.module)) {
+            if (op.keeps_norm) {
+                layer.add_child("bn", norm->copy());
+                continue;
+            }
             if (norm->training())
                 throw Error("fuse: batch norm is folded in evaluation only; call eval() on the model first");
             fold_batch_norm(layer, *norm);
         }
     }
-    if (!fusion.add && fusion.activation == Activation::none) return std::make_shared<Layer>(layer);
+    if (!fusion.add && fusion.activation == Activation::none && layer.norm() == nullptr)
+        return std::make_shared<Layer>(layer);
     return std::make_shared<nn::Fused<Layer>>(layer, fusion);
 }
 

@@ -314,6 +314,7 @@ private:
         if (axis >= 0) axis = layer.weight_channel_axis();
         const auto quantizer = weight.make(target_.quantize, options_.compatibility);
         const auto prepared = row.prepare(layer, quantizer, target_);
+        dynamic_cast<PreparedWeight&>(*prepared).set_qat_mode(options_.qat_mode);
         prepared->train(module->training());
         model_.replace_child(node.target(), prepared);
     }
@@ -335,7 +336,8 @@ inline std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& m
         types.push_back(module.value->type_name());
     }
     PrepareReport report;
-    fuse_in_place(*fused, {target.fused_add, options.more_fusions, {}}, &report.fusion);
+    fuse_in_place(*fused, {target.fused_add, options.more_fusions, {}, options.qat_mode != QATMode::fuse_bn},
+                  &report.fusion);
     auto prepared = std::make_shared<PreparedModel>(*fused, target, options);
     prepared->report() = std::move(report);
     const QConfigMapping all = with_own_qconfigs(mapping, model);

@@ -10,7 +10,8 @@
 namespace intq::inline INTQ_ABI::quantization {
 
 /// The same graph as prepare_calibration_fx gives, for training: the model is in training mode and its quantizers
-/// observe and round (FakeQuantState::qat). Batch norm is folded into the layer before it.
+/// observe and round (FakeQuantState::qat). PrepareOptions::qat_mode says what becomes of the batch norm behind a layer
+/// with weights.
 ///
 /// Result and errors as prepare_calibration_fx
 std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const QConfigMapping& mapping,

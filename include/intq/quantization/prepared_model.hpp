@@ -6,6 +6,7 @@
 
 #include "intq/arith/target.hpp"
 #include "intq/quantization/fuse.hpp"
+#include "intq/quantization/qat_mode.hpp"
 #include "intq/quantization/qconfig_mapping.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
@@ -19,6 +20,8 @@ struct PrepareOptions {
     bool strict = false;
     std::vector<FusionRow> more_fusions{};
     graph::TraceOptions trace{};
+    /// What becomes of the batch norms behind layers with weights.
+    QATMode qat_mode = get_qat_mode();
 };
 
 /// An operator that is not quantized, and why.

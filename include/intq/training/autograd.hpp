@@ -64,6 +64,12 @@ public:
     Gradients backward(std::span<const nn::Tensor> output_gradients);
     Gradients backward(const nn::Tensor& output_gradient) { return backward(std::span(&output_gradient, 1)); }
 
+    /// A node's value in the last forward pass, as what follows saw it; null without one.
+    const nn::Value* value_of(const graph::Node& node) const {
+        const auto found = values_.find(&node);
+        return found == values_.end() ? nullptr : &found->second;
+    }
+
     /// The first node, in the order of the graph, whose value of the last forward pass holds NaN or infinity, as
     /// messages name it; empty when there is none.
     std::string first_non_finite() const;
@@ -74,11 +80,12 @@ private:
         const GradientRow* row;  // null where no parameter depends on the node, and for placeholder and output
         nn::Value saved{};
     };
-    using NodeGradients = std::map<const graph::Node*, std::vector<nn::Tensor>>;
+    using NodeGradients = std::map<const graph::Node*, std::vector<nn::Tensor>>;  // by tensor of the node's value
 
     bool is_needed(const graph::Node& node) const { return needed_.count(&node) != 0; }
     bool trains(const graph::Node& node) const;
-    void add_to_node(NodeGradients& gradients, const graph::Argument& argument, const nn::Tensor& gradient) const;
+    void add_to_node(NodeGradients& gradients, const graph::Argument& argument, std::size_t item,
+                     const nn::Tensor& gradient) const;
     void step_back(const Step& step, NodeGradients& gradients, Gradients& result);
     void add_to_parameter(Gradients& result, const nn::Tensor& parameter, const nn::Tensor& gradient) const;
     Error error(const graph::Node& node, const std::string& sentence) const {
@@ -173,7 +180,7 @@ inline Gradients Autograd::backward(std::span<const nn::Tensor> output_gradients
             if (items.size() != output_gradients.size())
                 throw Error("Autograd: the graph has " + std::to_string(items.size()) +
                             " outputs, given gradients of " + std::to_string(output_gradients.size()));
-            for (std::size_t k = 0; k < items.size(); ++k) add_to_node(gradients, items[k], output_gradients[k]);
+            for (std::size_t k = 0; k < items.size(); ++k) add_to_node(gradients, items[k], 0, output_gradients[k]);
         } else if (is_needed(*step.node) && gradients.count(step.node) != 0) {
             step_back(step, gradients, result);
             gradients.erase(step.node);
@@ -211,25 +218,43 @@ inline void Autograd::step_back(const Step& step, NodeGradients& gradients, Grad
         const auto& items = context.input_gradients()[i];
         const graph::ArgumentList* list = node.args()[i].list();
         for (std::size_t k = 0; k < items.size(); ++k)
-            add_to_node(gradients, list != nullptr ? list->at(k) : node.args()[i], items[k]);
+            if (list != nullptr)
+                add_to_node(gradients, list->at(k), 0, items[k]);
+            else
+                add_to_node(gradients, node.args()[i], k, items[k]);
     }
     for (const auto& [parameter, gradient] : context.parameter_gradients())
         add_to_parameter(result, parameter, gradient);
 }
 
-inline void Autograd::add_to_node(NodeGradients& gradients, const graph::Argument& argument,
+namespace detail {
+
+/// The values of a tuple of tuples, one behind the other; a value that is none by itself.
+inline void collect_values(const nn::Value& value, std::vector<const nn::Value*>& result) {
+    if (!value.is_tuple()) return result.push_back(&value);
+    for (const nn::Value& item : value.tuple()) collect_values(item, result);
+}
+
+}  // namespace detail
+
+inline void Autograd::add_to_node(NodeGradients& gradients, const graph::Argument& argument, std::size_t item,
                                   const nn::Tensor& gradient) const {
     const graph::NodeRef* ref = argument.ref();
     if (ref == nullptr || !gradient.defined() || !is_needed(*ref->node)) return;
     const nn::Value& value = values_.at(ref->node);
-    const auto output = static_cast<std::size_t>(ref->output);
-    const nn::Tensor& tensor = value.is_tuple() ? value.tuple().at(output).tensor() : value.tensor();
+    std::vector<const nn::Value*> before, all;
+    if (ref->node->outputs().size() > 1)
+        for (int output = 0; output < ref->output; ++output)
+            detail::collect_values(value.tuple().at(static_cast<std::size_t>(output)), before);
+    detail::collect_values(value, all);
+    const std::size_t at = before.size() + item;
+    const nn::Tensor& tensor = all.at(at)->tensor();
     if (!(tensor.shape() == gradient.shape()))
         throw error(*ref->node, "its gradient has shape " + nn::to_string(gradient.shape()) + ", its value " +
                                     nn::to_string(tensor.shape()));
     std::vector<nn::Tensor>& own = gradients[ref->node];
-    own.resize(std::max(own.size(), ref->node->outputs().size()));
-    own[output] = own[output].defined() ? sum_of<float>(own[output], gradient) : gradient;
+    own.resize(all.size());
+    own[at] = own[at].defined() ? sum_of<float>(own[at], gradient) : gradient;
 }
 
 inline void Autograd::add_to_parameter(Gradients& result, const nn::Tensor& parameter,

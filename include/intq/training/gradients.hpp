@@ -5,10 +5,13 @@
 #define INTQ_TRAINING_GRADIENTS_HPP
 
 #include "intq/training/gradients/elementwise.hpp"
+#include "intq/training/gradients/lstm.hpp"
 #include "intq/training/gradients/normalize.hpp"
 #include "intq/training/gradients/pool.hpp"
 #include "intq/training/gradients/quantizers.hpp"
+#include "intq/training/gradients/reduce.hpp"
 #include "intq/training/gradients/shape.hpp"
+#include "intq/training/gradients/unary.hpp"
 #include "intq/training/gradients/weighted.hpp"
 
 namespace intq::inline INTQ_ABI::training {
@@ -17,24 +20,61 @@ namespace intq::inline INTQ_ABI::training {
 ///
 /// @tparam T  float or double: the dtype of all tensors, and of the parameters of the modules
 ///
-/// Result   convolution and linear as their forward pass; the others in T, sums in double
+/// Result   convolution, linear, matmul and lstm: products as in the forward pass; the others in T, sums in double
 template <class T>
 inline constexpr GradientRow gradient_rows[] = {
-    {"conv2d", &detail::conv2d_backward<T>, &is_a<nn::Conv2d>},
-    {"linear", &detail::linear_backward<T>, &is_a<nn::Linear>},
+    {"conv2d", &detail::conv2d_backward<T>, &is_a<nn::Conv2d>, &detail::weighted_save},
+    {"conv1d", &detail::conv1d_backward<T>, &is_a<nn::Conv1d>, &detail::weighted_save},
+    {"conv_transpose2d", &detail::conv_transpose2d_backward<T>, &is_a<nn::ConvTranspose2d>, &detail::weighted_save},
+    {"linear", &detail::linear_backward<T>, &is_a<nn::Linear>, &detail::weighted_save},
+    {"functional_linear", &detail::functional_linear_backward<T>},
+    {"matmul", &detail::matmul_backward<T>},
+    {"lstm", &detail::lstm_backward<T>},
+    {"embedding", &detail::embedding_backward<T>},
+    {"functional_embedding", &detail::functional_embedding_backward<T>},
     {"batch_norm1d", &detail::batch_norm_backward<T>},
     {"batch_norm2d", &detail::batch_norm_backward<T>},
-    {"relu", &detail::relu_backward<T>},
-    {"relu6", &detail::relu6_backward<T>},
+    {"layer_norm", &detail::layer_norm_backward<T>},
     {"softmax", &detail::softmax_backward<T>},
     {"max_pool2d", &detail::max_pool2d_backward<T>},
     {"avg_pool2d", &detail::avg_pool2d_backward<T>},
     {"adaptive_avg_pool2d", &detail::adaptive_avg_pool2d_backward<T>},
+    {"interpolate", &detail::interpolate_backward<T>},
+    {"sum", &detail::reduce_backward<T, false>},
+    {"mean", &detail::reduce_backward<T, true>},
     {"flatten", &detail::reshape_backward},
+    {"reshape", &detail::reshape_backward},
+    {"permute", &detail::moved_backward<T, nn::permute_function>},
+    {"transpose", &detail::moved_backward<T, nn::transpose_function>},
+    {"slice", &detail::moved_backward<T, nn::slice_function>},
+    {"split", &detail::moved_backward<T, nn::split_function>},
+    {"chunk", &detail::moved_backward<T, nn::chunk_function>},
+    {"getitem", &detail::getitem_backward<T>},
+    {"pad", &detail::pad_backward<T>},
+    {"cat", &detail::cat_backward<T>},
+    {"add", &detail::add_backward<T>},
+    {"add_relu", &detail::add_relu_backward<T>},
+    {"sub", &detail::sub_backward<T>},
+    {"mul", &detail::mul_backward<T>},
+    {"relu", &detail::relu_backward<T>},
+    {"relu6", &detail::relu6_backward<T>},
+    {"clamp", &detail::clamp_backward<T>},
+    detail::unary_gradient<T, TableFunction::sigmoid>,
+    detail::unary_gradient<T, TableFunction::tanh>,
+    detail::unary_gradient<T, TableFunction::hard_sigmoid>,
+    detail::unary_gradient<T, TableFunction::hard_swish>,
+    detail::unary_gradient<T, TableFunction::hard_tanh>,
+    detail::unary_gradient<T, TableFunction::leaky_relu>,
+    detail::unary_gradient<T, TableFunction::elu>,
+    detail::unary_gradient<T, TableFunction::silu>,
+    detail::unary_gradient<T, TableFunction::gelu_erf>,  // of both kinds, which share their name
+    detail::unary_gradient<T, TableFunction::exp>,
+    detail::unary_gradient<T, TableFunction::log>,
+    detail::unary_gradient<T, TableFunction::sqrt>,
+    detail::unary_gradient<T, TableFunction::rsqrt>,
+    detail::unary_gradient<T, TableFunction::reciprocal>,
     {"identity", &detail::identity_backward},
     {"dropout", &detail::dropout_backward<T>, nullptr, &detail::dropout_save},
-    {"add", &detail::add_backward<T>},
-    {"cat", &detail::cat_backward<T>},
     {"quant_stub", &detail::identity_backward},
     {"dequant_stub", &detail::identity_backward},
 };

@@ -9,6 +9,7 @@
 #include "intq/training/autograd.hpp"
 #include "intq/training/batches.hpp"
 #include "intq/training/checkpoint.hpp"
+#include "intq/training/kept_buffers.hpp"
 #include "intq/training/loss.hpp"
 #include "intq/training/schedule.hpp"
 
@@ -36,6 +37,8 @@ struct TrainerOptions {
     std::int64_t checkpoint_every = 1;
     /// Changes the inputs of a batch; `seed` follows from the trainer's and the step.
     std::function<nn::Tensor(const nn::Tensor& batch, std::uint64_t seed)> augment{};
+    /// In place of Autograd::forward(): std::ref of an ExactForward.
+    std::function<nn::Value(Autograd& autograd, const nn::Tensor& batch)> forward{};
     std::function<void(const EpochReport&)> on_epoch{};
     AutogradOptions autograd{};
     Executor executor = serial;  // the bits do not depend on it
@@ -160,14 +163,14 @@ inline void Trainer::run_epoch(const nn::Tensor& inputs, const LossFunction& los
 
 inline void Trainer::run_batch(const nn::Tensor& inputs, std::span<const index_t> samples, const LossFunction& loss) {
     // A forward pass moves running statistics and observers: an error must not leave them spoilt.
-    std::vector<nn::Named<nn::Tensor>> buffers;
-    for (const auto& buffer : model_.named_buffers()) buffers.push_back({buffer.name, buffer.value->clone()});
+    KeptBuffers buffers(model_);
     try {
         nn::Tensor batch = gather(inputs, samples);
         if (options_.augment)
             batch = options_.augment(
                 batch, nn::random_bits(options_.seed, 2 * static_cast<std::uint64_t>(position_.step) + 1));
-        const nn::Tensor output = autograd_.forward(batch).tensor();
+        const nn::Tensor output =
+            (options_.forward ? options_.forward(autograd_, batch) : autograd_.forward(batch)).tensor();
         const Loss value = loss(output, samples);
         check_finite(value);
         const Gradients gradients = autograd_.backward(value.gradient);
@@ -175,13 +178,7 @@ inline void Trainer::run_batch(const nn::Tensor& inputs, std::span<const index_t
         optimizer_.step(model_.named_parameters(), gradients.parameters, options_.rate(position_.step));
         position_.epoch_loss += value.value;
     } catch (const Error& error) {
-        for (const auto& buffer : buffers) {
-            nn::Tensor& tensor = *model_.find_tensor(buffer.name);
-            if (buffer.value.defined())
-                nn::assign(tensor, buffer.value);
-            else
-                tensor = nn::Tensor();
-        }
+        buffers.restore();
         if (!options_.checkpoint.empty()) save(options_.checkpoint);
         throw Error("epoch " + std::to_string(position_.epoch + 1) + ", batch " + std::to_string(position_.batch + 1),
                     error.what());

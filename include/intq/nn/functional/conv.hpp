@@ -134,13 +134,13 @@ inline void check_conv_transpose2d(const Tensor& x, const Tensor& weight, const 
 }
 
 // (C, O/groups, KH, KW) -> (O, C/groups, KH, KW), turned by 180 degrees.
-inline Tensor turned_weight(const Tensor& weight, index_t groups) {
+template <class T> Tensor turned_weight(const Tensor& weight, index_t groups) {
     const index_t in = weight.extent(0) / groups, out = weight.extent(1);
     const index_t height = weight.extent(2), width = weight.extent(3), cells = height * width;
     const Tensor plain = weight.contiguous();
-    Tensor result = Tensor::empty(Shape(out * groups, in, height, width));
-    const float* from = plain.flat<float>().data();
-    float* to = result.flat<float>().data();
+    Tensor result = Tensor::empty(Shape(out * groups, in, height, width), weight.dtype());
+    const T* from = plain.template flat<T>().data();
+    T* to = result.flat<T>().data();
     for (index_t g = 0; g < groups; ++g)
         for (index_t o = 0; o < out; ++o)
             for (index_t c = 0; c < in; ++c, to += cells)
@@ -151,14 +151,15 @@ inline Tensor turned_weight(const Tensor& weight, index_t groups) {
 
 // The image whose plain convolution with the turned weight is the result: x spread out by the stride, with as much
 // around it as the kernel reaches; cells that the padding cuts off are left out.
-inline Tensor spread_image(const Tensor& x, const Window2d& window, Size2d out) {
+template <class T> Tensor spread_image(const Tensor& x, const Window2d& window, Size2d out) {
     const Size2d reach{window.dilation.height * (window.kernel.height - 1),
                        window.dilation.width * (window.kernel.width - 1)};
     const Tensor input = x.contiguous();
-    Tensor y = Tensor::zeros(Shape(x.extent(0), x.extent(1), out.height + reach.height, out.width + reach.width));
+    Tensor y =
+        Tensor::zeros(Shape(x.extent(0), x.extent(1), out.height + reach.height, out.width + reach.width), x.dtype());
     const index_t height = y.extent(2), width = y.extent(3);
-    const float* from = input.flat<float>().data();
-    float* plane = y.flat<float>().data();
+    const T* from = input.template flat<T>().data();
+    T* plane = y.flat<T>().data();
     for (index_t p = 0; p < x.extent(0) * x.extent(1); ++p, plane += height * width)
         for (index_t i = 0; i < x.extent(2); ++i)
             for (index_t j = 0; j < x.extent(3); ++j, ++from) {
@@ -180,7 +181,8 @@ inline Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tens
                     "; the output would have " + std::to_string(out.height) + " x " + std::to_string(out.width) +
                     " cells");
     const Window2d plain{window.kernel, {1, 1}, {}, window.dilation};
-    return conv2d(detail::spread_image(x, window, out), detail::turned_weight(weight, groups), bias, plain, groups);
+    return conv2d(detail::spread_image<float>(x, window, out), detail::turned_weight<float>(weight, groups), bias,
+                  plain, groups);
 }
 
 }  // namespace intq::inline INTQ_ABI::nn::functional

@@ -51,15 +51,21 @@ Size2d interpolated_size(const InterpolateOptions& options, Size2d in);
 /// Result   bilinear in double, rounded once; nearest copies, and keeps per-tensor qparams
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
-// ---------------------------------------------------------------------------------------------------------------------
-
-namespace detail {
-
-// The cells around an output cell, and the part of the second.
+/// The cells around an output cell along one axis, and the part of the second.
 struct Tap {
     index_t first, second;
     double weight;
 };
+
+/// Of each row and each column of the result.
+struct Taps {
+    std::vector<Tap> rows, columns;
+};
+Taps interpolation_taps(const InterpolateOptions& options, Size2d in);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
 
 inline Tap real_tap(Resize rule, index_t d, index_t in, index_t out, double step) {
     const auto at = static_cast<double>(d);
@@ -134,21 +140,27 @@ inline Size2d interpolated_size(const InterpolateOptions& options, Size2d in) {
     return out;
 }
 
-inline Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
-    if (x.rank() != 4) throw Error("interpolate: the input must have rank 4, given " + to_string(x.shape()));
-    const Size2d in{x.extent(2), x.extent(3)}, out = interpolated_size(options, in);
+inline Taps interpolation_taps(const InterpolateOptions& options, Size2d in) {
+    const Size2d out = interpolated_size(options, in);
     const auto factor = [&](double ScaleFactor::*side) {
         return options.scale_factor ? std::optional((*options.scale_factor).*side) : std::nullopt;
     };
-    const auto rows = detail::real_taps(options.rule, in.height, out.height, factor(&ScaleFactor::height));
-    const auto columns = detail::real_taps(options.rule, in.width, out.width, factor(&ScaleFactor::width));
+    return {detail::real_taps(options.rule, in.height, out.height, factor(&ScaleFactor::height)),
+            detail::real_taps(options.rule, in.width, out.width, factor(&ScaleFactor::width))};
+}
+
+inline Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
+    if (x.rank() != 4) throw Error("interpolate: the input must have rank 4, given " + to_string(x.shape()));
+    const Size2d in{x.extent(2), x.extent(3)};
+    const Taps taps = interpolation_taps(options, in);
     const Tensor input = x.contiguous();
-    Tensor y = Tensor::empty(Shape(x.extent(0), x.extent(1), out.height, out.width));
+    Tensor y = Tensor::empty(Shape(x.extent(0), x.extent(1), static_cast<index_t>(taps.rows.size()),
+                                   static_cast<index_t>(taps.columns.size())));
     const float* plane = input.flat<float>().data();
     float* to = y.flat<float>().data();
     for (index_t p = 0; p < x.extent(0) * x.extent(1); ++p, plane += in.height * in.width)
-        for (const detail::Tap& row : rows)
-            for (const detail::Tap& column : columns) *to++ = detail::blend(plane, in.width, row, column);
+        for (const Tap& row : taps.rows)
+            for (const Tap& column : taps.columns) *to++ = detail::blend(plane, in.width, row, column);
     if (options.rule == Resize::nearest || options.rule == Resize::nearest_exact) detail::keep_qparams(x, y);
     return y;
 }

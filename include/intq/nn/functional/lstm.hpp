@@ -4,6 +4,8 @@
 #ifndef INTQ_NN_FUNCTIONAL_LSTM_HPP
 #define INTQ_NN_FUNCTIONAL_LSTM_HPP
 
+#include <array>
+
 #include "intq/arith/lookup_table.hpp"
 #include "intq/nn/functional/linear.hpp"
 
@@ -19,46 +21,70 @@ struct LstmResult {
     Tensor output, h, c;
 };
 
+/// What the steps computed, as the backward pass needs it: the gates behind their functions (L, N, 4·H) in the order
+/// of the weights, and the cells (L, N, H).
+struct LstmTrace {
+    Tensor gates, cells;
+};
+
 /// Runs over a sequence.
 ///
 ///     [i f g o] = W_ih·x + b_ih + W_hh·h + b_hh
 ///     c = sigmoid(f)·c + sigmoid(i)·tanh(g),   h = sigmoid(o)·tanh(c)
 ///
+/// @tparam T       float or double: the dtype of all tensors
 /// @param x        (L, N, I)
 /// @param h, c     (N, H): the state before the first step
 /// @param reverse  from the last step to the first; output[t] still belongs to x[t]
+/// @param product  product(x, weight, bias): a linear layer
+/// @param trace    optional
 ///
-/// Result   products as linear(); gates in double, h and c rounded once a step
-inline LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor h, Tensor c, bool reverse = false) {
+/// Result   products as `product`; gates in double, h and c rounded once a step
+template <class T, class Product>
+LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor h, Tensor c, bool reverse,
+                      const Product& product, LstmTrace* trace = nullptr) {
     const index_t steps = x.extent(0), batch = x.extent(1), width = weights.weight_hh.extent(1);
     for (const Tensor* state : {&h, &c})
         if (!(state->shape() == Shape(batch, width)))
             throw Error("lstm: a state has shape " + to_string(state->shape()) + ", expected " +
                         to_string(Shape(batch, width)));
-    const Tensor from_x = linear(x, weights.weight_ih, weights.bias_ih);  // (L, N, 4·H)
-    Tensor output = Tensor::empty(Shape(steps, batch, width));
+    const Tensor from_x = product(x, weights.weight_ih, weights.bias_ih);  // (L, N, 4·H)
+    Tensor output = Tensor::empty(Shape(steps, batch, width), dtype_of<T>);
+    if (trace != nullptr) *trace = {Tensor::empty(from_x.shape(), dtype_of<T>), output.clone()};
     c = c.clone();
     const auto sigmoid = [](double v) { return arith::table_function(arith::TableFunction::sigmoid, v); };
     for (index_t step = 0; step < steps; ++step) {
         const index_t t = reverse ? steps - 1 - step : step;
-        const Tensor from_h = linear(h, weights.weight_hh, weights.bias_hh);
-        h = Tensor::empty(Shape(batch, width));
+        const Tensor from_h = product(h, weights.weight_hh, weights.bias_hh);
+        h = Tensor::empty(Shape(batch, width), dtype_of<T>);
         for (index_t n = 0; n < batch; ++n)
             for (index_t k = 0; k < width; ++k) {
-                const auto gate = [&](index_t which) {
-                    const index_t at = n * 4 * width + which * width + k;
-                    return static_cast<double>(from_x.flat<float>().data()[t * batch * 4 * width + at]) +
-                           static_cast<double>(from_h.flat<float>().data()[at]);
+                const auto place = [&](index_t which) { return n * 4 * width + which * width + k; };
+                const auto sum = [&](index_t which) {
+                    return static_cast<double>(from_x.template flat<T>().data()[t * batch * 4 * width + place(which)]) +
+                           static_cast<double>(from_h.template flat<T>().data()[place(which)]);
                 };
-                float& cell = c.flat<float>().data()[n * width + k];
-                cell = static_cast<float>(sigmoid(gate(1)) * static_cast<double>(cell) +
-                                          sigmoid(gate(0)) * std::tanh(gate(2)));
-                h.flat<float>().data()[n * width + k] =
-                    static_cast<float>(sigmoid(gate(3)) * std::tanh(static_cast<double>(cell)));
+                const std::array<double, 4> gates{sigmoid(sum(0)), sigmoid(sum(1)), std::tanh(sum(2)), sigmoid(sum(3))};
+                T& cell = c.flat<T>().data()[n * width + k];
+                cell = static_cast<T>(gates[1] * static_cast<double>(cell) + gates[0] * gates[2]);
+                h.flat<T>().data()[n * width + k] = static_cast<T>(gates[3] * std::tanh(static_cast<double>(cell)));
+                for (index_t which = 0; trace != nullptr && which < 4; ++which)
+                    trace->gates.flat<T>().data()[t * batch * 4 * width + place(which)] =
+                        static_cast<T>(gates[static_cast<std::size_t>(which)]);
             }
-        std::copy_n(h.flat<float>().data(), batch * width, output.flat<float>().data() + t * batch * width);
+        const auto keep = [&](const Tensor& from, Tensor& to) {
+            std::copy_n(from.template flat<T>().data(), batch * width, to.flat<T>().data() + t * batch * width);
+        };
+        keep(h, output);
+        if (trace != nullptr) keep(c, trace->cells);
     }
     return {output, h, c};
+}
+
+/// The same of float32 tensors, with the products of linear().
+inline LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, const Tensor& h, const Tensor& c,
+                             bool reverse = false) {
+    return lstm_layer<float>(x, weights, h, c, reverse, &linear);
 }
 
 }  // namespace intq::inline INTQ_ABI::nn::functional

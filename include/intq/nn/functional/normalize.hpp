@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "intq/nn/current_executor.hpp"
 #include "intq/nn/functional/axes.hpp"
 
 namespace intq::inline INTQ_ABI::nn::functional {
@@ -57,24 +58,26 @@ inline index_t inner_size(const Tensor& x) {
 }  // namespace detail
 
 template <class T> ChannelMoments channel_moments(const Tensor& x) {
-    const auto channels = static_cast<std::size_t>(x.extent(1));
-    const index_t inner = detail::inner_size(x);
-    ChannelMoments moments{std::vector<double>(channels), std::vector<double>(channels), x.extent(0) * inner};
+    const index_t channels = x.extent(1), inner = detail::inner_size(x);
+    ChannelMoments moments{std::vector<double>(static_cast<std::size_t>(channels)),
+                           std::vector<double>(static_cast<std::size_t>(channels)), x.extent(0) * inner};
     if (moments.count == 0) throw Error("batch_norm: no elements to take statistics of, given " + to_string(x.shape()));
     const Tensor input = x.contiguous();
-    const auto each = [&](const auto& visit) {
-        const T* from = input.template flat<T>().data();
-        for (index_t n = 0; n < x.extent(0); ++n)
-            for (std::size_t c = 0; c < channels; ++c)
-                for (index_t i = 0; i < inner; ++i) visit(c, static_cast<double>(*from++));
-    };
     const auto count = static_cast<double>(moments.count);
-    each([&](std::size_t c, double value) { moments.mean[c] += value; });
-    for (double& mean : moments.mean) mean /= count;
-    each([&](std::size_t c, double value) {
-        moments.variance[c] += (value - moments.mean[c]) * (value - moments.mean[c]);
+    current_executor()(channels, [&](index_t c) {
+        const auto each = [&](const auto& visit) {
+            for (index_t n = 0; n < x.extent(0); ++n) {
+                const T* from = input.template flat<T>().data() + (n * channels + c) * inner;
+                for (index_t i = 0; i < inner; ++i) visit(static_cast<double>(from[i]));
+            }
+        };
+        double mean = 0, variance = 0;
+        each([&](double value) { mean += value; });
+        mean /= count;
+        each([&](double value) { variance += (value - mean) * (value - mean); });
+        moments.mean[static_cast<std::size_t>(c)] = mean;
+        moments.variance[static_cast<std::size_t>(c)] = variance / count;
     });
-    for (double& variance : moments.variance) variance /= count;
     return moments;
 }
 
@@ -83,16 +86,20 @@ inline Tensor batch_norm(const Tensor& x, std::span<const double> mean, std::spa
     const index_t inner = detail::inner_size(x);
     Tensor y = Tensor::empty(x.shape());
     const Tensor input = x.contiguous();
-    const float* from = input.flat<float>().data();
-    float* to = y.flat<float>().data();
-    for (index_t n = 0; n < x.extent(0); ++n)
-        for (std::size_t c = 0; c < mean.size(); ++c) {
-            const double gamma = weight.defined() ? static_cast<double>(weight.flat<float>()[c]) : 1.0;
-            const double beta = bias.defined() ? static_cast<double>(bias.flat<float>()[c]) : 0.0;
-            const double deviation = std::sqrt(variance[c] + eps);
+    const auto channels = static_cast<index_t>(mean.size());
+    current_executor()(channels, [&](index_t channel) {
+        const auto c = static_cast<std::size_t>(channel);
+        const double gamma = weight.defined() ? static_cast<double>(weight.flat<float>()[c]) : 1.0;
+        const double beta = bias.defined() ? static_cast<double>(bias.flat<float>()[c]) : 0.0;
+        const double deviation = std::sqrt(variance[c] + eps);
+        for (index_t n = 0; n < x.extent(0); ++n) {
+            const index_t first = (n * channels + channel) * inner;
+            const float* from = input.flat<float>().data() + first;
+            float* to = y.flat<float>().data() + first;
             for (index_t i = 0; i < inner; ++i)
-                *to++ = static_cast<float>((static_cast<double>(*from++) - mean[c]) / deviation * gamma + beta);
+                to[i] = static_cast<float>((static_cast<double>(from[i]) - mean[c]) / deviation * gamma + beta);
         }
+    });
     return y;
 }
 

@@ -46,7 +46,7 @@ std::vector<Tensor> split(const Tensor& x, std::span<const index_t> sizes, int a
 /// Pieces of ceil(extent / chunks); fewer than asked for when those suffice.
 std::vector<Tensor> chunk(const Tensor& x, index_t chunks, int axis = 0);
 
-/// Concatenation along an axis; the other extents must be equal. float32.
+/// Concatenation along an axis; the other extents, and the dtypes, must be equal.
 Tensor cat(std::span<const Tensor> parts, int axis);
 
 /// Elements of `value` before and behind the axes of a float32 tensor, as PyTorch counts them: first two numbers for
@@ -221,17 +221,20 @@ inline Tensor cat(std::span<const Tensor> parts, int axis) {
             throw Error("cat: the parts have shapes " + to_string(parts[0].shape()) + " and " +
                         to_string(part.shape()) + "; all extents but that of axis " + std::to_string(along) +
                         " must be equal");
+        if (part.dtype() != parts[0].dtype())
+            throw Error(std::string("cat: the parts have the types ") + name_of(parts[0].dtype()) + " and " +
+                        name_of(part.dtype()));
         shape[along] += part.extent(along);
     }
-    Tensor y = Tensor::empty(shape);
+    Tensor y = Tensor::empty(shape, parts[0].dtype());
+    const index_t unit = size_of(y.dtype());
     const index_t outer = detail::product(shape, 0, along), step = detail::product(shape, along, shape.rank);
     index_t offset = 0;
     for (const Tensor& part : parts) {
         const Tensor input = part.contiguous();
-        const float* from = input.flat<float>().data();
         const index_t run = detail::product(part.shape(), along, shape.rank);
         for (index_t o = 0; o < outer; ++o)
-            std::copy_n(from + o * run, run, y.flat<float>().data() + o * step + offset);
+            std::copy_n(input.data() + o * run * unit, run * unit, y.data() + (o * step + offset) * unit);
         offset += run;
     }
     return y;

@@ -35,6 +35,10 @@ public:
     Value forward(Arguments arguments) override;
     const BatchNormOptions& options() const noexcept { return options_; }
 
+    /// A frozen one uses its running statistics and keeps them, in training too; train() does not thaw it.
+    void freeze_statistics(bool on = true) noexcept { frozen_ = on; }
+    bool uses_batch_statistics() const noexcept { return training() && !frozen_; }
+
 protected:
     virtual bool accepts_rank(int rank) const = 0;
 
@@ -42,6 +46,7 @@ private:
     void update_running(const functional::ChannelMoments& moments);
 
     BatchNormOptions options_;
+    bool frozen_ = false;
 };
 
 /// On (N, C, H, W).
@@ -72,7 +77,7 @@ inline Value BatchNorm::forward(Arguments arguments) {
         throw Error(type_name() + ": the input has shape " + to_string(x.shape()) + ", expected " +
                     std::to_string(options_.num_features) + " channels");
     functional::ChannelMoments moments;
-    if (training()) {
+    if (uses_batch_statistics()) {
         moments = functional::channel_moments(x);
         update_running(moments);
     } else {

@@ -30,8 +30,10 @@ public:
     const LinearOptions& options() const noexcept { return options_; }
     Tensor apply(const Tensor& x, const Tensor& weight) const override { return functional::linear(x, weight, bias()); }
 
-    /// "LinearReLU", "LinearAddReLU6", …
-    static std::string fused_type_name(const Fusion& fusion) { return "Linear" + name_of(fusion); }
+    /// "LinearReLU", "LinearAddReLU6", "LinearBn1d", …
+    static std::string fused_type_name(const Fusion& fusion) {
+        return "Linear" + name_of(fusion) + (fusion.norm ? "1d" : "");
+    }
 
 private:
     LinearOptions options_;

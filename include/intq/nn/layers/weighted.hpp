@@ -4,23 +4,24 @@
 #ifndef INTQ_NN_LAYERS_WEIGHTED_HPP
 #define INTQ_NN_LAYERS_WEIGHTED_HPP
 
-#include "intq/nn/functional.hpp"
-#include "intq/nn/module.hpp"
+#include "intq/nn/layers/batch_norm.hpp"
 
 namespace intq::inline INTQ_ABI::nn {
 
-/// What follows the product inside a fused layer: the addition of a second argument, then a clamp.
+/// What follows the product inside a fused layer: a batch norm that was not folded, the addition of a second argument,
+/// then a clamp.
 struct Fusion {
     bool add = false;
     Activation activation = Activation::none;
+    bool norm = false;
 };
 
-/// "", "ReLU", "AddReLU6", …: what a fused layer's name says of it.
+/// "", "ReLU", "AddReLU6", "BnReLU", …: what a fused layer's name says of it.
 inline std::string name_of(const Fusion& fusion) {
     const char* activation = fusion.activation == Activation::relu    ? "ReLU"
                              : fusion.activation == Activation::relu6 ? "ReLU6"
                                                                       : "";
-    return (fusion.add ? "Add" : "") + std::string(activation);
+    return (fusion.norm ? "Bn" : "") + std::string(fusion.add ? "Add" : "") + activation;
 }
 
 /// An operator that became part of a fused layer, as a qconfig mapping knows it.
@@ -39,7 +40,12 @@ public:
     /// The operator of graph/operators.hpp that this layer is, whatever is fused into it.
     virtual std::string operator_name() const = 0;
     Value forward(Arguments arguments) override {
-        const Tensor product = apply(arguments.tensor(0), effective_weight(arguments));
+        const Tensor weight = effective_weight(arguments);
+        Tensor product = apply(arguments.tensor(0), weight);
+        if (BatchNorm* const own = norm()) {
+            last_call_ = {product, weight};
+            product = (*own)(product).tensor();
+        }
         const Tensor sum = fusion().add ? functional::add(product, arguments.tensor(1)) : product;
         return functional::activate(sum, fusion().activation);
     }
@@ -61,9 +67,29 @@ public:
             add_parameter("bias", std::move(bias));
         }
     }
+    /// The batch norm behind the product, child "bn"; null where there is none.
+    BatchNorm* norm() const { return has_child("bn") ? static_cast<BatchNorm*>(child("bn").get()) : nullptr; }
+    /// What forward computed last in front of its batch norm, and with which weight; for the backward pass.
+    struct NormCall {
+        Tensor product, weight;
+    };
+    const NormCall& last_call() const noexcept { return last_call_; }
+    /// Forgets batch norm and last call, as folding does.
+    void remove_norm() {
+        if (norm() != nullptr) remove_child("bn");
+        last_call_ = {};
+    }
+
     /// The axis of the weight on which each output channel has its own scale; within a group where it is not axis 0.
     virtual int weight_channel_axis() const noexcept { return 0; }
     virtual index_t out_channels() const { return weight().extent(0); }
+    /// The output channel of an element of the weight, in row_major order.
+    index_t output_channel_of(index_t element) const {
+        const Shape& shape = weight().shape();
+        if (weight_channel_axis() == 0) return element / (shape.size() / shape[0]);
+        const index_t input = element / (shape.size() / shape[0]), groups = out_channels() / shape[1];
+        return input / (shape[0] / groups) * shape[1] + element / (shape.size() / (shape[0] * shape[1])) % shape[1];
+    }
 
     virtual Fusion fusion() const { return {}; }
     /// The operators that this layer was fused from, in order; empty when it was not.
@@ -79,6 +105,7 @@ protected:
 
 private:
     std::vector<FusedMember> members_;
+    NormCall last_call_;
 };
 
 /// A Conv2d or Linear with an add or an activation inside. Its second argument is the operand of the add.
@@ -86,11 +113,11 @@ template <class Base> class Fused : public Cloneable<Fused<Base>, Base> {
 public:
     Fused(const Base& layer, const Fusion& fusion) : Cloneable<Fused<Base>, Base>(layer), fusion_(fusion) {}
 
-    std::string type_name() const override { return Base::fused_type_name(fusion_); }
+    std::string type_name() const override { return Base::fused_type_name(fusion()); }
     std::vector<std::string> input_names() const override {
         return fusion_.add ? std::vector<std::string>{"x", "y"} : std::vector<std::string>{"x"};
     }
-    Fusion fusion() const override { return fusion_; }
+    Fusion fusion() const override { return {fusion_.add, fusion_.activation, this->norm() != nullptr}; }
 
 private:
     Fusion fusion_;

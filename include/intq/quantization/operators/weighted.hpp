@@ -187,7 +187,7 @@ inline nn::OwnedQParams weight_qparams_of(const PreparedWeight& prepared) {
     const auto fresh = nn::clone(static_cast<const nn::Module&>(quantizer));
     auto& copy = static_cast<FakeQuantize&>(*fresh);
     copy.observer().reset_min_max_vals();
-    copy.observe(prepared.layer().weight());
+    copy.observe(prepared.observed_weight());
     return copy.qparams();
 }
 
@@ -209,19 +209,22 @@ inline std::shared_ptr<WeightedStep> weighted_step(const StepRequest& request, O
     const nn::Weighted& layer = prepared.layer();
     auto step = std::make_shared<WeightedStep>();
     step->op = op;
-    step->bias = layer.bias();
+    const DeployedWeight deployed = prepared.deployed(weight_qparams_of(prepared));
+    step->bias = deployed.bias;
     step->sumin = layer.fusion().add;
     step->activation = layer.fusion().activation;
-    step->weight_qparams = raise_weight_scales(request.target, weight_qparams_of(prepared), step->bias,
+    step->weight_qparams = raise_weight_scales(request.target, deployed.qparams, step->bias,
                                                request.inputs.at(0)->qparams, operand_of(request, layer.fusion()));
-    step->weight = quantize(layer.weight(), step->weight_qparams, request.target.quantize);
+    step->weight = quantize(deployed.weight, step->weight_qparams, request.target.quantize);
     return step;
 }
 
-/// The layer, fused or not, with another weight.
-template <class Layer> nn::ModulePtr with_weight(const Layer& layer, nn::Tensor weight) {
+/// The layer, fused or not, with the weight and bias of a step and no batch norm.
+template <class Layer> nn::ModulePtr with_weight(const Layer& layer, const WeightedStep& step) {
     Layer plain(layer);
-    plain.set_weight(std::move(weight));
+    plain.remove_norm();
+    plain.set_weight(dequantize(step.weight, step.weight_qparams));
+    if (step.bias.defined()) plain.set_bias(step.bias);
     const nn::Fusion fusion = layer.fusion();
     if (!fusion.add && fusion.activation == Activation::none) return std::make_shared<Layer>(plain);
     return std::make_shared<nn::Fused<Layer>>(plain, fusion);
@@ -232,14 +235,13 @@ inline StepPtr make_conv2d(const StepRequest& request) {
     auto step = weighted_step(request, OpKind::conv2d);
     step->window = conv.options().window;
     step->groups = conv.options().groups;
-    step->layer = with_weight(conv, dequantize(step->weight, step->weight_qparams));
+    step->layer = with_weight(conv, *step);
     return step;
 }
 
 inline StepPtr make_linear(const StepRequest& request) {
     auto step = weighted_step(request, OpKind::linear);
-    step->layer =
-        with_weight(dynamic_cast<const nn::Linear&>(*request.module), dequantize(step->weight, step->weight_qparams));
+    step->layer = with_weight(dynamic_cast<const nn::Linear&>(*request.module), *step);
     return step;
 }
 
@@ -248,27 +250,8 @@ inline StepPtr make_conv1d(const StepRequest& request) {
     auto step = weighted_step(request, OpKind::conv2d);
     step->window = conv.window();
     step->groups = conv.options().groups;
-    step->layer = with_weight(conv, dequantize(step->weight, step->weight_qparams));
+    step->layer = with_weight(conv, *step);
     return step;
-}
-
-/// Codes (C, O/groups, KH, KW) of a transposed convolution as those of the convolution that does the same to an image
-/// whose pixels stand apart: (O, C/groups, KH, KW), turned by half a circle.
-///
-///     w'[g·O/G + o, c, i, j] = w[g·C/G + c, o, KH - 1 - i, KW - 1 - j]
-template <class Code> nn::Tensor turned_weight(const nn::Tensor& weight, index_t groups) {
-    const index_t in = weight.extent(0) / groups, out = weight.extent(1), height = weight.extent(2),
-                  width = weight.extent(3);
-    nn::Tensor turned = nn::Tensor::empty(Shape(out * groups, in, height, width), weight.dtype());
-    const auto from = weight.view<Code, 4>();
-    const auto to = turned.view<Code, 4>();
-    for (index_t g = 0; g < groups; ++g)
-        for (index_t o = 0; o < out; ++o)
-            for (index_t c = 0; c < in; ++c)
-                for (index_t i = 0; i < height; ++i)
-                    for (index_t j = 0; j < width; ++j)
-                        to(g * out + o, c, i, j) = from(g * in + c, o, height - 1 - i, width - 1 - j);
-    return turned;
 }
 
 /// Padding p of a transposed convolution cuts; what is left of the window's reach is added on each side.
@@ -287,10 +270,12 @@ inline StepPtr make_conv_transpose2d(const StepRequest& request) {
     const auto& conv = dynamic_cast<const nn::ConvTranspose2d&>(*request.module);
     const nn::ConvTranspose2dOptions& options = conv.options();
     auto step = weighted_step(request, OpKind::conv2d);
-    step->layer = with_weight(conv, dequantize(step->weight, step->weight_qparams));
+    step->layer = with_weight(conv, *step);
     step->groups = options.groups;
     step->window = {options.window.kernel, {1, 1}, {}, options.window.dilation};
     step->spread = spread_of(options);
+    // The codes of the convolution that does the same to an image whose pixels stand apart.
+    using nn::functional::detail::turned_weight;
     step->weight = step->weight.dtype() == DType::int8 ? turned_weight<std::int8_t>(step->weight, options.groups)
                                                        : turned_weight<std::int16_t>(step->weight, options.groups);
     if (step->weight_qparams.is_per_channel()) {

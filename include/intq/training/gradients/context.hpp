@@ -39,7 +39,8 @@ struct OperatorCall {
 /// parameters.
 class GradientContext {
 public:
-    /// @param gradients  one for each output; undefined where nothing depends on that output
+    /// @param gradients  one for each tensor of the output, those of a tuple one behind the other; undefined where
+    ///                   nothing depends on that tensor
     /// @param wanted     whether the gradient of an argument is of use; empty: of all
     /// @param rows       the table, for an operator that holds others (a layer's weight quantizer)
     GradientContext(const OperatorCall& call, std::span<const nn::Tensor> gradients, std::span<const GradientRow> rows,
@@ -59,7 +60,7 @@ public:
     const nn::Tensor& input(std::size_t argument) const { return call_.inputs.tensor(argument); }
     const nn::Tensor& output() const { return call_.output->tensor(); }
     const nn::Value& saved() const noexcept { return call_.saved; }
-    /// Of output number `output`; undefined where nothing depends on it.
+    /// Of tensor number `output` of the output; undefined where nothing depends on it.
     const nn::Tensor& gradient(std::size_t output = 0) const { return gradients_[output]; }
     std::span<const GradientRow> rows() const noexcept { return rows_; }
 
@@ -67,7 +68,7 @@ public:
     bool wants(std::size_t argument) const noexcept {
         return argument < inputs_.size() && (wanted_.empty() || wanted_[argument]);
     }
-    /// The gradient of an argument, or of an element of an argument that is a tuple.
+    /// The gradient of an argument, or of a tensor of an argument that is a tuple.
     void add_input(std::size_t argument, nn::Tensor gradient, std::size_t item = 0) {
         auto& items = inputs_.at(argument);
         if (items.size() <= item) items.resize(item + 1);

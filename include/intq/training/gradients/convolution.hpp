@@ -14,10 +14,10 @@ namespace intq::inline INTQ_ABI::training {
 template <class T>
 nn::Tensor convolve(const nn::Tensor& x, const nn::Tensor& weight, const Window2d& window, index_t groups);
 
-/// Gradient of conv2d for its input.
+/// Gradient of conv2d for its input: the transposed convolution of the gradient, by the two steps of
+/// nn::functional::conv_transpose2d.
 ///
-///     dx = conv(z, w'), w'[c, o, u, v] = w[o, c, KH-1-u, KW-1-v],
-///     z = dy with stride - 1 zeros between its pixels, placed so that dx[h] meets z[h .. h + dilation·(KH - 1)]
+///     dx = conv(spread(dy), turned(w))
 ///
 /// @param dy    (N, O, OH, OW)
 /// @param size  height and width of the input
@@ -81,42 +81,6 @@ void copy_planes(std::array<index_t, 3> counts, const nn::Tensor& from, nn::Tens
                             static_cast<std::size_t>(plane) * sizeof(T));
 }
 
-/// w'[g·I + c, o, u, v] = w[g·O + o, c, KH-1-u, KW-1-v] for I inputs and O outputs of a group.
-template <class T> nn::Tensor flipped_weight(const nn::Tensor& weight, index_t groups) {
-    const index_t inputs = weight.extent(1), outputs = weight.extent(0) / groups;
-    const index_t taps = weight.extent(2) * weight.extent(3);
-    nn::Tensor result =
-        nn::Tensor::empty(Shape(groups * inputs, outputs, weight.extent(2), weight.extent(3)), dtype_of<T>);
-    copy_planes<T>(
-        {groups, outputs, inputs}, weight, result,
-        [&](index_t g, index_t o, index_t c) { return (g * outputs + o) * inputs + c; },
-        [&](index_t g, index_t o, index_t c) { return (g * inputs + c) * outputs + o; });
-    const auto values = result.flat<T>();
-    for (auto first = values.begin(); first != values.end(); first += taps) std::reverse(first, first + taps);
-    return result;
-}
-
-/// z of conv2d_input_gradient().
-template <class T>
-nn::Tensor spread_gradient(const nn::Tensor& dy, const Window2d& window, Size2d kernel, Size2d size) {
-    const index_t reach_h = window.dilation.height * (kernel.height - 1);
-    const index_t reach_w = window.dilation.width * (kernel.width - 1);
-    nn::Tensor z =
-        nn::Tensor::zeros(Shape(dy.extent(0), dy.extent(1), size.height + reach_h, size.width + reach_w), dtype_of<T>);
-    const auto from = dy.view<T, 4>();
-    const auto to = z.view<T, 4>();
-    for (index_t n = 0; n < dy.extent(0); ++n)
-        for (index_t o = 0; o < dy.extent(1); ++o)
-            for (index_t i = 0; i < dy.extent(2); ++i)
-                for (index_t j = 0; j < dy.extent(3); ++j) {
-                    const index_t row = i * window.stride.height + reach_h - window.padding.top;
-                    const index_t column = j * window.stride.width + reach_w - window.padding.left;
-                    if (row >= 0 && row < z.extent(2) && column >= 0 && column < z.extent(3))
-                        to(n, o, row, column) = from(n, o, i, j);
-                }
-    return z;
-}
-
 }  // namespace detail
 
 template <class T>
@@ -128,9 +92,9 @@ nn::Tensor convolve(const nn::Tensor& x, const nn::Tensor& weight, const Window2
 template <class T>
 nn::Tensor conv2d_input_gradient(const nn::Tensor& dy, const nn::Tensor& weight, const Window2d& window, index_t groups,
                                  Size2d size) {
-    const nn::Tensor z = detail::spread_gradient<T>(dy.contiguous(), window, window.kernel, size);
-    const nn::Tensor flipped = detail::flipped_weight<T>(weight.contiguous(), groups);
-    return convolve<T>(z, flipped, {window.kernel, {1, 1}, {}, window.dilation}, groups);
+    const nn::Tensor z = nn::functional::detail::spread_image<T>(dy, window, size);
+    const nn::Tensor turned = nn::functional::detail::turned_weight<T>(weight, groups);
+    return convolve<T>(z, turned, {window.kernel, {1, 1}, {}, window.dilation}, groups);
 }
 
 template <class T>
@@ -166,14 +130,14 @@ template <class T> nn::Tensor channel_sums(const nn::Tensor& dy) {
     const index_t channels = dy.extent(1), samples = dy.extent(0);
     const index_t inner = dy.size() == 0 ? 0 : dy.size() / (samples * channels);
     nn::Tensor result = nn::Tensor::empty(Shape(channels), dtype_of<T>);
-    for (index_t c = 0; c < channels; ++c) {
+    nn::current_executor()(channels, [&](index_t c) {
         double sum = 0;
         for (index_t n = 0; n < samples; ++n)
             for (const T value : from.flat<T>().subspan(static_cast<std::size_t>((n * channels + c) * inner),
                                                         static_cast<std::size_t>(inner)))
                 sum += static_cast<double>(value);
         result.flat<T>()[static_cast<std::size_t>(c)] = static_cast<T>(sum);
-    }
+    });
     return result;
 }
 

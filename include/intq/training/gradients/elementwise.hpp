@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// Gradients of operators on single elements: identity, relu, relu6, add, dropout. Layer: training.
+// Gradients of operators on single elements: identity, relu, relu6, clamp, add, sub, mul, dropout. Layer: training.
 #ifndef INTQ_TRAINING_GRADIENTS_ELEMENTWISE_HPP
 #define INTQ_TRAINING_GRADIENTS_ELEMENTWISE_HPP
 
 #include "intq/core/op_params.hpp"
+#include "intq/nn/functional/elementwise.hpp"
 #include "intq/nn/layers/shape.hpp"
 #include "intq/training/gradients/context.hpp"
 
@@ -79,10 +80,52 @@ template <class T> void relu6_backward(GradientContext& context) {
     context.add_input(0, clamp_gradient<T>(context.output(), context.gradient(), Activation::relu6));
 }
 
+/// dx = dy where low <= x <= high, else 0; as in PyTorch it passes at the ends.
+template <class T> void clamp_backward(GradientContext& context) {
+    const auto low = nn::detail::optional_number(context.inputs(), 1),
+               high = nn::detail::optional_number(context.inputs(), 2);
+    context.add_input(0, zip<T>(context.input(0), context.gradient(), [&](T x, T dy) {
+                          const auto value = static_cast<double>(x);
+                          return (low && value < *low) || (high && value > *high) ? T{0} : dy;
+                      }));
+}
+
+/// The gradient of an operand that is a tensor.
+template <class T> void add_operand(GradientContext& context, std::size_t operand, const nn::Tensor& gradient) {
+    if (context.wants(operand) && context.inputs()[operand].is_tensor())
+        context.add_input(operand, sum_to_shape<T>(gradient, context.input(operand).shape()));
+}
+
 template <class T> void add_backward(GradientContext& context) {
-    for (std::size_t i = 0; i < 2; ++i)
-        if (context.wants(i) && context.inputs()[i].is_tensor())
-            context.add_input(i, sum_to_shape<T>(context.gradient(), context.input(i).shape()));
+    for (const std::size_t operand : {0u, 1u}) add_operand<T>(context, operand, context.gradient());
+}
+
+template <class T> void add_relu_backward(GradientContext& context) {
+    const nn::Tensor dy = clamp_gradient<T>(context.output(), context.gradient(), Activation::relu);
+    for (const std::size_t operand : {0u, 1u}) add_operand<T>(context, operand, dy);
+}
+
+template <class T> nn::Tensor times(const nn::Tensor& x, double factor) {
+    nn::Tensor y = x.contiguous().clone();
+    for (T& value : y.flat<T>()) value = static_cast<T>(static_cast<double>(value) * factor);
+    return y;
+}
+
+template <class T> void sub_backward(GradientContext& context) {
+    add_operand<T>(context, 0, context.gradient());
+    add_operand<T>(context, 1, times<T>(context.gradient(), -1.0));
+}
+
+/// da = dy · b,  db = dy · a
+template <class T> void mul_backward(GradientContext& context) {
+    const nn::Tensor& dy = context.gradient();
+    for (const std::size_t operand : {0u, 1u}) {
+        const nn::Value& other = context.inputs()[1 - operand];
+        add_operand<T>(context, operand,
+                       other.is_tensor() ? zip<T>(dy, nn::functional::expand(other.tensor(), dy.shape(), "mul"),
+                                                  [](T gradient, T factor) { return gradient * factor; })
+                                         : times<T>(dy, other.number()));
+    }
 }
 
 /// dx = dy / (1 - p) where the element was kept, else 0; `saved` says which call of the generator it was.

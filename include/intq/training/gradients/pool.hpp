@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// Gradients of pooling. Layer: training.
+// Gradients of pooling and resizing. Layer: training.
 #ifndef INTQ_TRAINING_GRADIENTS_POOL_HPP
 #define INTQ_TRAINING_GRADIENTS_POOL_HPP
 
+#include "intq/nn/functional_moves.hpp"
 #include "intq/nn/layers/pool.hpp"
+#include "intq/nn/layers/upsample.hpp"
 #include "intq/training/gradients/context.hpp"
 
 namespace intq::inline INTQ_ABI::training::detail {
@@ -14,11 +16,12 @@ template <class T, class Visit> void pool_backward(GradientContext& context, con
     const nn::Tensor x = context.input(0).contiguous(), dy = context.gradient().contiguous();
     nn::Tensor dx = nn::Tensor::zeros(x.shape(), dtype_of<T>);
     const index_t plane = x.extent(2) * x.extent(3);
-    const T* gradient = dy.flat<T>().data();
-    for (index_t p = 0; p < x.extent(0) * x.extent(1); ++p)
+    nn::current_executor()(x.extent(0) * x.extent(1), [&](index_t p) {
+        const T* gradient = dy.flat<T>().data() + p * dy.extent(2) * dy.extent(3);
         for (index_t i = 0; i < dy.extent(2); ++i)
             for (index_t j = 0; j < dy.extent(3); ++j)
                 visit(x.flat<T>().data() + p * plane, dx.flat<T>().data() + p * plane, i, j, *gradient++);
+    });
     context.add_input(0, dx);
 }
 
@@ -55,6 +58,24 @@ template <class T> void adaptive_avg_pool2d_backward(GradientContext& context) {
     pool_backward<T>(context, [&](const T*, T* dx, index_t i, index_t j, T gradient) {
         const auto cells = nn::functional::detail::adaptive_cells(size, out, i, j);
         spread_mean(dx, size.width, cells, static_cast<double>(gradient) / static_cast<double>(cells.count()));
+    });
+}
+
+/// Each output hands its gradient to the cells that it blends, by their parts.
+template <class T> void interpolate_backward(GradientContext& context) {
+    const nn::InterpolateOptions options = context.has_module() ? context.module_as<nn::Upsample>().options()
+                                                                : nn::detail::interpolate_options(context.inputs());
+    const Size2d size = size_of_image(context.input(0));
+    const nn::functional::Taps taps = nn::functional::interpolation_taps(options, size);
+    pool_backward<T>(context, [&](const T*, T* dx, index_t i, index_t j, T gradient) {
+        const auto &row = taps.rows[static_cast<std::size_t>(i)], &column = taps.columns[static_cast<std::size_t>(j)];
+        const auto give = [&](index_t h, index_t w, double part) {
+            dx[h * size.width + w] += static_cast<T>(static_cast<double>(gradient) * part);
+        };
+        give(row.first, column.first, (1.0 - row.weight) * (1.0 - column.weight));
+        if (column.weight != 0.0) give(row.first, column.second, (1.0 - row.weight) * column.weight);
+        if (row.weight != 0.0) give(row.second, column.first, row.weight * (1.0 - column.weight));
+        if (row.weight != 0.0 && column.weight != 0.0) give(row.second, column.second, row.weight * column.weight);
     });
 }
 

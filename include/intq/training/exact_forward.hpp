@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+//
+// ExactForward: the forward pass of quantization-aware training in the target's integers. Layer: training (WORKFLOW
+// section 4).
+#ifndef INTQ_TRAINING_EXACT_FORWARD_HPP
+#define INTQ_TRAINING_EXACT_FORWARD_HPP
+
+#include "intq/quantization/exact_simulation.hpp"
+#include "intq/training/autograd.hpp"
+#include "intq/training/kept_buffers.hpp"
+
+namespace intq::inline INTQ_ABI::training {
+
+/// A forward pass whose codes are those of the program that the model would be converted to at this moment; gradients
+/// pass straight through, as those of fake quantization do.
+///
+///     training::ExactForward exact(*qat, table);
+///     options.forward = std::ref(exact);                     // of a Trainer
+///
+/// One call: the model runs as it always does, so that observers, scales and running statistics move; it is converted,
+/// and an ExactSimulation run; then the tape runs with each quantizer's output, and the output of each other operator
+/// on codes, replaced by the simulation's. Behind a quantizer stands its operator's own real value, so that its
+/// gradient knows what was clamped. A batch norm that a layer keeps counts with its running statistics in the values,
+/// as in the program, and as usual in the gradient.
+///
+/// Memory   an ExactSimulation
+/// Cost     three forward passes and a conversion
+class ExactForward {
+public:
+    /// Both must outlive this.
+    ///
+    /// @param table  kernels of the target that the model was prepared for
+    ExactForward(quantization::PreparedModel& model, const kernels::KernelTable& table)
+        : model_(model), table_(table) {}
+
+    /// Throws the Error that names a Dropout that is active between quantizers: no program has such values.
+    ///
+    /// @param autograd  a tape of the model; its value hook is this one's during the call, and none afterwards
+    /// @param inputs    float32 tensors
+    nn::Value operator()(Autograd& autograd, std::span<const nn::Value> inputs);
+    nn::Value operator()(Autograd& autograd, const nn::Tensor& input) {
+        const nn::Value value(input);
+        return (*this)(autograd, std::span(&value, 1));
+    }
+
+    /// Of the last call; null before one.
+    const quantization::ExactSimulation* simulation() const noexcept { return simulation_.get(); }
+
+private:
+    void check_dropout() const;
+    bool replaces(const graph::Node& node) const;
+    nn::Value run_tape(Autograd& autograd, std::span<const nn::Value> inputs) const;
+
+    quantization::PreparedModel& model_;
+    const kernels::KernelTable& table_;
+    std::unique_ptr<quantization::ExactSimulation> simulation_;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline nn::Value ExactForward::operator()(Autograd& autograd, std::span<const nn::Value> inputs) {
+    check_dropout();
+    simulation_.reset();
+    model_.forward(nn::Arguments(inputs));
+    std::vector<nn::Tensor> tensors;
+    for (const nn::Value& input : inputs) tensors.push_back(input.tensor());
+    simulation_ = std::make_unique<quantization::ExactSimulation>(model_, table_, tensors.at(0).extent(0));
+    simulation_->run(tensors);
+
+    // What the first run moved has moved for this step.
+    KeptBuffers buffers(model_);
+    std::vector<quantization::FakeQuantize*> observing;
+    for (const auto& module : model_.named_modules())
+        if (auto* quantizer = dynamic_cast<quantization::FakeQuantize*>(module.value))
+            if (quantizer->observer_enabled()) observing.push_back(quantizer);
+    const auto observe = [&](bool on) {
+        for (quantization::FakeQuantize* quantizer : observing) quantizer->enable_observer(on);
+    };
+    observe(false);
+    const auto put_back = [&] {
+        autograd.set_value_of({});
+        observe(true);
+        buffers.restore();
+    };
+    try {
+        nn::Value result = run_tape(autograd, inputs);
+        put_back();
+        return result;
+    } catch (...) {
+        put_back();
+        throw;
+    }
+}
+
+inline nn::Value ExactForward::run_tape(Autograd& autograd, std::span<const nn::Value> inputs) const {
+    autograd.set_value_of([this](const graph::Node& node, const nn::Value&) -> std::optional<nn::Value> {
+        if (!replaces(node)) return std::nullopt;
+        const nn::Tensor exact = *simulation_->value_of(node.name());
+        nn::Tensor value = exact.contiguous();
+        value.set_qparams(exact.qparams());
+        return nn::Value(value);
+    });
+    return autograd.forward(inputs);
+}
+
+inline bool ExactForward::replaces(const graph::Node& node) const {
+    const quantization::QuantizedGraph& quantized = simulation_->quantized();
+    const auto tensor_of = [&](const graph::Node& other) {
+        const auto found = quantized.values.find(other.name());
+        return found == quantized.values.end() ? -1 : found->second;
+    };
+    const auto is_quantizer = [&](const graph::Node& other) {
+        return dynamic_cast<const quantization::Quantizer*>(graph::module_of(other, model_)) != nullptr;
+    };
+    const int tensor = tensor_of(node);
+    if (tensor < 0 || quantized.tensor(tensor).dtype == DType::float32) return false;
+    if (is_quantizer(node)) return true;
+    for (const graph::Node* user : node.users())
+        if (is_quantizer(*user) && tensor_of(*user) == tensor) return false;
+    // What hands on the codes of its input computes on exact values already.
+    for (const graph::Node* input : node.inputs())
+        if (tensor_of(*input) == tensor) return false;
+    return true;
+}
+
+inline void ExactForward::check_dropout() const {
+    for (const graph::Node* node : model_.graph().nodes()) {
+        const auto* dropout = dynamic_cast<const nn::Dropout*>(graph::module_of(*node, model_));
+        if (dropout != nullptr && dropout->is_active() && model_.is_quantized(*node))
+            throw Error(graph::describe(*node, model_.graph()),
+                        "a Dropout between quantizers has no place in exact simulation; call its eval()");
+    }
+}
+
+}  // namespace intq::inline INTQ_ABI::training
+
+#endif  // INTQ_TRAINING_EXACT_FORWARD_HPP
