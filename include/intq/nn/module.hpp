@@ -118,6 +118,9 @@ public:
         return found == attributes_.end() ? nullptr : std::any_cast<T>(&found->second);
     }
 
+    /// Called after load_state_dict() has written tensors of this module: for what is made from them once.
+    virtual void tensors_changed() {}
+
     bool training() const noexcept { return training_; }
     /// Sets the mode of this module and all below. Models start in training mode, as in PyTorch.
     void train(bool on = true);

@@ -21,27 +21,32 @@ struct LstmResult {
 
 /// Runs over a sequence.
 ///
-///     [i f g o] = W_ih·x + b_ih + W_hh·h + b_hh
+///     [i f g o] = product_x(x) + product_h(h)
 ///     c = sigmoid(f)·c + sigmoid(i)·tanh(g),   h = sigmoid(o)·tanh(c)
 ///
-/// @param x        (L, N, I)
-/// @param h, c     (N, H): the state before the first step
-/// @param reverse  from the last step to the first; output[t] still belongs to x[t]
+/// @param x          (L, N, I)
+/// @param width      H
+/// @param product_x  from (L, N, I) to (L, N, 4·H), bias included: called once
+/// @param product_h  from (N, H) to (N, 4·H), bias included: called at every step
+/// @param h, c       (N, H): the state before the first step
+/// @param reverse    from the last step to the first; output[t] still belongs to x[t]
 ///
-/// Result   products as linear(); gates in double, h and c rounded once a step
-inline LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor h, Tensor c, bool reverse = false) {
-    const index_t steps = x.extent(0), batch = x.extent(1), width = weights.weight_hh.extent(1);
+/// Result   gates in double, h and c rounded once a step
+template <class ProductX, class ProductH>
+LstmResult lstm_layer_of(const Tensor& x, index_t width, const ProductX& product_x, const ProductH& product_h, Tensor h,
+                         Tensor c, bool reverse = false) {
+    const index_t steps = x.extent(0), batch = x.extent(1);
     for (const Tensor* state : {&h, &c})
         if (!(state->shape() == Shape(batch, width)))
             throw Error("lstm: a state has shape " + to_string(state->shape()) + ", expected " +
                         to_string(Shape(batch, width)));
-    const Tensor from_x = linear(x, weights.weight_ih, weights.bias_ih);  // (L, N, 4·H)
+    const Tensor from_x = product_x(x);
     Tensor output = Tensor::empty(Shape(steps, batch, width));
     c = c.clone();
     const auto sigmoid = [](double v) { return arith::table_function(arith::TableFunction::sigmoid, v); };
     for (index_t step = 0; step < steps; ++step) {
         const index_t t = reverse ? steps - 1 - step : step;
-        const Tensor from_h = linear(h, weights.weight_hh, weights.bias_hh);
+        const Tensor from_h = product_h(h);
         h = Tensor::empty(Shape(batch, width));
         for (index_t n = 0; n < batch; ++n)
             for (index_t k = 0; k < width; ++k) {
@@ -59,6 +64,17 @@ inline LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor
         std::copy_n(h.flat<float>().data(), batch * width, output.flat<float>().data() + t * batch * width);
     }
     return {output, h, c};
+}
+
+/// The same with the products W_ih·x + b_ih and W_hh·h + b_hh.
+///
+/// Result   products as linear()
+inline LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor h, Tensor c, bool reverse = false) {
+    return lstm_layer_of(
+        x, weights.weight_hh.extent(1),
+        [&](const Tensor& input) { return linear(input, weights.weight_ih, weights.bias_ih); },
+        [&](const Tensor& state) { return linear(state, weights.weight_hh, weights.bias_hh); }, std::move(h),
+        std::move(c), reverse);
 }
 
 }  // namespace intq::inline INTQ_ABI::nn::functional
