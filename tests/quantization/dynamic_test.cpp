@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// Dynamic quantization against PyTorch's numbers (golden/dynamic.json), and what it does to a model.
+// Dynamic quantization against PyTorch's numbers (golden/dynamic.json), and what it does to a model;
+// weight-only quantization.
 #include "intq/nn/container.hpp"
 #include "intq/nn/layers.hpp"
 #include "intq/nn/state_dict.hpp"
 #include "intq/quantization/quantize_dynamic.hpp"
+#include "intq/quantization/weight_only.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 #include "support/small_models.hpp"
@@ -193,4 +195,75 @@ TEST_CASE("A dynamic layer says what it cannot take") {
     const nn::ModulePtr with_relu = quantize_dynamic(std::make_shared<nn::FusedLinear>(fused));
     CHECK(with_relu->type_name() == "dynamic.LinearReLU");
     CHECK(test::largest_difference((*with_relu)(y).tensor(), nn::relu(dynamic(y)).tensor()) == 0);
+}
+
+TEST_CASE("A weight-only layer computes in float with the weight that its codes stand for") {
+    const auto check = [](const std::shared_ptr<nn::Weighted>& layer, const Tensor& x, const std::string& type) {
+        CAPTURE(type);
+        const nn::ModulePtr quantized = quantize_weight_only(layer);
+        REQUIRE(quantized->type_name() == type);
+        // The oracle: each output channel rounded to the grid of its largest magnitude, by hand.
+        const int axis = layer->weight_channel_axis();
+        Tensor weight = layer->weight().clone();
+        const index_t channels = weight.extent(axis),
+                      inner = axis == 0 ? weight.size() / channels : weight.size() / channels / weight.extent(0);
+        const auto values = weight.flat<float>();
+        std::vector<float> largest(static_cast<std::size_t>(channels));
+        const auto channel_of = [&](std::size_t i) {
+            return static_cast<std::size_t>(static_cast<index_t>(i) / inner % channels);
+        };
+        for (std::size_t i = 0; i < values.size(); ++i)
+            largest[channel_of(i)] = std::max(largest[channel_of(i)], std::abs(values[i]));
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            const float scale = largest[channel_of(i)] / 127.5f;
+            values[i] = std::clamp(std::nearbyint(values[i] * (1 / scale)), -128.0f, 127.0f) * scale;
+        }
+        const auto rounded = std::dynamic_pointer_cast<nn::Weighted>(nn::clone(*layer));
+        rounded->set_weight(weight);
+        const Tensor y = (*quantized)(x).tensor();
+        CHECK(test::largest_difference(y, (*rounded)(x).tensor()) == 0);
+        CHECK(test::largest_difference(y, (*layer)(x).tensor()) > 1e-4f);
+        CHECK(test::largest_difference((*nn::clone(*quantized))(x).tensor(), y) == 0);
+        CHECK(quantize_weight_only(quantized)->type_name() == type);
+    };
+    const Tensor image = test::random_tensor(Shape(2, 6, 5, 5), 1);
+    check(test::make_linear(6, 4, 2), test::random_tensor(Shape(3, 6), 3), "weight_only.Linear");
+    check(test::make_conv(6, 4, 3, 4), image, "weight_only.Conv2d");
+    check(std::make_shared<nn::FusedConv2d>(*test::make_conv(6, 6, 3, 4, 1, 3), nn::Fusion{false, Activation::relu}),
+          image, "weight_only.ConvReLU2d");
+    auto up = std::make_shared<nn::ConvTranspose2d>(nn::ConvTranspose2dOptions{6, 4, nn::square_window(3), {0, 0}, 2});
+    up->set_weight(test::random_tensor(up->weight().shape(), 5));
+    check(up, image, "weight_only.ConvTranspose2d");
+}
+
+TEST_CASE("A weight-only embedding gives the rows of its codes; a specification names what is quantized") {
+    auto table = std::make_shared<nn::Embedding>(nn::EmbeddingOptions{7, 5});
+    table->tensor("weight") = test::random_tensor(Shape(7, 5), 3);
+    nn::ModulePtr model = std::make_shared<nn::Sequential>(
+        std::initializer_list<nn::ModulePtr>{table, test::make_linear(5, 4, 1), test::make_linear(4, 3, 2)});
+    model->eval();
+    const Tensor ids = Tensor::from(Shape(2, 2), std::vector<std::int64_t>{6, 0, 3, 6});
+    const nn::ModulePtr codes = quantize_weight_only(model->child("0"));
+    const Tensor y = (*codes)(ids).tensor(), exact = (*table)(ids).tensor();
+    CHECK(y.shape() == Shape(2, 2, 5));
+    CHECK(test::largest_difference(y, exact) > 0);
+    CHECK(test::largest_difference(y, exact) < 3.5 / 127);
+    CHECK(test::message_of<Error>([&] { (*codes)(Tensor::from(Shape(1), std::vector<std::int64_t>{7})); }) ==
+          "embedding: the id 7 is not in [0, 7)");
+
+    WeightOnlyOptions options;
+    options.spec = {{"Linear", true}, {"2", false}};
+    const nn::ModulePtr some = quantize_weight_only(model, options);
+    CHECK(some->child("0")->type_name() == "Embedding");
+    CHECK(some->child("1")->type_name() == "weight_only.Linear");
+    CHECK(some->child("2")->type_name() == "Linear");
+    index_t bytes = 0, before = 0;
+    for (const auto& item : nn::state_dict(*quantize_weight_only(model))) bytes += item.value.bytes();
+    for (const auto& item : nn::state_dict(*model)) before += item.value.bytes();
+    CHECK(before == 4 * (35 + 24 + 15));
+    CHECK(bytes == 35 + 4 * 7 + (20 + 4 * 4 + 4 * 4) + (12 + 4 * 3 + 4 * 3));
+    options.spec = {{"Conv2d", true}};
+    CHECK(test::message_of<Error>([&] {
+              quantize_weight_only(model, options);
+          }).find("quantize_weight_only: no module has the name or type \"Conv2d\"") == 0);
 }

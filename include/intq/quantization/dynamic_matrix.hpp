@@ -9,8 +9,7 @@
 #include "intq/arith/fp32.hpp"
 #include "intq/kernels/conv2d.hpp"
 #include "intq/nn/current_executor.hpp"
-#include "intq/observers/min_max.hpp"
-#include "intq/quantization/tensor_kernels.hpp"
+#include "intq/quantization/weight_codes.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
 
@@ -21,11 +20,6 @@ struct DynamicQConfig {
     /// without VNNI add pairs in 16 bits. Ours never do; the narrow range is for equal numbers.
     bool reduce_range = true;
 };
-
-/// Symmetric int8 codes of a weight (O, …) by its range, carrying their qparams.
-///
-///     s = max(|w|) / 127.5, of all or of each channel of axis 0
-nn::Tensor quantize_weight(const nn::Tensor& weight, bool per_channel);
 
 /// y = x · weight^T + bias, with x as codes that are made from its own range.
 ///
@@ -58,22 +52,6 @@ private:
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
-
-inline nn::Tensor quantize_weight(const nn::Tensor& weight, bool per_channel) {
-    const index_t channels = per_channel ? weight.extent(0) : 1;
-    std::vector<float> memory(static_cast<std::size_t>(observers::range_memory_size(channels)));
-    observers::MinMaxRange range(memory, per_channel ? 0 : observers::per_tensor);
-    const nn::Tensor rows = weight.reshape(Shape(channels, weight.size() / channels));
-    throw_if_failed(range.update(rows.view<float, 2>()),
-                    "quantize_weight of a tensor " + nn::to_string(weight.shape()));
-    nn::OwnedQParams qparams = nn::OwnedQParams::per_tensor(1.0f, DType::int8);
-    qparams.axis = per_channel ? 0 : -1;
-    qparams.scales.clear();
-    for (std::size_t c = 0; c < static_cast<std::size_t>(channels); ++c)
-        qparams.scales.push_back(
-            value_or_throw(arith::qparams_from_range(range.lowest()[c], range.highest()[c]), "quantize_weight").scale);
-    return quantize(weight, qparams, {});
-}
 
 inline DynamicMatrix::DynamicMatrix(const nn::Tensor& weight, const nn::Tensor& bias, bool reduce_range)
     : bias_(bias), quant_max_(reduce_range ? 127 : 255) {

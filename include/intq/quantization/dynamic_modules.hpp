@@ -11,28 +11,6 @@
 
 namespace intq::inline INTQ_ABI::quantization {
 
-namespace detail {
-
-/// Adds the codes of a weight as a buffer, with the buffer <name>_scale.
-inline void add_codes(nn::Module& module, const std::string& name, const nn::Tensor& weight, bool per_channel) {
-    const nn::Tensor codes = quantize_weight(weight, per_channel);
-    const std::vector<float>& scales = codes.qparams()->scales;
-    module.add_buffer(name + "_scale", nn::Tensor::from(Shape(static_cast<index_t>(scales.size())), scales));
-    module.add_buffer(name, codes);
-}
-
-/// The codes, carrying the scales of their buffer, which a state dictionary may have changed.
-inline nn::Tensor codes_of(const nn::Module& module, const std::string& name) {
-    nn::Tensor codes = module.tensor(name);
-    const auto scales = module.tensor(name + "_scale").flat<float>();
-    codes.set_qparams(codes.qparams() && codes.qparams()->is_per_channel()
-                          ? nn::OwnedQParams::per_channel({scales.begin(), scales.end()}, 0, DType::int8)
-                          : nn::OwnedQParams::per_tensor(scales[0], DType::int8));
-    return codes;
-}
-
-}  // namespace detail
-
 /// A Linear, perhaps with an activation, on codes. Buffers: weight (int8), weight_scale and, with a bias, bias.
 class DynamicLinear : public nn::Cloneable<DynamicLinear> {
 public:
@@ -41,7 +19,7 @@ public:
         : options_(layer.options()), activation_(layer.fusion().activation), reduce_range_(qconfig.reduce_range) {
         if (layer.fusion().add)
             throw Error("DynamicLinear: a linear layer with a fused add is not quantized dynamically");
-        detail::add_codes(*this, "weight", layer.weight(), qconfig.per_channel);
+        add_codes(*this, "weight", layer.weight(), qconfig.per_channel ? 0 : -1);
         if (layer.bias().defined()) add_buffer("bias", layer.bias().clone());
         train(false);
         pack();
@@ -58,7 +36,7 @@ public:
 
 private:
     void pack() {
-        matrix_ = std::make_shared<DynamicMatrix>(detail::codes_of(*this, "weight"),
+        matrix_ = std::make_shared<DynamicMatrix>(codes_of(*this, "weight"),
                                                   buffers().size() > 2 ? tensor("bias") : nn::Tensor(), reduce_range_);
     }
 
@@ -81,7 +59,7 @@ public:
         parameters().clear();
         for (const auto& parameter : layer.parameters())
             if (parameter.name.rfind("weight", 0) == 0) {
-                detail::add_codes(*this, parameter.name, parameter.value, qconfig.per_channel);
+                add_codes(*this, parameter.name, parameter.value, qconfig.per_channel ? 0 : -1);
             } else {
                 add_buffer(parameter.name, parameter.value.clone());
             }
@@ -106,7 +84,7 @@ private:
     void pack() {
         matrices_.clear();
         const auto matrix = [&](const std::string& which, const std::string& suffix) {
-            return std::make_shared<DynamicMatrix>(detail::codes_of(*this, "weight" + which + suffix),
+            return std::make_shared<DynamicMatrix>(codes_of(*this, "weight" + which + suffix),
                                                    options().bias ? tensor("bias" + which + suffix) : nn::Tensor(),
                                                    reduce_range_);
         };
