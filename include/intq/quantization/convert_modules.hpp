@@ -12,6 +12,7 @@ namespace intq::inline INTQ_ABI::quantization {
 struct ConvertModulesOptions {
     bool inplace = false;        // false: a clone is converted
     bool remove_qconfig = true;  // from the modules that carry one
+    ConvertCustomConfig custom{};
 };
 
 /// A model whose QuantStubs make codes, whose layers compute on codes, and whose DeQuantStubs make real values again.
@@ -49,7 +50,10 @@ public:
 };
 
 inline nn::ModulePtr converted(const std::string& name, const nn::ModulePtr& module, const arith::PolicyRecord& target,
-                               const kernels::KernelTable& table) {
+                               const kernels::KernelTable& table, const ConvertCustomConfig& custom) {
+    for (const QuantType mode : {QuantType::dynamic, QuantType::weight_only})
+        if (const FromObserved* make = from_observed(custom, mode, module->type_name()))
+            return (*make)(*module, nn::OwnedQParams());
     if (dynamic_cast<nn::DeQuantStub*>(module.get()) != nullptr) return std::make_shared<DequantizeCodes>();
     const Quantizer* const quantizer = output_quantizer(*module);
     if (dynamic_cast<nn::QuantStub*>(module.get()) != nullptr) {
@@ -57,6 +61,16 @@ inline nn::ModulePtr converted(const std::string& name, const nn::ModulePtr& mod
         if (!quantizer->has_qparams())
             throw Error("convert: " + name, "no data was seen by its quantizer; run the prepared model on data first");
         return std::make_shared<Quantize>(quantizer->qparams(), target.quantize);
+    }
+    if (is_observed_custom(*module) && quantizer != nullptr) {
+        const FromObserved* make = from_observed(custom, QuantType::static_, module->type_name());
+        if (make == nullptr)
+            throw Error("convert: " + name + " (" + module->type_name() + ")",
+                        "observed_to_quantized_custom_module_class has no static entry of this type");
+        if (!quantizer->has_qparams())
+            throw Error("convert: " + name, "no data was seen by its quantizer; run the prepared model on data first");
+        return std::make_shared<QuantizedCustomModule>((*make)(*module, quantizer->qparams()), quantizer->qparams(),
+                                                       target.quantize);
     }
     const QuantizedOperator& row = SingleCall(module, "forward").row();
     const bool computes = row.make_step != nullptr && row.kind != OpKind::none &&
@@ -78,10 +92,10 @@ inline nn::ModulePtr convert(const nn::ModulePtr& prepared, const kernels::Kerne
         throw Error(std::string("convert: the model was prepared for the target ") + target->name +
                     ", the kernels are those of " + table.policy().name);
     const arith::PolicyRecord policy = *target;
-    const nn::ModulePtr result = replace_modules(options.inplace ? prepared : nn::clone(prepared),
-                                                 [&](const std::string& name, const nn::ModulePtr& module) {
-                                                     return detail::converted(name, module, policy, table);
-                                                 });
+    const nn::ModulePtr result = replace_modules(
+        options.inplace ? prepared : nn::clone(prepared), [&](const std::string& name, const nn::ModulePtr& module) {
+            return detail::converted(name, module, policy, table, options.custom);
+        });
     if (options.remove_qconfig) remove_qconfig(*result);
     result->eval();
     return result;

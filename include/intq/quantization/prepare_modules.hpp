@@ -6,6 +6,7 @@
 #define INTQ_QUANTIZATION_PREPARE_MODULES_HPP
 
 #include "intq/nn/layers/float_functional.hpp"
+#include "intq/quantization/hybrid_dict.hpp"
 #include "intq/quantization/operator_table.hpp"
 #include "intq/quantization/qconfig_dict.hpp"
 #include "intq/quantization/replace_modules.hpp"
@@ -15,7 +16,10 @@ namespace intq::inline INTQ_ABI::quantization {
 struct PrepareModulesOptions {
     bool inplace = false;  // false: a clone is prepared
     Compatibility compatibility = Compatibility::horizon;
-    bool strict = false;  // a layer with a qconfig that has no integer form is an error
+    bool strict = false;           // a layer with a qconfig that has no integer form is an error
+    PrepareCustomConfig custom{};  // its part on tracing is not read
+    bool hybrid = false;           // the modules of hybrid_dict stay in float, between the user's own stubs
+    HybridDict hybrid_dict{};
 };
 
 /// A model with a quantizer behind each module that will give codes, as its child activation_post_process: QuantStub,
@@ -151,7 +155,7 @@ private:
 
 inline nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const QConfigMapping& mapping,
                                          const arith::PolicyRecord& target, const PrepareModulesOptions& options) {
-    nn::ModulePtr result = options.inplace ? model : nn::clone(model);
+    nn::ModulePtr result = with_observed_custom(options.inplace ? model : nn::clone(model), options.custom);
     std::vector<std::string> names, types;
     for (const auto& module : result->named_modules()) {
         names.push_back(module.name);
@@ -159,7 +163,9 @@ inline nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const QConf
         if (dynamic_cast<Quantizer*>(module.value) != nullptr)
             throw Error("prepare: " + module.name, "the model is prepared already");
     }
-    const QConfigMapping all = with_own_qconfigs(mapping, *result);
+    if (!options.hybrid && !options.hybrid_dict.empty())
+        throw Error("prepare: there is a hybrid_dict, but hybrid is off; a hybrid model must be asked for");
+    const QConfigMapping all = with_hybrid(with_own_qconfigs(mapping, *result), *result, options.hybrid_dict);
     detail::ModulePreparer preparer(all, target, options);
     result = replace_modules(
         result, [&](const std::string& name, const nn::ModulePtr& module) { return preparer.replace(name, module); });

@@ -6,6 +6,7 @@
 
 #include "intq/arith/target.hpp"
 #include "intq/quantization/fuse.hpp"
+#include "intq/quantization/prepare_custom_config.hpp"
 #include "intq/quantization/qconfig_mapping.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
@@ -19,6 +20,10 @@ struct PrepareOptions {
     bool strict = false;
     std::vector<FusionRow> more_fusions{};
     graph::TraceOptions trace{};
+    PrepareCustomConfig custom{};  // its part on tracing adds to `trace`
+    /// Named modules stay in float, whatever qconfigs say. The result runs as a HybridModel.
+    bool hybrid = false;
+    HybridDict hybrid_dict{};
 };
 
 /// An operator that is not quantized, and why.
