@@ -65,6 +65,11 @@ public:
     }
     Value dispatch(std::string_view method, std::span<const Value> arguments);
 
+    /// Called with what a call of this module gave; what it returns takes the place of that. A function alone, which
+    /// asks the module for whatever it needs, so that copies and clones have it too. A trace does not see it.
+    using ForwardHook = Value (*)(Module& module, const Value& result);
+    void add_forward_hook(ForwardHook hook) { forward_hooks_.push_back(hook); }
+
     /// Adds a slot. Throws for a name that is taken, is empty or holds a dot.
     void add_child(std::string name, ModulePtr module);
     const std::vector<Named<ModulePtr>>& children() const noexcept { return children_; }
@@ -118,6 +123,9 @@ public:
         return found == attributes_.end() ? nullptr : std::any_cast<T>(&found->second);
     }
 
+    /// Called after load_state_dict() has written tensors of this module: for what is made from them once.
+    virtual void tensors_changed() {}
+
     bool training() const noexcept { return training_; }
     /// Sets the mode of this module and all below. Models start in training mode, as in PyTorch.
     void train(bool on = true);
@@ -142,6 +150,7 @@ private:
     std::vector<Named<Tensor>> buffers_;
     std::vector<Named<Value>> properties_;
     std::map<std::string, std::any> attributes_;
+    std::vector<ForwardHook> forward_hooks_;
     bool training_ = true;
 };
 
@@ -219,7 +228,9 @@ inline Value Module::invoke(std::string_view method, Arguments arguments) {
 
 inline Value Module::dispatch(std::string_view method, std::span<const Value> arguments) {
     if (Recorder* recorder = find_recorder(arguments)) return recorder->record_module(*this, method, arguments);
-    return invoke(method, Arguments(arguments));
+    Value result = invoke(method, Arguments(arguments));
+    for (const ForwardHook hook : forward_hooks_) result = hook(*this, result);
+    return result;
 }
 
 inline void Module::add_child(std::string name, ModulePtr module) {

@@ -83,6 +83,7 @@ inline void load_state_dict(Module& model, const StateDict& state) {
     check_state_dict(model, state);
     for (const auto& tensor : detail::all_tensors(model))
         if (const Tensor* given = detail::find_named(state, tensor.name)) assign(*tensor.value, *given);
+    for (const auto& module : model.named_modules()) module.value->tensors_changed();
 }
 
 }  // namespace intq::inline INTQ_ABI::nn

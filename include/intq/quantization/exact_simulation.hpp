@@ -40,7 +40,6 @@ public:
 
 private:
     nn::Tensor real(int tensor) const;
-    nn::Tensor run_float(const QuantizedNode& node, const FloatCall& call) const;
 
     QuantizedGraph quantized_;
     std::vector<std::shared_ptr<OwnedProgram>> programs_;  // by node; null for one in float
@@ -61,13 +60,43 @@ inline std::shared_ptr<OwnedProgram> lower_step(const QuantizedGraph& quantized,
     return lowering.builder().finish({lowering.tensor(node.output)});
 }
 
+/// A float operator or a custom module on the values of its inputs; nothing for a step that a program executes.
+///
+/// @param value_of  the tensor of an input as it is: real values or codes
+inline std::optional<nn::Tensor> run_on_host(const QuantizedGraph& quantized, const QuantizedNode& node,
+                                             const std::function<nn::Tensor(int tensor)>& value_of) {
+    if (const auto* constant = node.as<ConstantStep>()) return constant->value();
+    if (const auto* custom = node.as<CustomStep>()) {
+        nn::Tensor codes = value_of(node.inputs[0]);
+        codes.set_qparams(quantized.input(node, 0).qparams);
+        return custom->run(node, codes);
+    }
+    const auto* in_float = node.as<FloatStep>();
+    if (in_float == nullptr) return std::nullopt;
+    const std::function<nn::Value(const FloatArgument&)> resolve = [&](const FloatArgument& argument) -> nn::Value {
+        if (argument.input >= 0) return value_of(node.inputs.at(static_cast<std::size_t>(argument.input)));
+        if (!argument.is_list) return argument.constant;
+        nn::Value::Tuple items;
+        for (const FloatArgument& item : argument.list) items.push_back(resolve(item));
+        return items;
+    };
+    const FloatCall& call = in_float->call();
+    std::vector<nn::Value> arguments;
+    for (const FloatArgument& argument : call.arguments) arguments.push_back(resolve(argument));
+    const nn::Value result =
+        call.module != nullptr ? call.module->dispatch(call.method, arguments) : call.function->evaluate(arguments);
+    return result.tensor();
+}
+
+inline bool runs_on_host(const QuantizedNode& node) { return is_float_step(node) || node.as<CustomStep>() != nullptr; }
+
 }  // namespace detail
 
 inline ExactSimulation::ExactSimulation(PreparedModel& model, const kernels::KernelTable& table, index_t max_batch)
     : quantized_(convert_fx(model)), values_(quantized_.tensors.size()) {
     for (const QuantizedNode& node : quantized_.nodes)
-        programs_.push_back(detail::is_float_step(node) ? nullptr
-                                                        : detail::lower_step(quantized_, node, table, max_batch));
+        programs_.push_back(detail::runs_on_host(node) ? nullptr
+                                                       : detail::lower_step(quantized_, node, table, max_batch));
 }
 
 inline nn::Tensor ExactSimulation::real(int tensor) const {
@@ -77,21 +106,6 @@ inline nn::Tensor ExactSimulation::real(int tensor) const {
     nn::Tensor result = dequantize(value, known.qparams);
     if (known.dtype != DType::int32) result.set_qparams(known.qparams);
     return result;
-}
-
-inline nn::Tensor ExactSimulation::run_float(const QuantizedNode& node, const FloatCall& call) const {
-    const std::function<nn::Value(const FloatArgument&)> value_of = [&](const FloatArgument& argument) -> nn::Value {
-        if (argument.input >= 0) return real(node.inputs.at(static_cast<std::size_t>(argument.input)));
-        if (!argument.is_list) return argument.constant;
-        nn::Value::Tuple items;
-        for (const FloatArgument& item : argument.list) items.push_back(value_of(item));
-        return items;
-    };
-    std::vector<nn::Value> arguments;
-    for (const FloatArgument& argument : call.arguments) arguments.push_back(value_of(argument));
-    const nn::Value result =
-        call.module != nullptr ? call.module->dispatch(call.method, arguments) : call.function->evaluate(arguments);
-    return result.tensor();
 }
 
 inline std::vector<nn::Tensor> ExactSimulation::run(std::span<const nn::Tensor> inputs) {
@@ -104,14 +118,13 @@ inline std::vector<nn::Tensor> ExactSimulation::run(std::span<const nn::Tensor> 
     for (std::size_t i = 0; i < quantized_.nodes.size(); ++i) {
         const QuantizedNode& node = quantized_.nodes[i];
         nn::Tensor& output = values_[static_cast<std::size_t>(node.output)];
-        if (const auto* constant = node.as<ConstantStep>()) {
-            output = constant->value();
-        } else if (const auto* in_float = node.as<FloatStep>()) {
-            output = run_float(node, in_float->call());
+        const auto value_of = [&](int tensor) { return values_[static_cast<std::size_t>(tensor)]; };
+        if (auto on_host = detail::run_on_host(quantized_, node, value_of)) {
+            output = *std::move(on_host);
         } else {
             std::vector<nn::Tensor> operands;
             const std::set<int> distinct(node.inputs.begin(), node.inputs.end());
-            for (const int input : distinct) operands.push_back(values_[static_cast<std::size_t>(input)]);
+            for (const int input : distinct) operands.push_back(value_of(input));
             output = programs_[i]->run(operands)[0];
         }
     }

@@ -5,6 +5,7 @@
 #ifndef INTQ_QUANTIZATION_OPERATOR_TABLE_HPP
 #define INTQ_QUANTIZATION_OPERATOR_TABLE_HPP
 
+#include "intq/quantization/operators/custom.hpp"
 #include "intq/quantization/operators/elementwise.hpp"
 #include "intq/quantization/operators/float_step.hpp"
 #include "intq/quantization/operators/lookup_table.hpp"
@@ -59,7 +60,9 @@ inline constexpr QuantizedOperator unknown_operator{};
 
 /// The row of a node. Layers with weights say their operator themselves, so that fused ones need no rows.
 inline const QuantizedOperator& quantized_operator(const graph::Node& node, nn::Module& root) {
-    const auto* weighted = dynamic_cast<const nn::Weighted*>(graph::module_of(node, root));
+    const nn::Module* const module = graph::module_of(node, root);
+    if (module != nullptr && is_observed_custom(*module)) return operators::custom;
+    const auto* weighted = dynamic_cast<const nn::Weighted*>(module);
     const std::string name = weighted != nullptr ? weighted->operator_name() : graph::operator_of(node, root);
     for (const QuantizedOperator* row : quantized_operators)
         if (row->name == name) return *row;

@@ -5,6 +5,7 @@
 #define INTQ_QUANTIZATION_PREPARE_HPP
 
 #include "intq/quantization/calibrate.hpp"
+#include "intq/quantization/hybrid_dict.hpp"
 #include "intq/quantization/prepare_context.hpp"
 #include "intq/quantization/qconfig_dict.hpp"
 
@@ -328,7 +329,8 @@ private:
 inline std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, const QConfigMapping& mapping,
                                                              const arith::PolicyRecord& target,
                                                              const PrepareOptions& options) {
-    const auto fused = traced_clone(model, options.trace);
+    const auto fused = traced_clone(*with_observed_custom(nn::clone(model), options.custom),
+                                    trace_options(options.trace, options.custom));
     std::vector<std::string> names, types;
     for (const graph::Node* node : fused->graph().nodes()) types.push_back(member_of(*node, *fused).type);
     for (const auto& module : fused->named_modules()) {
@@ -340,7 +342,7 @@ inline std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& m
                   &report.fusion);
     auto prepared = std::make_shared<PreparedModel>(*fused, target, options);
     prepared->report() = std::move(report);
-    const QConfigMapping all = with_own_qconfigs(mapping, model);
+    const QConfigMapping all = with_hybrid(with_own_qconfigs(mapping, model), *prepared);
     detail::Preparer(*prepared, all).run();
     all.check_all_matched(names, types);
     set_fake_quantize(*prepared, FakeQuantState::calibration);

@@ -6,6 +6,7 @@
 
 #include "intq/arith/target.hpp"
 #include "intq/quantization/fuse.hpp"
+#include "intq/quantization/prepare_custom_config.hpp"
 #include "intq/quantization/qat_mode.hpp"
 #include "intq/quantization/qconfig_mapping.hpp"
 
@@ -22,6 +23,10 @@ struct PrepareOptions {
     graph::TraceOptions trace{};
     /// What becomes of the batch norms behind layers with weights.
     QATMode qat_mode = get_qat_mode();
+    PrepareCustomConfig custom{};  // its part on tracing adds to `trace`
+    /// Named modules stay in float, whatever qconfigs say. The result runs as a HybridModel.
+    bool hybrid = false;
+    HybridDict hybrid_dict{};
 };
 
 /// An operator that is not quantized, and why.

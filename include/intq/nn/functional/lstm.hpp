@@ -29,33 +29,35 @@ struct LstmTrace {
 
 /// Runs over a sequence.
 ///
-///     [i f g o] = W_ih·x + b_ih + W_hh·h + b_hh
+///     [i f g o] = product_x(x) + product_h(h)
 ///     c = sigmoid(f)·c + sigmoid(i)·tanh(g),   h = sigmoid(o)·tanh(c)
 ///
-/// @tparam T       float or double: the dtype of all tensors
-/// @param x        (L, N, I)
-/// @param h, c     (N, H): the state before the first step
-/// @param reverse  from the last step to the first; output[t] still belongs to x[t]
-/// @param product  product(x, weight, bias): a linear layer
-/// @param trace    optional
+/// @tparam T          float or double: the dtype of all tensors
+/// @param x           (L, N, I)
+/// @param width       H
+/// @param product_x   from (L, N, I) to (L, N, 4·H), bias included: called once
+/// @param product_h   from (N, H) to (N, 4·H), bias included: called at every step
+/// @param h, c        (N, H): the state before the first step
+/// @param reverse     from the last step to the first; output[t] still belongs to x[t]
+/// @param trace       optional
 ///
-/// Result   products as `product`; gates in double, h and c rounded once a step
-template <class T, class Product>
-LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor h, Tensor c, bool reverse,
-                      const Product& product, LstmTrace* trace = nullptr) {
-    const index_t steps = x.extent(0), batch = x.extent(1), width = weights.weight_hh.extent(1);
+/// Result   gates in double, h and c rounded once a step
+template <class T, class ProductX, class ProductH>
+LstmResult lstm_layer_of(const Tensor& x, index_t width, const ProductX& product_x, const ProductH& product_h, Tensor h,
+                         Tensor c, bool reverse = false, LstmTrace* trace = nullptr) {
+    const index_t steps = x.extent(0), batch = x.extent(1);
     for (const Tensor* state : {&h, &c})
         if (!(state->shape() == Shape(batch, width)))
             throw Error("lstm: a state has shape " + to_string(state->shape()) + ", expected " +
                         to_string(Shape(batch, width)));
-    const Tensor from_x = product(x, weights.weight_ih, weights.bias_ih);  // (L, N, 4·H)
+    const Tensor from_x = product_x(x);
     Tensor output = Tensor::empty(Shape(steps, batch, width), dtype_of<T>);
     if (trace != nullptr) *trace = {Tensor::empty(from_x.shape(), dtype_of<T>), output.clone()};
     c = c.clone();
     const auto sigmoid = [](double v) { return arith::table_function(arith::TableFunction::sigmoid, v); };
     for (index_t step = 0; step < steps; ++step) {
         const index_t t = reverse ? steps - 1 - step : step;
-        const Tensor from_h = product(h, weights.weight_hh, weights.bias_hh);
+        const Tensor from_h = product_h(h);
         h = Tensor::empty(Shape(batch, width), dtype_of<T>);
         for (index_t n = 0; n < batch; ++n)
             for (index_t k = 0; k < width; ++k) {
@@ -81,10 +83,24 @@ LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor h, Ten
     return {output, h, c};
 }
 
+/// The same with the products W_ih·x + b_ih and W_hh·h + b_hh.
+///
+/// @param product  product(x, weight, bias): a linear layer
+///
+/// Result   products as `product`
+template <class T, class Product>
+LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor h, Tensor c, bool reverse,
+                      const Product& product, LstmTrace* trace = nullptr) {
+    return lstm_layer_of<T>(
+        x, weights.weight_hh.extent(1),
+        [&](const Tensor& input) { return product(input, weights.weight_ih, weights.bias_ih); },
+        [&](const Tensor& state) { return product(state, weights.weight_hh, weights.bias_hh); }, std::move(h),
+        std::move(c), reverse, trace);
+}
+
 /// The same of float32 tensors, with the products of linear().
-inline LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, const Tensor& h, const Tensor& c,
-                             bool reverse = false) {
-    return lstm_layer<float>(x, weights, h, c, reverse, &linear);
+inline LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor h, Tensor c, bool reverse = false) {
+    return lstm_layer<float>(x, weights, std::move(h), std::move(c), reverse, &linear);
 }
 
 }  // namespace intq::inline INTQ_ABI::nn::functional

@@ -65,6 +65,13 @@ public:
     }
     Value forward(Arguments arguments) override;
 
+protected:
+    /// One direction of one layer.
+    virtual functional::LstmResult run_layer(const Tensor& x, index_t layer, index_t direction, const Tensor& h,
+                                             const Tensor& c) const {
+        return functional::lstm_layer(x, weights(layer, direction), h, c, direction == 1);
+    }
+
 private:
     // h_0 or c_0.
     Tensor initial_state(const Arguments& arguments, std::size_t which, index_t batch) const;
@@ -99,8 +106,8 @@ inline Value LSTM::forward(Arguments arguments) {
         std::vector<Tensor> outputs;
         for (index_t direction = 0; direction < directions(); ++direction) {
             const index_t at = layer * directions() + direction;
-            const auto result = functional::lstm_layer(x, weights(layer, direction), functional::select(h_0, 0, at),
-                                                       functional::select(c_0, 0, at), direction == 1);
+            const auto result =
+                run_layer(x, layer, direction, functional::select(h_0, 0, at), functional::select(c_0, 0, at));
             outputs.push_back(result.output);
             h_n.push_back(result.h.reshape(state));
             c_n.push_back(result.c.reshape(state));

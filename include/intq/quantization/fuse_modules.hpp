@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+//
+// fuse_modules: fuses modules that the user names, without a graph. Layer: quantization (WORKFLOW section 4).
+#ifndef INTQ_QUANTIZATION_FUSE_MODULES_HPP
+#define INTQ_QUANTIZATION_FUSE_MODULES_HPP
+
+#include "intq/nn/layers/float_functional.hpp"
+#include "intq/nn/layers/shape.hpp"
+#include "intq/quantization/fusion_table.hpp"
+#include "intq/quantization/qconfig_dict.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// What takes the places of modules, in their order.
+using ModuleFuser = std::function<std::vector<nn::ModulePtr>(const std::vector<nn::ModulePtr>& modules)>;
+
+/// The rows of fusion_table(), and those of the caller before them. The first module becomes the fused one, the others
+/// Identity. Where an add (a FloatFunctional) is in the row, the fused one stands in its place and takes its calls: the
+/// convolution's output must be the first operand of the add.
+///
+/// @throws Error for modules that no row fuses, naming their operators; for a batch norm in training
+std::vector<nn::ModulePtr> fuse_known_modules(const std::vector<nn::ModulePtr>& modules,
+                                              const std::vector<FusionRow>& more_rows = {});
+
+/// Fuses each list of qualified names.
+///
+///     fuse_modules(model, {{"conv1", "bn1", "relu1"}, {"fc", "relu2"}})
+///
+/// The fused module has the own qconfig of the first; the output quantizer will be that of the last.
+///
+/// @param inplace  false: in a clone, which is returned
+nn::ModulePtr fuse_modules(const nn::ModulePtr& model, const std::vector<std::vector<std::string>>& modules_to_fuse,
+                           bool inplace = false, const ModuleFuser& fuser = {});
+
+/// A fused layer in the place of a FloatFunctional: its methods add and add_relu call the layer "layer".
+class FusedFloatFunctional : public nn::Cloneable<FusedFloatFunctional> {
+public:
+    explicit FusedFloatFunctional(nn::ModulePtr layer) { add_child("layer", std::move(layer)); }
+    std::string type_name() const override { return "FusedFloatFunctional"; }
+    nn::Value forward(nn::Arguments) override { throw Error("a fused add is not meant to be called; use its add"); }
+    nn::Value invoke(std::string_view method, nn::Arguments arguments) override {
+        if (method != "add" && method != "add_relu")
+            throw Error("a fused add has the methods add and add_relu; given \"" + std::string(method) + "\"");
+        return call("layer", arguments[0], arguments[1]);
+    }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// The name that graph/operators.hpp gives to a call of the module alone; an add for a FloatFunctional.
+inline std::string operator_of_module(const nn::Module& module) {
+    if (const auto* weighted = dynamic_cast<const nn::Weighted*>(&module)) return weighted->operator_name();
+    if (dynamic_cast<const nn::FloatFunctional*>(&module) != nullptr) return "add";
+    for (const graph::OperatorRow& row : graph::operator_rows)
+        if (row.op == graph::Op::call_module && row.method == "forward" && row.key == module.type_name())
+            return std::string(row.name);
+    return module.type_name();
+}
+
+}  // namespace detail
+
+inline std::vector<nn::ModulePtr> fuse_known_modules(const std::vector<nn::ModulePtr>& modules,
+                                                     const std::vector<FusionRow>& more_rows) {
+    graph::OperatorSequence sequence;
+    std::vector<FusedOperator> operators;
+    for (const nn::ModulePtr& module : modules) {
+        sequence.push_back(detail::operator_of_module(*module));
+        operators.push_back({sequence.back(), module.get()});
+    }
+    for (const auto* rows : {&more_rows, &fusion_table()})
+        for (const FusionRow& row : *rows) {
+            if (row.operators != sequence) continue;
+            const nn::ModulePtr fused = row.make(operators);
+            fused->train(modules[0]->training());
+            std::vector<nn::ModulePtr> result;
+            for (std::size_t i = 0; i < modules.size(); ++i) result.push_back(std::make_shared<nn::Identity>());
+            const auto add = std::find(sequence.begin(), sequence.end(), "add");
+            if (add == sequence.end())
+                result[0] = fused;
+            else
+                result[static_cast<std::size_t>(add - sequence.begin())] =
+                    std::make_shared<FusedFloatFunctional>(fused);
+            return result;
+        }
+    throw Error("fuse_modules: no row of the table fuses " + graph::to_string(sequence));
+}
+
+namespace detail {
+
+inline void fuse_list(nn::Module& model, const std::vector<std::string>& names, const ModuleFuser& fuser) {
+    std::vector<nn::ModulePtr> modules;
+    std::vector<nn::FusedMember> members;
+    for (const std::string& name : names) {
+        modules.push_back(model.find_child(name));
+        members.push_back({name, modules.back()->type_name(), ""});
+    }
+    const std::vector<nn::ModulePtr> fused = fuser ? fuser(modules) : fuse_known_modules(modules);
+    if (fused.size() != modules.size())
+        throw Error("fuse_modules: the fuser gave " + std::to_string(fused.size()) + " modules for " +
+                    std::to_string(modules.size()));
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        nn::Module* layer = fused[i].get();
+        if (dynamic_cast<FusedFloatFunctional*>(layer) != nullptr) layer = layer->child("layer").get();
+        if (auto* weighted = dynamic_cast<nn::Weighted*>(layer); weighted != nullptr && weighted->members().empty())
+            weighted->set_members(members);
+        if (const auto* qconfig = own_qconfig(*modules[i]); qconfig != nullptr && own_qconfig(*fused[i]) == nullptr)
+            set_qconfig(*fused[i], *qconfig);
+        if (fused[i] != modules[i]) fused[i]->train(modules[i]->training());
+        model.replace_child(names[i], fused[i]);
+    }
+}
+
+}  // namespace detail
+
+inline nn::ModulePtr fuse_modules(const nn::ModulePtr& model,
+                                  const std::vector<std::vector<std::string>>& modules_to_fuse, bool inplace,
+                                  const ModuleFuser& fuser) {
+    const nn::ModulePtr result = inplace ? model : nn::clone(model);
+    for (const auto& names : modules_to_fuse) detail::fuse_list(*result, names, fuser);
+    return result;
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_FUSE_MODULES_HPP

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+//
+// prepare_calibration and prepare_qat: quantizers behind the modules of a model, without a graph. Layer: quantization
+// (WORKFLOW section 4).
+#ifndef INTQ_QUANTIZATION_PREPARE_MODULES_HPP
+#define INTQ_QUANTIZATION_PREPARE_MODULES_HPP
+
+#include "intq/nn/layers/float_functional.hpp"
+#include "intq/quantization/hybrid_dict.hpp"
+#include "intq/quantization/operator_table.hpp"
+#include "intq/quantization/qconfig_dict.hpp"
+#include "intq/quantization/replace_modules.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+struct PrepareModulesOptions {
+    bool inplace = false;  // false: a clone is prepared
+    Compatibility compatibility = Compatibility::horizon;
+    bool strict = false;           // a layer with a qconfig that has no integer form is an error
+    PrepareCustomConfig custom{};  // its part on tracing is not read
+    bool hybrid = false;           // the modules of hybrid_dict stay in float, between the user's own stubs
+    HybridDict hybrid_dict{};
+};
+
+/// A model with a quantizer behind each module that will give codes, as its child activation_post_process: QuantStub,
+/// layers with weights, FloatFunctional, pools that average. The quantizers observe (FakeQuantState::calibration).
+///
+/// The model's own forward says what follows what, so it must hold the stubs, and use FloatFunctional for what has no
+/// module. A layer whose qconfig has no output quantizer gives its accumulator, which a DeQuantStub must read. What has
+/// no qconfig stays in float.
+///
+/// @param mapping  by name and type of modules; the qconfigs that modules carry (set_qconfig()) stand above it
+/// @throws Error for a model that is prepared already; for a key of the mapping that matches nothing
+nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const QConfigMapping& mapping,
+                                  const arith::PolicyRecord& target, const PrepareModulesOptions& options = {});
+/// For modules that carry their qconfigs.
+inline nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const arith::PolicyRecord& target,
+                                         const PrepareModulesOptions& options = {}) {
+    return prepare_calibration(model, QConfigMapping(), target, options);
+}
+
+/// The same for training: in training mode, quantizers that observe and round (FakeQuantState::qat).
+nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const QConfigMapping& mapping, const arith::PolicyRecord& target,
+                          const PrepareModulesOptions& options = {});
+inline nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const arith::PolicyRecord& target,
+                                 const PrepareModulesOptions& options = {}) {
+    return prepare_qat(model, QConfigMapping(), target, options);
+}
+
+/// Takes the qconfigs from all modules that carry one.
+inline void remove_qconfig(nn::Module& model) {
+    for (const auto& module : model.named_modules()) module.value->set_attribute("qconfig", {});
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// A graph that calls one method of one module: what the rows of operators are asked with.
+struct SingleCall {
+    nn::ModuleDict root;
+    graph::Graph graph;
+    graph::Node* node = nullptr;
+
+    SingleCall(const nn::ModulePtr& module, const std::string& method) {
+        root.add_child("layer", module);
+        node = &graph.call_module("layer", {graph.placeholder("x")}, method);
+    }
+    const QuantizedOperator& row() { return quantized_operator(*node, root); }
+};
+
+/// The quantizer behind a module; null without one.
+inline Quantizer* output_quantizer(const nn::Module& module) {
+    return module.has_child("activation_post_process")
+               ? dynamic_cast<Quantizer*>(module.child("activation_post_process").get())
+               : nullptr;
+}
+
+inline nn::Value call_output_quantizer(nn::Module& module, const nn::Value& result) {
+    return module.call("activation_post_process", result);
+}
+
+class ModulePreparer {
+public:
+    ModulePreparer(const QConfigMapping& mapping, const arith::PolicyRecord& target,
+                   const PrepareModulesOptions& options)
+        : mapping_(mapping), target_(target), options_(options) {}
+
+    nn::ModulePtr replace(const std::string& name, const nn::ModulePtr& module) {
+        if (dynamic_cast<Quantizer*>(module.get()) != nullptr) throw Error(name, "the model is prepared already");
+        if (dynamic_cast<nn::FloatFunctional*>(module.get()) != nullptr)
+            return observed(name, module, qconfig_of(name, *module));
+        const QuantizedOperator& row = SingleCall(module, "forward").row();
+        if (row.role == Role::float_only && !module->is_leaf()) return nullptr;
+        const std::optional<QConfig> qconfig = qconfig_of(name, *module);
+        if (!qconfig) return module;
+        switch (row.role) {
+            case Role::float_only:
+                if (options_.strict) throw Error(name, module->type_name() + " has no integer form, and strict is on");
+                return module;
+            case Role::weighted:
+                return weighted(name, dynamic_cast<nn::Weighted&>(*module), row, *qconfig);
+            case Role::quant_stub:
+                return observed(name, module, qconfig);
+            case Role::own_output:
+                return row.keeps_scale != nullptr && row.keeps_scale(target_) ? module
+                                                                              : observed(name, module, qconfig);
+            default:
+                return module;
+        }
+    }
+
+private:
+    // Input and weight of the first operator's, output of the last one's.
+    std::optional<QConfig> qconfig_of(const std::string& name, const nn::Module& module) const {
+        std::vector<nn::FusedMember> members{{name, module.type_name(), ""}};
+        const auto* weighted = dynamic_cast<const nn::Weighted*>(&module);
+        if (weighted != nullptr && !weighted->members().empty()) members = weighted->members();
+        std::vector<std::optional<QConfig>> all;
+        for (const nn::FusedMember& member : members) all.push_back(mapping_.find(member).qconfig);
+        if (!all.front() || !all.back()) return std::nullopt;
+        return QConfig{all.front()->input, all.front()->weight, all.back()->output};
+    }
+
+    nn::ModulePtr observed(const std::string& name, const nn::ModulePtr& module,
+                           const std::optional<QConfig>& qconfig) const {
+        if (!qconfig || !qconfig->output) return module;
+        const ObserverOptions& observer = qconfig->output->options.observer_options;
+        if (observer.scheme == arith::QuantScheme::affine && !target_.zero_points)
+            throw Error(name,
+                        std::string("the target ") + target_.name + " has no zero points; use a symmetric scheme");
+        if (observer.ch_axis >= 0) throw Error(name, "activations are quantized per tensor; its qconfig has an axis");
+        module->add_child("activation_post_process", qconfig->output->make(target_.quantize, options_.compatibility));
+        module->add_forward_hook(&call_output_quantizer);
+        return module;
+    }
+
+    nn::ModulePtr weighted(const std::string& name, const nn::Weighted& layer, const QuantizedOperator& row,
+                           const QConfig& qconfig) const {
+        if (!qconfig.weight) throw Error(name, "its qconfig has no weight quantizer");
+        QuantizerConfig weight = *qconfig.weight;
+        int& axis = weight.options.observer_options.ch_axis;
+        if (axis >= 0) axis = layer.weight_channel_axis();
+        const auto prepared = row.prepare(layer, weight.make(target_.quantize, options_.compatibility), target_);
+        prepared->train(layer.training());
+        return observed(name, prepared, qconfig);
+    }
+
+    const QConfigMapping& mapping_;
+    const arith::PolicyRecord& target_;
+    const PrepareModulesOptions& options_;
+};
+
+}  // namespace detail
+
+inline nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const QConfigMapping& mapping,
+                                         const arith::PolicyRecord& target, const PrepareModulesOptions& options) {
+    nn::ModulePtr result = with_observed_custom(options.inplace ? model : nn::clone(model), options.custom);
+    std::vector<std::string> names, types;
+    for (const auto& module : result->named_modules()) {
+        names.push_back(module.name);
+        types.push_back(module.value->type_name());
+        if (dynamic_cast<Quantizer*>(module.value) != nullptr)
+            throw Error("prepare: " + module.name, "the model is prepared already");
+    }
+    if (!options.hybrid && !options.hybrid_dict.empty())
+        throw Error("prepare: there is a hybrid_dict, but hybrid is off; a hybrid model must be asked for");
+    const QConfigMapping all = with_hybrid(with_own_qconfigs(mapping, *result), *result, options.hybrid_dict);
+    detail::ModulePreparer preparer(all, target, options);
+    result = replace_modules(
+        result, [&](const std::string& name, const nn::ModulePtr& module) { return preparer.replace(name, module); });
+    all.check_all_matched(names, types);
+    result->set_attribute("prepared_target", target);
+    set_fake_quantize(*result, FakeQuantState::calibration);
+    return result;
+}
+
+inline nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const QConfigMapping& mapping,
+                                 const arith::PolicyRecord& target, const PrepareModulesOptions& options) {
+    nn::ModulePtr prepared = prepare_calibration(model, mapping, target, options);
+    prepared->train();
+    set_fake_quantize(*prepared, FakeQuantState::qat);
+    return prepared;
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_PREPARE_MODULES_HPP
