@@ -82,7 +82,8 @@ void report(const char* what, const Count& count) {
               << count.float_differs << " in float simulation\n";
 }
 
-/// An encoder and a decoder: strided convolution, transposed convolution, interpolate, a skip by cat, a gate.
+/// An encoder and a decoder: strided convolution, transposed convolution, interpolate, a skip by cat with its batch
+/// norm, a gate.
 nn::ModulePtr encoder_decoder() {
     const auto random = [](auto layer, std::uint32_t seed) {
         layer->set_weight(test::random_tensor(layer->weight().shape(), seed));
@@ -95,6 +96,7 @@ nn::ModulePtr encoder_decoder() {
          {"down2", random(std::make_shared<nn::Conv2d>(nn::Conv2dOptions{6, 8, half, 1, true}), 3)},
          {"up1",
           random(std::make_shared<nn::ConvTranspose2d>(nn::ConvTranspose2dOptions{8, 6, half, {1, 1}, 2, true}), 5)},
+         {"norm", test::make_batch_norm<nn::BatchNorm2d>(12, 13)},
          {"mix", random(std::make_shared<nn::Conv2d>(nn::Conv2dOptions{12, 5, same, 1, true}), 7)},
          {"gate", random(std::make_shared<nn::Conv2d>(nn::Conv2dOptions{5, 5, {}, 1, true}), 9)},
          {"head", random(std::make_shared<nn::Conv2d>(nn::Conv2dOptions{5, 4, same, 1, true}), 11)}},
@@ -102,7 +104,7 @@ nn::ModulePtr encoder_decoder() {
             const nn::Value a = nn::relu(m.call("down1", x[0]));
             const nn::Value b = nn::relu(m.call("down2", a));
             const nn::Value up = nn::relu6(m.call("up1", b));
-            const nn::Value mixed = nn::relu(m.call("mix", nn::cat({up, a}, 1)));
+            const nn::Value mixed = nn::relu(m.call("mix", nn::relu(m.call("norm", nn::cat({up, a}, 1)))));
             const nn::Value gated = mixed * nn::sigmoid(m.call("gate", mixed));
             return m.call("head", nn::interpolate(gated, nn::Value::Tuple{16, 16}, {}, "bilinear"));
         });
@@ -269,7 +271,7 @@ TEST_CASE("An encoder-decoder: no code differs between exact simulation and prog
         ++targets;
     }
     CHECK(targets == 6);
-    CHECK(count.layers >= 6 * 9);
+    CHECK(count.layers >= 6 * 10);
     report("encoder-decoder", count);
 }
 

@@ -117,9 +117,9 @@ private:
         std::vector<nn::FusedMember> members;
         for (std::size_t i = 0; i < match.nodes.size(); ++i) {
             operators.push_back({row.operators[i], graph::module_of(*match.nodes[i], model_)});
-            const auto* weighted = dynamic_cast<const nn::Weighted*>(operators[i].module);
-            if (weighted != nullptr && !weighted->members().empty()) {
-                members.insert(members.end(), weighted->members().begin(), weighted->members().end());
+            const auto* fused = dynamic_cast<const nn::FusedFrom*>(operators[i].module);
+            if (fused != nullptr && !fused->members().empty()) {
+                members.insert(members.end(), fused->members().begin(), fused->members().end());
             } else {
                 members.push_back(member_of(*match.nodes[i], model_));
             }
@@ -128,7 +128,7 @@ private:
         graph::Node& last = *match.nodes.back();
         const nn::ModulePtr module = row.make(operators);
         module->train(operators[0].module->training());
-        if (auto* weighted = dynamic_cast<nn::Weighted*>(module.get())) weighted->set_members(std::move(members));
+        if (auto* fused = dynamic_cast<nn::FusedFrom*>(module.get())) fused->set_members(std::move(members));
         report_.fused.push_back({first.target(), module->type_name(), graph::to_string(row.operators)});
         model_.replace_child(first.target(), module);
 

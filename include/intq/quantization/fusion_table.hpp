@@ -28,7 +28,7 @@ struct FusionRow {
 };
 
 /// The library's rows, longest sequences first: conv2d, conv1d, conv_transpose2d and linear, each with bn, relu,
-/// bn-relu, add, bn-add, add-relu, bn-add-relu; relu stands for relu and relu6.
+/// bn-relu, add, bn-add, add-relu, bn-add-relu; batch_norm2d with relu; relu stands for relu and relu6.
 const std::vector<FusionRow>& fusion_table();
 
 /// Folds an evaluated batch norm into weight and bias of the layer before it.
@@ -73,6 +73,17 @@ inline void fold_batch_norm(nn::Weighted& layer, const nn::BatchNorm& norm) {
 
 namespace detail {
 
+inline Activation activation_of(const FusedOperator& op) {
+    return op.name == "relu" ? Activation::relu : op.name == "relu6" ? Activation::relu6 : Activation::none;
+}
+
+/// Not folded into anything: its statistics stay, in training too.
+inline nn::ModulePtr make_fused_norm(const std::vector<FusedOperator>& operators) {
+    const auto* norm = dynamic_cast<const nn::BatchNorm2d*>(operators[0].module);
+    if (norm == nullptr) throw Error("fuse: the first operator is not the layer that its name says");
+    return std::make_shared<nn::FusedBatchNorm2d>(*norm, activation_of(operators[1]));
+}
+
 /// Layer is Conv2d or Linear; what follows it in the sequence says the rest.
 template <class Layer> nn::ModulePtr make_fused(const std::vector<FusedOperator>& operators) {
     const auto* first = dynamic_cast<const Layer*>(operators[0].module);
@@ -81,8 +92,7 @@ template <class Layer> nn::ModulePtr make_fused(const std::vector<FusedOperator>
     nn::Fusion fusion;
     for (const FusedOperator& op : operators) {
         if (op.name == "add") fusion.add = true;
-        if (op.name == "relu") fusion.activation = Activation::relu;
-        if (op.name == "relu6") fusion.activation = Activation::relu6;
+        fusion.activation = activation_of(op);
         if (const auto* norm = dynamic_cast<const nn::BatchNorm*>(op.module)) {
             if (norm->training())
                 throw Error("fuse: batch norm is folded in evaluation only; call eval() on the model first");
@@ -118,6 +128,8 @@ inline const std::vector<FusionRow>& fusion_table() {
                             if (*activation != 0) operators.emplace_back(activation);
                             if (operators.size() == length) all.push_back({std::move(operators), layer.make});
                         }
+        for (const char* activation : {"relu", "relu6"})
+            all.push_back({{"batch_norm2d", activation}, &detail::make_fused_norm});
         return all;
     }();
     return rows;

@@ -105,6 +105,7 @@ private:
     EdgeState prepare_weighted(graph::Node& node, const QuantizedOperator& row, const Config& config) {
         const QConfig& qconfig = *config.qconfig;
         if (!qconfig.weight) throw error(node, "its qconfig has no weight quantizer");
+        if (row.as_layer != nullptr) put_layer(node, row);
         const bool wants_accumulator =
             !qconfig.output || (options_.high_precision_output && !config.by_name && feeds_dequant_only(node));
         const DType weight = qconfig.weight->dtype();
@@ -281,6 +282,16 @@ private:
             throw error(node,
                         std::string("the target ") + target_.name + " has no zero points; use a symmetric scheme");
         return config;
+    }
+
+    void put_layer(graph::Node& node, const QuantizedOperator& row) {
+        const nn::Module& module = *graph::module_of(node, model_);
+        if (module.training())
+            throw error(node, "it becomes a layer with weights in evaluation only; call eval() on the model first");
+        const std::shared_ptr<nn::Weighted> layer = row.as_layer(module);
+        layer->set_members(dynamic_cast<const nn::FusedFrom&>(module).members());
+        layer->train(module.training());
+        model_.replace_child(node.target(), layer);
     }
 
     void give_weight_quantizer(graph::Node& node, const QuantizedOperator& row, const QuantizerConfig& config) {

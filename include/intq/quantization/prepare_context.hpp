@@ -32,9 +32,9 @@ protected:
     };
 
     Config config_of(const graph::Node& node) const {
-        const auto* weighted = dynamic_cast<const nn::Weighted*>(graph::module_of(node, model_));
+        const auto* fused = dynamic_cast<const nn::FusedFrom*>(graph::module_of(node, model_));
         std::vector<nn::FusedMember> members{member_of(node, model_)};
-        if (weighted != nullptr && !weighted->members().empty()) members = weighted->members();
+        if (fused != nullptr && !fused->members().empty()) members = fused->members();
         std::vector<QConfigChoice> choices;
         for (const nn::FusedMember& member : members) choices.push_back(mapping_.find(member));
         const QConfigChoice& first = choices.front();

@@ -24,6 +24,8 @@ inline constexpr GradientRow gradient_rows[] = {
     {"linear", &detail::linear_backward<T>, &is_a<nn::Linear>},
     {"batch_norm1d", &detail::batch_norm_backward<T>},
     {"batch_norm2d", &detail::batch_norm_backward<T>},
+    {"BNReLU2d", &detail::batch_norm_backward<T>},
+    {"BNReLU62d", &detail::batch_norm_backward<T>},
     {"relu", &detail::relu_backward<T>},
     {"relu6", &detail::relu6_backward<T>},
     {"softmax", &detail::softmax_backward<T>},

@@ -5,35 +5,15 @@
 #define INTQ_NN_LAYERS_WEIGHTED_HPP
 
 #include "intq/nn/functional.hpp"
+#include "intq/nn/layers/fusion.hpp"
 #include "intq/nn/module.hpp"
 
 namespace intq::inline INTQ_ABI::nn {
 
-/// What follows the product inside a fused layer: the addition of a second argument, then a clamp.
-struct Fusion {
-    bool add = false;
-    Activation activation = Activation::none;
-};
-
-/// "", "ReLU", "AddReLU6", …: what a fused layer's name says of it.
-inline std::string name_of(const Fusion& fusion) {
-    const char* activation = fusion.activation == Activation::relu    ? "ReLU"
-                             : fusion.activation == Activation::relu6 ? "ReLU6"
-                                                                      : "";
-    return (fusion.add ? "Add" : "") + std::string(activation);
-}
-
-/// An operator that became part of a fused layer, as a qconfig mapping knows it.
-struct FusedMember {
-    std::string module;      // qualified name of the module; of a function: of the module whose forward calls it
-    std::string type;        // type name of the module, or name of the function
-    std::string scope_type;  // of a function: the type of the module whose forward calls it
-};
-
 /// A layer with a weight and perhaps a bias.
 ///
 ///     y = activation(product(x, weight) + bias [+ second argument])
-class Weighted : public Module {
+class Weighted : public Module, public FusedFrom {
 public:
     bool is_leaf() const override { return true; }
     /// The operator of graph/operators.hpp that this layer is, whatever is fused into it.
@@ -66,9 +46,6 @@ public:
     virtual index_t out_channels() const { return weight().extent(0); }
 
     virtual Fusion fusion() const { return {}; }
-    /// The operators that this layer was fused from, in order; empty when it was not.
-    const std::vector<FusedMember>& members() const noexcept { return members_; }
-    void set_members(std::vector<FusedMember> members) { members_ = std::move(members); }
 
     /// Product with another weight, and bias; no add, no activation.
     virtual Tensor apply(const Tensor& x, const Tensor& weight) const = 0;
@@ -76,9 +53,6 @@ public:
 protected:
     /// The weight that forward uses; a prepared layer fake-quantizes it.
     virtual Tensor effective_weight(Arguments) { return weight(); }
-
-private:
-    std::vector<FusedMember> members_;
 };
 
 /// A Conv2d or Linear with an add or an activation inside. Its second argument is the operand of the add.

@@ -8,7 +8,7 @@
 
 #include "intq/nn/layers/activation.hpp"
 #include "intq/nn/layers/batch_norm.hpp"
-#include "intq/training/gradients/context.hpp"
+#include "intq/training/gradients/elementwise.hpp"
 
 namespace intq::inline INTQ_ABI::training {
 
@@ -25,10 +25,13 @@ namespace detail {
 ///     dx = weight / sqrt(v + eps) · (dy - mean(dy) - n · mean(dy · n))     training: m and v depend on x
 ///     dx = weight / sqrt(v + eps) · dy                                     evaluation
 ///
+/// where dy is what a clamp inside lets through.
+///
 /// Source   Ioffe, Szegedy 2015, section 3
 template <class T> void batch_norm_backward(GradientContext& context) {
     auto& norm = context.module_as<nn::BatchNorm>();
-    const nn::Tensor x = context.input(0).contiguous(), dy = context.gradient().contiguous();
+    const nn::Tensor x = context.input(0).contiguous();
+    const nn::Tensor dy = clamp_gradient<T>(context.output(), context.gradient(), norm.activation()).contiguous();
     nn::functional::ChannelMoments moments;
     if (norm.training()) {
         moments = nn::functional::channel_moments<T>(x);
