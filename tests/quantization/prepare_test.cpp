@@ -147,6 +147,66 @@ TEST_CASE("cat has an observer of its own in horizon mode and shares its first i
     CHECK(shared["a"] == shared["join"]);
 }
 
+TEST_CASE("A batch norm of its own is a depthwise convolution: a weight quantizer, and one on its output") {
+    const auto model = stubbed({{"norm", test::make_batch_norm<nn::BatchNorm2d>(2, 1)},
+                                {"relu", std::make_shared<nn::ReLU>()},
+                                {"conv", test::make_conv(2, 2, 3, 1)},
+                                {"last", test::make_batch_norm<nn::BatchNorm2d>(2, 2)},
+                                {"relu6", std::make_shared<nn::ReLU6>()}},
+                               [](test::LambdaModel& m, nn::Arguments x) {
+                                   const nn::Value y = nn::relu(m.call("conv", m.call("relu", m.call("norm", x[0]))));
+                                   return m.call("relu6", m.call("last", y));
+                               });
+    QConfig by_relu = default_qconfig();
+    by_relu.output->options.observer_options.averaging_constant = 0.5f;
+    const auto mapping = get_default_qconfig_mapping().set_module_name("relu", by_relu);
+    const auto prepared = prepare_calibration_fx(*model, mapping, bayes);
+    CHECK(quantizers_of(*prepared) == "quant>int8 norm>int8 conv>int8 last>int8 ");
+    CHECK(prepared->find("norm").type_name() == "qat.BNReLU2d");
+    CHECK(prepared->find("last").type_name() == "qat.BNReLU62d");
+    CHECK(prepared->report().fallbacks.empty());
+    const graph::Node& behind = *prepared->graph().find("norm")->users()[0];
+    CHECK(dynamic_cast<FakeQuantize&>(*graph::module_of(behind, *prepared)).observer().options().averaging_constant ==
+          0.5f);
+    const nn::Tensor x = test::random_tensor(Shape(2, 2, 5, 5), 3, 2.0f);
+    CHECK(test::largest_difference((*prepared)(x).tensor(), (*model)(x).tensor()) < 1e-5);
+
+    // By the mapping it stays what it was.
+    const auto in_float = get_default_qconfig_mapping().set_module_name("norm", std::nullopt);
+    CHECK(prepare_calibration_fx(*model, in_float, bayes)->find("norm").type_name() == "BNReLU2d");
+    model->train();
+    CHECK(message_of<Error>([&] { prepare(*model, bayes); }) ==
+          "prepare: %norm (BNReLU2d): it becomes a layer with weights in evaluation only; call eval() on the model "
+          "first");
+}
+
+TEST_CASE("A clamp behind an add is no relu: the add has a quantizer of its own") {
+    const auto model = stubbed({{"conv", test::make_conv(2, 2, 3, 1)}}, [](test::LambdaModel& m, nn::Arguments x) {
+        return nn::clamp(nn::relu(m.call("conv", x[0])) + x[0], -0.5, 0.25);
+    });
+    CHECK(quantizers_of(*prepare(*model, tflite)) == "quant>int8 conv>int8 add>int8 clamp>int8 ");
+}
+
+TEST_CASE("A cat of torch mode changes the quantizer before it and no other, as prepare_fx does") {
+    // PyTorch 2.15's prepare_fx of cat([c1(x), pool(c2(x))]): observers 0 of x, 1 of c1, 2 of c2, 1 of pool, 1 of cat.
+    const auto model = make_model({{"c1", test::make_conv(2, 2, 1, 1)},
+                                   {"c2", test::make_conv(2, 2, 1, 2)},
+                                   {"pool", std::make_shared<nn::MaxPool2d>(nn::square_window(2, 1))}},
+                                  [](test::LambdaModel& m, nn::Arguments x) {
+                                      const nn::Value a = m.call("pool", m.call("c1", x[0]));
+                                      return nn::cat({a, m.call("pool", m.call("c2", x[0]))}, 1);
+                                  });
+    const auto prepared = prepare(*model, bayes, DType::int8, torch_mode());
+    CHECK(quantizers_of(*prepared) == "x>int8 c1>int8 pool>int8 c2>int8 pool_1>int8 cat>int8 ");
+    const auto quantizer = [&](const char* producer) {
+        return graph::module_of(*prepared->graph().find(producer)->users()[0], *prepared);
+    };
+    CHECK(quantizer("pool") == quantizer("c1"));
+    CHECK(quantizer("pool_1") == quantizer("c1"));
+    CHECK(quantizer("cat") == quantizer("c1"));
+    CHECK(quantizer("c2") != quantizer("c1"));
+}
+
 TEST_CASE("Without stubs: an error in horizon mode with the ways out, quantizers of their own in torch mode") {
     const auto model = make_model({{"conv", test::make_conv(2, 2, 3, 1)}, {"next", test::make_conv(2, 2, 3, 2)}},
                                   [](test::LambdaModel& m, nn::Arguments x) {

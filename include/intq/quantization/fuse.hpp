@@ -14,6 +14,7 @@ struct FuseOptions {
     bool fused_add = true;               // whether the target adds inside the accumulator: PolicyRecord::fused_add
     std::vector<FusionRow> more_rows{};  // tried before the library's
     graph::TraceOptions trace{};         // for a model that is not a GraphModule
+    bool fused_relu6 = true;             // of the library's rows; PyTorch has none with relu6
 };
 
 /// What was fused, and what could not be.
@@ -68,8 +69,8 @@ inline std::shared_ptr<graph::GraphModule> traced_clone(const nn::Module& model,
 
 namespace detail {
 
-inline bool holds_add(const graph::OperatorSequence& operators) {
-    return std::find(operators.begin(), operators.end(), "add") != operators.end();
+inline bool holds(const graph::OperatorSequence& operators, const char* name) {
+    return std::find(operators.begin(), operators.end(), name) != operators.end();
 }
 
 class Fuser {
@@ -83,7 +84,8 @@ public:
         for (std::size_t length = longest; length > 0; --length)
             for (const auto* rows : {&options.more_rows, &fusion_table()})
                 for (const FusionRow& row : *rows)
-                    if (row.operators.size() == length && (options.fused_add || !holds_add(row.operators)))
+                    if (row.operators.size() == length && (options.fused_add || !holds(row.operators, "add")) &&
+                        (options.fused_relu6 || rows != &fusion_table() || !holds(row.operators, "relu6")))
                         rows_.push_back(&row);
     }
 

@@ -5,6 +5,8 @@
 #ifndef INTQ_QUANTIZATION_OPERATOR_HPP
 #define INTQ_QUANTIZATION_OPERATOR_HPP
 
+#include <optional>
+
 #include "intq/core/op_kind.hpp"
 #include "intq/graph/operators.hpp"
 #include "intq/nn/layers/weighted.hpp"
@@ -22,7 +24,7 @@ enum class Role : std::uint8_t {
     weighted,      // a weight quantizer, and a quantizer on its output unless that is the accumulator
     own_output,    // a quantizer on its output
     cat,           // own_output in horizon mode; in torch mode the quantizer of its first input serves all
-    shares_input,  // the scale of its input stays
+    shares_input,  // the scale of its input stays; in torch mode the input's quantizer is called behind it, too
     float_only     // no integer form
 };
 
@@ -66,6 +68,8 @@ struct QuantizedOperator {
     bool takes_relu = false;
     /// own_output: whether the target keeps the scale of the input all the same, though not the values on its grid.
     bool (*keeps_scale)(const arith::PolicyRecord&) = nullptr;
+    /// The role in torch mode, where PyTorch's observers stand otherwise.
+    std::optional<Role> torch_role{};
     /// weighted: the layer with a weight quantizer.
     std::shared_ptr<nn::Weighted> (*prepare)(const nn::Weighted&, std::shared_ptr<FakeQuantize> weight,
                                              const arith::PolicyRecord&) = nullptr;

@@ -14,9 +14,12 @@ namespace intq::inline INTQ_ABI::quantization {
 ///
 /// Where the quantizers stand: behind QuantStub; behind conv, linear, add, average pool and cat. Between add and the
 /// relu that alone reads it there is none. ReLU, max pool, flatten, identity and dropout keep the scale of their
-/// input, and so does an average pool of a target that divides codes. In torch mode real values that reach a quantized
-/// operator get a quantizer of their own, and cat uses the one of its first input; in horizon mode the inputs of the
-/// model need QuantStubs and its outputs DeQuantStubs (add_stubs), anything else is an Error.
+/// input, and so does an average pool of a target that divides codes. In horizon mode the inputs of the model need
+/// QuantStubs and its outputs DeQuantStubs (add_stubs), anything else is an Error.
+///
+/// In torch mode they stand where PyTorch's prepare_fx puts observers: real values that reach a quantized operator get
+/// a quantizer of their own; cat, pools and what else keeps its input's scale call the quantizer of their (first)
+/// input again. docs/compatibility.md lists the differences.
 ///
 /// The qconfigs that modules carry themselves (set_qconfig()) stand above the mapping.
 ///
@@ -56,7 +59,7 @@ private:
                 break;
         }
         const Config config = config_of(node);
-        if (row.role == Role::float_only) return stay_float(node, "it has no integer form");
+        if (role_of(row) == Role::float_only) return stay_float(node, "it has no integer form");
         if (!config.qconfig) return stay_float(node, "its qconfig is none", true);
         const EdgeState state = prepare_quantized(node, row, config);
         if (state.is_codes) model_.mark_quantized(node);
@@ -64,7 +67,7 @@ private:
     }
 
     EdgeState prepare_quantized(graph::Node& node, const QuantizedOperator& row, const Config& config) {
-        switch (row.role) {
+        switch (role_of(row)) {
             case Role::quant_stub:
                 return prepare_quant_stub(node, *config.qconfig);
             case Role::weighted:
@@ -81,7 +84,7 @@ private:
     // --- the roles ------------------------------------------------------------------------------------------------
 
     EdgeState prepare_output(graph::Node& node) {
-        if (options_.compatibility == Compatibility::horizon)
+        if (!is_torch())
             for (const graph::Node* input : node.inputs())
                 if (states_.at(input).is_codes)
                     throw error(
@@ -148,10 +151,12 @@ private:
         const QConfig operands{qconfig.input, std::nullopt, output};
         for (int i = 0; i < row.operands; ++i)
             ensure_codes(node, static_cast<std::size_t>(i), operands, output.dtype());
-        check(node, use(node, output.dtype(), DType::none, output.dtype()));
+        if (row.kind != OpKind::none) check(node, use(node, output.dtype(), DType::none, output.dtype()));
         if (row.keeps_scale != nullptr && row.keeps_scale(target_)) return follow_input(node);
         if (relu != nullptr) return {true, output.dtype(), {}, {}, true, nullptr};
-        return add_output_quantizer(node, output, OpKind::none, DType::none);
+        // What leaves no trace in a converted model leaves its quantizer's step.
+        return add_output_quantizer(node, output, row.make_step == nullptr ? OpKind::requantize : OpKind::none,
+                                    output.dtype());
     }
 
     EdgeState prepare_cat(graph::Node& node, const QConfig& qconfig) {
@@ -160,8 +165,7 @@ private:
         const QuantizerConfig& output = output_of(node, qconfig);
         for (graph::Node* part : node.inputs()) ensure_codes(node, *part, qconfig, output.dtype());
         check(node, use(node, output.dtype(), DType::none, output.dtype()));
-        if (options_.compatibility == Compatibility::horizon)
-            return add_output_quantizer(node, output, OpKind::none, DType::none);
+        if (!is_torch()) return add_output_quantizer(node, output, OpKind::none, DType::none);
 
         const EdgeState first = states_.at(node.inputs()[0]);
         for (const graph::Node* part : node.inputs()) {
@@ -175,13 +179,13 @@ private:
 
     EdgeState prepare_sharing(graph::Node& node, OpKind kind, const QConfig& qconfig) {
         const EdgeState input = state_of(node, 0);
-        if (!input.is_codes && options_.compatibility == Compatibility::horizon) return real(node, input.origin);
+        if (!input.is_codes && !is_torch()) return real(node, input.origin);
         if (input.awaits_activation)
             return add_output_quantizer(node, output_of(node, qconfig), OpKind::none, DType::none);
         ensure_codes(node, 0, qconfig, DType::none);
         const EdgeState codes = state_of(node, 0);
         if (kind != OpKind::none) check(node, use(node, codes.dtype, DType::none, codes.dtype));
-        return codes;
+        return is_torch() ? add_quantizer(node, codes.quantizer, {}) : codes;
     }
 
     // Whether the user left the quantized part of the model for this operator: all that it reads are real values from
@@ -190,9 +194,8 @@ private:
         const auto inputs = node.inputs();
         return !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [&](const graph::Node* input) {
             const EdgeState& state = states_.at(input);
-            return !state.is_codes &&
-                   (calls<nn::DeQuantStub>(*state.origin, model_) ||
-                    (options_.compatibility == Compatibility::horizon && state.origin->op() == graph::Op::placeholder));
+            return !state.is_codes && (calls<nn::DeQuantStub>(*state.origin, model_) ||
+                                       (!is_torch() && state.origin->op() == graph::Op::placeholder));
         });
     }
 
@@ -221,7 +224,7 @@ private:
         if (state.is_codes && state.dtype == DType::int32)
             throw error(node, "%" + producer.name() + " gives its accumulator, which only a DeQuantStub can read");
         if (state.is_codes && (wanted == DType::none || wanted == state.dtype)) return;
-        if (!state.is_codes && options_.compatibility == Compatibility::horizon &&
+        if (!state.is_codes && !is_torch() &&
             (state.origin->op() == graph::Op::placeholder || calls<nn::DeQuantStub>(*state.origin, model_)))
             throw error(node, "it takes the real values of %" + state.origin->name() +
                                   ": put a QuantStub between, call add_stubs(), or use torch compatibility");
@@ -256,7 +259,8 @@ private:
     }
 
     EdgeState follow_input(graph::Node& node) {
-        return add_quantizer(node, std::make_shared<FollowingFakeQuantize>(state_of(node, 0).quantizer), {});
+        const std::shared_ptr<Quantizer>& source = state_of(node, 0).quantizer;
+        return add_quantizer(node, is_torch() ? source : std::make_shared<FollowingFakeQuantize>(source), {});
     }
 
     // A call of the quantizer behind `node`, read by the users that `filter` accepts.
@@ -319,6 +323,8 @@ inline std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& m
                                                              const arith::PolicyRecord& target,
                                                              const PrepareOptions& options) {
     const auto fused = traced_clone(model, options.trace);
+    FuseOptions fusion{target.fused_add, options.more_fusions, {}};
+    fusion.fused_relu6 = options.compatibility == Compatibility::horizon;
     std::vector<std::string> names, types;
     for (const graph::Node* node : fused->graph().nodes()) types.push_back(member_of(*node, *fused).type);
     for (const auto& module : fused->named_modules()) {
@@ -326,7 +332,7 @@ inline std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& m
         types.push_back(module.value->type_name());
     }
     PrepareReport report;
-    fuse_in_place(*fused, {target.fused_add, options.more_fusions, {}}, &report.fusion);
+    fuse_in_place(*fused, fusion, &report.fusion);
     auto prepared = std::make_shared<PreparedModel>(*fused, target, options);
     prepared->report() = std::move(report);
     const QConfigMapping all = with_own_qconfigs(mapping, model);
