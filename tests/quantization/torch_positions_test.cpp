@@ -289,3 +289,17 @@ TEST_CASE("In horizon mode quantizers stand elsewhere for the reasons in the doc
     CHECK(models >= 39);
     CHECK(found == keys_of(table_of("Where horizon mode is not PyTorch"), 2));
 }
+
+TEST_CASE("All recorded graphs are accounted for: dynamic quantization prepares none") {
+    std::map<std::string, int> modes;
+    for (const json& stored : test::golden_cases("fx_graphs")) {
+        ++modes[stored.at("mode").get<std::string>()];
+        if (stored.at("mode") != "dynamic") continue;
+        std::cout << "not prepared: dynamic " << stored.at("name").get<std::string>() << "\n";
+        // PyTorch's hold placeholders, which observe nothing, and observers of weights that are no module's.
+        for (const json& node : stored.at("prepared"))
+            if (is_observer(node.at("name").get<std::string>()))
+                CHECK((node.at("type") == "PlaceholderObserver" || node.at("args").at(0) == "%w"));
+    }
+    CHECK(modes == std::map<std::string, int>{{"static", 50}, {"qat", 11}, {"dynamic", 5}});
+}
