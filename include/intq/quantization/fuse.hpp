@@ -128,7 +128,7 @@ private:
         }
         graph::Node& first = *match.nodes.front();
         graph::Node& last = *match.nodes.back();
-        const nn::ModulePtr module = row.make(operators);
+        const nn::ModulePtr module = made_of(row, operators, first);
         module->train(operators[0].module->training());
         if (auto* fused = dynamic_cast<nn::FusedFrom*>(module.get())) fused->set_members(std::move(members));
         report_.fused.push_back({first.target(), module->type_name(), graph::to_string(row.operators)});
@@ -143,6 +143,14 @@ private:
         graph::ArgumentList args = first.args();
         if (match.other.node() != nullptr) args.push_back(match.other);
         first.set_args(std::move(args));
+    }
+
+    nn::ModulePtr made_of(const FusionRow& row, const std::vector<FusedOperator>& operators, const graph::Node& first) {
+        try {
+            return row.make(operators);
+        } catch (const Error& error) {
+            throw Error("fuse: " + graph::to_string(row.operators) + " of %" + first.name(), error.what());
+        }
     }
 
     void drop(graph::Node& node) {

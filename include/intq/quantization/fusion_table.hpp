@@ -63,8 +63,12 @@ inline void fold_batch_norm(nn::Weighted& layer, const nn::BatchNorm& norm) {
         const auto from = of_group(old_weight.flat<float>(), g, blocks.size());
         const auto to = of_group(weight.flat<float>(), g, blocks.size());
         const auto new_bias = of_group(bias.flat<float>(), g, channels);
-        throw_if_failed(arith::check_fold_batch_norm(blocks, from, old_bias_values, statistics, to, new_bias),
-                        "folding " + norm.type_name());
+        const Status status = arith::check_fold_batch_norm(blocks, from, old_bias_values, statistics, to, new_bias);
+        if (status.code == StatusCode::value_out_of_range)
+            throw Error(norm.type_name() + ": running_var of channel " + std::to_string(g * channels + status.given) +
+                        " is " + std::to_string(statistics.variance[static_cast<std::size_t>(status.given)]) +
+                        "; with eps it must be a positive number");
+        throw_if_failed(status, "folding " + norm.type_name());
         arith::fold_batch_norm(blocks, from, old_bias_values, statistics, order, to, new_bias);
     }
     layer.set_weight(std::move(weight));
@@ -80,14 +84,14 @@ inline Activation activation_of(const FusedOperator& op) {
 /// Not folded into anything: its statistics stay, in training too.
 inline nn::ModulePtr make_fused_norm(const std::vector<FusedOperator>& operators) {
     const auto* norm = dynamic_cast<const nn::BatchNorm2d*>(operators[0].module);
-    if (norm == nullptr) throw Error("fuse: the first operator is not the layer that its name says");
+    if (norm == nullptr) throw Error("the first operator is not the layer that its name says");
     return std::make_shared<nn::FusedBatchNorm2d>(*norm, activation_of(operators[1]));
 }
 
 /// Layer is Conv2d or Linear; what follows it in the sequence says the rest.
 template <class Layer> nn::ModulePtr make_fused(const std::vector<FusedOperator>& operators) {
     const auto* first = dynamic_cast<const Layer*>(operators[0].module);
-    if (first == nullptr) throw Error("fuse: the first operator is not the layer that its name says");
+    if (first == nullptr) throw Error("the first operator is not the layer that its name says");
     Layer layer(*first);
     nn::Fusion fusion;
     for (const FusedOperator& op : operators) {
@@ -95,7 +99,7 @@ template <class Layer> nn::ModulePtr make_fused(const std::vector<FusedOperator>
         fusion.activation = activation_of(op);
         if (const auto* norm = dynamic_cast<const nn::BatchNorm*>(op.module)) {
             if (norm->training())
-                throw Error("fuse: batch norm is folded in evaluation only; call eval() on the model first");
+                throw Error("batch norm is folded in evaluation only; call eval() on the model first");
             fold_batch_norm(layer, *norm);
         }
     }

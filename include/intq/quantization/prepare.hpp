@@ -24,7 +24,7 @@ namespace intq::inline INTQ_ABI::quantization {
 /// The qconfigs that modules carry themselves (set_qconfig()) stand above the mapping.
 ///
 /// Throws for an operator that the target's constraint table refuses, naming the node; for a key of the mapping that
-/// no operator matches, with the nearest names.
+/// no operator matches, with the nearest names; for a mapping or model of which nothing would be quantized.
 std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, const QConfigMapping& mapping,
                                                       const arith::PolicyRecord& target,
                                                       const PrepareOptions& options = {});
@@ -42,6 +42,7 @@ public:
             if (dynamic_cast<Quantizer*>(graph::module_of(*node, model_)) != nullptr)
                 throw error(*node, "the model is prepared already");
         for (graph::Node* node : graph_.nodes()) states_[node] = prepare(*node);
+        if (!is_any_quantized_) refuse_nothing();
         graph_.lint(&model_);
     }
 
@@ -60,10 +61,25 @@ private:
         }
         const Config config = config_of(node);
         if (role_of(row) == Role::float_only) return stay_float(node, "it has no integer form");
-        if (!config.qconfig) return stay_float(node, "its qconfig is none", true);
+        if (!config.qconfig) return stay_float(node, no_qconfig, true);
         const EdgeState state = prepare_quantized(node, row, config);
         if (state.is_codes) model_.mark_quantized(node);
+        is_any_quantized_ = is_any_quantized_ || state.is_codes;
         return state;
+    }
+
+    // A mapping without a qconfig for any operator, or a model without stubs whose operators ask for none.
+    void refuse_nothing() const {
+        for (const FloatFallback& fallback : model_.report().fallbacks)
+            if (fallback.reason == no_qconfig)
+                throw error(*graph_.find(fallback.node),
+                            "its qconfig is none, as is every other operator's, and nothing would be quantized; give "
+                            "the mapping a global qconfig, or one for a module");
+        if (is_torch()) return;
+        for (const graph::Node* input : graph_.placeholders())
+            throw error(*input,
+                        "no QuantStub takes it, and nothing would be quantized; put one behind it, or call "
+                        "add_stubs()");
     }
 
     EdgeState prepare_quantized(graph::Node& node, const QuantizedOperator& row, const Config& config) {
@@ -315,6 +331,8 @@ private:
 
     std::map<std::pair<graph::Node*, DType>, graph::Node*> converters_;
     int next_quantizer_ = 0;
+    bool is_any_quantized_ = false;
+    static constexpr const char* no_qconfig = "its qconfig is none";
 };
 
 }  // namespace detail
