@@ -272,6 +272,10 @@ TEST_CASE("A target without a fused add keeps the add apart") {
     CHECK(fused->find("layer1.0.conv2").type_name() == "Conv2d");
     CHECK(fused->find("layer1.0.skip_add").type_name() == "FloatFunctional");
     CHECK(fused->graph().find("layer1_0_relu_1") != nullptr);
+    REQUIRE(report.blocked.size() == 2);
+    CHECK(report.blocked[1].node == "layer1_0_skip_add");
+    CHECK(report.blocked[1].operators == "conv2d-batch_norm2d-add-relu");
+    CHECK(report.blocked[1].reason == "the target adds no operand inside the accumulator");
     const nn::Tensor x = test::random_tensor(Shape(2, 3, 6, 6), 5);
     CHECK(test::largest_difference(model(x).tensor(), (*fused)(x).tensor()) < 1e-4);
 }
@@ -282,6 +286,20 @@ TEST_CASE("An operand that is a number or a constant is not fused") {
     FuseReport report;
     CHECK(call_names(*fuse_fx(*model, {}, &report)) == "x conv add output ");
     CHECK(report.fused.empty());
+    REQUIRE(report.blocked.size() == 1);
+    CHECK(report.blocked[0].node == "add");
+    CHECK(report.blocked[0].operators == "conv2d-add");
+    CHECK(report.blocked[0].reason == "its other operand is a number");
+
+    const auto doubled = make_model({{"conv", test::make_conv(2, 2, 3, 1)}}, [](test::LambdaModel& m, nn::Arguments x) {
+        const nn::Value y = m.call("conv", x[0]);
+        return nn::relu(y + y);
+    });
+    FuseReport of_doubled;
+    CHECK(call_names(*fuse_fx(*doubled, {}, &of_doubled)) == "x conv add relu output ");
+    REQUIRE(of_doubled.blocked.size() == 1);
+    CHECK(of_doubled.blocked[0].operators == "conv2d-add-relu");
+    CHECK(of_doubled.blocked[0].reason == "both its operands are the same value");
 }
 
 TEST_CASE("A row that a user adds is tried, by the type of a module") {

@@ -40,7 +40,8 @@ struct FuseReport {
 /// convolutions the first argument's is fused, and the other's output is an ordinary quantized tensor.
 ///
 /// @param model   traced first, unless it is a GraphModule; must be in evaluation where a batch norm is folded
-/// @param report  optional; a chain that only a shared module or a second reader breaks is reported with the reason
+/// @param report  optional; a chain that only a shared module, a second reader, a constant operand or the target breaks
+///                is reported with the reason
 std::shared_ptr<graph::GraphModule> fuse_fx(const nn::Module& model, const FuseOptions& options = {},
                                             FuseReport* report = nullptr);
 
@@ -83,10 +84,11 @@ public:
             for (const FusionRow& row : *rows) longest = std::max(longest, row.operators.size());
         for (std::size_t length = longest; length > 0; --length)
             for (const auto* rows : {&options.more_rows, &fusion_table()})
-                for (const FusionRow& row : *rows)
-                    if (row.operators.size() == length && (options.fused_add || !holds(row.operators, "add")) &&
-                        (options.fused_relu6 || rows != &fusion_table() || !holds(row.operators, "relu6")))
-                        rows_.push_back(&row);
+                for (const FusionRow& row : *rows) {
+                    if (row.operators.size() != length) continue;
+                    if (!options.fused_relu6 && rows == &fusion_table() && holds(row.operators, "relu6")) continue;
+                    (options.fused_add || !holds(row.operators, "add") ? rows_ : with_add_).push_back(&row);
+                }
     }
 
     void run() {
@@ -105,6 +107,12 @@ private:
             if (result.obstacle && !reported) report(*row, *result.obstacle);
             reported = reported || result.obstacle.has_value();
         }
+        for (const FusionRow* row : with_add_)
+            if (const auto result = graph::match_back(row->operators, last, graph_, model_); result.match) {
+                const auto add = std::find(row->operators.begin(), row->operators.end(), "add");
+                return report(*row, {result.match->nodes[static_cast<std::size_t>(add - row->operators.begin())],
+                                     "the target adds no operand inside the accumulator"});
+            }
     }
 
     // The same break stops longer and shorter sequences; the longest one says it.
@@ -166,7 +174,7 @@ private:
     graph::GraphModule& model_;
     graph::Graph& graph_;
     FuseReport& report_;
-    std::vector<const FusionRow*> rows_;
+    std::vector<const FusionRow*> rows_, with_add_;  // the latter where the target has no fused add
     std::set<const graph::Node*> gone_;
 };
 
