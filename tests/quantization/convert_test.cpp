@@ -221,6 +221,40 @@ TEST_CASE("Torch mode needs no stubs: inputs are quantized and outputs dequantiz
     CHECK(test::largest_difference((*prepared)(x).tensor(), (*make_reference(quantized))(x).tensor()) < 1e-6);
 }
 
+TEST_CASE("A quantizer that is called again adds no step; one of another scale behind what keeps its own does") {
+    const auto model = test::make_model({{"a", test::make_conv(2, 2, 3, 1)},
+                                         {"b", test::make_conv(2, 2, 3, 2)},
+                                         {"pool", std::make_shared<nn::MaxPool2d>(nn::square_window(2, 1))},
+                                         {"drop", std::make_shared<nn::Dropout>()}},
+                                        [](test::LambdaModel& m, nn::Arguments x) {
+                                            const nn::Value a = m.call("pool", nn::clamp(m.call("a", x[0]), -1, 1.5));
+                                            const nn::Value b = m.call("pool", nn::clamp(m.call("b", x[0]), -2, 1));
+                                            return m.call("drop", nn::mean(nn::cat({a, b}, 1), {2, 3}));
+                                        });
+    model->eval();
+    const nn::Tensor x = test::random_tensor(Shape(2, 2, 5, 5), 5);
+    PrepareOptions options;
+    options.compatibility = Compatibility::torch;
+    for (const arith::PolicyRecord& target : {fp32, tflite, bayes}) {
+        INFO(target.name);
+        const auto prepared = calibrated(*model, target, x, DType::int8, options);
+        const QuantizedGraph quantized = convert_fx(*prepared);
+        // Of b's the pool is the last before cat, whose scale is a's; the one of dropout is PyTorch's.
+        CHECK(types_of(quantized) ==
+              "Quantize>int8 Conv2d>int8 clamp>int8 MaxPool2d>int8 Conv2d>int8 clamp>int8 MaxPool2d>int8 Quantize>int8 "
+              "cat>int8 mean>int8 Quantize>int8 DeQuantize>float32 ");
+        CHECK(node_of(quantized, "clamp_1").as<BoundStep>() != nullptr);
+        const auto scale = [&](const char* node) { return quantized.output(node_of(quantized, node)).qparams.scale(); };
+        CHECK(scale("pool") == scale("a"));
+        CHECK(scale("cat") == scale("a"));
+        CHECK(scale("mean") == scale("a"));
+        CHECK(scale("pool_1") == scale("b"));
+        CHECK(scale("pool_1") != scale("a"));
+        const nn::Tensor simulated = (*prepared)(x).tensor();
+        CHECK(test::largest_difference(simulated, (*make_reference(quantized))(x).tensor()) < 1e-6);
+    }
+}
+
 TEST_CASE("Converting before calibrating names the node; so does a wrong shape of a fused add") {
     test::ResidualNet model(4);
     const auto prepared = prepare_calibration_fx(model, get_default_qconfig_mapping(), bayes);

@@ -7,8 +7,11 @@
 #include <cstring>
 #include <iostream>
 #include <map>
+#include <set>
 
+#include "intq/interop/onnx/import.hpp"
 #include "intq/nn/layers.hpp"
+#include "intq/nn/npy.hpp"
 #include "intq/quantization/prepare.hpp"
 #include "kernels/oracle_bridge.hpp"
 #include "kernels/tables/tables.hpp"
@@ -40,9 +43,12 @@ struct Count {
 };
 
 /// Prepares, simulates, lowers and runs; fails where a code differs.
-void compare(const nn::Module& model, const kernels::KernelTable& table, const nn::Tensor& x, DType dtype,
-             Count& count) {
-    const auto prepared = prepare_calibration_fx(model, get_default_qconfig_mapping(dtype), table.policy());
+void compare(const nn::Module& model, const kernels::KernelTable& table, const nn::Tensor& x, DType dtype, Count& count,
+             DType weight_dtype = DType::int8, Compatibility compatibility = Compatibility::horizon) {
+    PrepareOptions options;
+    options.compatibility = compatibility;
+    const auto mapping = get_default_qconfig_mapping(dtype, weight_dtype);
+    const auto prepared = prepare_calibration_fx(model, mapping, table.policy(), options);
     calibrate(*prepared, x, x.extent(0));
     ExactSimulation simulation(*prepared, table, x.extent(0));
     const nn::Tensor simulated = simulation.run({&x, 1})[0];
@@ -82,7 +88,8 @@ void report(const char* what, const Count& count) {
               << count.float_differs << " in float simulation\n";
 }
 
-/// An encoder and a decoder: strided convolution, transposed convolution, interpolate, a skip by cat, a gate.
+/// An encoder and a decoder: strided convolution, transposed convolution, interpolate, a skip by cat with its batch
+/// norm, a gate.
 nn::ModulePtr encoder_decoder() {
     const auto random = [](auto layer, std::uint32_t seed) {
         layer->set_weight(test::random_tensor(layer->weight().shape(), seed));
@@ -95,6 +102,7 @@ nn::ModulePtr encoder_decoder() {
          {"down2", random(std::make_shared<nn::Conv2d>(nn::Conv2dOptions{6, 8, half, 1, true}), 3)},
          {"up1",
           random(std::make_shared<nn::ConvTranspose2d>(nn::ConvTranspose2dOptions{8, 6, half, {1, 1}, 2, true}), 5)},
+         {"norm", test::make_batch_norm<nn::BatchNorm2d>(12, 13)},
          {"mix", random(std::make_shared<nn::Conv2d>(nn::Conv2dOptions{12, 5, same, 1, true}), 7)},
          {"gate", random(std::make_shared<nn::Conv2d>(nn::Conv2dOptions{5, 5, {}, 1, true}), 9)},
          {"head", random(std::make_shared<nn::Conv2d>(nn::Conv2dOptions{5, 4, same, 1, true}), 11)}},
@@ -102,7 +110,7 @@ nn::ModulePtr encoder_decoder() {
             const nn::Value a = nn::relu(m.call("down1", x[0]));
             const nn::Value b = nn::relu(m.call("down2", a));
             const nn::Value up = nn::relu6(m.call("up1", b));
-            const nn::Value mixed = nn::relu(m.call("mix", nn::cat({up, a}, 1)));
+            const nn::Value mixed = nn::relu(m.call("mix", nn::relu(m.call("norm", nn::cat({up, a}, 1)))));
             const nn::Value gated = mixed * nn::sigmoid(m.call("gate", mixed));
             const nn::Value attended = gated - gated * nn::softmax(gated, 1);
             return m.call("head", nn::interpolate(attended, nn::Value::Tuple{16, 16}, {}, "bilinear"));
@@ -290,8 +298,17 @@ TEST_CASE("An encoder-decoder: no code differs between exact simulation and prog
         ++targets;
     }
     CHECK(targets == 6);
-    CHECK(count.layers >= 6 * 9);
+    CHECK(count.layers >= 6 * 10);
     report("encoder-decoder", count);
+
+    // Quantizers of torch mode are called again behind what keeps its scale.
+    Count as_torch;
+    for (const kernels::KernelTable* table : test::scalar_tables().tables) {
+        INFO("torch mode, " << table->policy().name);
+        compare(*encoder_decoder(), *table, x, DType::int8, as_torch, DType::int8, Compatibility::torch);
+    }
+    CHECK(as_torch.layers > count.layers);
+    report("encoder-decoder in torch mode", as_torch);
 }
 
 TEST_CASE("50 random graphs: no code differs between exact simulation and program, on any target") {
@@ -310,6 +327,40 @@ TEST_CASE("50 random graphs: no code differs between exact simulation and progra
     }
     CHECK(runs == 300);
     report("50 random graphs", count);
+}
+
+TEST_CASE("The shipped model: no code differs between exact simulation and program, on every target that takes it") {
+    const std::string folder = INTQ_EXAMPLES_DIR "/quantize_model/data/";
+    const auto model = traced_clone(*interop::onnx::import_file(folder + "digits_resnet.onnx"));
+    add_stubs(*model);
+    const nn::Tensor images = nn::load_npy(folder + "test_images.npy").batch(0, 20).contiguous();
+    struct Types {
+        DType activations, weights;
+    };
+    int accepted = 0;
+    std::set<std::string> refused;
+    for (const kernels::KernelTable* table : test::scalar_tables().tables)
+        for (const Types types :
+             {Types{DType::int8, DType::int8}, {DType::int16, DType::int8}, {DType::int16, DType::int16}}) {
+            const std::string name =
+                std::string(table->policy().name) + " " + name_of(types.activations) + " by " + name_of(types.weights);
+            INFO(name);
+            Count count;
+            try {
+                compare(*model, *table, images, types.activations, count, types.weights);
+            } catch (const Error& error) {
+                CHECK(std::string(error.what()).find("is not supported by the target") != std::string::npos);
+                refused.insert(name);
+                continue;
+            }
+            CHECK(count.layers >= 14);
+            report(("shipped model, " + name).c_str(), count);
+            ++accepted;
+        }
+    CHECK(accepted == 12);
+    CHECK(refused == std::set<std::string>{"bernoulli2 int16 by int8", "bernoulli2 int16 by int16",
+                                           "fp32 int16 by int16", "tflite int16 by int16",
+                                           "tflite_single_rounding int16 by int16", "bayes int16 by int16"});
 }
 
 TEST_CASE("A simulation is of the moment when it was made; a run of another number of inputs is refused") {

@@ -24,22 +24,39 @@ struct Sequence {
     bool activation_is_function = false;
 };
 
-// conv or linear, then what the sequence asks; the other operand of the add is the input's Identity.
-nn::ModulePtr model_of(bool conv, const Sequence& s) {
-    const index_t channels = 3;
+// A layer with weights, and what stands around it.
+struct Kind {
     nn::ModulePtr layer, norm;
-    if (conv) {
-        layer = test::make_conv(channels, channels, 3, 1);
-        norm = test::make_batch_norm<nn::BatchNorm2d>(channels, 2);
-    } else {
-        layer = test::make_linear(channels, channels, 1);
-        norm = test::make_batch_norm<nn::BatchNorm1d>(channels, 2);
+    std::string before, after;  // of the fused layer's name
+    Shape input;
+};
+
+std::vector<Kind> kinds() {
+    const index_t channels = 3;
+    const nn::ModulePtr norm2d = test::make_batch_norm<nn::BatchNorm2d>(channels, 2);
+    const nn::ModulePtr norm1d = test::make_batch_norm<nn::BatchNorm1d>(channels, 2);
+    const auto conv1d =
+        std::make_shared<nn::Conv1d>(nn::Conv1dOptions{.in_channels = 3, .out_channels = 3, .kernel = 3, .padding = 1});
+    const auto transposed = std::make_shared<nn::ConvTranspose2d>(
+        nn::ConvTranspose2dOptions{.in_channels = 3, .out_channels = 3, .window = nn::square_window(3, 1, 1)});
+    for (const std::shared_ptr<nn::Weighted>& layer :
+         {std::shared_ptr<nn::Weighted>(conv1d), std::shared_ptr<nn::Weighted>(transposed)}) {
+        layer->set_weight(test::random_tensor(layer->weight().shape(), 5));
+        layer->set_bias(test::random_tensor(Shape(channels), 6));
     }
+    return {{test::make_conv(channels, channels, 3, 1), norm2d, "Conv", "2d", Shape(2, 3, 5, 5)},
+            {conv1d, norm1d, "Conv", "1d", Shape(2, 3, 7)},
+            {transposed, norm2d, "ConvTranspose", "2d", Shape(2, 3, 5, 5)},
+            {test::make_linear(channels, channels, 1), norm1d, "Linear", "", Shape(4, 3)}};
+}
+
+// The layer, then what the sequence asks; the other operand of the add is the input's Identity.
+nn::ModulePtr model_of(const Kind& kind, const Sequence& s) {
     const nn::ModulePtr clamp = s.activation == Activation::relu6 ? nn::ModulePtr(std::make_shared<nn::ReLU6>())
                                                                   : nn::ModulePtr(std::make_shared<nn::ReLU>());
     return make_model({{"other", std::make_shared<nn::Identity>()},
-                       {"layer", layer},
-                       {"norm", norm},
+                       {"layer", nn::clone(kind.layer)},
+                       {"norm", nn::clone(kind.norm)},
                        {"sum", std::make_shared<nn::FloatFunctional>()},
                        {"clamp", clamp}},
                       [s](test::LambdaModel& m, nn::Arguments x) {
@@ -68,12 +85,11 @@ nn::ModulePtr model_of(bool conv, const Sequence& s) {
                       });
 }
 
-std::string expected_type(bool conv, const Sequence& s) {
+std::string expected_type(const Kind& kind, const Sequence& s) {
     const std::string activation = s.activation == Activation::relu    ? "ReLU"
                                    : s.activation == Activation::relu6 ? "ReLU6"
                                                                        : "";
-    const std::string middle = (s.add != AddSpelling::none ? "Add" : "") + activation;
-    return conv ? "Conv" + middle + "2d" : "Linear" + middle;
+    return kind.before + (s.add != AddSpelling::none ? "Add" : "") + activation + kind.after;
 }
 
 std::string call_names(const graph::GraphModule& model) {
@@ -86,7 +102,7 @@ std::string call_names(const graph::GraphModule& model) {
 
 TEST_CASE("Every sequence becomes one module: with bn, add on either side in every spelling, relu and relu6") {
     int fused = 0;
-    for (const bool conv : {true, false})
+    for (const Kind& kind : kinds())
         for (const bool norm : {false, true})
             for (const AddSpelling add : {AddSpelling::none, AddSpelling::module_left, AddSpelling::module_right,
                                           AddSpelling::function_left, AddSpelling::plus_right})
@@ -94,25 +110,25 @@ TEST_CASE("Every sequence becomes one module: with bn, add on either side in eve
                     for (const bool is_function : {false, true}) {
                         const Sequence sequence{norm, add, activation, is_function};
                         if (!norm && add == AddSpelling::none && activation == Activation::none) continue;
-                        const nn::ModulePtr model = model_of(conv, sequence);
+                        const nn::ModulePtr model = model_of(kind, sequence);
                         FuseReport report;
                         const auto result = fuse_fx(*model, {}, &report);
-                        INFO(expected_type(conv, sequence) << " norm " << norm << " add " << static_cast<int>(add));
+                        INFO(expected_type(kind, sequence) << " norm " << norm << " add " << static_cast<int>(add));
                         REQUIRE(report.fused.size() == 1);
                         CHECK(report.fused[0].module == "layer");
-                        CHECK(report.fused[0].type == expected_type(conv, sequence));
+                        CHECK(report.fused[0].type == expected_type(kind, sequence));
                         CHECK(report.blocked.empty());
                         CHECK(call_names(*result) == "x other layer output ");
-                        CHECK(result->find("layer").type_name() == expected_type(conv, sequence));
-                        const nn::Tensor x = test::random_tensor(conv ? Shape(2, 3, 5, 5) : Shape(4, 3), 11);
+                        CHECK(result->find("layer").type_name() == expected_type(kind, sequence));
+                        const nn::Tensor x = test::random_tensor(kind.input, 11);
                         CHECK(test::largest_difference((*model)(x).tensor(), (*result)(x).tensor()) < 1e-5);
                         ++fused;
                     }
-    CHECK(fused == 2 * (2 * 5 * 3 * 2 - 2));
+    CHECK(fused == 4 * (2 * 5 * 3 * 2 - 2));
 }
 
 TEST_CASE("The other slots of a fused chain become Identity, the model itself stays as it was") {
-    const nn::ModulePtr model = model_of(true, {true, AddSpelling::module_left, Activation::relu});
+    const nn::ModulePtr model = model_of(kinds()[0], {true, AddSpelling::module_left, Activation::relu});
     const auto fused = fuse_fx(*model);
     for (const char* slot : {"norm", "sum", "clamp"}) CHECK(fused->find(slot).type_name() == "Identity");
     CHECK(model->find("layer").type_name() == "Conv2d");
@@ -145,6 +161,44 @@ TEST_CASE("Batch norm is folded with PyTorch's formula, into a bias that was not
           std::vector<float>{-2, 7});
     model->train();
     CHECK(message_of<Error>([&] { fuse_fx(*model); }).find("call eval() on the model first") != std::string::npos);
+}
+
+TEST_CASE("A batch norm that no convolution takes becomes one with its relu or relu6, in training too") {
+    for (const bool is_relu6 : {false, true})
+        for (const bool is_function : {false, true}) {
+            const nn::ModulePtr clamp =
+                is_relu6 ? nn::ModulePtr(std::make_shared<nn::ReLU6>()) : nn::ModulePtr(std::make_shared<nn::ReLU>());
+            const auto model = make_model({{"norm", test::make_batch_norm<nn::BatchNorm2d>(3, 2)}, {"clamp", clamp}},
+                                          [=](test::LambdaModel& m, nn::Arguments x) {
+                                              const nn::Value y = m.call("norm", x[0]);
+                                              if (!is_function) return m.call("clamp", y);
+                                              return is_relu6 ? nn::relu6(y) : nn::relu(y);
+                                          });
+            const nn::Tensor x = test::random_tensor(Shape(2, 3, 5, 5), 11, 3.0f);
+            for (const bool training : {false, true}) {
+                model->train(training);
+                const auto fused = fuse_fx(*model);
+                CHECK(call_names(*fused) == "x norm output ");
+                CHECK(fused->find("norm").type_name() == (is_relu6 ? "BNReLU62d" : "BNReLU2d"));
+                CHECK(fused->find("norm").training() == training);
+                CHECK(test::largest_difference((*model)(x).tensor(), (*fused)(x).tensor()) == 0);
+            }
+            const auto& members = dynamic_cast<const nn::FusedFrom&>(fuse_fx(*model)->find("norm")).members();
+            REQUIRE(members.size() == 2);
+            CHECK(members[0].type == "BatchNorm2d");
+        }
+    // A convolution before it goes first, unless something else reads it.
+    const auto read_twice =
+        make_model({{"conv", test::make_conv(3, 3, 3, 1)}, {"norm", test::make_batch_norm<nn::BatchNorm2d>(3, 2)}},
+                   [](test::LambdaModel& m, nn::Arguments x) {
+                       const nn::Value y = m.call("conv", x[0]);
+                       return nn::Value(nn::Value::Tuple{nn::relu(m.call("norm", y)), y});
+                   });
+    FuseReport report;
+    CHECK(fuse_fx(*read_twice, {}, &report)->find("norm").type_name() == "BNReLU2d");
+    REQUIRE(report.blocked.size() == 1);
+    CHECK(report.blocked[0].operators == "conv2d-batch_norm2d-relu");
+    CHECK(report.blocked[0].reason == "its value is used by %norm, %output");
 }
 
 TEST_CASE("In a residual network each block fuses, and a ReLU that is called twice is no obstacle") {
@@ -218,6 +272,10 @@ TEST_CASE("A target without a fused add keeps the add apart") {
     CHECK(fused->find("layer1.0.conv2").type_name() == "Conv2d");
     CHECK(fused->find("layer1.0.skip_add").type_name() == "FloatFunctional");
     CHECK(fused->graph().find("layer1_0_relu_1") != nullptr);
+    REQUIRE(report.blocked.size() == 2);
+    CHECK(report.blocked[1].node == "layer1_0_skip_add");
+    CHECK(report.blocked[1].operators == "conv2d-batch_norm2d-add-relu");
+    CHECK(report.blocked[1].reason == "the target adds no operand inside the accumulator");
     const nn::Tensor x = test::random_tensor(Shape(2, 3, 6, 6), 5);
     CHECK(test::largest_difference(model(x).tensor(), (*fused)(x).tensor()) < 1e-4);
 }
@@ -228,6 +286,20 @@ TEST_CASE("An operand that is a number or a constant is not fused") {
     FuseReport report;
     CHECK(call_names(*fuse_fx(*model, {}, &report)) == "x conv add output ");
     CHECK(report.fused.empty());
+    REQUIRE(report.blocked.size() == 1);
+    CHECK(report.blocked[0].node == "add");
+    CHECK(report.blocked[0].operators == "conv2d-add");
+    CHECK(report.blocked[0].reason == "its other operand is a number");
+
+    const auto doubled = make_model({{"conv", test::make_conv(2, 2, 3, 1)}}, [](test::LambdaModel& m, nn::Arguments x) {
+        const nn::Value y = m.call("conv", x[0]);
+        return nn::relu(y + y);
+    });
+    FuseReport of_doubled;
+    CHECK(call_names(*fuse_fx(*doubled, {}, &of_doubled)) == "x conv add relu output ");
+    REQUIRE(of_doubled.blocked.size() == 1);
+    CHECK(of_doubled.blocked[0].operators == "conv2d-add-relu");
+    CHECK(of_doubled.blocked[0].reason == "both its operands are the same value");
 }
 
 TEST_CASE("A row that a user adds is tried, by the type of a module") {

@@ -8,6 +8,8 @@
 #include "intq/arith/tflite.hpp"
 #include "intq/graph/print.hpp"
 #include "intq/nn/layers.hpp"
+#include "intq/quantization/convert.hpp"
+#include "intq/quantization/prepare_qat.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"
 
@@ -145,6 +147,66 @@ TEST_CASE("cat has an observer of its own in horizon mode and shares its first i
     CHECK(shared["a"] == shared["b"]);
     CHECK(shared["a"] == shared["quant"]);
     CHECK(shared["a"] == shared["join"]);
+}
+
+TEST_CASE("A batch norm of its own is a depthwise convolution: a weight quantizer, and one on its output") {
+    const auto model = stubbed({{"norm", test::make_batch_norm<nn::BatchNorm2d>(2, 1)},
+                                {"relu", std::make_shared<nn::ReLU>()},
+                                {"conv", test::make_conv(2, 2, 3, 1)},
+                                {"last", test::make_batch_norm<nn::BatchNorm2d>(2, 2)},
+                                {"relu6", std::make_shared<nn::ReLU6>()}},
+                               [](test::LambdaModel& m, nn::Arguments x) {
+                                   const nn::Value y = nn::relu(m.call("conv", m.call("relu", m.call("norm", x[0]))));
+                                   return m.call("relu6", m.call("last", y));
+                               });
+    QConfig by_relu = default_qconfig();
+    by_relu.output->options.observer_options.averaging_constant = 0.5f;
+    const auto mapping = get_default_qconfig_mapping().set_module_name("relu", by_relu);
+    const auto prepared = prepare_calibration_fx(*model, mapping, bayes);
+    CHECK(quantizers_of(*prepared) == "quant>int8 norm>int8 conv>int8 last>int8 ");
+    CHECK(prepared->find("norm").type_name() == "qat.BNReLU2d");
+    CHECK(prepared->find("last").type_name() == "qat.BNReLU62d");
+    CHECK(prepared->report().fallbacks.empty());
+    const graph::Node& behind = *prepared->graph().find("norm")->users()[0];
+    CHECK(dynamic_cast<FakeQuantize&>(*graph::module_of(behind, *prepared)).observer().options().averaging_constant ==
+          0.5f);
+    const nn::Tensor x = test::random_tensor(Shape(2, 2, 5, 5), 3, 2.0f);
+    CHECK(test::largest_difference((*prepared)(x).tensor(), (*model)(x).tensor()) < 1e-5);
+
+    // By the mapping it stays what it was.
+    const auto in_float = get_default_qconfig_mapping().set_module_name("norm", std::nullopt);
+    CHECK(prepare_calibration_fx(*model, in_float, bayes)->find("norm").type_name() == "BNReLU2d");
+    model->train();
+    CHECK(message_of<Error>([&] { prepare(*model, bayes); }) ==
+          "prepare: %norm (BNReLU2d): it becomes a layer with weights in evaluation only; call eval() on the model "
+          "first");
+}
+
+TEST_CASE("A clamp behind an add is no relu: the add has a quantizer of its own") {
+    const auto model = stubbed({{"conv", test::make_conv(2, 2, 3, 1)}}, [](test::LambdaModel& m, nn::Arguments x) {
+        return nn::clamp(nn::relu(m.call("conv", x[0])) + x[0], -0.5, 0.25);
+    });
+    CHECK(quantizers_of(*prepare(*model, tflite)) == "quant>int8 conv>int8 add>int8 clamp>int8 ");
+}
+
+TEST_CASE("A cat of torch mode changes the quantizer before it and no other, as prepare_fx does") {
+    // PyTorch 2.15's prepare_fx of cat([c1(x), pool(c2(x))]): observers 0 of x, 1 of c1, 2 of c2, 1 of pool, 1 of cat.
+    const auto model = make_model({{"c1", test::make_conv(2, 2, 1, 1)},
+                                   {"c2", test::make_conv(2, 2, 1, 2)},
+                                   {"pool", std::make_shared<nn::MaxPool2d>(nn::square_window(2, 1))}},
+                                  [](test::LambdaModel& m, nn::Arguments x) {
+                                      const nn::Value a = m.call("pool", m.call("c1", x[0]));
+                                      return nn::cat({a, m.call("pool", m.call("c2", x[0]))}, 1);
+                                  });
+    const auto prepared = prepare(*model, bayes, DType::int8, torch_mode());
+    CHECK(quantizers_of(*prepared) == "x>int8 c1>int8 pool>int8 c2>int8 pool_1>int8 cat>int8 ");
+    const auto quantizer = [&](const char* producer) {
+        return graph::module_of(*prepared->graph().find(producer)->users()[0], *prepared);
+    };
+    CHECK(quantizer("pool") == quantizer("c1"));
+    CHECK(quantizer("pool_1") == quantizer("c1"));
+    CHECK(quantizer("cat") == quantizer("c1"));
+    CHECK(quantizer("c2") != quantizer("c1"));
 }
 
 TEST_CASE("Without stubs: an error in horizon mode with the ways out, quantizers of their own in torch mode") {
@@ -305,6 +367,68 @@ TEST_CASE("Calibration observes and changes nothing, validation rounds; shapes a
     CHECK(difference < 0.5);
     const auto copy = nn::clone(prepared);
     CHECK(test::largest_difference((*prepared)(x).tensor(), (*copy)(x).tensor()) == 0);
+}
+
+TEST_CASE("A mapping or a model of which nothing would be quantized is an error that names a node") {
+    test::ResidualNet model(4);
+    for (const PrepareOptions& options : {PrepareOptions{}, torch_mode()})
+        CHECK(message_of<Error>([&] { prepare_calibration_fx(model, QConfigMapping(), bayes, options); }) ==
+              "prepare: %quant (QuantStub): its qconfig is none, as is every other operator's, and nothing would be "
+              "quantized; give the mapping a global qconfig, or one for a module");
+    const auto pools = make_model({{"pool", std::make_shared<nn::MaxPool2d>(nn::square_window(2, 2))}},
+                                  [](test::LambdaModel& m, nn::Arguments x) { return m.call("pool", x[0]); });
+    CHECK(message_of<Error>([&] { prepare(*pools, bayes); }) ==
+          "prepare: %x (placeholder): no QuantStub takes it, and nothing would be quantized; put one behind it, or "
+          "call add_stubs()");
+}
+
+TEST_CASE("Weights and statistics that are no numbers are errors with the node, wherever they are met") {
+    const nn::Tensor x = test::random_tensor(Shape(1, 3, 6, 6), 3);
+    const auto message_with = [&](const char* module, const char* tensor, float value, bool after = false) {
+        test::ResidualNet model(4);
+        if (!after) model.find(module).tensor(tensor).flat<float>()[1] = value;
+        return message_of<Error>([&] {
+            const auto prepared = prepare(model, bayes);
+            calibrate(*prepared, x, 1);
+            if (after) prepared->find(module).tensor(tensor).flat<float>()[1] = value;
+            convert_fx(*prepared);
+        });
+    };
+    const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+    const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+    const std::string weight = message_with("depthwise", "weight", nan);
+    CHECK(has(weight, "%depthwise = call_module"));
+    CHECK(has(weight, "element 1 of the input is NaN or infinite"));
+    CHECK(has(message_with("depthwise", "bias", nan), "(%depthwise)"));  // at the quantizer behind it
+    // relu6 hides an infinity from the quantizer; the classifier gives its accumulator, which no quantizer sees.
+    CHECK(message_with("depthwise", "bias", infinity) ==
+          "convert: %depthwise (qat.ConvReLU62d): element 1 of the bias is NaN or infinite");
+    CHECK(message_with("fc", "bias", nan) == "convert: %fc (qat.Linear): element 1 of the bias is NaN or infinite");
+    CHECK(message_with("fc", "weight", infinity, true) ==
+          "convert: %fc (qat.Linear): element 1 of the weight is NaN or infinite");
+    CHECK(message_with("bn", "running_var", -1.0f) ==
+          "fuse: conv2d-batch_norm2d-relu of %stem: BatchNorm2d: running_var of channel 1 is -1.000000; with eps it "
+          "must be a positive number");
+    CHECK(has(message_with("layer1.1.bn2", "running_var", nan), "of %layer1_1_conv2: BatchNorm2d: running_var of"));
+}
+
+TEST_CASE("In training bad data names the node; a model that saw none is not converted") {
+    test::ResidualNet model(4);
+    const auto prepared = prepare_qat_fx(model, get_default_qconfig_mapping(), bayes);
+    CHECK(message_of<Error>([&] { convert_fx(*prepared); }) ==
+          "convert: %activation_post_process_0 (FakeQuantize): no data was seen by the quantizer of %quant; run "
+          "calibrate() first");
+    nn::Tensor bad = test::random_tensor(Shape(1, 3, 6, 6), 3);
+    bad.flat<float>()[5] = std::numeric_limits<float>::infinity();
+    const std::string message = message_of<Error>([&] { (*prepared)(bad); });
+    CHECK(message.find("%activation_post_process_0 = call_module[activation_post_process_0] (%quant)") !=
+          std::string::npos);
+    CHECK(message.find("element 5 of the input is NaN or infinite") != std::string::npos);
+    const auto without_stubs = make_model({{"conv", test::make_conv(3, 2, 3, 1)}},
+                                          [](test::LambdaModel& m, nn::Arguments x) { return m.call("conv", x[0]); });
+    CHECK(message_of<Error>([&] { prepare_qat_fx(*without_stubs, get_default_qconfig_mapping(), bayes); }) ==
+          "prepare: %conv (Conv2d): it takes the real values of %x: put a QuantStub between, call add_stubs(), or use "
+          "torch compatibility");
 }
 
 TEST_CASE("Bad calibration data is an error that says where") {

@@ -149,6 +149,40 @@ void check_batch_norm() {
         }
 }
 
+void check_fused_batch_norm() {
+    const Shape x(3, 4, 2, 5);
+    for (const Activation activation : {Activation::relu, Activation::relu6})
+        for (const bool training : {true, false}) {
+            nn::BatchNorm2d norm(nn::BatchNormOptions{4, 1e-3});
+            norm.tensor("running_mean") = nn::Tensor::from(Shape(4), {0.5f, -1.0f, 0.25f, 0.0f});
+            norm.tensor("running_var") = nn::Tensor::from(Shape(4), {0.01f, 1.0f, 0.04f, 9.0f});
+            const nn::ModulePtr fused = std::make_shared<nn::FusedBatchNorm2d>(norm, activation);
+            fused->train(training);
+            GradientProblem problem{.op = activation == Activation::relu ? "BNReLU2d" : "BNReLU62d",
+                                    .input_shapes = {x},
+                                    .parameters = {"weight", "bias"},
+                                    .module = fused};
+            problem.output_shape = x;
+            problem.oracle = [=](const std::vector<Numbers>& leaves) {
+                const Image image = image_of(x, leaves[0]);
+                const Numbers mean{0.5, -1.0, 0.25, 0.0};
+                const Numbers variance{static_cast<double>(0.01f), 1.0, static_cast<double>(0.04f), 9.0};
+                const Image normal = training ? float_batch_norm(image, leaves[1], leaves[2], 1e-3)
+                                              : each_output(image, [&](long n, long c, long i, long j) {
+                                                    const auto k = static_cast<std::size_t>(c);
+                                                    return (image.at(n, c, i, j) - mean[k]) /
+                                                               std::sqrt(variance[k] + 1e-3) * leaves[1][k] +
+                                                           leaves[2][k];
+                                                });
+                Numbers y = normal.values;
+                for (double& value : y)
+                    value = std::min(std::max(value, 0.0), activation == Activation::relu6 ? 6.0 : 1e300);
+                return y;
+            };
+            check_gradient(problem);
+        }
+}
+
 void check_softmax() {
     const Shape shape(2, 4, 3, 2);
     GradientProblem problem{
@@ -903,6 +937,7 @@ constexpr GradientCase gradient_cases[] = {
     {"The gradient of linear equals finite differences on any rank", &check_linear},
     {"The gradient of batch norm goes through the statistics of the batch in training, not in evaluation",
      &check_batch_norm},
+    {"The gradient of a batch norm with a clamp inside is that of both", &check_fused_batch_norm},
     {"The gradient of softmax equals finite differences, as a function and as a layer", &check_softmax},
     {"The gradients of pooling equal finite differences", &check_pooling},
     {"The gradients of relu, relu6, identity and flatten equal finite differences", &check_relu_and_moves},

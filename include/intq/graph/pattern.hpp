@@ -39,7 +39,7 @@ struct MatchResult {
 /// every node but the last must have one reader that uses it once, and a module with parameters must be called once.
 /// The other operand must be another node's output, and not one of the chain's.
 ///
-/// @return a match; or the obstacle of a chain that fits but for its readers; or neither
+/// @return a match; or the obstacle of a chain that fits but for its readers or its other operand; or neither
 MatchResult match_back(const OperatorSequence& sequence, Node& last, const Graph& graph, nn::Module& root);
 
 /// The call_module nodes that call a module, under whatever name.
@@ -92,16 +92,29 @@ private:
         const ArgumentList& args = node.args();
         if (sequence_[step] != "add")
             return !args.empty() && args[0].node() != nullptr && descend(*args[0].node(), step - 1);
-        if (args.size() != 2 || args[0].node() == args[1].node()) return false;
+        if (args.size() != 2) return false;
         for (std::size_t side = 0; side < 2; ++side) {
             Node* producer = args[side].node();
-            const Node* other = args[1 - side].node();
-            if (producer == nullptr || other == nullptr || other->op() == Op::get_attr) continue;
-            match_.other = args[1 - side];
-            if (descend(*producer, step - 1)) return true;
+            if (producer == nullptr) continue;
+            const std::size_t length = match_.nodes.size();
+            if (!descend(*producer, step - 1)) continue;
+            const char* reason = unfit_operand(args[1 - side], *producer);
+            if (reason == nullptr) {
+                match_.other = args[1 - side];
+                return true;
+            }
+            block(node, reason);
+            match_.nodes.resize(length);
         }
-        match_.other = {};
         return false;
+    }
+
+    // Why it cannot be the other operand of an add; null where it can.
+    static const char* unfit_operand(const Argument& operand, const Node& producer) {
+        const Node* node = operand.node();
+        if (node == nullptr) return "its other operand is a number";
+        if (node == &producer) return "both its operands are the same value";
+        return node->op() == Op::get_attr ? "its other operand is a tensor of the model" : nullptr;
     }
 
     // The whole chain fits; whether nothing else needs its inner values and modules.

@@ -86,10 +86,15 @@ private:
             throw error("no data was seen by the quantizer of %" + source.name() + "; run calibrate() first");
         const nn::OwnedQParams qparams = quantizer.qparams();
         if (pending_.count(&source) != 0) {
-            values_[&node] = finish(source, qparams.dtype, qparams);
-            return;
+            const nn::OwnedQParams given = output_of_pending(source, qparams);
+            values_[&node] = finish(source, given.dtype, given);
         }
         const int input = values_.at(&source);
+        // The codes are on its grid already: it is the quantizer of the operator, or that of its input once more.
+        if (!is_real(input) && result_.tensor(input).qparams == qparams) {
+            values_[&node] = input;
+            return;
+        }
         const int output = add_tensor(source, qparams.dtype, qparams);
         const bool is_stub = calls<nn::QuantStub>(source, model_);
         const std::string name = is_stub ? source.name() : node.name(),
@@ -108,7 +113,7 @@ private:
     void convert_quantized(graph::Node& node) {
         const QuantizedOperator& row = quantized_operator(node, model_);
         const graph::Node& first = *node.inputs()[0];
-        if (row.kind == OpKind::relu && pending_.count(&first) != 0) {
+        if (row.kind == OpKind::relu && row.role == Role::shares_input && pending_.count(&first) != 0) {
             QuantizedNode made = std::move(pending_.at(&first));
             pending_.erase(&first);
             made.step = made.step->with_activation(row.name == "relu6" ? Activation::relu6 : Activation::relu);
@@ -161,6 +166,13 @@ private:
         made.output = add_tensor(node, dtype, qparams);
         result_.nodes.push_back(std::move(made));
         return values_[&node] = static_cast<int>(result_.tensors.size()) - 1;
+    }
+
+    // What an operator gives whose quantizer asks for `wanted`: of one that keeps its scale that of the input.
+    const nn::OwnedQParams& output_of_pending(const graph::Node& node, const nn::OwnedQParams& wanted) {
+        const QuantizedOperator& row = quantized_operator(node, model_);
+        if (row.keeps_scale == nullptr || !row.keeps_scale(result_.target)) return wanted;
+        return result_.tensor(pending_.at(&node).inputs[0]).qparams;
     }
 
     int finish_accumulator(const graph::Node& node) {

@@ -51,8 +51,12 @@ inline void fold_batch_norm(nn::Weighted& layer, const nn::BatchNorm& norm) {
         const auto from = of_group(old_weight.flat<float>(), g, blocks.size());
         const auto to = of_group(weight.flat<float>(), g, blocks.size());
         const auto new_bias = of_group(bias.flat<float>(), g, channels);
-        throw_if_failed(arith::check_fold_batch_norm(blocks, from, old_bias_values, statistics, to, new_bias),
-                        "folding " + norm.type_name());
+        const Status status = arith::check_fold_batch_norm(blocks, from, old_bias_values, statistics, to, new_bias);
+        if (status.code == StatusCode::value_out_of_range)
+            throw Error(norm.type_name() + ": running_var of channel " + std::to_string(g * channels + status.given) +
+                        " is " + std::to_string(statistics.variance[static_cast<std::size_t>(status.given)]) +
+                        "; with eps it must be a positive number");
+        throw_if_failed(status, "folding " + norm.type_name());
         arith::fold_batch_norm(blocks, from, old_bias_values, statistics, order, to, new_bias);
     }
     layer.set_weight(std::move(weight));

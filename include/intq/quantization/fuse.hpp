@@ -15,6 +15,7 @@ struct FuseOptions {
     std::vector<FusionRow> more_rows{};  // tried before the library's
     graph::TraceOptions trace{};         // for a model that is not a GraphModule
     bool keep_batch_norm = false;        // as a child of the fused layer, instead of folded into its weight
+    bool fused_relu6 = true;             // of the library's rows; PyTorch has none with relu6
 };
 
 /// What was fused, and what could not be.
@@ -40,7 +41,8 @@ struct FuseReport {
 /// convolutions the first argument's is fused, and the other's output is an ordinary quantized tensor.
 ///
 /// @param model   traced first, unless it is a GraphModule; must be in evaluation where a batch norm is folded
-/// @param report  optional; a chain that only a shared module or a second reader breaks is reported with the reason
+/// @param report  optional; a chain that only a shared module, a second reader, a constant operand or the target breaks
+///                is reported with the reason
 std::shared_ptr<graph::GraphModule> fuse_fx(const nn::Module& model, const FuseOptions& options = {},
                                             FuseReport* report = nullptr);
 
@@ -69,8 +71,8 @@ inline std::shared_ptr<graph::GraphModule> traced_clone(const nn::Module& model,
 
 namespace detail {
 
-inline bool holds_add(const graph::OperatorSequence& operators) {
-    return std::find(operators.begin(), operators.end(), "add") != operators.end();
+inline bool holds(const graph::OperatorSequence& operators, const char* name) {
+    return std::find(operators.begin(), operators.end(), name) != operators.end();
 }
 
 class Fuser {
@@ -83,9 +85,11 @@ public:
             for (const FusionRow& row : *rows) longest = std::max(longest, row.operators.size());
         for (std::size_t length = longest; length > 0; --length)
             for (const auto* rows : {&options.more_rows, &fusion_table()})
-                for (const FusionRow& row : *rows)
-                    if (row.operators.size() == length && (options.fused_add || !holds_add(row.operators)))
-                        rows_.push_back(&row);
+                for (const FusionRow& row : *rows) {
+                    if (row.operators.size() != length) continue;
+                    if (!options.fused_relu6 && rows == &fusion_table() && holds(row.operators, "relu6")) continue;
+                    (options.fused_add || !holds(row.operators, "add") ? rows_ : with_add_).push_back(&row);
+                }
     }
 
     void run() {
@@ -104,6 +108,12 @@ private:
             if (result.obstacle && !reported) report(*row, *result.obstacle);
             reported = reported || result.obstacle.has_value();
         }
+        for (const FusionRow* row : with_add_)
+            if (const auto result = graph::match_back(row->operators, last, graph_, model_); result.match) {
+                const auto add = std::find(row->operators.begin(), row->operators.end(), "add");
+                return report(*row, {result.match->nodes[static_cast<std::size_t>(add - row->operators.begin())],
+                                     "the target adds no operand inside the accumulator"});
+            }
     }
 
     // The same break stops longer and shorter sequences; the longest one says it.
@@ -118,18 +128,18 @@ private:
         std::vector<nn::FusedMember> members;
         for (std::size_t i = 0; i < match.nodes.size(); ++i) {
             operators.push_back({row.operators[i], graph::module_of(*match.nodes[i], model_), keep_batch_norm_});
-            const auto* weighted = dynamic_cast<const nn::Weighted*>(operators[i].module);
-            if (weighted != nullptr && !weighted->members().empty()) {
-                members.insert(members.end(), weighted->members().begin(), weighted->members().end());
+            const auto* fused = dynamic_cast<const nn::FusedFrom*>(operators[i].module);
+            if (fused != nullptr && !fused->members().empty()) {
+                members.insert(members.end(), fused->members().begin(), fused->members().end());
             } else {
                 members.push_back(member_of(*match.nodes[i], model_));
             }
         }
         graph::Node& first = *match.nodes.front();
         graph::Node& last = *match.nodes.back();
-        const nn::ModulePtr module = row.make(operators);
+        const nn::ModulePtr module = made_of(row, operators, first);
         module->train(operators[0].module->training());
-        if (auto* weighted = dynamic_cast<nn::Weighted*>(module.get())) weighted->set_members(std::move(members));
+        if (auto* fused = dynamic_cast<nn::FusedFrom*>(module.get())) fused->set_members(std::move(members));
         report_.fused.push_back({first.target(), module->type_name(), graph::to_string(row.operators)});
         model_.replace_child(first.target(), module);
 
@@ -142,6 +152,14 @@ private:
         graph::ArgumentList args = first.args();
         if (match.other.node() != nullptr) args.push_back(match.other);
         first.set_args(std::move(args));
+    }
+
+    nn::ModulePtr made_of(const FusionRow& row, const std::vector<FusedOperator>& operators, const graph::Node& first) {
+        try {
+            return row.make(operators);
+        } catch (const Error& error) {
+            throw Error("fuse: " + graph::to_string(row.operators) + " of %" + first.name(), error.what());
+        }
     }
 
     void drop(graph::Node& node) {
@@ -158,7 +176,7 @@ private:
     graph::Graph& graph_;
     FuseReport& report_;
     bool keep_batch_norm_;
-    std::vector<const FusionRow*> rows_;
+    std::vector<const FusionRow*> rows_, with_add_;  // the latter where the target has no fused add
     std::set<const graph::Node*> gone_;
 };
 

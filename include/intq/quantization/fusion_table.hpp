@@ -30,30 +30,40 @@ struct FusionRow {
 };
 
 /// The library's rows, longest sequences first: conv2d, conv1d, conv_transpose2d and linear, each with bn, relu,
-/// bn-relu, add, bn-add, add-relu, bn-add-relu; relu stands for relu and relu6.
+/// bn-relu, add, bn-add, add-relu, bn-add-relu; batch_norm2d with relu; relu stands for relu and relu6.
 const std::vector<FusionRow>& fusion_table();
 
 // ---------------------------------------------------------------------------------------------------------------------
 
 namespace detail {
 
+inline Activation activation_of(const FusedOperator& op) {
+    return op.name == "relu" ? Activation::relu : op.name == "relu6" ? Activation::relu6 : Activation::none;
+}
+
+/// Not folded into anything: its statistics stay, in training too.
+inline nn::ModulePtr make_fused_norm(const std::vector<FusedOperator>& operators) {
+    const auto* norm = dynamic_cast<const nn::BatchNorm2d*>(operators[0].module);
+    if (norm == nullptr) throw Error("the first operator is not the layer that its name says");
+    return std::make_shared<nn::FusedBatchNorm2d>(*norm, activation_of(operators[1]));
+}
+
 /// Layer is Conv2d or Linear; what follows it in the sequence says the rest.
 template <class Layer> nn::ModulePtr make_fused(const std::vector<FusedOperator>& operators) {
     const auto* first = dynamic_cast<const Layer*>(operators[0].module);
-    if (first == nullptr) throw Error("fuse: the first operator is not the layer that its name says");
+    if (first == nullptr) throw Error("the first operator is not the layer that its name says");
     Layer layer(*first);
     nn::Fusion fusion;
     for (const FusedOperator& op : operators) {
         if (op.name == "add") fusion.add = true;
-        if (op.name == "relu") fusion.activation = Activation::relu;
-        if (op.name == "relu6") fusion.activation = Activation::relu6;
+        fusion.activation = activation_of(op);
         if (const auto* norm = dynamic_cast<const nn::BatchNorm*>(op.module)) {
             if (op.keeps_norm) {
                 layer.add_child("bn", norm->copy());
                 continue;
             }
             if (norm->training())
-                throw Error("fuse: batch norm is folded in evaluation only; call eval() on the model first");
+                throw Error("batch norm is folded in evaluation only; call eval() on the model first");
             fold_batch_norm(layer, *norm);
         }
     }
@@ -87,6 +97,8 @@ inline const std::vector<FusionRow>& fusion_table() {
                             if (*activation != 0) operators.emplace_back(activation);
                             if (operators.size() == length) all.push_back({std::move(operators), layer.make});
                         }
+        for (const char* activation : {"relu", "relu6"})
+            all.push_back({{"batch_norm2d", activation}, &detail::make_fused_norm});
         return all;
     }();
     return rows;

@@ -25,7 +25,7 @@ enum class Role : std::uint8_t {
     weighted,      // a weight quantizer, and a quantizer on its output unless that is the accumulator
     own_output,    // a quantizer on its output
     cat,           // own_output in horizon mode; in torch mode the quantizer of its first input serves all
-    shares_input,  // the scale of its input stays
+    shares_input,  // the scale of its input stays; in torch mode the input's quantizer is called behind it, too
     float_only     // no integer form
 };
 
@@ -76,6 +76,9 @@ struct QuantizedOperator {
     /// weighted: the layer with a weight quantizer.
     std::shared_ptr<nn::Weighted> (*prepare)(const nn::Weighted&, std::shared_ptr<FakeQuantize> weight,
                                              const arith::PolicyRecord&) = nullptr;
+    /// weighted, of a module that is no nn::Weighted: the layer that computes the same in evaluation; it takes the
+    /// module's place.
+    std::shared_ptr<nn::Weighted> (*as_layer)(const nn::Module&) = nullptr;
 };
 
 /// For keeps_scale: on every target.

@@ -5,6 +5,7 @@
 #ifndef INTQ_QUANTIZATION_OPERATOR_TABLE_HPP
 #define INTQ_QUANTIZATION_OPERATOR_TABLE_HPP
 
+#include "intq/quantization/operators/batch_norm.hpp"
 #include "intq/quantization/operators/custom.hpp"
 #include "intq/quantization/operators/elementwise.hpp"
 #include "intq/quantization/operators/float_step.hpp"
@@ -53,6 +54,9 @@ inline constexpr const QuantizedOperator* quantized_operators[] = {
     &operators::pad,
     &operators::conv1d,
     &operators::conv_transpose2d,
+    &operators::batch_norm2d,
+    &operators::bn_relu2d,
+    &operators::bn_relu62d,
 };
 
 /// The row of an operator that the table does not know.

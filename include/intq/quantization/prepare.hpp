@@ -15,14 +15,17 @@ namespace intq::inline INTQ_ABI::quantization {
 ///
 /// Where the quantizers stand: behind QuantStub; behind conv, linear, add, average pool and cat. Between add and the
 /// relu that alone reads it there is none. ReLU, max pool, flatten, identity and dropout keep the scale of their
-/// input, and so does an average pool of a target that divides codes. In torch mode real values that reach a quantized
-/// operator get a quantizer of their own, and cat uses the one of its first input; in horizon mode the inputs of the
-/// model need QuantStubs and its outputs DeQuantStubs (add_stubs), anything else is an Error.
+/// input, and so does an average pool of a target that divides codes. In horizon mode the inputs of the model need
+/// QuantStubs and its outputs DeQuantStubs (add_stubs), anything else is an Error.
+///
+/// In torch mode they stand where PyTorch's prepare_fx puts observers: real values that reach a quantized operator get
+/// a quantizer of their own; cat, pools and what else keeps its input's scale call the quantizer of their (first)
+/// input again. docs/compatibility.md lists the differences.
 ///
 /// The qconfigs that modules carry themselves (set_qconfig()) stand above the mapping.
 ///
 /// Throws for an operator that the target's constraint table refuses, naming the node; for a key of the mapping that
-/// no operator matches, with the nearest names.
+/// no operator matches, with the nearest names; for a mapping or model of which nothing would be quantized.
 std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, const QConfigMapping& mapping,
                                                       const arith::PolicyRecord& target,
                                                       const PrepareOptions& options = {});
@@ -40,6 +43,7 @@ public:
             if (dynamic_cast<Quantizer*>(graph::module_of(*node, model_)) != nullptr)
                 throw error(*node, "the model is prepared already");
         for (graph::Node* node : graph_.nodes()) states_[node] = prepare(*node);
+        if (!is_any_quantized_) refuse_nothing();
         graph_.lint(&model_);
     }
 
@@ -60,10 +64,25 @@ private:
         }
         const Config config = config_of(node);
         if (role_of(row) == Role::float_only) return stay_float(node, "it has no integer form");
-        if (!config.qconfig) return stay_float(node, "its qconfig is none", true);
+        if (!config.qconfig) return stay_float(node, no_qconfig, true);
         const EdgeState state = prepare_quantized(node, row, config);
         if (state.is_codes) model_.mark_quantized(node);
+        is_any_quantized_ = is_any_quantized_ || state.is_codes;
         return state;
+    }
+
+    // A mapping without a qconfig for any operator, or a model without stubs whose operators ask for none.
+    void refuse_nothing() const {
+        for (const FloatFallback& fallback : model_.report().fallbacks)
+            if (fallback.reason == no_qconfig)
+                throw error(*graph_.find(fallback.node),
+                            "its qconfig is none, as is every other operator's, and nothing would be quantized; give "
+                            "the mapping a global qconfig, or one for a module");
+        if (is_torch()) return;
+        for (const graph::Node* input : graph_.placeholders())
+            throw error(*input,
+                        "no QuantStub takes it, and nothing would be quantized; put one behind it, or call "
+                        "add_stubs()");
     }
 
     EdgeState prepare_quantized(graph::Node& node, const QuantizedOperator& row, const Config& config) {
@@ -86,7 +105,7 @@ private:
     // --- the roles ------------------------------------------------------------------------------------------------
 
     EdgeState prepare_output(graph::Node& node) {
-        if (options_.compatibility == Compatibility::horizon)
+        if (!is_torch())
             for (const graph::Node* input : node.inputs())
                 if (states_.at(input).is_codes)
                     throw error(
@@ -110,6 +129,7 @@ private:
     EdgeState prepare_weighted(graph::Node& node, const QuantizedOperator& row, const Config& config) {
         const QConfig& qconfig = *config.qconfig;
         if (!qconfig.weight) throw error(node, "its qconfig has no weight quantizer");
+        if (row.as_layer != nullptr) put_layer(node, row);
         const bool wants_accumulator =
             !qconfig.output || (options_.high_precision_output && !config.by_name && feeds_dequant_only(node));
         const DType weight = qconfig.weight->dtype();
@@ -152,10 +172,12 @@ private:
         const QConfig operands{qconfig.input, std::nullopt, output};
         for (int i = 0; i < row.operands; ++i)
             ensure_codes(node, static_cast<std::size_t>(i), operands, output.dtype());
-        check(node, use(node, output.dtype(), DType::none, output.dtype()));
+        if (row.kind != OpKind::none) check(node, use(node, output.dtype(), DType::none, output.dtype()));
         if (row.keeps_scale != nullptr && row.keeps_scale(target_)) return follow_input(node);
         if (relu != nullptr) return {true, output.dtype(), {}, {}, true, nullptr};
-        return add_output_quantizer(node, output, OpKind::none, DType::none);
+        // What leaves no trace in a converted model leaves its quantizer's step.
+        return add_output_quantizer(node, output, row.make_step == nullptr ? OpKind::requantize : OpKind::none,
+                                    output.dtype());
     }
 
     EdgeState prepare_cat(graph::Node& node, const QConfig& qconfig) {
@@ -164,8 +186,7 @@ private:
         const QuantizerConfig& output = output_of(node, qconfig);
         for (graph::Node* part : node.inputs()) ensure_codes(node, *part, qconfig, output.dtype());
         check(node, use(node, output.dtype(), DType::none, output.dtype()));
-        if (options_.compatibility == Compatibility::horizon)
-            return add_output_quantizer(node, output, OpKind::none, DType::none);
+        if (!is_torch()) return add_output_quantizer(node, output, OpKind::none, DType::none);
 
         const EdgeState first = states_.at(node.inputs()[0]);
         for (const graph::Node* part : node.inputs()) {
@@ -179,13 +200,13 @@ private:
 
     EdgeState prepare_sharing(graph::Node& node, OpKind kind, const QConfig& qconfig) {
         const EdgeState input = state_of(node, 0);
-        if (!input.is_codes && options_.compatibility == Compatibility::horizon) return real(node, input.origin);
+        if (!input.is_codes && !is_torch()) return real(node, input.origin);
         if (input.awaits_activation)
             return add_output_quantizer(node, output_of(node, qconfig), OpKind::none, DType::none);
         ensure_codes(node, 0, qconfig, DType::none);
         const EdgeState codes = state_of(node, 0);
         if (kind != OpKind::none) check(node, use(node, codes.dtype, DType::none, codes.dtype));
-        return codes;
+        return is_torch() ? add_quantizer(node, codes.quantizer, {}) : codes;
     }
 
     // An output of an operator with several: codes where that has codes.
@@ -210,9 +231,8 @@ private:
         const auto inputs = node.inputs();
         return !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [&](const graph::Node* input) {
             const EdgeState& state = states_.at(input);
-            return !state.is_codes &&
-                   (calls<nn::DeQuantStub>(*state.origin, model_) ||
-                    (options_.compatibility == Compatibility::horizon && state.origin->op() == graph::Op::placeholder));
+            return !state.is_codes && (calls<nn::DeQuantStub>(*state.origin, model_) ||
+                                       (!is_torch() && state.origin->op() == graph::Op::placeholder));
         });
     }
 
@@ -241,7 +261,7 @@ private:
         if (state.is_codes && state.dtype == DType::int32)
             throw error(node, "%" + producer.name() + " gives its accumulator, which only a DeQuantStub can read");
         if (state.is_codes && (wanted == DType::none || wanted == state.dtype)) return;
-        if (!state.is_codes && options_.compatibility == Compatibility::horizon &&
+        if (!state.is_codes && !is_torch() &&
             (state.origin->op() == graph::Op::placeholder || calls<nn::DeQuantStub>(*state.origin, model_)))
             throw error(node, "it takes the real values of %" + state.origin->name() +
                                   ": put a QuantStub between, call add_stubs(), or use torch compatibility");
@@ -276,7 +296,8 @@ private:
     }
 
     EdgeState follow_input(graph::Node& node) {
-        return add_quantizer(node, std::make_shared<FollowingFakeQuantize>(state_of(node, 0).quantizer), {});
+        const std::shared_ptr<Quantizer>& source = state_of(node, 0).quantizer;
+        return add_quantizer(node, is_torch() ? source : std::make_shared<FollowingFakeQuantize>(source), {});
     }
 
     // A call of the quantizer behind `node`, read by the users that `filter` accepts.
@@ -304,6 +325,16 @@ private:
         return config;
     }
 
+    void put_layer(graph::Node& node, const QuantizedOperator& row) {
+        const nn::Module& module = *graph::module_of(node, model_);
+        if (module.training())
+            throw error(node, "it becomes a layer with weights in evaluation only; call eval() on the model first");
+        const std::shared_ptr<nn::Weighted> layer = row.as_layer(module);
+        layer->set_members(dynamic_cast<const nn::FusedFrom&>(module).members());
+        layer->train(module.training());
+        model_.replace_child(node.target(), layer);
+    }
+
     void give_weight_quantizer(graph::Node& node, const QuantizedOperator& row, const QuantizerConfig& config) {
         nn::Module* module = graph::module_of(node, model_);
         if (dynamic_cast<PreparedWeight*>(module) != nullptr) return;  // a shared layer, prepared at its first call
@@ -322,6 +353,8 @@ private:
 
     std::map<std::pair<graph::Node*, DType>, graph::Node*> converters_;
     int next_quantizer_ = 0;
+    bool is_any_quantized_ = false;
+    static constexpr const char* no_qconfig = "its qconfig is none";
 };
 
 }  // namespace detail
@@ -331,6 +364,9 @@ inline std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& m
                                                              const PrepareOptions& options) {
     const auto fused = traced_clone(*with_observed_custom(nn::clone(model), options.custom),
                                     trace_options(options.trace, options.custom));
+    FuseOptions fusion{target.fused_add, options.more_fusions, {}};
+    fusion.fused_relu6 = options.compatibility == Compatibility::horizon;
+    fusion.keep_batch_norm = options.qat_mode != QATMode::fuse_bn;
     std::vector<std::string> names, types;
     for (const graph::Node* node : fused->graph().nodes()) types.push_back(member_of(*node, *fused).type);
     for (const auto& module : fused->named_modules()) {
@@ -338,8 +374,7 @@ inline std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& m
         types.push_back(module.value->type_name());
     }
     PrepareReport report;
-    fuse_in_place(*fused, {target.fused_add, options.more_fusions, {}, options.qat_mode != QATMode::fuse_bn},
-                  &report.fusion);
+    fuse_in_place(*fused, fusion, &report.fusion);
     auto prepared = std::make_shared<PreparedModel>(*fused, target, options);
     prepared->report() = std::move(report);
     const QConfigMapping all = with_hybrid(with_own_qconfigs(mapping, model), *prepared);

@@ -26,6 +26,11 @@ protected:
     PrepareContext(PreparedModel& model, const QConfigMapping& mapping)
         : model_(model), graph_(model.graph()), target_(model.target()), options_(model.options()), mapping_(mapping) {}
 
+    bool is_torch() const noexcept { return options_.compatibility == Compatibility::torch; }
+    Role role_of(const QuantizedOperator& row) const {
+        return is_torch() && row.torch_role ? *row.torch_role : row.role;
+    }
+
     struct Config {
         std::optional<QConfig> qconfig;
         bool by_name = false;  // an entry by module name or regex decided
@@ -37,9 +42,9 @@ protected:
     }
 
     Config config_of(const graph::Node& node) const {
-        const auto* weighted = dynamic_cast<const nn::Weighted*>(graph::module_of(node, model_));
+        const auto* fused = dynamic_cast<const nn::FusedFrom*>(graph::module_of(node, model_));
         std::vector<nn::FusedMember> members{member_of(node, model_)};
-        if (weighted != nullptr && !weighted->members().empty()) members = weighted->members();
+        if (fused != nullptr && !fused->members().empty()) members = fused->members();
         std::vector<QConfigChoice> choices;
         for (const nn::FusedMember& member : members) choices.push_back(mapping_.find(member));
         const QConfigChoice& first = choices.front();
@@ -81,7 +86,9 @@ protected:
     const graph::Node* only_reader_if_relu(const graph::Node& node) const {
         if (node.users().size() != 1) return nullptr;
         const graph::Node& reader = *node.users()[0];
-        return quantized_operator(reader, model_).kind == OpKind::relu && config_of(reader).qconfig ? &reader : nullptr;
+        const QuantizedOperator& row = quantized_operator(reader, model_);
+        const bool is_relu = row.kind == OpKind::relu && row.role == Role::shares_input;  // a clamp may have any bounds
+        return is_relu && config_of(reader).qconfig ? &reader : nullptr;
     }
 
     const EdgeState& state_of(const graph::Node& node, std::size_t argument) const {

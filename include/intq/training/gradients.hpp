@@ -34,6 +34,8 @@ inline constexpr GradientRow gradient_rows[] = {
     {"functional_embedding", &detail::functional_embedding_backward<T>},
     {"batch_norm1d", &detail::batch_norm_backward<T>},
     {"batch_norm2d", &detail::batch_norm_backward<T>},
+    {"BNReLU2d", &detail::batch_norm_backward<T>},
+    {"BNReLU62d", &detail::batch_norm_backward<T>},
     {"layer_norm", &detail::layer_norm_backward<T>},
     {"softmax", &detail::softmax_backward<T>},
     {"max_pool2d", &detail::max_pool2d_backward<T>},

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// BatchNorm2d and BatchNorm1d. Layer: nn (DESIGN section 6).
+// BatchNorm2d and BatchNorm1d, and BatchNorm2d with a clamp. Layer: nn (DESIGN section 6).
 #ifndef INTQ_NN_LAYERS_BATCH_NORM_HPP
 #define INTQ_NN_LAYERS_BATCH_NORM_HPP
 
 #include "intq/nn/functional.hpp"
+#include "intq/nn/layers/fusion.hpp"
 #include "intq/nn/module.hpp"
 
 namespace intq::inline INTQ_ABI::nn {
@@ -20,7 +21,7 @@ struct BatchNormOptions {
 ///
 /// In evaluation the running statistics are used. In training those of the batch, and the running ones move:
 /// `v += momentum·(batch - v)`, with the variance divided by count - 1.
-class BatchNorm : public Module {
+class BatchNorm : public Module, public FusedFrom {
 public:
     explicit BatchNorm(const BatchNormOptions& options) : options_(options) {
         if (options.num_features < 1)
@@ -34,6 +35,8 @@ public:
     bool is_leaf() const override { return true; }
     Value forward(Arguments arguments) override;
     const BatchNormOptions& options() const noexcept { return options_; }
+    /// Fused into it.
+    virtual Activation activation() const { return Activation::none; }
 
     /// A frozen one uses its running statistics and keeps them, in training too; train() does not thaw it.
     void freeze_statistics(bool on = true) noexcept { frozen_ = on; }
@@ -57,6 +60,17 @@ public:
 
 protected:
     bool accepts_rank(int rank) const override { return rank == 4; }
+};
+
+/// BNReLU2d, BNReLU62d: a BatchNorm2d with a clamp behind it.
+class FusedBatchNorm2d : public Cloneable<FusedBatchNorm2d, BatchNorm2d> {
+public:
+    FusedBatchNorm2d(const BatchNorm2d& norm, Activation activation) : Cloneable(norm), activation_(activation) {}
+    std::string type_name() const override { return "BN" + name_of(Fusion{false, activation_}) + "2d"; }
+    Activation activation() const override { return activation_; }
+
+private:
+    Activation activation_;
 };
 
 /// On (N, C) or (N, C, L).
@@ -85,7 +99,9 @@ inline Value BatchNorm::forward(Arguments arguments) {
         moments.mean.assign(mean.begin(), mean.end());
         moments.variance.assign(variance.begin(), variance.end());
     }
-    return functional::batch_norm(x, moments.mean, moments.variance, tensor("weight"), tensor("bias"), options_.eps);
+    return functional::activate(
+        functional::batch_norm(x, moments.mean, moments.variance, tensor("weight"), tensor("bias"), options_.eps),
+        activation());
 }
 
 inline void BatchNorm::update_running(const functional::ChannelMoments& moments) {

@@ -8,33 +8,10 @@
 
 namespace intq::inline INTQ_ABI::nn {
 
-/// What follows the product inside a fused layer: a batch norm that was not folded, the addition of a second argument,
-/// then a clamp.
-struct Fusion {
-    bool add = false;
-    Activation activation = Activation::none;
-    bool norm = false;
-};
-
-/// "", "ReLU", "AddReLU6", "BnReLU", …: what a fused layer's name says of it.
-inline std::string name_of(const Fusion& fusion) {
-    const char* activation = fusion.activation == Activation::relu    ? "ReLU"
-                             : fusion.activation == Activation::relu6 ? "ReLU6"
-                                                                      : "";
-    return (fusion.norm ? "Bn" : "") + std::string(fusion.add ? "Add" : "") + activation;
-}
-
-/// An operator that became part of a fused layer, as a qconfig mapping knows it.
-struct FusedMember {
-    std::string module;      // qualified name of the module; of a function: of the module whose forward calls it
-    std::string type;        // type name of the module, or name of the function
-    std::string scope_type;  // of a function: the type of the module whose forward calls it
-};
-
 /// A layer with a weight and perhaps a bias.
 ///
 ///     y = activation(product(x, weight) + bias [+ second argument])
-class Weighted : public Module {
+class Weighted : public Module, public FusedFrom {
 public:
     bool is_leaf() const override { return true; }
     /// The operator of graph/operators.hpp that this layer is, whatever is fused into it.
@@ -92,9 +69,6 @@ public:
     }
 
     virtual Fusion fusion() const { return {}; }
-    /// The operators that this layer was fused from, in order; empty when it was not.
-    const std::vector<FusedMember>& members() const noexcept { return members_; }
-    void set_members(std::vector<FusedMember> members) { members_ = std::move(members); }
 
     /// Product with another weight, and bias; no add, no activation.
     virtual Tensor apply(const Tensor& x, const Tensor& weight) const = 0;
@@ -104,7 +78,6 @@ protected:
     virtual Tensor effective_weight(Arguments) { return weight(); }
 
 private:
-    std::vector<FusedMember> members_;
     NormCall last_call_;
 };
 

@@ -189,7 +189,8 @@ inline constexpr QuantizedOperator clamp{.name = "clamp",
                                          .role = Role::own_output,
                                          .kind = OpKind::relu,
                                          .make_step = &make_clamp,
-                                         .keeps_scale = &keeps_scale_always};
+                                         .keeps_scale = &keeps_scale_always,
+                                         .torch_role = Role::shares_input};
 inline constexpr QuantizedOperator relu{
     .name = "relu", .role = Role::shares_input, .kind = OpKind::relu, .make_step = &make_relu};
 inline constexpr QuantizedOperator relu6{

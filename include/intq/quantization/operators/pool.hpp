@@ -144,18 +144,21 @@ inline constexpr QuantizedOperator avg_pool2d{.name = "avg_pool2d",
                                               .kind = OpKind::avg_pool2d,
                                               .make_step = &make_avg_pool,
                                               .window = &window_of<nn::AvgPool2d>,
-                                              .keeps_scale = &divides_codes};
+                                              .keeps_scale = &divides_codes,
+                                              .torch_role = Role::shares_input};
 inline constexpr QuantizedOperator adaptive_avg_pool2d{.name = "adaptive_avg_pool2d",
                                                        .role = Role::own_output,
                                                        .kind = OpKind::avg_pool2d,
                                                        .make_step = &make_adaptive_avg_pool,
-                                                       .keeps_scale = &divides_codes};
+                                                       .keeps_scale = &divides_codes,
+                                                       .torch_role = Role::shares_input};
 
 inline constexpr QuantizedOperator mean{.name = "mean",
                                         .role = Role::own_output,
                                         .kind = OpKind::avg_pool2d,
                                         .make_step = &make_mean,
-                                        .keeps_scale = &divides_codes};
+                                        .keeps_scale = &divides_codes,
+                                        .torch_role = Role::shares_input};
 
 }  // namespace operators
 

@@ -98,7 +98,8 @@ inline constexpr QuantizedOperator cat{.name = "cat", .role = Role::cat, .kind =
 inline constexpr QuantizedOperator flatten{
     .name = "flatten", .role = Role::shares_input, .kind = OpKind::flatten, .make_step = &make_flatten};
 inline constexpr QuantizedOperator identity{.name = "identity", .role = Role::shares_input};
-inline constexpr QuantizedOperator dropout{.name = "dropout", .role = Role::shares_input};
+inline constexpr QuantizedOperator dropout{
+    .name = "dropout", .role = Role::shares_input, .torch_role = Role::own_output};
 
 }  // namespace operators
 

@@ -203,11 +203,21 @@ inline const nn::OwnedQParams* operand_of(const StepRequest& request, const nn::
     return &sumin.qparams;
 }
 
+inline void require_finite(const StepRequest& request, const nn::Tensor& tensor, const char* name) {
+    if (!tensor.defined()) return;
+    const nn::Tensor values = tensor.contiguous();
+    for (std::size_t i = 0; i < values.flat<float>().size(); ++i)
+        if (!arith::is_finite(values.flat<float>()[i]))
+            throw request.error("element " + std::to_string(i) + " of the " + name + " is NaN or infinite");
+}
+
 /// What all layers with weights share.
 inline std::shared_ptr<WeightedStep> weighted_step(const StepRequest& request, OpKind op) {
     const auto& prepared = dynamic_cast<const PreparedWeight&>(*request.module);
     const nn::Weighted& layer = prepared.layer();
     auto step = std::make_shared<WeightedStep>();
+    require_finite(request, layer.weight(), "weight");
+    require_finite(request, layer.bias(), "bias");
     step->op = op;
     const DeployedWeight deployed = prepared.deployed(weight_qparams_of(prepared));
     step->bias = deployed.bias;

@@ -9,7 +9,7 @@
 #include "intq/nn/layers/activation.hpp"
 #include "intq/nn/layers/batch_norm.hpp"
 #include "intq/nn/layers/layer_norm.hpp"
-#include "intq/training/gradients/context.hpp"
+#include "intq/training/gradients/elementwise.hpp"
 
 namespace intq::inline INTQ_ABI::training {
 
@@ -37,7 +37,8 @@ namespace detail {
 
 template <class T> void batch_norm_backward(GradientContext& context) {
     auto& norm = context.module_as<nn::BatchNorm>();
-    NormGradients gradients = batch_norm_gradients<T>(norm, context.input(0), context.gradient());
+    const nn::Tensor dy = clamp_gradient<T>(context.output(), context.gradient(), norm.activation());
+    NormGradients gradients = batch_norm_gradients<T>(norm, context.input(0), dy);
     context.add_input(0, std::move(gradients.input));
     context.add_parameter(norm.tensor("weight"), std::move(gradients.weight));
     context.add_parameter(norm.tensor("bias"), std::move(gradients.bias));

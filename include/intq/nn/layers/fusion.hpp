@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+//
+// What a layer keeps of the operators that were fused into it. Layer: nn (DESIGN section 6).
+#ifndef INTQ_NN_LAYERS_FUSION_HPP
+#define INTQ_NN_LAYERS_FUSION_HPP
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "intq/core/op_params.hpp"
+
+namespace intq::inline INTQ_ABI::nn {
+
+/// What follows the product inside a fused layer: a batch norm that was not folded, the addition of a second argument,
+/// then a clamp.
+struct Fusion {
+    bool add = false;
+    Activation activation = Activation::none;
+    bool norm = false;
+};
+
+/// "", "ReLU", "AddReLU6", "BnReLU", …: what a fused layer's name says of it.
+inline std::string name_of(const Fusion& fusion) {
+    const char* activation = fusion.activation == Activation::relu    ? "ReLU"
+                             : fusion.activation == Activation::relu6 ? "ReLU6"
+                                                                      : "";
+    return (fusion.norm ? "Bn" : "") + std::string(fusion.add ? "Add" : "") + activation;
+}
+
+/// An operator that became part of a fused layer, as a qconfig mapping knows it.
+struct FusedMember {
+    std::string module;      // qualified name of the module; of a function: of the module whose forward calls it
+    std::string type;        // type name of the module, or name of the function
+    std::string scope_type;  // of a function: the type of the module whose forward calls it
+};
+
+/// A layer that others can be fused into.
+class FusedFrom {
+public:
+    virtual ~FusedFrom() = default;
+    /// The operators that this layer was fused from, in order; empty when it was not.
+    const std::vector<FusedMember>& members() const noexcept { return members_; }
+    void set_members(std::vector<FusedMember> members) { members_ = std::move(members); }
+
+private:
+    std::vector<FusedMember> members_;
+};
+
+}  // namespace intq::inline INTQ_ABI::nn
+
+#endif  // INTQ_NN_LAYERS_FUSION_HPP
