@@ -36,11 +36,6 @@ protected:
         bool by_name = false;  // an entry by module name or regex decided
     };
 
-    bool is_torch() const noexcept { return options_.compatibility == Compatibility::torch; }
-    Role role_of(const QuantizedOperator& row) const {
-        return is_torch() && row.torch_role ? *row.torch_role : row.role;
-    }
-
     Config config_of(const graph::Node& node) const {
         const auto* fused = dynamic_cast<const nn::FusedFrom*>(graph::module_of(node, model_));
         std::vector<nn::FusedMember> members{member_of(node, model_)};
