@@ -219,6 +219,14 @@ TEST_CASE("The first node that is not finite is named") {
     model->find_tensor("a.weight")->flat<float>()[0] = std::numeric_limits<float>::infinity();
     autograd.forward(test::random_tensor(Shape(1, 2), 5));
     CHECK_THAT(autograd.first_non_finite(), Catch::Matchers::Contains("%a = call_module[a]"));
+    // A value in a tuple, too: the node that made it, not the one that took it out.
+    const auto lstm = graph::symbolic_trace(
+        test::make_model({{"lstm", std::make_shared<nn::LSTM>(nn::LSTMOptions{2, 3})}},
+                         [](test::LambdaModel& m, nn::Arguments x) { return m.call("lstm", x[0])[1][1]; }));
+    training::Autograd tape(*lstm);
+    lstm->find_tensor("lstm.bias_ih_l0")->flat<float>()[0] = NAN;
+    tape.forward(test::random_tensor(Shape(2, 1, 2), 5));
+    CHECK_THAT(tape.first_non_finite(), Catch::Matchers::Contains("%lstm = call_module[lstm]"));
 }
 
 TEST_CASE("Wrong calls of the tape are refused") {

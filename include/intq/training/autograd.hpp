@@ -104,6 +104,16 @@ private:
 
 // ---------------------------------------------------------------------------------------------------------------------
 
+namespace detail {
+
+/// The values of a tuple of tuples, one behind the other; a value that is none by itself.
+inline void collect_values(const nn::Value& value, std::vector<const nn::Value*>& result) {
+    if (!value.is_tuple()) return result.push_back(&value);
+    for (const nn::Value& item : value.tuple()) collect_values(item, result);
+}
+
+}  // namespace detail
+
 inline Autograd::Autograd(graph::GraphModule& model, AutogradOptions options)
     : model_(model), options_(std::move(options)), rows_(all_gradient_rows(options_.more_rows)) {
     for (const graph::Node* node : model_.graph().nodes()) {
@@ -227,16 +237,6 @@ inline void Autograd::step_back(const Step& step, NodeGradients& gradients, Grad
         add_to_parameter(result, parameter, gradient);
 }
 
-namespace detail {
-
-/// The values of a tuple of tuples, one behind the other; a value that is none by itself.
-inline void collect_values(const nn::Value& value, std::vector<const nn::Value*>& result) {
-    if (!value.is_tuple()) return result.push_back(&value);
-    for (const nn::Value& item : value.tuple()) collect_values(item, result);
-}
-
-}  // namespace detail
-
 inline void Autograd::add_to_node(NodeGradients& gradients, const graph::Argument& argument, std::size_t item,
                                   const nn::Tensor& gradient) const {
     const graph::NodeRef* ref = argument.ref();
@@ -267,9 +267,13 @@ inline void Autograd::add_to_parameter(Gradients& result, const nn::Tensor& para
 
 inline std::string Autograd::first_non_finite() const {
     const auto is_finite = [](const nn::Value& value) {
-        if (!value.is_tensor() || value.tensor().dtype() != DType::float32) return true;
-        const auto numbers = value.tensor().flat<float>();
-        return std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); });
+        std::vector<const nn::Value*> all;
+        detail::collect_values(value, all);
+        return std::all_of(all.begin(), all.end(), [](const nn::Value* one) {
+            if (!one->is_tensor() || one->tensor().dtype() != DType::float32) return true;
+            const auto numbers = one->tensor().flat<float>();
+            return std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); });
+        });
     };
     for (const Step& step : steps_) {
         const auto value = values_.find(step.node);
