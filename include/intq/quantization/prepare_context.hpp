@@ -26,15 +26,15 @@ protected:
     PrepareContext(PreparedModel& model, const QConfigMapping& mapping)
         : model_(model), graph_(model.graph()), target_(model.target()), options_(model.options()), mapping_(mapping) {}
 
-    struct Config {
-        std::optional<QConfig> qconfig;
-        bool by_name = false;  // an entry by module name or regex decided
-    };
-
     bool is_torch() const noexcept { return options_.compatibility == Compatibility::torch; }
     Role role_of(const QuantizedOperator& row) const {
         return is_torch() && row.torch_role ? *row.torch_role : row.role;
     }
+
+    struct Config {
+        std::optional<QConfig> qconfig;
+        bool by_name = false;  // an entry by module name or regex decided
+    };
 
     Config config_of(const graph::Node& node) const {
         const auto* weighted = dynamic_cast<const nn::Weighted*>(graph::module_of(node, model_));
