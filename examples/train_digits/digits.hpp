@@ -69,9 +69,7 @@ inline std::vector<index_t> pick(const std::vector<index_t>& labels, std::span<c
 }
 
 /// Percent of the test images whose largest logit is that of their class.
-inline double accuracy(intq::nn::Module& model, const Digits& digits) {
-    model.eval();
-    const Tensor logits = model(digits.test_images).tensor();
+inline double accuracy(const Tensor& logits, const Digits& digits) {
     const auto values = logits.flat<float>();
     index_t right = 0;
     for (std::size_t n = 0; n < digits.test_labels.size(); ++n) {
@@ -79,6 +77,11 @@ inline double accuracy(intq::nn::Module& model, const Digits& digits) {
         right += std::max_element(row.begin(), row.end()) - row.begin() == digits.test_labels[n] ? 1 : 0;
     }
     return 100.0 * static_cast<double>(right) / static_cast<double>(digits.test_labels.size());
+}
+
+inline double accuracy(intq::nn::Module& model, const Digits& digits) {
+    model.eval();
+    return accuracy(model(digits.test_images).tensor(), digits);
 }
 
 }  // namespace train_digits

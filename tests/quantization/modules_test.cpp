@@ -92,6 +92,25 @@ TEST_CASE("fuse_modules fuses the lists that it is given and computes the same")
     CHECK(message_of<Error>([&] {
               fuse_modules(model, {{"conv1", "bn"}});
           }).find("no module \"bn\"") != std::string::npos);
+
+    // The other operand may come first; the fused add knows its own. What is neither is refused.
+    const auto residual = [&](int order) {
+        return test::make_model(
+            {{"conv", test::make_conv(3, 3, 3, 1)}, {"skip", std::make_shared<nn::FloatFunctional>()}},
+            [order](test::LambdaModel& m, nn::Arguments v) {
+                const nn::Value other = v[0] * 2.0, y = m.call("conv", v[0]);
+                if (order == 2) return nn::call_add(m, "skip", y * 1.0, other);
+                return order == 0 ? nn::call_add(m, "skip", y, other) : nn::call_add(m, "skip", other, y);
+            });
+    };
+    for (const int order : {0, 1}) {
+        const auto plain = residual(order);
+        const nn::ModulePtr with_add = fuse_modules(plain, {{"conv", "skip"}});
+        CHECK(test::largest_difference((*nn::clone(*with_add))(x).tensor(), (*plain)(x).tensor()) < 1e-5);
+    }
+    CHECK(message_of<Error>([&] {
+              (*fuse_modules(residual(2), {{"conv", "skip"}}))(x);
+          }).find("neither operand is what the fused layer was called with") != std::string::npos);
     model->train();
     CHECK(message_of<Error>([&] { fuse_modules(model, fusions); }).find("call eval()") != std::string::npos);
     model->eval();
@@ -152,7 +171,8 @@ TEST_CASE("A layer without an output quantizer gives its accumulator; one withou
     QConfigMapping mapping = default_mapping();
     mapping.set_module_name("fc", get_default_calib_out_qconfig());
     const auto run = [&](nn::Module& m) { m(x); };
-    const nn::ModulePtr precise = quantize(fuse_modules(model, fusions), run, mapping, table);
+    const auto eval = [](nn::Module& m, const Tensor& data) { m(data); };
+    const nn::ModulePtr precise = quantize(fuse_modules(model, fusions), eval, x, mapping, table);
 
     EagerNet traceable;
     traceable.looks_at_data = false;

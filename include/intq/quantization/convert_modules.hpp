@@ -36,6 +36,15 @@ inline nn::ModulePtr quantize(const nn::ModulePtr& model, const std::function<vo
     return convert(prepared, table, {.inplace = true});
 }
 
+/// The same with the data as an argument of its own: eval_fn(prepared, data).
+template <class EvalFunction, class Data>
+nn::ModulePtr quantize(const nn::ModulePtr& model, const EvalFunction& eval_fn, const Data& data,
+                       const QConfigMapping& mapping, const kernels::KernelTable& table,
+                       const PrepareModulesOptions& options = {}) {
+    return quantize(
+        model, [&](nn::Module& prepared) { eval_fn(prepared, data); }, mapping, table, options);
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 
 namespace detail {

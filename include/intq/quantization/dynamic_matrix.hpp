@@ -115,13 +115,13 @@ inline nn::Tensor DynamicMatrix::operator()(const nn::Tensor& x) const {
     qparams.zero_points = {zero_point - 128};
     const nn::Tensor sums = accumulate(quantize(flat, qparams, {}));
     const auto columns = static_cast<std::size_t>(out_features());
-    const auto from = sums.flat<std::int32_t>();
-    const auto to = y.flat<float>();
-    for (std::size_t i = 0; i < to.size(); ++i) {
-        const std::size_t o = i % columns;
-        to[i] = arith::dynamic_output(from[i], zero_point - 128, sums_[o], scale, scales_[o],
-                                      bias_.defined() ? bias_.flat<float>()[o] : 0.0f);
-    }
+    const std::int32_t* from = sums.flat<std::int32_t>().data();
+    const float* const bias = bias_.defined() ? bias_.flat<float>().data() : nullptr;
+    float* to = y.flat<float>().data();
+    for (index_t row = 0; row < rows; ++row, from += columns, to += columns)
+        for (std::size_t o = 0; o < columns; ++o)
+            to[o] = arith::dynamic_output(from[o], zero_point - 128, sums_[o], scale, scales_[o],
+                                          bias != nullptr ? bias[o] : 0.0f);
     return y;
 }
 

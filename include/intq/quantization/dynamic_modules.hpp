@@ -16,11 +16,14 @@ class DynamicLinear : public nn::Cloneable<DynamicLinear> {
 public:
     /// Throws for a layer with a fused add.
     DynamicLinear(const nn::Linear& layer, const DynamicQConfig& qconfig)
-        : options_(layer.options()), activation_(layer.fusion().activation), reduce_range_(qconfig.reduce_range) {
+        : options_(layer.options()),
+          activation_(layer.fusion().activation),
+          has_bias_(layer.has_bias()),
+          reduce_range_(qconfig.reduce_range) {
         if (layer.fusion().add)
             throw Error("DynamicLinear: a linear layer with a fused add is not quantized dynamically");
         add_codes(*this, "weight", layer.weight(), qconfig.per_channel ? 0 : -1);
-        if (layer.bias().defined()) add_buffer("bias", layer.bias().clone());
+        if (has_bias_) add_buffer("bias", layer.bias().clone());
         train(false);
         pack();
     }
@@ -36,12 +39,13 @@ public:
 
 private:
     void pack() {
-        matrix_ = std::make_shared<DynamicMatrix>(codes_of(*this, "weight"),
-                                                  buffers().size() > 2 ? tensor("bias") : nn::Tensor(), reduce_range_);
+        matrix_ = std::make_shared<DynamicMatrix>(codes_of(*this, "weight"), has_bias_ ? tensor("bias") : nn::Tensor(),
+                                                  reduce_range_);
     }
 
     nn::LinearOptions options_;
     Activation activation_;
+    bool has_bias_;
     bool reduce_range_;
     std::shared_ptr<const DynamicMatrix> matrix_;
 };

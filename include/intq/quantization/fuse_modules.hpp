@@ -15,8 +15,8 @@ namespace intq::inline INTQ_ABI::quantization {
 using ModuleFuser = std::function<std::vector<nn::ModulePtr>(const std::vector<nn::ModulePtr>& modules)>;
 
 /// The rows of fusion_table(), and those of the caller before them. The first module becomes the fused one, the others
-/// Identity. Where an add (a FloatFunctional) is in the row, the fused one stands in its place and takes its calls: the
-/// convolution's output must be the first operand of the add.
+/// Identity. Where an add (a FloatFunctional) is in the row, the fused one stands in its place and takes its calls,
+/// with the convolution on either side.
 ///
 /// @throws Error for modules that no row fuses, naming their operators; for a batch norm in training
 std::vector<nn::ModulePtr> fuse_known_modules(const std::vector<nn::ModulePtr>& modules,
@@ -32,20 +32,45 @@ std::vector<nn::ModulePtr> fuse_known_modules(const std::vector<nn::ModulePtr>& 
 nn::ModulePtr fuse_modules(const nn::ModulePtr& model, const std::vector<std::vector<std::string>>& modules_to_fuse,
                            bool inplace = false, const ModuleFuser& fuser = {});
 
-/// A fused layer in the place of a FloatFunctional: its methods add and add_relu call the layer "layer".
+/// Identity in the place of a layer that is fused into an add: it remembers what passed, so that the add knows which of
+/// its operands that is.
+class FusedInput : public nn::Cloneable<FusedInput, nn::Identity> {
+public:
+    nn::Value forward(nn::Arguments arguments) override { return passed_ = arguments.tensor(0); }
+    /// What passed since the last call; undefined when nothing did.
+    nn::Tensor take() { return std::exchange(passed_, nn::Tensor()); }
+
+private:
+    nn::Tensor passed_{};
+};
+
+/// A fused layer in the place of a FloatFunctional: its methods add and add_relu call the layer "layer". The input of
+/// the layer is the operand that came through "input".
 class FusedFloatFunctional : public nn::Cloneable<FusedFloatFunctional> {
 public:
-    explicit FusedFloatFunctional(nn::ModulePtr layer) { add_child("layer", std::move(layer)); }
+    FusedFloatFunctional(nn::ModulePtr layer, std::shared_ptr<FusedInput> input) {
+        add_child("layer", std::move(layer));
+        add_child("input", std::move(input));
+    }
     std::string type_name() const override { return "FusedFloatFunctional"; }
     nn::Value forward(nn::Arguments) override { throw Error("a fused add is not meant to be called; use its add"); }
-    nn::Value invoke(std::string_view method, nn::Arguments arguments) override {
-        if (method != "add" && method != "add_relu")
-            throw Error("a fused add has the methods add and add_relu; given \"" + std::string(method) + "\"");
-        return call("layer", arguments[0], arguments[1]);
-    }
+    nn::Value invoke(std::string_view method, nn::Arguments arguments) override;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
+
+inline nn::Value FusedFloatFunctional::invoke(std::string_view method, nn::Arguments arguments) {
+    if (method != "add" && method != "add_relu")
+        throw Error("a fused add has the methods add and add_relu; given \"" + std::string(method) + "\"");
+    if (!arguments[0].is_tensor() || !arguments[1].is_tensor())
+        throw Error("a fused add takes two tensors; a model that is traced is fused by fuse_fx()");
+    const nn::Tensor input = static_cast<FusedInput&>(*child("input")).take();
+    for (const std::size_t first : {std::size_t{0}, std::size_t{1}})
+        if (arguments.tensor(first).shares_buffer_with(input))
+            return call("layer", arguments[first], arguments[1 - first]);
+    throw Error(
+        "a fused add: neither operand is what the fused layer was called with; something else stands between them");
+}
 
 namespace detail {
 
@@ -77,11 +102,14 @@ inline std::vector<nn::ModulePtr> fuse_known_modules(const std::vector<nn::Modul
             std::vector<nn::ModulePtr> result;
             for (std::size_t i = 0; i < modules.size(); ++i) result.push_back(std::make_shared<nn::Identity>());
             const auto add = std::find(sequence.begin(), sequence.end(), "add");
-            if (add == sequence.end())
+            if (add == sequence.end()) {
                 result[0] = fused;
-            else
+            } else {
+                const auto input = std::make_shared<FusedInput>();
+                result[0] = input;
                 result[static_cast<std::size_t>(add - sequence.begin())] =
-                    std::make_shared<FusedFloatFunctional>(fused);
+                    std::make_shared<FusedFloatFunctional>(fused, input);
+            }
             return result;
         }
     throw Error("fuse_modules: no row of the table fuses " + graph::to_string(sequence));
