@@ -114,8 +114,8 @@ private:
     // Input and weight of the first operator's, output of the last one's.
     std::optional<QConfig> qconfig_of(const std::string& name, const nn::Module& module) const {
         std::vector<nn::FusedMember> members{{name, module.type_name(), ""}};
-        const auto* weighted = dynamic_cast<const nn::Weighted*>(&module);
-        if (weighted != nullptr && !weighted->members().empty()) members = weighted->members();
+        const auto* fused = dynamic_cast<const nn::FusedFrom*>(&module);
+        if (fused != nullptr && !fused->members().empty()) members = fused->members();
         std::vector<std::optional<QConfig>> all;
         for (const nn::FusedMember& member : members) all.push_back(mapping_.find(member).qconfig);
         if (!all.front() || !all.back()) return std::nullopt;
