@@ -129,8 +129,8 @@ TEST_CASE("fuse_modules fuses the lists that it is given and computes the same")
 
 TEST_CASE("Modules that were converted one by one give the bits of the program of the whole graph") {
     const Tensor x = test::random_tensor(Shape(5, 3, 8, 8), 7);
-    for (const auto& [target, dtype] :
-         {std::pair{"fp32", DType::int8}, {"tflite", DType::int8}, {"bayes", DType::int8}, {"bayes", DType::int16}}) {
+    for (const auto& [target, dtype] : {std::pair{"fp32", DType::int8}, std::pair{"tflite", DType::int8},
+                                        std::pair{"bayes", DType::int8}, std::pair{"bayes", DType::int16}}) {
         CAPTURE(target, name_of(dtype));
         const kernels::KernelTable& table = table_of(target);
         const bool fused_add = table.policy().fused_add;
