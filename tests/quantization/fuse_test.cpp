@@ -302,6 +302,18 @@ TEST_CASE("An operand that is a number or a constant is not fused") {
     CHECK(of_doubled.blocked[0].reason == "both its operands are the same value");
 }
 
+TEST_CASE("A batch norm of another number of channels than the layer before it is refused") {
+    for (const index_t channels : {2, 4}) {
+        const auto model = make_model(
+            {{"conv", test::make_conv(3, 3, 3, 1)}, {"norm", test::make_batch_norm<nn::BatchNorm2d>(channels, 2)}},
+            [](test::LambdaModel& m, nn::Arguments x) { return m.call("norm", m.call("conv", x[0])); });
+        model->eval();
+        CHECK(message_of<Error>([&] { fuse_fx(*model); }) == "fuse: conv2d-batch_norm2d of %conv: BatchNorm2d of " +
+                                                                 std::to_string(channels) +
+                                                                 " channels behind Conv2d of 3");
+    }
+}
+
 TEST_CASE("A row that a user adds is tried, by the type of a module") {
     const auto model = make_model(
         {{"pool", std::make_shared<nn::MaxPool2d>(nn::square_window(2, 2))}, {"drop", std::make_shared<nn::Dropout>()}},

@@ -7,7 +7,9 @@
 #include <string_view>
 
 #include "intq/nn/layers.hpp"
+#include "intq/quantization/calibrate.hpp"
 #include "intq/quantization/convert.hpp"
+#include "intq/quantization/exact_simulation.hpp"
 #include "intq/quantization/prepare.hpp"
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
@@ -154,5 +156,9 @@ TEST_CASE("Kernels of another target are refused") {
     test::ResidualNet model(4);
     const nn::Tensor x = test::random_tensor(Shape(2, 3, 6, 6), 3);
     CHECK(message_of<Error>([&] { lower(convert(model, "bayes", x), table_of("meta")); }) ==
+          "lower: the model was converted for the target bayes, the kernels are those of meta");
+    const auto prepared = prepare_calibration_fx(model, get_default_qconfig_mapping(), table_of("bayes").policy());
+    calibrate(*prepared, x, 2);
+    CHECK(message_of<Error>([&] { ExactSimulation(*prepared, table_of("meta")); }) ==
           "lower: the model was converted for the target bayes, the kernels are those of meta");
 }

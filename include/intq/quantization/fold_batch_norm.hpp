@@ -27,6 +27,9 @@ std::vector<float> fold_factors(const nn::BatchNorm& norm);
 // ---------------------------------------------------------------------------------------------------------------------
 
 inline void fold_batch_norm(nn::Weighted& layer, const nn::BatchNorm& norm) {
+    if (norm.options().num_features != layer.out_channels())
+        throw Error(norm.type_name() + " of " + std::to_string(norm.options().num_features) + " channels behind " +
+                    layer.type_name() + " of " + std::to_string(layer.out_channels()));
     const nn::Tensor old_weight = layer.weight().contiguous(), old_bias = layer.bias();
     nn::Tensor weight = nn::Tensor::empty(old_weight.shape()), bias = nn::Tensor::empty(Shape(layer.out_channels()));
     // The groups of a transposed convolution lie one behind the other; other layers are one group here.

@@ -102,9 +102,6 @@ inline std::shared_ptr<OwnedProgram> lower_steps(const QuantizedGraph& quantized
 }  // namespace detail
 
 inline LoweredModel lower(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch) {
-    if (std::string_view(table.policy().name) != quantized.target.name)
-        throw Error(std::string("lower: the model was converted for the target ") + quantized.target.name +
-                    ", the kernels are those of " + table.policy().name);
     const QuantizedGraph tail = detail::split_tail(quantized);
     auto program =
         detail::lower_steps(quantized, table, max_batch, tail.nodes.empty() ? quantized.outputs : tail.inputs);

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <set>
+#include <string_view>
 
 #include "intq/quantization/program_builder.hpp"
 #include "intq/quantization/quantized_graph.hpp"
@@ -15,8 +16,13 @@ namespace intq::inline INTQ_ABI::quantization {
 /// The program under construction, and which of its tensors each tensor of the model became.
 class Lowering {
 public:
+    /// @throws Error for kernels of another target than the model was converted for
     Lowering(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch)
-        : quantized_(quantized), builder_(table, max_batch) {}
+        : quantized_(quantized), builder_(table, max_batch) {
+        if (std::string_view(table.policy().name) != quantized.target.name)
+            throw Error(std::string("lower: the model was converted for the target ") + quantized.target.name +
+                        ", the kernels are those of " + table.policy().name);
+    }
 
     const QuantizedGraph& quantized() const noexcept { return quantized_; }
     ProgramBuilder& builder() noexcept { return builder_; }

@@ -13,9 +13,10 @@ namespace intq::inline INTQ_ABI::quantization {
 
 /// A clone of the model, fused for the target, with a quantizer on every edge that will hold codes.
 ///
-/// Where the quantizers stand: behind QuantStub; behind conv, linear, add, average pool and cat. Between add and the
-/// relu that alone reads it there is none. ReLU, max pool, flatten, identity and dropout keep the scale of their
-/// input, and so does an average pool of a target that divides codes. In horizon mode the inputs of the model need
+/// Where the quantizers stand is the role of the operator's row (quantization/operator.hpp): behind QuantStub, behind
+/// layers with weights and behind operators with an output of their own scale (add, average pool, cat, …); none where
+/// codes are only chosen or moved (max pool, flatten, slice, …), nor between add and the relu that alone reads it. An
+/// average pool of a target that divides codes keeps its input's scale. In horizon mode the inputs of the model need
 /// QuantStubs and its outputs DeQuantStubs (add_stubs), anything else is an Error.
 ///
 /// In torch mode they stand where PyTorch's prepare_fx puts observers: real values that reach a quantized operator get
