@@ -155,6 +155,10 @@ TEST_CASE("quantize_dynamic replaces the layers that the specification names, by
     CHECK(test::message_of<Error>([&] {
               quantize_dynamic(model, options);
           }).find("quantize_dynamic: no module has the name or type \"blok\"; the nearest are") == 0);
+    options.qconfig_spec = {{"blok", DynamicQConfig{}}, {"Linear", DynamicQConfig{}}};
+    options.inplace = true;
+    CHECK_THROWS_AS(quantize_dynamic(model, options), Error);
+    CHECK(types(model) == "Linear Linear Linear Linear ");
 
     options = {};
     options.inplace = true;
@@ -266,4 +270,8 @@ TEST_CASE("A weight-only embedding gives the rows of its codes; a specification 
     CHECK(test::message_of<Error>([&] {
               quantize_weight_only(model, options);
           }).find("quantize_weight_only: no module has the name or type \"Conv2d\"") == 0);
+    options.spec = {{"Conv2d", true}, {"Linear", true}};
+    options.inplace = true;
+    CHECK_THROWS_AS(quantize_weight_only(model, options), Error);
+    CHECK(model->child("1")->type_name() == "Linear");
 }

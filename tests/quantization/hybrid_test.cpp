@@ -9,6 +9,7 @@
 #include "intq/quantization/convert_modules.hpp"
 #include "intq/quantization/explain.hpp"
 #include "intq/quantization/prepare.hpp"
+#include "intq/quantization/weight_only.hpp"
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"
@@ -243,6 +244,63 @@ TEST_CASE("Dynamic and weight-only custom modules keep real values on both sides
     }
 }
 
+TEST_CASE("A from_observed that gives no module is refused by the name of its module") {
+    const nn::ModulePtr model = magnitude_model();
+    const Tensor x = test::random_tensor(Shape(2, 3, 5, 5), 9);
+    const kernels::KernelTable& table = table_of("fp32");
+    const auto nothing = [](const nn::Module&, const nn::OwnedQParams&) { return nn::ModulePtr(); };
+    PrepareOptions options;
+    options.custom.non_traceable_module_class = {"Magnitude"};
+    const auto in_float = calibrated(*model, x, options, "fp32");
+    options.custom = prepare_config();
+    const auto observed = calibrated(*model, x, options, "fp32");
+    const nn::ModulePtr eager_in_float = prepare_calibration(model, get_default_qconfig_mapping(), table.policy());
+    const nn::ModulePtr eager_observed =
+        prepare_calibration(model, get_default_qconfig_mapping(), table.policy(), {.custom = prepare_config()});
+    for (const auto& module : {eager_in_float, eager_observed}) (*module)(x);
+
+    ConvertCustomConfig config;
+    config.observed_to_quantized_custom_module_class[QuantType::static_]["ObservedMagnitude"] = nothing;
+    CHECK(message_of<Error>([&] { convert_fx(*observed, config); }) ==
+          "convert: %magnitude (ObservedMagnitude): its from_observed gave no module");
+    CHECK(message_of<Error>([&] { convert(eager_observed, table, {.custom = config}); }) ==
+          "convert: magnitude (ObservedMagnitude): its from_observed gave no module");
+    for (const QuantType mode : {QuantType::dynamic, QuantType::weight_only}) {
+        config = {};
+        config.observed_to_quantized_custom_module_class[mode]["Magnitude"] = nothing;
+        CHECK(message_of<Error>([&] { convert_fx(*in_float, config); }) ==
+              "convert: %magnitude (Magnitude): its from_observed gave no module");
+        CHECK(message_of<Error>([&] { convert(eager_in_float, table, {.custom = config}); }) ==
+              "convert: magnitude (Magnitude): its from_observed gave no module");
+    }
+    // In place, what throws leaves the float module.
+    CHECK_THROWS_AS(prepare_calibration(model, get_default_qconfig_mapping().set_module_name("conv3", std::nullopt),
+                                        table.policy(), {.inplace = true, .custom = prepare_config()}),
+                    Error);
+    CHECK(model->child("magnitude")->type_name() == "Magnitude");
+    const nn::OwnedQParams qparams = nn::OwnedQParams::per_tensor(0.05f, DType::int8);
+    CHECK(message_of<Error>([&] { QuantizedCustomModule(nullptr, qparams, {}); }) ==
+          "a quantized custom module: the child \"module\" is null");
+    CHECK(message_of<Error>([&] { CustomOnReals(nullptr, qparams, {}); }) ==
+          "a quantized custom module: the child \"module\" is null");
+}
+
+TEST_CASE("A prepared layer that becomes one in float is refused by convert, and by quantize_weight_only") {
+    const nn::ModulePtr model = magnitude_model();
+    PrepareOptions options;
+    options.custom.non_traceable_module_class = {"Magnitude"};
+    const auto prepared = calibrated(*model, test::random_tensor(Shape(2, 3, 5, 5), 9), options, "fp32");
+    CHECK(
+        message_of<Error>([&] { quantize_weight_only(prepared, {.inplace = true}); }) ==
+        "quantize_weight_only: conv1 (qat.Conv2d): the model is prepared already; quantize its weights first, prepare "
+        "leaves them so");
+    CHECK_NOTHROW(convert_fx(*prepared));
+    prepared->replace_child("conv1", quantize_weight_only(model)->child("conv1"));
+    CHECK(message_of<Error>([&] {
+              convert_fx(*prepared);
+          }).find("it is to compute on codes, and has no integer form") != std::string::npos);
+}
+
 TEST_CASE("explain names types, kernel, backend and reason of each step; strict refuses what no kernel runs") {
     const Tensor x = test::random_tensor(Shape(2, 3, 6, 6), 3);
     const auto whole = calibrated(test::ResidualNet(4), x, {});
@@ -265,24 +323,24 @@ TEST_CASE("explain names types, kernel, backend and reason of each step; strict 
     CHECK(step(all, "pool").kernel == "avg_pool2d/s8s8");
 
     const auto model = test::stubbed({{"grouped", test::make_conv(3, 6, 3, 1, 1, 3)},
-                                      {"softmax", std::make_shared<nn::Softmax>(1)},
+                                      {"norm", std::make_shared<nn::LayerNorm>(Shape(6, 6))},
                                       {"conv", test::make_conv(6, 2, 1, 2)}},
                                      [](test::LambdaModel& m, nn::Arguments v) {
-                                         const nn::Value y = m.call("conv", m.call("softmax", m.call("grouped", v[0])));
+                                         const nn::Value y = m.call("conv", m.call("norm", m.call("grouped", v[0])));
                                          return nn::cat({y, y}, 2);
                                      });
     const auto prepared = calibrated(*model, x, {});
     const Explanation mixed = explain(convert_fx(*prepared), table_of("bayes"), &prepared->report());
     CHECK(step(mixed, "grouped").reason ==
           "a gemm for each of 3 groups: the depthwise kernel needs as many output channels as groups");
-    CHECK(step(mixed, "softmax").kernel == "float");
-    CHECK(step(mixed, "softmax").reason == "it has no integer form");
-    CHECK(step(mixed, "softmax").dtypes == "float32 -> float32");
+    CHECK(step(mixed, "norm").kernel == "float");
+    CHECK(step(mixed, "norm").reason == "it has no integer form");
+    CHECK(step(mixed, "norm").dtypes == "float32 -> float32");
     CHECK(step(mixed, "cat").kernel == "none");
     CHECK(step(mixed, "cat").reason.find("along the channels") != std::string::npos);
     CHECK(mixed.has_fallback());
     const std::string strict = message_of<Error>([&] { mixed.check_strict(); });
-    CHECK(strict.find("softmax (Softmax): float, because it has no integer form") != std::string::npos);
+    CHECK(strict.find("norm (LayerNorm): float, because it has no integer form") != std::string::npos);
     CHECK(strict.find("cat (cat): none, because ") != std::string::npos);
     CHECK(strict.find("grouped") == std::string::npos);
     std::cout << to_string(mixed);

@@ -127,6 +127,118 @@ TEST_CASE("fuse_modules fuses the lists that it is given and computes the same")
     CHECK(model->child("conv1")->type_name() == "ConvReLU2d");
 }
 
+TEST_CASE("A fused add without a relu has no add_relu") {
+    const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 7);
+    const auto plain =
+        test::make_model({{"conv", test::make_conv(3, 3, 3, 1)},
+                          {"skip", std::make_shared<nn::FloatFunctional>()},
+                          {"relu", std::make_shared<nn::ReLU>()}},
+                         [](test::LambdaModel& m, nn::Arguments v) {
+                             return m.call("relu", nn::call_float(m, "skip", "add_relu", m.call("conv", v[0]), v[0]));
+                         });
+    CHECK(message_of<Error>([&] {
+              (*fuse_modules(plain, {{"conv", "skip"}}))(x);
+          }).find("add_relu is called, and no relu is fused") != std::string::npos);
+    const nn::ModulePtr fused = fuse_modules(plain, {{"conv", "skip", "relu"}});
+    CHECK(test::largest_difference((*fused)(x).tensor(), (*plain)(x).tensor()) < 1e-5);
+}
+
+TEST_CASE("A batch norm that no layer takes becomes one, as on a graph") {
+    const kernels::KernelTable& table = table_of("bayes");
+    const Tensor x = test::random_tensor(Shape(3, 3, 8, 8), 7);
+    const auto make = [](bool with_relu) {
+        return test::make_model({{"quant", std::make_shared<nn::QuantStub>()},
+                                 {"bn", test::make_batch_norm<nn::BatchNorm2d>(3, 2)},
+                                 {"relu", std::make_shared<nn::ReLU>()},
+                                 {"dequant", std::make_shared<nn::DeQuantStub>()}},
+                                [with_relu](test::LambdaModel& m, nn::Arguments v) {
+                                    const nn::Value y = m.call("bn", m.call("quant", v[0]));
+                                    return m.call("dequant", with_relu ? m.call("relu", y) : y);
+                                });
+    };
+    const auto run = [&](nn::Module& m) { m(x); };
+    const auto on_graph = [&](const nn::Module& m) {
+        const auto prepared =
+            prepare_calibration_fx(m, default_mapping(), table.policy(), {.high_precision_output = false});
+        calibrate(*prepared, x, 3);
+        return lower(convert_fx(*prepared), table, 3).run(x);
+    };
+    const auto plain = make(false), model = make(true);
+    const nn::ModulePtr alone = quantize(plain, run, default_mapping(), table);
+    CHECK(alone->child("bn")->type_name() == "QuantizedBatchNorm2d");
+    CHECK(same_bits((*alone)(x).tensor(), on_graph(*plain)));
+
+    const nn::ModulePtr fused = fuse_modules(model, {{"bn", "relu"}});
+    CHECK(fused->child("bn")->type_name() == "BNReLU2d");
+    CHECK(same_bits((*quantize(fused, run, default_mapping(), table))(x).tensor(), on_graph(*model)));
+    // It has the output of the relu: none.
+    const QConfigMapping without = default_mapping().set_module_name("relu", std::nullopt);
+    CHECK(prepare_calibration(fused, without, table.policy())->child("bn")->type_name() == "BNReLU2d");
+
+    model->train();
+    CHECK(message_of<Error>([&] { prepare_qat(model, default_mapping(), table.policy()); }) ==
+          "bn: it becomes a layer with weights in evaluation only; call eval() on the model first");
+}
+
+TEST_CASE("In place, what throws leaves the model as it was") {
+    const kernels::KernelTable& table = table_of("bayes");
+    const auto model = std::make_shared<EagerNet>();
+    const auto types = [](nn::Module& m) {
+        std::string all;
+        for (const auto& module : m.named_modules()) all += module.name + " " + module.value->type_name() + "\n";
+        return all;
+    };
+    const std::string before = types(*model);
+    CHECK_THROWS_AS(fuse_modules(model, {fusions[0], {"conv2", "pool"}}, true), Error);
+    CHECK(types(*model) == before);
+    const QConfigMapping misspelt = default_mapping().set_module_name("conv3", std::nullopt);
+    CHECK_THROWS_AS(prepare_calibration(model, misspelt, table.policy(), {.inplace = true}), Error);
+    CHECK(types(*model) == before);
+    CHECK(prepare_calibration(model, default_mapping(), table.policy(), {.inplace = true}) == model);
+    CHECK(types(*model) != before);
+
+    // The second convolution is never called.
+    const auto partly =
+        test::make_model({{"quant", std::make_shared<nn::QuantStub>()},
+                          {"conv1", test::make_conv(3, 4, 3, 1)},
+                          {"conv2", test::make_conv(3, 4, 3, 1)}},
+                         [](test::LambdaModel& m, nn::Arguments v) { return m.call("conv1", m.call("quant", v[0])); });
+    const nn::ModulePtr prepared = prepare_calibration(partly, default_mapping(), table.policy());
+    (*prepared)(test::random_tensor(Shape(2, 3, 8, 8), 7));
+    const std::string prepared_types = types(*prepared);
+    CHECK(message_of<Error>([&] { convert(prepared, table, {.inplace = true}); }).find("convert: conv2: no data") == 0);
+    CHECK(types(*prepared) == prepared_types);
+}
+
+TEST_CASE("A constant operand is refused by name") {
+    const kernels::KernelTable& table = table_of("bayes");
+    const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 7);
+    for (const std::string method : {"add_scalar", "mul_scalar"}) {
+        const auto model = test::make_model(
+            {{"quant", std::make_shared<nn::QuantStub>()}, {"float", std::make_shared<nn::FloatFunctional>()}},
+            [method](test::LambdaModel& m, nn::Arguments v) {
+                return nn::call_float(m, "float", method, m.call("quant", v[0]), 2.0);
+            });
+        const nn::ModulePtr converted = quantize(
+            model, [&](nn::Module& m) { m(x); }, default_mapping(), table);
+        CHECK(message_of<Error>([&] { (*converted)(x); }) ==
+              "float (QuantizedFloatFunctional." + method + "): a constant operand has no integer form");
+    }
+}
+
+TEST_CASE("The state of a prepared model is what a converted one is saved by") {
+    const kernels::KernelTable& table = table_of("bayes");
+    const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 7);
+    const auto prepare = [&] {
+        return prepare_calibration(fuse_modules(std::make_shared<EagerNet>(), fusions), default_mapping(),
+                                   table.policy());
+    };
+    const nn::ModulePtr prepared = prepare(), loaded = prepare();
+    (*prepared)(x);
+    nn::load_state_dict(*loaded, nn::state_dict(*prepared));
+    CHECK(same_bits((*convert(loaded, table))(x).tensor(), (*convert(prepared, table))(x).tensor()));
+}
+
 TEST_CASE("Modules that were converted one by one give the bits of the program of the whole graph") {
     const Tensor x = test::random_tensor(Shape(5, 3, 8, 8), 7);
     for (const auto& [target, dtype] : {std::pair{"fp32", DType::int8}, std::pair{"tflite", DType::int8},
@@ -190,7 +302,7 @@ TEST_CASE("A layer without an output quantizer gives its accumulator; one withou
             return m.call("fc", m.call("softmax", m.call("dequant", m.call("conv", m.call("quant", v[0])))));
         });
     set_qconfig(*mixed, default_qconfig());
-    set_qconfig(*mixed->child("fc"), std::nullopt);
+    for (const char* name : {"softmax", "fc"}) set_qconfig(*mixed->child(name), std::nullopt);
     const nn::ModulePtr partly = quantize(mixed, run, {}, table);
     CHECK(partly->child("fc")->type_name() == "Conv2d");
     CHECK(partly->child("softmax")->type_name() == "Softmax");
@@ -236,11 +348,15 @@ TEST_CASE("Quantization on modules says what is missing, by name") {
     CHECK(message_of<Error>([&] {
               prepare_calibration(model, default_mapping().set_module_name("conv3", std::nullopt), table.policy());
           }).find("\"conv3\"") != std::string::npos);
-    CHECK(message_of<Error>([&] { prepare_calibration(model, default_mapping(), table.policy(), {.strict = true}); }) ==
-          "bn1: BatchNorm2d has no integer form, and strict is on");
-    (*prepared)(x);
-    // Not fused: the batch norm in float meets codes.
-    CHECK_THROWS_AS((*convert(prepared, table))(x), Error);
+    const auto in_float = test::make_model({{"norm", std::make_shared<nn::LayerNorm>(Shape(8, 8))}},
+                                           [](test::LambdaModel& m, nn::Arguments v) { return m.call("norm", v[0]); });
+    CHECK(message_of<Error>([&] {
+              prepare_calibration(in_float, default_mapping(), table.policy(), {.strict = true});
+          }) == "norm: LayerNorm has no integer form, and strict is on");
+    QConfig affine = get_default_calib_qconfig();
+    affine.weight->options.observer_options.scheme = arith::QuantScheme::affine;
+    CHECK(message_of<Error>([&] { prepare_calibration(model, QConfigMapping().set_global(affine), table.policy()); }) ==
+          "conv1: weights are symmetric always");
 
     // A convolution that no QuantStub feeds.
     const auto bare = test::make_model({{"conv", test::make_conv(3, 2, 3, 1)}},

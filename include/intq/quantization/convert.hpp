@@ -123,6 +123,8 @@ private:
         QuantizedNode made = node_of(node, plain_type(node));
         for (const graph::Argument& argument : node.args()) collect_inputs(argument, made.inputs);
         if (row.make_step == nullptr) {
+            if (row.role == Role::float_only)
+                throw error("it is to compute on codes, and has no integer form; was it replaced after prepare?");
             values_[&node] = made.inputs[0];
             return;
         }

@@ -18,6 +18,8 @@ struct ConvertModulesOptions {
 /// A model whose QuantStubs make codes, whose layers compute on codes, and whose DeQuantStubs make real values again.
 ///
 /// Its forward is the user's own: a function of the library that it calls on codes must be one that only moves values.
+/// Its state_dict() holds neither weights nor scales of what was quantized: save that of the prepared model, load it
+/// into one that is prepared alike, and convert that.
 ///
 /// @param prepared  by prepare_calibration() or prepare_qat(), after it saw data
 /// @param table     kernels of the target that it was prepared for
@@ -60,9 +62,10 @@ public:
 
 inline nn::ModulePtr converted(const std::string& name, const nn::ModulePtr& module, const arith::PolicyRecord& target,
                                const kernels::KernelTable& table, const ConvertCustomConfig& custom) {
+    const std::string where = "convert: " + name + " (" + module->type_name() + ")";
     for (const QuantType mode : {QuantType::dynamic, QuantType::weight_only})
         if (const FromObserved* make = from_observed(custom, mode, module->type_name()))
-            return (*make)(*module, nn::OwnedQParams());
+            return quantized_custom(where, *make, *module, nn::OwnedQParams());
     if (dynamic_cast<nn::DeQuantStub*>(module.get()) != nullptr) return std::make_shared<DequantizeCodes>();
     const Quantizer* const quantizer = output_quantizer(*module);
     if (dynamic_cast<nn::QuantStub*>(module.get()) != nullptr) {
@@ -74,12 +77,11 @@ inline nn::ModulePtr converted(const std::string& name, const nn::ModulePtr& mod
     if (is_observed_custom(*module) && quantizer != nullptr) {
         const FromObserved* make = from_observed(custom, QuantType::static_, module->type_name());
         if (make == nullptr)
-            throw Error("convert: " + name + " (" + module->type_name() + ")",
-                        "observed_to_quantized_custom_module_class has no static entry of this type");
+            throw Error(where, "observed_to_quantized_custom_module_class has no static entry of this type");
         if (!quantizer->has_qparams())
             throw Error("convert: " + name, "no data was seen by its quantizer; run the prepared model on data first");
-        return std::make_shared<QuantizedCustomModule>((*make)(*module, quantizer->qparams()), quantizer->qparams(),
-                                                       target.quantize);
+        return std::make_shared<QuantizedCustomModule>(quantized_custom(where, *make, *module, quantizer->qparams()),
+                                                       quantizer->qparams(), target.quantize);
     }
     const QuantizedOperator& row = SingleCall(module, "forward").row();
     const bool computes = row.make_step != nullptr && row.kind != OpKind::none &&

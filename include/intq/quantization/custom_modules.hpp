@@ -30,10 +30,15 @@ inline nn::ModulePtr observed_custom(const nn::Module& module, const PrepareCust
     return observed;
 }
 
+/// Observed custom modules for the slots of those that the configuration names.
+inline Replacements plan_observed_custom(const nn::ModulePtr& model, const PrepareCustomConfig& config) {
+    return plan_replacements(
+        model, [&](const std::string&, const nn::ModulePtr& module) { return observed_custom(*module, config); });
+}
+
 /// The model with observed custom modules in their slots; the model itself where the configuration names none.
 inline nn::ModulePtr with_observed_custom(const nn::ModulePtr& model, const PrepareCustomConfig& config) {
-    return replace_modules(
-        model, [&](const std::string&, const nn::ModulePtr& module) { return observed_custom(*module, config); });
+    return plan_observed_custom(model, config).apply();
 }
 
 /// The FromObserved for a type; null where there is none.
@@ -44,14 +49,29 @@ inline const FromObserved* from_observed(const ConvertCustomConfig& config, Quan
     return row == rows->second.end() ? nullptr : &row->second;
 }
 
+/// What a FromObserved makes of a module.
+///
+/// @param where  the module, for messages
+inline nn::ModulePtr quantized_custom(const std::string& where, const FromObserved& make, const nn::Module& module,
+                                      const nn::OwnedQParams& output) {
+    nn::ModulePtr quantized = make(module, output);
+    if (quantized == nullptr) throw Error(where, "its from_observed gave no module");
+    return quantized;
+}
+
+/// The type name of what stands around a custom module, also where that is missing.
+inline std::string custom_type(const nn::ModulePtr& module) {
+    return module == nullptr ? "a quantized custom module" : module->type_name();
+}
+
 /// A quantized custom module with what it must give.
 class QuantizedCustomModule : public nn::Cloneable<QuantizedCustomModule> {
 public:
     QuantizedCustomModule(nn::ModulePtr module, nn::OwnedQParams output, arith::QuantizeRule rule)
-        : output_(std::move(output)), rule_(rule) {
+        : type_(custom_type(module)), output_(std::move(output)), rule_(rule) {
         add_child("module", std::move(module));
     }
-    std::string type_name() const override { return child("module")->type_name(); }
+    std::string type_name() const override { return type_; }
     bool is_leaf() const override { return true; }
     nn::Value forward(nn::Arguments arguments) override {
         const nn::Tensor y = child("module")->dispatch("forward", arguments.values()).tensor();
@@ -62,6 +82,7 @@ public:
     }
 
 private:
+    std::string type_;
     nn::OwnedQParams output_;
     arith::QuantizeRule rule_;
 };

@@ -8,6 +8,7 @@
 #include "intq/nn/layers/shape.hpp"
 #include "intq/quantization/fusion_table.hpp"
 #include "intq/quantization/qconfig_dict.hpp"
+#include "intq/quantization/replace_modules.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
 
@@ -28,7 +29,7 @@ std::vector<nn::ModulePtr> fuse_known_modules(const std::vector<nn::ModulePtr>& 
 ///
 /// The fused module has the own qconfig of the first; the output quantizer will be that of the last.
 ///
-/// @param inplace  false: in a clone, which is returned
+/// @param inplace  false: in a clone, which is returned; true: where a list is refused, no list is fused
 nn::ModulePtr fuse_modules(const nn::ModulePtr& model, const std::vector<std::vector<std::string>>& modules_to_fuse,
                            bool inplace = false, const ModuleFuser& fuser = {});
 
@@ -45,16 +46,21 @@ private:
 };
 
 /// A fused layer in the place of a FloatFunctional: its methods add and add_relu call the layer "layer". The input of
-/// the layer is the operand that came through "input".
+/// the layer is the operand that came through "input". A layer that was fused without a relu has no add_relu.
 class FusedFloatFunctional : public nn::Cloneable<FusedFloatFunctional> {
 public:
     FusedFloatFunctional(nn::ModulePtr layer, std::shared_ptr<FusedInput> input) {
+        const auto* weighted = dynamic_cast<const nn::Weighted*>(layer.get());
+        has_activation_ = weighted == nullptr || weighted->fusion().activation != Activation::none;
         add_child("layer", std::move(layer));
         add_child("input", std::move(input));
     }
     std::string type_name() const override { return "FusedFloatFunctional"; }
     nn::Value forward(nn::Arguments) override { throw Error("a fused add is not meant to be called; use its add"); }
     nn::Value invoke(std::string_view method, nn::Arguments arguments) override;
+
+private:
+    bool has_activation_ = true;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -62,6 +68,11 @@ public:
 inline nn::Value FusedFloatFunctional::invoke(std::string_view method, nn::Arguments arguments) {
     if (method != "add" && method != "add_relu")
         throw Error("a fused add has the methods add and add_relu; given \"" + std::string(method) + "\"");
+    if (method == "add_relu" && !has_activation_)
+        throw Error(
+            "a fused add: add_relu is called, and no relu is fused; call add and a ReLU, and end the list of names "
+            "with "
+            "that ReLU");
     if (!arguments[0].is_tensor() || !arguments[1].is_tensor())
         throw Error("a fused add takes two tensors; a model that is traced is fused by fuse_fx()");
     const nn::Tensor input = static_cast<FusedInput&>(*child("input")).take();
@@ -117,7 +128,8 @@ inline std::vector<nn::ModulePtr> fuse_known_modules(const std::vector<nn::Modul
 
 namespace detail {
 
-inline void fuse_list(nn::Module& model, const std::vector<std::string>& names, const ModuleFuser& fuser) {
+inline void fuse_list(Replacements& done, const std::vector<std::string>& names, const ModuleFuser& fuser) {
+    nn::Module& model = *done.root;
     std::vector<nn::ModulePtr> modules;
     std::vector<nn::FusedMember> members;
     for (const std::string& name : names) {
@@ -131,12 +143,13 @@ inline void fuse_list(nn::Module& model, const std::vector<std::string>& names, 
     for (std::size_t i = 0; i < names.size(); ++i) {
         nn::Module* layer = fused[i].get();
         if (dynamic_cast<FusedFloatFunctional*>(layer) != nullptr) layer = layer->child("layer").get();
-        if (auto* weighted = dynamic_cast<nn::Weighted*>(layer); weighted != nullptr && weighted->members().empty())
-            weighted->set_members(members);
+        if (auto* from = dynamic_cast<nn::FusedFrom*>(layer); from != nullptr && from->members().empty())
+            from->set_members(members);
         if (const auto* qconfig = own_qconfig(*modules[i]); qconfig != nullptr && own_qconfig(*fused[i]) == nullptr)
             set_qconfig(*fused[i], *qconfig);
         if (fused[i] != modules[i]) fused[i]->train(modules[i]->training());
         model.replace_child(names[i], fused[i]);
+        done.slots.push_back({&model, names[i], modules[i], fused[i]});
     }
 }
 
@@ -145,9 +158,14 @@ inline void fuse_list(nn::Module& model, const std::vector<std::string>& names, 
 inline nn::ModulePtr fuse_modules(const nn::ModulePtr& model,
                                   const std::vector<std::vector<std::string>>& modules_to_fuse, bool inplace,
                                   const ModuleFuser& fuser) {
-    const nn::ModulePtr result = inplace ? model : nn::clone(model);
-    for (const auto& names : modules_to_fuse) detail::fuse_list(*result, names, fuser);
-    return result;
+    Replacements done{inplace ? model : nn::clone(model)};
+    try {
+        for (const auto& names : modules_to_fuse) detail::fuse_list(done, names, fuser);
+    } catch (...) {
+        done.undo();
+        throw;
+    }
+    return done.root;
 }
 
 }  // namespace intq::inline INTQ_ABI::quantization

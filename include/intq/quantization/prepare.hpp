@@ -7,6 +7,7 @@
 #include "intq/quantization/calibrate.hpp"
 #include "intq/quantization/hybrid_dict.hpp"
 #include "intq/quantization/prepare_context.hpp"
+#include "intq/quantization/prepare_layer.hpp"
 #include "intq/quantization/qconfig_dict.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
@@ -130,7 +131,8 @@ private:
     EdgeState prepare_weighted(graph::Node& node, const QuantizedOperator& row, const Config& config) {
         const QConfig& qconfig = *config.qconfig;
         if (!qconfig.weight) throw error(node, "its qconfig has no weight quantizer");
-        if (row.as_layer != nullptr) put_layer(node, row);
+        if (row.as_layer != nullptr)
+            model_.replace_child(node.target(), layer_of(where(node), *graph::module_of(node, model_), row));
         const bool wants_accumulator =
             !qconfig.output || (options_.high_precision_output && !config.by_name && feeds_dequant_only(node));
         const DType weight = qconfig.weight->dtype();
@@ -282,8 +284,8 @@ private:
             graph::Node* converter = nullptr;
             states_[&producer] = state;
             const EdgeState made = add_quantizer(
-                producer, checked(node, config).make(target_.quantize, options_.compatibility),
-                [&](const graph::Node& user) { return &user == &node; }, &converter);
+                producer, make_quantizer(node, config), [&](const graph::Node& user) { return &user == &node; },
+                &converter);
             states_[converter] = made;
             known = converters_.emplace(key, converter).first;
         } else {
@@ -293,7 +295,7 @@ private:
 
     EdgeState add_output_quantizer(graph::Node& node, const QuantizerConfig& config, OpKind op, DType from) {
         if (op != OpKind::none) check(node, {op, from, DType::none, config.dtype()});
-        return add_quantizer(node, checked(node, config).make(target_.quantize, options_.compatibility), {});
+        return add_quantizer(node, make_quantizer(node, config), {});
     }
 
     EdgeState follow_input(graph::Node& node) {
@@ -316,39 +318,16 @@ private:
         return state;
     }
 
-    const QuantizerConfig& checked(const graph::Node& node, const QuantizerConfig& config) const {
-        const ObserverOptions& options = config.options.observer_options;
-        if (options.ch_axis >= 0)
-            throw error(node, "activations are quantized per tensor; its qconfig has a channel axis");
-        if (options.scheme == arith::QuantScheme::affine && !target_.zero_points)
-            throw error(node,
-                        std::string("the target ") + target_.name + " has no zero points; use a symmetric scheme");
-        return config;
-    }
-
-    void put_layer(graph::Node& node, const QuantizedOperator& row) {
-        const nn::Module& module = *graph::module_of(node, model_);
-        if (module.training())
-            throw error(node, "it becomes a layer with weights in evaluation only; call eval() on the model first");
-        const std::shared_ptr<nn::Weighted> layer = row.as_layer(module);
-        layer->set_members(dynamic_cast<const nn::FusedFrom&>(module).members());
-        layer->train(module.training());
-        model_.replace_child(node.target(), layer);
+    std::shared_ptr<Quantizer> make_quantizer(const graph::Node& node, const QuantizerConfig& config) const {
+        return make_activation_quantizer(where(node), config, target_, options_.compatibility);
     }
 
     void give_weight_quantizer(graph::Node& node, const QuantizedOperator& row, const QuantizerConfig& config) {
         nn::Module* module = graph::module_of(node, model_);
         if (dynamic_cast<PreparedWeight*>(module) != nullptr) return;  // a shared layer, prepared at its first call
-        if (config.options.observer_options.scheme == arith::QuantScheme::affine)
-            throw error(node, "weights are symmetric always");
-        const auto& layer = dynamic_cast<const nn::Weighted&>(*module);
-        QuantizerConfig weight = config;
-        int& axis = weight.options.observer_options.ch_axis;
-        if (axis >= 0) axis = layer.weight_channel_axis();
-        const auto quantizer = weight.make(target_.quantize, options_.compatibility);
-        const auto prepared = row.prepare(layer, quantizer, target_);
+        const auto prepared = with_weight_quantizer(where(node), dynamic_cast<const nn::Weighted&>(*module), row,
+                                                    config, target_, options_.compatibility);
         dynamic_cast<PreparedWeight&>(*prepared).set_qat_mode(options_.qat_mode);
-        prepared->train(module->training());
         model_.replace_child(node.target(), prepared);
     }
 

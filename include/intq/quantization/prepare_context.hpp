@@ -99,9 +99,10 @@ protected:
         return state;
     }
 
-    Error error(const graph::Node& node, const std::string& sentence) const {
-        return Error("prepare: %" + node.name() + " (" + graph::type_of(node, model_) + ")", sentence);
+    std::string where(const graph::Node& node) const {
+        return "prepare: %" + node.name() + " (" + graph::type_of(node, model_) + ")";
     }
+    Error error(const graph::Node& node, const std::string& sentence) const { return Error(where(node), sentence); }
 
     PreparedModel& model_;
     graph::Graph& graph_;

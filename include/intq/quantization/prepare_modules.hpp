@@ -8,13 +8,14 @@
 #include "intq/nn/layers/float_functional.hpp"
 #include "intq/quantization/hybrid_dict.hpp"
 #include "intq/quantization/operator_table.hpp"
+#include "intq/quantization/prepare_layer.hpp"
 #include "intq/quantization/qconfig_dict.hpp"
 #include "intq/quantization/replace_modules.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
 
 struct PrepareModulesOptions {
-    bool inplace = false;  // false: a clone is prepared
+    bool inplace = false;  // false: a clone is prepared; true: what throws leaves the model as it was
     Compatibility compatibility = Compatibility::horizon;
     bool strict = false;           // a layer with a qconfig that has no integer form is an error
     PrepareCustomConfig custom{};  // its part on tracing is not read
@@ -80,6 +81,7 @@ inline nn::Value call_output_quantizer(nn::Module& module, const nn::Value& resu
     return module.call("activation_post_process", result);
 }
 
+/// Says what takes the place of each module; the quantizers behind them are put in at the end.
 class ModulePreparer {
 public:
     ModulePreparer(const QConfigMapping& mapping, const arith::PolicyRecord& target,
@@ -99,7 +101,7 @@ public:
                 if (options_.strict) throw Error(name, module->type_name() + " has no integer form, and strict is on");
                 return module;
             case Role::weighted:
-                return weighted(name, dynamic_cast<nn::Weighted&>(*module), row, *qconfig);
+                return weighted(name, *module, row, *qconfig);
             case Role::quant_stub:
                 return observed(name, module, qconfig);
             case Role::own_output:
@@ -107,6 +109,13 @@ public:
                                                                               : observed(name, module, qconfig);
             default:
                 return module;
+        }
+    }
+
+    void put_quantizers() const {
+        for (const auto& [module, quantizer] : quantizers_) {
+            module->add_child("activation_post_process", quantizer);
+            module->add_forward_hook(&call_output_quantizer);
         }
     }
 
@@ -123,29 +132,23 @@ private:
     }
 
     nn::ModulePtr observed(const std::string& name, const nn::ModulePtr& module,
-                           const std::optional<QConfig>& qconfig) const {
-        if (!qconfig || !qconfig->output) return module;
-        const ObserverOptions& observer = qconfig->output->options.observer_options;
-        if (observer.scheme == arith::QuantScheme::affine && !target_.zero_points)
-            throw Error(name,
-                        std::string("the target ") + target_.name + " has no zero points; use a symmetric scheme");
-        if (observer.ch_axis >= 0) throw Error(name, "activations are quantized per tensor; its qconfig has an axis");
-        module->add_child("activation_post_process", qconfig->output->make(target_.quantize, options_.compatibility));
-        module->add_forward_hook(&call_output_quantizer);
+                           const std::optional<QConfig>& qconfig) {
+        if (qconfig && qconfig->output)
+            quantizers_.emplace_back(
+                module, make_activation_quantizer(name, *qconfig->output, target_, options_.compatibility));
         return module;
     }
 
-    nn::ModulePtr weighted(const std::string& name, const nn::Weighted& layer, const QuantizedOperator& row,
-                           const QConfig& qconfig) const {
+    nn::ModulePtr weighted(const std::string& name, const nn::Module& module, const QuantizedOperator& row,
+                           const QConfig& qconfig) {
         if (!qconfig.weight) throw Error(name, "its qconfig has no weight quantizer");
-        QuantizerConfig weight = *qconfig.weight;
-        int& axis = weight.options.observer_options.ch_axis;
-        if (axis >= 0) axis = layer.weight_channel_axis();
-        const auto prepared = row.prepare(layer, weight.make(target_.quantize, options_.compatibility), target_);
-        prepared->train(layer.training());
-        return observed(name, prepared, qconfig);
+        const std::shared_ptr<nn::Weighted> made = row.as_layer == nullptr ? nullptr : layer_of(name, module, row);
+        const auto& layer = made == nullptr ? dynamic_cast<const nn::Weighted&>(module) : *made;
+        return observed(name, with_weight_quantizer(name, layer, row, *qconfig.weight, target_, options_.compatibility),
+                        qconfig);
     }
 
+    std::vector<std::pair<nn::ModulePtr, nn::ModulePtr>> quantizers_{};
     const QConfigMapping& mapping_;
     const arith::PolicyRecord& target_;
     const PrepareModulesOptions& options_;
@@ -153,11 +156,13 @@ private:
 
 }  // namespace detail
 
-inline nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const QConfigMapping& mapping,
-                                         const arith::PolicyRecord& target, const PrepareModulesOptions& options) {
-    nn::ModulePtr result = with_observed_custom(options.inplace ? model : nn::clone(model), options.custom);
+namespace detail {
+
+/// Prepares in place, or leaves the model as it is and throws.
+inline nn::ModulePtr prepare_modules(const nn::ModulePtr& model, const QConfigMapping& mapping,
+                                     const arith::PolicyRecord& target, const PrepareModulesOptions& options) {
     std::vector<std::string> names, types;
-    for (const auto& module : result->named_modules()) {
+    for (const auto& module : model->named_modules()) {
         names.push_back(module.name);
         types.push_back(module.value->type_name());
         if (dynamic_cast<Quantizer*>(module.value) != nullptr)
@@ -165,11 +170,27 @@ inline nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const QConf
     }
     if (!options.hybrid && !options.hybrid_dict.empty())
         throw Error("prepare: there is a hybrid_dict, but hybrid is off; a hybrid model must be asked for");
-    const QConfigMapping all = with_hybrid(with_own_qconfigs(mapping, *result), *result, options.hybrid_dict);
-    detail::ModulePreparer preparer(all, target, options);
-    result = replace_modules(
-        result, [&](const std::string& name, const nn::ModulePtr& module) { return preparer.replace(name, module); });
+    const QConfigMapping all = with_hybrid(with_own_qconfigs(mapping, *model), *model, options.hybrid_dict);
+    ModulePreparer preparer(all, target, options);
+    const Replacements replacements = plan_replacements(
+        model, [&](const std::string& name, const nn::ModulePtr& module) { return preparer.replace(name, module); });
     all.check_all_matched(names, types);
+    preparer.put_quantizers();
+    return replacements.apply();
+}
+
+}  // namespace detail
+
+inline nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const QConfigMapping& mapping,
+                                         const arith::PolicyRecord& target, const PrepareModulesOptions& options) {
+    const Replacements custom = plan_observed_custom(options.inplace ? model : nn::clone(model), options.custom);
+    nn::ModulePtr result = custom.apply();
+    try {
+        result = detail::prepare_modules(result, mapping, target, options);
+    } catch (...) {
+        custom.undo();
+        throw;
+    }
     result->set_attribute("prepared_target", target);
     set_fake_quantize(*result, FakeQuantState::calibration);
     return result;

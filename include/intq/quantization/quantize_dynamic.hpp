@@ -47,17 +47,17 @@ inline DynamicMapping default_dynamic_mapping() {
 
 inline nn::ModulePtr quantize_dynamic(const nn::ModulePtr& model, const QuantizeDynamicOptions& options) {
     ModuleTable spec(options.qconfig_spec);
-    const auto result =
-        replace_modules(options.inplace ? model : nn::clone(model),
-                        [&](const std::string& name, const nn::ModulePtr& module) -> nn::ModulePtr {
-                            const auto row = options.mapping.find(module->type_name());
-                            if (row == options.mapping.end()) return nullptr;
-                            if (options.qconfig_spec.empty()) return row->second(*module, DynamicQConfig{});
-                            const auto* qconfig = spec.find(name, module->type_name());
-                            return qconfig != nullptr && *qconfig ? row->second(*module, **qconfig) : module;
-                        });
+    const Replacements replacements =
+        plan_replacements(options.inplace ? model : nn::clone(model),
+                          [&](const std::string& name, const nn::ModulePtr& module) -> nn::ModulePtr {
+                              const auto row = options.mapping.find(module->type_name());
+                              if (row == options.mapping.end()) return nullptr;
+                              if (options.qconfig_spec.empty()) return row->second(*module, DynamicQConfig{});
+                              const auto* qconfig = spec.find(name, module->type_name());
+                              return qconfig != nullptr && *qconfig ? row->second(*module, **qconfig) : module;
+                          });
     spec.check_all_matched("quantize_dynamic");
-    return result;
+    return replacements.apply();
 }
 
 }  // namespace intq::inline INTQ_ABI::quantization

@@ -105,6 +105,8 @@ public:
         graph::Node* last = adds_relu ? &graph_.call_function(nn::relu_function, {*call_}) : call_;
         quantized_ = {call_->name(), last->name()};
         const QuantizedOperator& row = quantized_operator(*call_, root_);
+        if (operands.size() < static_cast<std::size_t>(row.operands))
+            throw Error("a constant operand has no integer form");
         std::shared_ptr<Quantizer> output;
         if (const Quantizer* quantizer = output_quantizer(*layer))
             output = fixed_quantizer(quantizer->qparams(), target.quantize);

@@ -16,8 +16,26 @@ namespace intq::inline INTQ_ABI::quantization {
 /// What takes a module's place: another module, the same one to leave it whole, or null to look at what is below it.
 using ModuleReplacer = std::function<nn::ModulePtr(const std::string& name, const nn::ModulePtr& module)>;
 
-/// Walks over the slots of a model, parents first, and replaces in place. A module in several slots is asked for once,
-/// by its first name, and replaced in all.
+/// Modules for slots of a model, which has its former ones until apply().
+struct Replacements {
+    struct Slot {
+        nn::Module* parent;
+        std::string name;
+        nn::ModulePtr former, next;
+    };
+    nn::ModulePtr root;  // the model, or what takes its place
+    std::vector<Slot> slots{};
+
+    nn::ModulePtr apply() const;
+    /// Puts the former modules back.
+    void undo() const;
+};
+
+/// Walks over the slots of a model, parents first. A module in several slots is asked for once, by its first name, and
+/// replaced in all.
+Replacements plan_replacements(const nn::ModulePtr& model, const ModuleReplacer& replacer);
+
+/// Replaces in place: all, or nothing where the replacer throws.
 ///
 /// @return the model, or what took its place
 nn::ModulePtr replace_modules(const nn::ModulePtr& model, const ModuleReplacer& replacer);
@@ -70,24 +88,48 @@ private:
 
 namespace detail {
 
-inline nn::ModulePtr replace_below(const nn::ModulePtr& module, const std::string& name, const ModuleReplacer& replacer,
-                                   std::map<const nn::Module*, nn::ModulePtr>& done) {
-    if (const auto known = done.find(module.get()); known != done.end()) return known->second;
-    if (nn::ModulePtr other = replacer(name, module)) return done[module.get()] = other;
-    done[module.get()] = module;
-    for (std::size_t i = 0; i < module->children().size(); ++i) {
-        const nn::Named<nn::ModulePtr> child = module->children()[i];
-        module->replace_child(child.name,
-                              replace_below(child.value, nn::detail::join_path(name, child.name), replacer, done));
+class ReplacementPlanner {
+public:
+    ReplacementPlanner(const ModuleReplacer& replacer, std::vector<Replacements::Slot>& slots)
+        : replacer_(replacer), slots_(slots) {}
+
+    nn::ModulePtr plan(const nn::ModulePtr& module, const std::string& name) {
+        if (const auto known = done_.find(module.get()); known != done_.end()) return known->second;
+        if (nn::ModulePtr other = replacer_(name, module)) return done_[module.get()] = other;
+        done_[module.get()] = module;
+        for (const auto& child : module->children()) {
+            const nn::ModulePtr next = plan(child.value, nn::detail::join_path(name, child.name));
+            if (next != child.value) slots_.push_back({module.get(), child.name, child.value, next});
+        }
+        return module;
     }
-    return module;
-}
+
+private:
+    const ModuleReplacer& replacer_;
+    std::vector<Replacements::Slot>& slots_;
+    std::map<const nn::Module*, nn::ModulePtr> done_;
+};
 
 }  // namespace detail
 
+inline nn::ModulePtr Replacements::apply() const {
+    for (const Slot& slot : slots) slot.parent->replace_child(slot.name, slot.next);
+    return root;
+}
+
+inline void Replacements::undo() const {
+    for (auto slot = slots.rbegin(); slot != slots.rend(); ++slot)
+        slot->parent->replace_child(slot->name, slot->former);
+}
+
+inline Replacements plan_replacements(const nn::ModulePtr& model, const ModuleReplacer& replacer) {
+    Replacements result;
+    result.root = detail::ReplacementPlanner(replacer, result.slots).plan(model, "");
+    return result;
+}
+
 inline nn::ModulePtr replace_modules(const nn::ModulePtr& model, const ModuleReplacer& replacer) {
-    std::map<const nn::Module*, nn::ModulePtr> done;
-    return detail::replace_below(model, "", replacer, done);
+    return plan_replacements(model, replacer).apply();
 }
 
 }  // namespace intq::inline INTQ_ABI::quantization

@@ -7,6 +7,7 @@
 #include "intq/nn/layers/conv.hpp"
 #include "intq/nn/layers/embedding.hpp"
 #include "intq/nn/layers/linear.hpp"
+#include "intq/quantization/prepared_modules.hpp"
 #include "intq/quantization/replace_modules.hpp"
 #include "intq/quantization/weight_codes.hpp"
 
@@ -71,7 +72,8 @@ struct WeightOnlyOptions {
 
 /// A model whose convolutions, linear layers and embeddings have int8 weights; no data is needed.
 ///
-/// @throws Error for an entry of the specification that no such layer matches, with the nearest names
+/// @throws Error for an entry of the specification that no such layer matches, with the nearest names; for a prepared
+///         model
 nn::ModulePtr quantize_weight_only(const nn::ModulePtr& model, const WeightOnlyOptions& options = {});
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -104,15 +106,18 @@ inline nn::ModulePtr weight_only_of(const nn::Module& module) {
 
 inline nn::ModulePtr quantize_weight_only(const nn::ModulePtr& model, const WeightOnlyOptions& options) {
     ModuleTable spec(options.spec);
-    const auto result = replace_modules(options.inplace ? model : nn::clone(model),
-                                        [&](const std::string& name, const nn::ModulePtr& module) -> nn::ModulePtr {
-                                            nn::ModulePtr made = detail::weight_only_of(*module);
-                                            if (made == nullptr || options.spec.empty()) return made;
-                                            const bool* wanted = spec.find(name, module->type_name());
-                                            return wanted != nullptr && *wanted ? made : module;
-                                        });
+    const auto replacer = [&](const std::string& name, const nn::ModulePtr& module) -> nn::ModulePtr {
+        if (dynamic_cast<const PreparedWeight*>(module.get()) != nullptr)
+            throw Error("quantize_weight_only: " + name + " (" + module->type_name() + ")",
+                        "the model is prepared already; quantize its weights first, prepare leaves them so");
+        nn::ModulePtr made = detail::weight_only_of(*module);
+        if (made == nullptr || options.spec.empty()) return made;
+        const bool* wanted = spec.find(name, module->type_name());
+        return wanted != nullptr && *wanted ? made : module;
+    };
+    const Replacements replacements = plan_replacements(options.inplace ? model : nn::clone(model), replacer);
     spec.check_all_matched("quantize_weight_only");
-    return result;
+    return replacements.apply();
 }
 
 }  // namespace intq::inline INTQ_ABI::quantization

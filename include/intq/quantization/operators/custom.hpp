@@ -14,10 +14,10 @@ namespace intq::inline INTQ_ABI::quantization {
 class CustomOnReals : public nn::Cloneable<CustomOnReals> {
 public:
     CustomOnReals(nn::ModulePtr module, nn::OwnedQParams input, arith::QuantizeRule rule)
-        : input_(std::move(input)), rule_(rule) {
+        : type_(custom_type(module)), input_(std::move(input)), rule_(rule) {
         add_child("module", std::move(module));
     }
-    std::string type_name() const override { return child("module")->type_name(); }
+    std::string type_name() const override { return type_; }
     bool is_leaf() const override { return true; }
     nn::Value forward(nn::Arguments arguments) override {
         const nn::Tensor y = call("module", quantize(arguments.tensor(0), input_, rule_)).tensor();
@@ -25,6 +25,7 @@ public:
     }
 
 private:
+    std::string type_;
     nn::OwnedQParams input_;
     arith::QuantizeRule rule_;
 };
