@@ -110,6 +110,7 @@ TEST_CASE("Equalization of conv-relu-conv: the function stays, the ranges are eq
     const double error = per_tensor_error(*model, x);
     const improve::EqualizationReport report = improve::equalize(*model);
     REQUIRE(report.pairs.size() == 1);
+    CHECK(report.sweeps == 2);  // one that moves the factors, and one that finds them equal
     CHECK(report.pairs[0].first == "first");
     CHECK(report.pairs[0].second == "second");
     CHECK(report.pairs[0].channels == 8);
@@ -230,6 +231,29 @@ TEST_CASE("A fused model is equalized, then prepared; a prepared one is refused;
     calibrate(*prepared, x, 2);
     CHECK(test::largest_difference((*prepared)(x).tensor(), before) < 0.1 * magnitude(before));
     CHECK_THAT(message_of<Error>([&] { improve::equalize(*prepared); }), Contains("first: the model is prepared"));
+}
+
+TEST_CASE("A batch norm that a layer keeps stops equalization behind the layer, and not in front of it") {
+    const auto model = test::make_model({{"first", make_conv(3, 6, 3, 1)},
+                                         {"second", unevenly(make_conv(6, 6, 3, 2))},
+                                         {"norm", test::make_batch_norm<nn::BatchNorm2d>(6, 7)},
+                                         {"third", make_conv(6, 4, 1, 3)}},
+                                        [](test::LambdaModel& m, nn::Arguments x) {
+                                            const nn::Value y = m.call("second", nn::relu(m.call("first", x[0])));
+                                            return m.call("third", nn::relu(m.call("norm", y)));
+                                        });
+    model->eval();
+    FuseOptions options;
+    options.keep_batch_norm = true;
+    const auto fused = fuse_fx(*model, options);
+    REQUIRE(fused->find("second").has_child("bn"));
+    const Tensor x = test::random_tensor(Shape(2, 3, 7, 6), 3);
+    const Tensor before = (*fused)(x).tensor();
+    const improve::EqualizationReport report = improve::equalize(*fused);
+    REQUIRE(report.pairs.size() == 1);
+    CHECK(report.pairs[0].second == "second");
+    CHECK(reason_for(report, "second") == "its batch norm is not folded");
+    CHECK(test::largest_difference((*fused)(x).tensor(), before) < 2e-6 * magnitude(before));
 }
 
 // --- bias correction -------------------------------------------------------------------------------------------------
@@ -530,4 +554,32 @@ TEST_CASE("AdaRound passes over a layer of whose operator training has no gradie
     CHECK(report.layers.size() == (has_gradient ? 2 : 1));
     REQUIRE(report.skipped.size() == (has_gradient ? 0 : 1));
     if (!has_gradient) CHECK_THAT(report.skipped[0].reason, Contains("no gradient of conv_transpose2d"));
+}
+
+TEST_CASE("A layer that keeps a batch norm, and a weight that is not rounded, are refused by name") {
+    const auto model = test::stubbed(
+        {{"a", make_conv(3, 4, 3, 1)}, {"norm", test::make_batch_norm<nn::BatchNorm2d>(4, 7)}},
+        [](test::LambdaModel& m, nn::Arguments x) { return nn::relu(m.call("norm", m.call("a", x[0]))); });
+    const Tensor images = natural_images(16, 3, 4);
+    improve::AdaRoundOptions options = quick_rounding();
+    options.iterations = 5;
+    for (const QATMode mode : {QATMode::with_bn, QATMode::with_bn_reverse_fold}) {
+        PrepareOptions keeping;
+        keeping.qat_mode = mode;
+        const auto prepared = prepare_calibration_fx(*model, coarse_weights(4), march::bayes::policy, keeping);
+        calibrate(*prepared, images, 16);
+        for (const std::string& message :
+             {message_of<Error>([&] { improve::adaround(*prepared, batches_of(images, 16), options); }),
+              message_of<Error>([&] { improve::correct_bias(*prepared, batches_of(images, 16)); })})
+            CHECK_THAT(message, Contains("a: ") && Contains("fold_batch_norms() first"));
+        CHECK(fold_batch_norms(*prepared) == 1);
+        CHECK(improve::adaround(*prepared, batches_of(images, 16), options).layers.size() == 1);
+    }
+
+    QConfig qconfig = get_default_calib_qconfig(DType::int8, DType::int8);
+    qconfig.weight->fake_quantize = fake_quantize_factory<CalibFakeQuantize>();
+    const auto prepared = prepare_calibration_fx(*model, QConfigMapping().set_global(qconfig), march::bayes::policy);
+    calibrate(*prepared, images, 16);
+    CHECK_THAT(message_of<Error>([&] { improve::adaround(*prepared, batches_of(images, 16), options); }),
+               Contains("a: ") && Contains("CalibFakeQuantize does not round"));
 }

@@ -97,6 +97,7 @@ public:
     /// Null where something stands between; `reason` says what.
     nn::Weighted* run(std::string& reason) {
         auto& layer = weighted(first_);
+        if (layer.norm() != nullptr) return stop(reason, "its batch norm is not folded");
         if (layer.fusion().add) return stop(reason, "an add is fused into it");
         if (layer.fusion().activation == Activation::relu6) return stop(reason, "relu6 stands behind it");
         is_vector_ = layer.operator_name() == "linear";
@@ -239,7 +240,8 @@ inline EqualizationReport equalize(graph::GraphModule& model, const Equalization
             report.blocked.push_back({node->target(), reason});
         }
     }
-    for (; report.sweeps < options.most_sweeps && !pairs.empty(); ++report.sweeps) {
+    while (report.sweeps < options.most_sweeps && !pairs.empty()) {
+        ++report.sweeps;
         report.largest_factor = 0;
         for (const detail::EqualizationPair& pair : pairs)
             report.largest_factor = std::max(report.largest_factor, pair.equalize());
