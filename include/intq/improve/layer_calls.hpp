@@ -24,7 +24,8 @@ struct LayerCall {
 
     /// The axis of the output on which its channels lie.
     int channel_axis(const nn::Tensor& output) const {
-        return weighted->operator_name() == "linear" ? output.rank() - 1 : 1;
+        const int axis = weighted->channel_axis();
+        return axis < 0 ? axis + output.rank() : axis;
     }
 };
 
