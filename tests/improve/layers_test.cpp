@@ -110,6 +110,7 @@ TEST_CASE("Equalization of conv-relu-conv: the function stays, the ranges are eq
     const double error = per_tensor_error(*model, x);
     const improve::EqualizationReport report = improve::equalize(*model);
     REQUIRE(report.pairs.size() == 1);
+    CHECK(report.sweeps == 2);  // one that moves the factors, and one that finds them equal
     CHECK(report.pairs[0].first == "first");
     CHECK(report.pairs[0].second == "second");
     CHECK(report.pairs[0].channels == 8);
@@ -230,6 +231,95 @@ TEST_CASE("A fused model is equalized, then prepared; a prepared one is refused;
     calibrate(*prepared, x, 2);
     CHECK(test::largest_difference((*prepared)(x).tensor(), before) < 0.1 * magnitude(before));
     CHECK_THAT(message_of<Error>([&] { improve::equalize(*prepared); }), Contains("first: the model is prepared"));
+}
+
+TEST_CASE("Each operator that lets the factors of channels through does so to the bit; the table names no other") {
+    const Tensor x = test::random_tensor(Shape(2, 4, 6, 6), 3);
+    const auto scaled = [](const Tensor& tensor, index_t each) {  // by powers of two, so that nothing rounds
+        Tensor result = tensor.contiguous().clone();
+        for (index_t i = 0; i < result.size(); ++i)
+            result.flat<float>()[static_cast<std::size_t>(i)] *=
+                std::ldexp(1.0f, static_cast<int>(i / each % 4) * 2 - 3);
+        return result;
+    };
+    nn::InterpolateOptions twice;
+    twice.scale_factor = {2.0, 2.0};
+    twice.rule = arith::Resize::half_pixel;
+    const std::map<std::string, nn::ModulePtr> cases{
+        {"relu", std::make_shared<nn::ReLU>()},
+        {"leaky_relu", std::make_shared<nn::LeakyReLU>(0.3)},
+        {"identity", std::make_shared<nn::Identity>()},
+        {"dropout", std::make_shared<nn::Dropout>()},
+        {"max_pool2d", std::make_shared<nn::MaxPool2d>(nn::square_window(3, 1, 1))},
+        {"avg_pool2d", std::make_shared<nn::AvgPool2d>(nn::square_window(3, 1, 1))},
+        {"adaptive_avg_pool2d", std::make_shared<nn::AdaptiveAvgPool2d>(Size2d{2, 4})},
+        {"interpolate", std::make_shared<nn::Upsample>(twice)},
+        {"flatten", std::make_shared<nn::Flatten>()}};
+    std::size_t found = 0;
+    for (const QuantizedOperator* row : quantized_operators) {
+        if (row->channel_factors == ChannelFactors::lost) continue;
+        CAPTURE(row->name);
+        REQUIRE(cases.count(std::string(row->name)) == 1);
+        ++found;
+        nn::Module& module = *cases.at(std::string(row->name));
+        module.eval();
+        const Tensor y = module(x).tensor();
+        CHECK(test::largest_difference(module(scaled(x, 36)).tensor(), scaled(y, y.size() / 8)) == 0.0);
+        // On any axis only what takes each element for itself.
+        const bool is_elementwise = row->channel_factors == ChannelFactors::anywhere;
+        const Tensor from_other = module(scaled(x, 1)).tensor();
+        CHECK((from_other.shape() == x.shape() && test::largest_difference(from_other, scaled(y, 1)) == 0.0) ==
+              is_elementwise);
+    }
+    CHECK(found == cases.size());
+    CHECK(operators::relu6.channel_factors == ChannelFactors::lost);
+}
+
+TEST_CASE("Equalization passes a leaky_relu, and a pool of images but not of rows") {
+    const auto model = traced(test::make_model({{"a", unevenly(make_conv(3, 4, 3, 1))},
+                                                {"leaky", std::make_shared<nn::LeakyReLU>(0.3)},
+                                                {"pool", std::make_shared<nn::AvgPool2d>(nn::square_window(2, 2))},
+                                                {"b", make_conv(4, 4, 3, 2)},
+                                                {"fc", test::make_linear(4, 4, 3)},
+                                                {"rows", std::make_shared<nn::AvgPool2d>(nn::square_window(1, 1))},
+                                                {"head", test::make_linear(4, 2, 4)}},
+                                               [](test::LambdaModel& m, nn::Arguments x) {
+                                                   nn::Value y = m.call("leaky", m.call("a", x[0]));
+                                                   y = m.call("b", m.call("pool", y));
+                                                   y = m.call("fc", y);
+                                                   return m.call("head", m.call("rows", y));
+                                               }));
+    const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 3);
+    const Tensor before = (*model)(x).tensor();
+    const improve::EqualizationReport report = improve::equalize(*model);
+    REQUIRE(report.pairs.size() == 1);
+    CHECK(report.pairs[0].second == "b");
+    CHECK_THAT(reason_for(report, "b"), Contains("channels are not those"));
+    CHECK_THAT(reason_for(report, "fc"), Contains("avg_pool2d"));
+    CHECK(test::largest_difference((*model)(x).tensor(), before) < 5e-6 * magnitude(before));
+}
+
+TEST_CASE("A batch norm that a layer keeps stops equalization behind the layer, and not in front of it") {
+    const auto model = test::make_model({{"first", make_conv(3, 6, 3, 1)},
+                                         {"second", unevenly(make_conv(6, 6, 3, 2))},
+                                         {"norm", test::make_batch_norm<nn::BatchNorm2d>(6, 7)},
+                                         {"third", make_conv(6, 4, 1, 3)}},
+                                        [](test::LambdaModel& m, nn::Arguments x) {
+                                            const nn::Value y = m.call("second", nn::relu(m.call("first", x[0])));
+                                            return m.call("third", nn::relu(m.call("norm", y)));
+                                        });
+    model->eval();
+    FuseOptions options;
+    options.keep_batch_norm = true;
+    const auto fused = fuse_fx(*model, options);
+    REQUIRE(fused->find("second").has_child("bn"));
+    const Tensor x = test::random_tensor(Shape(2, 3, 7, 6), 3);
+    const Tensor before = (*fused)(x).tensor();
+    const improve::EqualizationReport report = improve::equalize(*fused);
+    REQUIRE(report.pairs.size() == 1);
+    CHECK(report.pairs[0].second == "second");
+    CHECK(reason_for(report, "second") == "its batch norm is not folded");
+    CHECK(test::largest_difference((*fused)(x).tensor(), before) < 2e-6 * magnitude(before));
 }
 
 // --- bias correction -------------------------------------------------------------------------------------------------
@@ -530,4 +620,32 @@ TEST_CASE("AdaRound passes over a layer of whose operator training has no gradie
     CHECK(report.layers.size() == (has_gradient ? 2 : 1));
     REQUIRE(report.skipped.size() == (has_gradient ? 0 : 1));
     if (!has_gradient) CHECK_THAT(report.skipped[0].reason, Contains("no gradient of conv_transpose2d"));
+}
+
+TEST_CASE("A layer that keeps a batch norm, and a weight that is not rounded, are refused by name") {
+    const auto model = test::stubbed(
+        {{"a", make_conv(3, 4, 3, 1)}, {"norm", test::make_batch_norm<nn::BatchNorm2d>(4, 7)}},
+        [](test::LambdaModel& m, nn::Arguments x) { return nn::relu(m.call("norm", m.call("a", x[0]))); });
+    const Tensor images = natural_images(16, 3, 4);
+    improve::AdaRoundOptions options = quick_rounding();
+    options.iterations = 5;
+    for (const QATMode mode : {QATMode::with_bn, QATMode::with_bn_reverse_fold}) {
+        PrepareOptions keeping;
+        keeping.qat_mode = mode;
+        const auto prepared = prepare_calibration_fx(*model, coarse_weights(4), march::bayes::policy, keeping);
+        calibrate(*prepared, images, 16);
+        for (const std::string& message :
+             {message_of<Error>([&] { improve::adaround(*prepared, batches_of(images, 16), options); }),
+              message_of<Error>([&] { improve::correct_bias(*prepared, batches_of(images, 16)); })})
+            CHECK_THAT(message, Contains("a: ") && Contains("fold_batch_norms() first"));
+        CHECK(fold_batch_norms(*prepared) == 1);
+        CHECK(improve::adaround(*prepared, batches_of(images, 16), options).layers.size() == 1);
+    }
+
+    QConfig qconfig = get_default_calib_qconfig(DType::int8, DType::int8);
+    qconfig.weight->fake_quantize = fake_quantize_factory<CalibFakeQuantize>();
+    const auto prepared = prepare_calibration_fx(*model, QConfigMapping().set_global(qconfig), march::bayes::policy);
+    calibrate(*prepared, images, 16);
+    CHECK_THAT(message_of<Error>([&] { improve::adaround(*prepared, batches_of(images, 16), options); }),
+               Contains("a: ") && Contains("CalibFakeQuantize does not round"));
 }

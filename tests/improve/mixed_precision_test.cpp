@@ -3,6 +3,9 @@
 // The mixed choice of int8 and int16 against all assignments, and its journal against interruptions and enemies.
 #include "intq/improve/mixed_precision.hpp"
 
+#include <sys/resource.h>
+
+#include <csignal>
 #include <random>
 
 #include "intq/improve/measurement_journal.hpp"
@@ -254,6 +257,30 @@ TEST_CASE("A journal that was cut anywhere says so, and ends as if it had not be
         CHECK(text_of(folder / "cut") == whole_text);
     }
     CHECK(torn > 200);
+}
+
+TEST_CASE("A measurement that could not be written whole leaves the journal as it was, and can be added again") {
+    const test::TemporaryFolder folder;
+    MeasurementJournal journal(folder / "journal", three_layers);
+    journal.add(three_layers[0], DType::int8, cost_of(three_layers[0], DType::int8));
+    const std::string before = text_of(folder / "journal");
+    const auto add_next = [&] { journal.add(three_layers[1], DType::int8, cost_of(three_layers[1], DType::int8)); };
+    // A limit of the file size makes the write fail in the middle, as a full disk does.
+    rlimit former{};
+    REQUIRE(getrlimit(RLIMIT_FSIZE, &former) == 0);
+    auto* const former_handler = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit small{static_cast<rlim_t>(before.size() + 5), former.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    const std::string message = message_of<Error>(add_next);
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &former) == 0);
+    std::signal(SIGXFSZ, former_handler);
+    CHECK_THAT(message, Contains("journal") && Contains("cannot be written"));
+    CHECK(text_of(folder / "journal") == before);
+    CHECK_FALSE(journal.find(three_layers[1], DType::int8).has_value());
+    add_next();
+    const MeasurementJournal again(folder / "journal", three_layers);
+    CHECK(again.size() == 2);
+    CHECK_FALSE(again.torn());
 }
 
 TEST_CASE("A byte that was changed anywhere in a journal is an error, which names the line, and never another cost") {

@@ -184,6 +184,47 @@ TEST_CASE("A dynamic layer's codes and scales travel in its state dictionary") {
     CHECK(from.named_parameters().empty());
 }
 
+TEST_CASE("A dynamic layer and its clone have biases of their own") {
+    const auto linear = test::make_linear(4, 3, 1);
+    DynamicLinear dynamic(*linear, {});
+    const nn::ModulePtr copy = nn::clone(dynamic);
+    const Tensor x = test::random_tensor(Shape(2, 4), 5);
+    const Tensor before = (*copy)(x).tensor();
+    nn::StateDict state = nn::state_dict(dynamic);
+    for (auto& item : state)
+        if (item.name == "bias") item.value = test::random_tensor(item.value.shape(), 77);
+    nn::load_state_dict(dynamic, state);
+    CHECK(test::largest_difference(dynamic(x).tensor(), before) > 1e-3);
+    CHECK(test::largest_difference((*copy)(x).tensor(), before) == 0);
+}
+
+TEST_CASE("A state dictionary that a dynamic layer cannot pack changes nothing in the model") {
+    const auto model = std::make_shared<nn::Sequential>(
+        std::initializer_list<nn::ModulePtr>{test::make_linear(4, 3, 1), test::make_linear(3, 2, 2)});
+    const nn::ModulePtr dynamic = quantize_dynamic(model), other = quantize_dynamic(nn::clone(*model));
+    const Tensor x = test::random_tensor(Shape(2, 4), 5), before = (*dynamic)(x).tensor();
+    const nn::StateDict former = nn::state_dict(*dynamic);
+    for (const float scale : {0.0f, NAN}) {
+        nn::StateDict state = nn::state_dict(*other);
+        for (auto& item : state) {
+            if (item.name == "0.bias") item.value = test::random_tensor(item.value.shape(), 77);
+            if (item.name == "1.weight_scale") item.value.flat<float>()[0] = scale;
+        }
+        const Tensor shared = *dynamic->find_tensor("0.bias");
+        CHECK_THROWS_AS(nn::load_state_dict(*dynamic, state), Error);
+        CHECK(dynamic->find_tensor("0.bias")->shares_buffer_with(shared));
+        const nn::StateDict now = nn::state_dict(*dynamic);
+        REQUIRE(now.size() == former.size());
+        for (std::size_t i = 0; i < now.size(); ++i) {
+            CAPTURE(now[i].name);
+            REQUIRE(now[i].value.bytes() == former[i].value.bytes());
+            CHECK(std::memcmp(now[i].value.data(), former[i].value.data(),
+                              static_cast<std::size_t>(now[i].value.bytes())) == 0);
+        }
+        CHECK(test::largest_difference((*dynamic)(x).tensor(), before) == 0);
+    }
+}
+
 TEST_CASE("A dynamic layer says what it cannot take") {
     const auto linear = test::make_linear(4, 3, 1);
     DynamicLinear dynamic(*linear, {});

@@ -327,6 +327,40 @@ TEST_CASE(
           }).find("use with_bn_reverse_fold or fuse_bn") != std::string::npos);
 }
 
+TEST_CASE("Folding in the middle of a training with batch norm kept observes the folded weights anew") {
+    const Tensor x = test::random_tensor(Shape(3, 2, 6, 6), 12);
+    const std::vector<float> gamma{0.02f, -1.2f, 0.3f, 9.0f};
+    auto model = test::stubbed(
+        {{"conv", test::make_conv(2, 4, 3, 1)},
+         {"bn", make_norm(gamma, {0.1f, 0.4f, 0.5f, -0.3f}, {0.2f, -0.5f, 0.0f, 1.0f}, {0.5f, 1.5f, 1.0f, 3.0f})}},
+        [](test::LambdaModel& m, nn::Arguments in) { return nn::relu(m.call("bn", m.call("conv", in[0]))); });
+    const auto qat = prepare(*model, QATMode::with_bn);
+    train(*qat, x);
+    const Tensor before = (*qat)(x).tensor();
+    CHECK(fold_batch_norms(*qat) == 1);
+    const auto& conv = dynamic_cast<const PreparedConv2d&>(qat->find("conv"));
+    const auto check_scales = [&] {
+        const std::vector<float> scales = conv.weight_fake_quant().qparams().scales;
+        REQUIRE(scales.size() == 4);
+        for (std::size_t c = 0; c < 4; ++c) {
+            float largest = 0;
+            for (const float w : conv.weight().flat<float>().subspan(c * 18, 18))
+                largest = std::max(largest, std::fabs(w));
+            CHECK(scales[c] == Approx(largest / 127.5f).epsilon(1e-6));
+        }
+    };
+    check_scales();
+    // The outputs are made of other roundings of the same numbers.
+    const Tensor after = (*qat)(x).tensor();
+    const Tensor zero = Tensor::zeros(before.shape());
+    CHECK(test::largest_difference(after, before) < 0.03 * test::largest_difference(before, zero));
+    // A further step of training widens nothing.
+    set_fake_quantize(*qat, FakeQuantState::qat);
+    qat->train();
+    (*qat)(x);
+    check_scales();
+}
+
 TEST_CASE("Frozen statistics stay, in training too, until they are updated again") {
     const Tensor x = test::random_tensor(Shape(3, 2, 6, 6), 13);
     const auto qat = prepare(*network(), QATMode::with_bn_reverse_fold);

@@ -49,12 +49,15 @@ struct AdaRoundReport {
 /// first_beta to last_beta, so that h is free first and 0 or 1 in the end; then h >= 1/2 is up. A layer that did not
 /// gain by it keeps its nearest codes.
 ///
-/// The weights of the model become the rounded ones, each less than one step from where it was (unless it was cut
-/// off), and their quantizers are fixed on the grid on which that was done: calibrating again is of no use to them.
+/// The weights of a layer that gained become the rounded ones, each less than one step from where it was (unless it was
+/// cut off), and its quantizer is fixed on the grid on which that was done: calibrating again is of no use to it. The
+/// other layers keep their real weights, and quantizers that observe as before.
 ///
 /// @param model   prepared and calibrated; changed in place, and left in the state `validation`
 /// @param source  some hundreds of samples, more than the layer has weights to an output; labels are not needed
-/// @throws Error for a quantizer that saw no data, a name in options.layers that is no layer, and a source without data
+/// @throws Error for a quantizer that saw no data, a layer that keeps a batch norm, a weight that its quantizer does
+/// not
+///         round, a name in options.layers that is no layer, and a source without data
 ///
 /// Memory   the inputs and outputs of one layer over all data, and a copy of the model
 /// Cost     a layer: two passes over the data, and `iterations` forward and backward steps of the layer alone
@@ -62,19 +65,24 @@ struct AdaRoundReport {
 AdaRoundReport adaround(quantization::PreparedModel& model, const quantization::BatchSource& source,
                         const AdaRoundOptions& options = {});
 
+/// zeta - gamma and gamma of the paper, whose zeta is 1.1.
+inline constexpr double stretch = 1.2, stretch_lowest = -0.1;
+
+/// (zeta - gamma) · sigmoid(v) + gamma
+inline double stretched_sigmoid(double v) { return stretch / (1.0 + std::exp(-v)) + stretch_lowest; }
 /// h of AdaRound.
 ///
-///     h(v) = clamp((zeta - gamma) · sigmoid(v) + gamma, 0, 1),  zeta = 1.1, gamma = -0.1
+///     h(v) = clamp(stretched_sigmoid(v), 0, 1)
 ///
 /// Source   Louizos et al. 2018, arXiv 1712.01312, in the form of arXiv 2004.10568, equation 23
-inline double rectified_sigmoid(double v) { return std::clamp(1.2 / (1.0 + std::exp(-v)) - 0.1, 0.0, 1.0); }
+inline double rectified_sigmoid(double v) { return std::clamp(stretched_sigmoid(v), 0.0, 1.0); }
 /// 0 where h is clamped.
 inline double rectified_sigmoid_gradient(double v) {
-    const double sigmoid = 1.0 / (1.0 + std::exp(-v)), h = 1.2 * sigmoid - 0.1;
-    return h > 0.0 && h < 1.0 ? 1.2 * sigmoid * (1.0 - sigmoid) : 0.0;
+    const double h = stretched_sigmoid(v), above = h - stretch_lowest;
+    return h > 0.0 && h < 1.0 ? above * (stretch - above) / stretch : 0.0;
 }
 /// The v whose h is `h`, in (0, 1) or at its ends.
-inline double rectified_sigmoid_inverse(double h) { return -std::log(1.2 / (h + 0.1) - 1.0); }
+inline double rectified_sigmoid_inverse(double h) { return -std::log(stretch / (h - stretch_lowest) - 1.0); }
 /// d/dh of 1 - |2h - 1|^beta
 inline double rounding_cost_gradient(double h, double beta) {
     const double distance = 2.0 * h - 1.0;
@@ -102,7 +110,13 @@ inline LayerData layer_data(quantization::PreparedModel& model, quantization::Pr
     const std::set<std::string> name{call.node->name()};
     for_each_batch(source, "adaround", [&](const nn::Tensor& batch) {
         run_and_visit(model, batch, name, [&](const graph::Node&, std::span<const nn::Value> values, const nn::Value&) {
-            if (inputs.empty()) data.grid = *call.prepared->quantized_weight(nn::Arguments(values)).qparams();
+            if (inputs.empty()) {
+                const nn::Tensor weight = call.prepared->quantized_weight(nn::Arguments(values));
+                if (!weight.qparams())
+                    throw Error(call.layer, "its " + call.prepared->weight_fake_quant().type_name() +
+                                                " does not round the weight; there is no grid to round it to");
+                data.grid = *weight.qparams();
+            }
             inputs.resize(values.size());
             for (std::size_t i = 0; i < values.size(); ++i) inputs[i].push_back(values[i].tensor().contiguous());
         });

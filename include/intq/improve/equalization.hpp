@@ -9,8 +9,8 @@
 #include "intq/graph/graph_module.hpp"
 #include "intq/graph/operators.hpp"
 #include "intq/nn/layers/conv.hpp"
-#include "intq/nn/layers/linear.hpp"
 #include "intq/nn/layers/shape.hpp"
+#include "intq/quantization/operator_table.hpp"
 
 namespace intq::inline INTQ_ABI::improve {
 
@@ -97,9 +97,10 @@ public:
     /// Null where something stands between; `reason` says what.
     nn::Weighted* run(std::string& reason) {
         auto& layer = weighted(first_);
+        if (layer.norm() != nullptr) return stop(reason, "its batch norm is not folded");
         if (layer.fusion().add) return stop(reason, "an add is fused into it");
         if (layer.fusion().activation == Activation::relu6) return stop(reason, "relu6 stands behind it");
-        is_vector_ = layer.operator_name() == "linear";
+        is_vector_ = layer.channel_axis() < 0;
         for (const graph::Node* node = &first_;;) {
             if (count_calls(*node) > 1) return stop(reason, "the module of %" + node->name() + " is called twice");
             if (node->users().size() != 1) return stop(reason, "%" + node->name() + " has several readers");
@@ -131,14 +132,12 @@ private:
     }
 
     bool passes(const graph::Node& node) {
-        const std::string name = graph::operator_of(node, model_);
-        for (const char* everywhere : {"relu", "leaky_relu", "identity", "dropout"})
-            if (name == everywhere) return true;
-        if (is_vector_) return false;
-        for (const char* of_images : {"max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "interpolate"})
-            if (name == of_images) return true;
-        is_flat_ = name == "flatten" && starts_at_channels(node);
-        is_vector_ = is_flat_;
+        using quantization::ChannelFactors;
+        const ChannelFactors factors = quantization::quantized_operator(node, model_).channel_factors;
+        if (factors == ChannelFactors::anywhere) return true;
+        if (factors == ChannelFactors::lost || is_vector_) return false;
+        if (factors == ChannelFactors::of_planes) return true;
+        is_flat_ = is_vector_ = starts_at_channels(node);
         return is_flat_;
     }
     bool starts_at_channels(const graph::Node& node) const {
@@ -152,8 +151,7 @@ private:
         auto& layer = weighted(node);
         const index_t channels = ChannelMap(weighted(first_)).outputs(), inputs = ChannelMap(layer).inputs();
         if (count_calls(node) > 1) return stop(reason, "the module of %" + node.name() + " is called twice");
-        const bool is_linear = layer.operator_name() == "linear";
-        if (is_linear != is_vector_ || inputs % channels != 0 || (!is_flat_ && inputs != channels))
+        if ((layer.channel_axis() < 0) != is_vector_ || inputs % channels != 0 || (!is_flat_ && inputs != channels))
             return stop(reason, "its channels are not those that %" + node.name() + " takes");
         columns_ = inputs / channels;
         second_ = &node;
@@ -239,7 +237,8 @@ inline EqualizationReport equalize(graph::GraphModule& model, const Equalization
             report.blocked.push_back({node->target(), reason});
         }
     }
-    for (; report.sweeps < options.most_sweeps && !pairs.empty(); ++report.sweeps) {
+    while (report.sweeps < options.most_sweeps && !pairs.empty()) {
+        ++report.sweeps;
         report.largest_factor = 0;
         for (const detail::EqualizationPair& pair : pairs)
             report.largest_factor = std::max(report.largest_factor, pair.equalize());

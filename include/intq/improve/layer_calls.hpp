@@ -24,14 +24,16 @@ struct LayerCall {
 
     /// The axis of the output on which its channels lie.
     int channel_axis(const nn::Tensor& output) const {
-        return weighted->operator_name() == "linear" ? output.rank() - 1 : 1;
+        const int axis = weighted->channel_axis();
+        return axis < 0 ? axis + output.rank() : axis;
     }
 };
 
 /// The layers of a prepared model in the order in which they run. One that several nodes call is skipped: it has as
 /// many outputs as calls, and one weight for all.
 ///
-/// @throws Error for a quantizer that saw no data
+/// @throws Error for a quantizer that saw no data, and for a layer that keeps a batch norm: its product is not its
+/// output
 std::vector<LayerCall> layer_calls(quantization::PreparedModel& model, std::vector<SkippedLayer>& skipped);
 
 /// Called for a node with what it was given and what it gave.
@@ -62,6 +64,8 @@ inline std::vector<LayerCall> layer_calls(quantization::PreparedModel& model, st
         nn::Module* module = graph::module_of(*node, model);
         auto* prepared = dynamic_cast<quantization::PreparedWeight*>(module);
         if (prepared == nullptr) continue;
+        if (prepared->layer().norm() != nullptr)
+            throw Error(node->target(), "this layer keeps its batch norm; call fold_batch_norms() first");
         const auto count = std::count_if(nodes.begin(), nodes.end(), [&](const graph::Node* other) {
             return graph::module_of(*other, model) == module;
         });

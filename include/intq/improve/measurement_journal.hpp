@@ -26,7 +26,8 @@ public:
 
     /// None where it is still to be measured.
     std::optional<TypeCost> find(const std::string& layer, DType dtype) const;
-    /// Adds a measurement; it is in the file when this returns. Throws for one that is there, or is not finite.
+    /// Adds a measurement; it is in the file when this returns. Throws for one that is there, or is not finite, and
+    /// where it cannot be written: the file is then as before.
     void add(const std::string& layer, DType dtype, const TypeCost& cost);
     std::size_t size() const noexcept { return known_.size(); }
     /// Whether the end of the file was cut off.
@@ -84,8 +85,14 @@ inline std::string journal_line(const std::string& layer, DType dtype, const Typ
     return numbers + " " + checksum(numbers + " " + layer) + " " + layer + "\n";
 }
 
-inline bool is_cost(const TypeCost& cost) {
-    return std::isfinite(cost.loss) && std::isfinite(cost.seconds) && cost.seconds >= 0.0;
+/// Adds text to the end of a file; 0, or the number of the system's error where not all of it could be written.
+inline int append_to_file(const std::filesystem::path& path, std::string_view text) {
+    std::FILE* const file = std::fopen(path.c_str(), "ab");
+    if (file == nullptr) return errno;
+    errno = 0;
+    int error = std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0 ? 0 : errno;
+    if (std::fclose(file) != 0 && error == 0) error = errno;
+    return error;
 }
 
 /// The part of a text before the next space, which is taken off with it; the whole where there is none.
@@ -174,10 +181,14 @@ inline void MeasurementJournal::add(const std::string& layer, DType dtype, const
                                "below 0");
     if (find(layer, dtype)) throw Error(layer, "measurements: it was measured before");
     const std::string line = detail::journal_line(layer, dtype, cost);
-    const io::detail::FileHandle file(std::fopen(path_.c_str(), "ab"));
-    if (file == nullptr) io::detail::throw_system_error(path_, "cannot be opened", errno);
-    if (std::fwrite(line.data(), 1, line.size(), file.get()) != line.size() || std::fflush(file.get()) != 0)
-        io::detail::throw_system_error(path_, "cannot be written", errno);
+    std::error_code error;
+    const std::uintmax_t size = std::filesystem::file_size(path_, error);
+    if (error) io::detail::throw_system_error(path_, "cannot be opened", error.value());
+    if (const int number = detail::append_to_file(path_, line)) {
+        // Else the next line would go on where this one was torn.
+        std::filesystem::resize_file(path_, size, error);
+        io::detail::throw_system_error(path_, error ? "cannot be written, nor cut back" : "cannot be written", number);
+    }
     known_[{layer, dtype}] = cost;
 }
 

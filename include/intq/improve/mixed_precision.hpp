@@ -67,13 +67,17 @@ void set_mixed_precision(quantization::QConfigMapping& mapping, const MixedPreci
 
 namespace detail {
 
+inline bool is_cost(const TypeCost& cost) {
+    return std::isfinite(cost.loss) && std::isfinite(cost.seconds) && cost.seconds >= 0.0;
+}
+
 inline void check_costs(std::span<const LayerCosts> costs, double budget) {
     if (!std::isfinite(budget)) throw Error("mixed precision: the budget must be a finite number");
     std::set<std::string> names;
     for (const LayerCosts& layer : costs) {
         if (!names.insert(layer.layer).second) throw Error(layer.layer, "mixed precision: its costs are given twice");
         for (const TypeCost& cost : {layer.int8, layer.int16})
-            if (!std::isfinite(cost.loss) || !std::isfinite(cost.seconds) || cost.seconds < 0.0)
+            if (!is_cost(cost))
                 throw Error(layer.layer, "mixed precision: a loss of " + std::to_string(cost.loss) + " and a time of " +
                                              std::to_string(cost.seconds) +
                                              " s; both must be finite, and no time is below 0");

@@ -15,12 +15,15 @@ using StateDict = std::vector<Named<Tensor>>;
 /// The parameters, then the buffers, that are defined; copies.
 StateDict state_dict(Module& model);
 
-/// Gives a model the tensors of a state dictionary, all or none of them.
+/// Gives a model the tensors of a state dictionary, all or none of them: where a module throws for what it was given
+/// (Module::tensors_changed()), all have their former values again.
 ///
 /// A tensor that is undefined in the model (a scale before any data) takes whatever the dictionary has, and stays
 /// undefined where it has none.
 ///
 /// @throws Error naming the tensor: one that the model or the dictionary lacks, another shape or dtype
+///
+/// Memory   a copy of what the model had
 void load_state_dict(Module& model, const StateDict& state);
 /// Throws what load_state_dict() would; changes nothing.
 void check_state_dict(Module& model, const StateDict& state);
@@ -81,9 +84,29 @@ inline void check_state_dict(Module& model, const StateDict& state) {
 
 inline void load_state_dict(Module& model, const StateDict& state) {
     check_state_dict(model, state);
+    struct Former {
+        Tensor* slot;
+        Tensor tensor, values;  // the tensor itself, which others may hold, and a copy
+    };
+    std::vector<Former> former;
     for (const auto& tensor : detail::all_tensors(model))
-        if (const Tensor* given = detail::find_named(state, tensor.name)) assign(*tensor.value, *given);
-    for (const auto& module : model.named_modules()) module.value->tensors_changed();
+        if (detail::find_named(state, tensor.name) != nullptr)
+            former.push_back({tensor.value, *tensor.value, tensor.value->defined() ? tensor.value->clone() : Tensor()});
+    const auto tell_all = [&] {
+        for (const auto& module : model.named_modules()) module.value->tensors_changed();
+    };
+    try {
+        for (const auto& tensor : detail::all_tensors(model))
+            if (const Tensor* given = detail::find_named(state, tensor.name)) assign(*tensor.value, *given);
+        tell_all();
+    } catch (...) {
+        for (Former& one : former) {
+            if (one.tensor.defined()) assign(one.tensor, one.values);
+            *one.slot = one.tensor;
+        }
+        tell_all();
+        throw;
+    }
 }
 
 }  // namespace intq::inline INTQ_ABI::nn

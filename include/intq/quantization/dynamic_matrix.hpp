@@ -54,7 +54,7 @@ private:
 // ---------------------------------------------------------------------------------------------------------------------
 
 inline DynamicMatrix::DynamicMatrix(const nn::Tensor& weight, const nn::Tensor& bias, bool reduce_range)
-    : bias_(bias), quant_max_(reduce_range ? 127 : 255) {
+    : bias_(bias.defined() ? bias.clone() : bias), quant_max_(reduce_range ? 127 : 255) {
     if (weight.rank() != 2 || weight.dtype() != DType::int8 || !weight.qparams())
         throw Error("DynamicMatrix: the weight must be int8 codes (O, I) that carry their qparams, given " +
                     std::string(name_of(weight.dtype())) + " " + nn::to_string(weight.shape()));

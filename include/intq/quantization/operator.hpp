@@ -29,6 +29,14 @@ enum class Role : std::uint8_t {
     float_only     // no integer form
 };
 
+/// What becomes of a positive factor on each channel of an operator's input.
+enum class ChannelFactors : std::uint8_t {
+    lost,       // something else
+    anywhere,   // the same factors on its output, whichever axis counts the channels
+    of_planes,  // so for the planes of (N, C, H, W)
+    flattened   // so for them, and the last axis of the output counts the elements of channel after channel
+};
+
 /// What a step is made of: a node of a prepared graph, and what is known of its values.
 struct StepRequest {
     const graph::Node& node;
@@ -79,6 +87,8 @@ struct QuantizedOperator {
     /// weighted, of a module that is no nn::Weighted: the layer that computes the same in evaluation; it takes the
     /// module's place.
     std::shared_ptr<nn::Weighted> (*as_layer)(const nn::Module&) = nullptr;
+    /// In float, and in evaluation; not asked for layers with weights.
+    ChannelFactors channel_factors = ChannelFactors::lost;
 };
 
 /// For keeps_scale: on every target.

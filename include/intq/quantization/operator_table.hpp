@@ -57,6 +57,7 @@ inline constexpr const QuantizedOperator* quantized_operators[] = {
     &operators::batch_norm2d,
     &operators::bn_relu2d,
     &operators::bn_relu62d,
+    &operators::leaky_relu,
 };
 
 /// The row of an operator that the table does not know.

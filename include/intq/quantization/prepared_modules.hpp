@@ -115,6 +115,14 @@ private:
 using PreparedConv2d = Prepared<nn::Conv2d>;
 using PreparedLinear = Prepared<nn::Linear>;
 
+/// Folds the batch norms that the layers of a model kept into their weights, so that the training goes on without.
+///
+/// After with_bn the weights' scales no longer fit: their observers forget what they saw and observe the folded
+/// weights, whatever the state of the quantizers. With reverse folding they fit, and stay.
+///
+/// @return how many were folded
+int fold_batch_norms(nn::Module& model);
+
 // ---------------------------------------------------------------------------------------------------------------------
 
 namespace detail {
@@ -187,6 +195,23 @@ template <class Raise> nn::Tensor PreparedWeight::weight_before_norm(const Raise
         grid = own;
     weight_call_.rounded = fake_quantize(layer().weight(), grid, quantizer.rule());
     return weight_call_.rounded;
+}
+
+inline int fold_batch_norms(nn::Module& model) {
+    std::vector<nn::Weighted*> layers;
+    for (const auto& module : model.named_modules())
+        if (auto* layer = dynamic_cast<nn::Weighted*>(module.value); layer != nullptr && layer->norm() != nullptr)
+            layers.push_back(layer);
+    for (nn::Weighted* layer : layers) {
+        const auto* prepared = dynamic_cast<const PreparedWeight*>(layer);
+        const bool keeps_scales = prepared == nullptr || prepared->folds_in_reverse();
+        fold_batch_norm(*layer, *layer->norm());
+        layer->remove_norm();
+        if (keeps_scales || !prepared->weight_fake_quant().has_qparams()) continue;
+        prepared->weight_fake_quant().observer().reset_min_max_vals();
+        prepared->weight_fake_quant().observe(layer->weight());
+    }
+    return static_cast<int>(layers.size());
 }
 
 inline nn::OwnedQParams raise_weight_scales(const arith::PolicyRecord& target, nn::OwnedQParams weight,

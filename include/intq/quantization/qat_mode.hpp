@@ -34,7 +34,8 @@ inline std::atomic<QATMode> current_qat_mode{QATMode::fuse_bn};
 
 }  // namespace detail
 
-/// The mode of prepare_qat_fx where PrepareOptions name none; fuse_bn unless set.
+/// The mode of prepare where PrepareOptions name none; fuse_bn unless set. Calibration keeps batch norms too, so that
+/// the training that follows finds the quantizers it needs.
 inline void set_qat_mode(QATMode mode) { detail::current_qat_mode = mode; }
 inline QATMode get_qat_mode() { return detail::current_qat_mode; }
 
@@ -55,22 +56,6 @@ inline void freeze_bn_stats(nn::Module& model) {
 inline void update_bn_stats(nn::Module& model) {
     for (const auto& module : model.named_modules())
         if (auto* norm = dynamic_cast<nn::BatchNorm*>(module.value)) norm->freeze_statistics(false);
-}
-
-/// Folds the batch norms that the layers of a model kept into their weights, so that the training goes on without.
-/// After with_bn the weights' scales no longer fit: they are observed anew in the next step.
-///
-/// @return how many were folded
-inline int fold_batch_norms(nn::Module& model) {
-    std::vector<nn::Weighted*> layers;
-    for (const auto& module : model.named_modules())
-        if (auto* layer = dynamic_cast<nn::Weighted*>(module.value); layer != nullptr && layer->norm() != nullptr)
-            layers.push_back(layer);
-    for (nn::Weighted* layer : layers) {
-        fold_batch_norm(*layer, *layer->norm());
-        layer->remove_norm();
-    }
-    return static_cast<int>(layers.size());
 }
 
 }  // namespace intq::inline INTQ_ABI::quantization

@@ -27,6 +27,7 @@ public:
 
     std::string type_name() const override { return "Linear"; }
     std::string operator_name() const override { return "linear"; }
+    int channel_axis() const noexcept override { return -1; }
     const LinearOptions& options() const noexcept { return options_; }
     Tensor apply(const Tensor& x, const Tensor& weight) const override { return functional::linear(x, weight, bias()); }
 

@@ -59,6 +59,8 @@ public:
 
     /// The axis of the weight on which each output channel has its own scale; within a group where it is not axis 0.
     virtual int weight_channel_axis() const noexcept { return 0; }
+    /// The axis that counts the channels of input and output; -1: the last.
+    virtual int channel_axis() const noexcept { return 1; }
     virtual index_t out_channels() const { return weight().extent(0); }
     /// The output channel of an element of the weight, in row_major order.
     index_t output_channel_of(index_t element) const {

@@ -191,8 +191,11 @@ inline constexpr QuantizedOperator clamp{.name = "clamp",
                                          .make_step = &make_clamp,
                                          .keeps_scale = &keeps_scale_always,
                                          .torch_role = Role::shares_input};
-inline constexpr QuantizedOperator relu{
-    .name = "relu", .role = Role::shares_input, .kind = OpKind::relu, .make_step = &make_relu};
+inline constexpr QuantizedOperator relu{.name = "relu",
+                                        .role = Role::shares_input,
+                                        .kind = OpKind::relu,
+                                        .make_step = &make_relu,
+                                        .channel_factors = ChannelFactors::anywhere};
 inline constexpr QuantizedOperator relu6{
     .name = "relu6", .role = Role::shares_input, .kind = OpKind::relu, .make_step = &make_relu6};
 

@@ -72,9 +72,14 @@ inline StepPtr make_look_up(const StepRequest& request) {
     return std::make_shared<LookUpTableStep>(request.call, tabled_function(request));
 }
 
-/// All functions of nn/functional/unary.hpp share this row.
+/// All functions of nn/functional/unary.hpp share this row, but for leaky_relu.
 inline constexpr QuantizedOperator unary{
     .name = "unary", .role = Role::own_output, .kind = OpKind::lookup_table, .make_step = &make_look_up};
+inline constexpr QuantizedOperator leaky_relu{.name = "leaky_relu",
+                                              .role = Role::own_output,
+                                              .kind = OpKind::lookup_table,
+                                              .make_step = &make_look_up,
+                                              .channel_factors = ChannelFactors::anywhere};
 
 inline bool is_unary(std::string_view name) {
     for (const auto& row : nn::functional::unary_rows)

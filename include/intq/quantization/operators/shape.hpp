@@ -95,11 +95,17 @@ inline StepPtr make_flatten(const StepRequest& request) {
 }
 
 inline constexpr QuantizedOperator cat{.name = "cat", .role = Role::cat, .kind = OpKind::cat, .make_step = &make_cat};
-inline constexpr QuantizedOperator flatten{
-    .name = "flatten", .role = Role::shares_input, .kind = OpKind::flatten, .make_step = &make_flatten};
-inline constexpr QuantizedOperator identity{.name = "identity", .role = Role::shares_input};
-inline constexpr QuantizedOperator dropout{
-    .name = "dropout", .role = Role::shares_input, .torch_role = Role::own_output};
+inline constexpr QuantizedOperator flatten{.name = "flatten",
+                                           .role = Role::shares_input,
+                                           .kind = OpKind::flatten,
+                                           .make_step = &make_flatten,
+                                           .channel_factors = ChannelFactors::flattened};
+inline constexpr QuantizedOperator identity{
+    .name = "identity", .role = Role::shares_input, .channel_factors = ChannelFactors::anywhere};
+inline constexpr QuantizedOperator dropout{.name = "dropout",
+                                           .role = Role::shares_input,
+                                           .torch_role = Role::own_output,
+                                           .channel_factors = ChannelFactors::anywhere};
 
 }  // namespace operators
 
