@@ -71,10 +71,11 @@ nn::ModulePtr network() {
                          });
 }
 
-std::shared_ptr<PreparedModel> prepare(const nn::Module& model, QATMode mode) {
+std::shared_ptr<PreparedModel> prepare(const nn::Module& model, QATMode mode,
+                                       const QConfig& qconfig = get_default_qat_qconfig()) {
     PrepareOptions options;
     options.qat_mode = mode;
-    return prepare_qat_fx(model, QConfigMapping().set_global(get_default_qat_qconfig()), target::fp32::policy, options);
+    return prepare_qat_fx(model, QConfigMapping().set_global(qconfig), target::fp32::policy, options);
 }
 
 /// A few steps of training by hand, so that statistics, scales and parameters move; then a pass that only observes, so
@@ -334,7 +335,10 @@ TEST_CASE("Folding in the middle of a training with batch norm kept observes the
         {{"conv", test::make_conv(2, 4, 3, 1)},
          {"bn", make_norm(gamma, {0.1f, 0.4f, 0.5f, -0.3f}, {0.2f, -0.5f, 0.0f, 1.0f}, {0.5f, 1.5f, 1.0f, 3.0f})}},
         [](test::LambdaModel& m, nn::Arguments in) { return nn::relu(m.call("bn", m.call("conv", in[0]))); });
-    const auto qat = prepare(*model, QATMode::with_bn);
+    // An observer that follows the weight, and one that only widens.
+    const bool follows = GENERATE(true, false);
+    const QConfig qconfig = follows ? get_default_qat_qconfig() : get_default_calib_qconfig(DType::int8, DType::int8);
+    const auto qat = prepare(*model, QATMode::with_bn, qconfig);
     train(*qat, x);
     const Tensor before = (*qat)(x).tensor();
     CHECK(fold_batch_norms(*qat) == 1);
