@@ -156,6 +156,19 @@ TEST_CASE("A hybrid_dict stands above the modules' own qconfigs, and must be ask
     CHECK(message_of<Error>([&] { calibrated(model, x, options); }).find("\"Conv3d\"") != std::string::npos);
 }
 
+TEST_CASE("A hybrid_dict finds a type that is part of a fused batch norm") {
+    const auto model =
+        test::stubbed({{"norm", test::make_batch_norm<nn::BatchNorm2d>(3, 2)}, {"relu", std::make_shared<nn::ReLU>()}},
+                      [](test::LambdaModel& m, nn::Arguments v) { return m.call("relu", m.call("norm", v[0])); });
+    model->eval();
+    const Tensor x = test::random_tensor(Shape(2, 3, 4, 4), 3);
+    PrepareOptions options;
+    options.hybrid = true;
+    CHECK(calibrated(*model, x, options)->report().fallbacks.empty());
+    options.hybrid_dict.module_type = {"ReLU"};
+    CHECK_FALSE(calibrated(*model, x, options)->report().fallbacks.empty());
+}
+
 TEST_CASE("A custom module is observed, quantized by its author's class, and runs on codes") {
     const nn::ModulePtr model = magnitude_model();
     const Tensor x = test::random_tensor(Shape(3, 3, 5, 5), 9);

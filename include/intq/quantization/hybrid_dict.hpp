@@ -20,11 +20,11 @@ inline QConfigMapping with_hybrid(QConfigMapping mapping, nn::Module& model, con
     for (const std::string& type : dict.module_type) {
         bool is_module = false;
         for (const auto& module : model.named_modules()) {
-            const auto* weighted = dynamic_cast<const nn::Weighted*>(module.value);
+            const auto* fused = dynamic_cast<const nn::FusedFrom*>(module.value);
             const bool has_type = module.value->type_name() == type;
             bool is_part = false;
-            if (weighted != nullptr)
-                for (const nn::FusedMember& member : weighted->members()) {
+            if (fused != nullptr)
+                for (const nn::FusedMember& member : fused->members()) {
                     if (member.type != type || !member.scope_type.empty()) continue;
                     mapping.set_own(member.module, std::nullopt);
                     is_part = true;
