@@ -242,7 +242,8 @@ TEST_CASE("PACT takes its scale from alpha, and alpha from calibration") {
     options.observer_options.ch_axis = 0;
     options.observer = quantization::observer_factory<quantization::PerChannelMinMaxObserver>();
     CHECK_THROWS_WITH(PACTFakeQuantize(options), Contains("symmetric and per tensor"));
-    CHECK_THROWS_WITH(quantization::fake_quantize_kind("dorefa"), Contains("there is no kind of fake-quantizer \"dorefa\""));
+    CHECK_THROWS_WITH(quantization::fake_quantize_kind("dorefa"),
+                      Contains("there is no kind of fake-quantizer \"dorefa\""));
 }
 
 namespace {
