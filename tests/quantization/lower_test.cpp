@@ -159,6 +159,6 @@ TEST_CASE("Kernels of another target are refused") {
           "lower: the model was converted for the target bayes, the kernels are those of meta");
     const auto prepared = prepare_calibration_fx(model, get_default_qconfig_mapping(), table_of("bayes").policy());
     calibrate(*prepared, x, 2);
-    CHECK(message_of<Error>([&] { ExactSimulation(*prepared, table_of("meta")); }) ==
+    CHECK(message_of<Error>([&] { ExactSimulation(*prepared, table_of("meta"), 2); }) ==
           "lower: the model was converted for the target bayes, the kernels are those of meta");
 }
