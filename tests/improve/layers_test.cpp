@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Equalization, bias correction and AdaRound: that they leave what they promise to leave, and what they gain.
+// Long, because the three share their models and their measure of what was gained.
 #include <cmath>
 
 #include "intq/graph/tracer.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Every gradient of a float operator against finite differences of an oracle in double.
+// Every gradient of a float operator against finite differences of an oracle in double. Long, because each operator has
+// its function and all of them stand in one table: an operator of the graph without one is found.
 #include "intq/training/gradients.hpp"
 
 #include <iostream>
