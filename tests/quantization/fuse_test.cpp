@@ -183,7 +183,8 @@ TEST_CASE("A batch norm that no convolution takes becomes one with its relu or r
                 CHECK(fused->find("norm").training() == training);
                 CHECK(test::largest_difference((*model)(x).tensor(), (*fused)(x).tensor()) == 0);
             }
-            const auto& members = dynamic_cast<const nn::FusedFrom&>(fuse_fx(*model)->find("norm")).members();
+            const auto fused = fuse_fx(*model);
+            const auto& members = dynamic_cast<const nn::FusedFrom&>(fused->find("norm")).members();
             REQUIRE(members.size() == 2);
             CHECK(members[0].type == "BatchNorm2d");
         }
