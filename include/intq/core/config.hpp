@@ -25,6 +25,11 @@
 #    define INTQ_WITH_XSIMD 0
 #endif
 
+// Stands before every function of the hosted half that is defined outside its class, also where a class declares it
+// virtual: a virtual function that is not inline at the end of its class makes every unit emit the vtable and all that
+// hangs on it.
+#define INTQ_INLINE inline
+
 #if defined(__GNUC__) || defined(__clang__)
 #    define INTQ_ALWAYS_INLINE inline __attribute__((always_inline))
 #    define INTQ_ALWAYS_INLINE_LAMBDA __attribute__((always_inline))

@@ -42,13 +42,13 @@ public:
 
     std::shared_ptr<GraphModule> trace();
 
-    nn::Value record_module(nn::Module& module, std::string_view method, std::span<const nn::Value> arguments) override;
-    nn::Value record_function(const nn::Function& function, std::span<const nn::Value> arguments) override;
-    nn::Value record_method(const nn::Function& function, std::span<const nn::Value> arguments) override;
-    std::string current_module() const override;
+    INTQ_INLINE nn::Value record_module(nn::Module& module, std::string_view method, std::span<const nn::Value> arguments) override;
+    INTQ_INLINE nn::Value record_function(const nn::Function& function, std::span<const nn::Value> arguments) override;
+    INTQ_INLINE nn::Value record_method(const nn::Function& function, std::span<const nn::Value> arguments) override;
+    INTQ_INLINE std::string current_module() const override;
 
 protected:
-    virtual bool is_leaf(const nn::Module& module, const std::string& qualified_name) const;
+    virtual INTQ_INLINE bool is_leaf(const nn::Module& module, const std::string& qualified_name) const;
 
 private:
     void check_options() const;

@@ -54,7 +54,7 @@ public:
     /// More than 1 for a leaf that returns a tuple.
     virtual int output_count() const { return 1; }
     /// Another method than forward, for modules that have some (FloatFunctional).
-    virtual Value invoke(std::string_view method, Arguments arguments);
+    virtual INTQ_INLINE Value invoke(std::string_view method, Arguments arguments);
     /// A copy of this object that shares children and tensors; Cloneable implements it.
     virtual ModulePtr copy() const = 0;
 

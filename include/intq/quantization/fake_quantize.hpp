@@ -86,7 +86,7 @@ public:
 
     DType dtype() const override { return options_.observer_options.dtype; }
     bool has_qparams() const override { return tensor("scale").defined(); }
-    nn::OwnedQParams qparams() const override;
+    INTQ_INLINE nn::OwnedQParams qparams() const override;
     bool is_rounding() const override { return fake_quant_enabled_; }
     arith::QuantizeRule rule() const override { return options_.rule; }
     bool saturates() const override { return options_.saturate; }
@@ -106,7 +106,7 @@ protected:
                (training() || !fake_quant_enabled_ || options_.compatibility == Compatibility::torch);
     }
     /// Where scales and zero points are kept.
-    virtual void store(const nn::OwnedQParams& qparams);
+    virtual INTQ_INLINE void store(const nn::OwnedQParams& qparams);
     /// The grid of given scales and zero points, each one a channel.
     nn::OwnedQParams grid(std::span<const float> scales, std::span<const std::int32_t> zero_points) const;
 

@@ -57,7 +57,7 @@ public:
     }
     std::string type_name() const override { return "FusedFloatFunctional"; }
     nn::Value forward(nn::Arguments) override { throw Error("a fused add is not meant to be called; use its add"); }
-    nn::Value invoke(std::string_view method, nn::Arguments arguments) override;
+    INTQ_INLINE nn::Value invoke(std::string_view method, nn::Arguments arguments) override;
 
 private:
     bool has_activation_ = true;

@@ -43,7 +43,7 @@ public:
     }
 
     bool learns_zero_point() const noexcept { return options().observer_options.scheme == arith::QuantScheme::affine; }
-    nn::OwnedQParams qparams() const override;
+    INTQ_INLINE nn::OwnedQParams qparams() const override;
     /// Factor of the gradients of scale and zero point.
     float grad_factor(const nn::Tensor& x) const {
         const auto steps = static_cast<double>(x.size()) * static_cast<double>(options().observer_options.highest());
@@ -52,7 +52,7 @@ public:
 
 protected:
     bool is_observing() const override { return observer_enabled() && (!fake_quant_enabled() || !has_qparams()); }
-    void store(const nn::OwnedQParams& qparams) override;
+    INTQ_INLINE void store(const nn::OwnedQParams& qparams) override;
 
 private:
     void constrain();

@@ -89,9 +89,9 @@ public:
     const ObserverOptions& options() const noexcept { return options_; }
     virtual bool seen() const { return tensor("min_val").defined(); }
     /// What the scales are made from, of all processes where is_sync_quantize asks for it.
-    virtual Ranges ranges() const;
+    virtual INTQ_INLINE Ranges ranges() const;
     /// Scales and zero points; scale 1 where no data was seen, as PyTorch's.
-    virtual nn::OwnedQParams calculate_qparams() const;
+    virtual INTQ_INLINE nn::OwnedQParams calculate_qparams() const;
     /// Adds what another observer of the same class and options saw, as if this one had seen it. Throws where the
     /// order of the data matters (moving averages, PyTorch's histogram), and for other classes and channels.
     void merge(const Observer& other);
@@ -99,7 +99,7 @@ public:
         for (auto& buffer : buffers()) buffer.value = nn::Tensor();
     }
     /// Throws for buffers, from a file, that no data could have made.
-    virtual void check_state() const;
+    virtual INTQ_INLINE void check_state() const;
 
 protected:
     using RowView = TensorView<const float, 3>;

@@ -24,7 +24,7 @@ public:
     std::string type_name() const override { return "Quantized" + plain_type_; }
     bool is_leaf() const override { return true; }
     nn::Value forward(nn::Arguments arguments) override { return invoke("forward", arguments); }
-    nn::Value invoke(std::string_view method, nn::Arguments arguments) override;
+    INTQ_INLINE nn::Value invoke(std::string_view method, nn::Arguments arguments) override;
     const kernels::KernelTable& table() const noexcept { return *table_; }
 
 private:

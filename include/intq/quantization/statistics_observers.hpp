@@ -54,16 +54,16 @@ public:
     std::string type_name() const override { return "StatisticsObserver"; }
     RangeMethod method() const noexcept { return method_; }
     void set_method(RangeMethod method) noexcept { method_ = method; }
-    Ranges ranges() const override;
+    INTQ_INLINE Ranges ranges() const override;
 
     /// What a method makes of the data of this process, channel by channel; empty where none was seen, and for
     /// PyTorch's counts.
     std::vector<RangeChoice> choose(RangeMethod method) const;
-    void check_state() const override;
+    INTQ_INLINE void check_state() const override;
 
 protected:
-    Status add(const RowView& x, int axis) override;
-    void merge_state(const Observer& other) override;
+    INTQ_INLINE Status add(const RowView& x, int axis) override;
+    INTQ_INLINE void merge_state(const Observer& other) override;
 
 private:
     using Histograms = std::vector<observers::GridHistogram>;
@@ -137,11 +137,11 @@ public:
             throw Error("HistogramObserver: PyTorch's histogram cannot be synchronized; use horizon compatibility");
     }
     std::string type_name() const override { return "HistogramObserver"; }
-    Ranges ranges() const override;
-    void check_state() const override;
+    INTQ_INLINE Ranges ranges() const override;
+    INTQ_INLINE void check_state() const override;
 
 protected:
-    Status add(const RowView& x, int axis) override;
+    INTQ_INLINE Status add(const RowView& x, int axis) override;
     void merge_state(const Observer& other) override {
         if (is_torch())
             throw Error(

@@ -36,7 +36,7 @@ public:
     void set_decays(std::function<bool(const std::string&)> decays) { decays_ = std::move(decays); }
 
 protected:
-    virtual void update(nn::Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
+    virtual INTQ_INLINE void update(nn::Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
                         std::map<std::string, nn::Tensor>& state) const = 0;
     virtual double weight_decay() const = 0;
 
@@ -70,7 +70,7 @@ public:
 
 protected:
     double weight_decay() const override { return options_.weight_decay; }
-    void update(nn::Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
+    INTQ_INLINE void update(nn::Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
                 std::map<std::string, nn::Tensor>& state) const override;
 
 private:
@@ -99,7 +99,7 @@ public:
 
 protected:
     double weight_decay() const override { return options_.weight_decay; }
-    void update(nn::Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
+    INTQ_INLINE void update(nn::Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
                 std::map<std::string, nn::Tensor>& state) const override;
 
 private:

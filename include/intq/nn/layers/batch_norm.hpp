@@ -33,7 +33,7 @@ public:
     }
 
     bool is_leaf() const override { return true; }
-    Value forward(Arguments arguments) override;
+    INTQ_INLINE Value forward(Arguments arguments) override;
     const BatchNormOptions& options() const noexcept { return options_; }
     /// Fused into it.
     virtual Activation activation() const { return Activation::none; }

@@ -63,11 +63,11 @@ public:
         const auto bias = [&](const char* name) { return options_.bias ? tensor(name + suffix) : Tensor(); };
         return {tensor("weight_ih" + suffix), tensor("weight_hh" + suffix), bias("bias_ih"), bias("bias_hh")};
     }
-    Value forward(Arguments arguments) override;
+    INTQ_INLINE Value forward(Arguments arguments) override;
 
 protected:
     /// One direction of one layer.
-    virtual functional::LstmResult run_layer(const Tensor& x, index_t layer, index_t direction, const Tensor& h,
+    virtual INTQ_INLINE functional::LstmResult run_layer(const Tensor& x, index_t layer, index_t direction, const Tensor& h,
                                              const Tensor& c) const {
         return functional::lstm_layer(x, weights(layer, direction), h, c, direction == 1);
     }

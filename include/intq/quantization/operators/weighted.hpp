@@ -50,8 +50,8 @@ public:
     nn::ModulePtr layer{};  // in float, with the weight that the codes stand for
 
     OpKind kind() const noexcept override { return op; }
-    void lower(Lowering& l, const QuantizedNode& node) const override;
-    void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override;
+    INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
+    INTQ_INLINE void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
