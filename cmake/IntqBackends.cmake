@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
 #
-# The backends of the library, read from the one list that names them, AllBackends in include/intq/simd/tags.hpp.
+# The backends of the library, read from the one list that names them, AllBackends in include/intq/simd/base/tags.hpp.
 #
 #   intq_all_backends(<result>)   their tags as C++ spells them inside namespace intq, such as simd::avx2
 
 include_guard(GLOBAL)
 
 function(intq_all_backends result)
-    set(tags "${PROJECT_SOURCE_DIR}/include/intq/simd/tags.hpp")
+    set(tags "${PROJECT_SOURCE_DIR}/include/intq/simd/base/tags.hpp")
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${tags}")
     file(READ "${tags}" text)
     string(REGEX MATCH "AllBackends = BackendList<([^;]+)>;" found "${text}")

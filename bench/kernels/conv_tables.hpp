@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "intq/kernels/float_table.hpp"
-#include "intq/kernels/kernel_table.hpp"
+#include "intq/kernels/table/float_table.hpp"
+#include "intq/kernels/table/kernel_table.hpp"
 
 namespace intq_bench {
 

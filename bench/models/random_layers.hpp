@@ -8,7 +8,7 @@
 #include <memory>
 #include <random>
 
-#include "intq/nn/layers.hpp"
+#include "intq/nn/layers/layers.hpp"
 
 namespace intq_bench {
 

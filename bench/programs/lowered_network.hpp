@@ -8,9 +8,9 @@
 #include <memory>
 #include <string>
 
-#include "intq/quantization/convert.hpp"
-#include "intq/quantization/lower.hpp"
-#include "intq/quantization/prepare.hpp"
+#include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/convert/lower.hpp"
+#include "intq/quantization/prepare/prepare_fx.hpp"
 #include "models/random_layers.hpp"
 #include "support/network.hpp"
 

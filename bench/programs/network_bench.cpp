@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "intq/io/text_table.hpp"
-#include "intq/nn/thread_pool.hpp"
+#include "intq/tensor/thread_pool.hpp"
 #include "models/mobilenet_v2.hpp"
 #include "models/resnet18.hpp"
 #include "peers/peer.hpp"

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "element_types.hpp"
-#include "intq/kernels/conv2d.hpp"
-#include "intq/kernels/float_conv2d.hpp"
-#include "intq/quantization/owned_program.hpp"
+#include "intq/kernels/conv/conv2d.hpp"
+#include "intq/kernels/conv/float_conv2d.hpp"
+#include "intq/program/owned_program.hpp"
 #include "shapes.hpp"
 
 namespace intq_bench {

@@ -11,8 +11,8 @@
 #include "intq/interop/onnx/import.hpp"
 #include "intq/io/text_table.hpp"
 #include "intq/numeric_suite/metrics.hpp"
-#include "intq/quantization/prepare.hpp"
-#include "intq/quantization/stubs.hpp"
+#include "intq/quantization/modules/stubs.hpp"
+#include "intq/quantization/prepare/prepare_fx.hpp"
 
 namespace {
 using namespace intq;

@@ -6,9 +6,9 @@
 
 #include "intq/arith/bpu.hpp"
 #include "intq/graph/print.hpp"
-#include "intq/nn/layers.hpp"
-#include "intq/quantization/prepare.hpp"
-#include "intq/quantization/prepare_custom_config.hpp"
+#include "intq/nn/layers/layers.hpp"
+#include "intq/quantization/modules/custom_config.hpp"
+#include "intq/quantization/prepare/prepare_fx.hpp"
 
 using namespace intq;
 using nn::Tensor;

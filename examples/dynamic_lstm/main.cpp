@@ -6,11 +6,11 @@
 #include <cstdio>
 #include <random>
 
-#include "intq/nn/layers.hpp"
-#include "intq/nn/state_dict.hpp"
+#include "intq/nn/layers/layers.hpp"
+#include "intq/nn/model/state_dict.hpp"
 #include "intq/numeric_suite/metrics.hpp"
-#include "intq/quantization/quantize_dynamic.hpp"
-#include "intq/quantization/weight_only.hpp"
+#include "intq/quantization/dynamic/quantize_dynamic.hpp"
+#include "intq/quantization/dynamic/weight_only.hpp"
 
 namespace {
 

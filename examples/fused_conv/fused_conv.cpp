@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "intq/arith/batch_norm.hpp"
-#include "intq/kernels/conv2d.hpp"
+#include "intq/arith/norm.hpp"
+#include "intq/kernels/conv/conv2d.hpp"
 
 using namespace intq;
 using Chip = target::bpu<march::bayes>;  // the target decides the bits; the compiler's flags choose the backend

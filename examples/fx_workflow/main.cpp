@@ -5,10 +5,10 @@
 
 #include "../train_digits/digits.hpp"
 #include "intq/interop/onnx/import.hpp"
-#include "intq/quantization/convert.hpp"
-#include "intq/quantization/lower.hpp"
-#include "intq/quantization/qconfig_presets.hpp"
-#include "intq/quantization/set_march.hpp"
+#include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/convert/lower.hpp"
+#include "intq/quantization/prepare/set_march.hpp"
+#include "intq/quantization/qconfig/qconfig_presets.hpp"
 
 namespace {
 

@@ -5,11 +5,11 @@
 #include <cstdio>
 
 #include "intq/interop/onnx/import.hpp"
-#include "intq/nn/npy.hpp"
-#include "intq/quantization/calibrate.hpp"
-#include "intq/quantization/explain.hpp"
-#include "intq/quantization/hybrid.hpp"
-#include "intq/quantization/prepare.hpp"
+#include "intq/quantization/check/explain.hpp"
+#include "intq/quantization/convert/hybrid.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/quantization/prepare/prepare_fx.hpp"
+#include "intq/tensor/npy.hpp"
 
 namespace {
 

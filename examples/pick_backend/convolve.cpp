@@ -4,7 +4,7 @@
 // keep the builds apart, so they link into one program.
 #include "convolve.hpp"
 
-#include "intq/kernels/conv2d.hpp"
+#include "intq/kernels/conv/conv2d.hpp"
 
 namespace {
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "intq/graph/tracer.hpp"
-#include "intq/nn/layers.hpp"
-#include "intq/nn/npy.hpp"
-#include "intq/quantization/prepare_qat.hpp"
-#include "intq/quantization/stubs.hpp"
+#include "intq/nn/layers/layers.hpp"
+#include "intq/quantization/modules/stubs.hpp"
+#include "intq/quantization/prepare/prepare_qat.hpp"
+#include "intq/tensor/npy.hpp"
 #include "intq/training/initialize.hpp"
 #include "intq/training/trainer.hpp"
 

@@ -4,9 +4,9 @@
 #ifndef INTQ_EMBEDDED_HPP
 #define INTQ_EMBEDDED_HPP
 
-#include "intq/kernels/check_finite.hpp"
-#include "intq/kernels/conv2d.hpp"
-#include "intq/kernels/fake_quantize.hpp"
+#include "intq/kernels/conv/conv2d.hpp"
+#include "intq/kernels/streaming/check_finite.hpp"
+#include "intq/kernels/streaming/fake_quantize.hpp"
 #include "intq/observers/min_max.hpp"
 #include "intq/observers/moving_average.hpp"
 #include "intq/runtime/execute.hpp"

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "arith/targets.hpp"
-#include "intq/arith/gemm.hpp"
+#include "intq/arith/conv.hpp"
 #include "intq/arith/pool.hpp"
 #include "support/catch.hpp"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "arith/targets.hpp"
-#include "intq/arith/gemm.hpp"
+#include "intq/arith/conv.hpp"
 #include "intq/arith/pool.hpp"
 #include "support/catch.hpp"
 #include "support/odd_width.hpp"

@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "arith/targets.hpp"
-#include "intq/arith/gemm.hpp"
+#include "intq/arith/conv.hpp"
 #include "intq/arith/pool.hpp"
 #include "support/catch.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Misuses of convolution's template arguments and views that the compiler refuses.
-#include "intq/kernels/conv2d.hpp"
+#include "intq/kernels/conv/conv2d.hpp"
 
 #include "intq/arith/fp32.hpp"
 

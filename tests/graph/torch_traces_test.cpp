@@ -3,7 +3,7 @@
 // Traced graphs against those that torch.fx records of the same models, and fused ones against PyTorch's prepared.
 #include <set>
 
-#include "intq/quantization/fuse.hpp"
+#include "intq/quantization/fuse/fuse_fx.hpp"
 #include "support/catch.hpp"
 #include "support/torch_zoo.hpp"
 

@@ -3,8 +3,8 @@
 
 #include "intq/graph/print.hpp"
 #include "intq/graph/shared_modules.hpp"
-#include "intq/quantization/prepare.hpp"
-#include "intq/quantization/prepare_custom_config.hpp"
+#include "intq/quantization/modules/custom_config.hpp"
+#include "intq/quantization/prepare/prepare_fx.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"
 

@@ -8,9 +8,9 @@
 #include "intq/improve/adaround.hpp"
 #include "intq/improve/bias_correction.hpp"
 #include "intq/improve/equalization.hpp"
-#include "intq/nn/layers.hpp"
-#include "intq/quantization/convert.hpp"
-#include "intq/quantization/prepare.hpp"
+#include "intq/nn/layers/layers.hpp"
+#include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/prepare/prepare_fx.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"
 

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "intq/improve/measurement_journal.hpp"
-#include "intq/quantization/prepare.hpp"
+#include "intq/quantization/prepare/prepare_fx.hpp"
 #include "io/temporary_folder.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "intq/kernels/conv2d.hpp"
+#include "intq/kernels/conv/conv2d.hpp"
 #include "kernels/oracle_bridge.hpp"
 
 namespace intq::test {

@@ -10,7 +10,7 @@
 
 #include "intq/graph/graph_module.hpp"
 #include "intq/nn/layers/weighted.hpp"
-#include "intq/quantization/operator_table.hpp"
+#include "intq/quantization/operators/operator_table.hpp"
 #include "kernels/oracle_bridge.hpp"
 #include "reference/program.hpp"
 #include "support/catch.hpp"

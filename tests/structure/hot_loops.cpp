@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // The kernels whose loops check_hot_loops reads: int8 and int16 on the AVX-512 VNNI backend.
-#include "intq/kernels/kernel_table.hpp"
-#include "intq/simd/avx512vnni.hpp"
+#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/simd/x86/avx512vnni.hpp"
 
 /// Keeps every kernel of the table in the object.
 extern const intq::kernels::KernelTable* const hot_table;

@@ -4,10 +4,10 @@
 // It makes and runs every row of the registry and of the float table on every backend of its unit, calls every other
 // entry point of embedded.hpp, and compares each backend's bytes with scalar's. Its exit status is the number of the
 // step that failed, 0 for none. check_no_heap.cmake compiles it, reads its symbols and runs it.
-#include "intq/arith/batch_norm.hpp"
+#include "intq/arith/norm.hpp"
 #include "intq/embedded.hpp"
-#include "intq/kernels/float_conv2d.hpp"
-#include "intq/kernels/registry.hpp"
+#include "intq/kernels/conv/float_conv2d.hpp"
+#include "intq/kernels/table/registry.hpp"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-#include "intq/quantization/lower.hpp"
+#include "intq/quantization/convert/lower.hpp"
 
 namespace intq::test {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "intq/nn/layers.hpp"
+#include "intq/nn/layers/layers.hpp"
 
 namespace intq::test {
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "intq/kernels/operator_table.hpp"
+#include "intq/kernels/operators/operator_table.hpp"
 #include "kernels/tables/tables.hpp"
 
 namespace {

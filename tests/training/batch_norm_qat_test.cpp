@@ -3,9 +3,9 @@
 // Batch norm in quantization-aware training: folded, kept, folded in reverse; frozen; and what is deployed of each.
 #include "intq/arith/fp32.hpp"
 #include "intq/graph/tracer.hpp"
-#include "intq/nn/layers.hpp"
-#include "intq/quantization/convert.hpp"
-#include "intq/quantization/prepare_qat.hpp"
+#include "intq/nn/layers/layers.hpp"
+#include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/prepare/prepare_qat.hpp"
 #include "intq/training/autograd.hpp"
 #include "reference/float_layers.hpp"
 #include "support/golden.hpp"

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <iostream>
 
-#include "intq/nn/layers.hpp"
-#include "intq/quantization/prepare_qat.hpp"
+#include "intq/nn/layers/layers.hpp"
+#include "intq/quantization/prepare/prepare_qat.hpp"
 #include "intq/training/trainer.hpp"
 #include "kernels/oracle_bridge.hpp"
 #include "kernels/tables/tables.hpp"

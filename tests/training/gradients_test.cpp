@@ -7,8 +7,8 @@
 #include <iostream>
 
 #include "intq/graph/operators.hpp"
-#include "intq/nn/layers/float_functional.hpp"
-#include "intq/nn/layers/stubs.hpp"
+#include "intq/nn/layers/elementwise.hpp"
+#include "intq/nn/layers/quantize.hpp"
 #include "reference/float_layers.hpp"
 #include "training/gradient_check.hpp"
 

@@ -11,7 +11,7 @@
 
 #include "intq/graph/names.hpp"
 #include "intq/graph/node.hpp"
-#include "intq/nn/module.hpp"
+#include "intq/nn/model/module.hpp"
 
 namespace intq::inline INTQ_ABI::graph {
 

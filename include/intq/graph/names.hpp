@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-#include "intq/nn/value.hpp"
+#include "intq/nn/model/value.hpp"
 
 namespace intq::inline INTQ_ABI::graph {
 

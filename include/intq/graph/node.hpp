@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "intq/nn/value.hpp"
+#include "intq/nn/model/value.hpp"
 
 namespace intq::inline INTQ_ABI::graph {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "intq/graph/graph.hpp"
-#include "intq/nn/functional/unary.hpp"
+#include "intq/nn/float_operators/unary.hpp"
 
 namespace intq::inline INTQ_ABI::graph {
 
@@ -19,7 +19,7 @@ struct OperatorRow {
     std::string_view name;
 };
 
-/// One row a spelling; the functions of nn/functional/unary.hpp have theirs from that table.
+/// One row a spelling; the functions of nn/float_operators/unary.hpp have theirs from that table.
 inline constexpr OperatorRow operator_rows[] = {
     {Op::call_module, "Conv2d", "forward", "conv2d"},
     {Op::call_module, "Conv1d", "forward", "conv1d"},

@@ -7,7 +7,7 @@
 
 #include "intq/graph/graph_module.hpp"
 #include "intq/graph/operators.hpp"
-#include "intq/nn/container.hpp"
+#include "intq/nn/model/container.hpp"
 
 namespace intq::inline INTQ_ABI::graph {
 

@@ -42,7 +42,8 @@ public:
 
     std::shared_ptr<GraphModule> trace();
 
-    INTQ_INLINE nn::Value record_module(nn::Module& module, std::string_view method, std::span<const nn::Value> arguments) override;
+    INTQ_INLINE nn::Value record_module(nn::Module& module, std::string_view method,
+                                        std::span<const nn::Value> arguments) override;
     INTQ_INLINE nn::Value record_function(const nn::Function& function, std::span<const nn::Value> arguments) override;
     INTQ_INLINE nn::Value record_method(const nn::Function& function, std::span<const nn::Value> arguments) override;
     INTQ_INLINE std::string current_module() const override;

@@ -9,8 +9,8 @@
 #include "intq/graph/graph_module.hpp"
 #include "intq/graph/operators.hpp"
 #include "intq/nn/layers/conv.hpp"
-#include "intq/nn/layers/shape.hpp"
-#include "intq/quantization/operator_table.hpp"
+#include "intq/nn/layers/move.hpp"
+#include "intq/quantization/operators/operator_table.hpp"
 
 namespace intq::inline INTQ_ABI::improve {
 

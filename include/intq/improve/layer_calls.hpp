@@ -4,8 +4,8 @@
 #ifndef INTQ_IMPROVE_LAYER_CALLS_HPP
 #define INTQ_IMPROVE_LAYER_CALLS_HPP
 
-#include "intq/quantization/calibrate.hpp"
-#include "intq/quantization/prepared_modules.hpp"
+#include "intq/quantization/modules/prepared_layers.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
 
 namespace intq::inline INTQ_ABI::improve {
 

@@ -5,7 +5,7 @@
 #define INTQ_IMPROVE_MIXED_PRECISION_HPP
 
 #include "intq/improve/knapsack.hpp"
-#include "intq/quantization/qconfig_rules.hpp"
+#include "intq/quantization/prepare/qconfig_rules.hpp"
 
 namespace intq::inline INTQ_ABI::improve {
 

@@ -5,7 +5,7 @@
 #ifndef INTQ_OBSERVERS_GRID_HISTOGRAM_HPP
 #define INTQ_OBSERVERS_GRID_HISTOGRAM_HPP
 
-#include "intq/kernels/histogram.hpp"
+#include "intq/kernels/streaming/histogram.hpp"
 #include "intq/observers/min_max.hpp"
 
 namespace intq::inline INTQ_ABI::observers {

@@ -4,7 +4,7 @@
 #ifndef INTQ_OBSERVERS_HISTOGRAM_HPP
 #define INTQ_OBSERVERS_HISTOGRAM_HPP
 
-#include "intq/kernels/histogram.hpp"
+#include "intq/kernels/streaming/histogram.hpp"
 
 namespace intq::inline INTQ_ABI::observers {
 

@@ -9,8 +9,8 @@
 #include <span>
 
 #include "intq/arith/quantize.hpp"
-#include "intq/kernels/check_finite.hpp"
-#include "intq/simd/primitives.hpp"
+#include "intq/kernels/streaming/check_finite.hpp"
+#include "intq/simd/base/primitives.hpp"
 
 namespace intq::inline INTQ_ABI::observers {
 

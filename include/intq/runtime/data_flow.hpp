@@ -5,7 +5,7 @@
 #ifndef INTQ_RUNTIME_DATA_FLOW_HPP
 #define INTQ_RUNTIME_DATA_FLOW_HPP
 
-#include "intq/kernels/operator_table.hpp"
+#include "intq/kernels/operators/operator_table.hpp"
 #include "intq/runtime/program.hpp"
 
 namespace intq::inline INTQ_ABI::runtime {

@@ -3,14 +3,14 @@
 // The program: a lowered model as a flat list of instructions over an arena. Layer: runtime (DESIGN section 6).
 //
 // It is the one thing that executes integers. A Program owns nothing: its parts lie in memory of whoever built
-// it (quantization/lower.hpp on a host; constants on a board).
+// it (quantization/convert/lower.hpp on a host; constants on a board).
 #ifndef INTQ_RUNTIME_PROGRAM_HPP
 #define INTQ_RUNTIME_PROGRAM_HPP
 
 #include <cstdint>
 #include <span>
 
-#include "intq/kernels/operator.hpp"
+#include "intq/kernels/operators/operator.hpp"
 
 namespace intq::inline INTQ_ABI::runtime {
 

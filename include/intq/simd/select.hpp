@@ -6,13 +6,13 @@
 
 #include <type_traits>
 
-#include "intq/simd/avx2.hpp"
-#include "intq/simd/avx512bw.hpp"
-#include "intq/simd/avx512vnni.hpp"
-#include "intq/simd/avxvnni.hpp"
-#include "intq/simd/scalar.hpp"
-#include "intq/simd/sse41.hpp"
-#include "intq/simd/xsimd.hpp"
+#include "intq/simd/portable/scalar.hpp"
+#include "intq/simd/portable/xsimd.hpp"
+#include "intq/simd/x86/avx2.hpp"
+#include "intq/simd/x86/avx512bw.hpp"
+#include "intq/simd/x86/avx512vnni.hpp"
+#include "intq/simd/x86/avxvnni.hpp"
+#include "intq/simd/x86/sse41.hpp"
 
 namespace intq::inline INTQ_ABI::simd {
 

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <random>
 
-#include "intq/nn/random.hpp"
-#include "intq/nn/tensor.hpp"
+#include "intq/tensor/random.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::inline INTQ_ABI::training {
 

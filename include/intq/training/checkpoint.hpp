@@ -5,8 +5,8 @@
 #define INTQ_TRAINING_CHECKPOINT_HPP
 
 #include "intq/io/safetensors.hpp"
-#include "intq/nn/npy.hpp"
-#include "intq/nn/state_dict.hpp"
+#include "intq/nn/model/state_dict.hpp"
+#include "intq/tensor/npy.hpp"
 #include "intq/training/optimizer.hpp"
 
 namespace intq::inline INTQ_ABI::training {

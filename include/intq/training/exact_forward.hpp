@@ -5,7 +5,7 @@
 #ifndef INTQ_TRAINING_EXACT_FORWARD_HPP
 #define INTQ_TRAINING_EXACT_FORWARD_HPP
 
-#include "intq/quantization/exact_simulation.hpp"
+#include "intq/quantization/convert/exact_simulation.hpp"
 #include "intq/training/autograd.hpp"
 #include "intq/training/kept_buffers.hpp"
 

@@ -4,15 +4,15 @@
 #ifndef INTQ_TRAINING_GRADIENTS_HPP
 #define INTQ_TRAINING_GRADIENTS_HPP
 
+#include "intq/training/gradients/conv.hpp"
 #include "intq/training/gradients/elementwise.hpp"
 #include "intq/training/gradients/lstm.hpp"
-#include "intq/training/gradients/normalize.hpp"
+#include "intq/training/gradients/move.hpp"
+#include "intq/training/gradients/norm.hpp"
 #include "intq/training/gradients/pool.hpp"
-#include "intq/training/gradients/quantizers.hpp"
+#include "intq/training/gradients/quantize.hpp"
 #include "intq/training/gradients/reduce.hpp"
-#include "intq/training/gradients/shape.hpp"
 #include "intq/training/gradients/unary.hpp"
-#include "intq/training/gradients/weighted.hpp"
 
 namespace intq::inline INTQ_ABI::training {
 

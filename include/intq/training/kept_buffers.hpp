@@ -4,7 +4,7 @@
 #ifndef INTQ_TRAINING_KEPT_BUFFERS_HPP
 #define INTQ_TRAINING_KEPT_BUFFERS_HPP
 
-#include "intq/nn/state_dict.hpp"
+#include "intq/nn/model/state_dict.hpp"
 
 namespace intq::inline INTQ_ABI::training {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "intq/nn/tensor.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::inline INTQ_ABI::training {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "intq/nn/module.hpp"
+#include "intq/nn/model/module.hpp"
 
 namespace intq::inline INTQ_ABI::training {
 
@@ -36,8 +36,8 @@ public:
     void set_decays(std::function<bool(const std::string&)> decays) { decays_ = std::move(decays); }
 
 protected:
-    virtual INTQ_INLINE void update(nn::Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
-                        std::map<std::string, nn::Tensor>& state) const = 0;
+    virtual INTQ_INLINE void update(nn::Tensor& parameter, std::span<const float> gradient, double rate,
+                                    double weight_decay, std::map<std::string, nn::Tensor>& state) const = 0;
     virtual double weight_decay() const = 0;
 
 private:
@@ -71,7 +71,7 @@ public:
 protected:
     double weight_decay() const override { return options_.weight_decay; }
     INTQ_INLINE void update(nn::Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
-                std::map<std::string, nn::Tensor>& state) const override;
+                            std::map<std::string, nn::Tensor>& state) const override;
 
 private:
     SGDOptions options_;
@@ -100,7 +100,7 @@ public:
 protected:
     double weight_decay() const override { return options_.weight_decay; }
     INTQ_INLINE void update(nn::Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
-                std::map<std::string, nn::Tensor>& state) const override;
+                            std::map<std::string, nn::Tensor>& state) const override;
 
 private:
     AdamOptions options_;

@@ -5,7 +5,7 @@
 #define INTQ_TRAINING_TRAINER_HPP
 
 #include "intq/io/progress.hpp"
-#include "intq/nn/current_executor.hpp"
+#include "intq/tensor/current_executor.hpp"
 #include "intq/training/autograd.hpp"
 #include "intq/training/batches.hpp"
 #include "intq/training/checkpoint.hpp"

@@ -6,7 +6,7 @@
 
 #include <type_traits>
 
-#include "intq/kernels/registry.hpp"
+#include "intq/kernels/table/registry.hpp"
 #include "kernels/tables/tables.hpp"
 #include "support/odd_width.hpp"
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "intq/kernels/kernel_table.hpp"
+#include "intq/kernels/table/kernel_table.hpp"
 
 namespace intq::test {
 

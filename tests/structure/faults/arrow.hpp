@@ -4,6 +4,6 @@
 #ifndef INTQ_CORE_PLANTED_HPP
 #define INTQ_CORE_PLANTED_HPP
 
-#include "intq/simd/tags.hpp"
+#include "intq/simd/base/tags.hpp"
 
 #endif  // INTQ_CORE_PLANTED_HPP

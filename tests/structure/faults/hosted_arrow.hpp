@@ -4,6 +4,6 @@
 #ifndef INTQ_IO_PLANTED_HPP
 #define INTQ_IO_PLANTED_HPP
 
-#include "intq/nn/tensor.hpp"
+#include "intq/tensor/tensor.hpp"
 
 #endif  // INTQ_IO_PLANTED_HPP

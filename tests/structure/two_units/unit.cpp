@@ -8,8 +8,8 @@
 #include "structure/two_units/unit.hpp"
 
 #include "intq/arith/bpu.hpp"
-#include "intq/kernels/conv2d.hpp"
-#include "intq/kernels/quantize.hpp"
+#include "intq/kernels/conv/conv2d.hpp"
+#include "intq/kernels/streaming/quantize.hpp"
 
 #ifndef INTQ_FAULT
 #    define INTQ_FAULT 0

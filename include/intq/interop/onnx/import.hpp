@@ -14,9 +14,9 @@
 #include <utility>
 
 #include "intq/graph/graph_module.hpp"
-#include "intq/interop/onnx/node_import.hpp"
+#include "intq/interop/onnx/nodes/node_import.hpp"
 #include "intq/interop/onnx/operators.hpp"
-#include "intq/interop/onnx/read.hpp"
+#include "intq/interop/onnx/read/read.hpp"
 
 namespace intq::inline INTQ_ABI::interop::onnx {
 

@@ -8,14 +8,14 @@
 
 #include <cstdint>
 
-#include "intq/interop/onnx/node_import.hpp"
+#include "intq/interop/onnx/nodes/node_import.hpp"
 #include "intq/interop/onnx/operators/binary.hpp"
+#include "intq/interop/onnx/operators/conv.hpp"
 #include "intq/interop/onnx/operators/elementwise.hpp"
-#include "intq/interop/onnx/operators/moves.hpp"
+#include "intq/interop/onnx/operators/move.hpp"
 #include "intq/interop/onnx/operators/pool.hpp"
 #include "intq/interop/onnx/operators/shape.hpp"
 #include "intq/interop/onnx/operators/unary.hpp"
-#include "intq/interop/onnx/operators/weighted.hpp"
 
 namespace intq::inline INTQ_ABI::interop::onnx {
 

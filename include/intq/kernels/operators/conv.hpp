@@ -4,8 +4,8 @@
 #ifndef INTQ_KERNELS_OPERATORS_CONV_HPP
 #define INTQ_KERNELS_OPERATORS_CONV_HPP
 
-#include "intq/kernels/conv2d.hpp"
-#include "intq/kernels/operator.hpp"
+#include "intq/kernels/conv/conv2d.hpp"
+#include "intq/kernels/operators/operator.hpp"
 
 namespace intq::inline INTQ_ABI::kernels {
 

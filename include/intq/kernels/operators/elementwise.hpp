@@ -4,7 +4,7 @@
 #ifndef INTQ_KERNELS_OPERATORS_ELEMENTWISE_HPP
 #define INTQ_KERNELS_OPERATORS_ELEMENTWISE_HPP
 
-#include "intq/kernels/operator.hpp"
+#include "intq/kernels/operators/operator.hpp"
 
 namespace intq::inline INTQ_ABI::kernels::operators {
 

@@ -4,8 +4,8 @@
 #ifndef INTQ_KERNELS_OPERATORS_MOVE_HPP
 #define INTQ_KERNELS_OPERATORS_MOVE_HPP
 
-#include "intq/kernels/move.hpp"
-#include "intq/kernels/operator.hpp"
+#include "intq/kernels/operators/operator.hpp"
+#include "intq/kernels/streaming/move.hpp"
 
 namespace intq::inline INTQ_ABI::kernels::operators {
 

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "intq/kernels/operator.hpp"
+#include "intq/kernels/operators/operator.hpp"
 
 namespace intq::inline INTQ_ABI::kernels::operators {
 

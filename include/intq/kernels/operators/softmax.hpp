@@ -5,7 +5,7 @@
 #define INTQ_KERNELS_OPERATORS_SOFTMAX_HPP
 
 #include "intq/kernels/operators/elementwise.hpp"
-#include "intq/kernels/softmax.hpp"
+#include "intq/kernels/streaming/softmax.hpp"
 
 namespace intq::inline INTQ_ABI::kernels {
 

@@ -1,64 +1,63 @@
 // SPDX-License-Identifier: MIT
 //
-// Real functions of one element, by the table of their names. Layer: nn (DESIGN section 6).
+// Functions on Values of single elements, from the table of functional/unary.hpp: sigmoid, tanh, gelu, … Layer: nn.
 #ifndef INTQ_NN_FUNCTIONAL_UNARY_HPP
 #define INTQ_NN_FUNCTIONAL_UNARY_HPP
 
-#include "intq/arith/lookup_table.hpp"
-#include "intq/nn/functional/elementwise.hpp"
+#include "intq/nn/float_operators/unary.hpp"
+#include "intq/nn/functional/call.hpp"
 
-namespace intq::inline INTQ_ABI::nn::functional {
+namespace intq::inline INTQ_ABI::nn {
 
 using arith::TableFunction;
 
-/// PyTorch's names of a function: of the function and the method, of the module (null where there is none), and of
-/// its parameter with the default (null where it has none).
-struct UnaryRow {
-    TableFunction function;
-    const char* name;
-    const char* module;
-    const char* parameter = nullptr;
-    double default_parameter = 1.0;
-};
+namespace detail {
 
-/// One row a function; arith/lookup_table.hpp has the formulas, for these as for tables of codes.
-inline constexpr UnaryRow unary_rows[] = {
-    {TableFunction::sigmoid, "sigmoid", "Sigmoid"},
-    {TableFunction::tanh, "tanh", "Tanh"},
-    {TableFunction::hard_sigmoid, "hardsigmoid", "Hardsigmoid"},
-    {TableFunction::hard_swish, "hardswish", "Hardswish"},
-    {TableFunction::hard_tanh, "hardtanh", "Hardtanh"},
-    {TableFunction::leaky_relu, "leaky_relu", "LeakyReLU", "negative_slope", 0.01},
-    {TableFunction::elu, "elu", "ELU", "alpha", 1.0},
-    {TableFunction::silu, "silu", "SiLU"},
-    {TableFunction::gelu_erf, "gelu", "GELU"},
-    {TableFunction::gelu_tanh, "gelu", "GELU"},
-    {TableFunction::exp, "exp", nullptr},
-    {TableFunction::log, "log", nullptr},
-    {TableFunction::sqrt, "sqrt", nullptr},
-    {TableFunction::rsqrt, "rsqrt", nullptr},
-    {TableFunction::reciprocal, "reciprocal", nullptr},
-};
-
-/// The row of a function.
-constexpr const UnaryRow& unary_row(TableFunction function) {
-    for (const UnaryRow& row : unary_rows)
-        if (row.function == function) return row;
-    return unary_rows[0];
+template <TableFunction function> Value evaluate_unary(std::span<const Value> values) {
+    const Arguments arguments(values);
+    const double otherwise = functional::unary_row(function).default_parameter;
+    return functional::unary(function, arguments.tensor(0), optional_number(arguments, 1).value_or(otherwise));
 }
 
-/// f of each element.
-///
-/// @param parameter  leaky_relu: the factor of negative elements; elu: alpha; no meaning for others
-///
-/// Result   of arith::table_function in double, rounded once; NaN stays NaN
-inline Tensor unary(TableFunction function, const Tensor& x, double parameter = 1.0) {
-    return detail::map(x, [=](float value) {
-        if (value != value) return value;
-        return static_cast<float>(arith::table_function(function, static_cast<double>(value), parameter));
-    });
+/// "none" is x·Φ(x), "tanh" its approximation.
+inline TableFunction gelu_of(const std::string& approximate) {
+    if (approximate == "none") return TableFunction::gelu_erf;
+    if (approximate == "tanh") return TableFunction::gelu_tanh;
+    throw Error("gelu: approximate is none or tanh, given \"" + approximate + "\"");
 }
 
-}  // namespace intq::inline INTQ_ABI::nn::functional
+inline Value evaluate_gelu(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return functional::unary(gelu_of(arguments.has(1) ? arguments[1].text() : "none"), arguments.tensor(0));
+}
+
+}  // namespace detail
+
+/// The function of a row under its name; its arguments are x and, where the row has one, the parameter.
+template <TableFunction function>
+inline constexpr Function unary_function{functional::unary_row(function).name, &detail::evaluate_unary<function>};
+inline constexpr Function gelu_function{"gelu", &detail::evaluate_gelu};
+
+inline Value sigmoid(const Value& x) { return call(unary_function<TableFunction::sigmoid>, x); }
+inline Value tanh(const Value& x) { return call(unary_function<TableFunction::tanh>, x); }
+inline Value exp(const Value& x) { return call(unary_function<TableFunction::exp>, x); }
+inline Value log(const Value& x) { return call(unary_function<TableFunction::log>, x); }
+inline Value sqrt(const Value& x) { return call(unary_function<TableFunction::sqrt>, x); }
+inline Value rsqrt(const Value& x) { return call(unary_function<TableFunction::rsqrt>, x); }
+inline Value reciprocal(const Value& x) { return call(unary_function<TableFunction::reciprocal>, x); }
+inline Value hardsigmoid(const Value& x) { return call(unary_function<TableFunction::hard_sigmoid>, x); }
+inline Value hardswish(const Value& x) { return call(unary_function<TableFunction::hard_swish>, x); }
+inline Value hardtanh(const Value& x) { return call(unary_function<TableFunction::hard_tanh>, x); }
+inline Value silu(const Value& x) { return call(unary_function<TableFunction::silu>, x); }
+inline Value leaky_relu(const Value& x, double negative_slope = 0.01) {
+    return call(unary_function<TableFunction::leaky_relu>, x, negative_slope);
+}
+inline Value elu(const Value& x, double alpha = 1.0) { return call(unary_function<TableFunction::elu>, x, alpha); }
+/// @param approximate  "none" or "tanh"
+inline Value gelu(const Value& x, const std::string& approximate = "none") {
+    return call(gelu_function, x, approximate);
+}
+
+}  // namespace intq::inline INTQ_ABI::nn
 
 #endif  // INTQ_NN_FUNCTIONAL_UNARY_HPP

@@ -4,9 +4,9 @@
 #ifndef INTQ_NN_LAYERS_LSTM_HPP
 #define INTQ_NN_LAYERS_LSTM_HPP
 
-#include "intq/nn/functional.hpp"
-#include "intq/nn/functional/lstm.hpp"
-#include "intq/nn/module.hpp"
+#include "intq/nn/float_operators/lstm.hpp"
+#include "intq/nn/functional/functional.hpp"
+#include "intq/nn/model/module.hpp"
 
 namespace intq::inline INTQ_ABI::nn {
 
@@ -67,8 +67,8 @@ public:
 
 protected:
     /// One direction of one layer.
-    virtual INTQ_INLINE functional::LstmResult run_layer(const Tensor& x, index_t layer, index_t direction, const Tensor& h,
-                                             const Tensor& c) const {
+    virtual INTQ_INLINE functional::LstmResult run_layer(const Tensor& x, index_t layer, index_t direction,
+                                                         const Tensor& h, const Tensor& c) const {
         return functional::lstm_layer(x, weights(layer, direction), h, c, direction == 1);
     }
 

@@ -4,8 +4,8 @@
 #ifndef INTQ_NN_LAYERS_POOL_HPP
 #define INTQ_NN_LAYERS_POOL_HPP
 
-#include "intq/nn/functional.hpp"
-#include "intq/nn/module.hpp"
+#include "intq/nn/functional/functional.hpp"
+#include "intq/nn/model/module.hpp"
 
 namespace intq::inline INTQ_ABI::nn {
 

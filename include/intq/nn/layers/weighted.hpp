@@ -4,7 +4,7 @@
 #ifndef INTQ_NN_LAYERS_WEIGHTED_HPP
 #define INTQ_NN_LAYERS_WEIGHTED_HPP
 
-#include "intq/nn/layers/batch_norm.hpp"
+#include "intq/nn/layers/norm.hpp"
 
 namespace intq::inline INTQ_ABI::nn {
 

@@ -4,9 +4,9 @@
 #ifndef INTQ_QUANTIZATION_OPERATORS_CUSTOM_HPP
 #define INTQ_QUANTIZATION_OPERATORS_CUSTOM_HPP
 
-#include "intq/quantization/custom_modules.hpp"
-#include "intq/quantization/lowering.hpp"
-#include "intq/quantization/operator.hpp"
+#include "intq/quantization/modules/custom_modules.hpp"
+#include "intq/quantization/operators/lowering.hpp"
+#include "intq/quantization/operators/operator.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
 

@@ -6,9 +6,9 @@
 
 #include "intq/arith/mul.hpp"
 #include "intq/arith/rounding.hpp"
-#include "intq/nn/functional_call.hpp"
-#include "intq/quantization/lowering.hpp"
-#include "intq/quantization/operator.hpp"
+#include "intq/nn/functional/call.hpp"
+#include "intq/quantization/operators/lowering.hpp"
+#include "intq/quantization/operators/operator.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
 

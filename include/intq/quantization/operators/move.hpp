@@ -9,10 +9,10 @@
 #include <numeric>
 
 #include "intq/graph/interpreter.hpp"
-#include "intq/kernels/move.hpp"
-#include "intq/nn/functional_moves.hpp"
-#include "intq/quantization/lowering.hpp"
-#include "intq/quantization/operator.hpp"
+#include "intq/kernels/streaming/move.hpp"
+#include "intq/nn/functional/move.hpp"
+#include "intq/quantization/operators/lowering.hpp"
+#include "intq/quantization/operators/operator.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
 

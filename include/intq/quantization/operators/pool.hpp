@@ -7,10 +7,10 @@
 #include <set>
 
 #include "intq/kernels/operators/pool.hpp"
-#include "intq/nn/functional_call.hpp"
+#include "intq/nn/functional/call.hpp"
 #include "intq/nn/layers/pool.hpp"
-#include "intq/quantization/lowering.hpp"
-#include "intq/quantization/operator.hpp"
+#include "intq/quantization/operators/lowering.hpp"
+#include "intq/quantization/operators/operator.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
 

@@ -4,8 +4,8 @@
 #ifndef INTQ_QUANTIZATION_OPERATORS_QUANTIZE_HPP
 #define INTQ_QUANTIZATION_OPERATORS_QUANTIZE_HPP
 
-#include "intq/quantization/lowering.hpp"
-#include "intq/quantization/operator.hpp"
+#include "intq/quantization/operators/lowering.hpp"
+#include "intq/quantization/operators/operator.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
 

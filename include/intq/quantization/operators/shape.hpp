@@ -4,7 +4,7 @@
 #ifndef INTQ_QUANTIZATION_OPERATORS_SHAPE_HPP
 #define INTQ_QUANTIZATION_OPERATORS_SHAPE_HPP
 
-#include "intq/nn/layers/shape.hpp"
+#include "intq/nn/layers/move.hpp"
 #include "intq/quantization/operators/move.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {

@@ -5,9 +5,9 @@
 #define INTQ_QUANTIZATION_OPERATORS_SOFTMAX_HPP
 
 #include "intq/kernels/operators/softmax.hpp"
-#include "intq/nn/layers/activation.hpp"
-#include "intq/quantization/lowering.hpp"
-#include "intq/quantization/operator.hpp"
+#include "intq/nn/layers/unary.hpp"
+#include "intq/quantization/operators/lowering.hpp"
+#include "intq/quantization/operators/operator.hpp"
 
 namespace intq::inline INTQ_ABI::quantization {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "intq/nn/module.hpp"
+#include "intq/nn/model/module.hpp"
 
 namespace intq::inline INTQ_ABI::training {
 

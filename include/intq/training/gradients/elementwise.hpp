@@ -5,8 +5,8 @@
 #define INTQ_TRAINING_GRADIENTS_ELEMENTWISE_HPP
 
 #include "intq/core/op_params.hpp"
-#include "intq/nn/functional/elementwise.hpp"
-#include "intq/nn/layers/shape.hpp"
+#include "intq/nn/float_operators/elementwise.hpp"
+#include "intq/nn/layers/move.hpp"
 #include "intq/training/gradients/context.hpp"
 
 namespace intq::inline INTQ_ABI::training {

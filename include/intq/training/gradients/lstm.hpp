@@ -7,7 +7,7 @@
 #include "intq/nn/layers/lstm.hpp"
 #include "intq/training/gradients/context.hpp"
 #include "intq/training/gradients/elementwise.hpp"
-#include "intq/training/gradients/product.hpp"
+#include "intq/training/gradients/linear.hpp"
 
 namespace intq::inline INTQ_ABI::training {
 

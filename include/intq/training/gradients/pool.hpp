@@ -4,9 +4,9 @@
 #ifndef INTQ_TRAINING_GRADIENTS_POOL_HPP
 #define INTQ_TRAINING_GRADIENTS_POOL_HPP
 
-#include "intq/nn/functional_moves.hpp"
+#include "intq/nn/functional/move.hpp"
 #include "intq/nn/layers/pool.hpp"
-#include "intq/nn/layers/upsample.hpp"
+#include "intq/nn/layers/resize.hpp"
 #include "intq/training/gradients/context.hpp"
 
 namespace intq::inline INTQ_ABI::training::detail {

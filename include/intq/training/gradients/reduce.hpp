@@ -4,9 +4,9 @@
 #ifndef INTQ_TRAINING_GRADIENTS_REDUCE_HPP
 #define INTQ_TRAINING_GRADIENTS_REDUCE_HPP
 
-#include "intq/nn/functional_call.hpp"
+#include "intq/nn/functional/call.hpp"
 #include "intq/training/gradients/elementwise.hpp"
-#include "intq/training/gradients/product.hpp"
+#include "intq/training/gradients/linear.hpp"
 
 namespace intq::inline INTQ_ABI::training {
 

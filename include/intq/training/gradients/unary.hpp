@@ -4,7 +4,7 @@
 #ifndef INTQ_TRAINING_GRADIENTS_UNARY_HPP
 #define INTQ_TRAINING_GRADIENTS_UNARY_HPP
 
-#include "intq/nn/layers/activation.hpp"
+#include "intq/nn/layers/unary.hpp"
 #include "intq/training/gradients/elementwise.hpp"
 
 namespace intq::inline INTQ_ABI::training {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "intq/interop/onnx/node_import.hpp"
+#include "intq/interop/onnx/nodes/node_import.hpp"
 
 namespace intq::inline INTQ_ABI::interop::onnx::operators {
 

@@ -13,8 +13,8 @@
 #include <string>
 #include <utility>
 
-#include "intq/interop/onnx/node_import.hpp"
-#include "intq/interop/onnx/operators/weighted.hpp"
+#include "intq/interop/onnx/nodes/node_import.hpp"
+#include "intq/interop/onnx/operators/conv.hpp"
 
 namespace intq::inline INTQ_ABI::interop::onnx::operators {
 

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "intq/interop/onnx/node_import.hpp"
-#include "intq/interop/onnx/window.hpp"
+#include "intq/interop/onnx/nodes/node_import.hpp"
+#include "intq/interop/onnx/nodes/window.hpp"
 
 namespace intq::inline INTQ_ABI::interop::onnx::operators {
 

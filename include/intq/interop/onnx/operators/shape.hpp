@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "intq/interop/onnx/node_import.hpp"
+#include "intq/interop/onnx/nodes/node_import.hpp"
 
 namespace intq::inline INTQ_ABI::interop::onnx::operators {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// ONNX operators of one element, by the table of nn/functional/unary.hpp. Layer: interop.
+// ONNX operators of one element, by the table of nn/float_operators/unary.hpp. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_OPERATORS_UNARY_HPP
 #define INTQ_INTEROP_ONNX_OPERATORS_UNARY_HPP
 
 #include <memory>
 #include <string>
 
-#include "intq/interop/onnx/node_import.hpp"
+#include "intq/interop/onnx/nodes/node_import.hpp"
 
 namespace intq::inline INTQ_ABI::interop::onnx::operators {
 

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+//
+// Functions of one code: tables of 256 entries for int8, of 513 and interpolation for int16. Layer: arith
+// (ARITHMETIC section 4).
+#ifndef INTQ_ARITH_UNARY_HPP
+#define INTQ_ARITH_UNARY_HPP
+
+#include <cmath>
+#include <span>
+
+#include "intq/arith/elementwise.hpp"
+
+namespace intq::inline INTQ_ABI::arith {
+
+/// Real functions that a table holds. gelu_erf is x·Φ(x), gelu_tanh its approximation by tanh.
+enum class TableFunction : std::uint8_t {
+    sigmoid,
+    tanh,
+    exp,
+    gelu_erf,
+    gelu_tanh,
+    silu,
+    elu,
+    hard_sigmoid,
+    hard_tanh,
+    hard_swish,
+    leaky_relu,
+    log,
+    sqrt,
+    rsqrt,
+    reciprocal
+};
+
+/// Entries of the two kinds of table.
+inline constexpr std::size_t int8_table_size = 256;
+inline constexpr std::size_t int16_table_size = 513;
+
+/// f(x) in binary64, of the math library's accuracy.
+///
+/// @param slope  elu: its limit; leaky_relu: the factor of negative x
+inline double table_function(TableFunction function, double x, double slope = 1.0) noexcept {
+    const auto clamp = [](double value, double low, double high) { return std::fmin(std::fmax(value, low), high); };
+    switch (function) {
+        case TableFunction::sigmoid:
+            return 1.0 / (1.0 + std::exp(-x));
+        case TableFunction::tanh:
+            return std::tanh(x);
+        case TableFunction::exp:
+            return std::exp(x);
+        case TableFunction::gelu_erf:
+            return 0.5 * x * (1.0 + std::erf(x * 0.70710678118654752440));
+        case TableFunction::gelu_tanh:
+            return 0.5 * x * (1.0 + std::tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+        case TableFunction::silu:
+            return x / (1.0 + std::exp(-x));
+        case TableFunction::elu:
+            return x > 0.0 ? x : slope * std::expm1(x);
+        case TableFunction::hard_sigmoid:
+            return clamp(x + 3.0, 0.0, 6.0) / 6.0;
+        case TableFunction::hard_tanh:
+            return clamp(x, -1.0, 1.0);
+        case TableFunction::hard_swish:
+            return x * clamp(x + 3.0, 0.0, 6.0) / 6.0;
+        case TableFunction::leaky_relu:
+            return x > 0.0 ? x : slope * x;
+        case TableFunction::log:
+            return std::log(x);
+        case TableFunction::sqrt:
+            return std::sqrt(x);
+        case TableFunction::rsqrt:
+            return 1.0 / std::sqrt(x);
+        case TableFunction::reciprocal:
+            break;
+    }
+    return 1.0 / x;
+}
+
+/// Whether the function is smooth enough at every code for 512 straight pieces.
+constexpr bool fits_int16_table(TableFunction function) noexcept { return function < TableFunction::leaky_relu; }
+
+/// clamp(rhu(real / s_out)); NaN gives 0, an infinity the end of its side.
+inline std::int32_t table_entry(double real, float s_out, DType dtype) noexcept {
+    const auto low = static_cast<double>(lowest_code(dtype)), high = static_cast<double>(highest_code(dtype));
+    const double code = real / static_cast<double>(s_out);
+    if (code != code) return 0;
+    if (code <= low) return static_cast<std::int32_t>(low);
+    if (code >= high) return static_cast<std::int32_t>(high);
+    return static_cast<std::int32_t>(round_half_up(code));
+}
+
+namespace detail {
+
+constexpr Status check_table(const CodesOf& in, const CodesOf& out, DType dtype, std::size_t given,
+                             std::size_t expected) noexcept {
+    constexpr OpKind op = OpKind::none;
+    for (const CodesOf* codes : {&in, &out}) {
+        const Field field = codes == &in ? Field::input : Field::output;
+        if (codes->dtype != dtype)
+            return {StatusCode::dtype_mismatch, op, field, static_cast<std::int64_t>(codes->dtype),
+                    static_cast<std::int64_t>(dtype)};
+        if (!(codes->scale > 0.0f) || !is_finite(codes->scale))
+            return {StatusCode::scale_out_of_range, op, Field::scale, codes == &in ? 0 : 1, 0};
+        if (codes->zero_point != 0) return {StatusCode::unsupported, op, Field::zero_point, codes->zero_point, 0};
+    }
+    if (given != expected)
+        return {StatusCode::shape_mismatch, op, Field::storage, static_cast<std::int64_t>(given),
+                static_cast<std::int64_t>(expected)};
+    return {};
+}
+
+}  // namespace detail
+
+/// The table of any real function of int8 codes.
+///
+///     entries[x + 128] = clamp(rhu(f(double(x) · s_in) / s_out))
+///
+/// @param function  double -> double; NaN gives code 0, infinities the ends
+/// @param entries   256
+/// @return ok; dtype_mismatch of input or output; scale_out_of_range, given 0 of the input, 1 of the output;
+/// unsupported
+///         naming zero_point where one is not 0; shape_mismatch of storage
+template <class Function>
+Status make_int8_table(const CodesOf& in, const CodesOf& out, std::span<std::int8_t> entries,
+                       Function&& function) noexcept {
+    const Status status = detail::check_table(in, out, DType::int8, entries.size(), int8_table_size);
+    if (!status.ok()) return status;
+    for (int x = INT8_MIN; x <= INT8_MAX; ++x)
+        entries[static_cast<std::size_t>(x + 128)] = static_cast<std::int8_t>(
+            table_entry(function(static_cast<double>(x) * static_cast<double>(in.scale)), out.scale, DType::int8));
+    return {};
+}
+
+/// The table of any real function of int16 codes.
+///
+///     entries[i] = clamp(rhu(f(double((i - 256) · 128) · s_in) / s_out)),   i = 0 … 512
+///
+/// @param entries  513
+/// @return as make_int8_table()
+template <class Function>
+Status make_int16_table(const CodesOf& in, const CodesOf& out, std::span<std::int16_t> entries,
+                        Function&& function) noexcept {
+    const Status status = detail::check_table(in, out, DType::int16, entries.size(), int16_table_size);
+    if (!status.ok()) return status;
+    for (int i = 0; i < static_cast<int>(int16_table_size); ++i)
+        entries[static_cast<std::size_t>(i)] = static_cast<std::int16_t>(table_entry(
+            function(static_cast<double>((i - 256) * 128) * static_cast<double>(in.scale)), out.scale, DType::int16));
+    return {};
+}
+
+/// The same of a named function.
+inline Status make_int8_table(TableFunction function, const CodesOf& in, const CodesOf& out,
+                              std::span<std::int8_t> entries, double slope = 1.0) noexcept {
+    return make_int8_table(in, out, entries, [&](double x) { return table_function(function, x, slope); });
+}
+
+/// @return as above, and unsupported naming none for a function that 512 straight pieces do not hold: log, sqrt,
+///         rsqrt, reciprocal and leaky_relu
+inline Status make_int16_table(TableFunction function, const CodesOf& in, const CodesOf& out,
+                               std::span<std::int16_t> entries, double slope = 1.0) noexcept {
+    if (!fits_int16_table(function)) return {StatusCode::unsupported, OpKind::none, Field::none, 0, 0};
+    return make_int16_table(in, out, entries, [&](double x) { return table_function(function, x, slope); });
+}
+
+/// y of int16 codes.
+///
+///     i = (x >> 7) + 256,  f = x mod 128,  y = T[i] + (((T[i + 1] - T[i]) · f + 64) >> 7)
+///
+/// @param entries  513, made by make_int16_table()
+template <Lanes L>
+INTQ_ALWAYS_INLINE constexpr typename L::i32 interpolate_table(const std::int16_t* entries,
+                                                               typename L::i32 x) noexcept {
+    const auto seven = L::set(std::int32_t{7}), sixteen = L::set(std::int32_t{16});
+    const auto whole = L::shift_right(x, seven);
+    const auto fraction = L::sub(x, L::shift_left(whole, seven));
+    const auto pair = L::gather_pair(entries, L::add(whole, L::set(std::int32_t{256})));
+    const auto first = L::shift_right(L::shift_left(pair, sixteen), sixteen), second = L::shift_right(pair, sixteen);
+    const auto step = L::add(L::mul(L::sub(second, first), fraction), L::set(std::int32_t{64}));
+    return L::add(first, L::shift_right(step, seven));
+}
+
+}  // namespace intq::inline INTQ_ABI::arith
+
+#endif  // INTQ_ARITH_UNARY_HPP

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT
+//
+// What an operator's row sees of its node: values, constants, attributes, and a graph to write into. Layer: interop.
+//
+// Rows never look at another node. Whatever they do not ask for is refused afterwards: an attribute that no row read
+// might have changed the meaning.
+#ifndef INTQ_INTEROP_ONNX_NODES_NODE_IMPORT_HPP
+#define INTQ_INTEROP_ONNX_NODES_NODE_IMPORT_HPP
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "intq/graph/graph_module.hpp"
+#include "intq/interop/onnx/nodes/names.hpp"
+#include "intq/interop/onnx/read/model.hpp"
+#include "intq/nn/layers/layers.hpp"
+
+namespace intq::inline INTQ_ABI::interop::onnx {
+
+/// Extents of a value as far as they are known before it runs; -1 for an unknown one.
+using Dims = std::optional<std::vector<index_t>>;
+
+/// What a name of the ONNX graph stands for: a node of ours, or a constant, or something that is not supported.
+struct ImportedValue {
+    graph::Node* node = nullptr;
+    const Tensor* constant = nullptr;
+    std::string unsupported{};
+    Dims dims{};
+};
+
+/// The model that is being made.
+struct ImportState {
+    std::int64_t opset = 0;
+    std::size_t node_count = 0;
+    graph::Graph graph{};
+    nn::ModuleDict root{};
+    ModuleNames names{};
+    std::map<std::string, ImportedValue, std::less<>> values{};
+    std::map<std::string, std::size_t, std::less<>> uses{};  // by nodes and by the graph's outputs
+    std::deque<Tensor> made_constants{};
+};
+
+class NodeImport {
+public:
+    NodeImport(const Node& node, ImportState& state) : node_(node), state_(state) {}
+
+    const Node& node() const noexcept { return node_; }
+    std::int64_t opset() const noexcept { return state_.opset; }
+
+    std::size_t input_count() const noexcept { return node_.inputs.size(); }
+    /// An empty name is an input that is left out.
+    bool has_input(std::size_t i) const noexcept { return i < node_.inputs.size() && !node_.inputs[i].empty(); }
+    bool is_constant(std::size_t i) const { return find(i, "input").constant != nullptr; }
+    void expect_inputs(std::size_t least, std::size_t most) const;
+
+    /// A value that is computed when the model runs; throws for a constant. `what` names it in messages.
+    graph::Node& value(std::size_t i, std::string_view what = "input") const;
+    const Dims& dims(std::size_t i) const { return find(i, "input").dims; }
+    /// The same, with a rank that is checked where it is known.
+    graph::Node& value_of_rank(std::size_t i, std::size_t rank, std::string_view what = "input") const;
+    /// The extent of an axis, or -1 where it is not known.
+    index_t extent(std::size_t i, std::size_t axis) const;
+
+    /// A constant; throws for a value that is only known when the model runs.
+    const Tensor& constant(std::size_t i, std::string_view what) const;
+    /// A float32 constant of finite numbers, of one rank.
+    const Tensor& float_constant(std::size_t i, std::string_view what) const;
+    const Tensor& float_constant(std::size_t i, std::size_t rank, std::string_view what) const;
+    /// Whether nothing but this node reads input i, so that its producer may be changed.
+    bool is_only_user(std::size_t i) const { return state_.uses.find(node_.inputs[i])->second == 1; }
+    /// The module that computes input i when it is a T, else null.
+    template <class T> T* producer(std::size_t i) const;
+
+    /// Attributes, with the operator's default. Throw for another kind of value.
+    std::int64_t integer(std::string_view name, std::int64_t otherwise) {
+        return attribute(name, otherwise, "an integer");
+    }
+    float number(std::string_view name, float otherwise) { return attribute(name, otherwise, "a float"); }
+    std::string text(std::string_view name, std::string otherwise) {
+        return attribute(name, std::move(otherwise), "a string");
+    }
+    std::vector<std::int64_t> integers(std::string_view name, std::vector<std::int64_t> otherwise) {
+        return attribute(name, std::move(otherwise), "a list of integers");
+    }
+    /// The attribute as it is; null when there is none.
+    const AttributeValue* raw_attribute(std::string_view name);
+    /// Throws when an attribute was not read by the row.
+    void check_attributes_are_read() const;
+
+    /// Each sets the node's first output.
+    void call_module(nn::ModulePtr module, graph::ArgumentList args, Dims dims, const std::string& method = "forward");
+    void call_function(const nn::Function& function, graph::ArgumentList args, Dims dims);
+    void set_output(ImportedValue value);
+    void set_constant(Tensor tensor);
+    /// Sets all outputs: items of the tuple that a node returns.
+    void set_items(graph::Node& tuple, const std::vector<Dims>& dims);
+    /// A float32 constant as a buffer of the model, and the node that reads it.
+    graph::Node& add_buffer(const Tensor& tensor);
+    /// A new node without setting an output, for operators that need two.
+    graph::Node& make_function(const nn::Function& function, graph::ArgumentList args) {
+        return state_.graph.call_function(function, std::move(args));
+    }
+
+private:
+    const ImportedValue& find(std::size_t i, std::string_view what) const;
+    template <class T> T attribute(std::string_view name, T otherwise, const char* kind);
+    std::string label(std::size_t i, std::string_view what) const {
+        return std::string(what) + " " + in_quotes(node_.inputs.at(i));
+    }
+
+    const Node& node_;
+    ImportState& state_;
+    std::set<std::string_view> read_;
+};
+
+/// Copies an ONNX tensor of float32; its dims may be given another rank.
+inline nn::Tensor to_tensor(const Tensor& tensor, const Shape& shape) {
+    return nn::Tensor::from(shape, tensor.as<float>());
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline const ImportedValue& NodeImport::find(std::size_t i, std::string_view what) const {
+    if (!has_input(i)) throw Error("the " + std::string(what) + " (input " + std::to_string(i + 1) + ") is missing");
+    const ImportedValue& value = state_.values.find(node_.inputs[i])->second;
+    if (!value.unsupported.empty()) throw Error("the " + label(i, what) + " is " + value.unsupported);
+    return value;
+}
+
+inline void NodeImport::expect_inputs(std::size_t least, std::size_t most) const {
+    if (input_count() < least || input_count() > most)
+        throw Error("it has " + std::to_string(input_count()) + " inputs, expected " + std::to_string(least) +
+                    (least == most ? "" : " to " + std::to_string(most)));
+}
+
+inline graph::Node& NodeImport::value(std::size_t i, std::string_view what) const {
+    const ImportedValue& found = find(i, what);
+    if (found.node == nullptr)
+        throw Error("the " + label(i, what) +
+                    " is a constant, expected a value that is computed from the model's input");
+    return *found.node;
+}
+
+inline graph::Node& NodeImport::value_of_rank(std::size_t i, std::size_t rank, std::string_view what) const {
+    graph::Node& result = value(i, what);
+    if (const Dims& known = dims(i); known && known->size() != rank)
+        throw Error("the " + label(i, what) + " has shape " + describe_shape(*known) + ", expected rank " +
+                    std::to_string(rank));
+    return result;
+}
+
+inline index_t NodeImport::extent(std::size_t i, std::size_t axis) const {
+    const Dims& known = dims(i);
+    return known && axis < known->size() ? (*known)[axis] : -1;
+}
+
+inline const Tensor& NodeImport::constant(std::size_t i, std::string_view what) const {
+    const ImportedValue& found = find(i, what);
+    if (found.constant == nullptr)
+        throw Error("the " + label(i, what) + " is computed when the model runs, expected a constant");
+    return *found.constant;
+}
+
+inline const Tensor& NodeImport::float_constant(std::size_t i, std::string_view what) const {
+    const Tensor& tensor = constant(i, what);
+    if (tensor.dtype != DType::float32)
+        throw Error("the " + label(i, what) + " has dtype " + name_of(tensor.dtype) + ", expected float32");
+    for (const float element : tensor.as<float>())
+        if (!std::isfinite(element)) throw Error("the " + label(i, what) + " holds a NaN or an infinity");
+    return tensor;
+}
+
+inline const Tensor& NodeImport::float_constant(std::size_t i, std::size_t rank, std::string_view what) const {
+    const Tensor& tensor = float_constant(i, what);
+    bool good = tensor.dims.size() == rank;
+    for (const index_t dim : tensor.dims) good = good && dim > 0;
+    if (!good)
+        throw Error("the " + label(i, what) + " has shape " + describe_shape(tensor.dims) + ", expected rank " +
+                    std::to_string(rank) + " without empty axes");
+    return tensor;
+}
+
+template <class T> T* NodeImport::producer(std::size_t i) const {
+    const graph::Node* made_by = find(i, "input").node;
+    if (made_by == nullptr || made_by->op() != graph::Op::call_module) return nullptr;
+    return dynamic_cast<T*>(&state_.root.find(made_by->target()));
+}
+
+inline const AttributeValue* NodeImport::raw_attribute(std::string_view name) {
+    read_.insert(name);
+    for (const Attribute& attribute : node_.attributes)
+        if (attribute.name == name) return &attribute.value;
+    return nullptr;
+}
+
+template <class T> T NodeImport::attribute(std::string_view name, T otherwise, const char* kind) {
+    const AttributeValue* value = raw_attribute(name);
+    if (value == nullptr) return otherwise;
+    if (const T* content = std::get_if<T>(value)) return *content;
+    throw Error("the attribute " + std::string(name) + " is not " + kind);
+}
+
+inline void NodeImport::check_attributes_are_read() const {
+    std::set<std::string_view> seen;
+    for (const Attribute& attribute : node_.attributes) {
+        if (read_.count(attribute.name) == 0)
+            throw Error("the attribute " + in_quotes(attribute.name) + " is not supported in opset " +
+                        std::to_string(opset()));
+        if (!seen.insert(attribute.name).second)
+            throw Error("the attribute " + in_quotes(attribute.name) + " is there twice");
+    }
+}
+
+inline void NodeImport::call_module(nn::ModulePtr module, graph::ArgumentList args, Dims dims,
+                                    const std::string& method) {
+    const std::string name = state_.names.create(node_);
+    nn::add_module(state_.root, name, std::move(module));
+    set_output({.node = &state_.graph.call_module(name, std::move(args), method), .dims = std::move(dims)});
+}
+
+inline void NodeImport::call_function(const nn::Function& function, graph::ArgumentList args, Dims dims) {
+    set_output({.node = &state_.graph.call_function(function, std::move(args)), .dims = std::move(dims)});
+}
+
+inline void NodeImport::set_output(ImportedValue value) {
+    if (!node_.outputs.empty() && !node_.outputs[0].empty()) state_.values[node_.outputs[0]] = std::move(value);
+}
+
+inline void NodeImport::set_items(graph::Node& tuple, const std::vector<Dims>& dims) {
+    for (std::size_t i = 0; i < node_.outputs.size() && i < dims.size(); ++i) {
+        if (node_.outputs[i].empty()) continue;
+        graph::Node& item = state_.graph.call_function(nn::getitem_function, {tuple, static_cast<std::int64_t>(i)});
+        state_.values[node_.outputs[i]] = {.node = &item, .dims = dims[i]};
+    }
+}
+
+inline graph::Node& NodeImport::add_buffer(const Tensor& tensor) {
+    Shape shape;
+    for (const index_t extent : tensor.dims) {
+        if (shape.rank == max_rank)
+            throw Error("the constant has shape " + describe_shape(tensor.dims) + ", more than " +
+                        std::to_string(max_rank) + " axes");
+        shape.extents[static_cast<std::size_t>(shape.rank++)] = extent;
+    }
+    const std::string name = "constant_" + std::to_string(state_.root.buffers().size());
+    state_.root.add_buffer(name, to_tensor(tensor, shape));
+    return state_.graph.get_attr(name);
+}
+
+inline void NodeImport::set_constant(Tensor tensor) {
+    state_.made_constants.push_back(std::move(tensor));
+    const Tensor& kept = state_.made_constants.back();
+    set_output({.constant = &kept, .dims = kept.dims});
+}
+
+}  // namespace intq::inline INTQ_ABI::interop::onnx
+
+#endif  // INTQ_INTEROP_ONNX_NODES_NODE_IMPORT_HPP

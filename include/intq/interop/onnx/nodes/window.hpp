@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+//
+// The window of Conv and the pools: kernel_shape, strides, pads, dilations, auto_pad, ceil_mode. Layer: interop.
+#ifndef INTQ_INTEROP_ONNX_NODES_WINDOW_HPP
+#define INTQ_INTEROP_ONNX_NODES_WINDOW_HPP
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "intq/core/op_params.hpp"
+#include "intq/interop/onnx/nodes/node_import.hpp"
+
+namespace intq::inline INTQ_ABI::interop::onnx {
+
+/// The window that a node's attributes say.
+///
+/// @param kernel  (height, width)
+/// @throws Error for attributes of another length, for values that no image needs, for auto_pad where the padding
+///         depends on an extent that is not known, and for ceil_mode where it would change the output
+Window2d read_window(NodeImport& node, Size2d kernel);
+
+/// (N, channels, height, width) of the output, as far as they are known.
+/// @throws Error when the window does not fit into the input
+Dims window_output_dims(const NodeImport& node, const Window2d& window, index_t channels);
+
+/// Two numbers out of an attribute; both `otherwise` when it is not there.
+Size2d read_pair(NodeImport& node, std::string_view name, std::int64_t otherwise);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// Beyond the size of images, and small enough that products of two do not overflow.
+inline constexpr std::int64_t max_window_extent = std::int64_t{1} << 24;
+
+inline std::vector<std::int64_t> read_extents(NodeImport& node, std::string_view name,
+                                              std::vector<std::int64_t> otherwise, std::int64_t least) {
+    const std::size_t count = otherwise.size();
+    std::vector<std::int64_t> values = node.integers(name, std::move(otherwise));
+    if (values.size() != count)
+        throw Error("the attribute " + std::string(name) + " has " + std::to_string(values.size()) +
+                    " values, expected " + std::to_string(count));
+    for (const std::int64_t value : values)
+        if (value < least || value > max_window_extent)
+            throw Error("the attribute " + std::string(name) + " holds " + std::to_string(value) + ", expected " +
+                        std::to_string(least) + " to " + std::to_string(max_window_extent));
+    return values;
+}
+
+/// Padding at both ends of an axis so that the output has ceil(extent / stride) cells.
+///
+///     total = max(0, (ceil(extent / stride) - 1)·stride + dilation·(kernel - 1) + 1 - extent)
+struct BothEnds {
+    index_t first, last;
+};
+inline BothEnds same_padding(index_t extent, index_t kernel, index_t stride, index_t dilation, bool more_at_end) {
+    // With a stride of 1 the extent cancels out.
+    if (extent < 0 && stride == 1) extent = 1;
+    if (extent < 0) throw Error("auto_pad with a stride needs height and width of the input, which are not known");
+    const index_t cells = (extent + stride - 1) / stride;
+    const index_t total = std::max<index_t>(0, (cells - 1) * stride + dilation * (kernel - 1) + 1 - extent);
+    const index_t less = total / 2;
+    return more_at_end ? BothEnds{less, total - less} : BothEnds{total - less, less};
+}
+
+inline Padding2d read_padding(NodeImport& node, const Window2d& window) {
+    const std::string mode = node.text("auto_pad", "NOTSET");
+    const auto pads = read_extents(node, "pads", {0, 0, 0, 0}, 0);
+    const bool given = std::any_of(pads.begin(), pads.end(), [](std::int64_t pad) { return pad != 0; });
+    if (mode == "NOTSET") return {pads[0], pads[1], pads[2], pads[3]};
+    if (given) throw Error("it has both pads and auto_pad " + mode);
+    if (mode == "VALID") return {};
+    if (mode != "SAME_UPPER" && mode != "SAME_LOWER") throw Error("auto_pad " + in_quotes(mode) + " is not supported");
+    const bool upper = mode == "SAME_UPPER";
+    const BothEnds rows =
+        same_padding(node.extent(0, 2), window.kernel.height, window.stride.height, window.dilation.height, upper);
+    const BothEnds columns =
+        same_padding(node.extent(0, 3), window.kernel.width, window.stride.width, window.dilation.width, upper);
+    return {rows.first, columns.first, rows.last, columns.last};
+}
+
+/// Whether the windows cover the padded axis without a rest, so that rounding up is rounding down.
+inline bool divides(index_t extent, index_t padding, index_t kernel, index_t dilation, index_t stride) {
+    return stride == 1 || (extent >= 0 && (extent + padding - dilation * (kernel - 1) - 1) % stride == 0);
+}
+
+}  // namespace detail
+
+inline Size2d read_pair(NodeImport& node, std::string_view name, std::int64_t otherwise) {
+    const auto values = detail::read_extents(node, name, {otherwise, otherwise}, 1);
+    return {values[0], values[1]};
+}
+
+inline Window2d read_window(NodeImport& node, Size2d kernel) {
+    Window2d window{.kernel = kernel};
+    window.stride = read_pair(node, "strides", 1);
+    window.dilation = read_pair(node, "dilations", 1);
+    window.padding = detail::read_padding(node, window);
+    if (node.integer("ceil_mode", 0) == 0) return window;
+    const Padding2d& pad = window.padding;
+    if (!detail::divides(node.extent(0, 2), pad.top + pad.bottom, kernel.height, window.dilation.height,
+                         window.stride.height) ||
+        !detail::divides(node.extent(0, 3), pad.left + pad.right, kernel.width, window.dilation.width,
+                         window.stride.width))
+        throw Error("ceil_mode is supported only where it does not change the output, and here it does or may");
+    return window;
+}
+
+inline Dims window_output_dims(const NodeImport& node, const Window2d& window, index_t channels) {
+    if (!node.dims(0)) return std::vector<index_t>{-1, channels, -1, -1};
+    const Size2d in{node.extent(0, 2), node.extent(0, 3)};
+    const Size2d out = output_size(window, in);
+    if ((in.height >= 0 && out.height < 1) || (in.width >= 0 && out.width < 1))
+        throw Error("the window of " + std::to_string(window.kernel.height) + " x " +
+                    std::to_string(window.kernel.width) + " does not fit into the input of shape " +
+                    describe_shape(*node.dims(0)));
+    return std::vector<index_t>{node.extent(0, 0), channels, in.height < 0 ? -1 : out.height,
+                                in.width < 0 ? -1 : out.width};
+}
+
+}  // namespace intq::inline INTQ_ABI::interop::onnx
+
+#endif  // INTQ_INTEROP_ONNX_NODES_WINDOW_HPP

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+//
+// An ONNX model as plain structs: what a file says, without meaning. Layer: interop.
+// The format: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
+#ifndef INTQ_INTEROP_ONNX_READ_MODEL_HPP
+#define INTQ_INTEROP_ONNX_READ_MODEL_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "intq/core/dtype.hpp"
+#include "intq/io/error.hpp"
+
+namespace intq::inline INTQ_ABI::interop::onnx {
+
+/// The opsets of the default domain that are read.
+inline constexpr std::int64_t oldest_opset = 11;
+inline constexpr std::int64_t newest_opset = 28;
+
+/// A tensor of the file, row-major. Its data is as long as dtype and dims say. Booleans are uint8, 0 or 1.
+struct Tensor {
+    std::string name;
+    DType dtype = DType::none;
+    std::vector<index_t> dims;
+    std::vector<std::byte> data;
+
+    index_t size() const noexcept {
+        return dtype == DType::none ? 0 : static_cast<index_t>(data.size()) / size_of(dtype);
+    }
+
+    /// The elements.
+    /// @throws Error naming the tensor when the dtype is another one
+    template <class T> std::span<const T> as() const {
+        if (dtype != dtype_of<T>)
+            throw Error("tensor " + in_quotes(name) + " has dtype " + name_of(dtype) + ", expected " +
+                        name_of(dtype_of<T>));
+        return {reinterpret_cast<const T*>(data.data()), static_cast<std::size_t>(size())};
+    }
+};
+
+/// What an attribute holds; monostate for kinds that no operator here takes (graphs, types, sparse tensors).
+using AttributeValue = std::variant<std::monostate, float, std::int64_t, std::string, Tensor, std::vector<float>,
+                                    std::vector<std::int64_t>, std::vector<std::string>>;
+
+struct Attribute {
+    std::string name;
+    AttributeValue value;
+};
+
+/// One operator. An empty name in inputs or outputs stands for an optional one that is left out.
+struct Node {
+    std::string op_type, name, domain;
+    std::vector<std::string> inputs, outputs;
+    std::vector<Attribute> attributes;
+    std::size_t position = 0;  // in the graph, from 0
+};
+
+/// An input or output of the graph. An extent of -1 is known at run time only.
+struct ValueInfo {
+    std::string name;
+    DType dtype = DType::none;  // none: not said, or one that intq does not have
+    bool has_shape = false;
+    std::vector<index_t> shape;
+};
+
+struct Graph {
+    std::string name;
+    std::vector<Node> nodes;
+    std::vector<Tensor> initializers;
+    std::vector<ValueInfo> inputs, outputs;
+};
+
+struct Model {
+    std::int64_t ir_version = 0;
+    std::string producer_name, producer_version;
+    std::int64_t opset = 0;  // of the default domain
+    Graph graph;
+};
+
+/// How messages name a node: `node 7 of 23 (Conv "/stem/conv")`.
+inline std::string describe_node(const Node& node, std::size_t count) {
+    return "node " + std::to_string(node.position + 1) + " of " + std::to_string(count) + " (" + node.op_type +
+           (node.name.empty() ? "" : " " + in_quotes(node.name)) + ")";
+}
+
+}  // namespace intq::inline INTQ_ABI::interop::onnx
+
+#endif  // INTQ_INTEROP_ONNX_READ_MODEL_HPP

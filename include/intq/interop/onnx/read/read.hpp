@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT
+//
+// Reads an ONNX file into the plain structs of model.hpp. Layer: interop.
+//
+// The file is taken as if an enemy had made it: messages are read to a fixed depth, sizes are checked before memory is
+// asked for, and the number of items is bounded, so that the memory used stays within a small multiple of the file's.
+// Field numbers are those of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
+#ifndef INTQ_INTEROP_ONNX_READ_READ_HPP
+#define INTQ_INTEROP_ONNX_READ_READ_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "intq/interop/onnx/read/model.hpp"
+#include "intq/interop/onnx/read/read_tensor.hpp"
+#include "intq/io/file.hpp"
+#include "intq/io/protobuf.hpp"
+
+namespace intq::inline INTQ_ABI::interop::onnx {
+
+/// Reads a model.
+///
+/// @throws Error naming the file: not ONNX, damaged, an opset outside [oldest_opset, newest_opset], data in another
+///         file, a tensor whose data is not what its dims say, or of a dtype that intq does not have
+Model read_model(const std::filesystem::path& path);
+
+/// The same from memory.
+/// @param name  stands for the path in messages
+Model parse_model(std::span<const std::byte> file, std::string_view name);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// Nodes, attributes, names and tensors of one model. Large language models have some ten thousand.
+inline constexpr std::size_t max_items = std::size_t{1} << 20;
+
+class ModelReader {
+public:
+    Model read(ProtobufReader fields) {
+        Model model;
+        bool has_graph = false;
+        while (fields.next()) switch (fields.number()) {
+                case 1:
+                    model.ir_version = fields.integer();
+                    break;
+                case 2:
+                    model.producer_name = fields.text();
+                    break;
+                case 3:
+                    model.producer_version = fields.text();
+                    break;
+                case 7:
+                    if (std::exchange(has_graph, true)) throw Error("the model holds two graphs");
+                    read_graph(fields.message("GraphProto"), model.graph);
+                    break;
+                case 8:
+                    read_opset(fields.message("OperatorSetIdProto"), model.opset);
+                    break;
+                default:
+                    break;
+            }
+        if (!has_graph || model.ir_version <= 0) throw Error("not an ONNX model: it holds no graph or no ir_version");
+        if (model.opset < oldest_opset || model.opset > newest_opset)
+            throw Error(model.opset == 0 ? "the model does not say its opset"
+                                         : "opset " + std::to_string(model.opset) + " is not supported; expected " +
+                                               std::to_string(oldest_opset) + " to " + std::to_string(newest_opset));
+        return model;
+    }
+
+private:
+    void count_item() {
+        if (++items_ > max_items) throw Error("the model has more than " + std::to_string(max_items) + " items");
+    }
+
+    /// Calls read() and puts `where` before the message of what it throws.
+    template <class Read> static void within(const std::string& where, Read read) {
+        try {
+            read();
+        } catch (const Error& error) {
+            throw Error(where, error.what());
+        }
+    }
+
+    static void read_opset(ProtobufReader fields, std::int64_t& opset) {
+        std::string domain;
+        std::int64_t version = 0;
+        while (fields.next()) {
+            if (fields.number() == 1) domain = fields.text();
+            if (fields.number() == 2) version = fields.integer();
+        }
+        if (!domain.empty() && domain != "ai.onnx") return;
+        if (opset != 0) throw Error("the model imports the default domain twice");
+        opset = version;
+    }
+
+    void read_graph(ProtobufReader fields, Graph& graph) {
+        while (fields.next()) switch (fields.number()) {
+                case 1:
+                    within("node " + std::to_string(graph.nodes.size() + 1),
+                           [&] { graph.nodes.push_back(read_node(fields.message("NodeProto"), graph.nodes.size())); });
+                    break;
+                case 2:
+                    graph.name = fields.text();
+                    break;
+                case 5:
+                    graph.initializers.push_back(read_tensor(fields.message("TensorProto")));
+                    break;
+                case 11:
+                    graph.inputs.push_back(read_value_info(fields.message("ValueInfoProto")));
+                    break;
+                case 12:
+                    graph.outputs.push_back(read_value_info(fields.message("ValueInfoProto")));
+                    break;
+                case 15:
+                    throw Error("sparse initializers are not supported");
+                default:
+                    break;
+            }
+    }
+
+    Node read_node(ProtobufReader fields, std::size_t position) {
+        count_item();
+        Node node;
+        node.position = position;
+        while (fields.next()) switch (fields.number()) {
+                case 1:
+                    count_item(), node.inputs.push_back(fields.text());
+                    break;
+                case 2:
+                    count_item(), node.outputs.push_back(fields.text());
+                    break;
+                case 3:
+                    node.name = fields.text();
+                    break;
+                case 4:
+                    node.op_type = fields.text();
+                    break;
+                case 5:
+                    node.attributes.push_back(read_attribute(fields.message("AttributeProto")));
+                    break;
+                case 7:
+                    node.domain = fields.text();
+                    break;
+                default:
+                    break;
+            }
+        return node;
+    }
+
+    Attribute read_attribute(ProtobufReader fields);
+    Tensor read_tensor(ProtobufReader fields);
+    ValueInfo read_value_info(ProtobufReader fields);
+    void read_tensor_type(ProtobufReader fields, ValueInfo& info);
+
+    std::size_t items_ = 0;
+};
+
+// A file without the attribute's type has one of the values only; the numbers are AttributeProto.AttributeType.
+inline Attribute ModelReader::read_attribute(ProtobufReader fields) {
+    count_item();
+    std::string name;
+    std::int64_t type = 0;
+    AttributeValue single;
+    std::vector<float> floats;
+    std::vector<std::int64_t> integers;
+    std::vector<std::string> strings;
+    while (fields.next()) switch (fields.number()) {
+            case 1:
+                name = fields.text();
+                break;
+            case 2:
+                single = fields.float32();
+                break;
+            case 3:
+                single = fields.integer();
+                break;
+            case 4:
+                single = fields.text();
+                break;
+            case 5:
+                within("attribute " + in_quotes(name), [&] { single = read_tensor(fields.message("TensorProto")); });
+                break;
+            case 7:
+                fields.append_to(floats);
+                break;
+            case 8:
+                fields.append_to(integers);
+                break;
+            case 9:
+                count_item(), strings.push_back(fields.text());
+                break;
+            case 20:
+                type = fields.integer();
+                break;
+            case 21:
+                throw Error("attribute " + in_quotes(name) +
+                            " refers to a function's attribute; functions are not supported");
+            default:
+                break;
+        }
+    const auto value_of = [&]() -> AttributeValue {
+        if (type == 6 || (type == 0 && !floats.empty())) return std::move(floats);
+        if (type == 7 || (type == 0 && !integers.empty())) return std::move(integers);
+        if (type == 8 || (type == 0 && !strings.empty())) return std::move(strings);
+        // A scalar of 0 or an empty string may be left out.
+        if (type == 1 && single.index() == 0) return 0.0f;
+        if (type == 2 && single.index() == 0) return std::int64_t{0};
+        if (type == 3 && single.index() == 0) return std::string();
+        if (type >= 1 && type <= 4 && single.index() != static_cast<std::size_t>(type))
+            throw Error("attribute " + in_quotes(name) + " holds another kind of value than its type says");
+        return std::move(single);
+    };
+    AttributeValue value = value_of();
+    return {std::move(name), std::move(value)};
+}
+
+inline Tensor ModelReader::read_tensor(ProtobufReader fields) {
+    count_item();
+    RawTensor raw = read_raw_tensor(fields);
+    Tensor tensor;
+    within("tensor " + in_quotes(raw.name), [&] { tensor = to_tensor_checked(raw); });
+    return tensor;
+}
+
+inline ValueInfo ModelReader::read_value_info(ProtobufReader fields) {
+    count_item();
+    ValueInfo info;
+    while (fields.next()) {
+        if (fields.number() == 1) info.name = fields.text();
+        if (fields.number() != 2) continue;
+        for (ProtobufReader type = fields.message("TypeProto"); type.next();)
+            if (type.number() == 1) read_tensor_type(type.message("TypeProto.Tensor"), info);
+    }
+    return info;
+}
+
+inline void ModelReader::read_tensor_type(ProtobufReader fields, ValueInfo& info) {
+    while (fields.next()) {
+        if (fields.number() == 1) info.dtype = element_type(fields.integer()).dtype;
+        if (fields.number() != 2) continue;
+        info.has_shape = true;
+        for (ProtobufReader shape = fields.message("TensorShapeProto"); shape.next();) {
+            if (shape.number() != 1) continue;
+            if (info.shape.size() == max_dims)
+                throw Error("the shape of " + in_quotes(info.name) + " has more than 32 axes");
+            index_t extent = -1;
+            for (ProtobufReader dim = shape.message("Dimension"); dim.next();)
+                if (dim.number() == 1) extent = dim.integer();
+            if (extent < -1) throw Error("the shape of " + in_quotes(info.name) + " has a negative extent");
+            info.shape.push_back(extent);
+        }
+    }
+}
+
+}  // namespace detail
+
+inline Model parse_model(std::span<const std::byte> file, std::string_view name) {
+    try {
+        return detail::ModelReader().read(io::ProtobufReader(file, "ModelProto"));
+    } catch (const protozero::exception& error) {
+        throw Error(name, std::string("not an ONNX model, or damaged (") + error.what() + ")");
+    } catch (const Error& error) {
+        throw Error(name, error.what());
+    }
+}
+
+inline Model read_model(const std::filesystem::path& path) { return parse_model(io::read_file(path), path.string()); }
+
+}  // namespace intq::inline INTQ_ABI::interop::onnx
+
+#endif  // INTQ_INTEROP_ONNX_READ_READ_HPP

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+//
+// Convolution and linear: made once, then run. Layer: kernels (DESIGN section 5).
+#ifndef INTQ_KERNELS_CONV_CONV2D_HPP
+#define INTQ_KERNELS_CONV_CONV2D_HPP
+
+#include <concepts>
+#include <type_traits>
+
+#include "intq/kernels/conv/pack.hpp"
+#include "intq/kernels/table/kernel_table.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+namespace detail {
+
+/// A tag with the constants that packing needs; the backend's code need not be usable in this unit.
+template <class Backend>
+concept BackendTag = requires {
+    { Backend::int8_packing } -> std::convertible_to<simd::Packing>;
+    { Backend::wide_packing } -> std::convertible_to<simd::Packing>;
+};
+
+/// Sentences for the template arguments that every function below takes.
+template <class Backend> constexpr void check_backend() noexcept {
+    static_assert(
+        BackendTag<Backend>,
+        "the template argument Backend must be a backend: a tag of intq::simd, such as simd::avx2, or a struct that "
+        "inherits one");
+}
+template <class Backend> constexpr void check_usable() noexcept {
+    check_backend<Backend>();
+    static_assert(
+        simd::is_usable<Backend>,
+        "this unit is compiled without the instructions of the backend, or nobody specialised simd::LanesOf for it: "
+        "pass the compiler's flags (for simd::avx2: -mavx2 -mfma), or choose one of simd::usable_backends");
+}
+template <class TargetType, class Backend> constexpr void check_arguments() noexcept {
+    static_assert(
+        arith::Target<TargetType>,
+        "the first template argument must be a target: target::fp32, target::tflite<…>, target::bpu<march::…>, or a "
+        "struct with `static constexpr intq::arith::PolicyRecord policy`");
+    check_backend<Backend>();
+}
+
+}  // namespace detail
+
+/// Bytes of storage for make_conv2d.
+template <class TargetType, class Backend = simd::default_backend>
+index_t conv2d_storage_size(const Conv2dSpec& spec) noexcept {
+    detail::check_arguments<TargetType, Backend>();
+    return packed_conv2d_size(packing_rules<TargetType, Backend>(), spec);
+}
+
+/// Checks and packs a convolution for one target and backend; see pack_conv2d for what can be refused.
+///
+///     y = requantize(sum_k x·w + bias (+ sumin)), clamped by the activation
+///
+/// @param storage  conv2d_storage_size() bytes at buffer_alignment; must outlive the result
+template <class TargetType, class Backend = simd::default_backend>
+Result<PackedConv2d> make_conv2d(const Conv2dSpec& spec, Workspace storage) noexcept {
+    detail::check_arguments<TargetType, Backend>();
+    return pack_conv2d(packing_rules<TargetType, Backend>(), spec, storage);
+}
+
+/// Bytes of workspace for one run: the staged input, where the backend's tile wants another form of it.
+inline index_t conv2d_workspace_size(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
+    if (!detail::is_staged(packed)) return 0;
+    return round_up(
+        detail::staged_size(packed, geometry) * size_of(detail::staged_input(packed.packing, packed.input_dtype)),
+        buffer_alignment);
+}
+
+/// What run_conv2d relies on.
+///
+/// @return shape_mismatch (geometry: it was made for another window), dtype_mismatch, missing or misaligned
+///         workspace, or buffer_too_small with the bytes needed
+template <class X, class Y>
+Status check_conv2d(const PackedConv2d& packed, const ConvGeometry& geometry, ImageView<const X> x, ImageView<Y> y,
+                    Workspace workspace) noexcept {
+    const auto differs = [&](Field field, index_t given, index_t expected) {
+        return Status{StatusCode::shape_mismatch, packed.op, field, given, expected};
+    };
+    if (dtype_of<X> != packed.input_dtype)
+        return {StatusCode::dtype_mismatch, packed.op, Field::input, static_cast<int>(dtype_of<X>),
+                static_cast<int>(packed.input_dtype)};
+    if (dtype_of<Y> != packed.output_dtype)
+        return {StatusCode::dtype_mismatch, packed.op, Field::output, static_cast<int>(dtype_of<Y>),
+                static_cast<int>(packed.output_dtype)};
+    const Shape in{geometry.batch, packed.in_channels, geometry.in.height, geometry.in.width};
+    const Shape out{geometry.batch, packed.out_channels, geometry.out.height, geometry.out.width};
+    for (int axis = 0; axis < 4; ++axis) {
+        if (x.extent(axis) != in[axis]) return differs(Field::input, x.extent(axis), in[axis]);
+        if (y.extent(axis) != out[axis]) return differs(Field::output, y.extent(axis), out[axis]);
+    }
+    if (!is_geometry_of(packed.window, geometry)) return differs(Field::geometry, geometry.taps, packed.taps());
+    const index_t bytes = conv2d_workspace_size(packed, geometry);
+    if (bytes > 0 && workspace.data == nullptr) return {StatusCode::missing, packed.op, Field::workspace, 0, bytes};
+    if (bytes > 0 && !is_aligned(workspace.data))
+        return {StatusCode::misaligned, packed.op, Field::workspace, 0, buffer_alignment};
+    if (workspace.size < bytes)
+        return {StatusCode::buffer_too_small, packed.op, Field::workspace, workspace.size, bytes};
+    return {};
+}
+
+namespace detail {
+
+/// @tparam E  element type of the fused add's operand, or no_sumin
+template <class TargetType, class Backend, class X, class Y, class E>
+void run_conv2d_typed(const PackedConv2d& packed, const ConvGeometry& geometry, const void* x, const void* sumin,
+                      void* y, Workspace workspace, const Executor& executor) INTQ_NOEXCEPT {
+    check_arguments<TargetType, Backend>();
+    check_usable<Backend>();
+    const ConvRow* row = find_conv(typed_conv_rows<TargetType, Backend, X, Y, E>, packed);
+    INTQ_ASSERT(row != nullptr);
+    const void* staged = stage_input<Backend>(packed, geometry, x, workspace, executor);
+    row->run({&packed, &geometry, staged, sumin, y, &executor});
+}
+
+}  // namespace detail
+
+/// Runs a packed convolution (or linear layer).
+///
+/// @param x, y       channels last, not overlapping
+/// @param workspace  conv2d_workspace_size() bytes at buffer_alignment
+/// @pre  check_conv2d() is ok; packed was made for the same target and backend and has no sumin
+///
+/// Result   exact; the same bytes on every backend and executor
+/// Memory   the workspace alone
+template <class TargetType, class Backend = simd::default_backend, class X, class Y>
+void run_conv2d(const PackedConv2d& packed, const ConvGeometry& geometry, ImageView<const X> x, ImageView<Y> y,
+                Workspace workspace, const Executor& executor = serial) INTQ_NOEXCEPT {
+    static_assert(!std::is_const_v<Y>, "y is written: pass a view of elements that are not const");
+    INTQ_ASSERT(check_conv2d(packed, geometry, x, y, workspace).ok() && !packed.has_sumin);
+    detail::run_conv2d_typed<TargetType, Backend, X, Y, no_sumin>(packed, geometry, x.data(), nullptr, y.data(),
+                                                                  workspace, executor);
+}
+
+/// The same with the operand of a fused add: y = requantize(sum_k x·w + bias + sumin).
+///
+/// @param sumin  shaped as y, of x's element type; may be y's memory when the types are equal
+template <class TargetType, class Backend = simd::default_backend, class X, class Y>
+void run_conv2d_add(const PackedConv2d& packed, const ConvGeometry& geometry, ImageView<const X> x,
+                    ImageView<const X> sumin, ImageView<Y> y, Workspace workspace,
+                    const Executor& executor = serial) INTQ_NOEXCEPT {
+    static_assert(!std::is_const_v<Y>, "y is written: pass a view of elements that are not const");
+    INTQ_ASSERT(check_conv2d(packed, geometry, x, y, workspace).ok() && packed.has_sumin);
+    INTQ_ASSERT(sumin.shape() == y.shape());
+    detail::run_conv2d_typed<TargetType, Backend, X, Y, X>(packed, geometry, x.data(), sumin.data(), y.data(),
+                                                           workspace, executor);
+}
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_CONV_CONV2D_HPP

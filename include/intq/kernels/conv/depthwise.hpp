@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+//
+// The depthwise skeleton: one filter a channel, channels in the lanes. Layer: kernels (DESIGN section 5).
+#ifndef INTQ_KERNELS_CONV_DEPTHWISE_HPP
+#define INTQ_KERNELS_CONV_DEPTHWISE_HPP
+
+#include "intq/kernels/conv/depthwise_line.hpp"
+#include "intq/kernels/conv/gemm.hpp"
+#include "intq/simd/tiles/depthwise_tile.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+namespace detail {
+
+/// The packing that a backend's tag gives for depthwise layers of these types; without columns where there is no tile.
+template <class Backend, class X, class W, class Acc> constexpr simd::DepthwisePacking depthwise_packing_of() noexcept {
+    if constexpr (std::is_same_v<X, float>) {
+        return Backend::depthwise_float_packing;
+    } else if constexpr (!std::is_same_v<Acc, std::int32_t>) {
+        return {};
+    } else if constexpr (std::is_same_v<X, std::int16_t>) {
+        return Backend::depthwise_int16_packing;
+    } else if constexpr (std::is_same_v<W, std::int8_t>) {
+        return Backend::depthwise_int8_packing;
+    } else {
+        return {};
+    }
+}
+
+/// Output pixels whose sums wait for the epilogue together.
+inline constexpr index_t depthwise_chunk = 32;
+
+}  // namespace detail
+
+/// y[p][c] = epilogue(bias[c] + sum over taps of x[tap of p][c] · w[tap][c])
+///
+/// The types are those of Gemm. Activations are read as they are: nothing is staged. A backend with a DepthwiseTile
+/// sums the rows of a column of the window together; any other multiplies lane by lane.
+///
+/// Memory   a chunk of sums on the stack
+/// Cost     2 · pixels · channels · taps operations
+template <class Backend, class Policy, class X, class W, class Acc, class Y, class E> struct Depthwise {
+    using L = simd::lanes<Backend>;
+    using Sum = detail::LaneSum<L, Acc>;
+    static constexpr simd::DepthwisePacking packing = detail::depthwise_packing_of<Backend, X, W, Acc>();
+
+    static void run(const ConvCall& call) INTQ_NOEXCEPT {
+        const PackedConv2d& packed = *call.packed;
+        INTQ_ASSERT(packed.is_depthwise && packed.has_sumin == adds);
+        INTQ_ASSERT(packed.depthwise == packing);
+        const ConvGeometry& geometry = *call.geometry;
+        (*call.executor)(geometry.batch * geometry.out.height, [&](index_t line) {
+            if constexpr (packing.columns > 0) {
+                run_blocks(call, line);
+            } else {
+                const index_t first = line * geometry.out.width;
+                for (index_t c = 0; c < packed.out_channels; c += L::width())
+                    run_slots(call, first, c,
+                              packed.out_channels - c < L::width() ? packed.out_channels - c : L::width());
+            }
+        });
+    }
+
+private:
+    static constexpr bool adds = !std::is_same_v<E, no_sumin>;
+    using Out = Epilogue<L, Policy, Y, E>;
+
+    // --- with a tile ------------------------------------------------------------------------------------------------
+
+    static void run_blocks(const ConvCall& call, index_t line) INTQ_NOEXCEPT {
+        using Tile = simd::DepthwiseTile<Backend, X, W, Acc>;
+        const PackedConv2d& packed = *call.packed;
+        for (index_t c = 0; c < packed.out_channels;) {
+            const DepthwiseBlock block = depthwise_block(packing, c, packed.out_channels);
+            if (block.is_whole)
+                run_block<Tile::vectors>(call, line, c);
+            else
+                run_block<1>(call, line, c);
+            c += block.padded;
+        }
+    }
+
+    /// One line of output pixels, the block of channels from c on.
+    template <int Vectors> static void run_block(const ConvCall& call, index_t line, index_t c) INTQ_NOEXCEPT {
+        using Tile = simd::DepthwiseTile<Backend, X, W, Acc>;
+        using Line = detail::DepthwiseLine<Tile, Acc>;
+        constexpr index_t width = Vectors * L::width();
+        const PackedConv2d& packed = *call.packed;
+        const ConvGeometry& geometry = *call.geometry;
+        const index_t image = line / geometry.out.height, oy = line - image * geometry.out.height;
+        const X* const x = static_cast<const X*>(call.x) + image * geometry.in_pixels() * packed.in_channels + c;
+        const detail::LineSource<X> source{x,
+                                           static_cast<const X*>(packed.padding_row) + c,
+                                           packed.window,
+                                           packed.in_channels,
+                                           geometry.in.height,
+                                           geometry.in.width,
+                                           oy * packed.window.stride.height - packed.window.padding.top,
+                                           packed.input_zero_point};
+        const index_t left = packed.out_channels - c, channels = left < width ? left : width;
+        const typename Line::Block block{
+            static_cast<const typename Tile::weight*>(packed.weights) + c * packed.depthwise_weights(),
+            static_cast<const Acc*>(packed.bias) + c, channels};
+        alignas(buffer_alignment) Acc sums[detail::depthwise_chunk * width];
+        const index_t out_width = geometry.out.width;
+        const index_t chunks = (out_width + detail::depthwise_chunk - 1) / detail::depthwise_chunk;
+        const index_t chunk = (out_width + chunks - 1) / chunks;
+        for (index_t first = 0; first < out_width; first += chunk) {
+            const index_t count = out_width - first < chunk ? out_width - first : chunk;
+            Line::template run<Vectors>(source, block, first, count, sums);
+            store<Vectors>(call, sums, line * out_width + first, count, c, channels);
+        }
+    }
+
+    template <int Vectors>
+    static void store(const ConvCall& call, const Acc* sums, index_t pixel, index_t pixels, index_t c,
+                      index_t channels) INTQ_NOEXCEPT {
+        const PackedConv2d& packed = *call.packed;
+        const Out epilogue(packed);
+        typename Out::Channels parameters[Vectors];
+        simd::unroll<Vectors>([&](auto v)
+                                  INTQ_ALWAYS_INLINE_LAMBDA { parameters[v] = epilogue.channels(c + v * L::width()); });
+        constexpr bool in_order = Vectors == 1 || packing.run == packing.step;
+        E operand[adds && !in_order ? Vectors * L::width() : 1] = {};
+        for (index_t i = 0; i < pixels; ++i, sums += Vectors * L::width()) {
+            const index_t at = (pixel + i) * packed.out_channels + c;
+            Y* const y = static_cast<Y*>(call.y) + at;
+            const E* e = static_cast<const E*>(call.sumin) + (adds ? at : 0);
+            if constexpr (adds && !in_order) {
+                for_each_run(channels, [&](index_t from, index_t to, index_t count) INTQ_ALWAYS_INLINE_LAMBDA {
+                    for (index_t k = 0; k < count; ++k) operand[to + k] = e[from + k];
+                });
+                e = operand;
+            }
+            const auto sum = [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { return Sum::load(sums + v * L::width()); };
+            if constexpr (in_order)
+                simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+                    const index_t at_lane = v * L::width(), rest = channels - at_lane;
+                    epilogue.store(sum(v), parameters[v], e + (adds ? at_lane : 0), y + at_lane,
+                                   v + 1 < Vectors || rest >= L::width() ? L::width() : rest);
+                });
+            else if constexpr (Vectors == 4 && Out::has_quads && Out::has_run_quads)
+                epilogue.store_runs(sum, parameters, e, y, channels);
+            else
+                store_in_order<Vectors>(epilogue, sums, parameters, e, y, channels);
+        }
+    }
+
+    /// The codes of a whole block, brought back to the order of channels in memory.
+    template <int Vectors>
+    static INTQ_ALWAYS_INLINE void store_in_order(const Out& epilogue, const Acc* sums,
+                                                  const typename Out::Channels* parameters, const E* e, Y* y,
+                                                  index_t channels) noexcept {
+        constexpr index_t width = L::width();
+        alignas(buffer_alignment) Y codes[Vectors * width];
+        simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+            epilogue.store(Sum::load(sums + v * width), parameters[v], e + (adds ? v * width : 0), codes + v * width,
+                           width);
+        });
+        for_each_run(channels, [&](index_t to, index_t from, index_t count) INTQ_ALWAYS_INLINE_LAMBDA {
+            for (index_t k = 0; k < count; ++k) y[to + k] = codes[from + k];
+        });
+    }
+
+    /// function(first channel in memory, its place in the block, channels) for each run of a whole block.
+    template <class Function> static INTQ_ALWAYS_INLINE void for_each_run(index_t channels, Function&& function) {
+        index_t i = 0;
+        for (; i + packing.run <= channels; i += packing.run) function(i, depthwise_lane(packing, i), packing.run);
+        if (i < channels) function(i, depthwise_lane(packing, i), channels - i);
+    }
+
+    // --- lane by lane -----------------------------------------------------------------------------------------------
+
+    /// One line of slots, one vector of channels.
+    static void run_slots(const ConvCall& call, index_t first, index_t c, index_t count) INTQ_NOEXCEPT {
+        const PackedConv2d& packed = *call.packed;
+        const ConvGeometry& geometry = *call.geometry;
+        const Out epilogue(packed);
+        const auto channels = epilogue.channels(c);
+        const W* const w = static_cast<const W*>(packed.weights) + c;
+        const auto bias = Sum::load(static_cast<const Acc*>(packed.bias) + c);
+        const index_t pixels = geometry.out_pixels();
+        for (index_t slot = first; slot < first + geometry.out.width; ++slot) {
+            const index_t image = slot / pixels, in_image = slot - image * pixels;
+            const X* const x = static_cast<const X*>(call.x) + image * geometry.in_pixels() * packed.in_channels + c;
+            auto acc = bias;
+            for (index_t tap = 0; tap < geometry.taps; ++tap) {
+                const index_t offset =
+                    geometry.offsets == nullptr ? in_image : geometry.offsets[in_image * geometry.taps + tap];
+                const X* const from =
+                    offset < 0 ? static_cast<const X*>(packed.padding_row) + c : x + offset * packed.in_channels;
+                acc = Sum::multiply_add(acc, L::load(from, count), L::load(w + tap * packed.padded_outputs()));
+            }
+            const index_t pixel = image * pixels + (geometry.pixels == nullptr ? in_image : geometry.pixels[in_image]);
+            const index_t at = pixel * packed.out_channels + c;
+            const E* const e = static_cast<const E*>(call.sumin) + (adds ? at : 0);
+            epilogue.store(acc, channels, e, static_cast<Y*>(call.y) + at, count);
+        }
+    }
+};
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_CONV_DEPTHWISE_HPP

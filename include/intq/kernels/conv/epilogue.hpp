@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+//
+// What a kernel does to an accumulator before it stores: sumin, requantize, clamp, narrow. Layer: kernels.
+//
+// The bias is where the accumulator starts, so it costs nothing here. Composed at compile time: no branch.
+#ifndef INTQ_KERNELS_CONV_EPILOGUE_HPP
+#define INTQ_KERNELS_CONV_EPILOGUE_HPP
+
+#include <type_traits>
+
+#include "intq/arith/requantize.hpp"
+#include "intq/kernels/conv/packed_conv2d.hpp"
+#include "intq/kernels/streaming/channel_walk.hpp"
+#include "intq/simd/base/primitives.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+namespace detail {
+
+/// Sums of each type in lanes: memory, and acc + x·w.
+template <class L, class Acc> struct LaneSum;
+template <class L> struct LaneSum<L, std::int32_t> {
+    using I32 = typename L::i32;
+    static INTQ_ALWAYS_INLINE I32 load(const std::int32_t* from) noexcept { return L::load(from); }
+    static INTQ_ALWAYS_INLINE void store(std::int32_t* to, I32 acc) noexcept { L::store(to, acc); }
+    static INTQ_ALWAYS_INLINE I32 multiply_add(I32 acc, I32 x, I32 w) noexcept { return L::add(acc, L::mul(x, w)); }
+};
+template <class L> struct LaneSum<L, std::int64_t> {
+    using I32 = typename L::i32;
+    using I64 = typename L::i64;
+    static INTQ_ALWAYS_INLINE I64 load(const std::int64_t* from) noexcept { return L::load_i64(from); }
+    static INTQ_ALWAYS_INLINE void store(std::int64_t* to, I64 acc) noexcept { L::store_i64(to, acc); }
+    static INTQ_ALWAYS_INLINE I64 multiply_add(I64 acc, I32 x, I32 w) noexcept {
+        return L::add(acc, L::mul_wide(x, w));
+    }
+};
+template <class L> struct LaneSum<L, float> {
+    using F32 = typename L::f32;
+    static INTQ_ALWAYS_INLINE F32 load(const float* from) noexcept { return L::load(from); }
+    static INTQ_ALWAYS_INLINE void store(float* to, F32 acc) noexcept { L::store(to, acc); }
+    static INTQ_ALWAYS_INLINE F32 multiply_add(F32 acc, F32 x, F32 w) noexcept {
+        return simd::add_product<L>(acc, x, w);
+    }
+};
+
+}  // namespace detail
+
+/// Marks an epilogue without a fused add.
+struct no_sumin {};
+
+/// y[n …] = Policy(acc, channel n …, sumin[n …]) for one vector of output channels.
+///
+/// @tparam Policy  requantize policy of arith/requantize.hpp
+/// @tparam E       element type of the fused add's operand, or no_sumin
+template <class L, class Policy, class Y, class E> class Epilogue {
+    static constexpr bool adds = !std::is_same_v<E, no_sumin>;
+    struct Nothing {};
+    template <class P, bool Adds> struct SuminOf { using type = Nothing; };
+    template <class P> struct SuminOf<P, true> { using type = typename P::template SuminChannel<L>; };
+    struct NoQuad {
+        constexpr NoQuad(std::int32_t, std::int32_t, std::int32_t) noexcept {}
+    };
+    template <class Lanes> struct QuadOf { using type = NoQuad; };
+    template <class Lanes>
+    requires requires { typename Lanes::CodeQuad; }
+    struct QuadOf<Lanes> {
+        using type = typename Lanes::CodeQuad;
+    };
+    using Quad = typename QuadOf<L>::type;
+
+public:
+    explicit INTQ_ALWAYS_INLINE Epilogue(const PackedConv2d& packed) noexcept
+        : out_(packed.codes),
+          quad_(packed.codes.zero_point, packed.codes.lowest, packed.codes.highest),
+          words_(packed.words),
+          sumin_words_(packed.sumin_words),
+          stride_(packed.padded_outputs()) {}
+
+    /// The parameters of the vector of channels that starts at padded channel `at`.
+    struct Channels {
+        typename Policy::template Channel<L> requantize;
+        [[no_unique_address]] typename SuminOf<Policy, adds>::type sumin;
+    };
+    INTQ_ALWAYS_INLINE Channels channels(index_t at) const noexcept {
+        if constexpr (adds) {
+            return {Policy::template load<L>(words_ + at, stride_),
+                    Policy::template load_sumin<L>(sumin_words_ + at, stride_)};
+        } else {
+            return {Policy::template load<L>(words_ + at, stride_), {}};
+        }
+    }
+
+    /// @param e  operand of the fused add at the same place as y; not read without one
+    template <class Acc>
+    INTQ_ALWAYS_INLINE void store(const Acc& acc, const Channels& channels, const E* e, Y* y,
+                                  index_t count) const noexcept {
+        if constexpr (adds) {
+            write(y, Policy::template apply_sumin<L>(acc, read(e, count), channels.requantize, channels.sumin, out_),
+                  count);
+        } else {
+            write(y, Policy::template apply<L>(acc, channels.requantize, out_), count);
+        }
+    }
+
+    /// Whether the codes of up to four vectors are narrowed together.
+    static constexpr bool has_quads = std::is_same_v<Y, std::int8_t> && !std::is_same_v<Quad, NoQuad>;
+
+    /// Whether that is possible for vectors in the order of a whole depthwise block.
+    static constexpr bool has_run_quads = requires(Quad quad, typename L::i32 v, std::int8_t* to) {
+        quad.store_runs(to, v, v, v, v, index_t{});
+    };
+
+    /// Rows of so many vectors that can be narrowed together.
+    template <int Vectors> static constexpr int rows_together() noexcept {
+        constexpr int rows = 4 / Vectors;
+        using I32 = typename L::i32;
+        constexpr bool is_possible = requires(Quad quad, std::int8_t* const(&to)[rows], const I32(&code)[4]) {
+            quad.store_rows(to, index_t{}, code);
+        };
+        return rows > 1 && is_possible ? rows : 1;
+    }
+
+    /// rows_together() rows, which lie at places[r] of y and of the operand: sum(r, v) are the lanes of a vector.
+    template <int Vectors, class Sum>
+    INTQ_ALWAYS_INLINE void store_rows(const Sum& sum, index_t at, const E* e, Y* y, const index_t* places,
+                                       index_t count) const noexcept {
+        constexpr int rows = rows_together<Vectors>();
+        typename L::i32 code[4];
+        INTQ_UNROLL
+        for (int i = 0; i < 4; ++i) {
+            const int r = i / Vectors;
+            const index_t first = i % Vectors * L::width(), left = count - first;
+            code[i] = scaled(sum(r, i % Vectors), channels(at + first), e + (adds ? places[r] + first : 0),
+                             i % Vectors + 1 < Vectors || left > L::width() ? L::width() : left);
+        }
+        Y* to[rows];
+        INTQ_UNROLL
+        for (int r = 0; r < rows; ++r) to[r] = y + places[r];
+        quad_.store_rows(to, count, code);
+    }
+
+    /// `Vectors` vectors of one row: sum(integral_constant<int, v>) are the lanes of vector v.
+    ///
+    /// @param at  the padded channel of the first lane
+    template <int Vectors, class Sum>
+    INTQ_ALWAYS_INLINE void store_quad(const Sum& sum, index_t at, const E* e, Y* y, index_t count) const noexcept {
+        const auto code = [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+            const index_t first = v * L::width(), left = count - first;
+            return scaled(sum(v), channels(at + first), e + (adds ? first : 0),
+                          v + 1 < Vectors || left > L::width() ? L::width() : left);
+        };
+        [&]<int... V>(std::integer_sequence<int, V...>) INTQ_ALWAYS_INLINE_LAMBDA {
+            quad_.store(y, count, code(std::integral_constant<int, V>{})...);
+        }
+        (std::make_integer_sequence<int, Vectors>{});
+    }
+
+    /// The first `count` channels of a whole depthwise block of four vectors.
+    ///
+    /// @param sum  sum(integral_constant<int, v>) gives vector v
+    /// @param e    in the block's order, and readable to its end
+    template <class Sum>
+    INTQ_ALWAYS_INLINE void store_runs(Sum&& sum, const Channels* channels, const E* e, Y* y,
+                                       index_t count) const noexcept {
+        const auto code = [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+            return scaled(sum(v), channels[v], e + (adds ? v * L::width() : 0), L::width());
+        };
+        using std::integral_constant;
+        quad_.store_runs(y, code(integral_constant<int, 0>{}), code(integral_constant<int, 1>{}),
+                         code(integral_constant<int, 2>{}), code(integral_constant<int, 3>{}), count);
+    }
+
+private:
+    template <class T> static INTQ_ALWAYS_INLINE auto read(const T* from, index_t count) noexcept {
+        if constexpr (std::is_same_v<T, float>)
+            return detail::load_floats<L>(from, count);
+        else
+            return L::load(from, count);
+    }
+    template <class T, class V> static INTQ_ALWAYS_INLINE void write(T* to, V lanes, index_t count) noexcept {
+        if constexpr (std::is_same_v<T, float>)
+            detail::store_floats<L>(to, lanes, count);
+        else
+            L::store(to, lanes, count);
+    }
+
+    /// What a quad takes of one vector of sums.
+    template <class Acc>
+    INTQ_ALWAYS_INLINE typename L::i32 scaled(const Acc& acc, const Channels& channels, const E* e,
+                                              index_t count) const noexcept {
+        if constexpr (adds) {
+            // A load of a whole vector needs no mask.
+            const auto operand = count == L::width() ? L::load(e) : L::load(e, count);
+            return Policy::template scaled_sumin<L>(acc, operand, channels.requantize, channels.sumin, out_);
+        } else {
+            return Policy::template scaled<L>(acc, channels.requantize, out_);
+        }
+    }
+
+    arith::OutputLanes<L> out_;
+    [[no_unique_address]] Quad quad_;
+    const std::int32_t* words_;
+    const std::int32_t* sumin_words_;
+    index_t stride_;
+};
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_CONV_EPILOGUE_HPP

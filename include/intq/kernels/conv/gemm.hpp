@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: MIT
+//
+// The GEMM skeleton: convolution, linear and matmul, int8, int16 and float, on a backend's register tile.
+// Layer: kernels (DESIGN section 5).
+//
+// Implicit GEMM: a row is an output pixel, a column an output channel; for each tap of the window a row of
+// activations is a pointer, looked up in the geometry. Nothing is copied or padded.
+#ifndef INTQ_KERNELS_CONV_GEMM_HPP
+#define INTQ_KERNELS_CONV_GEMM_HPP
+
+#include "intq/core/executor.hpp"
+#include "intq/kernels/conv/epilogue.hpp"
+#include "intq/kernels/conv/gemm_input.hpp"
+#include "intq/kernels/conv/gemm_tasks.hpp"
+#include "intq/kernels/conv/stage.hpp"
+#include "intq/simd/tiles/generic_tile.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+/// One run of a packed layer, as a function pointer takes it.
+struct ConvCall {
+    const PackedConv2d* packed = nullptr;
+    const ConvGeometry* geometry = nullptr;
+    const void* x = nullptr;      // channels last, of the layer's input type; staged for gemm
+    const void* sumin = nullptr;  // as y in shape, of the layer's input type
+    void* y = nullptr;
+    const Executor* executor = nullptr;
+};
+
+/// The inner part, keyed on operand types alone: sums of a tile of output pixels by one packed panel.
+///
+///     sums[r][c] = bias[c] + sum over taps and k of x[tap of row r][k] · w[tap][k][c]
+///
+/// A target has many epilogues but few of these, which hold the unrolled code: so instantiations stay few.
+///
+/// @tparam TileType  the register tile, simd::Tile<…>::shared
+template <class Backend, class TileType, class Acc> struct GemmTile {
+    using Tile = TileType;
+    using L = simd::lanes<Backend>;
+    using Activation = typename Tile::activation;
+    using Weight = typename Tile::weight;
+    using Source = detail::RowSource<Activation>;
+    static constexpr index_t columns = Tile::columns;
+    static constexpr int vectors = Tile::vectors;
+    static constexpr int max_rows(int panel_vectors) noexcept { return Tile::max_rows(panel_vectors); }
+    static constexpr int most_rows = Tile::max_rows(Tile::narrowest);
+
+    /// What all tiles of one panel and block of rows have in common: read from the packed layer once.
+    struct Panel {
+        const Source& source;
+        const Weight* weights;
+        const Acc* bias;
+        const Acc* padding;  // what a tap adds where it falls on padding, by tap; null where that is nothing
+        index_t padding_stride;
+        index_t vectors;
+        index_t taps, depth;  // of a tap
+        index_t whole;        // the part of depth that is taken in whole groups
+        index_t tap_weights;  // elements
+        index_t run_width;    // taps that follow each other read elements that follow each other: how many at most
+        index_t in_channel;   // the first of the group
+        index_t channel;      // the first output channel, among the padded ones
+        index_t offset;       // and in an output pixel
+        index_t count;        // output channels: the rest of the panel is padding
+
+        Panel(const PackedConv2d& packed, const Source& rows, index_t group, index_t index) noexcept
+            : source(rows),
+              padding_stride(packed.padded_outputs()),
+              taps(packed.tap_count()),
+              depth(packed.tap_depth()) {
+            const index_t first = index * columns, left = packed.group_stride - first;
+            const index_t width = left < columns ? left : columns, outputs = packed.group_outputs() - first;
+            vectors = width / L::width();
+            channel = group * packed.group_stride + first;
+            offset = group * packed.group_outputs() + first;
+            count = outputs < width ? outputs : width;
+            in_channel = group * packed.group_inputs();
+            // A staged copy may be read beyond the last channel.
+            const index_t rounded = round_up(depth, Tile::depth);
+            whole = detail::is_staged(packed) ? rounded : depth / Tile::depth * Tile::depth;
+            tap_weights = rounded * width * Tile::planes;
+            // A group must not straddle two taps: packed weights are rounded up where it would.
+            const bool runs = packed.groups == 1 && packed.window.dilation.width == 1 && depth % Tile::depth == 0;
+            run_width = runs && !packed.merges_row ? packed.window.kernel.width : 1;
+            weights = static_cast<const Weight*>(packed.weights) + group * packed.group_weights() +
+                      index * packed.panel_size();
+            bias = static_cast<const Acc*>(packed.bias) + channel;
+            padding = packed.tap_bias == nullptr || !source.has_padding()
+                          ? nullptr
+                          : static_cast<const Acc*>(packed.tap_bias) + channel;
+        }
+    };
+
+    /// Rows of the next tile, of `left` rows that are padded alike: at most what fits, the last tiles of one size.
+    static index_t tile_rows(index_t vectors, index_t left) noexcept {
+        const index_t most = Tile::max_rows(static_cast<int>(vectors)), few = small_rows(static_cast<int>(vectors));
+        if (left >= 2 * most || (left >= most && most > few)) return most;
+        const index_t limit = most < few ? most : few, tiles = (left + limit - 1) / limit;
+        return (left + tiles - 1) / tiles;
+    }
+
+    /// Sums of `rows` slots from `slot` on, tile_rows() of them: `panel.vectors` vectors a row.
+    static void run(const Panel& panel, index_t slot, index_t rows, Acc* sums) noexcept {
+        simd::unroll<Tile::vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+            constexpr int count = v + 1;
+            if constexpr (count >= Tile::narrowest)
+                if (panel.vectors == count) select_rows<count>(panel, slot, rows, sums);
+        });
+    }
+
+    /// Sums of `Rows` slots in registers, and then finish(registers).
+    template <int Rows, int Vectors, class Finish>
+    static INTQ_ALWAYS_INLINE void compute(const Panel& panel, index_t slot, Finish&& finish) noexcept {
+        constexpr index_t step = Vectors * L::width() * Tile::depth * Tile::planes;
+        const detail::RowPointers<Activation, Rows> rows(panel.source, panel.in_channel, slot);
+        typename Tile::template Registers<Rows, Vectors> registers;
+        alignas(buffer_alignment) Acc start[Vectors * L::width()];
+        registers.start(panel.padding == nullptr ? panel.bias : first_sums(panel, rows.first_offsets(), start));
+        const Weight* tap_weights = panel.weights;
+        index_t taps = 1;
+        for (index_t tap = 0; tap < panel.taps; tap += taps, tap_weights += taps * panel.tap_weights) {
+            taps = 1;
+            if (rows.is_padding(tap)) continue;
+            const Activation* x[Rows];
+            rows.at(tap, x);
+            taps = rows.valid_taps(tap, panel.run_width);
+            const Weight* w = tap_weights;
+            for (index_t k = 0; k < taps * panel.whole; k += Tile::depth, w += step) registers.step(x, k, w);
+            if constexpr (!is_always_staged)
+                if (panel.whole < panel.depth) registers.step_part(x, panel.whole, panel.depth - panel.whole, w);
+        }
+        finish(registers);
+    }
+
+private:
+    /// Every number of rows up to this has code of its own; above it only the most that fit. Panels are narrower once a
+    /// layer at most, and each number costs compile time.
+    static constexpr int small_rows(int panel_vectors) noexcept { return panel_vectors == Tile::vectors ? 6 : 4; }
+    /// Offset-binary activations exist in staged copies only.
+    static constexpr bool is_always_staged = std::is_same_v<Activation, std::uint8_t>;
+
+    template <int Vectors> static void select_rows(const Panel& panel, index_t slot, index_t rows, Acc* sums) noexcept {
+        constexpr int most = Tile::max_rows(Vectors);
+        if (rows == most) return run_rows<most, Vectors>(panel, slot, sums);
+        constexpr int few = small_rows(Vectors), below = most - 1 < few ? most - 1 : few;
+        simd::unroll<below>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
+            if (rows == r + 1) run_rows<r + 1, Vectors>(panel, slot, sums);
+        });
+    }
+
+    template <int Rows, int Vectors>
+    static INTQ_NEVER_INLINE void run_rows(const Panel& panel, index_t slot, Acc* sums) noexcept {
+        compute<Rows, Vectors>(panel, slot, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r) {
+                INTQ_UNROLL
+                for (int v = 0; v < Vectors; ++v)
+                    detail::LaneSum<L, Acc>::store(sums + (r * Vectors + v) * L::width(), registers.drain(r, v));
+            }
+        });
+    }
+
+    /// The bias, with what the padded taps would have added.
+    static INTQ_NEVER_INLINE const Acc* first_sums(const Panel& panel, const std::int32_t* offsets,
+                                                   Acc* start) noexcept {
+        const Acc* from = panel.bias;
+        if constexpr (std::is_same_v<Acc, std::int32_t>)
+            for (index_t tap = 0; tap < panel.taps; ++tap) {
+                if (offsets[tap] >= 0) continue;
+                const Acc* const more = panel.padding + tap * panel.padding_stride;
+                for (index_t c = 0; c < panel.vectors * L::width(); c += L::width())
+                    L::store(start + c, L::add(L::load(from + c), L::load(more + c)));
+                from = start;
+            }
+        return from;
+    }
+};
+
+/// y = epilogue(sum over taps and channels of x·w) for the types of one registry row.
+///
+/// @tparam X, W, Acc, Y  public types of input, weight, accumulator and output; float throughout, or integers
+/// @tparam E             element type of the fused add, or no_sumin
+///
+/// Result   exact for integers: sums wrap, and the packer proved that the true sum fits
+/// Memory   one tile of sums on the stack
+/// Cost     2 · rows · columns · taps · channels operations; taps that fall on padding are skipped
+template <class Backend, class Policy, class X, class W, class Acc, class Y, class E> struct Gemm {
+    using L = simd::lanes<Backend>;
+    using Inner = GemmTile<Backend, typename simd::Tile<Backend, X, W, Acc>::shared, Acc>;
+    using Panel = typename Inner::Panel;
+
+    static void run(const ConvCall& call) INTQ_NOEXCEPT {
+        const PackedConv2d& packed = *call.packed;
+        INTQ_ASSERT(packed.packing.columns == Inner::columns);
+        INTQ_ASSERT(packed.has_sumin == !(std::is_same_v<E, no_sumin>));
+        detail::GemmWork work;
+        work.rows = call.geometry->batch * call.geometry->out_pixels();
+        work.panels = packed.panels();
+        work.row_bytes =
+            packed.tap_count() * packed.tap_depth() * static_cast<index_t>(sizeof(typename Inner::Activation));
+        work.panel_bytes = packed.panel_size() * static_cast<index_t>(sizeof(typename Inner::Weight));
+        work.converts = converts_blocks(call);
+        work.is_serial = call.executor->is_serial();
+        const detail::GemmTasks tasks(work);
+        (*call.executor)(packed.groups * tasks.count(), [&](index_t index) {
+            const index_t group = packed.groups == 1 ? 0 : index / tasks.count();
+            run_task(call, group, tasks.task(work, index - group * tasks.count()));
+        });
+    }
+
+private:
+    using Task = detail::GemmTasks::Task;
+
+    /// Whether rows are converted as the kernel comes to them.
+    static bool converts_blocks(const ConvCall& call) noexcept {
+        return !std::is_same_v<X, typename Inner::Activation> &&
+               detail::input_form(*call.packed, *call.geometry) == detail::InputForm::blocks;
+    }
+
+    static INTQ_NEVER_INLINE void run_task(const ConvCall& call, index_t group, const Task& task) INTQ_NOEXCEPT {
+        if (!std::is_same_v<X, typename Inner::Activation> && converts_blocks(call))
+            return run_staged_blocks(call, group, task);
+        run_rows(call, {*call.packed, *call.geometry, static_cast<const typename Inner::Activation*>(call.x)}, group,
+                 task);
+    }
+
+    /// Converts as many rows as the stack holds, and runs them; again and again.
+    static void run_staged_blocks(const ConvCall& call, index_t group, const Task& task) INTQ_NOEXCEPT {
+        using Activation = typename Inner::Activation;
+        constexpr auto size = detail::staged_block_bytes / static_cast<index_t>(sizeof(Activation));
+        alignas(buffer_alignment) Activation staged[size + Inner::Tile::depth];
+        const index_t channels = call.packed->in_channels, rows = task.last_row - task.first_row;
+        const index_t near = detail::near_block_elements(channels, static_cast<index_t>(sizeof(Activation)));
+        const index_t panel = call.packed->group_stride / L::width();  // vectors of the first one, where it is narrow
+        const index_t tile = Inner::max_rows(panel < Inner::vectors ? static_cast<int>(panel) : Inner::vectors);
+        const index_t most = rows * channels <= near ? rows : near / channels / tile * tile;
+        const detail::Stager<Backend> stager(*call.packed, call.x, staged);
+        for (index_t from = task.first_row; from < task.last_row; from += most) {
+            const index_t to = from + most < task.last_row ? from + most : task.last_row;
+            stager.copy(from * channels, 0, (to - from) * channels);
+            stager.fill((to - from) * channels, Inner::Tile::depth, 0);
+            run_rows(call, {*call.packed, *call.geometry, staged, from}, group,
+                     {from, to, task.first_panel, task.last_panel});
+        }
+    }
+
+    static void run_rows(const ConvCall& call, const typename Inner::Source& source, index_t group,
+                         const Task& task) INTQ_NOEXCEPT {
+        alignas(buffer_alignment) Acc sums[largest_tile];
+        for (index_t index = task.first_panel; index < task.last_panel; ++index) {
+            const Panel panel(*call.packed, source, group, index);
+            for (index_t slot = task.first_row; slot < task.last_row;) {
+                const index_t rows = Inner::tile_rows(panel.vectors, source.run_end(slot, task.last_row) - slot);
+                if constexpr (std::is_same_v<Y, float>) prefetch(call, panel, slot, rows);
+                if (!run_fused(call, panel, slot, rows)) {
+                    Inner::run(panel, slot, rows, sums);
+                    store(call, panel, sums, slot, rows);
+                }
+                slot += rows;
+            }
+        }
+    }
+
+    /// Asks for the lines of y that a tile will write. A panel writes a piece of each pixel: strides that the machine
+    /// does not foresee, while stores wait for their lines in order.
+    static void prefetch(const ConvCall& call, const Panel& panel, index_t slot, index_t rows) noexcept {
+        constexpr index_t line = buffer_alignment / static_cast<index_t>(sizeof(Y));
+        for (index_t r = 0; r < rows; ++r)
+            for (index_t c = 0; c < panel.count; c += line)
+                simd::prefetch(static_cast<const Y*>(call.y) + place(call, panel, slot, r) + c);
+    }
+
+    /// Sums of the tile that has most.
+    static constexpr index_t largest_tile = [] {
+        index_t most = 0;
+        for (int v = 1; v <= static_cast<int>(Inner::columns / L::width()); ++v)
+            if (const index_t sums = v * simd::Tile<Backend, X, W, Acc>::max_rows(v) * L::width(); sums > most)
+                most = sums;
+        return most;
+    }();
+
+    /// Runs a tile of the most rows with its epilogue in registers, where there is code for that: for the layers whose
+    /// requantization is proven to stay in range.
+    static bool run_fused(const ConvCall& call, const Panel& panel, index_t slot, index_t rows) INTQ_NOEXCEPT {
+        bool done = false;
+        if constexpr (Epilogue<L, Policy, Y, E>::has_quads)
+            simd::unroll<Inner::vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+                constexpr int vectors = v + 1, most = Inner::max_rows(vectors);
+                if (panel.vectors == vectors && rows == most && call.packed->scaled_is_small) {
+                    fused<most, vectors>(call, panel, slot);
+                    done = true;
+                }
+            });
+        return done;
+    }
+
+    template <int Rows, int Vectors>
+    static INTQ_NEVER_INLINE void fused(const ConvCall& call, const Panel& panel, index_t slot) INTQ_NOEXCEPT {
+        index_t at[Rows];  // found beforehand: a call among sums in registers would store them all
+        if (panel.source.is_in_order()) {
+            const index_t first = place(call, panel, slot, 0), step = call.packed->out_channels;
+            INTQ_UNROLL
+            for (int r = 0; r < Rows; ++r) at[r] = first + r * step;
+        } else {
+            find_places(call, panel, slot, Rows, at);
+        }
+        Inner::template compute<Rows, Vectors>(panel, slot, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
+            const Epilogue<arith::SmallRealLanes<L>, Policy, Y, E> epilogue(*call.packed);
+            // All that is read from memory is read first: for the compiler, codes of a byte may change all of it.
+            const index_t channel = panel.channel, count = panel.count;
+            const E* const sumin = static_cast<const E*>(call.sumin);
+            Y* const y = static_cast<Y*>(call.y);
+            constexpr int together = decltype(epilogue)::template rows_together<Vectors>();
+            if constexpr (together > 1) {
+                INTQ_UNROLL
+                for (int r = 0; r + together <= Rows; r += together)
+                    epilogue.template store_rows<Vectors>(
+                        [&](int row, int v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(r + row, v); }, channel,
+                        sumin, y, at + r, count);
+            }
+            INTQ_UNROLL
+            for (int r = together > 1 ? Rows / together * together : 0; r < Rows; ++r) {
+                epilogue.template store_quad<Vectors>(
+                    [&](int v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(r, v); }, channel,
+                    sumin + (std::is_same_v<E, no_sumin> ? 0 : at[r]), y + at[r], count);
+            }
+        });
+    }
+
+    /// A tile of sums through the epilogue.
+    static void store(const ConvCall& call, const Panel& panel, const Acc* sums, index_t slot,
+                      index_t rows) INTQ_NOEXCEPT {
+        if constexpr (Epilogue<L, Policy, Y, E>::has_quads) {
+            simd::unroll<Inner::vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+                if (panel.vectors == v + 1) store_quads<v + 1>(call, panel, sums, slot, rows);
+            });
+        } else {
+            store_vectors(call, panel, sums, slot, rows);
+        }
+    }
+
+    template <int Vectors>
+    static void store_quads(const ConvCall& call, const Panel& panel, const Acc* sums, index_t slot,
+                            index_t rows) INTQ_NOEXCEPT {
+        const Epilogue<L, Policy, Y, E> epilogue(*call.packed);
+        for (index_t r = 0; r < rows; ++r) {
+            const index_t at = place(call, panel, slot, r);
+            const Acc* const from = sums + r * Vectors * L::width();
+            epilogue.template store_quad<Vectors>(
+                [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { return detail::LaneSum<L, Acc>::load(from + v * L::width()); },
+                panel.channel, sumin_at(call, at), static_cast<Y*>(call.y) + at, panel.count);
+        }
+    }
+
+    static void store_vectors(const ConvCall& call, const Panel& panel, const Acc* sums, index_t slot,
+                              index_t rows) INTQ_NOEXCEPT {
+        const Epilogue<L, Policy, Y, E> epilogue(*call.packed);
+        for (index_t lane = 0; lane < panel.count; lane += L::width()) {
+            const index_t count = panel.count - lane < L::width() ? panel.count - lane : L::width();
+            const auto channels = epilogue.channels(panel.channel + lane);
+            for (index_t r = 0; r < rows; ++r) {
+                const index_t at = place(call, panel, slot, r) + lane;
+                epilogue.store(detail::LaneSum<L, Acc>::load(sums + r * panel.vectors * L::width() + lane), channels,
+                               sumin_at(call, at), static_cast<Y*>(call.y) + at, count);
+            }
+        }
+    }
+
+    /// The element of y where row r of a tile goes.
+    static INTQ_ALWAYS_INLINE index_t place(const ConvCall& call, const Panel& panel, index_t slot,
+                                            index_t r) noexcept {
+        return panel.source.pixel(slot, r) * call.packed->out_channels + panel.offset;
+    }
+    static INTQ_NEVER_INLINE void find_places(const ConvCall& call, const Panel& panel, index_t slot, int rows,
+                                              index_t* at) noexcept {
+        for (int r = 0; r < rows; ++r) at[r] = place(call, panel, slot, r);
+    }
+    static INTQ_ALWAYS_INLINE const E* sumin_at(const ConvCall& call, index_t at) noexcept {
+        return static_cast<const E*>(call.sumin) + (std::is_same_v<E, no_sumin> ? 0 : at);
+    }
+};
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_CONV_GEMM_HPP

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: MIT
+//
+// Packing: checks a convolution, proves its accumulator, and writes weights, bias and requantize words in the
+// order a backend's tile reads them. Layer: kernels (DESIGN section 5). Any host packs for any backend.
+#ifndef INTQ_KERNELS_CONV_PACK_HPP
+#define INTQ_KERNELS_CONV_PACK_HPP
+
+#include <bit>
+#include <cstring>
+
+#include "intq/kernels/conv/pack_depthwise.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+/// What packing must know of a target and a backend, as data.
+struct PackingRules {
+    const arith::PolicyRecord* policy = nullptr;
+    simd::Packing int8_packing{};
+    simd::Packing int16_packing{};
+    simd::Packing wide_packing{};
+    simd::DepthwisePacking depthwise_int8_packing{};
+    simd::DepthwisePacking depthwise_int16_packing{};
+};
+
+template <class TargetType, class Backend>
+requires arith::Target<TargetType>
+constexpr PackingRules packing_rules() noexcept {
+    return {&TargetType::policy,   Backend::int8_packing,           Backend::int16_packing,
+            Backend::wide_packing, Backend::depthwise_int8_packing, Backend::depthwise_int16_packing};
+}
+
+namespace detail {
+
+constexpr Status check_shapes(const Conv2dSpec& spec) noexcept {
+    if (const Status status = check_window(spec.window, spec.op); !status) return status;
+    if (spec.groups < 1) return {StatusCode::value_out_of_range, spec.op, Field::groups, spec.groups, 1};
+    if (spec.in_channels < 1 || spec.in_channels % spec.groups != 0)
+        return {StatusCode::shape_mismatch, spec.op, Field::input, spec.in_channels, spec.groups};
+    if (spec.out_channels < 1 || spec.out_channels % spec.groups != 0)
+        return {StatusCode::shape_mismatch, spec.op, Field::output, spec.out_channels, spec.groups};
+    if (spec.weight_codes == nullptr) return {StatusCode::missing, spec.op, Field::weight, 0, 0};
+    return {};
+}
+
+constexpr Status check_zero_point(const arith::PolicyRecord& policy, const Conv2dSpec& spec, const QParams& qparams,
+                                  Field field) noexcept {
+    const bool allowed = policy.zero_points && spec.input_dtype == DType::int8;
+    if (qparams.is_per_channel()) return {StatusCode::unsupported, spec.op, field, qparams.axis(), -1};
+    if (!allowed && !qparams.is_symmetric())
+        return {StatusCode::value_out_of_range, spec.op, Field::zero_point, qparams.zero_point(), 0};
+    return {};
+}
+
+/// The operand of a fused add, by the rules of any activation.
+constexpr Status check_sumin(const arith::PolicyRecord& policy, const Conv2dSpec& spec,
+                             const arith::SuminOperand& operand) noexcept {
+    if (!policy.fused_add) return {StatusCode::unsupported, spec.op, Field::sumin, 0, 0};
+    const QParams qparams =
+        QParams::per_tensor(operand.scale, operand.zero_point, operand.quant_min, operand.quant_max);
+    Status status = check_qparams(qparams, spec.input_dtype, spec.out_channels, spec.op);
+    if (status.ok()) status = check_zero_point(policy, spec, qparams, Field::sumin);
+    if (!status.ok()) status.field = Field::sumin;
+    return status;
+}
+
+/// Given codes are never rounded, but they must be of the bias type. 64-bit sums keep room for the products.
+constexpr Status check_bias_code(std::int64_t code, int accumulator_bits, OpKind op, index_t channel) noexcept {
+    const std::int64_t limit = std::int64_t{1} << (accumulator_bits == 64 ? 62 : 31);
+    if (code >= -limit && code < limit) return {};
+    return {StatusCode::bias_out_of_range, op, Field::bias, channel, accumulator_bits == 64 ? 62 : 31};
+}
+
+constexpr Status check_spec(const arith::PolicyRecord& policy, const Conv2dSpec& spec) noexcept {
+    if (const Status status = check_shapes(spec); !status) return status;
+    const arith::OperatorUse use{spec.op,           spec.input_dtype, spec.weight_dtype,
+                                 spec.output_dtype, spec.window,      spec.in_channels};
+    if (const Status status = arith::check_constraints(policy.constraints, use); !status) return status;
+    if (const Status status = check_qparams(spec.input, spec.input_dtype, spec.in_channels, spec.op); !status)
+        return status;
+    if (const Status status = check_qparams(spec.weight, spec.weight_dtype, spec.out_channels, spec.op); !status)
+        return status;
+    if (!spec.weight.is_symmetric() || spec.weight.axis() > 0)
+        return {StatusCode::unsupported, spec.op, Field::weight, spec.weight.axis(), 0};
+    if (const Status status = check_zero_point(policy, spec, spec.input, Field::input); !status) return status;
+    if (spec.sumin != nullptr)
+        if (const Status status = check_sumin(policy, spec, *spec.sumin); !status) return status;
+    if (spec.output_dtype == DType::int32) {
+        if (spec.activation == Activation::relu6) return {StatusCode::unsupported, spec.op, Field::activation, 2, 1};
+        // Outside the accumulator of a float_scale policy there is no place for the operand of an add.
+        if (spec.sumin != nullptr) return {StatusCode::unsupported, spec.op, Field::sumin, 0, 0};
+        return {};
+    }
+    if (const Status status = check_qparams(spec.output, spec.output_dtype, spec.out_channels, spec.op); !status)
+        return status;
+    return check_zero_point(policy, spec, spec.output, Field::output);
+}
+
+inline Status check_storage(const Workspace& storage, index_t bytes, OpKind op) noexcept {
+    if (storage.data == nullptr || storage.size < bytes)
+        return {StatusCode::buffer_too_small, op, Field::storage, storage.size, bytes};
+    if (!is_aligned(storage.data)) return {StatusCode::misaligned, op, Field::storage, 0, buffer_alignment};
+    return {};
+}
+
+/// Whether the taps of a row of the window, taken together, leave fewer groups partly filled: images of few channels.
+/// The staged copy is then laid out for that; int16 input, which is read as it is elsewhere, is copied for it.
+constexpr bool merging_saves_groups(const PackedConv2d& packed) noexcept {
+    if (packed.groups > 1) return false;
+    const index_t width = packed.window.kernel.width, depth = packed.packing.depth;
+    return width > 1 && packed.window.dilation.width == 1 &&
+           round_up(width * packed.in_channels, depth) < width * round_up(packed.in_channels, depth);
+}
+
+/// What a packed layer is whatever its packing.
+inline PackedConv2d describe_layer(const Conv2dSpec& spec, int accumulator_bits) noexcept {
+    PackedConv2d packed;
+    packed.op = spec.op;
+    packed.window = spec.window;
+    packed.in_channels = spec.in_channels;
+    packed.out_channels = spec.out_channels;
+    packed.groups = spec.groups;
+    packed.input_dtype = spec.input_dtype;
+    packed.weight_dtype = spec.weight_dtype;
+    packed.output_dtype = spec.output_dtype;
+    packed.has_sumin = spec.sumin != nullptr;
+    packed.accumulator_bits = accumulator_bits;
+    packed.is_depthwise = spec.groups > 1 && spec.groups == spec.in_channels && spec.groups == spec.out_channels;
+    if (packed.is_depthwise) {
+        packed.packing = {1, 1, simd::Staging::as_is};
+        packed.group_stride = depthwise_channels(packed.depthwise, spec.out_channels);
+    }
+    return packed;
+}
+
+/// The empty packed layer: all numbers, no pointers.
+inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec& spec) noexcept {
+    PackedConv2d packed = describe_layer(spec, rules.policy->accumulator_bits(spec.input_dtype));
+    const bool is_int8 = spec.input_dtype == DType::int8;
+    if (packed.is_depthwise) {
+        if (packed.accumulator_bits == 32 && !is_int8)
+            packed.depthwise = rules.depthwise_int16_packing;
+        else if (packed.accumulator_bits == 32 && spec.weight_dtype == DType::int8)
+            packed.depthwise = rules.depthwise_int8_packing;
+        packed.group_stride = depthwise_channels(packed.depthwise, spec.out_channels);
+        return packed;
+    }
+    packed.packing = packed.accumulator_bits == 64 && is_int8 ? simd::widened_for_int8(rules.wide_packing)
+                     : packed.accumulator_bits == 64          ? rules.wide_packing
+                     : spec.input_dtype == DType::int16       ? rules.int16_packing
+                                                              : rules.int8_packing;
+    packed.group_stride = round_up(packed.group_outputs(), packed.packing.step);
+    packed.merges_row = merging_saves_groups(packed);
+    return packed;
+}
+
+/// What the tile sees of an input code of `zero_point`.
+constexpr std::int64_t tile_offset(const PackedConv2d& packed, const QParams& input) noexcept {
+    const simd::Staging staging = packed.is_depthwise ? packed.depthwise.staging : packed.packing.staging;
+    return input.zero_point() + (staging == simd::Staging::offset_binary ? 128 : 0);
+}
+
+/// What one output channel adds to the packed layer.
+struct PackedChannel {
+    std::int64_t bias = 0;
+    arith::ChannelWords words{};
+    arith::Sumin sumin{};
+    bool scaled_is_small = true;
+};
+
+/// Whether the policy's floats stay below 2^30 in magnitude, whatever the input.
+constexpr bool is_small(const arith::PolicyRecord& policy, const Conv2dSpec& spec, const PackedChannel& channel,
+                        const arith::SumRange& range) noexcept {
+    if (policy.requantize != arith::RequantizeRule::float_scale) return true;
+    const auto scale = [](std::int32_t word) { return static_cast<double>(std::bit_cast<float>(word)); };
+    const double sumin = spec.sumin == nullptr ? 0.0 : 0x1p17 * scale(channel.sumin.words[0]);
+    return static_cast<double>(range.largest_magnitude()) * scale(channel.words[0]) + sumin < 0x1p30;
+}
+
+constexpr Status with_channel(Status status, OpKind op, index_t channel) noexcept {
+    status.op = op;
+    if (status.code != StatusCode::accumulator_overflow) status.given = channel;
+    return status;
+}
+
+/// Steps 1 to 5 of ARITHMETIC section 3 for one output channel, with the proof of step 4.
+inline Result<PackedChannel> make_channel(const PackingRules& rules, const Conv2dSpec& spec, const PackedConv2d& packed,
+                                          index_t channel) noexcept {
+    const arith::PolicyRecord& policy = *rules.policy;
+    const float s_in = spec.input.scale(), s_w = spec.weight.scale(channel);
+    PackedChannel result;
+    if (spec.bias_codes != nullptr) {
+        result.bias = spec.bias_codes[channel];
+        if (const Status status = check_bias_code(result.bias, packed.accumulator_bits, spec.op, channel); !status)
+            return status;
+    } else if (spec.bias != nullptr) {
+        const Result<std::int64_t> code =
+            arith::quantize_bias(policy, static_cast<double>(spec.bias[channel]), s_in, s_w);
+        if (!code) return with_channel(code.status(), spec.op, channel);
+        result.bias = *code;
+    }
+    const bool keeps_accumulator = spec.output_dtype == DType::int32;
+    const float s_out = keeps_accumulator ? 1.0f : spec.output.scale();
+    if (spec.sumin != nullptr) {
+        const auto sumin = arith::make_sumin(policy, *spec.sumin, s_in, s_w, s_out, packed.accumulator_bits);
+        if (!sumin) return with_channel(sumin.status(), spec.op, channel);
+        result.sumin = *sumin;
+    }
+    arith::AccumulatorBound bound;
+    const index_t per_channel = packed.group_inputs() * packed.taps();
+    for (index_t i = 0; i < per_channel; ++i) bound.add_weight(weight_code(spec, channel * per_channel + i));
+    const std::int64_t zero_point = spec.input.zero_point();
+    const arith::SumRange x{spec.input.quant_min() - zero_point, spec.input.quant_max() - zero_point};
+    const arith::SumRange range = bound.range(x, result.bias, result.sumin.range);
+    const int bits = keeps_accumulator ? 32 : packed.accumulator_bits;
+    if (!range.fits(bits))
+        return Status{StatusCode::accumulator_overflow, spec.op, Field::weight, range.largest_magnitude(),
+                      bits == 32 ? std::int64_t{INT32_MAX} : INT64_MAX};
+    if (!keeps_accumulator) {
+        const auto words = arith::make_requantize_words(policy, arith::RequantizeSource::gemm_accumulator,
+                                                        {s_in, s_w, s_out}, spec.input_dtype, spec.output_dtype, range);
+        if (!words) return with_channel(words.status(), spec.op, channel);
+        result.words = *words;
+        result.scaled_is_small = is_small(policy, spec, result, range);
+    }
+    result.bias -= tile_offset(packed, spec.input) * bound.weight_sum();
+    return result;
+}
+
+/// Position of an output channel among the padded channels.
+constexpr index_t padded_index(const PackedConv2d& packed, index_t channel) noexcept {
+    if (packed.is_depthwise) return depthwise_index(packed, channel);
+    return channel / packed.group_outputs() * packed.group_stride + channel % packed.group_outputs();
+}
+
+template <class Stored> void write_weights(const Conv2dSpec& spec, const PackedConv2d& packed, Stored* to) noexcept {
+    const index_t inputs = packed.group_inputs(), taps = packed.taps(), depth = packed.packing.depth;
+    const index_t columns = packed.packing.columns, width = packed.window.kernel.width, planes = packed.planes();
+    for (index_t channel = 0; channel < packed.out_channels; ++channel) {
+        const index_t group = channel / packed.group_outputs(), column = channel % packed.group_outputs();
+        const index_t panel = column / columns, left = packed.group_stride - panel * columns;
+        const index_t panel_columns = left < columns ? left : columns;
+        Stored* const from = to + group * packed.group_weights() + panel * packed.panel_size();
+        const index_t groups_a_tap = round_up(packed.tap_depth(), depth) / depth;
+        for (index_t k = 0; k < inputs; ++k)
+            for (index_t tap = 0; tap < taps; ++tap) {
+                const index_t t = packed.merges_row ? tap / width : tap;
+                const index_t d = packed.merges_row ? tap % width * inputs + k : k;
+                const index_t given = (channel * inputs + k) * taps + tap;
+                Stored* const group_at = from + (t * groups_a_tap + d / depth) * planes * panel_columns * depth;
+                Stored* const at = group_at + column % columns * depth + d % depth;
+                if (planes == 1) {
+                    *at = stored_weight_at<Stored>(spec, given);
+                } else {
+                    const std::int64_t code = weight_code(spec, given), low = ((code + 128) & 255) - 128;
+                    at[0] = static_cast<Stored>(low);
+                    at[panel_columns * depth] = static_cast<Stored>((code - low) / 256);
+                }
+            }
+    }
+}
+
+/// tap_bias[tap][channel] = offset · sum_k w[channel][k][tap], modulo 2^32 as all sums.
+inline void write_tap_bias(const Conv2dSpec& spec, const PackedConv2d& packed, std::int64_t offset,
+                           std::int32_t* to) noexcept {
+    const index_t inputs = packed.group_inputs(), taps = packed.taps();
+    for (index_t channel = 0; channel < packed.out_channels; ++channel)
+        for (index_t tap = 0; tap < taps; ++tap) {
+            std::int64_t sum = 0;
+            for (index_t k = 0; k < inputs; ++k) sum += weight_code(spec, (channel * inputs + k) * taps + tap);
+            to[tap * packed.padded_outputs() + padded_index(packed, channel)] =
+                static_cast<std::int32_t>(static_cast<std::uint32_t>(offset * sum));
+        }
+}
+
+template <class Stored>
+void write_operands(const Conv2dSpec& spec, const PackedConv2d& packed, std::byte* to) noexcept {
+    if (packed.is_depthwise)
+        write_depthwise_weights(spec, packed, reinterpret_cast<Stored*>(to));
+    else
+        write_weights(spec, packed, reinterpret_cast<Stored*>(to));
+}
+
+inline void write_channel(const PackedChannel& channel, const PackedConv2d& packed, const PackedParts& parts, int words,
+                          int sumin_words, index_t at) noexcept {
+    if (packed.accumulator_bits == 64) {
+        reinterpret_cast<std::int64_t*>(parts.bias)[at] = channel.bias;
+    } else {
+        reinterpret_cast<std::int32_t*>(parts.bias)[at] =
+            static_cast<std::int32_t>(static_cast<std::uint32_t>(channel.bias));
+    }
+    const index_t stride = packed.padded_outputs();
+    for (int word = 0; word < words; ++word)
+        parts.words[word * stride + at] = channel.words[static_cast<std::size_t>(word)];
+    if (packed.has_sumin)
+        for (int word = 0; word < sumin_words; ++word)
+            parts.sumin_words[word * stride + at] = channel.sumin.words[static_cast<std::size_t>(word)];
+}
+
+}  // namespace detail
+
+/// Bytes of storage that pack_conv2d needs; alignment is buffer_alignment.
+inline index_t packed_conv2d_size(const PackingRules& rules, const Conv2dSpec& spec) noexcept {
+    const PackedConv2d packed = detail::describe_packed(rules, spec);
+    BufferCursor cursor;
+    detail::place(packed, arith::words_of(rules.policy->requantize), arith::sumin_words_of(rules.policy->requantize),
+                  detail::tile_offset(packed, spec.input), cursor);
+    return cursor.used();
+}
+
+/// Checks everything about a convolution, proves its accumulator, and packs it.
+///
+///     acc[o] = sum_k x[k]·w[o][k] + bias[o] (+ sumin[o]);  packed bias[o] = B[o] - (zp + offset)·sum_k w[o][k]
+///
+/// @param storage  packed_conv2d_size() bytes at buffer_alignment; must outlive the result
+/// @return ok; shape, dtype, scale and zero point errors naming the field; unsupported where the constraint
+///         table has no row; bias_out_of_range, scale_out_of_range with the channel; accumulator_overflow with
+///         the proven worst case. Nothing is written unless all checks of the specification passed.
+///
+/// Memory   the storage alone
+/// Cost     O(weights)
+inline Result<PackedConv2d> pack_conv2d(const PackingRules& rules, const Conv2dSpec& spec, Workspace storage) noexcept {
+    if (const Status status = detail::check_spec(*rules.policy, spec); !status) return status;
+    PackedConv2d packed = detail::describe_packed(rules, spec);
+    const index_t bytes = packed_conv2d_size(rules, spec);
+    if (const Status status = detail::check_storage(storage, bytes, spec.op); !status) return status;
+    for (index_t channel = 0; channel < spec.out_channels; ++channel)
+        if (const auto checked = detail::make_channel(rules, spec, packed, channel); !checked) return checked.status();
+
+    const int words = arith::words_of(rules.policy->requantize),
+              sumin_words = arith::sumin_words_of(rules.policy->requantize);
+    std::memset(storage.data, 0, static_cast<std::size_t>(bytes));
+    BufferCursor cursor(storage.data, storage.size);
+    const std::int64_t offset = detail::tile_offset(packed, spec.input);
+    const detail::PackedParts parts = detail::place(packed, words, sumin_words, offset, cursor);
+    packed.scaled_is_small = true;
+    for (index_t channel = 0; channel < spec.out_channels; ++channel) {
+        const auto made = detail::make_channel(rules, spec, packed, channel);
+        detail::write_channel(made.value(), packed, parts, words, sumin_words, detail::padded_index(packed, channel));
+        packed.scaled_is_small = packed.scaled_is_small && made.value().scaled_is_small;
+    }
+    if (detail::stored_weight(packed) == DType::int16)
+        detail::write_operands<std::int16_t>(spec, packed, parts.weights);
+    else
+        detail::write_operands<std::int8_t>(spec, packed, parts.weights);
+    if (detail::needs_tap_bias(packed, offset)) {
+        detail::write_tap_bias(spec, packed, offset, parts.tap_bias);
+        packed.tap_bias = parts.tap_bias;
+    }
+    if (packed.is_depthwise) {
+        detail::write_padding_row(spec, packed, parts.padding_row);
+        packed.padding_row = parts.padding_row;
+    }
+
+    packed.weights = parts.weights;
+    packed.bias = parts.bias;
+    packed.words = parts.words;
+    packed.sumin_words = parts.sumin_words;
+    packed.input_zero_point = spec.input.zero_point();
+    if (spec.output_dtype == DType::int32) {
+        packed.codes.lowest = spec.activation == Activation::none ? INT32_MIN : 0;
+        packed.codes.highest = INT32_MAX;
+    } else {
+        packed.codes = arith::make_output_codes(spec.output.quant_min(), spec.output.quant_max(),
+                                                spec.output.zero_point(), spec.output.scale(), spec.activation);
+    }
+    if (spec.sumin != nullptr) packed.codes.sumin_zero_point = spec.sumin->zero_point;
+    return packed;
+}
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_CONV_PACK_HPP

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+//
+// Packing of float convolutions and linear layers: the same panels and the same PackedConv2d as for integers, with
+// weights, bias and sums in float32. Layer: kernels (DESIGN section 5). Any host packs for any backend.
+#ifndef INTQ_KERNELS_CONV_PACK_FLOAT_HPP
+#define INTQ_KERNELS_CONV_PACK_FLOAT_HPP
+
+#include "intq/kernels/conv/pack.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+/// What packing must know of a backend.
+struct FloatPacking {
+    simd::Packing gemm{};
+    simd::DepthwisePacking depthwise{};
+};
+template <class Backend> constexpr FloatPacking float_packing() noexcept {
+    return {Backend::float_packing, Backend::depthwise_float_packing};
+}
+
+/// A float convolution as its maker is told it; a linear layer is one whose kernel covers its input (see Conv2dSpec).
+struct FloatConv2dSpec {
+    OpKind op = OpKind::conv2d;  // or linear, for messages
+    Window2d window{};
+    index_t in_channels = 1;
+    index_t out_channels = 1;
+    index_t groups = 1;
+    const float* weight = nullptr;  // (O, I/groups, KH, KW), contiguous
+    const float* bias = nullptr;    // (O), or none
+    Activation activation = Activation::none;
+    bool has_sumin = false;  // whether a tensor is added before the activation
+};
+
+namespace detail {
+
+/// The layer in the terms of the shared checks and writers.
+constexpr Conv2dSpec shared_spec(const FloatConv2dSpec& spec) noexcept {
+    Conv2dSpec shared;
+    shared.op = spec.op;
+    shared.window = spec.window;
+    shared.in_channels = spec.in_channels;
+    shared.out_channels = spec.out_channels;
+    shared.groups = spec.groups;
+    shared.input_dtype = shared.weight_dtype = shared.output_dtype = DType::float32;
+    shared.weight_codes = spec.weight;
+    shared.activation = spec.activation;
+    return shared;
+}
+
+inline PackedConv2d describe_packed(const FloatPacking& packing, const FloatConv2dSpec& spec) noexcept {
+    PackedConv2d packed = describe_layer(shared_spec(spec), 32);
+    packed.has_sumin = spec.has_sumin;
+    if (packed.is_depthwise) {
+        packed.depthwise = packing.depthwise;
+        packed.group_stride = depthwise_channels(packing.depthwise, spec.out_channels);
+        return packed;
+    }
+    packed.packing = packing.gemm;
+    packed.group_stride = round_up(packed.group_outputs(), packing.gemm.step);
+    return packed;
+}
+
+}  // namespace detail
+
+/// Bytes of storage that pack_float_conv2d needs; alignment is buffer_alignment.
+inline index_t packed_float_conv2d_size(const FloatPacking& packing, const FloatConv2dSpec& spec) noexcept {
+    BufferCursor cursor;
+    detail::place(detail::describe_packed(packing, spec), 0, 0, 0, cursor);
+    return cursor.used();
+}
+
+/// Checks and packs a float convolution.
+///
+///     y[o] = clamp(sum_k x[k]·w[o][k] + bias[o] (+ sumin[o])), the clamp that of the activation
+///
+/// @param packing  float_packing() of the backend
+/// @param storage  packed_float_conv2d_size() bytes at buffer_alignment; must outlive the result
+/// @return ok; the errors of shapes, groups and window that pack_conv2d has; buffer_too_small, misaligned. Weights are
+///         taken as they are: NaN and infinities go where arithmetic takes them.
+///
+/// Memory   the storage alone
+/// Cost     O(weights)
+inline Result<PackedConv2d> pack_float_conv2d(const FloatPacking& packing, const FloatConv2dSpec& spec,
+                                              Workspace storage) noexcept {
+    const Conv2dSpec shared = detail::shared_spec(spec);
+    if (const Status status = detail::check_shapes(shared); !status) return status;
+    PackedConv2d packed = detail::describe_packed(packing, spec);
+    const index_t bytes = packed_float_conv2d_size(packing, spec);
+    if (const Status status = detail::check_storage(storage, bytes, spec.op); !status) return status;
+
+    std::memset(storage.data, 0, static_cast<std::size_t>(bytes));
+    BufferCursor cursor(storage.data, storage.size);
+    const detail::PackedParts parts = detail::place(packed, 0, 0, 0, cursor);
+    detail::write_operands<float>(shared, packed, parts.weights);
+    for (index_t channel = 0; spec.bias != nullptr && channel < spec.out_channels; ++channel)
+        reinterpret_cast<float*>(parts.bias)[detail::padded_index(packed, channel)] = spec.bias[channel];
+    packed.weights = parts.weights;
+    packed.bias = parts.bias;
+    packed.words = parts.words;
+    packed.sumin_words = parts.sumin_words;
+    if (packed.is_depthwise) packed.padding_row = parts.padding_row;  // zeros
+    packed.codes = arith::make_real_codes(spec.activation);
+    return packed;
+}
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_CONV_PACK_FLOAT_HPP

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+//
+// Packed weights of a convolution or linear layer, and the specification they are made from. Layer: kernels.
+#ifndef INTQ_KERNELS_CONV_PACKED_CONV2D_HPP
+#define INTQ_KERNELS_CONV_PACKED_CONV2D_HPP
+
+#include "intq/arith/conv.hpp"
+#include "intq/core/op_params.hpp"
+#include "intq/core/qparams.hpp"
+#include "intq/core/workspace.hpp"
+#include "intq/simd/base/tags.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+/// A convolution as its maker is told it. A linear layer is a convolution whose kernel covers its input:
+/// kernel {1, 1} on vectors, kernel {H, W} behind a Flatten of (C, H, W) images — the weight of the float
+/// model is then used as it stands.
+struct Conv2dSpec {
+    OpKind op = OpKind::conv2d;  // or linear, for messages and the constraint table
+    Window2d window{};
+    index_t in_channels = 1;
+    index_t out_channels = 1;
+    index_t groups = 1;
+    DType input_dtype = DType::int8;
+    DType weight_dtype = DType::int8;
+    DType output_dtype = DType::int8;
+    QParams input{};
+    QParams weight{};                          // per channel along axis 0, or per tensor; symmetric
+    QParams output{};                          // not read for int32 output, whose scale is s_in·s_w
+    const void* weight_codes = nullptr;        // (O, I/groups, KH, KW), contiguous, of weight_dtype
+    const float* bias = nullptr;               // real bias per channel, or
+    const std::int64_t* bias_codes = nullptr;  // codes that a file gives, used as they are; or neither
+    Activation activation = Activation::none;
+    const arith::SuminOperand* sumin = nullptr;  // operand of a fused add, of input_dtype
+};
+
+/// What a kernel reads; plain pointers into the storage that its maker filled. Independent of H, W and batch.
+struct PackedConv2d {
+    OpKind op = OpKind::conv2d;
+    Window2d window{};
+    index_t in_channels = 0;
+    index_t out_channels = 0;
+    index_t groups = 1;
+    DType input_dtype = DType::none;
+    DType weight_dtype = DType::none;
+    DType output_dtype = DType::none;
+    int accumulator_bits = 32;
+    bool has_sumin = false;
+    bool is_depthwise = false;
+    bool scaled_is_small = false;  // proven: no float of the requantization reaches 2^31
+    bool merges_row = false;       // the taps of a row of the window are one run of elements in the staged input
+    simd::Packing packing{};
+    simd::DepthwisePacking depthwise{};
+    index_t group_stride = 0;  // padded output channels of one group; of all channels when depthwise
+    const void* weights = nullptr;
+    const void* bias = nullptr;                 // int32, int64 or float
+    const std::int32_t* words = nullptr;        // [word][padded_outputs()]
+    const std::int32_t* sumin_words = nullptr;  // the same
+    std::int32_t input_zero_point = 0;
+    const void* tap_bias = nullptr;     // [tap][padded_outputs()], as bias: a tap on padding; or null
+    const void* padding_row = nullptr;  // one pixel of zero points; depthwise only
+    arith::OutputCodes codes{};
+
+    constexpr index_t taps() const noexcept { return window.kernel.height * window.kernel.width; }
+    /// Small layers feel a division, so one group has none.
+    constexpr index_t group_inputs() const noexcept { return groups == 1 ? in_channels : in_channels / groups; }
+    constexpr index_t group_outputs() const noexcept { return groups == 1 ? out_channels : out_channels / groups; }
+    constexpr index_t padded_outputs() const noexcept { return is_depthwise ? group_stride : groups * group_stride; }
+    constexpr index_t panels() const noexcept { return (group_stride + packing.columns - 1) / packing.columns; }
+    /// What the skeleton takes as taps, and the products of each.
+    constexpr index_t tap_count() const noexcept { return merges_row ? window.kernel.height : taps(); }
+    constexpr index_t tap_depth() const noexcept {
+        return merges_row ? window.kernel.width * in_channels : group_inputs();
+    }
+    constexpr index_t planes() const noexcept { return packing.splits && weight_dtype == DType::int16 ? 2 : 1; }
+    /// Elements of a column, of a whole panel, and of all panels of a group.
+    constexpr index_t column_size() const noexcept {
+        return tap_count() * round_up(tap_depth(), packing.depth) * planes();
+    }
+    constexpr index_t panel_size() const noexcept { return column_size() * packing.columns; }
+    constexpr index_t group_weights() const noexcept { return column_size() * group_stride; }
+    /// Weights of one channel when depthwise, with those of rows that only fill a group.
+    constexpr index_t depthwise_weights() const noexcept {
+        return window.kernel.width * round_up(window.kernel.height, depthwise.depth);
+    }
+};
+
+/// One block of channels of a depthwise layer.
+struct DepthwiseBlock {
+    index_t first;   // channel, and place among the padded ones: before the last block they are the same
+    index_t padded;  // its channels with padding
+    bool is_whole;   // of packing.columns, in that block's order
+};
+
+/// The block that starts at channel `first`.
+constexpr DepthwiseBlock depthwise_block(const simd::DepthwisePacking& packing, index_t first,
+                                         index_t channels) noexcept {
+    const bool is_whole = 2 * (channels - first) > packing.columns;
+    return {first, is_whole ? packing.columns : packing.step, is_whole};
+}
+
+/// Where channel i of a whole block lies in its vectors.
+constexpr index_t depthwise_lane(const simd::DepthwisePacking& packing, index_t i) noexcept {
+    const index_t vectors = packing.columns / packing.step, run = i / packing.run;
+    return run % vectors * packing.step + run / vectors * packing.run + i % packing.run;
+}
+
+namespace detail {
+
+/// Slack behind depthwise parameters, so that a whole vector of any backend may be loaded at the last channel.
+inline constexpr index_t widest_vector = 64;
+
+/// Type in which a packing keeps weights: that of the converted activations where a group is one instruction's.
+constexpr DType stored_weight(const PackedConv2d& packed) noexcept {
+    if (packed.input_dtype == DType::float32) return DType::float32;
+    const index_t depth = packed.is_depthwise ? packed.depthwise.depth : packed.packing.depth;
+    const simd::Staging staging = packed.is_depthwise ? packed.depthwise.staging : packed.packing.staging;
+    if (depth == 1) return packed.weight_dtype;
+    return staging == simd::Staging::widened || packed.input_dtype == DType::int16 ? DType::int16 : DType::int8;
+}
+
+/// Whether the kernel reads a copy of the input: converted, or laid out for merged rows.
+constexpr bool is_staged(const PackedConv2d& packed) noexcept {
+    return packed.packing.staging != simd::Staging::as_is || packed.merges_row;
+}
+
+constexpr DType staged_input(const simd::Packing& packing, DType input) noexcept {
+    return packing.staging == simd::Staging::widened ? DType::int16 : input;
+}
+
+/// The parts of a packed layer in its storage; with a null cursor this only counts.
+struct PackedParts {
+    std::byte* weights = nullptr;
+    std::byte* bias = nullptr;
+    std::int32_t* words = nullptr;
+    std::int32_t* sumin_words = nullptr;
+    std::int32_t* tap_bias = nullptr;
+    std::byte* padding_row = nullptr;
+};
+
+/// Whether padding adds anything to a sum: where a code of zero is not a zero in the tile.
+constexpr bool needs_tap_bias(const PackedConv2d& packed, std::int64_t offset) noexcept {
+    const bool pads = !(packed.window.padding == Padding2d{});
+    return pads && offset != 0 && !packed.is_depthwise && !packed.merges_row;
+}
+
+/// @param offset  what the tile sees where the code is that of zero
+inline PackedParts place(const PackedConv2d& packed, int words, int sumin_words, std::int64_t offset,
+                         BufferCursor& cursor) INTQ_NOEXCEPT {
+    const index_t bias_size = packed.accumulator_bits / 8;
+    const index_t channels = packed.padded_outputs();
+    const index_t weights =
+        packed.is_depthwise ? packed.depthwise_weights() * channels : packed.groups * packed.group_weights();
+    PackedParts parts;
+    parts.weights = cursor.take<std::byte>(weights * size_of(stored_weight(packed)));
+    parts.bias = cursor.take<std::byte>(channels * bias_size);
+    parts.words = cursor.take<std::int32_t>(words * channels);
+    parts.sumin_words = cursor.take<std::int32_t>(packed.has_sumin ? sumin_words * channels : 0);
+    parts.tap_bias = cursor.take<std::int32_t>(needs_tap_bias(packed, offset) ? packed.taps() * channels : 0);
+    const index_t row = packed.is_depthwise ? packed.in_channels + widest_vector : 0;
+    parts.padding_row = cursor.take<std::byte>(row * size_of(packed.input_dtype));
+    return parts;
+}
+
+}  // namespace detail
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_CONV_PACKED_CONV2D_HPP

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+//
+// What a program knows of an operator: one row with its check and its run. Layer: kernels (DESIGN section 10).
+//
+// A program speaks of tensors in an arena, a kernel of pointers and sizes; a row of this kind stands between them. The
+// rows are in kernels/operators/, one file a family, and their list is in operator_table.hpp.
+#ifndef INTQ_KERNELS_OPERATORS_OPERATOR_HPP
+#define INTQ_KERNELS_OPERATORS_OPERATOR_HPP
+
+#include "intq/core/executor.hpp"
+#include "intq/core/layout.hpp"
+#include "intq/kernels/table/kernel_table.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+/// A tensor in an arena; the batch is that of the run.
+struct ArenaTensor {
+    DType dtype = DType::none;
+    Shape shape{};          // logical (N, C, H, W) or (N, C); N is the largest batch
+    QParams qparams{};      // not read for float32; int32 accumulators have a scale per channel
+    index_t offset = 0;     // bytes from the arena's start, a multiple of buffer_alignment
+    const char* name = "";  // qualified name of what produced it, for loggers
+    /// Of images: row_major where a caller writes them as planes, which some operators read
+    /// (OperatorRow::reads_planes); every instruction writes channels_last.
+    Layout layout = Layout::channels_last;
+
+    constexpr index_t elements_per_image() const noexcept {
+        return shape.rank > 0 && shape[0] > 0 ? shape.size() / shape[0] : 0;
+    }
+    constexpr index_t bytes() const noexcept { return shape.size() * size_of(dtype); }
+};
+
+/// One instruction as its operator sees it: operands -> output.
+struct OperatorCall {
+    const KernelTable& table;
+    OpKind op;
+    std::span<const ArenaTensor> tensors;
+    std::span<const std::int32_t> operands;  // indices of tensors
+    std::int32_t output;                     // index of a tensor
+    const void* params;
+    index_t batch;               // images of this run; in a check the largest
+    std::byte* arena = nullptr;  // null in a check
+    Workspace workspace{};
+    const Executor* executor = nullptr;
+
+    index_t operand_count() const noexcept { return static_cast<index_t>(operands.size()); }
+    const ArenaTensor& x(index_t operand = 0) const noexcept {
+        return tensors[static_cast<std::size_t>(operands[static_cast<std::size_t>(operand)])];
+    }
+    const ArenaTensor& y() const noexcept { return tensors[static_cast<std::size_t>(output)]; }
+    void* x_data(index_t operand = 0) const noexcept { return arena + x(operand).offset; }
+    void* y_data() const noexcept { return arena + y().offset; }
+    /// Elements of this run.
+    index_t x_size(index_t operand = 0) const noexcept { return x(operand).elements_per_image() * batch; }
+    index_t y_size() const noexcept { return y().elements_per_image() * batch; }
+    template <class Params> const Params& params_as() const noexcept { return *static_cast<const Params*>(params); }
+};
+
+/// Types of an operator, as the constraint tables name them.
+struct OperatorTypes {
+    DType input, weight, output;
+};
+
+/// An operator of programs. Its functions may believe that operand count and indices are right, and that params is
+/// there where needs_params says so; nothing else of a call in a check is to be believed.
+struct OperatorRow {
+    OpKind op = OpKind::none;
+    std::int32_t operands = 1;  // at least
+    bool takes_more = false;    // operands beyond that
+    bool needs_params = false;
+    bool may_run_in_place = false;  // element by element: the output may take the place of an operand
+    bool reads_planes = false;      // takes row_major images
+    Status (*check)(const OperatorCall&) noexcept = nullptr;
+    void (*run)(const OperatorCall&) INTQ_NOEXCEPT = nullptr;
+    /// Whether a table has the kernels for these types.
+    bool (*has_kernel)(const KernelTable&, const OperatorTypes&) noexcept = nullptr;
+    /// Bytes of scratch; null: none.
+    index_t (*workspace_size)(const OperatorCall&) noexcept = nullptr;
+};
+
+namespace detail {
+
+// --- for the checks of the families ----------------------------------------------------------------------------------
+
+constexpr Status corrupt(OpKind op, Field field, std::int64_t given, std::int64_t expected) noexcept {
+    return {StatusCode::corrupt, op, field, given, expected};
+}
+constexpr Status wrong_shape(OpKind op, Field field, std::int64_t given, std::int64_t expected) noexcept {
+    return {StatusCode::shape_mismatch, op, field, given, expected};
+}
+constexpr Status wrong_dtype(OpKind op, Field field, DType given, DType expected) noexcept {
+    return {StatusCode::dtype_mismatch, op, field, static_cast<std::int64_t>(given),
+            static_cast<std::int64_t>(expected)};
+}
+constexpr Status no_kernel(OpKind op, DType given) noexcept {
+    return {StatusCode::unsupported, op, Field::input, static_cast<std::int64_t>(given), 0};
+}
+
+template <class Row, class Matches> constexpr bool has_any(std::span<const Row> rows, Matches&& matches) noexcept {
+    for (const Row& row : rows)
+        if (matches(row)) return true;
+    return false;
+}
+
+/// The first row that matches.
+/// @pre  one does: the program was checked against this table
+template <class Row, class Matches> const Row& find_row(std::span<const Row> rows, Matches&& matches) INTQ_NOEXCEPT {
+    for (const Row& row : rows)
+        if (matches(row)) return row;
+    INTQ_ASSERT(false && "the program was checked against another kernel table");
+    return rows[0];
+}
+
+/// has_kernel() of a family whose rows have one type, that of input and output.
+template <auto Rows> bool has_dtype(const KernelTable& table, const OperatorTypes& types) noexcept {
+    return types.input == types.output &&
+           has_any(table.*Rows, [&](const auto& row) { return row.dtype == types.input; });
+}
+inline bool needs_no_kernel(const KernelTable&, const OperatorTypes&) noexcept { return true; }
+
+inline Status check_same_size(const OperatorCall& call, index_t operand, Field field) noexcept {
+    const index_t given = call.x(operand).shape.size(), expected = call.y().shape.size();
+    return given == expected ? Status{} : wrong_shape(call.op, field, given, expected);
+}
+
+}  // namespace detail
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_OPERATORS_OPERATOR_HPP

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+//
+// The list of the operators that a program can execute. Layer: kernels. An operator is one line.
+#ifndef INTQ_KERNELS_OPERATORS_OPERATOR_TABLE_HPP
+#define INTQ_KERNELS_OPERATORS_OPERATOR_TABLE_HPP
+
+#include "intq/kernels/operators/conv.hpp"
+#include "intq/kernels/operators/elementwise.hpp"
+#include "intq/kernels/operators/move.hpp"
+#include "intq/kernels/operators/pool.hpp"
+#include "intq/kernels/operators/quantize.hpp"
+#include "intq/kernels/operators/resize.hpp"
+#include "intq/kernels/operators/softmax.hpp"
+#include "intq/kernels/operators/unary.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+inline constexpr OperatorRow operator_rows[] = {
+    operators::quantize_operator,     operators::dequantize_operator,  operators::layout_change_operator,
+    operators::conv2d_operator,       operators::linear_operator,      operators::add_operator,
+    operators::relu_operator,         operators::requantize_operator,  operators::cat_operator,
+    operators::max_pool2d_operator,   operators::avg_pool2d_operator,  operators::mul_operator,
+    operators::lookup_table_operator, operators::interpolate_operator, operators::pad_operator,
+    operators::sub_operator,          operators::slice_operator,       operators::permute_operator,
+    operators::reshape_operator,      operators::softmax_operator,
+};
+
+/// Null for an operator that programs do not have.
+constexpr const OperatorRow* find_operator(OpKind op) noexcept {
+    for (const OperatorRow& row : operator_rows)
+        if (row.op == op) return &row;
+    return nullptr;
+}
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_OPERATORS_OPERATOR_TABLE_HPP

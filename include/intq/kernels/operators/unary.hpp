@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+//
+// Functions of one code (sigmoid, tanh, …) as an operator of a program. Layer: kernels.
+#ifndef INTQ_KERNELS_OPERATORS_UNARY_HPP
+#define INTQ_KERNELS_OPERATORS_UNARY_HPP
+
+#include "intq/kernels/operators/operator.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+/// Parameters of a table instruction.
+struct LookUpStep {
+    const void* entries = nullptr;  // of the input's type
+    index_t size = 0;               // arith::int8_table_size or arith::int16_table_size
+};
+
+namespace operators {
+
+inline Status check_look_up(const OperatorCall& call) noexcept {
+    const DType x = call.x().dtype, y = call.y().dtype;
+    const auto& step = call.params_as<LookUpStep>();
+    if (const Status status = detail::check_same_size(call, 0, Field::input); !status) return status;
+    if (x != y) return detail::wrong_dtype(call.op, Field::output, y, x);
+    if (!detail::has_dtype<&KernelTable::look_up>(call.table, {x, DType::none, y}))
+        return detail::no_kernel(call.op, x);
+    const auto expected = static_cast<index_t>(x == DType::int8 ? arith::int8_table_size : arith::int16_table_size);
+    if (step.entries == nullptr || step.size != expected)
+        return detail::corrupt(call.op, Field::storage, step.entries == nullptr ? 0 : step.size, expected);
+    return {};
+}
+
+inline void run_look_up(const OperatorCall& call) INTQ_NOEXCEPT {
+    const auto& row =
+        detail::find_row(call.table.look_up, [&](const LookUpRow& r) { return r.dtype == call.x().dtype; });
+    row.run({call.params_as<LookUpStep>().entries, call.x_data(), call.y_data(), call.y_size(), call.executor});
+}
+
+inline constexpr OperatorRow lookup_table_operator{.op = OpKind::lookup_table,
+                                                   .needs_params = true,
+                                                   .may_run_in_place = true,
+                                                   .check = &check_look_up,
+                                                   .run = &run_look_up,
+                                                   .has_kernel = &detail::has_dtype<&KernelTable::look_up>};
+
+}  // namespace operators
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_OPERATORS_UNARY_HPP

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+//
+// Streaming kernels on codes: add, requantize, relu. Layer: kernels (DESIGN section 5, the third skeleton).
+#ifndef INTQ_KERNELS_STREAMING_ELEMENTWISE_HPP
+#define INTQ_KERNELS_STREAMING_ELEMENTWISE_HPP
+
+#include "intq/arith/elementwise.hpp"
+#include "intq/kernels/streaming/channel_walk.hpp"
+#include "intq/kernels/streaming/past_caches.hpp"
+#include "intq/kernels/streaming/unary.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+namespace detail {
+
+/// Elements that one task of the executor streams.
+inline constexpr index_t stream_chunk = 16 * 1024;
+
+/// Calls body(first, count) for the tasks of [0, size).
+template <class Body> void stream(index_t size, const Executor& executor, Body&& body) {
+    executor(chunks_of(size, stream_chunk), [&](index_t chunk) {
+        const index_t first = chunk * stream_chunk;
+        body(first, smaller(stream_chunk, size - first));
+    });
+}
+
+/// The sums of two runs of codes. Everything that the loop reads is a local: a store of bytes may change all else.
+template <class L, class Policy, class Code>
+void add_run(const arith::AddParams& params, index_t count, const Code* x, const Code* y, Code* out) noexcept {
+    const arith::AddLanes<Policy, L> formula(params);
+    if constexpr (std::is_same_v<Policy, arith::float_scale>) {
+        const auto add = [&](auto&& centred) INTQ_ALWAYS_INLINE_LAMBDA {
+            store_rounded_run<L>(out, count, params.codes, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                return formula.real(centred(load_codes<L>(x + i, lanes), 0), centred(load_codes<L>(y + i, lanes), 1));
+            });
+        };
+        if (params.zero_point[0] == 0 && params.zero_point[1] == 0)
+            add([](auto code, int) INTQ_ALWAYS_INLINE_LAMBDA { return code; });
+        else
+            add([&](auto code, int operand)
+                    INTQ_ALWAYS_INLINE_LAMBDA { return L::sub(code, formula.zero_point[operand]); });
+    } else {
+        store_scaled_run<L>(out, count, params.codes, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+            return formula.scaled(load_codes<L>(x + i, lanes), load_codes<L>(y + i, lanes));
+        });
+    }
+}
+
+}  // namespace detail
+
+/// One run of an add, as a function pointer takes it. Elements in any order that x, y and out share.
+struct AddCall {
+    const arith::AddParams* params = nullptr;
+    const void* x = nullptr;
+    const void* y = nullptr;
+    void* out = nullptr;
+    index_t size = 0;
+    const Executor* executor = nullptr;
+};
+
+/// out[i] = requantize(x[i]·s_x + y[i]·s_y), by the formula of the policy in arith/elementwise.hpp
+///
+/// @pre params made by arith::make_add; out may be x or y
+/// Result   exact; the same bytes on every backend
+/// Cost     O(n); bound by memory
+template <class Backend, class Policy, class Code> void add_codes(const AddCall& call) INTQ_NOEXCEPT {
+    const auto run = [&](index_t first, index_t count, Code* out) {
+        detail::add_run<simd::lanes<Backend>, Policy>(*call.params, count, static_cast<const Code*>(call.x) + first,
+                                                      static_cast<const Code*>(call.y) + first, out);
+    };
+    const bool is_large = detail::goes_past_caches(call.size * static_cast<index_t>(sizeof(Code)));
+    detail::stream(call.size, *call.executor, [&](index_t first, index_t count) {
+        Code* const out = static_cast<Code*>(call.out) + first;
+        if (!is_large) return run(first, count, out);
+        detail::write_past_caches(out, count, [&](index_t at, index_t piece, Code* to) { run(first + at, piece, to); });
+    });
+}
+
+/// Codes of one tensor at another scale; see make_requantize.
+struct RequantizeParams {
+    bool is_identity = false;  // equal scales, zero points and types: codes pass through
+    std::int32_t zero_point = 0;
+    arith::ChannelWords words{};
+    arith::OutputCodes codes{};
+};
+
+/// Parameters of code -> code.
+///
+///     y = requantize(x - zp_in);  bpu: pre = 0;  equal scale, zero point and type: identity
+///
+/// @return unsupported, scale_out_of_range
+constexpr Result<RequantizeParams> make_requantize(const arith::PolicyRecord& policy, const arith::CodesOf& in,
+                                                   const arith::CodesOf& out,
+                                                   const arith::OutputCodes& codes) noexcept {
+    RequantizeParams params;
+    params.zero_point = in.zero_point;
+    params.codes = codes;
+    params.is_identity = in.scale == out.scale && in.zero_point == out.zero_point && in.dtype == out.dtype;
+    const arith::SumRange range{lowest_code(in.dtype) - in.zero_point, highest_code(in.dtype) - in.zero_point};
+    const auto words = arith::make_requantize_words(policy, arith::RequantizeSource::code, {in.scale, 1.0f, out.scale},
+                                                    in.dtype, out.dtype, range);
+    if (!words) {
+        if (params.is_identity) return params;
+        return words.status();
+    }
+    params.words = *words;
+    return params;
+}
+
+/// One run of requantize over rows of codes: `rows` rows of `columns`, strides in elements. A cat is one call an
+/// input, into its slice of the channels.
+struct RequantizeCall {
+    const RequantizeParams* params = nullptr;
+    const void* x = nullptr;
+    void* y = nullptr;
+    index_t rows = 1;
+    index_t columns = 0;
+    index_t x_stride = 0;
+    index_t y_stride = 0;
+    const Executor* executor = nullptr;
+};
+
+namespace detail {
+
+/// The words of one channel in all lanes.
+template <class Policy, class L>
+INTQ_ALWAYS_INLINE typename Policy::template Channel<L> broadcast_channel(const arith::ChannelWords& words) {
+    // Policies load from rows of words; a row of equal values is the broadcast.
+    constexpr index_t width = 64;
+    std::int32_t rows[std::size_t{5} * width];
+    for (std::size_t word = 0; word < 5; ++word)
+        for (std::size_t i = 0; i < width; ++i) rows[word * width + i] = words[word];
+    return Policy::template load<L>(rows, width);
+}
+
+template <class T> void copy_rows(const RequantizeCall& call, const T* x, T* y) noexcept {
+    for (index_t row = 0; row < call.rows; ++row)
+        for (index_t i = 0; i < call.columns; ++i) y[row * call.y_stride + i] = x[row * call.x_stride + i];
+}
+
+/// The requantized codes of a run.
+template <class L, class Policy, class X, class Y>
+void requantize_run(const RequantizeParams& params, index_t count, const X* x, Y* y) noexcept {
+    const auto channel = broadcast_channel<Policy, L>(params.words);
+    const arith::OutputLanes<L> out(params.codes);
+    const auto zero_point = L::set(params.zero_point);
+    store_scaled_run<L>(y, count, params.codes, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+        return Policy::template scaled<L>(L::sub(load_codes<L>(x + i, lanes), zero_point), channel, out);
+    });
+}
+
+/// int8 codes above this number are requantized by a table, which costs 256 of them.
+inline constexpr index_t worth_a_table = 1024;
+
+/// y of each code from -128 to 127.
+template <class L, class Policy>
+void requantize_table(const RequantizeParams& params, std::int8_t (&entries)[256]) noexcept {
+    std::int8_t codes[256];
+    for (int i = 0; i < 256; ++i) codes[i] = static_cast<std::int8_t>(i - 128);
+    requantize_run<L, Policy>(params, 256, codes, entries);
+}
+
+/// run(count, x, y) for pieces of the rows; rows without a gap are one.
+template <class X, class Y, class Run> void requantize_pieces(const RequantizeCall& call, Run&& run) {
+    const auto* const x = static_cast<const X*>(call.x);
+    auto* const y = static_cast<Y*>(call.y);
+    const bool is_one_row = call.x_stride == call.columns && call.y_stride == call.columns;
+    const index_t rows = is_one_row ? 1 : call.rows, columns = is_one_row ? call.rows * call.columns : call.columns;
+    const index_t chunks = chunks_of(columns, stream_chunk);
+    (*call.executor)(rows * chunks, [&](index_t task) {
+        const index_t row = task / chunks, first = task % chunks * stream_chunk;
+        run(smaller(stream_chunk, columns - first), x + row * call.x_stride + first, y + row * call.y_stride + first);
+    });
+}
+
+}  // namespace detail
+
+/// y[r][i] = requantize(x[r][i] - zp_in)
+/// @pre params made by make_requantize
+template <class Backend, class Policy, class X, class Y>
+void requantize_codes(const RequantizeCall& call) INTQ_NOEXCEPT {
+    using L = simd::lanes<Backend>;
+    if constexpr (std::is_same_v<X, Y>)
+        if (call.params->is_identity)
+            return detail::copy_rows(call, static_cast<const X*>(call.x), static_cast<Y*>(call.y));
+    if constexpr (std::is_same_v<X, std::int8_t> && std::is_same_v<Y, std::int8_t>)
+        if (call.rows * call.columns >= detail::worth_a_table) {
+            std::int8_t entries[256];
+            detail::requantize_table<L, Policy>(*call.params, entries);
+            return detail::requantize_pieces<X, Y>(
+                call, [&](index_t count, const X* x, Y* y) { detail::look_up_run<L>(entries, count, x, y); });
+        }
+    detail::requantize_pieces<X, Y>(
+        call, [&](index_t count, const X* x, Y* y) { detail::requantize_run<L, Policy>(*call.params, count, x, y); });
+}
+
+/// One run of relu on codes.
+struct ClampCall {
+    arith::OutputCodes codes{};
+    const void* x = nullptr;
+    void* y = nullptr;
+    index_t size = 0;
+    const Executor* executor = nullptr;
+};
+
+/// y[i] = clamp(x[i], lowest, highest): relu and relu6 on codes, exact; the scale stays.
+/// @pre lowest and highest are codes
+template <class Backend, class Code> void clamp_codes(const ClampCall& call) INTQ_NOEXCEPT {
+    using L = simd::lanes<Backend>;
+    constexpr index_t width = L::template packed_width<Code>();
+    const auto lowest = L::set_packed(static_cast<Code>(call.codes.lowest)),
+               highest = L::set_packed(static_cast<Code>(call.codes.highest));
+    const auto clamp = [&](auto x)
+                           INTQ_ALWAYS_INLINE_LAMBDA { return L::min_packed(L::max_packed(x, lowest), highest); };
+    detail::stream(call.size, *call.executor, [&](index_t first, index_t count) {
+        const auto* const x = static_cast<const Code*>(call.x) + first;
+        auto* const y = static_cast<Code*>(call.y) + first;
+        index_t i = 0;
+        for (; i + width <= count; i += width) L::store_packed(y + i, clamp(L::load_packed(x + i)));
+        if (i < count) L::store_packed(y + i, clamp(L::load_packed(x + i, count - i)), count - i);
+    });
+}
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_STREAMING_ELEMENTWISE_HPP

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+//
+// quantize: float tensor -> codes, per tensor or per channel. Layer: kernels (ARITHMETIC section 1).
+#ifndef INTQ_KERNELS_STREAMING_QUANTIZE_HPP
+#define INTQ_KERNELS_STREAMING_QUANTIZE_HPP
+
+#include <cstdint>
+
+#include "intq/arith/quantize.hpp"
+#include "intq/kernels/streaming/channel_walk.hpp"
+#include "intq/kernels/streaming/past_caches.hpp"
+#include "intq/simd/select.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+/// Checks qparams for quantize and fake_quantize.
+///
+/// @param dtype  type of the codes; int32 where they are not stored
+/// @param shape  of the tensor
+/// @return ok; axis; what check_qparams() returns; quant_range or zero_point beyond ±largest_quantized_code, where
+///         binary32 is not exact; scale_out_of_range for a channel whose reciprocal is infinite
+constexpr Status check_quantize_params(const QParams& qparams, DType dtype, const Shape& shape,
+                                       arith::QuantizeRule rule = {}, OpKind op = OpKind::quantize) noexcept {
+    if (qparams.axis() >= shape.rank)
+        return {StatusCode::value_out_of_range, op, Field::axis, qparams.axis(), shape.rank - 1};
+    const index_t channels = qparams.is_per_channel() ? shape.extents[static_cast<std::size_t>(qparams.axis())] : 1;
+    const Status status = check_qparams(qparams, dtype, channels, op);
+    if (!status.ok()) return status;
+    if (qparams.quant_min() < -arith::largest_quantized_code)
+        return {StatusCode::value_out_of_range, op, Field::quant_range, qparams.quant_min(),
+                -arith::largest_quantized_code};
+    if (qparams.quant_max() > arith::largest_quantized_code)
+        return {StatusCode::value_out_of_range, op, Field::quant_range, qparams.quant_max(),
+                arith::largest_quantized_code};
+    if (rule.by == arith::QuantizeBy::reciprocal)
+        for (index_t channel = 0; channel < qparams.count(); ++channel)
+            if (!arith::is_finite(arith::fdiv(1.0f, qparams.scale(channel))))
+                return {StatusCode::scale_out_of_range, op, Field::scale, channel, 0};
+    return {};
+}
+
+/// Checks the arguments of quantize().
+///
+/// @return ok; shape_mismatch of output, with the first extents that differ; what check_quantize_params() returns
+template <class X, class Code, int Rank, class XLayout, class OutLayout, class XExtents, class OutExtents>
+constexpr Status check_quantize(const TensorView<X, Rank, XLayout, XExtents>& x, const QParams& qparams,
+                                arith::QuantizeRule rule,
+                                const TensorView<Code, Rank, OutLayout, OutExtents>& out) noexcept {
+    const Status status = detail::check_extents(x.shape(), out.shape(), OpKind::quantize, Field::output);
+    if (!status.ok()) return status;
+    return check_quantize_params(qparams, dtype_of<Code>, x.shape(), rule);
+}
+
+namespace detail {
+
+/// The quantizer of one channel in all lanes.
+template <class L, class Rule>
+INTQ_ALWAYS_INLINE arith::Quantizer<L, Rule> quantizer_of(const QParams& qparams, index_t channel) {
+    return arith::Quantizer<L, Rule>::make(scale_of<L>(qparams, channel), zero_point_of<L>(qparams, channel),
+                                           qparams.quant_min(), qparams.quant_max());
+}
+
+/// The quantizers of the channels of a piece, in memory, so that their division is done once.
+template <class L, class Rule> struct QuantizerPiece {
+    static constexpr bool is_symmetric = false;
+    ChannelPairs pairs;
+    alignas(64) float inverse[channel_block], low[channel_block], high[channel_block];
+
+    void fill(const QParams& qparams, index_t first, index_t count, index_t at) {
+        pairs.fill(qparams, first, count, at);
+        for_each_vector<L>(count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+            const auto quantizer = arith::Quantizer<L, Rule>::make(load_floats<L>(pairs.scale + at + i, lanes),
+                                                                   load_codes<L>(pairs.zero_point + at + i, lanes),
+                                                                   qparams.quant_min(), qparams.quant_max());
+            store_floats<L>(inverse + at + i, quantizer.inverse, lanes);
+            store_floats<L>(low + at + i, quantizer.low, lanes);
+            store_floats<L>(high + at + i, quantizer.high, lanes);
+        });
+    }
+    INTQ_ALWAYS_INLINE arith::Quantizer<L, Rule> at(index_t i, index_t lanes) const {
+        return {load_floats<L>(pairs.scale + i, lanes), load_floats<L>(inverse + i, lanes),
+                load_floats<L>(low + i, lanes), load_floats<L>(high + i, lanes),
+                load_codes<L>(pairs.zero_point + i, lanes)};
+    }
+};
+
+/// The same where every zero point is 0: bounds that all channels share stay in registers.
+template <class L, class Rule> struct SymmetricPiece {
+    static constexpr bool is_symmetric = true;
+    const QuantizerPiece<L, Rule>& piece;
+    arith::Quantizer<L, Rule> shared;
+
+    INTQ_ALWAYS_INLINE arith::Quantizer<L, Rule> at(index_t i, index_t lanes) const {
+        return {load_floats<L>(piece.pairs.scale + i, lanes), load_floats<L>(piece.inverse + i, lanes), shared.low,
+                shared.high, shared.zero_point};
+    }
+};
+
+/// Calls body(offset, count, piece) for the pieces of rows of channels.
+template <class L, class Rule, class Body>
+INTQ_ALWAYS_INLINE void for_each_quantizer_piece(const QParams& qparams, index_t first_channel, index_t channels,
+                                                 index_t rows, Body&& body) {
+    QuantizerPiece<L, Rule> piece;
+    const auto fill = [&](index_t first, index_t count, index_t at)
+                          INTQ_ALWAYS_INLINE_LAMBDA { piece.fill(qparams, first_channel + first, count, at); };
+    if (!qparams.is_symmetric()) {
+        for_each_piece(channels, rows, fill,
+                       [&](index_t offset, index_t count) INTQ_ALWAYS_INLINE_LAMBDA { body(offset, count, piece); });
+        return;
+    }
+    const SymmetricPiece<L, Rule> symmetric{
+        piece, arith::Quantizer<L, Rule>::make(L::set(1.0f), L::set(std::int32_t{0}), qparams.quant_min(),
+                                               qparams.quant_max())};
+    for_each_piece(channels, rows, fill,
+                   [&](index_t offset, index_t count) INTQ_ALWAYS_INLINE_LAMBDA { body(offset, count, symmetric); });
+}
+
+template <class L, class Rule, class Code> struct QuantizeOp {
+    const QParams& qparams;
+
+    void run(index_t channel, index_t count, const float* x, Code* out) const {
+        const auto quantizer = quantizer_of<L, Rule>(qparams, channel);
+        const std::int32_t zero_point = qparams.zero_point(qparams.is_per_channel() ? channel : 0);
+        if constexpr (rounds_as_stored) {
+            store_rounded_run<L>(out, count, codes(zero_point),
+                                 [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                                     return quantizer.real_steps(load_floats<L>(x + i, lanes));
+                                 });
+        } else {
+            store_run<L>(out, count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                return quantizer.quantize(load_floats<L>(x + i, lanes));
+            });
+        }
+    }
+    void rows(index_t first, index_t channels, index_t rows, const float* x, Code* out) const {
+        if constexpr (rounds_as_stored && HasRoundingStore<L>)
+            if (channels == 4 * L::width() && qparams.is_symmetric()) return rows_of_four(first, rows, x, out);
+        for_each_quantizer_piece<L, Rule>(
+            qparams, first, channels, rows,
+            [&](index_t offset, index_t count, const auto& piece) INTQ_ALWAYS_INLINE_LAMBDA {
+                const auto load = [&](index_t i, index_t lanes)
+                                      INTQ_ALWAYS_INLINE_LAMBDA { return load_floats<L>(x + offset + i, lanes); };
+                if constexpr (rounds_as_stored && std::remove_reference_t<decltype(piece)>::is_symmetric) {
+                    store_rounded_run<L>(out + offset, count, codes(0),
+                                         [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                                             return piece.at(i, lanes).real_steps(load(i, lanes));
+                                         });
+                } else {
+                    store_run<L>(out + offset, count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                        return piece.at(i, lanes).quantize(load(i, lanes));
+                    });
+                }
+            });
+    }
+
+private:
+    /// Of as many channels as four vectors have lanes, the reciprocals stay in registers.
+    void rows_of_four(index_t first, index_t rows, const float* x, Code* out) const {
+        constexpr index_t width = L::width();
+        const typename L::CodeQuad quad(0, codes(0).lowest, codes(0).highest);
+        QuantizerPiece<L, Rule> piece;
+        piece.fill(qparams, first, 4 * width, 0);
+        const auto a = piece.at(0, width), b = piece.at(width, width), c = piece.at(2 * width, width),
+                   d = piece.at(3 * width, width);
+        for (index_t row = 0; row < rows; ++row, x += 4 * width, out += 4 * width)
+            quad.store_rounded(out, a.real_steps(L::load(x)), b.real_steps(L::load(x + width)),
+                               c.real_steps(L::load(x + 2 * width)), d.real_steps(L::load(x + 3 * width)));
+    }
+
+    /// Codes that are rounded and narrowed four vectors at a time, and clamped after that.
+    static constexpr bool rounds_as_stored =
+        std::is_same_v<Code, std::int8_t> && Rule::value.rounding == arith::Rounding::half_even;
+    arith::OutputCodes codes(std::int32_t zero_point) const {
+        return {zero_point, static_cast<std::int32_t>(qparams.quant_min()),
+                static_cast<std::int32_t>(qparams.quant_max())};
+    }
+};
+
+}  // namespace detail
+
+/// quantize() on contiguous memory, with extents in place of views: what a table of kernels points at.
+/// @pre check_quantize_params()
+template <class Backend = simd::default_backend, class Code>
+void quantize_blocks(const float* x, const ChannelBlocks& blocks, const QParams& qparams, arith::QuantizeRule rule,
+                     Code* out, const Executor& executor) INTQ_NOEXCEPT {
+    arith::with_rule(rule, [&](auto fixed) {
+        detail::walk_blocks_to(detail::QuantizeOp<simd::lanes<Backend>, decltype(fixed), Code>{qparams}, blocks,
+                               executor, x, out);
+    });
+}
+
+/// Quantizes a float tensor.
+///
+///     out[i] = clamp(R(x[i] · (1/s_c)) + zp_c, quant_min, quant_max)
+///
+/// @param x        any layout; NaN gives the zero point, infinities the ends (check_finite() finds them)
+/// @param qparams  per tensor or per channel
+/// @param rule     rounding, and reciprocal or division: a target's policy
+/// @param out      int8, int16, int32 or uint8; any layout; must not overlap x
+/// @pre   check_quantize()
+///
+/// Result   exact; the same bytes on every backend, layout and executor
+/// Memory   no scratch
+/// Cost     O(n); bound by memory
+/// Source   ARITHMETIC.md section 1; PyTorch quantize_per_tensor and quantize_per_channel
+template <class Backend = simd::default_backend, class X, class Code, int Rank, class XLayout, class OutLayout,
+          class XExtents, class OutExtents>
+void quantize(const TensorView<X, Rank, XLayout, XExtents>& x, const QParams& qparams, arith::QuantizeRule rule,
+              const TensorView<Code, Rank, OutLayout, OutExtents>& out,
+              const Executor& executor = serial) INTQ_NOEXCEPT {
+    INTQ_ASSERT(check_quantize(x, qparams, rule, out).ok());
+    const TensorView<const float, Rank, XLayout, XExtents> input = x;
+    if (detail::same_order(input, out)) {
+        quantize_blocks<Backend>(input.data(), channel_blocks(input, qparams.axis()), qparams, rule, out.data(),
+                                 executor);
+        return;
+    }
+    arith::with_rule(rule, [&](auto fixed) {
+        detail::walk_rows(detail::QuantizeOp<simd::lanes<Backend>, decltype(fixed), Code>{qparams}, qparams.axis(),
+                          executor, input, out);
+    });
+}
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_STREAMING_QUANTIZE_HPP

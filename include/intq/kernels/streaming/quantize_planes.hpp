@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+//
+// Float images whose channels are planes, to codes whose pixels hold their channels: what a program begins with.
+// Layer: kernels.
+#ifndef INTQ_KERNELS_STREAMING_QUANTIZE_PLANES_HPP
+#define INTQ_KERNELS_STREAMING_QUANTIZE_PLANES_HPP
+
+#include <bit>
+#include <cstring>
+
+#include "intq/kernels/streaming/quantize.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+namespace detail {
+
+/// Pixels that one task quantizes: three planes of codes stay in the L1 cache.
+inline constexpr index_t plane_chunk = 1024;
+
+/// y[3·i + c] = planes[c][i] for i < count: three channels as one word a pixel, the fourth byte of which the next pixel
+/// overwrites.
+template <class L> void interleave_three(const std::int8_t (&planes)[3][plane_chunk], index_t count, std::int8_t* y) {
+    alignas(64) std::int32_t words[plane_chunk];
+    const auto byte = L::set(std::int32_t{255}), eight = L::set(std::int32_t{8}), sixteen = L::set(std::int32_t{16});
+    for_each_vector<L>(count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+        const auto channel = [&](int c) INTQ_ALWAYS_INLINE_LAMBDA {
+            return L::bit_and(load_codes<L>(planes[c] + i, lanes), byte);
+        };
+        store_codes<L>(words + i,
+                       L::add(channel(0), L::add(L::shift_left(channel(1), eight), L::shift_left(channel(2), sixteen))),
+                       lanes);
+    });
+    for (index_t i = 0; i + 1 < count; ++i) std::memcpy(y + 3 * i, words + i, sizeof words[0]);
+    for (int c = 0; c < 3; ++c) y[3 * (count - 1) + c] = planes[c][count - 1];
+}
+
+/// Pixels from `first` on of one image.
+template <class Op, class Code>
+void quantize_pixels(const Op& op, const float* x, index_t channels, index_t pixels, index_t first, index_t count,
+                     Code* y) {
+    Code codes[plane_chunk];
+    for (index_t c = 0; c < channels; ++c) {
+        op.run(c, count, x + c * pixels + first, codes);
+        for (index_t i = 0; i < count; ++i) y[i * channels + c] = codes[i];
+    }
+}
+
+}  // namespace detail
+
+/// Quantizes (N, C, H, W) images in row_major order to channels_last codes.
+///
+///     out[n][p][c] = quantize(x[n][c][p]) by the formula of quantize()
+///
+/// @param qparams  per tensor, or per channel of axis 1
+/// @pre   check_quantize_params()
+///
+/// Result   exact; the same bytes on every backend and executor
+/// Memory   a chunk of codes on the stack
+/// Cost     O(n); bound by memory for three int8 channels, by one store an element otherwise
+template <class Backend = simd::default_backend, class Code>
+void quantize_planes(const float* x, index_t images, index_t channels, index_t pixels, const QParams& qparams,
+                     arith::QuantizeRule rule, Code* out, const Executor& executor) INTQ_NOEXCEPT {
+    using L = simd::lanes<Backend>;
+    const index_t chunks = (pixels + detail::plane_chunk - 1) / detail::plane_chunk;
+    arith::with_rule(rule, [&](auto fixed) {
+        const detail::QuantizeOp<L, decltype(fixed), Code> op{qparams};
+        executor(images * chunks, [&](index_t task) {
+            const index_t image = task / chunks, first = (task - image * chunks) * detail::plane_chunk;
+            const index_t count = pixels - first < detail::plane_chunk ? pixels - first : detail::plane_chunk;
+            const float* const from = x + image * channels * pixels;
+            Code* const to = out + (image * pixels + first) * channels;
+            if constexpr (std::is_same_v<Code, std::int8_t> && std::endian::native == std::endian::little)
+                if (channels == 3) {
+                    std::int8_t planes[3][detail::plane_chunk];
+                    for (index_t c = 0; c < 3; ++c) op.run(c, count, from + c * pixels + first, planes[c]);
+                    return detail::interleave_three<L>(planes, count, to);
+                }
+            detail::quantize_pixels(op, from, channels, pixels, first, count, to);
+        });
+    });
+}
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_STREAMING_QUANTIZE_PLANES_HPP

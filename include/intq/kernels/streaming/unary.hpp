@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+//
+// Functions of one code as tables: int8 by 256 entries, int16 by 513 and interpolation. Layer: kernels
+// (ARITHMETIC section 4).
+#ifndef INTQ_KERNELS_STREAMING_UNARY_HPP
+#define INTQ_KERNELS_STREAMING_UNARY_HPP
+
+#include "intq/arith/unary.hpp"
+#include "intq/kernels/streaming/channel_walk.hpp"
+#include "intq/simd/select.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+/// One run of a table, as a function pointer takes it.
+struct LookUpCall {
+    const void* entries = nullptr;  // 256 int8, or 513 int16
+    const void* x = nullptr;
+    void* y = nullptr;
+    index_t size = 0;
+    const Executor* executor = nullptr;
+};
+
+namespace detail {
+
+/// y[i] = entries[x[i] + 128] for a run of codes.
+template <class L>
+void look_up_run(const std::int8_t* entries, index_t count, const std::int8_t* x, std::int8_t* y) noexcept {
+    constexpr index_t width = L::template packed_width<std::int8_t>();
+    const auto table = L::load_table(entries);
+    index_t i = 0;
+    for (; i + width <= count; i += width) L::store_packed(y + i, L::look_up(table, L::load_packed(x + i)));
+    if (i < count) L::store_packed(y + i, L::look_up(table, L::load_packed(x + i, count - i)), count - i);
+}
+
+/// Codes of one task of the executor.
+inline constexpr index_t look_up_chunk = 16 * 1024;
+
+/// run(first, count) for the tasks of [0, size).
+template <class Run> void for_each_look_up(const LookUpCall& call, Run&& run) {
+    (*call.executor)(chunks_of(call.size, look_up_chunk), [&](index_t chunk) {
+        run(chunk * look_up_chunk, smaller(look_up_chunk, call.size - chunk * look_up_chunk));
+    });
+}
+
+}  // namespace detail
+
+/// y[i] = entries[x[i] + 128], int8 codes.
+///
+/// @pre entries made by arith::make_int8_table(); y may be x
+///
+/// Result   exact; the same bytes on every backend and executor
+/// Memory   no scratch
+/// Cost     O(n)
+template <class Backend> void look_up_int8(const LookUpCall& call) INTQ_NOEXCEPT {
+    detail::for_each_look_up(call, [&](index_t first, index_t count) {
+        detail::look_up_run<simd::lanes<Backend>>(static_cast<const std::int8_t*>(call.entries), count,
+                                                  static_cast<const std::int8_t*>(call.x) + first,
+                                                  static_cast<std::int8_t*>(call.y) + first);
+    });
+}
+
+/// y[i] = the straight line between two entries, int16 codes; see arith::interpolate_table().
+///
+/// @pre entries made by arith::make_int16_table(); y may be x
+///
+/// Result   exact; the same bytes on every backend and executor
+/// Memory   no scratch
+/// Cost     O(n)
+template <class Backend> void look_up_int16(const LookUpCall& call) INTQ_NOEXCEPT {
+    using L = simd::lanes<Backend>;
+    const auto* const entries = static_cast<const std::int16_t*>(call.entries);
+    detail::for_each_look_up(call, [&](index_t first, index_t count) {
+        const auto* const x = static_cast<const std::int16_t*>(call.x) + first;
+        detail::store_run<L>(static_cast<std::int16_t*>(call.y) + first, count,
+                             [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                                 return arith::interpolate_table<L>(entries, detail::load_codes<L>(x + i, lanes));
+                             });
+    });
+}
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_STREAMING_UNARY_HPP

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+//
+// FloatTable: the float kernels of a backend as function pointers: convolution and linear for calibration, training
+// and baselines. They depend on no target. Layer: kernels (DESIGN section 5).
+#ifndef INTQ_KERNELS_TABLE_FLOAT_TABLE_HPP
+#define INTQ_KERNELS_TABLE_FLOAT_TABLE_HPP
+
+#include "intq/kernels/conv/pack_float.hpp"
+#include "intq/kernels/table/kernel_table.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+/// The float kernels of one backend, and the packing that they read.
+struct FloatTable {
+    const char* backend = "";
+    FloatPacking packing{};
+    std::span<const ConvRow> conv{};
+};
+
+namespace detail {
+
+template <class Backend>
+inline constexpr ConvRow float_conv_rows[] = {
+    gemm_row<Backend, arith::keep_real, float, float, float, float, no_sumin>(),
+    gemm_row<Backend, arith::keep_real, float, float, float, float, float>(),
+    depthwise_row<Backend, arith::keep_real, float, float, float, float, no_sumin>(),
+    depthwise_row<Backend, arith::keep_real, float, float, float, float, float>()};
+
+}  // namespace detail
+
+template <class Backend>
+inline constexpr FloatTable float_table{Backend::name, float_packing<Backend>(), detail::float_conv_rows<Backend>};
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_TABLE_FLOAT_TABLE_HPP

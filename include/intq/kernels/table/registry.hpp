@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+//
+// The registry: every kernel that exists, as tables of function pointers by target and backend. Layer: kernels.
+//
+// Conformance tests, benches and the support matrix walk it: a kernel that is not in it does not exist. It is
+// a template over the backend, so that a unit pays only for the backends that it names. Float convolutions, which no
+// target changes, have a table of their own in float_table.hpp.
+#ifndef INTQ_KERNELS_TABLE_REGISTRY_HPP
+#define INTQ_KERNELS_TABLE_REGISTRY_HPP
+
+#include <array>
+
+#include "intq/kernels/table/kernel_table.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+/// The targets that the library ships.
+template <class... TargetType> struct TargetList { static constexpr std::size_t size = sizeof...(TargetType); };
+using AllTargets =
+    TargetList<target::fp32, target::tflite<arith::double_rounding>, target::tflite<arith::single_rounding>,
+               target::bpu<march::bernoulli2>, target::bpu<march::bayes>, target::bpu<march::meta>>;
+
+namespace detail {
+
+template <class Backend, class... TargetType>
+constexpr std::array<const KernelTable*, sizeof...(TargetType)> tables_of(TargetList<TargetType...>) noexcept {
+    return {&kernel_table<TargetType, Backend>...};
+}
+
+}  // namespace detail
+
+/// The kernel tables of all targets on one backend, in the order of AllTargets.
+template <class Backend> inline constexpr auto registry = detail::tables_of<Backend>(AllTargets{});
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_TABLE_REGISTRY_HPP

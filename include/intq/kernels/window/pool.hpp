@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT
+//
+// Max and average pooling on codes, channels in the lanes. Layer: kernels.
+#ifndef INTQ_KERNELS_WINDOW_POOL_HPP
+#define INTQ_KERNELS_WINDOW_POOL_HPP
+
+#include <limits>
+
+#include "intq/arith/pool.hpp"
+#include "intq/core/op_params.hpp"
+#include "intq/kernels/streaming/channel_walk.hpp"
+#include "intq/kernels/window/geometry.hpp"
+#include "intq/simd/base/primitives.hpp"
+#include "intq/simd/select.hpp"
+
+namespace intq::inline INTQ_ABI::kernels {
+
+/// One run of a pooling, as a function pointer takes it. x and y are channels last.
+struct PoolCall {
+    const Window2d* window = nullptr;
+    const arith::AverageParams* average = nullptr;  // not read by max
+    const void* x = nullptr;
+    void* y = nullptr;
+    index_t batch = 0;
+    index_t channels = 0;
+    Size2d in{0, 0};
+    Size2d out{0, 0};
+    const Executor* executor = nullptr;
+};
+
+/// @return ok; kernel, stride or padding errors; padding as large as the kernel, where a window would see no
+///         cell; shape_mismatch where there is no output
+constexpr Status check_pool(const Window2d& window, Size2d in, OpKind op) noexcept {
+    if (const Status status = check_window(window, op); !status) return status;
+    const index_t reach_y = window.dilation.height * (window.kernel.height - 1) + 1;
+    const index_t reach_x = window.dilation.width * (window.kernel.width - 1) + 1;
+    for (const index_t pad : {window.padding.top, window.padding.bottom})
+        if (pad >= reach_y) return {StatusCode::value_out_of_range, op, Field::padding, pad, reach_y - 1};
+    for (const index_t pad : {window.padding.left, window.padding.right})
+        if (pad >= reach_x) return {StatusCode::value_out_of_range, op, Field::padding, pad, reach_x - 1};
+    const Size2d out = output_size(window, in);
+    if (out.height < 1 || out.width < 1) return {StatusCode::shape_mismatch, op, Field::output, 0, 1};
+    return {};
+}
+
+namespace detail {
+
+/// The valid cells of one output pixel: `rows` rows of `columns` cells.
+template <class Code> struct Cells {
+    const Code* first;
+    index_t rows, columns;
+    index_t row_step, column_step;  // in elements
+
+    /// visit(cell) for each, pointing at the channel that `first` points at.
+    template <class Visit> INTQ_ALWAYS_INLINE void for_each(Visit&& visit) const {
+        const Code* row = first;
+        for (index_t y = 0; y < rows; ++y, row += row_step) {
+            const Code* cell = row;
+            for (index_t x = 0; x < columns; ++x, cell += column_step) visit(cell);
+        }
+    }
+    /// The same of a window of fixed size, without a loop.
+    template <int Rows, int Columns, class Visit> INTQ_ALWAYS_INLINE void for_each_of(Visit&& visit) const {
+        const Code* const at = first;
+        simd::unroll<Rows>([&](auto y) INTQ_ALWAYS_INLINE_LAMBDA {
+            simd::unroll<Columns>([&](auto x)
+                                      INTQ_ALWAYS_INLINE_LAMBDA { visit(at + y * row_step + x * column_step); });
+        });
+    }
+    bool is(index_t height, index_t width) const noexcept { return rows == height && columns == width; }
+};
+
+/// Output pixels of one row whose windows are alike: the first one's cells, and how far apart the windows are.
+template <class Code> struct PixelRun {
+    Cells<Code> cells;
+    index_t count;
+    index_t step;  // in elements
+
+    /// function(cells, pixel) for each, pointing at channel `channel`.
+    template <class Function> INTQ_ALWAYS_INLINE void for_each(index_t channel, Function&& function) const {
+        Cells<Code> moved = cells;
+        moved.first += channel;
+        for (index_t pixel = 0; pixel < count; ++pixel, moved.first += step) function(moved, pixel);
+    }
+};
+
+/// pixels(run, y) for runs of output pixels: those at the borders alone, all others of a row together.
+template <class Code, class Pixels> void for_each_window(const PoolCall& call, const Pixels& pixels) {
+    (*call.executor)(call.batch * call.out.height, [&](index_t row) {
+        const Window2d w = *call.window;
+        const index_t channels = call.channels, width = call.in.width, height = call.in.height;
+        const index_t image = row / call.out.height, oy = row % call.out.height;
+        const Code* const x = static_cast<const Code*>(call.x) + image * height * width * channels;
+        Code* const y = static_cast<Code*>(call.y) + row * call.out.width * channels;
+        const ValidTaps ys = valid_taps(oy, w.stride.height, w.padding.top, w.dilation.height, w.kernel.height, height);
+        const index_t top = oy * w.stride.height - w.padding.top + ys.first * w.dilation.height;
+        const index_t room = width - 1 - w.dilation.width * (w.kernel.width - 1) + w.padding.left;
+        const index_t inside = (w.padding.left + w.stride.width - 1) / w.stride.width;
+        const index_t outside = room < 0 ? 0 : smaller(room / w.stride.width + 1, call.out.width);
+        for (index_t ox = 0; ox < call.out.width;) {
+            const bool is_inside = ox >= inside && ox < outside;
+            ValidTaps xs{0, w.kernel.width};
+            if (!is_inside)
+                xs = valid_taps(ox, w.stride.width, w.padding.left, w.dilation.width, w.kernel.width, width);
+            const index_t left = ox * w.stride.width - w.padding.left + xs.first * w.dilation.width;
+            const PixelRun<Code> run{{x + (top * width + left) * channels, ys.last - ys.first, xs.last - xs.first,
+                                      w.dilation.height * width * channels, w.dilation.width * channels},
+                                     is_inside ? outside - ox : 1,
+                                     w.stride.width * channels};
+            pixels(run, y + ox * channels);
+            ox += run.count;
+        }
+    });
+}
+
+/// Cells of any number, or of a window whose size is fixed.
+struct AnyWindow {
+    template <class Code, class Visit> static INTQ_ALWAYS_INLINE void visit(const Cells<Code>& cells, Visit&& visit) {
+        cells.for_each(visit);
+    }
+};
+template <int Rows, int Columns> struct FixedWindow {
+    template <class Code, class Visit> static INTQ_ALWAYS_INLINE void visit(const Cells<Code>& cells, Visit&& visit) {
+        cells.template for_each_of<Rows, Columns>(visit);
+    }
+};
+
+/// The largest code of each channel and window. Arguments are values: a store of bytes may change all else.
+template <class L, class Window, class Code>
+void store_largest(const PixelRun<Code> run, const index_t channels, Code* y) noexcept {
+    constexpr index_t width = L::template packed_width<Code>();
+    const auto largest = [](const Cells<Code>& cells, auto&& load) INTQ_ALWAYS_INLINE_LAMBDA {
+        auto most = L::set_packed(std::numeric_limits<Code>::lowest());
+        Window::visit(cells,
+                      [&](const Code* cell) INTQ_ALWAYS_INLINE_LAMBDA { most = L::max_packed(most, load(cell)); });
+        return most;
+    };
+    index_t c = 0;
+    for (; c + width <= channels; c += width)
+        run.for_each(c, [&](const Cells<Code>& cells, index_t pixel) INTQ_ALWAYS_INLINE_LAMBDA {
+            L::store_packed(y + pixel * channels + c, largest(cells, [](const Code* cell) INTQ_ALWAYS_INLINE_LAMBDA {
+                                return L::load_packed(cell);
+                            }));
+        });
+    if (const index_t rest = channels - c; rest > 0)
+        run.for_each(c, [&](const Cells<Code>& cells, index_t pixel) INTQ_ALWAYS_INLINE_LAMBDA {
+            L::store_packed(y + pixel * channels + c,
+                            largest(cells, [rest](const Code* cell)
+                                               INTQ_ALWAYS_INLINE_LAMBDA { return L::load_packed(cell, rest); }),
+                            rest);
+        });
+}
+
+/// Whether sums of bytes can be kept in 16 bits, for up to 256 of them.
+template <class L, class Code> inline constexpr bool has_byte_sums = std::is_same_v<Code, std::int8_t>&& requires {
+    typename L::ByteSums;
+};
+
+/// Sums of 4 · width channels of the cells, in int32.
+template <class L> struct CellSums {
+    typename L::i32 a = L::set(std::int32_t{0}), b = a, c = a, d = a;
+
+    template <class Window, class Code> INTQ_ALWAYS_INLINE void add(const Cells<Code>& cells) {
+        if constexpr (!has_byte_sums<L, Code>) {
+            constexpr index_t width = L::width();
+            Window::visit(cells, [&](const Code* cell) INTQ_ALWAYS_INLINE_LAMBDA {
+                take(L::load(cell), L::load(cell + width), L::load(cell + 2 * width), L::load(cell + 3 * width));
+            });
+        } else if constexpr (!std::is_same_v<Window, AnyWindow>) {
+            typename L::ByteSums bytes;
+            Window::visit(cells, [&](const Code* cell) INTQ_ALWAYS_INLINE_LAMBDA { bytes.add(cell); });
+            take(bytes);
+        } else {
+            const Code* row = cells.first;
+            for (index_t y = 0; y < cells.rows; ++y, row += cells.row_step)
+                for (index_t x = 0; x < cells.columns; x += 256) {
+                    typename L::ByteSums bytes;
+                    const index_t end = smaller(x + 256, cells.columns);
+                    for (index_t i = x; i < end; ++i) bytes.add(row + i * cells.column_step);
+                    take(bytes);
+                }
+        }
+    }
+
+private:
+    INTQ_ALWAYS_INLINE void take(typename L::i32 more_a, typename L::i32 more_b, typename L::i32 more_c,
+                                 typename L::i32 more_d) {
+        a = L::add(a, more_a);
+        b = L::add(b, more_b);
+        c = L::add(c, more_c);
+        d = L::add(d, more_d);
+    }
+    template <class Bytes> INTQ_ALWAYS_INLINE void take(const Bytes& bytes) {
+        take(bytes.template vector<0>(), bytes.template vector<1>(), bytes.template vector<2>(),
+             bytes.template vector<3>());
+    }
+};
+
+/// The averages of a run. Arguments are values, as above.
+template <class L, class Window, arith::AverageRule Rule, class Code>
+void store_averages(const PixelRun<Code> run, const arith::AverageParams params, const index_t channels,
+                    Code* y) noexcept {
+    using Average = arith::AverageBy<L, Rule>;
+    const Average average(params);
+    const auto window = Average::window(run.cells.rows * run.cells.columns, params);
+    const CodeStore<L, Code> store(average.codes);
+    for_each_four_vectors<L>(
+        channels,
+        [&](index_t channel) INTQ_ALWAYS_INLINE_LAMBDA {
+            run.for_each(channel, [&](const Cells<Code>& cells, index_t pixel) INTQ_ALWAYS_INLINE_LAMBDA {
+                CellSums<L> sums;
+                sums.template add<Window>(cells);
+                Code* to = y + pixel * channels + channel;
+                const auto scaled = [&](auto sum) INTQ_ALWAYS_INLINE_LAMBDA { return average.scaled(sum, window); };
+                store.four(to, scaled(sums.a), scaled(sums.b), scaled(sums.c), scaled(sums.d));
+            });
+        },
+        [&](index_t channel, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+            run.for_each(channel, [&](const Cells<Code>& cells, index_t pixel) INTQ_ALWAYS_INLINE_LAMBDA {
+                auto sum = L::set(std::int32_t{0});
+                Window::visit(cells, [&](const Code* cell)
+                                         INTQ_ALWAYS_INLINE_LAMBDA { sum = L::add(sum, L::load(cell, lanes)); });
+                store_codes<L>(y + pixel * channels + channel, average.code(sum, window), lanes);
+            });
+        });
+}
+
+}  // namespace detail
+
+/// y = the largest code among the valid cells; exact, the scale stays.
+/// @pre check_pool() is ok
+template <class Backend, class Code> void max_pool2d_codes(const PoolCall& call) INTQ_NOEXCEPT {
+    using L = simd::lanes<Backend>;
+    using detail::AnyWindow, detail::FixedWindow;
+    detail::for_each_window<Code>(call, [channels = call.channels](const detail::PixelRun<Code>& run, Code* y) {
+        if (run.cells.is(2, 2))
+            detail::store_largest<L, FixedWindow<2, 2>>(run, channels, y);
+        else if (run.cells.is(3, 3))
+            detail::store_largest<L, FixedWindow<3, 3>>(run, channels, y);
+        else
+            detail::store_largest<L, AnyWindow>(run, channels, y);
+    });
+}
+
+/// y = average of the window by the target's rule; see arith/pool.hpp.
+/// @pre check_pool() is ok; average made by arith::make_average
+template <class Backend, class Code> void avg_pool2d_codes(const PoolCall& call) INTQ_NOEXCEPT {
+    using L = simd::lanes<Backend>;
+    using detail::AnyWindow, detail::FixedWindow;
+    arith::with_average_rule(call.average->rule, [&](auto rule) {
+        detail::for_each_window<Code>(call, [&](const detail::PixelRun<Code>& run, Code* y) {
+            if (run.cells.is(2, 2))
+                detail::store_averages<L, FixedWindow<2, 2>, decltype(rule)::value>(run, *call.average, call.channels,
+                                                                                    y);
+            else
+                detail::store_averages<L, AnyWindow, decltype(rule)::value>(run, *call.average, call.channels, y);
+        });
+    });
+}
+
+}  // namespace intq::inline INTQ_ABI::kernels
+
+#endif  // INTQ_KERNELS_WINDOW_POOL_HPP

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+//
+// Axes and extents as the float operators count them. Layer: nn (DESIGN section 6).
+#ifndef INTQ_NN_FLOAT_OPERATORS_AXES_HPP
+#define INTQ_NN_FLOAT_OPERATORS_AXES_HPP
+
+#include <string>
+
+#include "intq/tensor/tensor.hpp"
+
+namespace intq::inline INTQ_ABI::nn::functional::detail {
+
+/// An axis counted from the front; a negative one counts from the end. Throws for one that does not exist.
+inline int positive_axis(int axis, int rank, const char* op) {
+    const int positive = axis < 0 ? axis + rank : axis;
+    if (positive < 0 || positive >= rank)
+        throw Error(std::string(op) + ": axis " + std::to_string(axis) + " does not exist in rank " +
+                    std::to_string(rank));
+    return positive;
+}
+
+/// Product of the extents of the axes [first, last).
+inline index_t product(const Shape& shape, int first, int last) {
+    index_t result = 1;
+    for (int axis = first; axis < last; ++axis) result *= shape[axis];
+    return result;
+}
+
+inline void append_extent(Shape& shape, index_t extent, const char* op) {
+    if (shape.rank == max_rank)
+        throw Error(std::string(op) + ": the result would have more than " + std::to_string(max_rank) + " axes");
+    shape.extents[static_cast<std::size_t>(shape.rank++)] = extent;
+}
+
+/// Per-tensor qparams of a tensor whose values were moved or chosen.
+inline void keep_qparams(const Tensor& x, Tensor& y) {
+    if (x.qparams() && !x.qparams()->is_per_channel()) y.set_qparams(x.qparams());
+}
+
+}  // namespace intq::inline INTQ_ABI::nn::functional::detail
+
+#endif  // INTQ_NN_FLOAT_OPERATORS_AXES_HPP

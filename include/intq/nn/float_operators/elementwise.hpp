@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+//
+// Float operators on single elements and pairs of them: add, sub, mul, relu, clamp. Layer: nn (DESIGN section 6).
+#ifndef INTQ_NN_FLOAT_OPERATORS_ELEMENTWISE_HPP
+#define INTQ_NN_FLOAT_OPERATORS_ELEMENTWISE_HPP
+
+#include <optional>
+
+#include "intq/core/op_params.hpp"
+#include "intq/nn/float_operators/move.hpp"
+
+namespace intq::inline INTQ_ABI::nn::functional {
+
+/// One float32 operation an element. Shapes are broadcast as in PyTorch: aligned at the last axis, extents of 1 repeat.
+Tensor add(const Tensor& a, const Tensor& b);
+Tensor sub(const Tensor& a, const Tensor& b);
+Tensor mul(const Tensor& a, const Tensor& b);
+/// The same with a number, rounded to float32 before.
+Tensor add(const Tensor& a, double b);
+Tensor sub(const Tensor& a, double b);
+Tensor sub(double a, const Tensor& b);
+Tensor mul(const Tensor& a, double b);
+
+/// max(x, 0), or min(max(x, 0), 6). NaN stays NaN. Keeps the qparams of x: on codes it is a clamp.
+Tensor relu(const Tensor& x);
+Tensor relu6(const Tensor& x);
+/// min(max(x, low), high); a limit may be left out. NaN stays NaN.
+Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high);
+/// The clamp of a fused operator; Activation::none returns x itself.
+Tensor activate(const Tensor& x, Activation activation);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+template <class F> Tensor map(const Tensor& x, const F& function) {
+    Tensor y = Tensor::empty(x.shape(), DType::float32, x.layout());
+    const auto from = x.flat<float>();
+    const auto to = y.flat<float>();
+    for (std::size_t i = 0; i < from.size(); ++i) to[i] = function(from[i]);
+    return y;
+}
+
+template <class F> Tensor map_pairs(const Tensor& a, const Tensor& b, const char* op, const F& function) {
+    const bool equal = a.shape() == b.shape();
+    const Shape shape = equal ? a.shape() : broadcast_shape(a.shape(), b.shape(), op);
+    const Tensor first = equal ? a : expand(a, shape, op);
+    const Tensor second = equal ? b.to_layout(a.layout()) : expand(b, shape, op);
+    Tensor y = Tensor::empty(shape, DType::float32, first.layout());
+    const auto x = first.flat<float>(), z = second.flat<float>();
+    const auto to = y.flat<float>();
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = function(x[i], z[i]);
+    return y;
+}
+
+}  // namespace detail
+
+inline Tensor add(const Tensor& a, const Tensor& b) {
+    return detail::map_pairs(a, b, "add", [](float x, float y) { return x + y; });
+}
+
+inline Tensor sub(const Tensor& a, const Tensor& b) {
+    return detail::map_pairs(a, b, "sub", [](float x, float y) { return x - y; });
+}
+
+inline Tensor mul(const Tensor& a, const Tensor& b) {
+    return detail::map_pairs(a, b, "mul", [](float x, float y) { return x * y; });
+}
+
+inline Tensor add(const Tensor& a, double b) {
+    return detail::map(a, [term = static_cast<float>(b)](float x) { return x + term; });
+}
+
+inline Tensor sub(const Tensor& a, double b) {
+    return detail::map(a, [term = static_cast<float>(b)](float x) { return x - term; });
+}
+
+inline Tensor sub(double a, const Tensor& b) {
+    return detail::map(b, [term = static_cast<float>(a)](float x) { return term - x; });
+}
+
+inline Tensor mul(const Tensor& a, double b) {
+    return detail::map(a, [factor = static_cast<float>(b)](float x) { return x * factor; });
+}
+
+inline Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high) {
+    return detail::map(x, [&](float value) {
+        if (low && value < static_cast<float>(*low)) value = static_cast<float>(*low);
+        if (high && value > static_cast<float>(*high)) value = static_cast<float>(*high);
+        return value;
+    });
+}
+
+inline Tensor relu(const Tensor& x) {
+    Tensor y = clamp(x, 0.0, std::nullopt);
+    y.set_qparams(x.qparams());
+    return y;
+}
+
+inline Tensor relu6(const Tensor& x) {
+    Tensor y = clamp(x, 0.0, 6.0);
+    y.set_qparams(x.qparams());
+    return y;
+}
+
+inline Tensor activate(const Tensor& x, Activation activation) {
+    switch (activation) {
+        case Activation::relu:
+            return relu(x);
+        case Activation::relu6:
+            return relu6(x);
+        case Activation::none:
+            break;
+    }
+    return x;
+}
+
+}  // namespace intq::inline INTQ_ABI::nn::functional
+
+#endif  // INTQ_NN_FLOAT_OPERATORS_ELEMENTWISE_HPP

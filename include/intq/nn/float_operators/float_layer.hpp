@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+//
+// A float convolution or linear layer on tensors, through the kernels: packed, run, forgotten. Layer: nn (DESIGN
+// section 6).
+#ifndef INTQ_NN_FLOAT_OPERATORS_FLOAT_LAYER_HPP
+#define INTQ_NN_FLOAT_OPERATORS_FLOAT_LAYER_HPP
+
+#include "intq/io/error.hpp"
+#include "intq/kernels/conv/float_conv2d.hpp"
+#include "intq/tensor/current_executor.hpp"
+#include "intq/tensor/tensor.hpp"
+
+namespace intq::inline INTQ_ABI::nn::functional::detail {
+
+/// Memory of `size` bytes as the kernels want it.
+inline Tensor aligned_bytes(index_t size) { return Tensor::empty(Shape(size), DType::int8); }
+inline Workspace workspace_of(Tensor& bytes) { return {bytes.data(), bytes.bytes()}; }
+
+/// y = x * weight + bias for images in channels_last.
+///
+/// @param spec  without its weight and bias
+/// @param y     (N, O, H', W'), channels_last
+inline void run_float_layer(kernels::FloatConv2dSpec spec, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                            Tensor& y) {
+    const Tensor plain_weight = weight.contiguous();
+    spec.weight = plain_weight.flat<float>().data();
+    if (bias.defined()) spec.bias = bias.flat<float>().data();
+    Tensor storage = aligned_bytes(kernels::float_conv2d_storage_size(spec));
+    const kernels::PackedConv2d packed = value_or_throw(kernels::make_float_conv2d(spec, workspace_of(storage)));
+    const Size2d in{x.extent(2), x.extent(3)};
+    Tensor memory = aligned_bytes(kernels::conv2d_geometry_size(spec.window, in));
+    const kernels::ConvGeometry geometry =
+        value_or_throw(kernels::make_conv2d_geometry(spec.window, x.extent(0), in, workspace_of(memory)));
+    kernels::run_float_conv2d(packed, geometry, x.view<float, 4, channels_last>(), y.view<float, 4, channels_last>(),
+                              current_executor());
+}
+
+}  // namespace intq::inline INTQ_ABI::nn::functional::detail
+
+#endif  // INTQ_NN_FLOAT_OPERATORS_FLOAT_LAYER_HPP

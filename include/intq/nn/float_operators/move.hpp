@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: MIT
+//
+// Operators that move elements: flatten, reshape, permute, slice, select, split, chunk, cat, pad, expand. Layer: nn
+// (DESIGN section 6).
+//
+// Any dtype; results are row_major; per-tensor qparams stay.
+#ifndef INTQ_NN_FLOAT_OPERATORS_MOVE_HPP
+#define INTQ_NN_FLOAT_OPERATORS_MOVE_HPP
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "intq/nn/float_operators/axes.hpp"
+
+namespace intq::inline INTQ_ABI::nn::functional {
+
+/// Joins the axes start_axis to end_axis (inclusive; negative ones count from the end).
+Tensor flatten(const Tensor& x, int start_axis = 1, int end_axis = -1);
+
+/// The same elements in row_major order; one extent may be -1, which is what is left.
+Tensor reshape(const Tensor& x, std::span<const index_t> extents);
+
+/// Axis i of the result is axis axes[i] of x; each axis once.
+Tensor permute(const Tensor& x, std::span<const index_t> axes);
+Tensor transpose(const Tensor& x, int axis0, int axis1);
+
+/// Elements start, start + step, … before stop along an axis, counted and clamped as Python's slices are.
+Tensor slice(const Tensor& x, int axis, index_t start, index_t stop, index_t step = 1);
+/// Which elements a slice takes: `count` from `first` on.
+struct SliceRange {
+    index_t first = 0, count = 0;
+};
+SliceRange slice_range(index_t extent, index_t start, index_t stop, index_t step);
+/// Element `at` of an axis, which the result does not have.
+Tensor select(const Tensor& x, int axis, index_t at);
+
+/// The sizes of the pieces of an axis: all but the last are `size`.
+std::vector<index_t> piece_sizes(index_t extent, index_t size);
+/// The size of a piece where `chunks` are asked for.
+index_t chunk_size(index_t extent, index_t chunks);
+
+/// Pieces of `size` along an axis, the last one perhaps smaller; or of the given sizes, whose sum must be the extent.
+std::vector<Tensor> split(const Tensor& x, index_t size, int axis = 0);
+std::vector<Tensor> split(const Tensor& x, std::span<const index_t> sizes, int axis);
+/// Pieces of ceil(extent / chunks); fewer than asked for when those suffice.
+std::vector<Tensor> chunk(const Tensor& x, index_t chunks, int axis = 0);
+
+/// Concatenation along an axis; the other extents, and the dtypes, must be equal.
+Tensor cat(std::span<const Tensor> parts, int axis);
+
+/// Elements of `value` before and behind the axes of a float32 tensor, as PyTorch counts them: first two numbers for
+/// the last axis, then two for the axis before it. Negative numbers crop.
+Tensor pad(const Tensor& x, std::span<const index_t> padding, double value = 0.0);
+
+/// Repeats axes of extent 1, and adds axes in front, until the shape is `shape`.
+Tensor expand(const Tensor& x, const Shape& shape, const char* op = "expand");
+/// The shape to which two operands are expanded, aligned at the last axis. Throws where extents differ and none is 1.
+Shape broadcast_shape(const Shape& a, const Shape& b, const char* op);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+using Strides = std::array<index_t, max_rank>;
+
+// The elements of row_major x at offset + sum of index · stride.
+inline Tensor gather(const Tensor& x, const Shape& shape, const Strides& strides, index_t offset) {
+    Tensor y = Tensor::empty(shape, x.dtype());
+    keep_qparams(x, y);
+    if (y.size() != 0)
+        nn::detail::copy_strided(x.dtype(), shape, x.data() + offset * size_of(x.dtype()), strides, y.data(),
+                                 y.strides());
+    return y;
+}
+
+}  // namespace detail
+
+inline Tensor flatten(const Tensor& x, int start_axis, int end_axis) {
+    if (x.rank() == 0) return x.reshape(Shape(1));
+    const int first = detail::positive_axis(start_axis, x.rank(), "flatten");
+    const int last = detail::positive_axis(end_axis, x.rank(), "flatten");
+    if (first > last)
+        throw Error("flatten: axis " + std::to_string(start_axis) + " comes after axis " + std::to_string(end_axis));
+    Shape shape;
+    for (int axis = 0; axis < x.rank(); ++axis)
+        if (axis <= first || axis > last) {
+            detail::append_extent(shape, x.extent(axis), "flatten");
+        } else {
+            shape[shape.rank - 1] *= x.extent(axis);
+        }
+    return x.reshape(shape);
+}
+
+inline Tensor reshape(const Tensor& x, std::span<const index_t> extents) {
+    Shape shape;
+    int open = -1;
+    index_t known = 1;
+    for (const index_t extent : extents) {
+        if (extent < -1 || (extent == -1 && open >= 0))
+            throw Error("reshape: extents must be 0 or more, and one may be -1; given " + describe_shape(extents));
+        if (extent == -1) {
+            open = shape.rank;
+        } else {
+            known *= extent;
+        }
+        detail::append_extent(shape, extent, "reshape");
+    }
+    if (open >= 0 && known > 0 && x.size() % known == 0) shape[open] = x.size() / known;
+    if ((open >= 0 && shape[open] < 0) || shape.size() != x.size())
+        throw Error("reshape: " + to_string(x.shape()) + " cannot take the shape " + describe_shape(extents));
+    return x.reshape(shape);
+}
+
+inline Tensor permute(const Tensor& x, std::span<const index_t> axes) {
+    if (static_cast<int>(axes.size()) != x.rank())
+        throw Error("permute: " + std::to_string(axes.size()) + " axes are given for the shape " +
+                    to_string(x.shape()));
+    const Tensor input = x.contiguous();
+    const auto strides = input.strides();
+    Shape shape;
+    detail::Strides steps{};
+    std::array<bool, max_rank> taken{};
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+        const int axis = detail::positive_axis(static_cast<int>(axes[i]), x.rank(), "permute");
+        if (std::exchange(taken[static_cast<std::size_t>(axis)], true))
+            throw Error("permute: axis " + std::to_string(axis) + " is there twice");
+        detail::append_extent(shape, x.extent(axis), "permute");
+        steps[i] = strides[static_cast<std::size_t>(axis)];
+    }
+    return detail::gather(input, shape, steps, 0);
+}
+
+inline Tensor transpose(const Tensor& x, int axis0, int axis1) {
+    std::vector<index_t> axes;
+    for (int axis = 0; axis < x.rank(); ++axis) axes.push_back(axis);
+    std::swap(axes[static_cast<std::size_t>(detail::positive_axis(axis0, x.rank(), "transpose"))],
+              axes[static_cast<std::size_t>(detail::positive_axis(axis1, x.rank(), "transpose"))]);
+    return permute(x, axes);
+}
+
+inline SliceRange slice_range(index_t extent, index_t start, index_t stop, index_t step) {
+    if (step < 1) throw Error("slice: the step must be at least 1, given " + std::to_string(step));
+    const auto inside = [extent](index_t at) { return std::clamp<index_t>(at < 0 ? at + extent : at, 0, extent); };
+    const index_t first = inside(start), length = std::max<index_t>(inside(stop) - first, 0);
+    return {first, length == 0 ? 0 : (length - 1) / step + 1};
+}
+
+inline Tensor slice(const Tensor& x, int axis, index_t start, index_t stop, index_t step) {
+    const int along = detail::positive_axis(axis, x.rank(), "slice");
+    const index_t extent = x.extent(along);
+    const auto [first, count] = slice_range(extent, start, stop, step);
+    const Tensor input = x.contiguous();
+    auto strides = input.strides();
+    index_t& stride = strides[static_cast<std::size_t>(along)];
+    const index_t offset = first * stride;
+    stride *= std::min(step, std::max<index_t>(extent, 1));  // a longer step takes the first element only
+    Shape shape = x.shape();
+    shape[along] = count;
+    return detail::gather(input, shape, strides, offset);
+}
+
+inline Tensor select(const Tensor& x, int axis, index_t at) {
+    const int along = detail::positive_axis(axis, x.rank(), "select");
+    const index_t extent = x.extent(along), first = at < 0 ? at + extent : at;
+    if (first < 0 || first >= extent)
+        throw Error("select: index " + std::to_string(at) + " does not exist on axis " + std::to_string(along) +
+                    " of shape " + to_string(x.shape()));
+    Shape shape;
+    for (int other = 0; other < x.rank(); ++other)
+        if (other != along) detail::append_extent(shape, x.extent(other), "select");
+    return slice(x, along, first, first + 1).reshape(shape);
+}
+
+inline std::vector<Tensor> split(const Tensor& x, std::span<const index_t> sizes, int axis) {
+    const int along = detail::positive_axis(axis, x.rank(), "split");
+    index_t sum = 0;
+    for (const index_t size : sizes) sum += size;
+    if (sum != x.extent(along) || std::any_of(sizes.begin(), sizes.end(), [](index_t size) { return size < 0; }))
+        throw Error("split: the sizes " + describe_shape(sizes) + " do not make up axis " + std::to_string(along) +
+                    " of shape " + to_string(x.shape()));
+    std::vector<Tensor> pieces;
+    index_t first = 0;
+    for (const index_t size : sizes) {
+        pieces.push_back(slice(x, along, first, first + size));
+        first += size;
+    }
+    return pieces;
+}
+
+inline std::vector<index_t> piece_sizes(index_t extent, index_t size) {
+    if (size < 1) throw Error("split: the size of a piece must be at least 1, given " + std::to_string(size));
+    std::vector<index_t> sizes;
+    for (index_t first = 0; first < extent; first += size) sizes.push_back(std::min(size, extent - first));
+    if (sizes.empty()) sizes.push_back(0);
+    return sizes;
+}
+
+inline std::vector<Tensor> split(const Tensor& x, index_t size, int axis) {
+    return split(x, piece_sizes(x.extent(detail::positive_axis(axis, x.rank(), "split")), size), axis);
+}
+
+inline index_t chunk_size(index_t extent, index_t chunks) {
+    if (chunks < 1) throw Error("chunk: the number of pieces must be at least 1, given " + std::to_string(chunks));
+    return std::max<index_t>((extent + chunks - 1) / chunks, 1);
+}
+
+inline std::vector<Tensor> chunk(const Tensor& x, index_t chunks, int axis) {
+    return split(x, chunk_size(x.extent(detail::positive_axis(axis, x.rank(), "chunk")), chunks), axis);
+}
+
+inline Tensor cat(std::span<const Tensor> parts, int axis) {
+    if (parts.empty()) throw Error("cat: there is nothing to concatenate");
+    const int along = detail::positive_axis(axis, parts[0].rank(), "cat");
+    Shape shape = parts[0].shape();
+    shape[along] = 0;
+    for (const Tensor& part : parts) {
+        bool fits = part.rank() == shape.rank;
+        for (int i = 0; fits && i < shape.rank; ++i) fits = i == along || part.extent(i) == parts[0].extent(i);
+        if (!fits)
+            throw Error("cat: the parts have shapes " + to_string(parts[0].shape()) + " and " +
+                        to_string(part.shape()) + "; all extents but that of axis " + std::to_string(along) +
+                        " must be equal");
+        if (part.dtype() != parts[0].dtype())
+            throw Error(std::string("cat: the parts have the types ") + name_of(parts[0].dtype()) + " and " +
+                        name_of(part.dtype()));
+        shape[along] += part.extent(along);
+    }
+    Tensor y = Tensor::empty(shape, parts[0].dtype());
+    const index_t unit = size_of(y.dtype());
+    const index_t outer = detail::product(shape, 0, along), step = detail::product(shape, along, shape.rank);
+    index_t offset = 0;
+    for (const Tensor& part : parts) {
+        const Tensor input = part.contiguous();
+        const index_t run = detail::product(part.shape(), along, shape.rank);
+        for (index_t o = 0; o < outer; ++o)
+            std::copy_n(input.data() + o * run * unit, run * unit, y.data() + (o * step + offset) * unit);
+        offset += run;
+    }
+    return y;
+}
+
+inline Tensor pad(const Tensor& x, std::span<const index_t> padding, double value) {
+    if (padding.size() % 2 != 0 || static_cast<int>(padding.size() / 2) > x.rank())
+        throw Error("pad: two numbers an axis are needed, for at most " + std::to_string(x.rank()) + " axes; given " +
+                    std::to_string(padding.size()) + " numbers");
+    Tensor kept = x.contiguous();
+    Shape shape = x.shape();
+    index_t offset = 0;
+    for (std::size_t i = 0; i < padding.size(); i += 2) {
+        const int axis = x.rank() - 1 - static_cast<int>(i / 2);
+        const index_t before = padding[i], behind = padding[i + 1], extent = x.extent(axis);
+        shape[axis] = extent + before + behind;
+        if (shape[axis] < 0 || std::max<index_t>(-before, 0) + std::max<index_t>(-behind, 0) > extent)
+            throw Error("pad: " + std::to_string(before) + " and " + std::to_string(behind) + " on axis " +
+                        std::to_string(axis) + " leave nothing of the shape " + to_string(x.shape()));
+        kept = slice(kept, axis, std::max<index_t>(-before, 0), extent - std::max<index_t>(-behind, 0));
+    }
+    Tensor y = Tensor::full(shape, static_cast<float>(value));
+    if (value == 0.0) detail::keep_qparams(x, y);  // 0 is on every grid
+    const auto strides = y.strides();
+    for (std::size_t i = 0; i < padding.size(); i += 2)
+        offset += std::max<index_t>(padding[i], 0) * strides[static_cast<std::size_t>(x.rank()) - 1 - i / 2];
+    if (kept.size() != 0)
+        nn::detail::copy_strided(DType::float32, kept.shape(), kept.data(), kept.strides(),
+                                 y.data() + offset * size_of(DType::float32), strides);
+    return y;
+}
+
+inline Tensor expand(const Tensor& x, const Shape& shape, const char* op) {
+    if (x.shape() == shape) return x.contiguous();
+    const Tensor input = x.contiguous();
+    const auto strides = input.strides();
+    detail::Strides steps{};
+    const int added = shape.rank - x.rank();
+    bool fits = added >= 0;
+    for (int axis = 0; fits && axis < x.rank(); ++axis) {
+        fits = x.extent(axis) == shape[axis + added] || x.extent(axis) == 1;
+        if (x.extent(axis) != 1)
+            steps[static_cast<std::size_t>(axis + added)] = strides[static_cast<std::size_t>(axis)];
+    }
+    if (!fits)
+        throw Error(std::string(op) + ": the shape " + to_string(x.shape()) + " cannot be expanded to " +
+                    to_string(shape));
+    return detail::gather(input, shape, steps, 0);
+}
+
+inline Shape broadcast_shape(const Shape& a, const Shape& b, const char* op) {
+    Shape result = a.rank < b.rank ? b : a;
+    for (int back = 1; back <= std::min(a.rank, b.rank); ++back) {
+        const index_t x = a[a.rank - back], y = b[b.rank - back];
+        if (x != y && x != 1 && y != 1)
+            throw Error(std::string(op) + ": the operands have shapes " + to_string(a) + " and " + to_string(b) +
+                        "; counted from the end their extents must be equal or 1");
+        result[result.rank - back] = x == 1 ? y : x;
+    }
+    return result;
+}
+
+}  // namespace intq::inline INTQ_ABI::nn::functional
+
+#endif  // INTQ_NN_FLOAT_OPERATORS_MOVE_HPP

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+//
+// Float normalizations as plain loops: batch norm, layer norm, softmax. Layer: nn (DESIGN section 6).
+#ifndef INTQ_NN_FLOAT_OPERATORS_NORM_HPP
+#define INTQ_NN_FLOAT_OPERATORS_NORM_HPP
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "intq/nn/float_operators/axes.hpp"
+#include "intq/tensor/current_executor.hpp"
+
+namespace intq::inline INTQ_ABI::nn::functional {
+
+/// Mean and variance of each channel of (N, C, …).
+struct ChannelMoments {
+    std::vector<double> mean;
+    std::vector<double> variance;  // divided by the count, not by count - 1
+    index_t count = 0;             // elements of one channel
+};
+/// @tparam T  float or double, the dtype of x
+template <class T = float> ChannelMoments channel_moments(const Tensor& x);
+
+/// Normalizes channels.
+///
+///     y[n,c,…] = (x[n,c,…] - mean[c]) / sqrt(variance[c] + eps) · weight[c] + bias[c]
+///
+/// @param x             (N, C, …), rank 2 to max_rank, row_major
+/// @param weight, bias  (C), or undefined for 1 and 0
+///
+/// Result   in double, rounded once
+Tensor batch_norm(const Tensor& x, std::span<const double> mean, std::span<const double> variance, const Tensor& weight,
+                  const Tensor& bias, double eps);
+
+/// Normalizes each run over the last `axes` axes by its own mean and variance (divided by the count).
+///
+///     y = (x - mean) / sqrt(variance + eps) · weight + bias
+///
+/// @param weight, bias  of the shape of those axes, or undefined for 1 and 0
+///
+/// Result   in double, rounded once
+Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, const Tensor& bias, double eps);
+
+/// exp(x - max) / sum exp(x - max) along an axis, in double.
+Tensor softmax(const Tensor& x, int axis);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+inline index_t inner_size(const Tensor& x) {
+    index_t inner = 1;
+    for (int axis = 2; axis < x.rank(); ++axis) inner *= x.extent(axis);
+    return inner;
+}
+
+}  // namespace detail
+
+template <class T> ChannelMoments channel_moments(const Tensor& x) {
+    const index_t channels = x.extent(1), inner = detail::inner_size(x);
+    ChannelMoments moments{std::vector<double>(static_cast<std::size_t>(channels)),
+                           std::vector<double>(static_cast<std::size_t>(channels)), x.extent(0) * inner};
+    if (moments.count == 0) throw Error("batch_norm: no elements to take statistics of, given " + to_string(x.shape()));
+    const Tensor input = x.contiguous();
+    const auto count = static_cast<double>(moments.count);
+    current_executor()(channels, [&](index_t c) {
+        const auto each = [&](const auto& visit) {
+            for (index_t n = 0; n < x.extent(0); ++n) {
+                const T* from = input.template flat<T>().data() + (n * channels + c) * inner;
+                for (index_t i = 0; i < inner; ++i) visit(static_cast<double>(from[i]));
+            }
+        };
+        double mean = 0, variance = 0;
+        each([&](double value) { mean += value; });
+        mean /= count;
+        each([&](double value) { variance += (value - mean) * (value - mean); });
+        moments.mean[static_cast<std::size_t>(c)] = mean;
+        moments.variance[static_cast<std::size_t>(c)] = variance / count;
+    });
+    return moments;
+}
+
+inline Tensor batch_norm(const Tensor& x, std::span<const double> mean, std::span<const double> variance,
+                         const Tensor& weight, const Tensor& bias, double eps) {
+    const index_t inner = detail::inner_size(x);
+    Tensor y = Tensor::empty(x.shape());
+    const Tensor input = x.contiguous();
+    const auto channels = static_cast<index_t>(mean.size());
+    current_executor()(channels, [&](index_t channel) {
+        const auto c = static_cast<std::size_t>(channel);
+        const double gamma = weight.defined() ? static_cast<double>(weight.flat<float>()[c]) : 1.0;
+        const double beta = bias.defined() ? static_cast<double>(bias.flat<float>()[c]) : 0.0;
+        const double deviation = std::sqrt(variance[c] + eps);
+        for (index_t n = 0; n < x.extent(0); ++n) {
+            const index_t first = (n * channels + channel) * inner;
+            const float* from = input.flat<float>().data() + first;
+            float* to = y.flat<float>().data() + first;
+            for (index_t i = 0; i < inner; ++i)
+                to[i] = static_cast<float>((static_cast<double>(from[i]) - mean[c]) / deviation * gamma + beta);
+        }
+    });
+    return y;
+}
+
+inline Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, const Tensor& bias, double eps) {
+    if (axes < 1 || axes > x.rank())
+        throw Error("layer_norm: the input " + to_string(x.shape()) + " does not have " + std::to_string(axes) +
+                    " axes to normalize");
+    const index_t run = detail::product(x.shape(), x.rank() - axes, x.rank());
+    for (const Tensor* tensor : {&weight, &bias})
+        if (tensor->defined() && tensor->size() != run)
+            throw Error("layer_norm: weight and bias have the shape " + to_string(tensor->shape()) +
+                        ", which is not that of the last axes of " + to_string(x.shape()));
+    const Tensor input = x.contiguous();
+    Tensor y = Tensor::empty(x.shape());
+    const auto from = input.flat<float>();
+    const auto to = y.flat<float>();
+    const auto length = static_cast<std::size_t>(run);
+    const auto count = static_cast<double>(run);
+    for (std::size_t first = 0; first + length <= from.size() && length > 0; first += length) {
+        double mean = 0, variance = 0;
+        for (std::size_t i = 0; i < length; ++i) mean += static_cast<double>(from[first + i]) / count;
+        for (std::size_t i = 0; i < length; ++i) {
+            const double distance = static_cast<double>(from[first + i]) - mean;
+            variance += distance * distance / count;
+        }
+        for (std::size_t i = 0; i < length; ++i) {
+            const double gamma = weight.defined() ? static_cast<double>(weight.flat<float>()[i]) : 1.0;
+            const double beta = bias.defined() ? static_cast<double>(bias.flat<float>()[i]) : 0.0;
+            const double normal = (static_cast<double>(from[first + i]) - mean) / std::sqrt(variance + eps);
+            to[first + i] = static_cast<float>(normal * gamma + beta);
+        }
+    }
+    return y;
+}
+
+inline Tensor softmax(const Tensor& x, int axis) {
+    const int along = detail::positive_axis(axis, x.rank(), "softmax");
+    const Tensor input = x.contiguous();
+    Tensor y = Tensor::empty(x.shape());
+    const index_t count = x.extent(along), inner = detail::product(x.shape(), along + 1, x.rank());
+    const index_t outer = detail::product(x.shape(), 0, along);
+    std::vector<double> terms(static_cast<std::size_t>(count));
+    for (index_t o = 0; o < outer; ++o)
+        for (index_t i = 0; i < inner; ++i) {
+            const float* from = input.flat<float>().data() + o * count * inner + i;
+            float* to = y.flat<float>().data() + o * count * inner + i;
+            double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+            for (index_t k = 0; k < count; ++k) largest = std::max(largest, static_cast<double>(from[k * inner]));
+            for (index_t k = 0; k < count; ++k)
+                sum += terms[static_cast<std::size_t>(k)] = std::exp(static_cast<double>(from[k * inner]) - largest);
+            for (index_t k = 0; k < count; ++k)
+                to[k * inner] = static_cast<float>(terms[static_cast<std::size_t>(k)] / sum);
+        }
+    return y;
+}
+
+}  // namespace intq::inline INTQ_ABI::nn::functional
+
+#endif  // INTQ_NN_FLOAT_OPERATORS_NORM_HPP

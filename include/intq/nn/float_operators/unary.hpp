@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+//
+// Real functions of one element, by the table of their names. Layer: nn (DESIGN section 6).
+#ifndef INTQ_NN_FLOAT_OPERATORS_UNARY_HPP
+#define INTQ_NN_FLOAT_OPERATORS_UNARY_HPP
+
+#include "intq/arith/unary.hpp"
+#include "intq/nn/float_operators/elementwise.hpp"
+
+namespace intq::inline INTQ_ABI::nn::functional {
+
+using arith::TableFunction;
+
+/// PyTorch's names of a function: of the function and the method, of the module (null where there is none), and of
+/// its parameter with the default (null where it has none).
+struct UnaryRow {
+    TableFunction function;
+    const char* name;
+    const char* module;
+    const char* parameter = nullptr;
+    double default_parameter = 1.0;
+};
+
+/// One row a function; arith/unary.hpp has the formulas, for these as for tables of codes.
+inline constexpr UnaryRow unary_rows[] = {
+    {TableFunction::sigmoid, "sigmoid", "Sigmoid"},
+    {TableFunction::tanh, "tanh", "Tanh"},
+    {TableFunction::hard_sigmoid, "hardsigmoid", "Hardsigmoid"},
+    {TableFunction::hard_swish, "hardswish", "Hardswish"},
+    {TableFunction::hard_tanh, "hardtanh", "Hardtanh"},
+    {TableFunction::leaky_relu, "leaky_relu", "LeakyReLU", "negative_slope", 0.01},
+    {TableFunction::elu, "elu", "ELU", "alpha", 1.0},
+    {TableFunction::silu, "silu", "SiLU"},
+    {TableFunction::gelu_erf, "gelu", "GELU"},
+    {TableFunction::gelu_tanh, "gelu", "GELU"},
+    {TableFunction::exp, "exp", nullptr},
+    {TableFunction::log, "log", nullptr},
+    {TableFunction::sqrt, "sqrt", nullptr},
+    {TableFunction::rsqrt, "rsqrt", nullptr},
+    {TableFunction::reciprocal, "reciprocal", nullptr},
+};
+
+/// The row of a function.
+constexpr const UnaryRow& unary_row(TableFunction function) {
+    for (const UnaryRow& row : unary_rows)
+        if (row.function == function) return row;
+    return unary_rows[0];
+}
+
+/// f of each element.
+///
+/// @param parameter  leaky_relu: the factor of negative elements; elu: alpha; no meaning for others
+///
+/// Result   of arith::table_function in double, rounded once; NaN stays NaN
+inline Tensor unary(TableFunction function, const Tensor& x, double parameter = 1.0) {
+    return detail::map(x, [=](float value) {
+        if (value != value) return value;
+        return static_cast<float>(arith::table_function(function, static_cast<double>(value), parameter));
+    });
+}
+
+}  // namespace intq::inline INTQ_ABI::nn::functional
+
+#endif  // INTQ_NN_FLOAT_OPERATORS_UNARY_HPP

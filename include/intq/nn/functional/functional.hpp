@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+//
+// Functions on Values that a graph can name. Layer: nn.
+//
+// On tensors they compute; on a proxy they record a call_function node. The same functions are the methods that a
+// call_method node can name. nn/functional/ has the float loops.
+#ifndef INTQ_NN_FUNCTIONAL_FUNCTIONAL_HPP
+#define INTQ_NN_FUNCTIONAL_FUNCTIONAL_HPP
+
+#include "intq/nn/float_operators/conv.hpp"
+#include "intq/nn/float_operators/linear.hpp"
+#include "intq/nn/float_operators/pool.hpp"
+#include "intq/nn/functional/arithmetic.hpp"
+#include "intq/nn/functional/move.hpp"
+#include "intq/nn/functional/unary.hpp"
+
+#endif  // INTQ_NN_FUNCTIONAL_FUNCTIONAL_HPP

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+//
+// FloatFunctional: operators without weights as a module, so that they can have a name, a qconfig and an observer.
+// Layer: nn.
+#ifndef INTQ_NN_LAYERS_ELEMENTWISE_HPP
+#define INTQ_NN_LAYERS_ELEMENTWISE_HPP
+
+#include "intq/nn/functional/functional.hpp"
+#include "intq/nn/model/module.hpp"
+
+namespace intq::inline INTQ_ABI::nn {
+
+namespace detail {
+
+inline Value evaluate_add_relu(std::span<const Value> values) {
+    return functional::relu(evaluate_add(values).tensor());
+}
+
+struct FloatFunctionalMethod {
+    std::string_view name;
+    Value (*evaluate)(std::span<const Value> arguments);
+};
+
+inline constexpr FloatFunctionalMethod float_functional_methods[] = {
+    {"add", &evaluate_add},           {"add_scalar", &evaluate_add}, {"add_relu", &evaluate_add_relu},
+    {"sub", &evaluate_sub},           {"mul", &evaluate_mul},        {"mul_scalar", &evaluate_mul},
+    {"matmul", &evaluate_matmul},     {"cat", &evaluate_cat},        {"sum", sum_function.evaluate},
+    {"mean", mean_function.evaluate},
+};
+
+inline const FloatFunctionalMethod& float_functional_method(std::string_view name) {
+    std::string names;
+    for (const FloatFunctionalMethod& method : float_functional_methods) {
+        if (method.name == name) return method;
+        names += (names.empty() ? "" : ", ") + std::string(method.name);
+    }
+    throw Error("FloatFunctional has the methods " + names + "; given \"" + std::string(name) + "\"");
+}
+
+}  // namespace detail
+
+/// Operators without weights as methods of a module: add, add_scalar, add_relu, sub, mul, mul_scalar, matmul, cat, sum,
+/// mean, each with the arguments of its function.
+///
+/// It is a leaf: a graph sees a call_module node whose method is "add", "cat", …, as Horizon's plug-in keeps it
+/// (PyTorch's FX turns it into a function). In the forward of a model that holds one as the child "skip":
+///
+///     nn::call_float(*this, "skip", "add_relu", x, y)
+class FloatFunctional : public Cloneable<FloatFunctional> {
+public:
+    std::string type_name() const override { return "FloatFunctional"; }
+    bool is_leaf() const override { return true; }
+    Value forward(Arguments) override {
+        throw Error("FloatFunctional is not meant to be called; use its methods, such as add and cat");
+    }
+    Value invoke(std::string_view method, Arguments arguments) override {
+        return detail::float_functional_method(method).evaluate(arguments.values());
+    }
+
+    Value add(const Value& a, const Value& b) { return dispatch("add", std::array{a, b}); }
+    Value add_scalar(const Value& a, double b) { return dispatch("add_scalar", std::array{a, Value(b)}); }
+    Value add_relu(const Value& a, const Value& b) { return dispatch("add_relu", std::array{a, b}); }
+    Value sub(const Value& a, const Value& b) { return dispatch("sub", std::array{a, b}); }
+    Value mul(const Value& a, const Value& b) { return dispatch("mul", std::array{a, b}); }
+    Value mul_scalar(const Value& a, double b) { return dispatch("mul_scalar", std::array{a, Value(b)}); }
+    Value matmul(const Value& a, const Value& b) { return dispatch("matmul", std::array{a, b}); }
+    Value cat(const Value::Tuple& parts, int axis = 0) {
+        return dispatch("cat", std::array{Value(parts), Value(axis)});
+    }
+    Value sum(const Value& a, std::initializer_list<index_t> axes = {}, bool keepdim = false) {
+        return dispatch("sum", std::array{a, detail::tuple_of({axes.begin(), axes.size()}), Value(keepdim)});
+    }
+    Value mean(const Value& a, std::initializer_list<index_t> axes = {}, bool keepdim = false) {
+        return dispatch("mean", std::array{a, detail::tuple_of({axes.begin(), axes.size()}), Value(keepdim)});
+    }
+};
+
+/// The method calls on whatever module stands in a slot: it may have been replaced.
+template <class... V>
+Value call_float(const Module& parent, std::string_view name, std::string_view method, const V&... arguments) {
+    const std::array<Value, sizeof...(V)> values{Value(arguments)...};
+    return parent.child(name)->dispatch(method, values);
+}
+inline Value call_add(const Module& parent, std::string_view name, const Value& a, const Value& b) {
+    return call_float(parent, name, "add", a, b);
+}
+inline Value call_cat(const Module& parent, std::string_view name, const Value::Tuple& parts, int axis = 0) {
+    return call_float(parent, name, "cat", parts, axis);
+}
+
+}  // namespace intq::inline INTQ_ABI::nn
+
+#endif  // INTQ_NN_LAYERS_ELEMENTWISE_HPP

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+//
+// Flatten, Identity, Dropout: layers that move or pass values. Layer: nn (DESIGN section 6).
+#ifndef INTQ_NN_LAYERS_MOVE_HPP
+#define INTQ_NN_LAYERS_MOVE_HPP
+
+#include "intq/nn/functional/functional.hpp"
+#include "intq/nn/model/module.hpp"
+#include "intq/tensor/random.hpp"
+
+namespace intq::inline INTQ_ABI::nn {
+
+/// Joins the axes start_axis to end_axis, inclusive.
+class Flatten : public Cloneable<Flatten> {
+public:
+    explicit Flatten(int start_axis = 1, int end_axis = -1) : start_axis_(start_axis), end_axis_(end_axis) {}
+
+    std::string type_name() const override { return "Flatten"; }
+    bool is_leaf() const override { return true; }
+    Value forward(Arguments arguments) override {
+        return functional::flatten(arguments.tensor(0), start_axis_, end_axis_);
+    }
+    int start_axis() const noexcept { return start_axis_; }
+    int end_axis() const noexcept { return end_axis_; }
+
+private:
+    int start_axis_, end_axis_;
+};
+
+class Identity : public Cloneable<Identity> {
+public:
+    std::string type_name() const override { return "Identity"; }
+    bool is_leaf() const override { return true; }
+    Value forward(Arguments arguments) override { return arguments[0]; }
+};
+
+/// Which elements one call of Dropout keeps.
+struct DropoutMask {
+    std::uint64_t stream = 0;      // of the seed and the number of the call
+    std::uint64_t kept_below = 0;  // of 2^32
+    double keep = 1.0;             // probability
+
+    /// x / (1 - p) or 0; for values and for gradients.
+    template <class T> T apply(T x, std::size_t i) const noexcept {
+        return (random_bits(stream, i) >> 32) < kept_below ? static_cast<T>(static_cast<double>(x) / keep) : T{0};
+    }
+};
+
+/// In training each element is 0 with probability p and x/(1-p) otherwise; in evaluation x itself.
+///
+/// The mask follows from the seed and from how often the layer was called: the buffer `calls` is the generator's whole
+/// state, so that training resumes to the same bits and a gradient finds the mask of its call.
+class Dropout : public Cloneable<Dropout> {
+public:
+    explicit Dropout(double p = 0.5, std::uint64_t seed = 0) : p_(p), seed_(seed) {
+        if (!(p >= 0.0 && p < 1.0)) throw Error("Dropout: p must be in [0, 1), given " + std::to_string(p));
+        add_buffer("calls", Tensor::zeros(Shape(1), DType::int64));
+    }
+
+    std::string type_name() const override { return "Dropout"; }
+    bool is_leaf() const override { return true; }
+    Value forward(Arguments arguments) override {
+        if (!is_active()) return arguments[0];
+        Tensor y = arguments.tensor(0).contiguous().clone();
+        y.set_qparams(std::nullopt);
+        const auto values = y.flat<float>();
+        const DropoutMask call = mask(calls());
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] = call.apply(values[i], i);
+        tensor("calls") = Tensor::from(Shape(1), {calls() + 1});
+        return y;
+    }
+
+    bool is_active() const noexcept { return training() && p_ != 0.0; }
+    /// How often forward dropped elements.
+    std::int64_t calls() const { return tensor("calls").flat<std::int64_t>()[0]; }
+    /// The mask of call number `call`, counted from 0.
+    DropoutMask mask(std::int64_t call) const noexcept {
+        return {random_bits(seed_, static_cast<std::uint64_t>(call)),
+                static_cast<std::uint64_t>((1.0 - p_) * 4294967296.0), 1.0 - p_};
+    }
+
+private:
+    double p_;
+    std::uint64_t seed_;
+};
+
+}  // namespace intq::inline INTQ_ABI::nn
+
+#endif  // INTQ_NN_LAYERS_MOVE_HPP

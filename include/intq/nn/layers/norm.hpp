@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+//
+// BatchNorm2d and BatchNorm1d, and BatchNorm2d with a clamp. Layer: nn (DESIGN section 6).
+#ifndef INTQ_NN_LAYERS_NORM_HPP
+#define INTQ_NN_LAYERS_NORM_HPP
+
+#include "intq/nn/functional/functional.hpp"
+#include "intq/nn/layers/fusion.hpp"
+#include "intq/nn/model/module.hpp"
+
+namespace intq::inline INTQ_ABI::nn {
+
+struct BatchNormOptions {
+    index_t num_features = 1;
+    double eps = 1e-5;
+    double momentum = 0.1;
+};
+
+/// Batch normalization over the channels of (N, C, …). Parameters weight and bias, buffers running_mean and
+/// running_var, each (C).
+///
+/// In evaluation the running statistics are used. In training those of the batch, and the running ones move:
+/// `v += momentum·(batch - v)`, with the variance divided by count - 1.
+class BatchNorm : public Module, public FusedFrom {
+public:
+    explicit BatchNorm(const BatchNormOptions& options) : options_(options) {
+        if (options.num_features < 1)
+            throw Error("BatchNorm: num_features must be at least 1, given " + std::to_string(options.num_features));
+        add_parameter("weight", Tensor::full(Shape(options.num_features), 1.0f));
+        add_parameter("bias", Tensor::zeros(Shape(options.num_features)));
+        add_buffer("running_mean", Tensor::zeros(Shape(options.num_features)));
+        add_buffer("running_var", Tensor::full(Shape(options.num_features), 1.0f));
+    }
+
+    bool is_leaf() const override { return true; }
+    INTQ_INLINE Value forward(Arguments arguments) override;
+    const BatchNormOptions& options() const noexcept { return options_; }
+    /// Fused into it.
+    virtual Activation activation() const { return Activation::none; }
+
+    /// A frozen one uses its running statistics and keeps them, in training too; train() does not thaw it.
+    void freeze_statistics(bool on = true) noexcept { frozen_ = on; }
+    bool uses_batch_statistics() const noexcept { return training() && !frozen_; }
+
+protected:
+    virtual bool accepts_rank(int rank) const = 0;
+
+private:
+    void update_running(const functional::ChannelMoments& moments);
+
+    BatchNormOptions options_;
+    bool frozen_ = false;
+};
+
+/// On (N, C, H, W).
+class BatchNorm2d : public Cloneable<BatchNorm2d, BatchNorm> {
+public:
+    using Cloneable::Cloneable;
+    std::string type_name() const override { return "BatchNorm2d"; }
+
+protected:
+    bool accepts_rank(int rank) const override { return rank == 4; }
+};
+
+/// BNReLU2d, BNReLU62d: a BatchNorm2d with a clamp behind it.
+class FusedBatchNorm2d : public Cloneable<FusedBatchNorm2d, BatchNorm2d> {
+public:
+    FusedBatchNorm2d(const BatchNorm2d& norm, Activation activation) : Cloneable(norm), activation_(activation) {}
+    std::string type_name() const override { return "BN" + name_of(Fusion{false, activation_}) + "2d"; }
+    Activation activation() const override { return activation_; }
+
+private:
+    Activation activation_;
+};
+
+/// On (N, C) or (N, C, L).
+class BatchNorm1d : public Cloneable<BatchNorm1d, BatchNorm> {
+public:
+    using Cloneable::Cloneable;
+    std::string type_name() const override { return "BatchNorm1d"; }
+
+protected:
+    bool accepts_rank(int rank) const override { return rank == 2 || rank == 3; }
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline Value BatchNorm::forward(Arguments arguments) {
+    const Tensor& x = arguments.tensor(0);
+    if (!accepts_rank(x.rank()) || x.extent(1) != options_.num_features)
+        throw Error(type_name() + ": the input has shape " + to_string(x.shape()) + ", expected " +
+                    std::to_string(options_.num_features) + " channels");
+    functional::ChannelMoments moments;
+    if (uses_batch_statistics()) {
+        moments = functional::channel_moments(x);
+        update_running(moments);
+    } else {
+        const auto mean = tensor("running_mean").flat<float>(), variance = tensor("running_var").flat<float>();
+        moments.mean.assign(mean.begin(), mean.end());
+        moments.variance.assign(variance.begin(), variance.end());
+    }
+    return functional::activate(
+        functional::batch_norm(x, moments.mean, moments.variance, tensor("weight"), tensor("bias"), options_.eps),
+        activation());
+}
+
+inline void BatchNorm::update_running(const functional::ChannelMoments& moments) {
+    const auto mean = tensor("running_mean").flat<float>(), variance = tensor("running_var").flat<float>();
+    const auto count = static_cast<double>(moments.count);
+    const double unbiased = moments.count > 1 ? count / (count - 1) : 1.0;
+    for (std::size_t c = 0; c < mean.size(); ++c) {
+        const auto move = [&](float& running, double batch) {
+            const auto old = static_cast<double>(running);
+            running = static_cast<float>(old + options_.momentum * (batch - old));
+        };
+        move(mean[c], moments.mean[c]);
+        move(variance[c], moments.variance[c] * unbiased);
+    }
+}
+
+}  // namespace intq::inline INTQ_ABI::nn
+
+#endif  // INTQ_NN_LAYERS_NORM_HPP

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+//
+// QuantStub and DeQuantStub: where a model goes from real numbers to codes and back. Layer: nn.
+#ifndef INTQ_NN_LAYERS_QUANTIZE_HPP
+#define INTQ_NN_LAYERS_QUANTIZE_HPP
+
+#include "intq/nn/model/module.hpp"
+
+namespace intq::inline INTQ_ABI::nn {
+
+/// The value passes; prepare puts a quantizer behind it, convert makes it the quantize step.
+class QuantStub : public Cloneable<QuantStub> {
+public:
+    std::string type_name() const override { return "QuantStub"; }
+    bool is_leaf() const override { return true; }
+    Value forward(Arguments arguments) override { return arguments[0]; }
+};
+
+/// The value passes, as plain real numbers; convert makes it the dequantize step.
+class DeQuantStub : public Cloneable<DeQuantStub> {
+public:
+    std::string type_name() const override { return "DeQuantStub"; }
+    bool is_leaf() const override { return true; }
+    Value forward(Arguments arguments) override {
+        Tensor x = arguments.tensor(0);
+        x.set_qparams(std::nullopt);
+        return x;
+    }
+};
+
+}  // namespace intq::inline INTQ_ABI::nn
+
+#endif  // INTQ_NN_LAYERS_QUANTIZE_HPP

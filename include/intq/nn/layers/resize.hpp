@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+//
+// Upsample. Layer: nn (DESIGN section 6).
+#ifndef INTQ_NN_LAYERS_RESIZE_HPP
+#define INTQ_NN_LAYERS_RESIZE_HPP
+
+#include "intq/nn/functional/functional.hpp"
+#include "intq/nn/model/module.hpp"
+
+namespace intq::inline INTQ_ABI::nn {
+
+using functional::InterpolateOptions;
+using functional::ScaleFactor;
+
+/// Resizes images, to a size or by factors:
+///
+///     Upsample({.scale_factor = ScaleFactor{2, 2}, .rule = functional::resize_rule("bilinear", false)})
+class Upsample : public Cloneable<Upsample> {
+public:
+    explicit Upsample(const InterpolateOptions& options) : options_(options) {
+        if (options.size.has_value() == options.scale_factor.has_value())
+            throw Error("Upsample: either a size or a scale factor is needed");
+    }
+
+    std::string type_name() const override { return "Upsample"; }
+    bool is_leaf() const override { return true; }
+    const InterpolateOptions& options() const noexcept { return options_; }
+    Value forward(Arguments arguments) override { return functional::interpolate(arguments.tensor(0), options_); }
+
+private:
+    InterpolateOptions options_;
+};
+
+}  // namespace intq::inline INTQ_ABI::nn
+
+#endif  // INTQ_NN_LAYERS_RESIZE_HPP

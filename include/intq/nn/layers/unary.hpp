@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+//
+// ReLU, ReLU6, Softmax, and the functions of functional/unary.hpp as layers: Sigmoid, Tanh, GELU, … Layer: nn
+// (DESIGN section 6).
+#ifndef INTQ_NN_LAYERS_UNARY_HPP
+#define INTQ_NN_LAYERS_UNARY_HPP
+
+#include "intq/nn/functional/functional.hpp"
+#include "intq/nn/model/module.hpp"
+
+namespace intq::inline INTQ_ABI::nn {
+
+class ReLU : public Cloneable<ReLU> {
+public:
+    std::string type_name() const override { return "ReLU"; }
+    bool is_leaf() const override { return true; }
+    Value forward(Arguments arguments) override { return functional::relu(arguments.tensor(0)); }
+};
+
+class ReLU6 : public Cloneable<ReLU6> {
+public:
+    std::string type_name() const override { return "ReLU6"; }
+    bool is_leaf() const override { return true; }
+    Value forward(Arguments arguments) override { return functional::relu6(arguments.tensor(0)); }
+};
+
+/// Softmax along one axis; from_axis is for files that mean "along this axis and all after it, as one".
+class Softmax : public Cloneable<Softmax> {
+public:
+    explicit Softmax(int axis, bool from_axis = false) : axis_(axis), from_axis_(from_axis) {}
+
+    std::string type_name() const override { return "Softmax"; }
+    bool is_leaf() const override { return true; }
+    int axis() const noexcept { return axis_; }
+    bool is_from_axis() const noexcept { return from_axis_; }
+    Value forward(Arguments arguments) override {
+        const Tensor& x = arguments.tensor(0);
+        if (!from_axis_) return functional::softmax(x, axis_);
+        return functional::softmax(functional::flatten(x, axis_, -1), axis_ < 0 ? -1 : axis_).reshape(x.shape());
+    }
+
+private:
+    int axis_;
+    bool from_axis_;
+};
+
+/// A function of single elements, from the table of functional/unary.hpp.
+class Unary : public Module {
+public:
+    std::string type_name() const override { return functional::unary_row(function_).module; }
+    bool is_leaf() const override { return true; }
+    Value forward(Arguments arguments) override {
+        return functional::unary(function_, arguments.tensor(0), parameter_);
+    }
+    TableFunction function() const noexcept { return function_; }
+    /// LeakyReLU: the negative slope; ELU: alpha; no meaning for others.
+    double parameter() const noexcept { return parameter_; }
+
+protected:
+    Unary(TableFunction function, double parameter) : function_(function), parameter_(parameter) {}
+
+private:
+    TableFunction function_;
+    double parameter_;
+};
+
+/// The layer of a row.
+template <TableFunction function> class UnaryLayer : public Cloneable<UnaryLayer<function>, Unary> {
+    static_assert(functional::unary_row(function).module != nullptr, "the row of this function names no module");
+
+public:
+    explicit UnaryLayer(double parameter = functional::unary_row(function).default_parameter)
+        : Cloneable<UnaryLayer<function>, Unary>(function, parameter) {}
+};
+
+using Sigmoid = UnaryLayer<TableFunction::sigmoid>;
+using Tanh = UnaryLayer<TableFunction::tanh>;
+using Hardsigmoid = UnaryLayer<TableFunction::hard_sigmoid>;
+using Hardswish = UnaryLayer<TableFunction::hard_swish>;
+using Hardtanh = UnaryLayer<TableFunction::hard_tanh>;
+using LeakyReLU = UnaryLayer<TableFunction::leaky_relu>;
+using ELU = UnaryLayer<TableFunction::elu>;
+using SiLU = UnaryLayer<TableFunction::silu>;
+
+class GELU : public Cloneable<GELU, Unary> {
+public:
+    /// @param approximate  "none" or "tanh"
+    explicit GELU(const std::string& approximate = "none") : Cloneable(detail::gelu_of(approximate), 1.0) {}
+};
+
+}  // namespace intq::inline INTQ_ABI::nn
+
+#endif  // INTQ_NN_LAYERS_UNARY_HPP

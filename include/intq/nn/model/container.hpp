@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+//
+// Containers: Sequential, and ModuleDict for a model that is only a set of slots. Layer: nn.
+#ifndef INTQ_NN_MODEL_CONTAINER_HPP
+#define INTQ_NN_MODEL_CONTAINER_HPP
+
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include "intq/nn/model/module.hpp"
+
+namespace intq::inline INTQ_ABI::nn {
+
+/// Calls its children one after the other; their names are 0, 1, … unless given.
+class Sequential : public Cloneable<Sequential> {
+public:
+    Sequential() = default;
+    Sequential(std::initializer_list<ModulePtr> modules) {
+        for (const ModulePtr& module : modules) append(module);
+    }
+
+    void append(ModulePtr module) { add_child(std::to_string(children().size()), std::move(module)); }
+    void append(std::string name, ModulePtr module) { add_child(std::move(name), std::move(module)); }
+
+    std::string type_name() const override { return "Sequential"; }
+    std::vector<std::string> input_names() const override { return {"input"}; }
+    Value forward(Arguments arguments) override {
+        Value value = arguments[0];
+        for (const auto& child : children()) value = (*child.value)(value);
+        return value;
+    }
+};
+
+/// Slots without a forward: what a graph that was built by hand (an importer's) keeps its modules in.
+class ModuleDict : public Cloneable<ModuleDict> {
+public:
+    std::string type_name() const override { return "ModuleDict"; }
+    Value forward(Arguments) override { throw Error("a ModuleDict cannot be called; call its children"); }
+};
+
+/// Adds a module at a qualified name below `root`; the parents that are missing become ModuleDicts.
+inline void add_module(Module& root, const std::string& qualified_name, ModulePtr module) {
+    Module* parent = &root;
+    std::string_view rest = qualified_name;
+    for (auto dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
+        const std::string_view name = rest.substr(0, dot);
+        if (!parent->has_child(name)) parent->add_child(std::string(name), std::make_shared<ModuleDict>());
+        parent = parent->child(name).get();
+        rest.remove_prefix(dot + 1);
+    }
+    parent->add_child(std::string(rest), std::move(module));
+}
+
+}  // namespace intq::inline INTQ_ABI::nn
+
+#endif  // INTQ_NN_MODEL_CONTAINER_HPP

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: MIT
+//
+// Module: a model or a layer, whose children are named, replaceable slots. Layer: nn (DESIGN section 6).
+#ifndef INTQ_NN_MODEL_MODULE_HPP
+#define INTQ_NN_MODEL_MODULE_HPP
+
+#include <any>
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "intq/nn/model/value.hpp"
+
+namespace intq::inline INTQ_ABI::nn {
+
+class Module;
+using ModulePtr = std::shared_ptr<Module>;
+
+template <class T> struct Named {
+    std::string name;
+    T value;
+};
+
+/// A model or a layer.
+///
+/// A model derives from Cloneable<Itself>, registers its children by name in the constructor and calls them by name in
+/// forward, so that fuse, prepare and convert can put another module into a slot:
+///
+///     struct Block : nn::Cloneable<Block> {
+///         Block() { add_child("conv", std::make_shared<nn::Conv2d>(…)); }
+///         std::string type_name() const override { return "Block"; }
+///         nn::Value forward(nn::Arguments x) override { return nn::relu(call("conv", x[0])); }
+///     };
+///
+/// Slots, parameters and buffers keep the order in which they were added. A copy of the object shares children and
+/// tensors; clone() makes a model of its own.
+class Module {
+public:
+    virtual ~Module() = default;
+
+    /// The class's name as users of PyTorch know it, e.g. "Conv2d".
+    virtual std::string type_name() const = 0;
+    virtual Value forward(Arguments arguments) = 0;
+    /// The names that tracing gives to the inputs of a root module; their number is the number of inputs.
+    virtual std::vector<std::string> input_names() const { return {"x"}; }
+    /// A leaf is one node of a graph; other modules are traced through.
+    virtual bool is_leaf() const { return false; }
+    /// A method that is one node of a graph though the module itself is traced through: how a method is wrapped.
+    virtual bool is_leaf_method(std::string_view) const { return false; }
+    /// More than 1 for a leaf that returns a tuple.
+    virtual int output_count() const { return 1; }
+    /// Another method than forward, for modules that have some (FloatFunctional).
+    virtual INTQ_INLINE Value invoke(std::string_view method, Arguments arguments);
+    /// A copy of this object that shares children and tensors; Cloneable implements it.
+    virtual ModulePtr copy() const = 0;
+
+    /// Runs forward, or records the call where an argument is a proxy.
+    template <class... V> Value operator()(const V&... arguments) {
+        const std::array<Value, sizeof...(V)> values{Value(arguments)...};
+        return dispatch("forward", values);
+    }
+    Value dispatch(std::string_view method, std::span<const Value> arguments);
+
+    /// Called with what a call of this module gave; what it returns takes the place of that. A function alone, which
+    /// asks the module for whatever it needs, so that copies and clones have it too. A trace does not see it.
+    using ForwardHook = Value (*)(Module& module, const Value& result);
+    void add_forward_hook(ForwardHook hook) { forward_hooks_.push_back(hook); }
+
+    /// Adds a slot. Throws for a name that is taken, is empty or holds a dot.
+    void add_child(std::string name, ModulePtr module);
+    const std::vector<Named<ModulePtr>>& children() const noexcept { return children_; }
+    bool has_child(std::string_view name) const noexcept;
+    /// The module in a slot of this module. Throws the Error that lists the slots.
+    const ModulePtr& child(std::string_view name) const;
+    /// Calls the module in a slot.
+    template <class... V> Value call(std::string_view name, const V&... arguments) {
+        return (*child(name))(arguments...);
+    }
+
+    /// The module at a qualified name such as "layer1.0.conv1"; "" is this module. Throws the Error that names the
+    /// part that does not exist and the names that do.
+    Module& find(std::string_view qualified_name);
+    /// The shared pointer in the slot at a qualified name, which is not "".
+    const ModulePtr& find_child(std::string_view qualified_name);
+    /// Puts another module into one slot; a module that stands in two slots stays in the other.
+    void replace_child(std::string_view qualified_name, ModulePtr module);
+    void remove_child(std::string_view qualified_name);
+
+    /// This module and all below, each once, parents first, with qualified names; this module's is `prefix`.
+    std::vector<Named<Module*>> named_modules(const std::string& prefix = "");
+    /// Parameters and buffers of all modules with qualified names; the pointers stay valid until one is added.
+    std::vector<Named<Tensor*>> named_parameters();
+    std::vector<Named<Tensor*>> named_buffers();
+    /// The parameter or buffer at a qualified name; null when there is none.
+    Tensor* find_tensor(std::string_view qualified_name);
+
+    void add_parameter(std::string name, Tensor tensor) { add_tensor(parameters_, std::move(name), std::move(tensor)); }
+    void add_buffer(std::string name, Tensor tensor) { add_tensor(buffers_, std::move(name), std::move(tensor)); }
+    /// Parameters and buffers of this module by name. Throws for a name that does not exist.
+    Tensor& tensor(std::string_view name);
+    const Tensor& tensor(std::string_view name) const { return const_cast<Module*>(this)->tensor(name); }
+    std::vector<Named<Tensor>>& parameters() noexcept { return parameters_; }
+    const std::vector<Named<Tensor>>& parameters() const noexcept { return parameters_; }
+    std::vector<Named<Tensor>>& buffers() noexcept { return buffers_; }
+    const std::vector<Named<Tensor>>& buffers() const noexcept { return buffers_; }
+
+    /// Named values that are no tensors of the model: class names, a threshold, a version. A traced model has those of
+    /// its root that TraceOptions::preserved_attributes names.
+    void set_property(std::string name, Value value);
+    const std::vector<Named<Value>>& properties() const noexcept { return properties_; }
+    bool has_property(std::string_view name) const noexcept;
+    /// Throws the Error that lists the properties.
+    const Value& property(std::string_view name) const;
+    /// Values that layers above give to a module (its qconfig), by name; copies and clones have them too.
+    void set_attribute(const std::string& name, std::any value) { attributes_[name] = std::move(value); }
+    /// Null where there is none of this type.
+    template <class T> const T* attribute(const std::string& name) const {
+        const auto found = attributes_.find(name);
+        return found == attributes_.end() ? nullptr : std::any_cast<T>(&found->second);
+    }
+
+    /// Called after load_state_dict() has written tensors of this module: for what is made from them once.
+    virtual void tensors_changed() {}
+
+    bool training() const noexcept { return training_; }
+    /// Sets the mode of this module and all below. Models start in training mode, as in PyTorch.
+    void train(bool on = true);
+    void eval() { train(false); }
+
+protected:
+    Module() = default;
+    Module(const Module&) = default;
+    Module& operator=(const Module&) = default;
+    /// For modules whose children are those of others (GraphModule).
+    void set_children(std::vector<Named<ModulePtr>> children) { children_ = std::move(children); }
+
+private:
+    friend class ModuleCloner;
+
+    void add_tensor(std::vector<Named<Tensor>>& list, std::string name, Tensor tensor);
+    Named<ModulePtr>* slot(std::string_view name) noexcept;
+    std::pair<Module*, std::string_view> parent_of(std::string_view qualified_name);
+
+    std::vector<Named<ModulePtr>> children_;
+    std::vector<Named<Tensor>> parameters_;
+    std::vector<Named<Tensor>> buffers_;
+    std::vector<Named<Value>> properties_;
+    std::map<std::string, std::any> attributes_;
+    std::vector<ForwardHook> forward_hooks_;
+    bool training_ = true;
+};
+
+/// Gives `Derived` its copy(). `Base` is Module or a class derived from it.
+template <class Derived, class Base = Module> class Cloneable : public Base {
+public:
+    using Base::Base;
+    Cloneable() = default;
+    explicit Cloneable(const Base& base) : Base(base) {}
+    ModulePtr copy() const override { return std::make_shared<Derived>(static_cast<const Derived&>(*this)); }
+};
+
+/// A module of a user's as a leaf: one node of every graph, whatever its forward does. Made as the module itself is.
+template <class M> class Leaf : public Cloneable<Leaf<M>, M> {
+public:
+    using Cloneable<Leaf<M>, M>::Cloneable;
+    bool is_leaf() const override { return true; }
+};
+
+/// A model of its own: modules and tensors that were shared inside it are shared inside the clone.
+ModulePtr clone(const Module& root);
+template <class T> std::shared_ptr<T> clone(const std::shared_ptr<T>& root) {
+    return std::static_pointer_cast<T>(clone(static_cast<const Module&>(*root)));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+/// The work of clone(): remembers what was cloned already.
+class ModuleCloner {
+public:
+    ModulePtr operator()(const Module& module) {
+        if (const auto known = modules_.find(&module); known != modules_.end()) return known->second;
+        ModulePtr result = module.copy();
+        modules_.emplace(&module, result);
+        for (auto& child : result->children_) child.value = (*this)(*child.value);
+        for (auto& parameter : result->parameters_) parameter.value = tensors_(parameter.value);
+        for (auto& buffer : result->buffers_) buffer.value = tensors_(buffer.value);
+        for (auto& property : result->properties_)
+            if (property.value.is_tensor()) property.value = tensors_(property.value.tensor());
+        return result;
+    }
+
+private:
+    std::map<const Module*, ModulePtr> modules_;
+    TensorCloner tensors_;
+};
+
+inline ModulePtr clone(const Module& root) { return ModuleCloner()(root); }
+
+namespace detail {
+
+inline std::string join_path(const std::string& prefix, const std::string& name) {
+    return prefix.empty() ? name : prefix + "." + name;
+}
+
+inline void collect_modules(Module& module, const std::string& path, std::vector<Named<Module*>>& out) {
+    for (const auto& known : out)
+        if (known.value == &module) return;
+    out.push_back({path, &module});
+    for (const auto& child : module.children()) collect_modules(*child.value, join_path(path, child.name), out);
+}
+
+template <class T> std::string list_names(const std::vector<Named<T>>& items) {
+    std::string text;
+    for (const auto& item : items) text += (text.empty() ? "" : ", ") + item.name;
+    return text.empty() ? "none" : text;
+}
+
+}  // namespace detail
+
+inline Value Module::invoke(std::string_view method, Arguments arguments) {
+    if (method != "forward") throw Error(type_name() + " has no method \"" + std::string(method) + "\", only forward");
+    return forward(arguments);
+}
+
+inline Value Module::dispatch(std::string_view method, std::span<const Value> arguments) {
+    if (Recorder* recorder = find_recorder(arguments)) return recorder->record_module(*this, method, arguments);
+    Value result = invoke(method, Arguments(arguments));
+    for (const ForwardHook hook : forward_hooks_) result = hook(*this, result);
+    return result;
+}
+
+inline void Module::add_child(std::string name, ModulePtr module) {
+    if (module == nullptr) throw Error(type_name() + ": the child \"" + name + "\" is null");
+    if (name.empty() || name.find('.') != std::string::npos)
+        throw Error(type_name() + ": a child's name must not be empty and must not hold a dot, given \"" + name + "\"");
+    if (slot(name) != nullptr) throw Error(type_name() + ": there is a child \"" + name + "\" already");
+    children_.push_back({std::move(name), std::move(module)});
+}
+
+inline Named<ModulePtr>* Module::slot(std::string_view name) noexcept {
+    for (auto& child : children_)
+        if (child.name == name) return &child;
+    return nullptr;
+}
+
+inline bool Module::has_child(std::string_view name) const noexcept {
+    return const_cast<Module*>(this)->slot(name) != nullptr;
+}
+
+inline const ModulePtr& Module::child(std::string_view name) const {
+    if (const auto* found = const_cast<Module*>(this)->slot(name)) return found->value;
+    throw Error(type_name() + " has no child \"" + std::string(name) +
+                "\"; its children: " + detail::list_names(children_));
+}
+
+inline Module& Module::find(std::string_view qualified_name) {
+    return qualified_name.empty() ? *this : *find_child(qualified_name);
+}
+
+inline std::pair<Module*, std::string_view> Module::parent_of(std::string_view qualified_name) {
+    Module* module = this;
+    std::string_view rest = qualified_name;
+    for (auto dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
+        module = module->child(rest.substr(0, dot)).get();
+        rest.remove_prefix(dot + 1);
+    }
+    return {module, rest};
+}
+
+inline const ModulePtr& Module::find_child(std::string_view qualified_name) {
+    try {
+        const auto [parent, name] = parent_of(qualified_name);
+        return parent->child(name);
+    } catch (const Error& error) {
+        throw Error("no module \"" + std::string(qualified_name) + "\"", error.what());
+    }
+}
+
+inline void Module::replace_child(std::string_view qualified_name, ModulePtr module) {
+    if (module == nullptr) throw Error("replace_child: the new \"" + std::string(qualified_name) + "\" is null");
+    const_cast<ModulePtr&>(find_child(qualified_name)) = std::move(module);
+}
+
+inline void Module::remove_child(std::string_view qualified_name) {
+    find_child(qualified_name);
+    const auto [parent, name] = parent_of(qualified_name);
+    auto& slots = parent->children_;
+    for (auto position = slots.begin(); position != slots.end(); ++position)
+        if (position->name == name) {
+            slots.erase(position);
+            return;
+        }
+}
+
+inline std::vector<Named<Module*>> Module::named_modules(const std::string& prefix) {
+    std::vector<Named<Module*>> result;
+    detail::collect_modules(*this, prefix, result);
+    return result;
+}
+
+inline std::vector<Named<Tensor*>> Module::named_parameters() {
+    std::vector<Named<Tensor*>> result;
+    for (const auto& module : named_modules())
+        for (auto& item : module.value->parameters_)
+            result.push_back({detail::join_path(module.name, item.name), &item.value});
+    return result;
+}
+
+inline std::vector<Named<Tensor*>> Module::named_buffers() {
+    std::vector<Named<Tensor*>> result;
+    for (const auto& module : named_modules())
+        for (auto& item : module.value->buffers_)
+            result.push_back({detail::join_path(module.name, item.name), &item.value});
+    return result;
+}
+
+inline Tensor* Module::find_tensor(std::string_view qualified_name) {
+    const auto dot = qualified_name.rfind('.');
+    const bool own = dot == std::string_view::npos;
+    Module& module = own ? *this : find(qualified_name.substr(0, dot));
+    const std::string_view name = own ? qualified_name : qualified_name.substr(dot + 1);
+    for (auto* list : {&module.parameters_, &module.buffers_})
+        for (auto& item : *list)
+            if (item.name == name) return &item.value;
+    return nullptr;
+}
+
+inline Tensor& Module::tensor(std::string_view name) {
+    for (auto* list : {&parameters_, &buffers_})
+        for (auto& item : *list)
+            if (item.name == name) return item.value;
+    throw Error(type_name() + " has no parameter or buffer \"" + std::string(name) +
+                "\"; parameters: " + detail::list_names(parameters_) + "; buffers: " + detail::list_names(buffers_));
+}
+
+inline void Module::add_tensor(std::vector<Named<Tensor>>& list, std::string name, Tensor tensor) {
+    for (const auto* known : {&parameters_, &buffers_})
+        for (const auto& item : *known)
+            if (item.name == name) throw Error(type_name() + ": there is a tensor \"" + name + "\" already");
+    list.push_back({std::move(name), std::move(tensor)});
+}
+
+inline void Module::set_property(std::string name, Value value) {
+    for (auto& known : properties_)
+        if (known.name == name) {
+            known.value = std::move(value);
+            return;
+        }
+    properties_.push_back({std::move(name), std::move(value)});
+}
+
+inline bool Module::has_property(std::string_view name) const noexcept {
+    return std::any_of(properties_.begin(), properties_.end(), [&](const auto& known) { return known.name == name; });
+}
+
+inline const Value& Module::property(std::string_view name) const {
+    for (const auto& known : properties_)
+        if (known.name == name) return known.value;
+    throw Error(type_name() + " has no property \"" + std::string(name) +
+                "\"; properties: " + detail::list_names(properties_));
+}
+
+inline void Module::train(bool on) {
+    for (const auto& module : named_modules()) module.value->training_ = on;
+}
+
+}  // namespace intq::inline INTQ_ABI::nn
+
+#endif  // INTQ_NN_MODEL_MODULE_HPP

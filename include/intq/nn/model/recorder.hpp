@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+//
+// Recorder: what a proxy asks when something is done to it; graph's tracer implements it. Layer: nn (DESIGN section 6).
+#ifndef INTQ_NN_MODEL_RECORDER_HPP
+#define INTQ_NN_MODEL_RECORDER_HPP
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "intq/io/error.hpp"
+
+namespace intq::inline INTQ_ABI::nn {
+
+class Module;
+class Value;
+
+/// A function that a graph can name: the target of a call_function or call_method node.
+///
+/// An instance is an `inline constexpr` object (nn/functional/functional.hpp has the library's); a graph keeps its
+/// address.
+struct Function {
+    const char* name;
+    Value (*evaluate)(std::span<const Value> arguments);
+};
+
+/// Data was asked of a value that has none while a model is traced.
+class TracingError : public Error {
+public:
+    using Error::Error;
+};
+
+/// Writes down the calls that are made on its proxies.
+class Recorder {
+public:
+    virtual ~Recorder() = default;
+
+    /// Called instead of `module`'s method when an argument holds a proxy of this recorder.
+    virtual Value record_module(Module& module, std::string_view method, std::span<const Value> arguments) = 0;
+    virtual Value record_function(const Function& function, std::span<const Value> arguments) = 0;
+    virtual Value record_method(const Function& function, std::span<const Value> arguments) = 0;
+
+    /// Qualified name and type of the module whose forward is being traced, e.g. "layer1.0 (BasicBlock)".
+    virtual std::string current_module() const = 0;
+};
+
+/// A value that a model will have when it runs: output number `output` of what the recorder knows as `id`.
+struct Proxy {
+    Recorder* recorder = nullptr;
+    std::int64_t id = 0;
+    int output = 0;
+};
+
+/// Throws the TracingError for a proxy that was used as `use`, e.g. "the condition of an if".
+[[noreturn]] inline void throw_data_needed(const Proxy& proxy, std::string_view use) {
+    throw TracingError("symbolically traced values cannot be used as " + std::string(use) + " (in the forward of " +
+                       proxy.recorder->current_module() +
+                       "): while a model is traced its values have no data. Ways out: decide by something that is "
+                       "known before the model runs (an option, a shape given to the constructor); move the "
+                       "data-dependent code into a module and name that module or its type as a leaf in TraceOptions; "
+                       "or keep it outside of the traced model");
+}
+
+}  // namespace intq::inline INTQ_ABI::nn
+
+#endif  // INTQ_NN_MODEL_RECORDER_HPP

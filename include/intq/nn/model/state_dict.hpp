@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+//
+// state_dict: the parameters and buffers of a model by qualified name. Layer: nn.
+#ifndef INTQ_NN_MODEL_STATE_DICT_HPP
+#define INTQ_NN_MODEL_STATE_DICT_HPP
+
+#include <cstring>
+
+#include "intq/nn/model/module.hpp"
+
+namespace intq::inline INTQ_ABI::nn {
+
+using StateDict = std::vector<Named<Tensor>>;
+
+/// The parameters, then the buffers, that are defined; copies.
+StateDict state_dict(Module& model);
+
+/// Gives a model the tensors of a state dictionary, all or none of them: where a module throws for what it was given
+/// (Module::tensors_changed()), all have their former values again.
+///
+/// A tensor that is undefined in the model (a scale before any data) takes whatever the dictionary has, and stays
+/// undefined where it has none.
+///
+/// @throws Error naming the tensor: one that the model or the dictionary lacks, another shape or dtype
+///
+/// Memory   a copy of what the model had
+void load_state_dict(Module& model, const StateDict& state);
+/// Throws what load_state_dict() would; changes nothing.
+void check_state_dict(Module& model, const StateDict& state);
+
+/// Copies values into a tensor's memory where it has the same shape and dtype, so that others who hold it see them;
+/// else the tensor becomes a copy.
+inline void assign(Tensor& to, const Tensor& from) {
+    if (to.defined() && to.shape() == from.shape() && to.dtype() == from.dtype() && to.layout() == from.layout()) {
+        std::memcpy(to.data(), from.data(), static_cast<std::size_t>(from.bytes()));
+    } else {
+        to = from.clone();
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+inline std::vector<Named<Tensor*>> all_tensors(Module& model) {
+    auto tensors = model.named_parameters();
+    for (const auto& buffer : model.named_buffers()) tensors.push_back(buffer);
+    return tensors;
+}
+
+inline const Tensor* find_named(const StateDict& state, const std::string& name) {
+    for (const auto& item : state)
+        if (item.name == name) return &item.value;
+    return nullptr;
+}
+
+}  // namespace detail
+
+inline StateDict state_dict(Module& model) {
+    StateDict state;
+    for (const auto& tensor : detail::all_tensors(model))
+        if (tensor.value->defined()) state.push_back({tensor.name, tensor.value->clone()});
+    return state;
+}
+
+inline void check_state_dict(Module& model, const StateDict& state) {
+    const auto tensors = detail::all_tensors(model);
+    std::size_t found = 0;
+    for (const auto& tensor : tensors) {
+        const Tensor* given = detail::find_named(state, tensor.name);
+        found += given != nullptr ? 1 : 0;
+        if (!tensor.value->defined()) continue;
+        if (given == nullptr) throw Error(tensor.name, "the state dictionary lacks this tensor of the model");
+        if (!(given->shape() == tensor.value->shape()) || given->dtype() != tensor.value->dtype())
+            throw Error(tensor.name, std::string("the state dictionary has ") + name_of(given->dtype()) + " " +
+                                         to_string(given->shape()) + ", the model " + name_of(tensor.value->dtype()) +
+                                         " " + to_string(tensor.value->shape()));
+    }
+    if (found != state.size())
+        for (const auto& item : state)
+            if (std::none_of(tensors.begin(), tensors.end(), [&](const auto& t) { return t.name == item.name; }))
+                throw Error(item.name, "the model has no parameter or buffer of this name");
+}
+
+inline void load_state_dict(Module& model, const StateDict& state) {
+    check_state_dict(model, state);
+    struct Former {
+        Tensor* slot;
+        Tensor tensor, values;  // the tensor itself, which others may hold, and a copy
+    };
+    std::vector<Former> former;
+    for (const auto& tensor : detail::all_tensors(model))
+        if (detail::find_named(state, tensor.name) != nullptr)
+            former.push_back({tensor.value, *tensor.value, tensor.value->defined() ? tensor.value->clone() : Tensor()});
+    const auto tell_all = [&] {
+        for (const auto& module : model.named_modules()) module.value->tensors_changed();
+    };
+    try {
+        for (const auto& tensor : detail::all_tensors(model))
+            if (const Tensor* given = detail::find_named(state, tensor.name)) assign(*tensor.value, *given);
+        tell_all();
+    } catch (...) {
+        for (Former& one : former) {
+            if (one.tensor.defined()) assign(one.tensor, one.values);
+            *one.slot = one.tensor;
+        }
+        tell_all();
+        throw;
+    }
+}
+
+}  // namespace intq::inline INTQ_ABI::nn
+
+#endif  // INTQ_NN_MODEL_STATE_DICT_HPP

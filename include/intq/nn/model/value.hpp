@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+//
+// Value: what modules take and return. Layer: nn (DESIGN section 6).
+#ifndef INTQ_NN_MODEL_VALUE_HPP
+#define INTQ_NN_MODEL_VALUE_HPP
+
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "intq/nn/model/recorder.hpp"
+#include "intq/tensor/tensor.hpp"
+
+namespace intq::inline INTQ_ABI::nn {
+
+/// Nothing, a tensor, a proxy (while tracing), a tuple of values, or a scalar.
+///
+/// Asking a proxy for data throws the TracingError that names the module whose forward asked.
+class Value {
+public:
+    using Tuple = std::vector<Value>;
+
+    Value() = default;
+    Value(Tensor tensor) : content_(std::move(tensor)) {}
+    Value(Proxy proxy) : content_(proxy) {}
+    Value(Tuple values) : content_(std::move(values)) {}
+    Value(std::string text) : content_(std::move(text)) {}
+    Value(const char* text) : content_(std::string(text)) {}
+    template <class T>
+    requires std::is_arithmetic_v<T> Value(T scalar) {
+        if constexpr (std::is_same_v<T, bool>) {
+            content_ = scalar;
+        } else if constexpr (std::is_integral_v<T>) {
+            content_ = static_cast<std::int64_t>(scalar);
+        } else {
+            content_ = static_cast<double>(scalar);
+        }
+    }
+
+    bool is_none() const noexcept { return std::holds_alternative<std::monostate>(content_); }
+    bool is_tensor() const noexcept { return std::holds_alternative<Tensor>(content_); }
+    bool is_proxy() const noexcept { return std::holds_alternative<Proxy>(content_); }
+    bool is_tuple() const noexcept { return std::holds_alternative<Tuple>(content_); }
+    bool is_number() const noexcept { return is_integer() || std::holds_alternative<double>(content_); }
+    bool is_integer() const noexcept { return std::holds_alternative<std::int64_t>(content_); }
+    bool is_bool() const noexcept { return std::holds_alternative<bool>(content_); }
+    bool is_text() const noexcept { return std::holds_alternative<std::string>(content_); }
+
+    /// Each throws an Error that says what the value is instead; a TracingError for a proxy.
+    const Tensor& tensor() const { return get<Tensor>("a tensor"); }
+    const Tuple& tuple() const { return get<Tuple>("a tuple"); }
+    std::int64_t integer() const { return get<std::int64_t>("an integer"); }
+    const std::string& text() const { return get<std::string>("a text"); }
+    bool boolean() const { return get<bool>("a bool"); }
+    const Proxy& proxy() const { return get<Proxy>("a proxy"); }
+    /// A scalar, or the element of a float32 tensor that has one.
+    double number() const { return number_for("a number"); }
+
+    /// The condition of an if: true for a number that is not 0.
+    explicit operator bool() const {
+        return is_bool() ? boolean() : number_for("the condition of an if or a loop") != 0;
+    }
+
+    /// An item of a tuple; of a tensor element `at` of axis 0. Of a proxy it records a getitem node. Negative numbers
+    /// count from the end. Defined in nn/functional/move.hpp.
+    Value operator[](std::int64_t at) const;
+
+    /// "a tensor", "a tuple", … for messages.
+    const char* kind_name() const noexcept;
+
+private:
+    template <class T> const T& get(const char* wanted) const {
+        if (const T* content = std::get_if<T>(&content_)) return *content;
+        if (const Proxy* proxy = std::get_if<Proxy>(&content_)) throw_data_needed(*proxy, wanted);
+        throw Error(std::string("expected ") + wanted + ", given " + kind_name());
+    }
+    double number_for(const char* use) const;
+
+    std::variant<std::monostate, Tensor, Proxy, Tuple, std::int64_t, double, bool, std::string> content_;
+
+    friend bool operator<(const Value& a, const Value& b) { return a.compared() < b.compared(); }
+    friend bool operator>(const Value& a, const Value& b) { return a.compared() > b.compared(); }
+    friend bool operator<=(const Value& a, const Value& b) { return a.compared() <= b.compared(); }
+    friend bool operator>=(const Value& a, const Value& b) { return a.compared() >= b.compared(); }
+    double compared() const { return number_for("an operand of a comparison"); }
+};
+
+/// The arguments of a module or function, checked when they are read.
+class Arguments {
+public:
+    Arguments(std::span<const Value> values) : values_(values) {}
+
+    std::size_t size() const noexcept { return values_.size(); }
+    bool has(std::size_t i) const noexcept { return i < values_.size() && !values_[i].is_none(); }
+    std::span<const Value> values() const noexcept { return values_; }
+    const Value& operator[](std::size_t i) const {
+        if (i >= values_.size())
+            throw Error("argument " + std::to_string(i + 1) + " is missing, given " + std::to_string(values_.size()));
+        return values_[i];
+    }
+    const Tensor& tensor(std::size_t i) const { return (*this)[i].tensor(); }
+    std::int64_t integer(std::size_t i, std::int64_t otherwise) const {
+        return has(i) ? values_[i].integer() : otherwise;
+    }
+
+private:
+    std::span<const Value> values_;
+};
+
+/// The recorder of the first proxy in the values, also inside tuples; null when there is none.
+Recorder* find_recorder(std::span<const Value> values) noexcept;
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline const char* Value::kind_name() const noexcept {
+    static constexpr const char* names[] = {"nothing",    "a tensor", "a proxy", "a tuple",
+                                            "an integer", "a number", "a bool",  "a text"};
+    return names[content_.index()];
+}
+
+inline double Value::number_for(const char* use) const {
+    if (const auto* integer = std::get_if<std::int64_t>(&content_)) return static_cast<double>(*integer);
+    if (const auto* number = std::get_if<double>(&content_)) return *number;
+    if (const auto* tensor = std::get_if<Tensor>(&content_); tensor != nullptr && tensor->size() == 1)
+        return static_cast<double>(tensor->flat<float>()[0]);
+    return get<double>(use);
+}
+
+inline Recorder* find_recorder(std::span<const Value> values) noexcept {
+    for (const Value& value : values) {
+        if (value.is_proxy()) return value.proxy().recorder;
+        if (value.is_tuple())
+            if (Recorder* recorder = find_recorder(value.tuple())) return recorder;
+    }
+    return nullptr;
+}
+
+}  // namespace intq::inline INTQ_ABI::nn
+
+#endif  // INTQ_NN_MODEL_VALUE_HPP

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+//
+// OwnedProgram: a runtime program together with the memory that it points into. Layer: quantization.
+#ifndef INTQ_PROGRAM_OWNED_PROGRAM_HPP
+#define INTQ_PROGRAM_OWNED_PROGRAM_HPP
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "intq/runtime/execute.hpp"
+#include "intq/tensor/tensor.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// Bytes at buffer_alignment.
+class AlignedBytes {
+public:
+    AlignedBytes() = default;
+    explicit AlignedBytes(index_t size)
+        : storage_(nn::detail::allocate_aligned(static_cast<std::size_t>(size))), size_(size) {}
+
+    std::byte* data() const noexcept { return storage_.get(); }
+    index_t size() const noexcept { return size_; }
+    Workspace workspace() const noexcept { return {storage_.get(), size_}; }
+
+private:
+    std::shared_ptr<std::byte> storage_;
+    index_t size_ = 0;
+};
+
+/// Everything a Program points at, at addresses that do not move. Built by ProgramBuilder; not copied.
+struct ProgramStorage {
+    std::vector<runtime::Instruction> instructions;
+    std::vector<runtime::ProgramTensor> tensors;
+    std::vector<std::int32_t> operands, inputs, outputs;
+    std::deque<std::string> names;
+    std::deque<std::vector<float>> scales;
+    std::deque<AlignedBytes> buffers;  // packed weights, geometries, tables
+    std::deque<std::shared_ptr<const void>> params;
+};
+
+/// A program, its storage, the kernels that it was packed for, and an arena of its own.
+class OwnedProgram {
+public:
+    OwnedProgram(std::unique_ptr<ProgramStorage> storage, const runtime::Program& program,
+                 const kernels::KernelTable& table)
+        : storage_(std::move(storage)), program_(program), table_(&table), arena_(program.arena_size) {}
+
+    const runtime::Program& program() const noexcept { return program_; }
+    const kernels::KernelTable& table() const noexcept { return *table_; }
+    index_t max_batch() const noexcept { return program_.max_batch; }
+
+    /// Bytes of packed weights, bias and requantize words.
+    index_t packed_bytes() const noexcept {
+        index_t total = 0;
+        for (const AlignedBytes& buffer : storage_->buffers) total += buffer.size();
+        return total;
+    }
+    index_t arena_bytes() const noexcept { return program_.arena_size; }
+
+    /// Runs samples in batches of at most max_batch.
+    ///
+    /// @param inputs  one for each input of the program, (N, …) with the same N, in any layout
+    /// @param hook    called after every instruction of every batch
+    /// @return one tensor of N samples for each output, logical order, row_major
+    std::vector<nn::Tensor> run(std::span<const nn::Tensor> inputs, const Executor& executor = serial,
+                                runtime::InstructionHook hook = {}) const;
+    /// The same for one input and one output.
+    nn::Tensor run(const nn::Tensor& input, const Executor& executor = serial,
+                   runtime::InstructionHook hook = {}) const {
+        return run(std::span<const nn::Tensor>(&input, 1), executor, hook).front();
+    }
+
+private:
+    std::unique_ptr<ProgramStorage> storage_;
+    runtime::Program program_;
+    const kernels::KernelTable* table_;
+    AlignedBytes arena_;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+inline Shape with_batch(Shape shape, index_t batch) {
+    shape[0] = batch;
+    return shape;
+}
+
+}  // namespace detail
+
+namespace detail {
+
+/// Throws where an input is not what the program takes; gives the number of samples.
+inline index_t check_inputs(const runtime::Program& program, std::span<const nn::Tensor> inputs) {
+    if (inputs.size() != program.inputs.size())
+        throw Error("the program takes " + std::to_string(program.inputs.size()) + " inputs, given " +
+                    std::to_string(inputs.size()));
+    const index_t total = inputs[0].rank() > 0 ? inputs[0].shape()[0] : 0;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const runtime::ProgramTensor& x = program.tensor(program.inputs[i]);
+        if (inputs[i].dtype() != x.dtype || inputs[i].rank() != x.shape.rank ||
+            !(inputs[i].shape() == with_batch(x.shape, total)))
+            throw Error("the program takes " + std::string(name_of(x.dtype)) + " of shape " +
+                        nn::to_string(with_batch(x.shape, -1)) + ", given " + name_of(inputs[i].dtype()) +
+                        " of shape " + nn::to_string(inputs[i].shape()));
+    }
+    return total;
+}
+
+}  // namespace detail
+
+inline std::vector<nn::Tensor> OwnedProgram::run(std::span<const nn::Tensor> inputs, const Executor& executor,
+                                                 runtime::InstructionHook hook) const {
+    const index_t total = detail::check_inputs(program_, inputs);
+    std::vector<nn::Tensor> rows, results;
+    for (const nn::Tensor& input : inputs)
+        rows.push_back(input.to_layout(input.dtype() == DType::float32 ? Layout::row_major : Layout::channels_last));
+    for (const std::int32_t out : program_.outputs) {
+        const runtime::ProgramTensor& y = program_.tensor(out);
+        results.push_back(nn::Tensor::empty(detail::with_batch(y.shape, total), y.dtype, Layout::channels_last));
+    }
+    const auto bytes_per_sample = [&](std::int32_t tensor) {
+        return program_.tensor(tensor).bytes() / program_.max_batch;
+    };
+    for (index_t first = 0; first < total; first += program_.max_batch) {
+        const index_t batch = std::min(program_.max_batch, total - first);
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            const std::int32_t in = program_.inputs[i];
+            std::memcpy(runtime::tensor_data(program_, arena_.data(), in),
+                        rows[i].data() + first * bytes_per_sample(in),
+                        static_cast<std::size_t>(batch * bytes_per_sample(in)));
+        }
+        runtime::execute(program_, *table_, arena_.data(), batch, executor, hook);
+        for (std::size_t i = 0; i < results.size(); ++i) {
+            const std::int32_t out = program_.outputs[i];
+            std::memcpy(results[i].data() + first * bytes_per_sample(out),
+                        runtime::tensor_data(program_, arena_.data(), out),
+                        static_cast<std::size_t>(batch * bytes_per_sample(out)));
+        }
+    }
+    for (nn::Tensor& result : results) result = result.contiguous();
+    return results;
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_PROGRAM_OWNED_PROGRAM_HPP

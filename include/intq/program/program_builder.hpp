@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+//
+// ProgramBuilder: makes a runtime program one instruction at a time, and plans its memory. Layer: quantization.
+//
+// Each function adds one instruction and returns the index of the tensor that it produces. What a target or a
+// kernel refuses is thrown as an Error that names the layer.
+#ifndef INTQ_PROGRAM_PROGRAM_BUILDER_HPP
+#define INTQ_PROGRAM_PROGRAM_BUILDER_HPP
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "intq/program/owned_program.hpp"
+#include "intq/runtime/memory_plan.hpp"
+#include "intq/tensor/owned_qparams.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// Name and class of the layer that an instruction comes from.
+struct LayerName {
+    std::string name;
+    std::string type;
+};
+
+/// A program under construction: tensors, instructions, and the memory that parameters need. The functions that add an
+/// operator are beside its step, in quantization/operators/.
+class ProgramBuilder {
+public:
+    /// @param table      kernels of the target and backend; must outlive the program
+    /// @param max_batch  images that one run may hold
+    ProgramBuilder(const kernels::KernelTable& table, index_t max_batch)
+        : table_(&table), max_batch_(max_batch), storage_(std::make_unique<ProgramStorage>()) {
+        if (max_batch < 1) throw Error("a program needs a batch of at least 1, given " + std::to_string(max_batch));
+    }
+
+    /// A float32 input of (C, H, W) or (C) per image, row_major: quantize makes images channels last.
+    std::int32_t input(const Shape& per_image, const std::string& name);
+    /// An input of codes or accumulators; images are channels last.
+    std::int32_t code_input(const Shape& per_image, DType dtype, const nn::OwnedQParams& qparams,
+                            const std::string& name);
+    /// (C, H, W) images as (C·H·W) vectors in row_major order. A linear layer behind it does not need it: give
+    /// it the images and a window of their size.
+    std::int32_t flatten(std::int32_t x, const LayerName& layer);
+    /// Plans memory and checks the whole. The builder is empty afterwards.
+    std::shared_ptr<OwnedProgram> finish(std::vector<std::int32_t> outputs);
+
+    // --- for the functions that add an operator
+    // -----------------------------------------------------------------------
+
+    const kernels::KernelTable& table() const noexcept { return *table_; }
+    const arith::PolicyRecord& target() const noexcept { return table_->policy(); }
+    index_t max_batch() const noexcept { return max_batch_; }
+    const kernels::ArenaTensor& at(std::int32_t tensor) const {
+        return storage_->tensors.at(static_cast<std::size_t>(tensor));
+    }
+    /// A new tensor.
+    std::int32_t tensor(DType dtype, const Shape& shape, const QParams& qparams, const LayerName& layer) {
+        return add_tensor(dtype, shape, qparams, keep(layer.name));
+    }
+    /// A new instruction; gives back its output.
+    ///
+    /// @param params  kept by keep(); null for an operator without
+    std::int32_t push(OpKind op, std::vector<std::int32_t> operands, std::int32_t output, const void* params,
+                      const LayerName& layer);
+
+    /// Each keeps its argument as long as the program lives.
+    template <class Params> const Params* keep_params(Params params) {
+        auto kept = std::make_shared<Params>(std::move(params));
+        storage_->params.push_back(kept);
+        return kept.get();
+    }
+    QParams keep(const nn::OwnedQParams& qparams);
+    /// Memory for packed weights, geometries and tables, which the program counts as its constants.
+    Workspace new_buffer(index_t size) { return storage_->buffers.emplace_back(size).workspace(); }
+
+    /// Throws what the target's constraint table refuses.
+    void check(const arith::OperatorUse& use, const LayerName& layer) const {
+        throw_if_failed(arith::check_constraints(table_->policy().constraints, use), layer.name);
+    }
+    void require_image(std::int32_t x, const LayerName& layer) const {
+        if (at(x).shape.rank != 4)
+            throw Error(layer.name, "an input of rank 4 (N, C, H, W) is needed, given " + nn::to_string(at(x).shape));
+    }
+    arith::CodesOf codes_of(std::int32_t tensor) const {
+        const kernels::ArenaTensor& t = at(tensor);
+        return {t.qparams.scale(), t.qparams.zero_point(), t.dtype};
+    }
+    static arith::CodesOf codes_of(const nn::OwnedQParams& qparams) {
+        const QParams view = qparams.view();
+        return {view.scale(), view.zero_point(), qparams.dtype};
+    }
+    static arith::OutputCodes output_codes(const QParams& qparams, Activation activation = Activation::none) {
+        return arith::make_output_codes(qparams.quant_min(), qparams.quant_max(), qparams.zero_point(), qparams.scale(),
+                                        activation);
+    }
+
+private:
+    const char* keep(const std::string& text) { return storage_->names.emplace_back(text).c_str(); }
+    std::int32_t add_tensor(DType dtype, const Shape& shape, const QParams& qparams, const char* name) {
+        storage_->tensors.push_back({dtype, shape, qparams, 0, name});
+        return static_cast<std::int32_t>(storage_->tensors.size() - 1);
+    }
+    Shape with_batch(const Shape& per_image) const;
+    index_t largest_workspace() const;
+    void plan();
+
+    const kernels::KernelTable* table_;
+    index_t max_batch_;
+    index_t workspace_ = 0;
+    index_t workspace_offset_ = 0;
+    index_t arena_ = 0;
+    std::unique_ptr<ProgramStorage> storage_;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline QParams ProgramBuilder::keep(const nn::OwnedQParams& qparams) {
+    if (!qparams.is_per_channel()) return qparams.view();
+    const std::vector<float>& scales = storage_->scales.emplace_back(qparams.scales);
+    return QParams::per_channel(scales, {}, qparams.axis, qparams.quant_min, qparams.quant_max);
+}
+
+inline std::int32_t ProgramBuilder::push(OpKind op, std::vector<std::int32_t> operands, std::int32_t output,
+                                         const void* params, const LayerName& layer) {
+    runtime::Instruction instruction;
+    instruction.op = op;
+    instruction.output = output;
+    instruction.first_operand = static_cast<std::int32_t>(storage_->operands.size());
+    instruction.operand_count = static_cast<std::int32_t>(operands.size());
+    instruction.name = keep(layer.name);
+    instruction.type = keep(layer.type);
+    instruction.params = params;
+    storage_->operands.insert(storage_->operands.end(), operands.begin(), operands.end());
+    storage_->instructions.push_back(instruction);
+    return output;
+}
+
+inline Shape ProgramBuilder::with_batch(const Shape& per_image) const {
+    Shape shape;
+    shape.rank = per_image.rank + 1;
+    shape[0] = max_batch_;
+    for (int axis = 0; axis < per_image.rank; ++axis) shape[axis + 1] = per_image[axis];
+    return shape;
+}
+
+inline std::int32_t ProgramBuilder::input(const Shape& per_image, const std::string& name) {
+    const Shape shape = with_batch(per_image);
+    const std::int32_t given = add_tensor(DType::float32, shape, {}, keep(name));
+    storage_->inputs.push_back(given);
+    if (shape.rank >= 3 && shape[1] > 1) storage_->tensors[static_cast<std::size_t>(given)].layout = Layout::row_major;
+    return given;
+}
+
+inline std::int32_t ProgramBuilder::code_input(const Shape& per_image, DType dtype, const nn::OwnedQParams& qparams,
+                                               const std::string& name) {
+    const std::int32_t given = add_tensor(dtype, with_batch(per_image), keep(qparams), keep(name));
+    storage_->inputs.push_back(given);
+    return given;
+}
+
+inline std::int32_t ProgramBuilder::flatten(std::int32_t x, const LayerName& layer) {
+    require_image(x, layer);
+    const Shape in = at(x).shape;
+    const QParams qparams = at(x).qparams;
+    if (qparams.is_per_channel() && in[2] * in[3] != 1)
+        throw Error(layer.name, "flatten of an int32 accumulator of shape " + nn::to_string(in) +
+                                    " is not possible: its scales are per channel");
+    if (at(x).layout == Layout::row_major)
+        x = push(OpKind::layout_change, {x}, tensor(at(x).dtype, in, qparams, layer), nullptr, layer);
+    return push(OpKind::layout_change, {x},
+                tensor(at(x).dtype, Shape(max_batch_, in[1] * in[2] * in[3]), qparams, layer), nullptr, layer);
+}
+
+inline index_t ProgramBuilder::largest_workspace() const {
+    runtime::Program program;
+    program.tensors = storage_->tensors;
+    program.operands = storage_->operands;
+    program.max_batch = max_batch_;
+    index_t largest = 0;
+    for (const runtime::Instruction& instruction : storage_->instructions) {
+        const runtime::ArenaRange scratch = runtime::detail::workspace_of(program, *table_, instruction);
+        largest = std::max(largest, scratch.last - scratch.first);
+    }
+    return largest;
+}
+
+inline void ProgramBuilder::plan() {
+    workspace_ = largest_workspace();
+    std::vector<runtime::Lifetime> lives(storage_->tensors.size() + 1);
+    const auto end = static_cast<std::int32_t>(storage_->instructions.size());
+    for (std::size_t i = 0; i < storage_->tensors.size(); ++i) lives[i] = {storage_->tensors[i].bytes(), end, -1, 0};
+    const auto touch = [&](std::int32_t tensor, std::int32_t when) {
+        runtime::Lifetime& life = lives[static_cast<std::size_t>(tensor)];
+        life.first = std::min(life.first, when);
+        life.last = std::max(life.last, when);
+    };
+    for (const std::int32_t tensor : storage_->inputs) touch(tensor, -1);
+    for (const std::int32_t tensor : storage_->outputs) touch(tensor, end);
+    for (std::int32_t i = 0; i < end; ++i) {
+        const runtime::Instruction& instruction = storage_->instructions[static_cast<std::size_t>(i)];
+        touch(instruction.output, i);
+        for (std::int32_t k = 0; k < instruction.operand_count; ++k)
+            touch(storage_->operands[static_cast<std::size_t>(instruction.first_operand + k)], i);
+    }
+    lives.back() = {workspace_, -1, end, 0};
+    const auto placed = std::make_unique<bool[]>(lives.size());
+    const index_t arena = runtime::plan_memory(lives, std::span<bool>(placed.get(), lives.size()));
+    for (std::size_t i = 0; i < storage_->tensors.size(); ++i) storage_->tensors[i].offset = lives[i].offset;
+    arena_ = arena;
+    workspace_offset_ = lives.back().offset;
+}
+
+inline std::shared_ptr<OwnedProgram> ProgramBuilder::finish(std::vector<std::int32_t> outputs) {
+    storage_->outputs = std::move(outputs);
+    if (storage_->outputs.empty()) throw Error("a program needs an output");
+    plan();
+    runtime::Program program;
+    program.instructions = storage_->instructions;
+    program.tensors = storage_->tensors;
+    program.operands = storage_->operands;
+    program.inputs = storage_->inputs;
+    program.outputs = storage_->outputs;
+    program.workspace_offset = workspace_offset_;
+    program.workspace_size = workspace_;
+    program.arena_size = arena_;
+    program.max_batch = max_batch_;
+    throw_if_failed(runtime::check_program(program, *table_), "the lowered program");
+    return std::make_shared<OwnedProgram>(std::move(storage_), program, *table_);
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_PROGRAM_PROGRAM_BUILDER_HPP

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+//
+// explain: what runs each step of a converted model, and why not in integers. Layer: quantization (WORKFLOW section 4).
+#ifndef INTQ_QUANTIZATION_CHECK_EXPLAIN_HPP
+#define INTQ_QUANTIZATION_CHECK_EXPLAIN_HPP
+
+#include "intq/io/text_table.hpp"
+#include "intq/quantization/convert/exact_simulation.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// One step of a converted model.
+struct ExplainedStep {
+    std::string node;    // of the graph
+    std::string module;  // qualified name; "" for a function
+    std::string type;
+    std::string dtypes;   // "int8 x int8 -> int8": input, weight, output
+    std::string kernel;   // "gemm/s8s8s8/per_channel"; "float" or "custom module" where no kernel of the target runs
+    std::string backend;  // "" for what no kernel runs
+    std::string reason;   // why in float, why no kernel, or why another than its kind has; "" where all is as wished
+    bool is_fallback = false;
+};
+
+struct Explanation {
+    std::string target, backend;
+    std::vector<ExplainedStep> steps;
+
+    bool has_fallback() const {
+        return std::any_of(steps.begin(), steps.end(), [](const ExplainedStep& step) { return step.is_fallback; });
+    }
+    /// Strict: throws the Error that lists every fallback with its reason.
+    void check_strict() const;
+};
+
+/// Each step with its types, kernel and backend. Steps in float carry the reasons that prepare wrote down.
+///
+/// @param table   kernels of the target that the model was converted for, on the backend that is to run
+/// @param report  of the prepared model; without it the reasons of fallbacks are general
+Explanation explain(const QuantizedGraph& quantized, const kernels::KernelTable& table,
+                    const PrepareReport* report = nullptr);
+
+/// A table, a row a step.
+std::string to_string(const Explanation& explanation);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// "s8" for int8: how labels of kernels say a type.
+inline std::string label_of(DType dtype) {
+    const std::string prefix = dtype == DType::float32 ? "f" : dtype == DType::uint8 ? "u" : "s";
+    return prefix + std::to_string(8 * size_of(dtype));
+}
+
+inline void explain_conv(const kernels::PackedConv2d& packed, const WeightedStep& weighted, ExplainedStep& step) {
+    step.kernel = std::string(packed.is_depthwise ? "depthwise" : "gemm") + "/" + label_of(packed.input_dtype) +
+                  label_of(packed.weight_dtype) + label_of(packed.output_dtype) +
+                  (weighted.weight_qparams.is_per_channel() ? "/per_channel" : "/per_tensor");
+    if (packed.groups > 1 && !packed.is_depthwise)
+        step.reason = "a gemm for each of " + std::to_string(packed.groups) +
+                      " groups: the depthwise kernel needs as many output channels as groups";
+    if (weighted.spread) step.reason = "a transposed convolution runs as a convolution of the image put apart";
+}
+
+inline void explain_kernel(const QuantizedGraph& quantized, const QuantizedNode& node,
+                           const kernels::KernelTable& table, ExplainedStep& step) {
+    step.backend = table.backend;
+    const auto program = lower_step(quantized, node, table, 1);
+    for (const runtime::Instruction& instruction : program->program().instructions) {
+        const auto* weighted = node.as<WeightedStep>();
+        std::string kernel = name_of(instruction.op);
+        if (weighted != nullptr && (instruction.op == OpKind::conv2d || instruction.op == OpKind::linear)) {
+            ExplainedStep conv;
+            explain_conv(instruction.params_as<kernels::ConvStep>().packed, *weighted, conv);
+            kernel = conv.kernel;
+            step.reason = conv.reason;
+        } else {
+            kernel += "/" + label_of(quantized.input(node, 0).dtype) + label_of(quantized.output(node).dtype);
+        }
+        step.kernel += (step.kernel.empty() ? "" : ", ") + kernel;
+    }
+}
+
+inline std::string dtypes_of(const QuantizedGraph& quantized, const QuantizedNode& node) {
+    std::string text;
+    for (const int input : node.inputs) {
+        const std::string name = name_of(quantized.tensor(input).dtype);
+        if (text.find(name) == std::string::npos) text += (text.empty() ? "" : ", ") + name;
+    }
+    if (const auto* weighted = node.as<WeightedStep>()) text += std::string(" x ") + name_of(weighted->weight.dtype());
+    return text + (text.empty() ? "" : " -> ") + name_of(quantized.output(node).dtype);
+}
+
+}  // namespace detail
+
+inline Explanation explain(const QuantizedGraph& quantized, const kernels::KernelTable& table,
+                           const PrepareReport* report) {
+    Explanation result{quantized.target.name, table.backend, {}};
+    for (const QuantizedNode& node : quantized.nodes) {
+        ExplainedStep step{node.name, node.module, node.type, detail::dtypes_of(quantized, node), "", "", "", false};
+        if (node.as<FloatStep>() != nullptr) {
+            step.kernel = "float";
+            step.is_fallback = true;
+            step.reason = "its input is real: it follows a step in float, or stands outside of the stubs";
+            if (report != nullptr)
+                for (const FloatFallback& fallback : report->fallbacks)
+                    if (fallback.node == node.name) step.reason = fallback.reason;
+        } else if (node.as<ConstantStep>() != nullptr) {
+            step.kernel = "constant";
+        } else if (node.as<CustomStep>() != nullptr) {
+            step.kernel = "custom module";
+            step.reason = "the module of a user runs it";
+            step.is_fallback = true;
+        } else {
+            try {
+                detail::explain_kernel(quantized, node, table, step);
+            } catch (const Error& error) {
+                step.kernel = "none";
+                step.reason = error.what();
+                step.is_fallback = true;
+            }
+        }
+        result.steps.push_back(std::move(step));
+    }
+    return result;
+}
+
+inline void Explanation::check_strict() const {
+    std::string text;
+    for (const ExplainedStep& step : steps)
+        if (step.is_fallback)
+            text += (text.empty() ? "" : "; ") + step.node + " (" + step.type + "): " + step.kernel + ", because " +
+                    step.reason;
+    if (!text.empty()) throw Error("strict: not all of the model runs in kernels of the target " + target, text);
+}
+
+inline std::string to_string(const Explanation& explanation) {
+    io::TextTable table({{"node"}, {"type"}, {"dtypes"}, {"kernel"}, {"backend"}, {"reason"}});
+    for (const ExplainedStep& step : explanation.steps)
+        table.add_row({step.node, step.type, step.dtypes, step.kernel, step.backend, step.reason});
+    return "target " + explanation.target + ", backend " + explanation.backend + "\n" +
+           table.str(io::TableStyle::simple);
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_CHECK_EXPLAIN_HPP

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+//
+// convert_fx of a model with custom modules. Layer: quantization (WORKFLOW section 4).
+#ifndef INTQ_QUANTIZATION_CONVERT_CONVERT_CUSTOM_HPP
+#define INTQ_QUANTIZATION_CONVERT_CONVERT_CUSTOM_HPP
+
+#include "intq/quantization/convert/convert_fx.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// convert_fx(), and the FromObserved of each custom module.
+///
+/// @throws Error naming an observed custom module whose type the configuration does not hold
+inline QuantizedGraph convert_fx(PreparedModel& prepared, const ConvertCustomConfig& config) {
+    QuantizedGraph quantized = convert_fx(prepared);
+    for (QuantizedNode& node : quantized.nodes) {
+        if (const auto* custom = node.as<CustomStep>()) {
+            const std::string type = custom->module().type_name(), where = "convert: %" + node.name + " (" + type + ")";
+            const FromObserved* make = from_observed(config, QuantType::static_, type);
+            if (make == nullptr)
+                throw Error(where, "observed_to_quantized_custom_module_class has no static entry of this type");
+            const nn::OwnedQParams& output = quantized.output(node).qparams;
+            const auto module = std::make_shared<QuantizedCustomModule>(
+                quantized_custom(where, *make, custom->module(), output), output, quantized.target.quantize);
+            node.step = std::make_shared<CustomStep>(module, true);
+        } else if (const auto* in_float = node.as<FloatStep>(); in_float != nullptr && in_float->call().module) {
+            FloatCall call = in_float->call();
+            for (const QuantType mode : {QuantType::dynamic, QuantType::weight_only})
+                if (const FromObserved* make = from_observed(config, mode, call.module->type_name()))
+                    call.module = quantized_custom("convert: %" + node.name + " (" + call.module->type_name() + ")",
+                                                   *make, *call.module, nn::OwnedQParams());
+            node.step = std::make_shared<FloatStep>(std::move(call));
+        }
+    }
+    return quantized;
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_CONVERT_CONVERT_CUSTOM_HPP

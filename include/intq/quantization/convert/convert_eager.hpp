@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+//
+// convert and quantize: from a prepared model to one whose modules compute on codes, without a graph. Layer:
+// quantization (WORKFLOW section 4).
+#ifndef INTQ_QUANTIZATION_CONVERT_CONVERT_EAGER_HPP
+#define INTQ_QUANTIZATION_CONVERT_CONVERT_EAGER_HPP
+
+#include "intq/quantization/convert/quantized_module.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+struct ConvertModulesOptions {
+    bool inplace = false;        // false: a clone is converted
+    bool remove_qconfig = true;  // from the modules that carry one
+    ConvertCustomConfig custom{};
+};
+
+/// A model whose QuantStubs make codes, whose layers compute on codes, and whose DeQuantStubs make real values again.
+///
+/// Its forward is the user's own: a function of the library that it calls on codes must be one that only moves values.
+/// Its state_dict() holds neither weights nor scales of what was quantized: save that of the prepared model, load it
+/// into one that is prepared alike, and convert that.
+///
+/// @param prepared  by prepare_calibration() or prepare_qat(), after it saw data
+/// @param table     kernels of the target that it was prepared for
+/// @throws Error naming the module whose quantizer saw no data; for kernels of another target
+nn::ModulePtr convert(const nn::ModulePtr& prepared, const kernels::KernelTable& table,
+                      const ConvertModulesOptions& options = {});
+
+/// Prepare, run, convert in one call; the qconfigs are those of the mapping and of the modules.
+///
+/// @param run  shows data to the prepared model
+inline nn::ModulePtr quantize(const nn::ModulePtr& model, const std::function<void(nn::Module&)>& run,
+                              const QConfigMapping& mapping, const kernels::KernelTable& table,
+                              const PrepareModulesOptions& options = {}) {
+    const nn::ModulePtr prepared = prepare_calibration(model, mapping, table.policy(), options);
+    run(*prepared);
+    return convert(prepared, table, {.inplace = true});
+}
+
+/// The same with the data as an argument of its own: eval_fn(prepared, data).
+template <class EvalFunction, class Data>
+nn::ModulePtr quantize(const nn::ModulePtr& model, const EvalFunction& eval_fn, const Data& data,
+                       const QConfigMapping& mapping, const kernels::KernelTable& table,
+                       const PrepareModulesOptions& options = {}) {
+    return quantize(
+        model, [&](nn::Module& prepared) { eval_fn(prepared, data); }, mapping, table, options);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// Codes to real values; real values pass.
+class DequantizeCodes : public nn::Cloneable<DequantizeCodes, DeQuantize> {
+public:
+    nn::Value forward(nn::Arguments arguments) override {
+        const nn::Tensor& x = arguments.tensor(0);
+        return x.dtype() == DType::float32 ? nn::Value(x) : DeQuantize::forward(arguments);
+    }
+};
+
+inline nn::ModulePtr converted(const std::string& name, const nn::ModulePtr& module, const arith::PolicyRecord& target,
+                               const kernels::KernelTable& table, const ConvertCustomConfig& custom) {
+    const std::string where = "convert: " + name + " (" + module->type_name() + ")";
+    for (const QuantType mode : {QuantType::dynamic, QuantType::weight_only})
+        if (const FromObserved* make = from_observed(custom, mode, module->type_name()))
+            return quantized_custom(where, *make, *module, nn::OwnedQParams());
+    if (dynamic_cast<nn::DeQuantStub*>(module.get()) != nullptr) return std::make_shared<DequantizeCodes>();
+    const Quantizer* const quantizer = output_quantizer(*module);
+    if (dynamic_cast<nn::QuantStub*>(module.get()) != nullptr) {
+        if (quantizer == nullptr) return module;
+        if (!quantizer->has_qparams())
+            throw Error("convert: " + name, "no data was seen by its quantizer; run the prepared model on data first");
+        return std::make_shared<Quantize>(quantizer->qparams(), target.quantize);
+    }
+    if (is_observed_custom(*module) && quantizer != nullptr) {
+        const FromObserved* make = from_observed(custom, QuantType::static_, module->type_name());
+        if (make == nullptr)
+            throw Error(where, "observed_to_quantized_custom_module_class has no static entry of this type");
+        if (!quantizer->has_qparams())
+            throw Error("convert: " + name, "no data was seen by its quantizer; run the prepared model on data first");
+        return std::make_shared<QuantizedCustomModule>(quantized_custom(where, *make, *module, quantizer->qparams()),
+                                                       quantizer->qparams(), target.quantize);
+    }
+    const QuantizedOperator& row = SingleCall(module, "forward").row();
+    const bool computes = row.make_step != nullptr && row.kind != OpKind::none &&
+                          (row.role == Role::shares_input || row.role == Role::own_output) && row.operands == 1;
+    const bool keeps_scale =
+        computes && (row.role == Role::shares_input || (row.keeps_scale != nullptr && row.keeps_scale(target)));
+    if (quantizer == nullptr && dynamic_cast<PreparedWeight*>(module.get()) == nullptr && !keeps_scale) return nullptr;
+    return std::make_shared<QuantizedModule>(*module, target, table, name);
+}
+
+}  // namespace detail
+
+inline nn::ModulePtr convert(const nn::ModulePtr& prepared, const kernels::KernelTable& table,
+                             const ConvertModulesOptions& options) {
+    const auto* target = prepared->attribute<arith::PolicyRecord>("prepared_target");
+    if (target == nullptr)
+        throw Error("convert: the model is not prepared; call prepare_calibration() or prepare_qat()");
+    if (std::string_view(table.policy().name) != target->name)
+        throw Error(std::string("convert: the model was prepared for the target ") + target->name +
+                    ", the kernels are those of " + table.policy().name);
+    const arith::PolicyRecord policy = *target;
+    const nn::ModulePtr result = replace_modules(
+        options.inplace ? prepared : nn::clone(prepared), [&](const std::string& name, const nn::ModulePtr& module) {
+            return detail::converted(name, module, policy, table, options.custom);
+        });
+    if (options.remove_qconfig) remove_qconfig(*result);
+    result->eval();
+    return result;
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_CONVERT_CONVERT_EAGER_HPP

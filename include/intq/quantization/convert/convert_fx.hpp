@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: MIT
+//
+// convert_fx: from a calibrated model to a QuantizedGraph, which the reference graph and the program are made of.
+// Layer: quantization (WORKFLOW section 4).
+#ifndef INTQ_QUANTIZATION_CONVERT_CONVERT_FX_HPP
+#define INTQ_QUANTIZATION_CONVERT_CONVERT_FX_HPP
+
+#include "intq/quantization/modules/stubs.hpp"
+#include "intq/quantization/operators/operator_table.hpp"
+#include "intq/quantization/prepare/prepared_model.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// The steps of a prepared model, with all scales, the weights' codes under raised scales, and the real biases.
+///
+/// The prepared model stays as it is. Throws the Error that names the first quantizer that has seen no data.
+///
+/// @param target  the one that the model was prepared for, unless another with the same operators is wanted
+QuantizedGraph convert_fx(PreparedModel& prepared, const arith::PolicyRecord& target);
+inline QuantizedGraph convert_fx(PreparedModel& prepared) { return convert_fx(prepared, prepared.target()); }
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// Walks a prepared graph. An operator whose quantizer is still to come is pending: its node is written when the
+/// quantizer, or the dequantize step that reads its accumulator, says what its output is.
+class Converter {
+public:
+    Converter(PreparedModel& model, const arith::PolicyRecord& target) : model_(model) { result_.target = target; }
+
+    QuantizedGraph run() {
+        for (graph::Node* node : model_.graph().nodes()) {
+            current_ = node;
+            convert(*node);
+        }
+        for (const auto& [node, tensor] : values_) result_.values[node->name()] = tensor;
+        return std::move(result_);
+    }
+
+private:
+    void convert(graph::Node& node) {
+        if (const auto* quantizer = dynamic_cast<Quantizer*>(graph::module_of(node, model_)))
+            return convert_quantizer(node, *quantizer);
+        switch (quantized_operator(node, model_).role) {
+            case Role::boundary:
+                return convert_boundary(node);
+            case Role::output:
+                for (const graph::Node* input : node.inputs()) result_.outputs.push_back(real_tensor(*input));
+                return;
+            case Role::dequant_stub: {
+                const int input = tensor_of(*node.inputs()[0]);
+                values_[&node] = is_real(input) ? input : dequantize(input, node.name(), node.target(), "DeQuantStub");
+                return;
+            }
+            case Role::quant_stub:
+                values_[&node] = tensor_of(*node.inputs()[0]);
+                return;
+            default:
+                break;
+        }
+        if (model_.is_quantized(node)) return convert_quantized(node);
+        convert_float(node);
+    }
+
+    void convert_boundary(graph::Node& node) {
+        const int tensor = add_tensor(node, DType::float32, {});
+        values_[&node] = tensor;
+        if (node.op() == graph::Op::placeholder) {
+            result_.inputs.push_back(tensor);
+        } else {
+            result_.nodes.push_back({node.name(),
+                                     "",
+                                     "get_attr",
+                                     {},
+                                     tensor,
+                                     std::make_shared<ConstantStep>(*model_.find_tensor(node.target()))});
+        }
+    }
+
+    // --- operators on codes -----------------------------------------------------------------------------------------
+
+    void convert_quantizer(graph::Node& node, const Quantizer& quantizer) {
+        const graph::Node& source = *node.inputs()[0];
+        if (!quantizer.has_qparams())
+            throw error("no data was seen by the quantizer of %" + source.name() + "; run calibrate() first");
+        const nn::OwnedQParams qparams = quantizer.qparams();
+        if (pending_.count(&source) != 0) {
+            const nn::OwnedQParams given = output_of_pending(source, qparams);
+            values_[&node] = finish(source, given.dtype, given);
+        }
+        const int input = values_.at(&source);
+        // The codes are on its grid already: it is the quantizer of the operator, or that of its input once more.
+        if (!is_real(input) && result_.tensor(input).qparams == qparams) {
+            values_[&node] = input;
+            return;
+        }
+        const int output = add_tensor(source, qparams.dtype, qparams);
+        const bool is_stub = calls<nn::QuantStub>(source, model_);
+        const std::string name = is_stub ? source.name() : node.name(),
+                          module = is_stub ? source.target() : node.target();
+        StepPtr step;
+        if (is_real(input)) {
+            step = std::make_shared<QuantizeStep>();
+        } else {
+            step = std::make_shared<RequantizeStep>();
+        }
+        result_.nodes.push_back({name, module, is_stub ? "QuantStub" : "Quantize", {input}, output, step});
+        result_.tensors.back().name = name;
+        values_[&node] = output;
+    }
+
+    void convert_quantized(graph::Node& node) {
+        const QuantizedOperator& row = quantized_operator(node, model_);
+        const graph::Node& first = *node.inputs()[0];
+        if (row.kind == OpKind::relu && row.role == Role::shares_input && pending_.count(&first) != 0) {
+            QuantizedNode made = std::move(pending_.at(&first));
+            pending_.erase(&first);
+            made.step = made.step->with_activation(row.name == "relu6" ? Activation::relu6 : Activation::relu);
+            pending_[&node] = std::move(made);
+            return;
+        }
+        QuantizedNode made = node_of(node, plain_type(node));
+        for (const graph::Argument& argument : node.args()) collect_inputs(argument, made.inputs);
+        if (row.make_step == nullptr) {
+            if (row.role == Role::float_only)
+                throw error("it is to compute on codes, and has no integer form; was it replaced after prepare?");
+            values_[&node] = made.inputs[0];
+            return;
+        }
+        made.step = row.make_step(request_of(node, made));
+        if (row.role != Role::shares_input && row.role != Role::item) {
+            pending_[&node] = std::move(made);
+            return;
+        }
+        const QuantizedTensor& codes = result_.tensor(made.inputs[0]);
+        made.output = add_tensor(node, codes.dtype, nn::OwnedQParams(codes.qparams));
+        values_[&node] = made.output;
+        result_.nodes.push_back(std::move(made));
+    }
+
+    StepRequest request_of(const graph::Node& node, const QuantizedNode& made) {
+        StepRequest request{node, graph::module_of(node, model_), {}, node.outputs()[0].shape, result_.target, {}, {},
+                            {}};
+        for (const int input : made.inputs) request.inputs.push_back(&result_.tensor(input));
+        int next = 0;
+        request.call = float_call(node, [&](const graph::Node&) { return next++; });
+        for (const FloatArgument& argument : request.call.arguments) request.constants.push_back(constant_of(argument));
+        request.where = where(node);
+        return request;
+    }
+
+    static nn::Value constant_of(const FloatArgument& argument) {
+        if (!argument.is_list) return argument.constant;
+        nn::Value::Tuple items;
+        for (const FloatArgument& item : argument.list) items.push_back(constant_of(item));
+        return items;
+    }
+
+    static QuantizedNode node_of(const graph::Node& node, const std::string& type) {
+        return {node.name(), node.op() == graph::Op::call_module ? node.target() : "", type, {}, 0, {}};
+    }
+
+    // Writes the node of a pending operator, now that its output is known.
+    int finish(const graph::Node& node, DType dtype, const nn::OwnedQParams& qparams) {
+        QuantizedNode made = std::move(pending_.at(&node));
+        pending_.erase(&node);
+        made.output = add_tensor(node, dtype, qparams);
+        result_.nodes.push_back(std::move(made));
+        return values_[&node] = static_cast<int>(result_.tensors.size()) - 1;
+    }
+
+    // What an operator gives whose quantizer asks for `wanted`: of one that keeps its scale that of the input.
+    const nn::OwnedQParams& output_of_pending(const graph::Node& node, const nn::OwnedQParams& wanted) {
+        const QuantizedOperator& row = quantized_operator(node, model_);
+        if (row.keeps_scale == nullptr || !row.keeps_scale(result_.target)) return wanted;
+        return result_.tensor(pending_.at(&node).inputs[0]).qparams;
+    }
+
+    int finish_accumulator(const graph::Node& node) {
+        const QuantizedNode& made = pending_.at(&node);
+        const auto* step = made.as<WeightedStep>();
+        if (step == nullptr) throw error("the output of %" + node.name() + " has no quantizer");
+        const nn::OwnedQParams qparams = nn::OwnedQParams::per_channel(
+            accumulator_scales(result_.tensor(made.inputs[0]).qparams.scale(), step->weight_qparams,
+                               step->weight.extent(0)),
+            step->op == OpKind::linear ? node.outputs()[0].shape.rank - 1 : 1, DType::int32);
+        return finish(node, DType::int32, qparams);
+    }
+
+    // --- real values ------------------------------------------------------------------------------------------------
+
+    void convert_float(graph::Node& node) {
+        if (node.outputs().size() != 1) throw error("an operator in float with several outputs cannot be converted");
+        QuantizedNode made = node_of(node, graph::type_of(node, model_));
+        made.step = std::make_shared<FloatStep>(float_call(node, [&](const graph::Node& source) {
+            made.inputs.push_back(real_tensor(source));
+            return static_cast<int>(made.inputs.size()) - 1;
+        }));
+        made.output = add_tensor(node, DType::float32, {});
+        values_[&node] = made.output;
+        result_.nodes.push_back(std::move(made));
+    }
+
+    // The node's call; `number(source)` says which input of the step a node of the graph is.
+    template <class Number> FloatCall float_call(const graph::Node& node, const Number& number) {
+        FloatCall call;
+        // A module of its own: the prepared model may go on training. Layers with weights make theirs from their codes.
+        const nn::Module* const module = graph::module_of(node, model_);
+        if (module != nullptr && dynamic_cast<const PreparedWeight*>(module) == nullptr)
+            call.module = nn::clone(*module);
+        call.method = node.method();
+        call.function = node.function();
+        for (const graph::Argument& argument : node.args()) call.arguments.push_back(float_argument(argument, number));
+        return call;
+    }
+
+    template <class Number> FloatArgument float_argument(const graph::Argument& argument, const Number& number) {
+        FloatArgument result;
+        if (const graph::Node* source = argument.node()) {
+            result.input = number(*source);
+        } else if (argument.list() != nullptr) {
+            result.is_list = true;
+            for (const graph::Argument& item : *argument.list()) result.list.push_back(float_argument(item, number));
+        } else {
+            std::visit(
+                [&](const auto& content) {
+                    if constexpr (std::is_constructible_v<nn::Value, decltype(content)>)
+                        result.constant = nn::Value(content);
+                },
+                argument.content());
+        }
+        return result;
+    }
+
+    // The node's value as real numbers; one dequantize step serves all its readers.
+    int real_tensor(const graph::Node& node) {
+        const int tensor = tensor_of(node);
+        if (is_real(tensor)) return tensor;
+        const auto known = dequantized_.find(tensor);
+        if (known != dequantized_.end()) return known->second;
+        return dequantized_[tensor] =
+                   dequantize(tensor, "dequantize_" + std::to_string(dequantized_.size()), "", "DeQuantize");
+    }
+
+    int dequantize(int input, const std::string& name, const std::string& module, const std::string& type) {
+        QuantizedTensor real{name, DType::float32, {}, result_.tensor(input).shape};
+        result_.tensors.push_back(std::move(real));
+        const int output = static_cast<int>(result_.tensors.size()) - 1;
+        result_.nodes.push_back({name, module, type, {input}, output, std::make_shared<DequantizeStep>()});
+        return output;
+    }
+
+    // --- helpers ----------------------------------------------------------------------------------------------------
+
+    int tensor_of(const graph::Node& node) {
+        if (pending_.count(&node) != 0) return finish_accumulator(node);
+        return values_.at(&node);
+    }
+
+    void collect_inputs(const graph::Argument& argument, std::vector<int>& inputs) {
+        if (const graph::Node* source = argument.node()) inputs.push_back(tensor_of(*source));
+        if (argument.list() != nullptr)
+            for (const graph::Argument& item : *argument.list()) collect_inputs(item, inputs);
+    }
+
+    int add_tensor(const graph::Node& node, DType dtype, nn::OwnedQParams qparams) {
+        result_.tensors.push_back({node.name(), dtype, std::move(qparams), node.outputs()[0].shape});
+        return static_cast<int>(result_.tensors.size()) - 1;
+    }
+
+    bool is_real(int tensor) const { return result_.tensor(tensor).dtype == DType::float32; }
+
+    // "ConvReLU2d" for "qat.ConvReLU2d".
+    std::string plain_type(const graph::Node& node) const {
+        const std::string type = graph::type_of(node, model_);
+        return type.rfind("qat.", 0) == 0 ? type.substr(4) : type;
+    }
+
+    std::string where(const graph::Node& node) const {
+        return "convert: %" + node.name() + " (" + graph::type_of(node, model_) + ")";
+    }
+    Error error(const std::string& sentence) const { return Error(where(*current_), sentence); }
+
+    PreparedModel& model_;
+    QuantizedGraph result_;
+    const graph::Node* current_ = nullptr;
+    std::map<const graph::Node*, int> values_;
+    std::map<const graph::Node*, QuantizedNode> pending_;
+    std::map<int, int> dequantized_;
+};
+
+}  // namespace detail
+
+inline QuantizedGraph convert_fx(PreparedModel& prepared, const arith::PolicyRecord& target) {
+    return detail::Converter(prepared, target).run();
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_CONVERT_CONVERT_FX_HPP

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+//
+// HybridModel: a converted model of which parts stay in float. Layer: quantization (WORKFLOW section 4).
+#ifndef INTQ_QUANTIZATION_CONVERT_HYBRID_HPP
+#define INTQ_QUANTIZATION_CONVERT_HYBRID_HPP
+
+#include "intq/quantization/convert/convert_custom.hpp"
+#include "intq/quantization/convert/exact_simulation.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// Runs programs and what the host computes in turns: float operators, and custom modules.
+///
+/// Neighbouring steps that a program can execute are one program. It runs here; check_deployable() says what keeps it
+/// from an accelerator.
+class HybridModel {
+public:
+    /// Throws what lower() throws of the steps on codes.
+    ///
+    /// @param table      kernels of the target that the model was converted for
+    /// @param max_batch  samples that one run of a program holds
+    HybridModel(QuantizedGraph quantized, const kernels::KernelTable& table, index_t max_batch = 1);
+
+    /// @param inputs  one tensor for each input of the model, with the same number of samples
+    std::vector<nn::Tensor> run(std::span<const nn::Tensor> inputs, const Executor& executor = serial) const;
+    nn::Tensor run(const nn::Tensor& input, const Executor& executor = serial) const {
+        return run(std::span<const nn::Tensor>(&input, 1), executor).front();
+    }
+
+    const QuantizedGraph& quantized() const noexcept { return quantized_; }
+    std::size_t program_count() const noexcept;
+
+private:
+    /// Either one step of the host, or a program of several.
+    struct Part {
+        std::size_t on_host = 0;  // the node, where there is no program
+        std::vector<int> inputs{}, outputs{};
+        std::shared_ptr<OwnedProgram> program{};
+    };
+    Part program_of(std::span<const QuantizedNode> nodes, const kernels::KernelTable& table, index_t max_batch) const;
+
+    QuantizedGraph quantized_;
+    std::vector<Part> parts_;
+};
+
+/// Throws the Error that lists what a program cannot execute; a hybrid model is not deployable to an accelerator.
+void check_deployable(const QuantizedGraph& quantized);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline void check_deployable(const QuantizedGraph& quantized) {
+    std::string names;
+    for (const QuantizedNode& node : quantized.nodes)
+        if (detail::runs_on_host(node) && node.as<ConstantStep>() == nullptr)
+            names += (names.empty() ? "" : ", ") + node.name + " (" + node.type + ")";
+    if (!names.empty())
+        throw Error(std::string("the model is hybrid and not deployable to the target ") + quantized.target.name +
+                    "; outside of a program run: " + names);
+}
+
+inline HybridModel::HybridModel(QuantizedGraph quantized, const kernels::KernelTable& table, index_t max_batch)
+    : quantized_(std::move(quantized)) {
+    const std::vector<QuantizedNode>& nodes = quantized_.nodes;
+    for (std::size_t i = 0; i < nodes.size();) {
+        std::size_t end = i;
+        while (end < nodes.size() && !detail::runs_on_host(nodes[end])) ++end;
+        if (end > i) parts_.push_back(program_of({nodes.data() + i, end - i}, table, max_batch));
+        if (end < nodes.size()) {
+            parts_.emplace_back();
+            parts_.back().on_host = end;
+            ++end;
+        }
+        i = end;
+    }
+}
+
+inline HybridModel::Part HybridModel::program_of(std::span<const QuantizedNode> nodes,
+                                                 const kernels::KernelTable& table, index_t max_batch) const {
+    std::set<int> made, read, wanted(quantized_.outputs.begin(), quantized_.outputs.end());
+    for (const QuantizedNode& node : nodes) {
+        for (const int input : node.inputs)
+            if (made.count(input) == 0) read.insert(input);
+        made.insert(node.output);
+    }
+    for (const QuantizedNode& node : quantized_.nodes)
+        if (made.count(node.output) == 0) wanted.insert(node.inputs.begin(), node.inputs.end());
+    Part part;
+    part.inputs.assign(read.begin(), read.end());
+    std::set_intersection(made.begin(), made.end(), wanted.begin(), wanted.end(), std::back_inserter(part.outputs));
+    Lowering lowering(quantized_, table, max_batch);
+    for (const int input : part.inputs) lowering.add_input(input);
+    for (const QuantizedNode& node : nodes) node.step->lower(lowering, node);
+    std::vector<std::int32_t> outputs;
+    for (const int output : part.outputs) outputs.push_back(lowering.tensor(output));
+    part.program = lowering.builder().finish(std::move(outputs));
+    return part;
+}
+
+inline std::size_t HybridModel::program_count() const noexcept {
+    return static_cast<std::size_t>(
+        std::count_if(parts_.begin(), parts_.end(), [](const Part& part) { return part.program != nullptr; }));
+}
+
+inline std::vector<nn::Tensor> HybridModel::run(std::span<const nn::Tensor> inputs, const Executor& executor) const {
+    if (inputs.size() != quantized_.inputs.size())
+        throw Error("HybridModel: the model takes " + std::to_string(quantized_.inputs.size()) + " inputs, given " +
+                    std::to_string(inputs.size()));
+    std::map<int, nn::Tensor> values;
+    for (std::size_t i = 0; i < inputs.size(); ++i) values[quantized_.inputs[i]] = inputs[i].contiguous();
+    const auto value_of = [&](int tensor) { return values.at(tensor); };
+    for (const Part& part : parts_) {
+        if (part.program == nullptr) {
+            const QuantizedNode& node = quantized_.nodes[part.on_host];
+            values[node.output] = detail::run_on_host(quantized_, node, value_of).value();
+            continue;
+        }
+        std::vector<nn::Tensor> operands;
+        for (const int input : part.inputs) operands.push_back(value_of(input));
+        const std::vector<nn::Tensor> results = part.program->run(operands, executor);
+        for (std::size_t i = 0; i < results.size(); ++i) values[part.outputs[i]] = results[i];
+    }
+    std::vector<nn::Tensor> outputs;
+    for (const int output : quantized_.outputs) outputs.push_back(value_of(output));
+    return outputs;
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_CONVERT_HYBRID_HPP

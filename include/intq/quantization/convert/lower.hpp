@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+//
+// lower: from a converted model to a program for one target and backend. Layer: quantization (DESIGN section 6).
+#ifndef INTQ_QUANTIZATION_CONVERT_LOWER_HPP
+#define INTQ_QUANTIZATION_CONVERT_LOWER_HPP
+
+#include "intq/quantization/operators/float_step.hpp"
+#include "intq/quantization/operators/lowering.hpp"
+#include "intq/quantization/operators/reference.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// A program, and the float operators behind it, where the model ends in some (a softmax).
+class LoweredModel {
+public:
+    LoweredModel(std::shared_ptr<OwnedProgram> program, std::shared_ptr<graph::GraphModule> tail)
+        : program_(std::move(program)), tail_(std::move(tail)) {}
+
+    /// @param images  float32, (N, …), row_major
+    /// @param hook    called after every instruction of every batch
+    /// @return the model's output for N images
+    nn::Tensor run(const nn::Tensor& images, const Executor& executor = serial,
+                   runtime::InstructionHook hook = {}) const {
+        nn::Tensor output = program_->run(images, executor, hook);
+        return tail_ == nullptr ? output : (*tail_)(output).tensor();
+    }
+
+    const OwnedProgram& program() const noexcept { return *program_; }
+    std::shared_ptr<OwnedProgram> shared_program() const noexcept { return program_; }
+    /// Null where the program gives the model's output.
+    const std::shared_ptr<graph::GraphModule>& tail() const noexcept { return tail_; }
+
+private:
+    std::shared_ptr<OwnedProgram> program_;
+    std::shared_ptr<graph::GraphModule> tail_;
+};
+
+/// Lowers a converted model.
+///
+/// Instructions have the qualified names and types of the modules that they come from. A linear layer behind a flatten
+/// reads the image itself. Throws for an operator that stays in float anywhere but at the end, naming it; and what the
+/// target or a kernel refuses, with the layer's name.
+///
+/// @param table      kernels of the target that the model was converted for, on the backend that is to run
+/// @param max_batch  images that one run of the program holds
+LoweredModel lower(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch = 1);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+inline bool is_float_step(const QuantizedNode& node) { return node.as<RealStep>() != nullptr; }
+
+/// The operators in float at the end of a model, as a model of their own; no nodes where there are none.
+inline QuantizedGraph split_tail(const QuantizedGraph& quantized) {
+    QuantizedGraph tail;
+    std::set<int> made, read;
+    for (const QuantizedNode& node : quantized.nodes) {
+        if (!is_float_step(node)) {
+            for (const int input : node.inputs)
+                if (made.count(input) != 0)
+                    throw Error("lower: " + node.name + " (" + node.type + ")",
+                                "it reads \"" + quantized.tensor(input).name +
+                                    "\", which stays in float; a program executes integers only, so operators in float "
+                                    "may stand at the end of a model alone");
+            continue;
+        }
+        tail.nodes.push_back(node);
+        made.insert(node.output);
+        for (const int input : node.inputs)
+            if (made.count(input) == 0) read.insert(input);
+    }
+    if (tail.nodes.empty()) return tail;
+    for (const int input : quantized.inputs) read.erase(input);
+    if (read.size() != 1 || quantized.outputs.size() != 1 || made.count(quantized.outputs[0]) == 0)
+        throw Error(
+            "lower: " + tail.nodes[0].name + " (" + tail.nodes[0].type + ")",
+            "it stays in float, and the operators in float do not stand between one output of the program and the "
+            "output of the model; a program executes integers only");
+    tail.target = quantized.target;
+    tail.tensors = quantized.tensors;
+    tail.inputs.assign(read.begin(), read.end());
+    tail.outputs = quantized.outputs;
+    return tail;
+}
+
+inline std::shared_ptr<OwnedProgram> lower_steps(const QuantizedGraph& quantized, const kernels::KernelTable& table,
+                                                 index_t max_batch, const std::vector<int>& outputs) {
+    Lowering lowering(quantized, table, max_batch);
+    for (const int input : quantized.inputs) lowering.add_input(input);
+    for (const QuantizedNode& node : quantized.nodes)
+        if (!is_float_step(node)) node.step->lower(lowering, node);
+    std::vector<std::int32_t> results;
+    for (const int output : outputs) {
+        if (std::find(quantized.inputs.begin(), quantized.inputs.end(), output) != quantized.inputs.end())
+            throw Error("lower: the model gives its input back; there is nothing to execute");
+        results.push_back(lowering.tensor(output));
+    }
+    return lowering.builder().finish(std::move(results));
+}
+
+}  // namespace detail
+
+inline LoweredModel lower(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch) {
+    const QuantizedGraph tail = detail::split_tail(quantized);
+    auto program =
+        detail::lower_steps(quantized, table, max_batch, tail.nodes.empty() ? quantized.outputs : tail.inputs);
+    return {std::move(program), tail.nodes.empty() ? nullptr : make_reference(tail)};
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_CONVERT_LOWER_HPP

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+//
+// quantize_fx: prepare, run, convert in one call. Layer: quantization (WORKFLOW section 4).
+#ifndef INTQ_QUANTIZATION_CONVERT_QUANTIZE_MODEL_HPP
+#define INTQ_QUANTIZATION_CONVERT_QUANTIZE_MODEL_HPP
+
+#include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/prepare/prepare_fx.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// Runs a model over the data that calibrates it.
+using RunFunction = std::function<void(nn::Module& prepared)>;
+
+/// A converted model: prepare_calibration_fx(), `run`, convert_fx().
+///
+/// @throws Error as those do; for a `run` that shows no data to a quantizer, naming it
+inline QuantizedGraph quantize_fx(const nn::Module& model, const RunFunction& run, const QConfigMapping& mapping,
+                                  const arith::PolicyRecord& target, const PrepareOptions& options = {}) {
+    const auto prepared = prepare_calibration_fx(model, mapping, target, options);
+    run(*prepared);
+    return convert_fx(*prepared);
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_CONVERT_QUANTIZE_MODEL_HPP

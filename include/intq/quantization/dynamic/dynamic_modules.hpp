@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+//
+// Linear and LSTM whose weights are int8 and whose inputs are quantized when they come. Layer: quantization
+// (WORKFLOW section 4).
+#ifndef INTQ_QUANTIZATION_DYNAMIC_DYNAMIC_MODULES_HPP
+#define INTQ_QUANTIZATION_DYNAMIC_DYNAMIC_MODULES_HPP
+
+#include "intq/nn/layers/linear.hpp"
+#include "intq/nn/layers/lstm.hpp"
+#include "intq/quantization/dynamic/dynamic_matrix.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// A Linear, perhaps with an activation, on codes. Buffers: weight (int8), weight_scale and, with a bias, bias.
+class DynamicLinear : public nn::Cloneable<DynamicLinear> {
+public:
+    /// Throws for a layer with a fused add.
+    DynamicLinear(const nn::Linear& layer, const DynamicQConfig& qconfig)
+        : options_(layer.options()),
+          activation_(layer.fusion().activation),
+          has_bias_(layer.has_bias()),
+          reduce_range_(qconfig.reduce_range) {
+        if (layer.fusion().add)
+            throw Error("DynamicLinear: a linear layer with a fused add is not quantized dynamically");
+        add_codes(*this, "weight", layer.weight(), qconfig.per_channel ? 0 : -1);
+        if (has_bias_) add_buffer("bias", layer.bias().clone());
+        train(false);
+        pack();
+    }
+
+    std::string type_name() const override { return "dynamic.Linear" + nn::name_of(nn::Fusion{false, activation_}); }
+    bool is_leaf() const override { return true; }
+    const nn::LinearOptions& options() const noexcept { return options_; }
+    const DynamicMatrix& matrix() const noexcept { return *matrix_; }
+    nn::Value forward(nn::Arguments arguments) override {
+        return nn::functional::activate((*matrix_)(arguments.tensor(0)), activation_);
+    }
+    void tensors_changed() override { pack(); }
+
+private:
+    void pack() {
+        matrix_ = std::make_shared<DynamicMatrix>(codes_of(*this, "weight"), has_bias_ ? tensor("bias") : nn::Tensor(),
+                                                  reduce_range_);
+    }
+
+    nn::LinearOptions options_;
+    Activation activation_;
+    bool has_bias_;
+    bool reduce_range_;
+    std::shared_ptr<const DynamicMatrix> matrix_;
+};
+
+/// An LSTM on codes. The whole input of a layer has one scale; the hidden state gets a fresh one at every step. Gates,
+/// cell and biases are real numbers.
+///
+/// Buffers: as the parameters of nn::LSTM, each weight as int8 codes with <weight>_scale.
+///
+/// Source   reference: PyTorch 2.15, quantized_lstm with use_dynamic
+class DynamicLSTM : public nn::Cloneable<DynamicLSTM, nn::LSTM> {
+public:
+    DynamicLSTM(const nn::LSTM& layer, const DynamicQConfig& qconfig)
+        : Cloneable(layer), reduce_range_(qconfig.reduce_range) {
+        parameters().clear();
+        for (const auto& parameter : layer.parameters())
+            if (parameter.name.rfind("weight", 0) == 0) {
+                add_codes(*this, parameter.name, parameter.value, qconfig.per_channel ? 0 : -1);
+            } else {
+                add_buffer(parameter.name, parameter.value.clone());
+            }
+        train(false);
+        pack();
+    }
+
+    std::string type_name() const override { return "dynamic.LSTM"; }
+    void tensors_changed() override { pack(); }
+
+protected:
+    nn::functional::LstmResult run_layer(const nn::Tensor& x, index_t layer, index_t direction, const nn::Tensor& h,
+                                         const nn::Tensor& c) const override {
+        const Matrices& m = matrices_[static_cast<std::size_t>(layer * directions() + direction)];
+        return nn::functional::lstm_layer_of<float>(x, options().hidden_size, *m.from_x, *m.from_h, h, c,
+                                                    direction == 1);
+    }
+
+private:
+    struct Matrices {
+        std::shared_ptr<const DynamicMatrix> from_x, from_h;
+    };
+    void pack() {
+        matrices_.clear();
+        const auto matrix = [&](const std::string& which, const std::string& suffix) {
+            return std::make_shared<DynamicMatrix>(codes_of(*this, "weight" + which + suffix),
+                                                   options().bias ? tensor("bias" + which + suffix) : nn::Tensor(),
+                                                   reduce_range_);
+        };
+        for (index_t layer = 0; layer < options().num_layers; ++layer)
+            for (index_t direction = 0; direction < directions(); ++direction) {
+                const std::string suffix = suffix_of(layer, direction);
+                matrices_.push_back({matrix("_ih", suffix), matrix("_hh", suffix)});
+            }
+    }
+
+    bool reduce_range_;
+    std::vector<Matrices> matrices_;
+};
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_DYNAMIC_DYNAMIC_MODULES_HPP

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+//
+// FakeQuantize: an observer and the grid that it makes, on one edge of a prepared model. Layer: quantization
+// (WORKFLOW section 2).
+#ifndef INTQ_QUANTIZATION_FAKE_QUANTIZE_FAKE_QUANTIZE_HPP
+#define INTQ_QUANTIZATION_FAKE_QUANTIZE_FAKE_QUANTIZE_HPP
+
+#include "intq/quantization/observers/compatibility.hpp"
+#include "intq/quantization/observers/observer_modules.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+struct FakeQuantizeOptions {
+    ObserverFactory observer = observer_factory<MovingAverageMinMaxObserver>();
+    ObserverOptions observer_options{};
+    bool saturate = true;          // a clamped element stops its gradient
+    bool use_grad_scaling = true;  // LSQ: gradients of scale and zero point times 1 / sqrt(elements · quant_max)
+    float alpha = 6.0f;            // PACT: the bound before any calibration
+    arith::QuantizeRule rule{};
+    Compatibility compatibility = Compatibility::horizon;
+};
+
+/// What a quantizer on an edge is to the others: its output carries its qparams.
+class Quantizer : public nn::Module {
+public:
+    bool is_leaf() const override { return true; }
+    virtual DType dtype() const = 0;
+    /// Whether data was seen or qparams were set.
+    virtual bool has_qparams() const = 0;
+    virtual nn::OwnedQParams qparams() const = 0;
+    virtual bool is_rounding() const = 0;
+    virtual arith::QuantizeRule rule() const = 0;
+    /// Whether a clamped element stops its gradient.
+    virtual bool saturates() const = 0;
+
+protected:
+    /// Rounds x to the grid if the quantizer rounds; in both cases the result says its scale and type.
+    nn::Tensor pass(const nn::Tensor& x) const {
+        if (is_rounding()) return fake_quantize(x, qparams(), rule());
+        nn::Tensor y = x;
+        if (has_qparams()) y.set_qparams(qparams());
+        return y;
+    }
+};
+
+/// Observes, then rounds to the grid of the scale:
+///
+///     y = dequantize(quantize(x))
+///
+/// Order in forward: observe, compute the scale, fake-quantize with the fresh scale. With both on it observes only
+/// while training in horizon mode, and always in torch mode; with rounding off (calibration) it always observes.
+/// Before any data the scale is 1.
+///
+/// Source   WORKFLOW section 2; torch-semantics 2.5
+class FakeQuantize : public nn::Cloneable<FakeQuantize, Quantizer> {
+public:
+    explicit FakeQuantize(const FakeQuantizeOptions& options) : options_(options) {
+        ObserverOptions observed = options.observer_options;
+        if (options.compatibility == Compatibility::torch) observed.compatibility = Compatibility::torch;
+        add_child("activation_post_process", options.observer(observed));
+        add_buffer("scale", nn::Tensor());
+        add_buffer("zero_point", nn::Tensor());
+        update_qparams();  // a fixed scale needs no data
+    }
+
+    std::string type_name() const override { return "FakeQuantize"; }
+    nn::Value forward(nn::Arguments arguments) override {
+        if (is_observing()) observe(arguments.tensor(0));
+        return pass(arguments.tensor(0));
+    }
+
+    /// One observation, whatever the flags say.
+    void observe(const nn::Tensor& x) {
+        observer().observe(x);
+        update_qparams();
+    }
+    /// Takes what the observer says now, if it saw data: after a change of its method, a merge, a load of its state.
+    void update_qparams() {
+        if (observer().seen()) store(observer().calculate_qparams());
+    }
+
+    bool observer_enabled() const noexcept { return observer_enabled_; }
+    bool fake_quant_enabled() const noexcept { return fake_quant_enabled_; }
+    void enable_observer(bool on = true) noexcept { observer_enabled_ = on; }
+    virtual void enable_fake_quant(bool on = true) { fake_quant_enabled_ = on; }
+
+    DType dtype() const override { return options_.observer_options.dtype; }
+    bool has_qparams() const override { return tensor("scale").defined(); }
+    INTQ_INLINE nn::OwnedQParams qparams() const override;
+    bool is_rounding() const override { return fake_quant_enabled_; }
+    arith::QuantizeRule rule() const override { return options_.rule; }
+    bool saturates() const override { return options_.saturate; }
+    const FakeQuantizeOptions& options() const noexcept { return options_; }
+
+    /// Fixes the scale, and the zero point (0 unless given); the observer is switched off.
+    void set_qparams(float scale, std::optional<std::int32_t> zero_point = std::nullopt);
+    /// What the observer says now, whatever is stored.
+    nn::OwnedQParams calculate_qparams() const { return observer().calculate_qparams(); }
+    Observer& observer() const { return static_cast<Observer&>(*child("activation_post_process")); }
+    /// Takes the qparams of another quantizer, such as one that was calibrated; the observer is left as it is.
+    void adopt(const nn::OwnedQParams& qparams);
+
+protected:
+    virtual bool is_observing() const {
+        return observer_enabled_ &&
+               (training() || !fake_quant_enabled_ || options_.compatibility == Compatibility::torch);
+    }
+    /// Where scales and zero points are kept.
+    virtual INTQ_INLINE void store(const nn::OwnedQParams& qparams);
+    /// The grid of given scales and zero points, each one a channel.
+    nn::OwnedQParams grid(std::span<const float> scales, std::span<const std::int32_t> zero_points) const;
+
+private:
+    FakeQuantizeOptions options_;
+    bool observer_enabled_ = true;
+    bool fake_quant_enabled_ = true;
+};
+
+/// Observes and passes through; never rounds.
+class CalibFakeQuantize : public nn::Cloneable<CalibFakeQuantize, FakeQuantize> {
+public:
+    explicit CalibFakeQuantize(const FakeQuantizeOptions& options) : Cloneable(FakeQuantize(options)) {
+        FakeQuantize::enable_fake_quant(false);
+    }
+    std::string type_name() const override { return "CalibFakeQuantize"; }
+    void enable_fake_quant(bool) override {}
+};
+
+/// Rounds to the grid of another quantizer: the output of an operator that keeps the scale of its input but not its
+/// values (an average of codes that divides the codes). Observes nothing.
+class FollowingFakeQuantize : public nn::Cloneable<FollowingFakeQuantize, Quantizer> {
+public:
+    explicit FollowingFakeQuantize(std::shared_ptr<Quantizer> source) { add_child("source", std::move(source)); }
+
+    std::string type_name() const override { return "FollowingFakeQuantize"; }
+    nn::Value forward(nn::Arguments arguments) override { return pass(arguments.tensor(0)); }
+    DType dtype() const override { return source().dtype(); }
+    bool has_qparams() const override { return source().has_qparams(); }
+    nn::OwnedQParams qparams() const override { return source().qparams(); }
+    bool is_rounding() const override { return source().is_rounding(); }
+    arith::QuantizeRule rule() const override { return source().rule(); }
+    bool saturates() const override { return source().saturates(); }
+
+private:
+    const Quantizer& source() const { return static_cast<const Quantizer&>(*child("source")); }
+};
+
+/// State of all quantizers of a model.
+enum class FakeQuantState : std::uint8_t {
+    calibration,  // observe only
+    validation,   // quantize only
+    qat,          // both
+    float_        // neither
+};
+
+inline void set_fake_quantize(nn::Module& model, FakeQuantState state) {
+    for (const auto& module : model.named_modules())
+        if (auto* quantizer = dynamic_cast<FakeQuantize*>(module.value)) {
+            quantizer->enable_observer(state == FakeQuantState::calibration || state == FakeQuantState::qat);
+            quantizer->enable_fake_quant(state == FakeQuantState::validation || state == FakeQuantState::qat);
+        }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline nn::OwnedQParams FakeQuantize::qparams() const {
+    if (!has_qparams()) return grid({}, {});
+    const nn::Tensor& zero_point = tensor("zero_point");
+    return grid(tensor("scale").flat<float>(),
+                zero_point.defined() ? zero_point.flat<std::int32_t>() : std::span<const std::int32_t>());
+}
+
+inline nn::OwnedQParams FakeQuantize::grid(std::span<const float> scales,
+                                           std::span<const std::int32_t> zero_points) const {
+    nn::OwnedQParams result = nn::OwnedQParams::per_tensor(1.0f, dtype());
+    result.quant_min = options_.observer_options.lowest();
+    result.quant_max = options_.observer_options.highest();
+    if (scales.empty()) return result;
+    result.scales.assign(scales.begin(), scales.end());
+    result.axis =
+        scales.size() > 1 ? std::max(options_.observer_options.ch_axis, 0) : options_.observer_options.ch_axis;
+    result.zero_points.assign(zero_points.begin(), zero_points.end());
+    return result;
+}
+
+inline void FakeQuantize::store(const nn::OwnedQParams& qparams) {
+    const Shape channels(static_cast<index_t>(qparams.scales.size()));
+    tensor("scale") = nn::Tensor::from(channels, qparams.scales);
+    tensor("zero_point") = qparams.zero_points.empty() ? nn::Tensor() : nn::Tensor::from(channels, qparams.zero_points);
+}
+
+inline void FakeQuantize::set_qparams(float scale, std::optional<std::int32_t> zero_point) {
+    nn::OwnedQParams fixed = qparams();
+    fixed.scales.assign(fixed.scales.size(), scale);
+    fixed.zero_points.clear();
+    if (zero_point) fixed.zero_points.assign(fixed.scales.size(), *zero_point);
+    adopt(fixed);
+    enable_observer(false);
+}
+
+inline void FakeQuantize::adopt(const nn::OwnedQParams& qparams) {
+    throw_if_failed(
+        check_qparams(qparams.view(), dtype(), static_cast<index_t>(qparams.scales.size()), OpKind::fake_quantize),
+        type_name() + "::set_qparams");
+    store(qparams);
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_FAKE_QUANTIZE_FAKE_QUANTIZE_HPP

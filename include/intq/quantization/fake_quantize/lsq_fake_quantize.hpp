@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+//
+// LSQFakeQuantize: a quantizer whose scale, and zero point where it has one, are learnt. Layer: quantization
+// (WORKFLOW section 2).
+#ifndef INTQ_QUANTIZATION_FAKE_QUANTIZE_LSQ_FAKE_QUANTIZE_HPP
+#define INTQ_QUANTIZATION_FAKE_QUANTIZE_LSQ_FAKE_QUANTIZE_HPP
+
+#include <cmath>
+
+#include "intq/arith/learnable.hpp"
+#include "intq/quantization/fake_quantize/fake_quantize.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// Rounds to a grid whose scale is a parameter.
+///
+/// The observer gives the first scale: while rounding is off (calibration), or at the first forward if there was no
+/// calibration. From then on each forward takes scale = max(|scale|, eps), so that no step of an optimizer can leave
+/// the parameter without meaning. The zero point learns in the affine scheme alone; it is kept as a real number and
+/// rounded to a code where it is used.
+///
+/// Source   Esser et al. 2020; torch-semantics 2.7 (Horizon's form; PyTorch's _LearnableFakeQuantize)
+class LSQFakeQuantize : public nn::Cloneable<LSQFakeQuantize, FakeQuantize> {
+public:
+    explicit LSQFakeQuantize(const FakeQuantizeOptions& options) : Cloneable(FakeQuantize(options)) {
+        buffers().clear();
+        add_parameter("scale", nn::Tensor());
+        if (learns_zero_point()) {
+            add_parameter("zero_point", nn::Tensor());
+        } else {
+            add_buffer("zero_point", nn::Tensor());
+        }
+    }
+
+    std::string type_name() const override { return "LSQFakeQuantize"; }
+    nn::Value forward(nn::Arguments arguments) override {
+        if (is_observing()) {
+            observe(arguments.tensor(0));
+        } else if (has_qparams()) {
+            constrain();
+        }
+        return pass(arguments.tensor(0));
+    }
+
+    bool learns_zero_point() const noexcept { return options().observer_options.scheme == arith::QuantScheme::affine; }
+    INTQ_INLINE nn::OwnedQParams qparams() const override;
+    /// Factor of the gradients of scale and zero point.
+    float grad_factor(const nn::Tensor& x) const {
+        const auto steps = static_cast<double>(x.size()) * static_cast<double>(options().observer_options.highest());
+        return options().use_grad_scaling && steps > 0 ? static_cast<float>(1.0 / std::sqrt(steps)) : 1.0f;
+    }
+
+protected:
+    bool is_observing() const override { return observer_enabled() && (!fake_quant_enabled() || !has_qparams()); }
+    INTQ_INLINE void store(const nn::OwnedQParams& qparams) override;
+
+private:
+    void constrain();
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline nn::OwnedQParams LSQFakeQuantize::qparams() const {
+    if (!learns_zero_point() || !has_qparams()) return FakeQuantize::qparams();
+    const ObserverOptions& range = options().observer_options;
+    std::vector<std::int32_t> codes;
+    for (const float zero_point : tensor("zero_point").flat<float>())
+        codes.push_back(arith::learnable_zero_point(zero_point, range.lowest(), range.highest()));
+    return grid(tensor("scale").flat<float>(), codes);
+}
+
+inline void LSQFakeQuantize::store(const nn::OwnedQParams& qparams) {
+    FakeQuantize::store(qparams);
+    if (!learns_zero_point()) return;
+    std::vector<float> real(qparams.zero_points.begin(), qparams.zero_points.end());
+    real.resize(qparams.scales.size());
+    tensor("zero_point") = nn::Tensor::from(Shape(static_cast<index_t>(real.size())), real);
+}
+
+inline void LSQFakeQuantize::constrain() {
+    for (float& scale : tensor("scale").flat<float>())
+        scale = std::max(std::fabs(scale), options().observer_options.eps);
+    if (!learns_zero_point()) return;
+    const auto low = static_cast<float>(options().observer_options.lowest());
+    const auto high = static_cast<float>(options().observer_options.highest());
+    for (float& zero_point : tensor("zero_point").flat<float>()) zero_point = std::clamp(zero_point, low, high);
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_FAKE_QUANTIZE_LSQ_FAKE_QUANTIZE_HPP

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+//
+// PACTFakeQuantize: a quantizer whose clipping bound is learnt. Layer: quantization (WORKFLOW section 2).
+#ifndef INTQ_QUANTIZATION_FAKE_QUANTIZE_PACT_FAKE_QUANTIZE_HPP
+#define INTQ_QUANTIZATION_FAKE_QUANTIZE_PACT_FAKE_QUANTIZE_HPP
+
+#include <cmath>
+
+#include "intq/quantization/fake_quantize/fake_quantize.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// Clips to [-alpha, alpha] and rounds to the grid of that range; alpha is a parameter.
+///
+///     scale = alpha / ((quant_max - quant_min) / 2)
+///     y     = dequantize(quantize(clamp(x, -alpha, alpha)))
+///
+/// alpha starts as FakeQuantizeOptions::alpha; calibration sets it to the range that the observer saw. Symmetric and
+/// per tensor only. The gradient passes the rounding wherever x was not clipped, and reaches alpha where it was: a
+/// clipped element half a step above the last code is not stopped a second time, as it is in Horizon's form, where
+/// alpha = 127.5 steps could not learn from above.
+///
+/// Source   Choi et al. 2018; torch-semantics 2.8
+class PACTFakeQuantize : public nn::Cloneable<PACTFakeQuantize, FakeQuantize> {
+public:
+    /// Throws for an affine scheme, a channel axis, and an alpha that is not positive and finite.
+    explicit PACTFakeQuantize(const FakeQuantizeOptions& options) : Cloneable(FakeQuantize(options)) {
+        if (options.observer_options.scheme == arith::QuantScheme::affine || options.observer_options.ch_axis >= 0)
+            throw Error("PACTFakeQuantize: the scheme must be symmetric and per tensor; alpha is one bound");
+        if (!(options.alpha > 0.0f && std::isfinite(options.alpha)))
+            throw Error("PACTFakeQuantize: alpha must be positive, given " + std::to_string(options.alpha));
+        buffers().clear();
+        add_parameter("alpha", nn::Tensor::full(Shape(1), options.alpha));
+    }
+
+    std::string type_name() const override { return "PACTFakeQuantize"; }
+    nn::Value forward(nn::Arguments arguments) override {
+        if (is_observing()) {
+            observe(arguments.tensor(0));
+        } else {
+            constrain();
+        }
+        return pass(arguments.tensor(0));
+    }
+
+    float alpha() const { return tensor("alpha").flat<float>()[0]; }
+    bool has_qparams() const override { return true; }
+    nn::OwnedQParams qparams() const override {
+        const ObserverOptions& range = options().observer_options;
+        const arith::RangeRule rule{range.lowest(), range.highest(), arith::QuantScheme::symmetric, 0, range.eps};
+        const float scale = value_or_throw(arith::qparams_from_range(-alpha(), alpha(), rule), type_name()).scale;
+        return grid(std::span(&scale, 1), {});
+    }
+
+protected:
+    bool is_observing() const override { return observer_enabled() && !fake_quant_enabled(); }
+    void store(const nn::OwnedQParams& qparams) override {
+        tensor("alpha") = nn::Tensor::full(Shape(1), qparams.scale() * half_range());
+    }
+
+private:
+    float half_range() const noexcept {
+        const ObserverOptions& range = options().observer_options;
+        return static_cast<float>(static_cast<double>(range.highest() - range.lowest()) / 2.0);
+    }
+    void constrain() {
+        float& alpha = tensor("alpha").flat<float>()[0];
+        alpha = std::max(std::fabs(alpha), options().observer_options.eps * half_range());
+    }
+};
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_FAKE_QUANTIZE_PACT_FAKE_QUANTIZE_HPP

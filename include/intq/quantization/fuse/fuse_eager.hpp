@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+//
+// fuse_modules: fuses modules that the user names, without a graph. Layer: quantization (WORKFLOW section 4).
+#ifndef INTQ_QUANTIZATION_FUSE_FUSE_EAGER_HPP
+#define INTQ_QUANTIZATION_FUSE_FUSE_EAGER_HPP
+
+#include "intq/nn/layers/elementwise.hpp"
+#include "intq/nn/layers/move.hpp"
+#include "intq/quantization/fuse/fusion_table.hpp"
+#include "intq/quantization/modules/replace_modules.hpp"
+#include "intq/quantization/qconfig/qconfig_dict.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// What takes the places of modules, in their order.
+using ModuleFuser = std::function<std::vector<nn::ModulePtr>(const std::vector<nn::ModulePtr>& modules)>;
+
+/// The rows of fusion_table(), and those of the caller before them. The first module becomes the fused one, the others
+/// Identity. Where an add (a FloatFunctional) is in the row, the fused one stands in its place and takes its calls,
+/// with the convolution on either side.
+///
+/// @throws Error for modules that no row fuses, naming their operators; for a batch norm in training
+std::vector<nn::ModulePtr> fuse_known_modules(const std::vector<nn::ModulePtr>& modules,
+                                              const std::vector<FusionRow>& more_rows = {});
+
+/// Fuses each list of qualified names.
+///
+///     fuse_modules(model, {{"conv1", "bn1", "relu1"}, {"fc", "relu2"}})
+///
+/// The fused module has the own qconfig of the first; the output quantizer will be that of the last.
+///
+/// @param inplace  false: in a clone, which is returned; true: where a list is refused, no list is fused
+nn::ModulePtr fuse_modules(const nn::ModulePtr& model, const std::vector<std::vector<std::string>>& modules_to_fuse,
+                           bool inplace = false, const ModuleFuser& fuser = {});
+
+/// Identity in the place of a layer that is fused into an add: it remembers what passed, so that the add knows which of
+/// its operands that is.
+class FusedInput : public nn::Cloneable<FusedInput, nn::Identity> {
+public:
+    nn::Value forward(nn::Arguments arguments) override { return passed_ = arguments.tensor(0); }
+    /// What passed since the last call; undefined when nothing did.
+    nn::Tensor take() { return std::exchange(passed_, nn::Tensor()); }
+
+private:
+    nn::Tensor passed_{};
+};
+
+/// A fused layer in the place of a FloatFunctional: its methods add and add_relu call the layer "layer". The input of
+/// the layer is the operand that came through "input". A layer that was fused without a relu has no add_relu.
+class FusedFloatFunctional : public nn::Cloneable<FusedFloatFunctional> {
+public:
+    FusedFloatFunctional(nn::ModulePtr layer, std::shared_ptr<FusedInput> input) {
+        const auto* weighted = dynamic_cast<const nn::Weighted*>(layer.get());
+        has_activation_ = weighted == nullptr || weighted->fusion().activation != Activation::none;
+        add_child("layer", std::move(layer));
+        add_child("input", std::move(input));
+    }
+    std::string type_name() const override { return "FusedFloatFunctional"; }
+    nn::Value forward(nn::Arguments) override { throw Error("a fused add is not meant to be called; use its add"); }
+    INTQ_INLINE nn::Value invoke(std::string_view method, nn::Arguments arguments) override;
+
+private:
+    bool has_activation_ = true;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline nn::Value FusedFloatFunctional::invoke(std::string_view method, nn::Arguments arguments) {
+    if (method != "add" && method != "add_relu")
+        throw Error("a fused add has the methods add and add_relu; given \"" + std::string(method) + "\"");
+    if (method == "add_relu" && !has_activation_)
+        throw Error(
+            "a fused add: add_relu is called, and no relu is fused; call add and a ReLU, and end the list of names "
+            "with "
+            "that ReLU");
+    if (!arguments[0].is_tensor() || !arguments[1].is_tensor())
+        throw Error("a fused add takes two tensors; a model that is traced is fused by fuse_fx()");
+    const nn::Tensor input = static_cast<FusedInput&>(*child("input")).take();
+    for (const std::size_t first : {std::size_t{0}, std::size_t{1}})
+        if (arguments.tensor(first).shares_buffer_with(input))
+            return call("layer", arguments[first], arguments[1 - first]);
+    throw Error(
+        "a fused add: neither operand is what the fused layer was called with; something else stands between them");
+}
+
+namespace detail {
+
+/// The name that graph/operators.hpp gives to a call of the module alone; an add for a FloatFunctional.
+inline std::string operator_of_module(const nn::Module& module) {
+    if (const auto* weighted = dynamic_cast<const nn::Weighted*>(&module)) return weighted->operator_name();
+    if (dynamic_cast<const nn::FloatFunctional*>(&module) != nullptr) return "add";
+    for (const graph::OperatorRow& row : graph::operator_rows)
+        if (row.op == graph::Op::call_module && row.method == "forward" && row.key == module.type_name())
+            return std::string(row.name);
+    return module.type_name();
+}
+
+}  // namespace detail
+
+inline std::vector<nn::ModulePtr> fuse_known_modules(const std::vector<nn::ModulePtr>& modules,
+                                                     const std::vector<FusionRow>& more_rows) {
+    graph::OperatorSequence sequence;
+    std::vector<FusedOperator> operators;
+    for (const nn::ModulePtr& module : modules) {
+        sequence.push_back(detail::operator_of_module(*module));
+        operators.push_back({sequence.back(), module.get()});
+    }
+    for (const auto* rows : {&more_rows, &fusion_table()})
+        for (const FusionRow& row : *rows) {
+            if (row.operators != sequence) continue;
+            const nn::ModulePtr fused = row.make(operators);
+            fused->train(modules[0]->training());
+            std::vector<nn::ModulePtr> result;
+            for (std::size_t i = 0; i < modules.size(); ++i) result.push_back(std::make_shared<nn::Identity>());
+            const auto add = std::find(sequence.begin(), sequence.end(), "add");
+            if (add == sequence.end()) {
+                result[0] = fused;
+            } else {
+                const auto input = std::make_shared<FusedInput>();
+                result[0] = input;
+                result[static_cast<std::size_t>(add - sequence.begin())] =
+                    std::make_shared<FusedFloatFunctional>(fused, input);
+            }
+            return result;
+        }
+    throw Error("fuse_modules: no row of the table fuses " + graph::to_string(sequence));
+}
+
+namespace detail {
+
+inline void fuse_list(Replacements& done, const std::vector<std::string>& names, const ModuleFuser& fuser) {
+    nn::Module& model = *done.root;
+    std::vector<nn::ModulePtr> modules;
+    std::vector<nn::FusedMember> members;
+    for (const std::string& name : names) {
+        modules.push_back(model.find_child(name));
+        members.push_back({name, modules.back()->type_name(), ""});
+    }
+    const std::vector<nn::ModulePtr> fused = fuser ? fuser(modules) : fuse_known_modules(modules);
+    if (fused.size() != modules.size())
+        throw Error("fuse_modules: the fuser gave " + std::to_string(fused.size()) + " modules for " +
+                    std::to_string(modules.size()));
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        nn::Module* layer = fused[i].get();
+        if (dynamic_cast<FusedFloatFunctional*>(layer) != nullptr) layer = layer->child("layer").get();
+        if (auto* from = dynamic_cast<nn::FusedFrom*>(layer); from != nullptr && from->members().empty())
+            from->set_members(members);
+        if (const auto* qconfig = own_qconfig(*modules[i]); qconfig != nullptr && own_qconfig(*fused[i]) == nullptr)
+            set_qconfig(*fused[i], *qconfig);
+        if (fused[i] != modules[i]) fused[i]->train(modules[i]->training());
+        model.replace_child(names[i], fused[i]);
+        done.slots.push_back({&model, names[i], modules[i], fused[i]});
+    }
+}
+
+}  // namespace detail
+
+inline nn::ModulePtr fuse_modules(const nn::ModulePtr& model,
+                                  const std::vector<std::vector<std::string>>& modules_to_fuse, bool inplace,
+                                  const ModuleFuser& fuser) {
+    Replacements done{inplace ? model : nn::clone(model)};
+    try {
+        for (const auto& names : modules_to_fuse) detail::fuse_list(done, names, fuser);
+    } catch (...) {
+        done.undo();
+        throw;
+    }
+    return done.root;
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_FUSE_FUSE_EAGER_HPP

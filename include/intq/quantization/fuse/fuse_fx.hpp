@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+//
+// fuse_fx: makes one module of the operators that the table of fusions names. Layer: quantization (WORKFLOW section 4).
+#ifndef INTQ_QUANTIZATION_FUSE_FUSE_FX_HPP
+#define INTQ_QUANTIZATION_FUSE_FUSE_FX_HPP
+
+#include "intq/graph/tracer.hpp"
+#include "intq/nn/layers/move.hpp"
+#include "intq/quantization/fuse/fusion_table.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+struct FuseOptions {
+    bool fused_add = true;               // whether the target adds inside the accumulator: PolicyRecord::fused_add
+    std::vector<FusionRow> more_rows{};  // tried before the library's
+    graph::TraceOptions trace{};         // for a model that is not a GraphModule
+    bool keep_batch_norm = false;        // as a child of the fused layer, instead of folded into its weight
+    bool fused_relu6 = true;             // of the library's rows; PyTorch has none with relu6
+};
+
+/// What was fused, and what could not be.
+struct FuseReport {
+    struct Fused {
+        std::string module;     // qualified name of the slot, that of the first operator
+        std::string type;       // of the new module
+        std::string operators;  // "conv2d-batch_norm2d-relu"
+    };
+    struct Blocked {
+        std::string node;       // where the chain breaks
+        std::string operators;  // what would have been fused
+        std::string reason;
+    };
+    std::vector<Fused> fused;
+    std::vector<Blocked> blocked;
+};
+
+/// Fuses in a clone of the model.
+///
+/// Matching starts at the last node and walks back, longest sequences first. The new module stands in the slot of the
+/// first operator; the slots of the others become Identity where nothing else calls them. Of an add of two
+/// convolutions the first argument's is fused, and the other's output is an ordinary quantized tensor.
+///
+/// @param model   traced first, unless it is a GraphModule; must be in evaluation where a batch norm is folded
+/// @param report  optional; a chain that only a shared module, a second reader, a constant operand or the target breaks
+///                is reported with the reason
+std::shared_ptr<graph::GraphModule> fuse_fx(const nn::Module& model, const FuseOptions& options = {},
+                                            FuseReport* report = nullptr);
+
+/// The same, in the model itself.
+void fuse_in_place(graph::GraphModule& model, const FuseOptions& options = {}, FuseReport* report = nullptr);
+
+/// A clone of the model as a GraphModule; traced, unless it is one.
+std::shared_ptr<graph::GraphModule> traced_clone(const nn::Module& model, const graph::TraceOptions& options = {});
+
+/// What a qconfig mapping needs to know of a node.
+nn::FusedMember member_of(const graph::Node& node, nn::Module& root);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline nn::FusedMember member_of(const graph::Node& node, nn::Module& root) {
+    const bool is_module = node.op() == graph::Op::call_module;
+    return {is_module ? node.target() : node.scope().module, graph::type_of(node, root),
+            is_module ? "" : node.scope().type};
+}
+
+inline std::shared_ptr<graph::GraphModule> traced_clone(const nn::Module& model, const graph::TraceOptions& options) {
+    const nn::ModulePtr copy = nn::clone(model);
+    if (auto graph_module = std::dynamic_pointer_cast<graph::GraphModule>(copy)) return graph_module;
+    return graph::symbolic_trace(copy, options);
+}
+
+namespace detail {
+
+inline bool holds(const graph::OperatorSequence& operators, const char* name) {
+    return std::find(operators.begin(), operators.end(), name) != operators.end();
+}
+
+class Fuser {
+public:
+    Fuser(graph::GraphModule& model, const FuseOptions& options, FuseReport& report)
+        : model_(model), graph_(model.graph()), report_(report), keep_batch_norm_(options.keep_batch_norm) {
+        // Longest first; of one length, the user's before the library's, each in the order of its table.
+        std::size_t longest = 0;
+        for (const auto* rows : {&options.more_rows, &fusion_table()})
+            for (const FusionRow& row : *rows) longest = std::max(longest, row.operators.size());
+        for (std::size_t length = longest; length > 0; --length)
+            for (const auto* rows : {&options.more_rows, &fusion_table()})
+                for (const FusionRow& row : *rows) {
+                    if (row.operators.size() != length) continue;
+                    if (!options.fused_relu6 && rows == &fusion_table() && holds(row.operators, "relu6")) continue;
+                    (options.fused_add || !holds(row.operators, "add") ? rows_ : with_add_).push_back(&row);
+                }
+    }
+
+    void run() {
+        const auto nodes = graph_.nodes();
+        for (auto node = nodes.rbegin(); node != nodes.rend(); ++node)
+            if (gone_.count(*node) == 0) fuse_at(**node);
+        graph_.lint(&model_);
+    }
+
+private:
+    void fuse_at(graph::Node& last) {
+        bool reported = false;
+        for (const FusionRow* row : rows_) {
+            const graph::MatchResult result = graph::match_back(row->operators, last, graph_, model_);
+            if (result.match) return replace(*row, *result.match);
+            if (result.obstacle && !reported) report(*row, *result.obstacle);
+            reported = reported || result.obstacle.has_value();
+        }
+        for (const FusionRow* row : with_add_)
+            if (const auto result = graph::match_back(row->operators, last, graph_, model_); result.match) {
+                const auto add = std::find(row->operators.begin(), row->operators.end(), "add");
+                return report(*row, {result.match->nodes[static_cast<std::size_t>(add - row->operators.begin())],
+                                     "the target adds no operand inside the accumulator"});
+            }
+    }
+
+    // The same break stops longer and shorter sequences; the longest one says it.
+    void report(const FusionRow& row, const graph::Obstacle& obstacle) {
+        for (const auto& known : report_.blocked)
+            if (known.node == obstacle.node->name() && known.reason == obstacle.reason) return;
+        report_.blocked.push_back({obstacle.node->name(), graph::to_string(row.operators), obstacle.reason});
+    }
+
+    void replace(const FusionRow& row, const graph::Match& match) {
+        std::vector<FusedOperator> operators;
+        std::vector<nn::FusedMember> members;
+        for (std::size_t i = 0; i < match.nodes.size(); ++i) {
+            operators.push_back({row.operators[i], graph::module_of(*match.nodes[i], model_), keep_batch_norm_});
+            const auto* fused = dynamic_cast<const nn::FusedFrom*>(operators[i].module);
+            if (fused != nullptr && !fused->members().empty()) {
+                members.insert(members.end(), fused->members().begin(), fused->members().end());
+            } else {
+                members.push_back(member_of(*match.nodes[i], model_));
+            }
+        }
+        graph::Node& first = *match.nodes.front();
+        graph::Node& last = *match.nodes.back();
+        const nn::ModulePtr module = made_of(row, operators, first);
+        module->train(operators[0].module->training());
+        if (auto* fused = dynamic_cast<nn::FusedFrom*>(module.get())) fused->set_members(std::move(members));
+        report_.fused.push_back({first.target(), module->type_name(), graph::to_string(row.operators)});
+        model_.replace_child(first.target(), module);
+
+        // The first node stays, with its name, at the place of the last: the other operand may come after the first.
+        graph_.move_before(first, last);
+        first.outputs() = last.outputs();
+        first.set_scope({first.target(), module->type_name()});
+        graph_.replace_all_uses(last, first);
+        for (std::size_t i = match.nodes.size(); i-- > 1;) drop(*match.nodes[i]);
+        graph::ArgumentList args = first.args();
+        if (match.other.node() != nullptr) args.push_back(match.other);
+        first.set_args(std::move(args));
+    }
+
+    nn::ModulePtr made_of(const FusionRow& row, const std::vector<FusedOperator>& operators, const graph::Node& first) {
+        try {
+            return row.make(operators);
+        } catch (const Error& error) {
+            throw Error("fuse: " + graph::to_string(row.operators) + " of %" + first.name(), error.what());
+        }
+    }
+
+    void drop(graph::Node& node) {
+        const std::string target = node.op() == graph::Op::call_module ? node.target() : "";
+        gone_.insert(&node);
+        graph_.erase(node);
+        if (target.empty()) return;
+        for (const graph::Node* other : graph_.nodes())
+            if (other->op() == graph::Op::call_module && other->target() == target) return;
+        model_.replace_child(target, std::make_shared<nn::Identity>());
+    }
+
+    graph::GraphModule& model_;
+    graph::Graph& graph_;
+    FuseReport& report_;
+    bool keep_batch_norm_;
+    std::vector<const FusionRow*> rows_, with_add_;  // the latter where the target has no fused add
+    std::set<const graph::Node*> gone_;
+};
+
+}  // namespace detail
+
+inline void fuse_in_place(graph::GraphModule& model, const FuseOptions& options, FuseReport* report) {
+    FuseReport unread;
+    detail::Fuser(model, options, report != nullptr ? *report : unread).run();
+}
+
+inline std::shared_ptr<graph::GraphModule> fuse_fx(const nn::Module& model, const FuseOptions& options,
+                                                   FuseReport* report) {
+    auto result = traced_clone(model, options.trace);
+    fuse_in_place(*result, options, report);
+    return result;
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_FUSE_FUSE_FX_HPP

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+//
+// What a model's author says about tracing, custom modules and hybrid models, in the documents' words. Layer:
+// quantization (WORKFLOW section 4).
+#ifndef INTQ_QUANTIZATION_MODULES_CUSTOM_CONFIG_HPP
+#define INTQ_QUANTIZATION_MODULES_CUSTOM_CONFIG_HPP
+
+#include "intq/graph/tracer.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// How a custom module is quantized: on codes between quantizers; or with real values on both sides.
+enum class QuantType : std::uint8_t { static_, dynamic, weight_only };
+
+/// Makes the observed module of a float one: what passes through in float and can be quantized later. It must be a
+/// leaf (nn::Leaf makes one of any module).
+using FromFloat = std::function<nn::ModulePtr(const nn::Module& float_module)>;
+
+/// Makes the quantized module of an observed one. Static: its forward takes codes that carry their qparams, and gives
+/// codes of the output's qparams, or real values, which are then quantized to these. Others: `output` is not read.
+using FromObserved = std::function<nn::ModulePtr(const nn::Module& observed, const nn::OwnedQParams& output)>;
+
+/// PyTorch's prepare_custom_config.
+///
+/// A non-traceable module is one node and stays in float, whatever it holds. A preserved attribute is a property of the
+/// model (nn::Module::set_property) that its traced, fused and prepared forms have too. What the model does not have is
+/// an Error that names the nearest names.
+///
+/// The modules of a type in float_to_observed_custom_module_class are replaced before anything else; the others of a
+/// QuantType than static need no observed form.
+struct PrepareCustomConfig {
+    std::vector<std::string> non_traceable_module_name{};   // qualified names
+    std::vector<std::string> non_traceable_module_class{};  // type names
+    std::vector<std::string> preserved_attributes{};
+    std::map<QuantType, std::map<std::string, FromFloat>> float_to_observed_custom_module_class{};  // by type names
+};
+
+/// PyTorch's convert_custom_config: by the type names of observed modules; of float ones where not static.
+struct ConvertCustomConfig {
+    std::map<QuantType, std::map<std::string, FromObserved>> observed_to_quantized_custom_module_class{};
+};
+
+/// Horizon's hybrid_dict: modules that stay in float, by type and by qualified name, which covers all below it. A type
+/// may be that of a function.
+struct HybridDict {
+    std::vector<std::string> module_type{};
+    std::vector<std::string> module_name{};
+    bool empty() const noexcept { return module_type.empty() && module_name.empty(); }
+};
+
+/// The part that concerns tracing as options of symbolic_trace, fuse and prepare (FuseOptions::trace,
+/// PrepareOptions::trace).
+inline graph::TraceOptions trace_options(const PrepareCustomConfig& config) {
+    graph::TraceOptions options;
+    options.leaf_modules = config.non_traceable_module_name;
+    options.leaf_types = config.non_traceable_module_class;
+    options.preserved_attributes = config.preserved_attributes;
+    return options;
+}
+
+/// The same added to options that are there.
+inline graph::TraceOptions trace_options(graph::TraceOptions options, const PrepareCustomConfig& config) {
+    const graph::TraceOptions more = trace_options(config);
+    const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+    append(options.leaf_modules, more.leaf_modules);
+    append(options.leaf_types, more.leaf_types);
+    append(options.preserved_attributes, more.preserved_attributes);
+    return options;
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_MODULES_CUSTOM_CONFIG_HPP

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+//
+// Prepared layers: Conv2d and Linear whose weight passes a fake-quantizer. Layer: quantization (WORKFLOW section 2).
+#ifndef INTQ_QUANTIZATION_MODULES_PREPARED_LAYERS_HPP
+#define INTQ_QUANTIZATION_MODULES_PREPARED_LAYERS_HPP
+
+#include "intq/arith/conv.hpp"
+#include "intq/arith/target.hpp"
+#include "intq/nn/layers/conv.hpp"
+#include "intq/nn/layers/linear.hpp"
+#include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#include "intq/quantization/modules/qat_mode.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// The weight's qparams with each scale raised so that bias and fused add fit the accumulator (ARITHMETIC section 3,
+/// step 0). A per-tensor scale is raised to the largest that a channel asks for.
+///
+/// @param bias   (O), or undefined
+/// @param input  qparams of the input; per tensor
+/// @param sumin  qparams of the operand of the fused add, or null
+nn::OwnedQParams raise_weight_scales(const arith::PolicyRecord& target, nn::OwnedQParams weight, const nn::Tensor& bias,
+                                     const nn::OwnedQParams& input, const nn::OwnedQParams* sumin);
+
+/// Weight and bias that a layer is deployed with, its batch norm folded, and the grid of the weight before
+/// raise_weight_scales().
+struct DeployedWeight {
+    nn::Tensor weight, bias;
+    nn::OwnedQParams qparams;
+};
+
+/// What prepare gives to a layer with weights: the child weight_fake_quant, used by forward.
+class PreparedWeight {
+public:
+    virtual ~PreparedWeight() = default;
+    virtual FakeQuantize& weight_fake_quant() const = 0;
+    virtual const nn::Weighted& layer() const = 0;
+    /// The weight as forward uses it for these inputs, with the qparams of its grid where it is rounded. Of a layer
+    /// that keeps a batch norm, only forward's last one is known: weight_call().
+    virtual nn::Tensor quantized_weight(nn::Arguments inputs) const = 0;
+
+    /// How a batch norm that the layer keeps is trained; fuse_bn is as with_bn here.
+    void set_qat_mode(QATMode mode) noexcept { qat_mode_ = mode; }
+    bool folds_in_reverse() const noexcept {
+        return qat_mode_ == QATMode::with_bn_reverse_fold && layer().norm() != nullptr;
+    }
+    /// What the quantizer of the weight observes: the weight, or the folded one.
+    nn::Tensor observed_weight() const {
+        return folds_in_reverse() ? with_folded_norm(layer())->weight() : layer().weight();
+    }
+    /// @param observed  the quantizer's grid of observed_weight()
+    DeployedWeight deployed(nn::OwnedQParams observed) const;
+
+    /// What forward's last call with a kept batch norm did to the weight, for the backward pass.
+    struct WeightCall {
+        nn::Tensor observed, rounded;  // rounded undefined where nothing was rounded
+        std::vector<float> factors;    // k of reverse folding; empty: rounded is what the product took
+    };
+    const WeightCall& weight_call() const noexcept { return weight_call_; }
+
+protected:
+    /// The weight of a layer that keeps a batch norm; raise(grid, bias) is the deployed grid.
+    template <class Raise> nn::Tensor weight_before_norm(const Raise& raise);
+
+private:
+    QATMode qat_mode_ = QATMode::fuse_bn;
+    WeightCall weight_call_;
+};
+
+/// A layer with weights, fused or not, that fake-quantizes its weight: with the raised scale where the inputs say
+/// theirs.
+///
+/// @tparam Base  nn::Conv2d, nn::Linear or another nn::Weighted
+template <class Base> class Prepared : public nn::Cloneable<Prepared<Base>, nn::Fused<Base>>, public PreparedWeight {
+public:
+    Prepared(const Base& layer, const nn::Fusion& fusion, std::shared_ptr<FakeQuantize> weight,
+             const arith::PolicyRecord& target)
+        : nn::Cloneable<Prepared<Base>, nn::Fused<Base>>(nn::Fused<Base>(layer, fusion)), target_(target) {
+        this->add_child("weight_fake_quant", std::move(weight));
+    }
+
+    /// "qat.ConvReLU2d": the name that PyTorch gives to its kin.
+    std::string type_name() const override { return "qat." + nn::Fused<Base>::type_name(); }
+    FakeQuantize& weight_fake_quant() const override {
+        return static_cast<FakeQuantize&>(*this->child("weight_fake_quant"));
+    }
+    const nn::Weighted& layer() const override { return *this; }
+    nn::Tensor quantized_weight(nn::Arguments inputs) const override {
+        if (this->norm() != nullptr) return this->last_call().weight;
+        const FakeQuantize& quantizer = weight_fake_quant();
+        if (!quantizer.fake_quant_enabled()) return this->weight();
+        return fake_quantize(this->weight(), raised(quantizer.qparams(), this->bias(), inputs), quantizer.rule());
+    }
+
+protected:
+    nn::Tensor effective_weight(nn::Arguments arguments) override {
+        weight_fake_quant()(observed_weight());  // observes, and is what a hook sees
+        if (this->norm() == nullptr) return quantized_weight(arguments);
+        return weight_before_norm(
+            [&](nn::OwnedQParams grid, const nn::Tensor& bias) { return raised(std::move(grid), bias, arguments); });
+    }
+
+private:
+    nn::OwnedQParams raised(nn::OwnedQParams grid, const nn::Tensor& bias, const nn::Arguments& inputs) const {
+        const nn::Tensor& x = inputs.tensor(0);
+        if (!x.qparams()) return grid;
+        const nn::Tensor* operand = this->fusion().add ? &inputs.tensor(1) : nullptr;
+        const nn::OwnedQParams* sumin = operand != nullptr && operand->qparams() ? &*operand->qparams() : nullptr;
+        return raise_weight_scales(target_, std::move(grid), bias, *x.qparams(), sumin);
+    }
+
+    arith::PolicyRecord target_;
+};
+
+using PreparedConv2d = Prepared<nn::Conv2d>;
+using PreparedLinear = Prepared<nn::Linear>;
+
+/// Folds the batch norms that the layers of a model kept into their weights, so that the training goes on without.
+///
+/// After with_bn the weights' scales no longer fit: their observers forget what they saw and observe the folded
+/// weights, whatever the state of the quantizers. With reverse folding they fit, and stay.
+///
+/// @return how many were folded
+int fold_batch_norms(nn::Module& model);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// Each element times the factor of its output channel.
+template <class Factor>
+nn::Tensor scaled_channels(const nn::Weighted& layer, const nn::Tensor& weight, const Factor& factor_of) {
+    nn::Tensor result = weight.contiguous().clone();
+    result.set_qparams(std::nullopt);
+    const auto values = result.flat<float>();
+    for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] *= factor_of(static_cast<std::size_t>(layer.output_channel_of(static_cast<index_t>(i))));
+    return result;
+}
+
+/// The grid of a weight behind the factors of folding: each channel's scale times |k|; where k is 0 as it was.
+inline nn::OwnedQParams scaled_grid(const nn::Weighted& layer, nn::OwnedQParams grid,
+                                    const std::vector<float>& factors) {
+    const int axis = layer.weight_channel_axis();
+    if (axis != 0 && layer.out_channels() != layer.weight().extent(axis))
+        throw Error(
+            "the groups of a transposed convolution share their weight's scales, which with_bn would part; use "
+            "with_bn_reverse_fold or fuse_bn");
+    if (!grid.is_per_channel()) {
+        grid.scales.assign(factors.size(), grid.scales.at(0));
+        grid.axis = axis;
+    }
+    for (std::size_t c = 0; c < factors.size(); ++c)
+        if (factors[c] != 0.0f) grid.scales[c] = arith::fmul(grid.scales[c], std::fabs(factors[c]));
+    return grid;
+}
+
+}  // namespace detail
+
+inline DeployedWeight PreparedWeight::deployed(nn::OwnedQParams observed) const {
+    if (layer().norm() == nullptr) return {layer().weight(), layer().bias(), std::move(observed)};
+    const auto folded = with_folded_norm(layer());
+    if (!folds_in_reverse())
+        observed = detail::scaled_grid(layer(), std::move(observed), fold_factors(*layer().norm()));
+    return {folded->weight(), folded->bias(), std::move(observed)};
+}
+
+template <class Raise> nn::Tensor PreparedWeight::weight_before_norm(const Raise& raise) {
+    const FakeQuantize& quantizer = weight_fake_quant();
+    weight_call_ = {layer().weight(), {}, {}};
+    if (!quantizer.fake_quant_enabled()) return layer().weight();
+    const nn::OwnedQParams own = quantizer.qparams();
+    const DeployedWeight deployed_weight = deployed(own);
+    nn::OwnedQParams grid = raise(deployed_weight.qparams, deployed_weight.bias);
+    const std::vector<float> factors = fold_factors(*layer().norm());
+    if (folds_in_reverse()) {
+        weight_call_ = {deployed_weight.weight, fake_quantize(deployed_weight.weight, grid, quantizer.rule()), factors};
+        nn::Tensor result = detail::scaled_channels(layer(), weight_call_.rounded, [&](std::size_t c) {
+            return factors[c] == 0.0f ? 0.0f : 1.0f / factors[c];
+        });
+        const auto to = result.flat<float>();
+        for (std::size_t i = 0; i < to.size(); ++i)
+            if (factors[static_cast<std::size_t>(layer().output_channel_of(static_cast<index_t>(i)))] == 0.0f)
+                to[i] = layer().weight().contiguous().flat<float>()[i];
+        return result;
+    }
+    // Back to the weight's own grid; a scale that was not raised is the quantizer's to the bit.
+    for (std::size_t c = 0; c < grid.scales.size(); ++c) {
+        const float before = own.scales[own.is_per_channel() ? c : 0];
+        const bool is_raised = grid.scales[c] != deployed_weight.qparams.scales[c] && factors[c] != 0.0f;
+        grid.scales[c] = is_raised ? grid.scales[c] / std::fabs(factors[c]) : before;
+    }
+    if (!own.is_per_channel() &&
+        std::all_of(grid.scales.begin(), grid.scales.end(), [&](float scale) { return scale == own.scales[0]; }))
+        grid = own;
+    weight_call_.rounded = fake_quantize(layer().weight(), grid, quantizer.rule());
+    return weight_call_.rounded;
+}
+
+inline int fold_batch_norms(nn::Module& model) {
+    std::vector<nn::Weighted*> layers;
+    for (const auto& module : model.named_modules())
+        if (auto* layer = dynamic_cast<nn::Weighted*>(module.value); layer != nullptr && layer->norm() != nullptr)
+            layers.push_back(layer);
+    for (nn::Weighted* layer : layers) {
+        const auto* prepared = dynamic_cast<const PreparedWeight*>(layer);
+        const bool keeps_scales = prepared == nullptr || prepared->folds_in_reverse();
+        fold_batch_norm(*layer, *layer->norm());
+        layer->remove_norm();
+        if (keeps_scales || !prepared->weight_fake_quant().has_qparams()) continue;
+        prepared->weight_fake_quant().observer().reset_min_max_vals();
+        prepared->weight_fake_quant().observe(layer->weight());
+    }
+    return static_cast<int>(layers.size());
+}
+
+inline nn::OwnedQParams raise_weight_scales(const arith::PolicyRecord& target, nn::OwnedQParams weight,
+                                            const nn::Tensor& bias, const nn::OwnedQParams& input,
+                                            const nn::OwnedQParams* sumin) {
+    arith::SuminOperand operand;
+    if (sumin != nullptr)
+        operand = {sumin->scale(), sumin->zero_points.empty() ? 0 : sumin->zero_points[0], sumin->quant_min,
+                   sumin->quant_max};
+    const std::size_t channels = bias.defined() ? static_cast<std::size_t>(bias.size()) : weight.scales.size();
+    for (std::size_t c = 0; c < channels; ++c) {
+        // A transposed convolution has a scale for each channel of a group, which the groups share.
+        float& scale = weight.scales[weight.is_per_channel() ? c % weight.scales.size() : 0];
+        const double b = bias.defined() ? static_cast<double>(bias.flat<float>()[c]) : 0.0;
+        scale = arith::raise_weight_scale(target, scale, b, input.scale(), sumin != nullptr ? &operand : nullptr);
+    }
+    return weight;
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_MODULES_PREPARED_LAYERS_HPP

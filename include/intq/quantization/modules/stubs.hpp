@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+//
+// add_stubs: puts QuantStubs behind the inputs and DeQuantStubs before the outputs of a graph. Layer: quantization
+// (DESIGN section 11).
+#ifndef INTQ_QUANTIZATION_MODULES_STUBS_HPP
+#define INTQ_QUANTIZATION_MODULES_STUBS_HPP
+
+#include "intq/graph/graph_module.hpp"
+#include "intq/nn/layers/quantize.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// Adds the stubs that a model lacks: `quant` (quant_1, …) behind each input that is read by anything but a QuantStub,
+/// `dequant` (dequant_1, …) before each output that no DeQuantStub gives. A model that has all of them stays as it is.
+///
+/// @return the number of stubs added
+int add_stubs(graph::GraphModule& model);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// `name`, or the first of name_1, name_2, … that is no child of root.
+inline std::string free_child_name(const nn::Module& root, const std::string& name) {
+    if (!root.has_child(name)) return name;
+    for (int k = 1;; ++k)
+        if (const std::string candidate = name + "_" + std::to_string(k); !root.has_child(candidate)) return candidate;
+}
+
+template <class Stub> bool calls(const graph::Node& node, nn::Module& root) {
+    return node.op() == graph::Op::call_module && dynamic_cast<Stub*>(&root.find(node.target())) != nullptr;
+}
+
+}  // namespace detail
+
+inline int add_stubs(graph::GraphModule& model) {
+    int added = 0;
+    graph::Graph& graph = model.graph();
+    for (graph::Node* input : graph.placeholders()) {
+        const auto needs_stub = [&](const graph::Node& user) { return !detail::calls<nn::QuantStub>(user, model); };
+        const auto& users = input->users();
+        if (std::none_of(users.begin(), users.end(), [&](const graph::Node* user) { return needs_stub(*user); }))
+            continue;
+        const std::string name = detail::free_child_name(model, "quant");
+        model.add_child(name, std::make_shared<nn::QuantStub>());
+        const auto at = graph.after(*input);
+        graph::Node& stub = graph.call_module(name, {*input});
+        graph.replace_all_uses(*input, stub, needs_stub);
+        ++added;
+    }
+    graph::Node& output = graph.output_node();
+    for (graph::Node* value : output.inputs()) {
+        if (detail::calls<nn::DeQuantStub>(*value, model) || value->op() == graph::Op::placeholder) continue;
+        const std::string name = detail::free_child_name(model, "dequant");
+        model.add_child(name, std::make_shared<nn::DeQuantStub>());
+        const auto at = graph.before(output);
+        graph::Node& stub = graph.call_module(name, {*value});
+        output.replace_input(*value, stub);
+        ++added;
+    }
+    return added;
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_MODULES_STUBS_HPP

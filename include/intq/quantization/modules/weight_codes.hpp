@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+//
+// The int8 codes of a weight, as buffers of a module. Layer: quantization.
+#ifndef INTQ_QUANTIZATION_MODULES_WEIGHT_CODES_HPP
+#define INTQ_QUANTIZATION_MODULES_WEIGHT_CODES_HPP
+
+#include "intq/nn/model/module.hpp"
+#include "intq/observers/min_max.hpp"
+#include "intq/tensor/quantize.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// Symmetric int8 codes of a weight by its range, carrying their qparams.
+///
+///     s = max(|w|) / 127.5, of each channel of an axis, or of all where the axis is -1
+inline nn::Tensor quantize_weight(const nn::Tensor& weight, int axis) {
+    const Shape blocks = detail::blocks_around(weight, axis);
+    std::vector<float> memory(static_cast<std::size_t>(observers::range_memory_size(axis < 0 ? 1 : blocks[1])));
+    observers::MinMaxRange range(memory, axis < 0 ? observers::per_tensor : 1);
+    const nn::Tensor seen = weight.reshape(blocks);
+    throw_if_failed(range.update(seen.view<float, 3>()), "quantize_weight of " + nn::to_string(weight.shape()));
+    nn::OwnedQParams qparams = nn::OwnedQParams::per_tensor(1.0f, DType::int8);
+    qparams.axis = axis;
+    qparams.scales.clear();
+    for (std::size_t c = 0; c < range.lowest().size(); ++c)
+        qparams.scales.push_back(
+            value_or_throw(arith::qparams_from_range(range.lowest()[c], range.highest()[c]), "quantize_weight").scale);
+    return quantize(weight, qparams, {});
+}
+
+/// Adds the codes of a weight as the buffer `name`, and their scales as <name>_scale.
+inline void add_codes(nn::Module& module, const std::string& name, const nn::Tensor& weight, int axis) {
+    const nn::Tensor codes = quantize_weight(weight, axis);
+    const std::vector<float>& scales = codes.qparams()->scales;
+    module.add_buffer(name, codes);
+    module.add_buffer(name + "_scale", nn::Tensor::from(Shape(static_cast<index_t>(scales.size())), scales));
+}
+
+/// The codes of add_codes(), carrying the scales of their buffer, which a state dictionary may have changed.
+inline nn::Tensor codes_of(const nn::Module& module, const std::string& name) {
+    nn::Tensor codes = module.tensor(name);
+    nn::OwnedQParams qparams = codes.qparams().value();
+    const auto scales = module.tensor(name + "_scale").flat<float>();
+    qparams.scales.assign(scales.begin(), scales.end());
+    codes.set_qparams(std::move(qparams));
+    return codes;
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_MODULES_WEIGHT_CODES_HPP

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT
+//
+// Observer: range statistics of the tensors that pass through, as a module. Layer: quantization (WORKFLOW section 1).
+#ifndef INTQ_QUANTIZATION_OBSERVERS_OBSERVER_HPP
+#define INTQ_QUANTIZATION_OBSERVERS_OBSERVER_HPP
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "intq/nn/model/module.hpp"
+#include "intq/observers/mix.hpp"
+#include "intq/observers/mse.hpp"
+#include "intq/quantization/observers/compatibility.hpp"
+#include "intq/tensor/quantize.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// How processes that saw different data agree on one state: what `is_sync_quantize` asks for. All processes call the
+/// same functions in the same order with spans of one length; each replaces the values by those of all processes
+/// together. A fake-quantizer asks after every batch that it observes: the processes must run equally many, none empty.
+class StateReduction {
+public:
+    virtual ~StateReduction() = default;
+    virtual void minimum(std::span<float> values) = 0;
+    virtual void maximum(std::span<float> values) = 0;
+    virtual void sum(std::span<std::int64_t> values) = 0;
+};
+
+/// What an observer makes qparams for, and the arguments of the observers that take some.
+struct ObserverOptions {
+    DType dtype = DType::int8;
+    std::int64_t quant_min = 0;  // both 0: the whole range of dtype
+    std::int64_t quant_max = 0;
+    int ch_axis = -1;  // per channel where it is not negative
+    float averaging_constant = 0.01f;
+    arith::QuantScheme scheme = arith::QuantScheme::symmetric;
+    float eps = 0x1p-23f;
+
+    float scale = 1.0f;  // FixedScaleObserver
+    std::int32_t zero_point = 0;
+    float xmin = -1.0f;  // ClipObserver
+    float xmax = 1.0f;
+    index_t bins = 2048;  // of the observers with a histogram
+    double percentile = 99.99;
+    observers::MseOptions mse{};
+    std::vector<double> mix_percentiles{std::begin(observers::mix_percentiles), std::end(observers::mix_percentiles)};
+    double std_multiplier = 3.0;  // ClipStdObserver
+
+    Compatibility compatibility = Compatibility::horizon;
+    bool is_sync_quantize = false;  // qparams from the data of all processes, through:
+    std::shared_ptr<StateReduction> reduction{};
+
+    std::int64_t lowest() const noexcept { return quant_min == 0 && quant_max == 0 ? lowest_code(dtype) : quant_min; }
+    std::int64_t highest() const noexcept { return quant_min == 0 && quant_max == 0 ? highest_code(dtype) : quant_max; }
+    arith::RangeRule rule() const noexcept {
+        const bool whole = quant_min == 0 && quant_max == 0;
+        return {lowest(), highest(), scheme, arith::torch_symmetric_zero_point(dtype, lowest(), highest(), !whole),
+                eps};
+    }
+};
+
+/// Range statistics of the tensors that pass through. forward observes and returns its input.
+///
+/// The state lies in the buffers (min_val, max_val, and those of the class), so that clone and state dictionaries carry
+/// it. NaN and infinity are an Error, and leave the state as it was; an empty tensor is skipped.
+class Observer : public nn::Module {
+public:
+    /// Ranges of all channels; empty when no data was seen.
+    struct Ranges {
+        std::vector<float> lowest, highest;
+    };
+
+    explicit Observer(const ObserverOptions& options) : options_(options) {
+        throw_if_failed(arith::check_range_rule(options.rule(), options.dtype), "Observer");
+        if (options.is_sync_quantize && options.reduction == nullptr)
+            throw Error("Observer: is_sync_quantize needs a reduction, the StateReduction that joins the processes");
+        add_buffer("min_val", nn::Tensor());
+        add_buffer("max_val", nn::Tensor());
+    }
+
+    bool is_leaf() const override { return true; }
+    nn::Value forward(nn::Arguments arguments) override {
+        observe(arguments.tensor(0));
+        return arguments[0];
+    }
+
+    void observe(const nn::Tensor& x);
+    const ObserverOptions& options() const noexcept { return options_; }
+    virtual bool seen() const { return tensor("min_val").defined(); }
+    /// What the scales are made from, of all processes where is_sync_quantize asks for it.
+    virtual INTQ_INLINE Ranges ranges() const;
+    /// Scales and zero points; scale 1 where no data was seen, as PyTorch's.
+    virtual INTQ_INLINE nn::OwnedQParams calculate_qparams() const;
+    /// Adds what another observer of the same class and options saw, as if this one had seen it. Throws where the
+    /// order of the data matters (moving averages, PyTorch's histogram), and for other classes and channels.
+    void merge(const Observer& other);
+    void reset_min_max_vals() {
+        for (auto& buffer : buffers()) buffer.value = nn::Tensor();
+    }
+    /// Throws for buffers, from a file, that no data could have made.
+    virtual INTQ_INLINE void check_state() const;
+
+protected:
+    using RowView = TensorView<const float, 3>;
+    /// Adds a batch, (outer, channels, inner) with the channel axis 1, or -1 for one range of all; nothing is changed
+    /// unless all is well.
+    virtual Status add(const RowView& x, int axis) = 0;
+    virtual void merge_state(const Observer& other) = 0;
+
+    Ranges own_ranges() const;
+    /// Throws unless a buffer is undefined like the ranges, or has the dtype and shape.
+    void check_buffer(const std::string& name, DType dtype, const Shape& shape) const;
+    void set_ranges(const Ranges& ranges) {
+        const Shape channels(static_cast<index_t>(ranges.lowest.size()));
+        tensor("min_val") = nn::Tensor::from(channels, ranges.lowest);
+        tensor("max_val") = nn::Tensor::from(channels, ranges.highest);
+    }
+    /// Ranges of all processes together. @pre is_sync_quantize
+    Ranges synchronized(Ranges ranges) const;
+
+private:
+    ObserverOptions options_;
+};
+
+/// Makes an observer with given options: what a qconfig holds.
+using ObserverFactory = std::function<std::shared_ptr<Observer>(const ObserverOptions&)>;
+
+template <class ObserverType> ObserverFactory observer_factory() {
+    return [](const ObserverOptions& options) { return std::make_shared<ObserverType>(options); };
+}
+
+namespace detail {
+
+inline ObserverOptions per_tensor(ObserverOptions options) {
+    if (options.ch_axis >= 0) throw Error("this observer is per tensor; its PerChannel kin takes a ch_axis");
+    return options;
+}
+
+inline ObserverOptions per_channel(ObserverOptions options) {
+    if (options.ch_axis < 0) options.ch_axis = 0;
+    return options;
+}
+
+}  // namespace detail
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline void Observer::observe(const nn::Tensor& x) {
+    if (x.size() == 0) return;
+    const int axis = options_.ch_axis;
+    if (axis >= x.rank())
+        throw Error(type_name() + ": there is no channel axis " + std::to_string(axis) + " in " +
+                    nn::to_string(x.shape()));
+    const index_t channels = tensor("min_val").size();
+    if (axis >= 0 && channels != 0 && channels != x.extent(axis))
+        throw Error(type_name() + ": a batch has " + std::to_string(x.extent(axis)) +
+                    " channels, the ones before had " + std::to_string(channels));
+    const nn::Tensor rows = x.reshape(detail::blocks_around(x, axis));
+    const Status status = add(rows.view<float, 3>(), axis < 0 ? observers::per_tensor : 1);
+    throw_if_failed(status, type_name() + " of a tensor " + nn::to_string(x.shape()));
+}
+
+inline void Observer::check_buffer(const std::string& name, DType dtype, const Shape& shape) const {
+    const nn::Tensor& buffer = tensor(name);
+    if (buffer.defined() != tensor("min_val").defined())
+        throw Error(type_name() + ": of the buffers min_val and " + name + " only one is there");
+    if (buffer.defined() && (buffer.dtype() != dtype || !(buffer.shape() == shape)))
+        throw Error(type_name() + ": the buffer " + name + " is " + name_of(buffer.dtype()) + " " +
+                    nn::to_string(buffer.shape()) + ", expected " + name_of(dtype) + " " + nn::to_string(shape));
+}
+
+inline void Observer::check_state() const {
+    const index_t channels = options_.ch_axis < 0 ? 1 : tensor("min_val").size();
+    check_buffer("min_val", DType::float32, Shape(channels));
+    check_buffer("max_val", DType::float32, Shape(channels));
+    const Ranges ranges = own_ranges();
+    for (std::size_t c = 0; c < ranges.lowest.size(); ++c) {
+        const float low = ranges.lowest[c], high = ranges.highest[c];
+        if (!std::isfinite(low) || !std::isfinite(high) || low > high)
+            throw Error(type_name() + ": the range of channel " + std::to_string(c) + " is from " +
+                        std::to_string(low) + " to " + std::to_string(high));
+    }
+}
+
+inline Observer::Ranges Observer::own_ranges() const {
+    if (!tensor("min_val").defined()) return {};
+    const auto lowest = tensor("min_val").flat<float>(), highest = tensor("max_val").flat<float>();
+    return {{lowest.begin(), lowest.end()}, {highest.begin(), highest.end()}};
+}
+
+inline Observer::Ranges Observer::ranges() const {
+    return options_.is_sync_quantize ? synchronized(own_ranges()) : own_ranges();
+}
+
+inline Observer::Ranges Observer::synchronized(Ranges ranges) const {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    if (ranges.lowest.empty()) {
+        // One range has an element that changes nothing; the number of channels is known to those who saw some.
+        if (options_.ch_axis >= 0)
+            throw Error(type_name() + ": is_sync_quantize per channel needs data in every process");
+        ranges = {{infinity}, {-infinity}};
+    }
+    options_.reduction->minimum(ranges.lowest);
+    options_.reduction->maximum(ranges.highest);
+    return ranges.lowest[0] > ranges.highest[0] ? Ranges{} : ranges;
+}
+
+inline void Observer::merge(const Observer& other) {
+    if (type_name() != other.type_name() || options_.ch_axis != other.options_.ch_axis)
+        throw Error(type_name() + ": only an observer of the same class and channel axis can be merged, given " +
+                    other.type_name());
+    if (!other.tensor("min_val").defined()) return;
+    const index_t own = tensor("min_val").size(), more = other.tensor("min_val").size();
+    if (own != 0 && own != more)
+        throw Error(type_name() + ": an observer of " + std::to_string(more) +
+                    " channels cannot be merged with one of " + std::to_string(own));
+    merge_state(other);
+}
+
+inline nn::OwnedQParams Observer::calculate_qparams() const {
+    nn::OwnedQParams result = nn::OwnedQParams::per_tensor(1.0f, options_.dtype);
+    result.quant_min = options_.lowest();
+    result.quant_max = options_.highest();
+    const Ranges found = ranges();
+    if (found.lowest.empty()) return result;
+    result.axis = options_.ch_axis;
+    result.scales.resize(found.lowest.size());
+    std::vector<std::int32_t> zero_points(found.lowest.size());
+    for (std::size_t c = 0; c < found.lowest.size(); ++c) {
+        const auto pair =
+            value_or_throw(arith::qparams_from_range(found.lowest[c], found.highest[c], options_.rule()), type_name());
+        result.scales[c] = pair.scale;
+        zero_points[c] = pair.zero_point;
+    }
+    if (std::any_of(zero_points.begin(), zero_points.end(), [](std::int32_t zero_point) { return zero_point != 0; }))
+        result.zero_points = std::move(zero_points);
+    return result;
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_OBSERVERS_OBSERVER_HPP

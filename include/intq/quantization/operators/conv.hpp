@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: MIT
+//
+// conv2d, conv1d, conv_transpose2d and linear on codes, with what is fused into them. Layer: quantization.
+#ifndef INTQ_QUANTIZATION_OPERATORS_CONV_HPP
+#define INTQ_QUANTIZATION_OPERATORS_CONV_HPP
+
+#include "intq/arith/ieee.hpp"
+#include "intq/kernels/operators/conv.hpp"
+#include "intq/quantization/modules/prepared_layers.hpp"
+#include "intq/quantization/operators/lowering.hpp"
+#include "intq/quantization/operators/operator.hpp"
+#include "intq/quantization/operators/resize.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// A convolution or linear layer for add_conv(): input, sumin and their qparams are those of the tensors.
+struct ConvLayer {
+    OpKind op = OpKind::conv2d;
+    Window2d window{};
+    index_t groups = 1;
+    nn::Tensor weight{};  // int8 or int16 codes, row_major: (O, C/groups, KH, KW) or (O, I)
+    nn::OwnedQParams weight_qparams{};
+    nn::Tensor bias{};          // real numbers, (O), or undefined
+    nn::OwnedQParams output{};  // dtype int32: the accumulator is the output
+    Activation activation = Activation::none;
+
+    index_t out_channels() const { return weight.extent(0); }
+};
+
+/// @param sumin  operand of a fused add
+std::int32_t add_conv(ProgramBuilder& builder, std::int32_t x, std::optional<std::int32_t> sumin, const ConvLayer& conv,
+                      const LayerName& layer);
+
+/// s_acc[c] = fmul(s_in, s_w[c]), for each output channel.
+std::vector<float> accumulator_scales(float input, const nn::OwnedQParams& weight, index_t out_channels);
+
+/// A layer with weights: x, and the operand of a fused add.
+class WeightedStep : public Step {
+public:
+    OpKind op = OpKind::conv2d;
+    Window2d window{};
+    index_t groups = 1;
+    nn::Tensor weight{};              // codes, row_major: (O, C/groups, KH, KW) or (O, I)
+    nn::OwnedQParams weight_qparams;  // scales raised by ARITHMETIC section 3, step 0
+    nn::Tensor bias{};                // real numbers, (O), or undefined
+    bool sumin = false;
+    Activation activation = Activation::none;
+    /// conv_transpose2d: how the pixels are put apart before the convolution, with the zero point between them.
+    std::optional<kernels::PadParams> spread{};
+    nn::ModulePtr layer{};  // in float, with the weight that the codes stand for
+
+    OpKind kind() const noexcept override { return op; }
+    INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
+    INTQ_INLINE void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline std::vector<float> accumulator_scales(float input, const nn::OwnedQParams& weight, index_t out_channels) {
+    std::vector<float> scales;
+    for (index_t c = 0; c < out_channels; ++c)
+        scales.push_back(arith::fmul(input, weight.scales[weight.is_per_channel() ? static_cast<std::size_t>(c) : 0]));
+    return scales;
+}
+
+namespace detail {
+
+inline kernels::Conv2dSpec conv_spec(const kernels::ArenaTensor& in, const ConvLayer& conv) {
+    kernels::Conv2dSpec spec;
+    spec.op = conv.op;
+    spec.window = conv.window;
+    spec.in_channels = in.shape[1];
+    spec.out_channels = conv.out_channels();
+    spec.groups = conv.groups;
+    spec.input_dtype = in.dtype;
+    spec.input = in.qparams;
+    spec.weight_dtype = conv.weight.dtype();
+    spec.weight = conv.weight_qparams.view();
+    spec.weight_codes = conv.weight.data();
+    spec.output_dtype = conv.output.dtype;
+    if (conv.output.dtype != DType::int32) spec.output = conv.output.view();
+    spec.activation = conv.activation;
+    if (conv.bias.defined()) spec.bias = conv.bias.flat<float>().data();
+    return spec;
+}
+
+inline kernels::PackedConv2d pack(ProgramBuilder& builder, const kernels::Conv2dSpec& spec, const LayerName& layer) {
+    const kernels::PackingRules& rules = builder.table().packing;
+    const Workspace storage = builder.new_buffer(kernels::packed_conv2d_size(rules, spec));
+    const Result<kernels::PackedConv2d> packed = kernels::pack_conv2d(rules, spec, storage);
+    if (packed.status().code == StatusCode::accumulator_overflow)
+        throw Error(
+            layer.name,
+            describe(packed.status()) +
+                "; ways out: int8 activations, a target with 64-bit accumulators (meta), or a larger weight scale");
+    return value_or_throw(packed, layer.name);
+}
+
+inline arith::SuminOperand sumin_operand(const ProgramBuilder& builder, std::int32_t sumin, DType dtype,
+                                         const LayerName& layer) {
+    const kernels::ArenaTensor& e = builder.at(sumin);
+    if (e.dtype != dtype)
+        throw Error(layer.name, "the operand of a fused add must have the input's dtype " +
+                                    std::string(name_of(dtype)) + ", given " + name_of(e.dtype));
+    return {e.qparams.scale(), e.qparams.zero_point(), e.qparams.quant_min(), e.qparams.quant_max()};
+}
+
+}  // namespace detail
+
+inline std::int32_t add_conv(ProgramBuilder& builder, std::int32_t x, std::optional<std::int32_t> sumin,
+                             const ConvLayer& conv, const LayerName& layer) {
+    const kernels::ArenaTensor in = builder.at(x);
+    if (in.shape.rank < 2 || in.shape.rank > 4)
+        throw Error(layer.name, "an input of rank 2 to 4 is needed, given " + nn::to_string(in.shape));
+    const index_t kernel = conv.window.kernel.height * conv.window.kernel.width;
+    const index_t weights = conv.out_channels() * (conv.groups > 0 ? in.shape[1] / conv.groups : 0) * kernel;
+    if (conv.weight.size() != weights)
+        throw Error(layer.name, "the weight has " + std::to_string(conv.weight.size()) + " elements, expected " +
+                                    std::to_string(weights));
+    throw_if_failed(check_window(conv.window, OpKind::conv2d), layer.name);
+    kernels::Conv2dSpec spec = detail::conv_spec(in, conv);
+    arith::SuminOperand operand;
+    if (sumin) {
+        operand = detail::sumin_operand(builder, *sumin, in.dtype, layer);
+        spec.sumin = &operand;
+    }
+    kernels::ConvStep step;
+    step.packed = detail::pack(builder, spec, layer);
+    // (N, C, L) is an image of one row.
+    const int rank = in.shape.rank;
+    const Size2d size{rank == 4 ? in.shape[2] : 1, rank > 2 ? in.shape[rank - 1] : 1};
+    step.geometry = value_or_throw(
+        kernels::make_conv2d_geometry(conv.window, builder.max_batch(), size,
+                                      builder.new_buffer(kernels::conv2d_geometry_size(conv.window, size))),
+        layer.name);
+
+    const index_t batch = builder.max_batch(), channels = conv.out_channels();
+    const Size2d out = step.geometry.out;
+    const Shape shape = conv.op == OpKind::linear ? Shape(batch, channels)
+                        : rank == 3               ? Shape(batch, channels, out.width)
+                                                  : Shape(batch, channels, out.height, out.width);
+    QParams output = spec.output;
+    if (conv.output.dtype == DType::int32)
+        output = builder.keep(nn::OwnedQParams::per_channel(
+            accumulator_scales(in.qparams.scale(), conv.weight_qparams, channels), 1, DType::int32));
+    std::vector<std::int32_t> operands{x};
+    if (sumin) operands.push_back(*sumin);
+    return builder.push(conv.op, std::move(operands), builder.tensor(conv.output.dtype, shape, output, layer),
+                        builder.keep_params(step), layer);
+}
+
+inline void WeightedStep::lower(Lowering& l, const QuantizedNode& node) const {
+    ConvLayer conv{op, window, groups, weight, weight_qparams, bias, l.qparams(node), activation};
+    std::int32_t x;
+    if (const auto image = l.image_behind(node.inputs[0]); image && op == OpKind::linear) {
+        const Shape& in = l.quantized().tensor(*image).shape;
+        conv.window.kernel = {in[2], in[3]};
+        x = l.tensor(*image);
+    } else {
+        x = l.input(node);
+    }
+    if (spread) {
+        kernels::PadParams pad = *spread;
+        pad.fill = l.builder().at(x).qparams.zero_point();
+        x = add_pad(l.builder(), x, pad, Lowering::layer(node));
+    }
+    const auto operand = sumin ? std::optional<std::int32_t>(l.input(node, 1)) : std::nullopt;
+    l.set(node, add_conv(l.builder(), x, operand, conv, Lowering::layer(node)));
+}
+
+inline void WeightedStep::add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const {
+    graph::ArgumentList args{reference.real_input(node, 0)};
+    if (sumin) args.emplace_back(reference.real_input(node, 1));
+    graph::Node& value = reference.call(node, layer, std::move(args));
+    if (reference.quantized().output(node).dtype == DType::int32)
+        reference.set_real(node, value);
+    else
+        reference.quantize_output(node, value);
+}
+
+namespace operators {
+
+// A fresh look at the weight, which may have changed since calibration; but qparams that were set stay.
+inline nn::OwnedQParams weight_qparams_of(const PreparedWeight& prepared) {
+    FakeQuantize& quantizer = prepared.weight_fake_quant();
+    if (quantizer.has_qparams() && !quantizer.observer().seen()) return quantizer.qparams();
+    const auto fresh = nn::clone(static_cast<const nn::Module&>(quantizer));
+    auto& copy = static_cast<FakeQuantize&>(*fresh);
+    copy.observer().reset_min_max_vals();
+    copy.observe(prepared.observed_weight());
+    return copy.qparams();
+}
+
+/// The qparams of the operand of a fused add; null without one.
+inline const nn::OwnedQParams* operand_of(const StepRequest& request, const nn::Fusion& fusion) {
+    if (!fusion.add) return nullptr;
+    if (!request.target.fused_add)
+        throw request.error(std::string("the target ") + request.target.name + " has no fused add");
+    const QuantizedTensor& sumin = *request.inputs.at(1);
+    if (!(sumin.shape == request.output_shape))
+        throw request.error("the fused add needs an operand of the output's shape " +
+                            nn::to_string(request.output_shape) + ", given " + nn::to_string(sumin.shape));
+    return &sumin.qparams;
+}
+
+inline void require_finite(const StepRequest& request, const nn::Tensor& tensor, const char* name) {
+    if (!tensor.defined()) return;
+    const nn::Tensor values = tensor.contiguous();
+    for (std::size_t i = 0; i < values.flat<float>().size(); ++i)
+        if (!arith::is_finite(values.flat<float>()[i]))
+            throw request.error("element " + std::to_string(i) + " of the " + name + " is NaN or infinite");
+}
+
+/// What all layers with weights share.
+inline std::shared_ptr<WeightedStep> weighted_step(const StepRequest& request, OpKind op) {
+    const auto& prepared = dynamic_cast<const PreparedWeight&>(*request.module);
+    const nn::Weighted& layer = prepared.layer();
+    auto step = std::make_shared<WeightedStep>();
+    require_finite(request, layer.weight(), "weight");
+    require_finite(request, layer.bias(), "bias");
+    step->op = op;
+    const DeployedWeight deployed = prepared.deployed(weight_qparams_of(prepared));
+    step->bias = deployed.bias;
+    step->sumin = layer.fusion().add;
+    step->activation = layer.fusion().activation;
+    step->weight_qparams = raise_weight_scales(request.target, deployed.qparams, step->bias,
+                                               request.inputs.at(0)->qparams, operand_of(request, layer.fusion()));
+    step->weight = quantize(deployed.weight, step->weight_qparams, request.target.quantize);
+    return step;
+}
+
+/// The layer, fused or not, with the weight and bias of a step and no batch norm.
+template <class Layer> nn::ModulePtr with_weight(const Layer& layer, const WeightedStep& step) {
+    Layer plain(layer);
+    plain.remove_norm();
+    plain.set_weight(dequantize(step.weight, step.weight_qparams));
+    if (step.bias.defined()) plain.set_bias(step.bias);
+    const nn::Fusion fusion = layer.fusion();
+    if (!fusion.add && fusion.activation == Activation::none) return std::make_shared<Layer>(plain);
+    return std::make_shared<nn::Fused<Layer>>(plain, fusion);
+}
+
+inline StepPtr make_conv2d(const StepRequest& request) {
+    const auto& conv = dynamic_cast<const nn::Conv2d&>(*request.module);
+    auto step = weighted_step(request, OpKind::conv2d);
+    step->window = conv.options().window;
+    step->groups = conv.options().groups;
+    step->layer = with_weight(conv, *step);
+    return step;
+}
+
+inline StepPtr make_linear(const StepRequest& request) {
+    auto step = weighted_step(request, OpKind::linear);
+    step->layer = with_weight(dynamic_cast<const nn::Linear&>(*request.module), *step);
+    return step;
+}
+
+inline StepPtr make_conv1d(const StepRequest& request) {
+    const auto& conv = dynamic_cast<const nn::Conv1d&>(*request.module);
+    auto step = weighted_step(request, OpKind::conv2d);
+    step->window = conv.window();
+    step->groups = conv.options().groups;
+    step->layer = with_weight(conv, *step);
+    return step;
+}
+
+/// Padding p of a transposed convolution cuts; what is left of the window's reach is added on each side.
+inline kernels::PadParams spread_of(const nn::ConvTranspose2dOptions& options) {
+    const Window2d& w = options.window;
+    const index_t reach_y = w.dilation.height * (w.kernel.height - 1),
+                  reach_x = w.dilation.width * (w.kernel.width - 1);
+    return {
+        {reach_y - w.padding.top, reach_x - w.padding.left, reach_y - w.padding.bottom + options.output_padding.height,
+         reach_x - w.padding.right + options.output_padding.width},
+        w.stride,
+        0};
+}
+
+inline StepPtr make_conv_transpose2d(const StepRequest& request) {
+    const auto& conv = dynamic_cast<const nn::ConvTranspose2d&>(*request.module);
+    const nn::ConvTranspose2dOptions& options = conv.options();
+    auto step = weighted_step(request, OpKind::conv2d);
+    step->layer = with_weight(conv, *step);
+    step->groups = options.groups;
+    step->window = {options.window.kernel, {1, 1}, {}, options.window.dilation};
+    step->spread = spread_of(options);
+    // The codes of the convolution that does the same to an image whose pixels stand apart.
+    using nn::functional::detail::turned_weight;
+    step->weight = step->weight.dtype() == DType::int8 ? turned_weight<std::int8_t>(step->weight, options.groups)
+                                                       : turned_weight<std::int16_t>(step->weight, options.groups);
+    if (step->weight_qparams.is_per_channel()) {
+        const std::vector<float> in_group = step->weight_qparams.scales;
+        step->weight_qparams.axis = 0;
+        step->weight_qparams.scales.clear();
+        for (index_t g = 0; g < options.groups; ++g)
+            step->weight_qparams.scales.insert(step->weight_qparams.scales.end(), in_group.begin(), in_group.end());
+    }
+    return step;
+}
+
+template <class Layer>
+std::shared_ptr<nn::Weighted> prepare_layer(const nn::Weighted& layer, std::shared_ptr<FakeQuantize> weight,
+                                            const arith::PolicyRecord& target) {
+    return std::make_shared<Prepared<Layer>>(dynamic_cast<const Layer&>(layer), layer.fusion(), std::move(weight),
+                                             target);
+}
+
+inline Window2d conv2d_window(const nn::Module& module) {
+    return dynamic_cast<const nn::Conv2d&>(module).options().window;
+}
+
+inline constexpr QuantizedOperator conv2d{.name = "conv2d",
+                                          .role = Role::weighted,
+                                          .kind = OpKind::conv2d,
+                                          .make_step = &make_conv2d,
+                                          .window = &conv2d_window,
+                                          .prepare = &prepare_layer<nn::Conv2d>};
+inline constexpr QuantizedOperator linear{.name = "linear",
+                                          .role = Role::weighted,
+                                          .kind = OpKind::linear,
+                                          .make_step = &make_linear,
+                                          .prepare = &prepare_layer<nn::Linear>};
+
+inline Window2d conv1d_window(const nn::Module& module) { return dynamic_cast<const nn::Conv1d&>(module).window(); }
+inline Window2d conv_transpose2d_window(const nn::Module& module) {
+    return dynamic_cast<const nn::ConvTranspose2d&>(module).options().window;
+}
+
+inline constexpr QuantizedOperator conv1d{.name = "conv1d",
+                                          .role = Role::weighted,
+                                          .kind = OpKind::conv2d,
+                                          .make_step = &make_conv1d,
+                                          .window = &conv1d_window,
+                                          .prepare = &prepare_layer<nn::Conv1d>};
+inline constexpr QuantizedOperator conv_transpose2d{.name = "conv_transpose2d",
+                                                    .role = Role::weighted,
+                                                    .kind = OpKind::conv2d,
+                                                    .make_step = &make_conv_transpose2d,
+                                                    .window = &conv_transpose2d_window,
+                                                    .prepare = &prepare_layer<nn::ConvTranspose2d>};
+
+}  // namespace operators
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_OPERATORS_CONV_HPP

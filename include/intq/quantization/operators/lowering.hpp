@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+//
+// Lowering: what a Step asks and says while a converted model becomes a program. Layer: quantization.
+#ifndef INTQ_QUANTIZATION_OPERATORS_LOWERING_HPP
+#define INTQ_QUANTIZATION_OPERATORS_LOWERING_HPP
+
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "intq/program/program_builder.hpp"
+#include "intq/quantization/operators/quantized_graph.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// The program under construction, and which of its tensors each tensor of the model became.
+class Lowering {
+public:
+    /// @throws Error for kernels of another target than the model was converted for
+    Lowering(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch)
+        : quantized_(quantized), builder_(table, max_batch) {
+        if (std::string_view(table.policy().name) != quantized.target.name)
+            throw Error(std::string("lower: the model was converted for the target ") + quantized.target.name +
+                        ", the kernels are those of " + table.policy().name);
+    }
+
+    const QuantizedGraph& quantized() const noexcept { return quantized_; }
+    ProgramBuilder& builder() noexcept { return builder_; }
+
+    /// The program's tensor for an input of a node.
+    std::int32_t input(const QuantizedNode& node, std::size_t i = 0) { return tensor(node.inputs.at(i)); }
+    const nn::OwnedQParams& qparams(const QuantizedNode& node) const { return quantized_.output(node).qparams; }
+    static LayerName layer(const QuantizedNode& node) {
+        return {node.module.empty() ? node.name : node.module, node.type};
+    }
+    /// Says which tensor of the program is a node's output.
+    void set(const QuantizedNode& node, std::int32_t tensor) { tensors_[node.output] = tensor; }
+
+    /// Says that a node's output is its image input as a vector; a change of layout is written only where something
+    /// else than a linear layer reads it.
+    void set_flattened_image(const QuantizedNode& node) { images_[node.output] = {node.inputs[0], layer(node)}; }
+    /// The image that a tensor is a flattened one of; nothing for another tensor.
+    std::optional<int> image_behind(int tensor) const {
+        const auto found = images_.find(tensor);
+        return found == images_.end() ? std::nullopt : std::optional(found->second.tensor);
+    }
+
+    /// The program's tensor for a tensor of the model.
+    std::int32_t tensor(int index);
+    void add_input(int index) {
+        const QuantizedTensor& tensor = quantized_.tensor(index);
+        Shape per_image;
+        for (int axis = 1; axis < tensor.shape.rank; ++axis)
+            per_image.extents[static_cast<std::size_t>(per_image.rank++)] = tensor.shape[axis];
+        tensors_[index] = tensor.dtype == DType::float32
+                              ? builder_.input(per_image, tensor.name)
+                              : builder_.code_input(per_image, tensor.dtype, tensor.qparams, tensor.name);
+    }
+
+private:
+    struct FlattenedImage {
+        int tensor;
+        LayerName layer;
+    };
+
+    const QuantizedGraph& quantized_;
+    ProgramBuilder builder_;
+    std::map<int, std::int32_t> tensors_;
+    std::map<int, FlattenedImage> images_;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline std::int32_t Lowering::tensor(int index) {
+    if (const auto known = tensors_.find(index); known != tensors_.end()) return known->second;
+    const FlattenedImage& image = images_.at(index);
+    return tensors_[index] = builder_.flatten(tensor(image.tensor), image.layer);
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_OPERATORS_LOWERING_HPP

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+//
+// What quantization knows of an operator: which quantizers it asks for, and the step that it becomes. One row an
+// operator, in quantization/operators/; their list is operator_table.hpp. Layer: quantization (DESIGN section 10).
+#ifndef INTQ_QUANTIZATION_OPERATORS_OPERATOR_HPP
+#define INTQ_QUANTIZATION_OPERATORS_OPERATOR_HPP
+
+#include <optional>
+
+#include "intq/core/op_kind.hpp"
+#include "intq/graph/operators.hpp"
+#include "intq/nn/layers/weighted.hpp"
+#include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#include "intq/quantization/operators/quantized_graph.hpp"
+#include "intq/quantization/operators/reference.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+enum class Role : std::uint8_t {
+    boundary,      // placeholder, get_attr: real values
+    output,        // of the model
+    quant_stub,    // real values -> codes
+    dequant_stub,  // codes -> real values
+    item,          // one output of an operator that gives a tuple
+    weighted,      // a weight quantizer, and a quantizer on its output unless that is the accumulator
+    own_output,    // a quantizer on its output
+    cat,           // own_output in horizon mode; in torch mode the quantizer of its first input serves all
+    shares_input,  // the scale of its input stays; in torch mode the input's quantizer is called behind it, too
+    float_only     // no integer form
+};
+
+/// What becomes of a positive factor on each channel of an operator's input.
+enum class ChannelFactors : std::uint8_t {
+    lost,       // something else
+    anywhere,   // the same factors on its output, whichever axis counts the channels
+    of_planes,  // so for the planes of (N, C, H, W)
+    flattened   // so for them, and the last axis of the output counts the elements of channel after channel
+};
+
+/// What a step is made of: a node of a prepared graph, and what is known of its values.
+struct StepRequest {
+    const graph::Node& node;
+    const nn::Module* module;                    // null for a function
+    std::vector<const QuantizedTensor*> inputs;  // in the order of the arguments
+    Shape output_shape;
+    const arith::PolicyRecord& target;
+    FloatCall call;                    // the operator in float
+    std::vector<nn::Value> constants;  // its arguments; none where they are values of the graph
+    std::string where;                 // "convert: %conv (Conv2d)"
+
+    Error error(const std::string& sentence) const { return Error(where, sentence); }
+    /// The constant arguments as a float function reads them.
+    nn::Arguments arguments() const { return nn::Arguments(constants); }
+    int integer(std::size_t argument, int otherwise) const {
+        return static_cast<int>(arguments().integer(argument, otherwise));
+    }
+    /// An axis of the first input, counted from the front.
+    int axis(int given) const {
+        const int rank = inputs.at(0)->shape.rank, result = given < 0 ? given + rank : given;
+        if (result < 0 || result >= rank)
+            throw error("axis " + std::to_string(given) + " does not exist in rank " + std::to_string(rank));
+        return result;
+    }
+};
+
+/// An operator of the graph in quantized models.
+struct QuantizedOperator {
+    std::string_view name;  // of graph/operators.hpp
+    Role role = Role::float_only;
+    OpKind kind = OpKind::none;  // for the constraint table; none where there is nothing to ask
+    int operands = 1;            // leading arguments that are codes; those of a cat are a list
+    /// Null for what leaves no trace in a converted model.
+    StepPtr (*make_step)(const StepRequest&) = nullptr;
+    /// The window that the constraint table limits.
+    Window2d (*window)(const nn::Module&) = nullptr;
+    /// The quantizer stands behind the relu that alone reads the operator.
+    bool takes_relu = false;
+    /// Its outputs are read one by one, by operators of the role item.
+    bool gives_tuple = false;
+    /// own_output: whether the target keeps the scale of the input all the same, though not the values on its grid.
+    bool (*keeps_scale)(const arith::PolicyRecord&) = nullptr;
+    /// The role in torch mode, where PyTorch's observers stand otherwise.
+    std::optional<Role> torch_role{};
+    /// weighted: the layer with a weight quantizer.
+    std::shared_ptr<nn::Weighted> (*prepare)(const nn::Weighted&, std::shared_ptr<FakeQuantize> weight,
+                                             const arith::PolicyRecord&) = nullptr;
+    /// weighted, of a module that is no nn::Weighted: the layer that computes the same in evaluation; it takes the
+    /// module's place.
+    std::shared_ptr<nn::Weighted> (*as_layer)(const nn::Module&) = nullptr;
+    /// In float, and in evaluation; not asked for layers with weights.
+    ChannelFactors channel_factors = ChannelFactors::lost;
+};
+
+/// For keeps_scale: on every target.
+inline bool keeps_scale_always(const arith::PolicyRecord&) { return true; }
+
+/// A step whose reference is the float operator that the model has.
+class FloatBackedStep : public Step {
+public:
+    explicit FloatBackedStep(FloatCall call) : call_(std::move(call)) {}
+    void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override {
+        reference.quantize_output(node, reference.call(node, call_));
+    }
+    const FloatCall& call() const noexcept { return call_; }
+
+private:
+    FloatCall call_;
+};
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_OPERATORS_OPERATOR_HPP

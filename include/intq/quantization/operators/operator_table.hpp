@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+//
+// The list of the operators that quantization knows; a model's other operators stay in float. An operator is one line.
+// Layer: quantization (DESIGN section 10).
+#ifndef INTQ_QUANTIZATION_OPERATORS_OPERATOR_TABLE_HPP
+#define INTQ_QUANTIZATION_OPERATORS_OPERATOR_TABLE_HPP
+
+#include "intq/quantization/operators/conv.hpp"
+#include "intq/quantization/operators/custom.hpp"
+#include "intq/quantization/operators/elementwise.hpp"
+#include "intq/quantization/operators/float_step.hpp"
+#include "intq/quantization/operators/move.hpp"
+#include "intq/quantization/operators/norm.hpp"
+#include "intq/quantization/operators/pool.hpp"
+#include "intq/quantization/operators/quantize.hpp"
+#include "intq/quantization/operators/resize.hpp"
+#include "intq/quantization/operators/shape.hpp"
+#include "intq/quantization/operators/softmax.hpp"
+#include "intq/quantization/operators/unary.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+inline constexpr const QuantizedOperator* quantized_operators[] = {
+    &operators::placeholder,
+    &operators::get_attr,
+    &operators::output,
+    &operators::quant_stub,
+    &operators::dequant_stub,
+    &operators::conv2d,
+    &operators::linear,
+    &operators::add,
+    &operators::relu,
+    &operators::relu6,
+    &operators::max_pool2d,
+    &operators::avg_pool2d,
+    &operators::adaptive_avg_pool2d,
+    &operators::cat,
+    &operators::sub,
+    &operators::slice,
+    &operators::split,
+    &operators::chunk,
+    &operators::getitem,
+    &operators::permute,
+    &operators::transpose,
+    &operators::reshape,
+    &operators::softmax,
+    &operators::flatten,
+    &operators::identity,
+    &operators::dropout,
+    &operators::mul,
+    &operators::clamp,
+    &operators::mean,
+    &operators::interpolate,
+    &operators::pad,
+    &operators::conv1d,
+    &operators::conv_transpose2d,
+    &operators::batch_norm2d,
+    &operators::bn_relu2d,
+    &operators::bn_relu62d,
+    &operators::leaky_relu,
+};
+
+/// The row of an operator that the table does not know.
+inline constexpr QuantizedOperator unknown_operator{};
+
+/// The row of a node. Layers with weights say their operator themselves, so that fused ones need no rows.
+inline const QuantizedOperator& quantized_operator(const graph::Node& node, nn::Module& root) {
+    const nn::Module* const module = graph::module_of(node, root);
+    if (module != nullptr && is_observed_custom(*module)) return operators::custom;
+    const auto* weighted = dynamic_cast<const nn::Weighted*>(module);
+    const std::string name = weighted != nullptr ? weighted->operator_name() : graph::operator_of(node, root);
+    for (const QuantizedOperator* row : quantized_operators)
+        if (row->name == name) return *row;
+    if (operators::is_unary(name)) return operators::unary;
+    return unknown_operator;
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_OPERATORS_OPERATOR_TABLE_HPP

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+//
+// QuantizedGraph: a converted model as a list of steps: what the reference graph and the program are made of.
+// Layer: quantization (WORKFLOW section 4).
+#ifndef INTQ_QUANTIZATION_OPERATORS_QUANTIZED_GRAPH_HPP
+#define INTQ_QUANTIZATION_OPERATORS_QUANTIZED_GRAPH_HPP
+
+#include <map>
+
+#include "intq/arith/target.hpp"
+#include "intq/core/op_params.hpp"
+#include "intq/nn/model/module.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+class Lowering;
+class ReferenceBuilder;
+struct QuantizedNode;
+
+/// A value. float32 holds real numbers; int8 and int16 codes; int32 an accumulator with a scale per channel.
+struct QuantizedTensor {
+    std::string name;  // of the graph node that gives it
+    DType dtype = DType::float32;
+    nn::OwnedQParams qparams{};  // not read for float32
+    Shape shape{};               // its first extent is the batch of the run that recorded it
+};
+
+/// What a node computes: a class an operator, in quantization/operators/. Inputs and output are those of the node.
+class Step {
+public:
+    virtual ~Step() = default;
+    /// The operator for tables and the constraint table; none for float and constants.
+    virtual OpKind kind() const noexcept = 0;
+    /// Adds the step's instructions to a program and says which tensor is the node's output.
+    virtual void lower(Lowering& lowering, const QuantizedNode& node) const = 0;
+    /// Adds the float operator that the step stands for to the reference graph.
+    virtual void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const = 0;
+    /// The same step with a clamp on its output. Throws for an operator that takes none.
+    virtual std::shared_ptr<const Step> with_activation(Activation) const {
+        throw Error(std::string(name_of(kind())) + " takes no activation");
+    }
+};
+using StepPtr = std::shared_ptr<const Step>;
+
+/// An argument of an operator in float: the node's input number `input`, a constant, or a list.
+struct FloatArgument {
+    int input = -1;
+    nn::Value constant{};
+    std::vector<FloatArgument> list{};
+    bool is_list = false;
+};
+
+/// The call of a float operator: a module's method or a function, on real values.
+struct FloatCall {
+    nn::ModulePtr module{};
+    std::string method = "forward";
+    const nn::Function* function = nullptr;
+    std::vector<FloatArgument> arguments{};
+};
+
+/// One operator between tensors.
+struct QuantizedNode {
+    std::string name;    // of the graph node
+    std::string module;  // qualified name of the module; "" for a function
+    std::string type;    // "ConvReLU2d"
+    std::vector<int> inputs{};
+    int output = 0;
+    StepPtr step{};
+
+    /// The step as the class of its operator; null where it is another.
+    template <class StepType> const StepType* as() const noexcept { return dynamic_cast<const StepType*>(step.get()); }
+    /// The same; throws the Error that names the node.
+    template <class StepType> const StepType& step_as() const {
+        if (const auto* typed = as<StepType>()) return *typed;
+        throw Error(name + " (" + type + ")", "its step is another than was asked for");
+    }
+};
+
+/// A converted model for one target, in an order in which it can run.
+struct QuantizedGraph {
+    arith::PolicyRecord target{};
+    std::vector<QuantizedTensor> tensors{};
+    std::vector<QuantizedNode> nodes{};
+    std::vector<int> inputs{};   // tensors, float32
+    std::vector<int> outputs{};  // tensors, float32
+    /// The tensor that each node of the prepared graph became; an operator and its quantizer share one.
+    std::map<std::string, int> values{};
+
+    const QuantizedTensor& tensor(int index) const { return tensors.at(static_cast<std::size_t>(index)); }
+    const QuantizedTensor& input(const QuantizedNode& node, std::size_t i) const { return tensor(node.inputs.at(i)); }
+    const QuantizedTensor& output(const QuantizedNode& node) const { return tensor(node.output); }
+};
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_OPERATORS_QUANTIZED_GRAPH_HPP

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+//
+// interpolate and pad on codes. Layer: quantization.
+#ifndef INTQ_QUANTIZATION_OPERATORS_RESIZE_HPP
+#define INTQ_QUANTIZATION_OPERATORS_RESIZE_HPP
+
+#include "intq/arith/quantize.hpp"
+#include "intq/kernels/operators/resize.hpp"
+#include "intq/nn/layers/resize.hpp"
+#include "intq/quantization/operators/lowering.hpp"
+#include "intq/quantization/operators/operator.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// The scale stays.
+inline std::int32_t add_interpolate(ProgramBuilder& builder, std::int32_t x, arith::Resize rule, Size2d out,
+                                    const LayerName& layer) {
+    builder.require_image(x, layer);
+    const kernels::ArenaTensor in = builder.at(x);
+    builder.check({OpKind::interpolate, in.dtype, DType::none, in.dtype}, layer);
+    const index_t taps = kernels::resize_table_size(out);
+    const Workspace memory = builder.new_buffer(taps * static_cast<index_t>(sizeof(arith::ResizeTap)));
+    const std::span<arith::ResizeTap> table(reinterpret_cast<arith::ResizeTap*>(memory.data),
+                                            static_cast<std::size_t>(taps));
+    const auto* const params = builder.keep_params(
+        value_or_throw(kernels::make_resize_table(rule, {in.shape[2], in.shape[3]}, out, table), layer.name));
+    const Shape shape(in.shape[0], in.shape[1], out.height, out.width);
+    return builder.push(OpKind::interpolate, {x}, builder.tensor(in.dtype, shape, in.qparams, layer), params, layer);
+}
+
+/// @param pad  its fill is a code; the scale stays
+inline std::int32_t add_pad(ProgramBuilder& builder, std::int32_t x, const kernels::PadParams& pad,
+                            const LayerName& layer) {
+    builder.require_image(x, layer);
+    const kernels::ArenaTensor in = builder.at(x);
+    builder.check({OpKind::pad, in.dtype, DType::none, in.dtype}, layer);
+    const Size2d size{in.shape[2], in.shape[3]};
+    throw_if_failed(kernels::check_pad(pad, size, OpKind::pad), layer.name);
+    const Size2d out = kernels::padded_size(pad, size);
+    const Shape shape(in.shape[0], in.shape[1], out.height, out.width);
+    return builder.push(OpKind::pad, {x}, builder.tensor(in.dtype, shape, in.qparams, layer), builder.keep_params(pad),
+                        layer);
+}
+
+class InterpolateStep : public FloatBackedStep {
+public:
+    InterpolateStep(FloatCall call, arith::Resize rule, Size2d out)
+        : FloatBackedStep(std::move(call)), rule_(rule), out_(out) {}
+    OpKind kind() const noexcept override { return OpKind::interpolate; }
+    arith::Resize rule() const noexcept { return rule_; }
+    Size2d out() const noexcept { return out_; }
+    void lower(Lowering& l, const QuantizedNode& node) const override {
+        l.set(node, add_interpolate(l.builder(), l.input(node), rule_, out_, Lowering::layer(node)));
+    }
+
+private:
+    arith::Resize rule_;
+    Size2d out_;
+};
+
+/// Constant padding of height and width.
+class PadStep : public FloatBackedStep {
+public:
+    PadStep(FloatCall call, const Padding2d& padding, double value)
+        : FloatBackedStep(std::move(call)), padding_(padding), value_(value) {}
+    OpKind kind() const noexcept override { return OpKind::pad; }
+    void lower(Lowering& l, const QuantizedNode& node) const override {
+        const std::int32_t x = l.input(node);
+        const QParams q = l.builder().at(x).qparams;
+        const std::int32_t fill =
+            arith::quantize(static_cast<float>(value_), {q.scale(), q.zero_point()},
+                            {static_cast<std::int32_t>(q.quant_min()), static_cast<std::int32_t>(q.quant_max())},
+                            l.builder().target().quantize);
+        l.set(node, add_pad(l.builder(), x, {padding_, {1, 1}, fill}, Lowering::layer(node)));
+    }
+
+private:
+    Padding2d padding_;
+    double value_;
+};
+
+namespace operators {
+
+inline StepPtr make_interpolate(const StepRequest& request) {
+    const auto* upsample = dynamic_cast<const nn::Upsample*>(request.module);
+    const nn::InterpolateOptions options =
+        upsample != nullptr ? upsample->options() : nn::detail::interpolate_options(request.arguments());
+    const Shape &in = request.inputs.at(0)->shape, &out = request.output_shape;
+    if (in.rank != 4) throw request.error("an input of rank 4 is needed, given " + nn::to_string(in));
+    if (const auto& factor = options.scale_factor) {
+        // Codes are taken at d·in/out; with a factor that is not out/in the float model takes others.
+        const auto agrees = [](index_t from, double by, index_t to) {
+            return static_cast<double>(from) * by == static_cast<double>(to);
+        };
+        if (!agrees(in[2], factor->height, out[2]) || !agrees(in[3], factor->width, out[3]))
+            throw request.error("a scale factor that does not give whole sizes from " + nn::to_string(in) +
+                                " has no integer form; give the size");
+    }
+    return std::make_shared<InterpolateStep>(request.call, options.rule, Size2d{out[2], out[3]});
+}
+
+inline StepPtr make_pad(const StepRequest& request) {
+    const nn::Arguments arguments = request.arguments();
+    const auto sides = nn::detail::integers_of(arguments[1]);
+    if (request.inputs.at(0)->shape.rank != 4 || sides.size() > 4 || sides.size() % 2 != 0)
+        throw request.error("a pad has an integer form for height and width of (N, C, H, W), given " +
+                            std::to_string(sides.size()) + " numbers for " +
+                            nn::to_string(request.inputs.at(0)->shape));
+    const auto side = [&](std::size_t i) { return i < sides.size() ? sides[i] : index_t{0}; };
+    return std::make_shared<PadStep>(request.call, Padding2d{side(2), side(0), side(3), side(1)},
+                                     nn::detail::optional_number(arguments, 3).value_or(0.0));
+}
+
+// A bilinear mean of codes, or a fill, may lie between two codes.
+inline constexpr QuantizedOperator interpolate{.name = "interpolate",
+                                               .role = Role::own_output,
+                                               .kind = OpKind::interpolate,
+                                               .make_step = &make_interpolate,
+                                               .keeps_scale = &keeps_scale_always,
+                                               .torch_role = Role::shares_input,
+                                               .channel_factors = ChannelFactors::of_planes};
+inline constexpr QuantizedOperator pad{.name = "pad",
+                                       .role = Role::own_output,
+                                       .kind = OpKind::pad,
+                                       .make_step = &make_pad,
+                                       .keeps_scale = &keeps_scale_always};
+
+}  // namespace operators
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_OPERATORS_RESIZE_HPP

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+//
+// Functions of single elements on codes: sigmoid, tanh, hard-swish, … by a table. Layer: quantization.
+#ifndef INTQ_QUANTIZATION_OPERATORS_UNARY_HPP
+#define INTQ_QUANTIZATION_OPERATORS_UNARY_HPP
+
+#include "intq/kernels/operators/unary.hpp"
+#include "intq/nn/layers/unary.hpp"
+#include "intq/quantization/operators/lowering.hpp"
+#include "intq/quantization/operators/operator.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// Which function, and its parameter (the slope of leaky_relu, alpha of elu).
+struct TabledFunction {
+    arith::TableFunction function = arith::TableFunction::sigmoid;
+    double parameter = 1.0;
+};
+
+/// The table is computed here, once, by the math library of the host.
+inline std::int32_t add_look_up(ProgramBuilder& builder, std::int32_t x, const TabledFunction& f,
+                                const nn::OwnedQParams& output, const LayerName& layer) {
+    const kernels::ArenaTensor in = builder.at(x);
+    builder.check({OpKind::lookup_table, in.dtype, DType::none, output.dtype}, layer);
+    const bool is_narrow = in.dtype == DType::int8;
+    kernels::LookUpStep step;
+    step.size = static_cast<index_t>(is_narrow ? arith::int8_table_size : arith::int16_table_size);
+    const Workspace memory = builder.new_buffer(step.size * size_of(in.dtype));
+    const arith::CodesOf from = builder.codes_of(x), to = ProgramBuilder::codes_of(output);
+    const auto count = static_cast<std::size_t>(step.size);
+    throw_if_failed(is_narrow
+                        ? arith::make_int8_table(f.function, from, to,
+                                                 {reinterpret_cast<std::int8_t*>(memory.data), count}, f.parameter)
+                        : arith::make_int16_table(f.function, from, to,
+                                                  {reinterpret_cast<std::int16_t*>(memory.data), count}, f.parameter),
+                    layer.name);
+    step.entries = memory.data;
+    return builder.push(OpKind::lookup_table, {x}, builder.tensor(output.dtype, in.shape, builder.keep(output), layer),
+                        builder.keep_params(step), layer);
+}
+
+class LookUpTableStep : public FloatBackedStep {
+public:
+    LookUpTableStep(FloatCall call, const TabledFunction& function)
+        : FloatBackedStep(std::move(call)), function_(function) {}
+    OpKind kind() const noexcept override { return OpKind::lookup_table; }
+    const TabledFunction& function() const noexcept { return function_; }
+    void lower(Lowering& l, const QuantizedNode& node) const override {
+        l.set(node, add_look_up(l.builder(), l.input(node), function_, l.qparams(node), Lowering::layer(node)));
+    }
+
+private:
+    TabledFunction function_;
+};
+
+namespace operators {
+
+/// A module says its function; of a function the name does, and gelu's argument.
+inline TabledFunction tabled_function(const StepRequest& request) {
+    if (const auto* module = dynamic_cast<const nn::Unary*>(request.module))
+        return {module->function(), module->parameter()};
+    const std::string name = request.node.function()->name;
+    const nn::Arguments arguments = request.arguments();
+    if (name == "gelu") return {nn::detail::gelu_of(arguments.has(1) ? arguments[1].text() : "none"), 1.0};
+    for (const auto& row : nn::functional::unary_rows)
+        if (row.name == name)
+            return {row.function, nn::detail::optional_number(arguments, 1).value_or(row.default_parameter)};
+    throw request.error("no table of functions has \"" + name + "\"");
+}
+
+inline StepPtr make_look_up(const StepRequest& request) {
+    return std::make_shared<LookUpTableStep>(request.call, tabled_function(request));
+}
+
+/// All functions of nn/float_operators/unary.hpp share this row, but for leaky_relu.
+inline constexpr QuantizedOperator unary{
+    .name = "unary", .role = Role::own_output, .kind = OpKind::lookup_table, .make_step = &make_look_up};
+inline constexpr QuantizedOperator leaky_relu{.name = "leaky_relu",
+                                              .role = Role::own_output,
+                                              .kind = OpKind::lookup_table,
+                                              .make_step = &make_look_up,
+                                              .channel_factors = ChannelFactors::anywhere};
+
+inline bool is_unary(std::string_view name) {
+    for (const auto& row : nn::functional::unary_rows)
+        if (name == row.name) return true;
+    return false;
+}
+
+}  // namespace operators
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_OPERATORS_UNARY_HPP

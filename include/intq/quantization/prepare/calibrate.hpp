@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+//
+// calibrate: runs a prepared model over batches, and can stop and resume. Layer: quantization (WORKFLOW sections 1, 4).
+#ifndef INTQ_QUANTIZATION_PREPARE_CALIBRATE_HPP
+#define INTQ_QUANTIZATION_PREPARE_CALIBRATE_HPP
+
+#include <filesystem>
+
+#include "intq/io/progress.hpp"
+#include "intq/quantization/prepare/prepared_model.hpp"
+#include "intq/tensor/npy.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// Batches by number; one at a time is in memory.
+struct BatchSource {
+    std::size_t count = 0;
+    std::function<nn::Tensor(std::size_t)> batch{};
+};
+
+inline BatchSource batches_of(std::span<const nn::Tensor> batches) {
+    return {batches.size(), [batches](std::size_t i) { return batches[i]; }};
+}
+
+/// The samples of one tensor, batch_size at a time.
+BatchSource batches_of(const nn::Tensor& samples, index_t batch_size);
+
+/// The .npy files of a folder in the order of their names, each one a batch. Throws where there is none.
+BatchSource npy_batches(const std::filesystem::path& folder);
+
+/// Called after each batch of a calibration.
+using CalibrationProgress = std::function<void(std::size_t done, std::size_t total)>;
+
+struct CalibrationOptions {
+    std::size_t first = 0;        // batches that were done before: what load_calibration() returns
+    std::size_t most = SIZE_MAX;  // batches of this call; the rest can follow
+    CalibrationProgress progress{};
+    io::ShowProgress show = io::ShowProgress::never;  // a progress bar
+};
+
+/// A quantizer whose range stands on a cliff: see observers::find_cliff().
+struct CliffWarning {
+    std::string quantizer;
+    index_t channel = 0;
+    RangeChoice choice{};
+};
+
+struct CalibrationReport {
+    std::size_t done = 0;               // batches since the first
+    std::size_t total = 0;              // batches of the source
+    std::vector<std::string> unseen{};  // quantizers that saw no data
+    std::vector<CliffWarning> cliffs{};
+    bool complete() const noexcept { return done == total; }
+};
+
+/// One line a finding; empty where all is well.
+std::string to_string(const CalibrationReport& report);
+
+/// Runs a prepared model over batches with its quantizers in the state `calibration`, and leaves them in `validation`.
+/// Throws for a set without data; for NaN or infinity in a tensor, naming the node, and then no observer has seen any
+/// of that batch.
+///
+/// Memory   that of one batch and of the observers, whatever the number of batches
+CalibrationReport calibrate(PreparedModel& model, const BatchSource& source, const CalibrationOptions& options = {});
+
+inline CalibrationReport calibrate(PreparedModel& model, std::span<const nn::Tensor> batches,
+                                   const CalibrationProgress& progress = {}) {
+    return calibrate(model, batches_of(batches), {.progress = progress});
+}
+inline CalibrationReport calibrate(PreparedModel& model, const nn::Tensor& samples, index_t batch_size,
+                                   const CalibrationProgress& progress = {}) {
+    return calibrate(model, batches_of(samples, batch_size), {.progress = progress});
+}
+
+/// Reads the ranges of all statistics observers (StatisticsObserver and its kin) by another method, without another
+/// pass over the data.
+///
+/// @return the number of quantizers that have such an observer
+int set_range_method(nn::Module& model, RangeMethod method);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// The buffers of the quantizers. An observer replaces its tensors and does not write into them, so that handles are a
+/// copy of the state.
+inline std::vector<std::pair<nn::Tensor*, nn::Tensor>> observed_state(nn::Module& model) {
+    std::vector<std::pair<nn::Tensor*, nn::Tensor>> state;
+    for (const auto& module : model.named_modules())
+        if (dynamic_cast<FakeQuantize*>(module.value) != nullptr || dynamic_cast<Observer*>(module.value) != nullptr)
+            for (auto& buffer : module.value->buffers()) state.emplace_back(&buffer.value, buffer.value);
+    return state;
+}
+
+inline void calibrate_batch(PreparedModel& model, const nn::Tensor& batch) {
+    const auto before = observed_state(model);
+    try {
+        model(batch);
+    } catch (...) {
+        for (const auto& [buffer, tensor] : before) *buffer = tensor;
+        throw;
+    }
+}
+
+inline void report_findings(nn::Module& model, CalibrationReport& report) {
+    for (const auto& module : model.named_modules()) {
+        const auto* quantizer = dynamic_cast<const FakeQuantize*>(module.value);
+        if (quantizer == nullptr) continue;
+        if (!quantizer->has_qparams()) report.unseen.push_back(module.name);
+        const auto* statistics = dynamic_cast<const StatisticsObserver*>(&quantizer->observer());
+        if (statistics == nullptr) continue;
+        index_t channel = 0;
+        for (const RangeChoice& choice : statistics->choose(statistics->method())) {
+            if (choice.cliff.is_cliff()) report.cliffs.push_back({module.name, channel, choice});
+            ++channel;
+        }
+    }
+}
+
+}  // namespace detail
+
+inline BatchSource batches_of(const nn::Tensor& samples, index_t batch_size) {
+    if (batch_size < 1)
+        throw Error("calibrate: the batch size must be at least 1, given " + std::to_string(batch_size));
+    const index_t count = samples.rank() > 0 ? samples.extent(0) : 0;
+    return {static_cast<std::size_t>((count + batch_size - 1) / batch_size), [=](std::size_t i) {
+                const index_t first = static_cast<index_t>(i) * batch_size;
+                return samples.batch(first, std::min(batch_size, count - first));
+            }};
+}
+
+inline BatchSource npy_batches(const std::filesystem::path& folder) {
+    std::error_code reason;
+    std::vector<std::filesystem::path> files;
+    for (auto entry = std::filesystem::directory_iterator(folder, reason);
+         !reason && entry != std::filesystem::directory_iterator(); entry.increment(reason))
+        if (entry->path().extension() == ".npy") files.push_back(entry->path());
+    if (reason) throw Error(folder.string(), "cannot be read: " + reason.message());
+    if (files.empty()) throw Error(folder.string(), "there is no .npy file in this folder");
+    std::sort(files.begin(), files.end());
+    return {files.size(), [files](std::size_t i) { return nn::load_npy(files[i]); }};
+}
+
+inline CalibrationReport calibrate(PreparedModel& model, const BatchSource& source, const CalibrationOptions& options) {
+    constexpr const char* empty = "calibrate: the calibration set is empty; give at least one batch";
+    if (source.count == 0) throw Error(empty);
+    if (options.first > source.count)
+        throw Error("calibrate: " + std::to_string(options.first) + " batches are said to be done, the set has " +
+                    std::to_string(source.count));
+    const std::size_t last = options.first + std::min(options.most, source.count - options.first);
+    set_fake_quantize(model, FakeQuantState::calibration);
+    bool any = options.first > 0 || last == options.first;
+    {
+        io::Progress bar("calibration", static_cast<std::int64_t>(source.count), options.show);
+        for (std::size_t i = options.first; i < last; ++i) {
+            const nn::Tensor batch = source.batch(i);
+            if (batch.size() > 0) detail::calibrate_batch(model, batch);
+            any = any || batch.size() > 0;
+            bar.update(static_cast<std::int64_t>(i + 1));
+            if (options.progress) options.progress(i + 1, source.count);
+        }
+    }
+    if (!any) throw Error(empty);
+    set_fake_quantize(model, FakeQuantState::validation);
+    CalibrationReport report{last, source.count};
+    detail::report_findings(model, report);
+    return report;
+}
+
+inline int set_range_method(nn::Module& model, RangeMethod method) {
+    int changed = 0;
+    for (const auto& module : model.named_modules()) {
+        auto* quantizer = dynamic_cast<FakeQuantize*>(module.value);
+        if (quantizer == nullptr) continue;
+        auto* statistics = dynamic_cast<StatisticsObserver*>(&quantizer->observer());
+        if (statistics == nullptr) continue;
+        statistics->set_method(method);
+        quantizer->update_qparams();
+        ++changed;
+    }
+    return changed;
+}
+
+inline std::string to_string(const CalibrationReport& report) {
+    std::string text;
+    if (!report.complete())
+        text += "calibration: " + std::to_string(report.done) + " of " + std::to_string(report.total) +
+                " batches are done\n";
+    for (const std::string& name : report.unseen) text += name + ": saw no data; its scale is 1\n";
+    for (const CliffWarning& warning : report.cliffs) {
+        const auto& [range, error, cliff] = warning.choice;
+        const auto interval = [](const observers::ValueRange& r) {
+            return "[" + std::to_string(r.lowest) + ", " + std::to_string(r.highest) + "]";
+        };
+        text += warning.quantizer + ", channel " + std::to_string(warning.channel) + ": the range " + interval(range) +
+                " stands on a cliff: with half as many values outside it is " + interval(cliff.wider) +
+                ", with twice as many " + interval(cliff.narrower) +
+                ", and the squared error changes by more than a factor of four\n";
+    }
+    return text;
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_PREPARE_CALIBRATE_HPP

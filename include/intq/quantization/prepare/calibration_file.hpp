@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+//
+// The state of a calibration in a file, so that it can go on later. Layer: quantization (WORKFLOW section 1).
+#ifndef INTQ_QUANTIZATION_PREPARE_CALIBRATION_FILE_HPP
+#define INTQ_QUANTIZATION_PREPARE_CALIBRATION_FILE_HPP
+
+#include <charconv>
+#include <set>
+
+#include "intq/io/safetensors.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// Writes what the observers of a model have seen as safetensors; the file appears complete or not at all.
+///
+///     const auto report = calibrate(*prepared, source, {.most = 100});
+///     save_calibration("state.safetensors", *prepared, report.done);
+///     …                                                                     // another day
+///     const std::size_t done = load_calibration("state.safetensors", *prepared);
+///     calibrate(*prepared, source, {.first = done});                        // the bits of one run
+///
+/// @param batches  that are done
+void save_calibration(const std::filesystem::path& path, nn::Module& model, std::size_t batches);
+
+/// Gives the observers of a model, prepared alike, what the file says, and takes the qparams from them. Throws, and
+/// changes nothing, for a file that is damaged or that another model's observers wrote: other names, other classes,
+/// states that contradict themselves.
+///
+/// @return the number of batches that are done
+std::size_t load_calibration(const std::filesystem::path& path, nn::Module& model);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+inline constexpr const char* calibration_format = "intq calibration 1";
+
+/// The observers of a model with their qualified names.
+inline std::vector<nn::Named<Observer*>> observers_of(nn::Module& model) {
+    std::vector<nn::Named<Observer*>> result;
+    for (const auto& module : model.named_modules())
+        if (auto* observer = dynamic_cast<Observer*>(module.value)) result.push_back({module.name, observer});
+    return result;
+}
+
+}  // namespace detail
+
+inline void save_calibration(const std::filesystem::path& path, nn::Module& model, std::size_t batches) {
+    io::Safetensors content;
+    content.metadata["format"] = detail::calibration_format;
+    content.metadata["batches"] = std::to_string(batches);
+    for (const auto& [name, observer] : detail::observers_of(model)) {
+        content.metadata["observer " + name] = observer->type_name();
+        for (const auto& buffer : observer->buffers())
+            if (buffer.value.defined())
+                content.arrays.push_back({nn::detail::join_path(name, buffer.name), nn::to_array(buffer.value)});
+    }
+    io::write_safetensors(path, content);
+}
+
+namespace detail {
+
+/// A file's buffers for one observer: tried on a copy, which refuses what contradicts itself.
+inline std::shared_ptr<Observer> loaded_observer(const Observer& observer, const std::string& name,
+                                                 const io::Safetensors& content, std::set<std::string>& known,
+                                                 const std::string& where) {
+    const auto copy = std::static_pointer_cast<Observer>(nn::clone(static_cast<const nn::Module&>(observer)));
+    for (auto& buffer : copy->buffers()) {
+        const std::string key = nn::detail::join_path(name, buffer.name);
+        known.insert(key);
+        buffer.value = nn::Tensor();
+        for (const io::NamedArray& array : content.arrays)
+            if (array.name == key) buffer.value = nn::to_tensor(array.array, where + ": " + key);
+    }
+    try {
+        copy->check_state();
+    } catch (const Error& error) {
+        throw Error(where + ": " + name, error.what());
+    }
+    return copy;
+}
+
+inline std::size_t batches_in(const io::Safetensors& content, const std::string& where) {
+    const auto format = content.metadata.find("format"), batches = content.metadata.find("batches");
+    if (format == content.metadata.end() || format->second != calibration_format || batches == content.metadata.end())
+        throw Error(where, "this is not the state of a calibration");
+    std::size_t count = 0;
+    const std::string& text = batches->second;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+    if (error != std::errc() || end != text.data() + text.size())
+        throw Error(where, "the number of batches is no number: " + in_quotes(text));
+    return count;
+}
+
+}  // namespace detail
+
+inline std::size_t load_calibration(const std::filesystem::path& path, nn::Module& model) {
+    const std::string where = path.string();
+    const io::Safetensors content = io::read_safetensors(path);
+    const std::size_t batches = detail::batches_in(content, where);
+    const auto all = detail::observers_of(model);
+    std::vector<std::shared_ptr<Observer>> loaded;
+    std::set<std::string> known{"format", "batches"};
+    std::vector<std::string> names;
+    for (const auto& [name, observer] : all) {
+        const std::string key = "observer " + name;
+        known.insert(key);
+        names.push_back(name);
+        const auto type = content.metadata.find(key);
+        if (type == content.metadata.end())
+            throw Error(where, "it has no observer \"" + name + "\", the model has one");
+        if (type->second != observer->type_name())
+            throw Error(where, "its observer \"" + name + "\" is a " + in_quotes(type->second) + ", the model's a " +
+                                   observer->type_name());
+        loaded.push_back(detail::loaded_observer(*observer, name, content, known, where));
+    }
+    for (const auto& [key, value] : content.metadata)
+        if (known.count(key) == 0)
+            throw Error(where, "the model has no " + in_quotes(key) + "; the nearest are " +
+                                   nearest_names(key.substr(std::min(key.find(' ') + 1, key.size())), names));
+    for (const io::NamedArray& array : content.arrays)
+        if (known.count(array.name) == 0)
+            throw Error(where, "the model has no observer's buffer " + in_quotes(array.name));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        auto& buffers = all[i].value->buffers();
+        for (std::size_t b = 0; b < buffers.size(); ++b) buffers[b].value = loaded[i]->buffers()[b].value;
+    }
+    for (const auto& module : model.named_modules())
+        if (auto* quantizer = dynamic_cast<FakeQuantize*>(module.value)) quantizer->update_qparams();
+    return batches;
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_PREPARE_CALIBRATION_FILE_HPP

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+//
+// with_hybrid: the hybrid_dict of the documents as entries of a mapping. Layer: quantization (WORKFLOW section 4).
+#ifndef INTQ_QUANTIZATION_PREPARE_HYBRID_DICT_HPP
+#define INTQ_QUANTIZATION_PREPARE_HYBRID_DICT_HPP
+
+#include "intq/quantization/modules/custom_modules.hpp"
+#include "intq/quantization/prepare/prepared_model.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// A mapping in which the modules that a dictionary names have no qconfig, above all other entries and the modules'
+/// own.
+///
+/// @throws Error for a name that the model does not have, with the nearest ones; later, from check_all_matched(), for a
+///         type of neither a module nor a function
+inline QConfigMapping with_hybrid(QConfigMapping mapping, nn::Module& model, const HybridDict& dict) {
+    std::vector<std::string> names;
+    for (const auto& module : model.named_modules()) names.push_back(module.name);
+    for (const std::string& type : dict.module_type) {
+        bool is_module = false;
+        for (const auto& module : model.named_modules()) {
+            const auto* fused = dynamic_cast<const nn::FusedFrom*>(module.value);
+            const bool has_type = module.value->type_name() == type;
+            bool is_part = false;
+            if (fused != nullptr)
+                for (const nn::FusedMember& member : fused->members()) {
+                    if (member.type != type || !member.scope_type.empty()) continue;
+                    mapping.set_own(member.module, std::nullopt);
+                    is_part = true;
+                }
+            if (has_type) mapping.set_own(module.name, std::nullopt);
+            is_module = is_module || has_type || is_part;
+        }
+        if (!is_module) mapping.set_object_type(type, std::nullopt);
+    }
+    for (const std::string& name : dict.module_name) {
+        if (std::find(names.begin(), names.end(), name) == names.end())
+            throw Error("hybrid_dict: the model has no module \"" + name + "\"; the nearest are " +
+                        nearest_names(name, names));
+        mapping.set_own(name, std::nullopt);
+    }
+    return mapping;
+}
+
+/// The same with the options of a model that is being prepared.
+inline QConfigMapping with_hybrid(QConfigMapping mapping, PreparedModel& model) {
+    const PrepareOptions& options = model.options();
+    if (!options.hybrid && !options.hybrid_dict.empty())
+        throw Error("prepare: there is a hybrid_dict, but hybrid is off; a hybrid model must be asked for");
+    return with_hybrid(std::move(mapping), model, options.hybrid_dict);
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_PREPARE_HYBRID_DICT_HPP

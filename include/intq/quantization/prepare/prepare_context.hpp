@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+//
+// What prepare knows while it walks a graph, and the questions that it asks. Layer: quantization (WORKFLOW section 4).
+#ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_CONTEXT_HPP
+#define INTQ_QUANTIZATION_PREPARE_PREPARE_CONTEXT_HPP
+
+#include "intq/quantization/modules/stubs.hpp"
+#include "intq/quantization/operators/operator_table.hpp"
+#include "intq/quantization/prepare/prepared_model.hpp"
+
+namespace intq::inline INTQ_ABI::quantization::detail {
+
+/// What prepare knows of a node's value.
+struct EdgeState {
+    bool is_codes = false;
+    DType dtype = DType::float32;
+    std::shared_ptr<Quantizer> quantizer{};  // whose scale the codes have
+    std::string quantizer_target{};          // its slot
+    bool awaits_activation = false;          // an add whose relu comes next
+    const graph::Node* origin = nullptr;     // of real values: where they come from
+};
+
+/// The state of a walk over the nodes of a model that is being prepared; changes nothing itself.
+class PrepareContext {
+protected:
+    PrepareContext(PreparedModel& model, const QConfigMapping& mapping)
+        : model_(model), graph_(model.graph()), target_(model.target()), options_(model.options()), mapping_(mapping) {}
+
+    bool is_torch() const noexcept { return options_.compatibility == Compatibility::torch; }
+    Role role_of(const QuantizedOperator& row) const {
+        return is_torch() && row.torch_role ? *row.torch_role : row.role;
+    }
+
+    struct Config {
+        std::optional<QConfig> qconfig;
+        bool by_name = false;  // an entry by module name or regex decided
+    };
+
+    Config config_of(const graph::Node& node) const {
+        const auto* fused = dynamic_cast<const nn::FusedFrom*>(graph::module_of(node, model_));
+        std::vector<nn::FusedMember> members{member_of(node, model_)};
+        if (fused != nullptr && !fused->members().empty()) members = fused->members();
+        std::vector<QConfigChoice> choices;
+        for (const nn::FusedMember& member : members) choices.push_back(mapping_.find(member));
+        const QConfigChoice& first = choices.front();
+        const QConfigChoice& last = choices.back();
+        Config config;
+        if (first.qconfig && last.qconfig)
+            config.qconfig = QConfig{first.qconfig->input, first.qconfig->weight, last.qconfig->output};
+        config.by_name = std::max(first.level, last.level) >= QConfigLevel::module_name_regex;
+        return config;
+    }
+
+    const QuantizerConfig& output_of(const graph::Node& node, const QConfig& qconfig) const {
+        if (qconfig.output) return *qconfig.output;
+        throw error(node, "its qconfig has no output quantizer; only conv and linear can give their accumulator");
+    }
+
+    arith::OperatorUse use(const graph::Node& node, DType input, DType weight, DType output) const {
+        const QuantizedOperator& row = quantized_operator(node, model_);
+        arith::OperatorUse result{row.kind, input, weight, output};
+        const nn::Module* const module = graph::module_of(node, model_);
+        if (row.window != nullptr && module != nullptr) result.window = row.window(*module);
+        return result;
+    }
+
+    void check(const graph::Node& node, const arith::OperatorUse& use) const {
+        if (use.op == OpKind::none) return;  // a custom module
+        const Status status = arith::check_constraints(target_.constraints, use);
+        if (!status.ok()) throw error(node, describe(status) + " (target " + target_.name + ")");
+    }
+
+    bool feeds_dequant_only(const graph::Node& node) const {
+        const auto& users = node.users();
+        return !users.empty() && std::all_of(users.begin(), users.end(), [&](const graph::Node* user) {
+            return calls<nn::DeQuantStub>(*user, model_);
+        });
+    }
+
+    // The relu, with a qconfig, that alone reads an add: the add's quantizer stands behind it.
+    const graph::Node* only_reader_if_relu(const graph::Node& node) const {
+        if (node.users().size() != 1) return nullptr;
+        const graph::Node& reader = *node.users()[0];
+        const QuantizedOperator& row = quantized_operator(reader, model_);
+        const bool is_relu = row.kind == OpKind::relu && row.role == Role::shares_input;  // a clamp may have any bounds
+        return is_relu && config_of(reader).qconfig ? &reader : nullptr;
+    }
+
+    const EdgeState& state_of(const graph::Node& node, std::size_t argument) const {
+        const graph::Node* producer = argument < node.args().size() ? node.args()[argument].node() : nullptr;
+        if (producer == nullptr)
+            throw error(node, "argument " + std::to_string(argument + 1) + " is not a value of the graph");
+        return states_.at(producer);
+    }
+
+    static EdgeState real(const graph::Node& node, const graph::Node* origin = nullptr) {
+        EdgeState state;
+        state.origin = origin != nullptr ? origin : &node;
+        return state;
+    }
+
+    std::string where(const graph::Node& node) const {
+        return "prepare: %" + node.name() + " (" + graph::type_of(node, model_) + ")";
+    }
+    Error error(const graph::Node& node, const std::string& sentence) const { return Error(where(node), sentence); }
+
+    PreparedModel& model_;
+    graph::Graph& graph_;
+    const arith::PolicyRecord& target_;
+    const PrepareOptions& options_;
+    const QConfigMapping& mapping_;
+    std::map<const graph::Node*, EdgeState> states_;
+};
+
+}  // namespace intq::inline INTQ_ABI::quantization::detail
+
+#endif  // INTQ_QUANTIZATION_PREPARE_PREPARE_CONTEXT_HPP

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT
+//
+// prepare_calibration_fx: puts quantizers where a target needs them. Layer: quantization (WORKFLOW section 4).
+#ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_FX_HPP
+#define INTQ_QUANTIZATION_PREPARE_PREPARE_FX_HPP
+
+#include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/quantization/prepare/hybrid_dict.hpp"
+#include "intq/quantization/prepare/prepare_context.hpp"
+#include "intq/quantization/prepare/prepare_layer.hpp"
+#include "intq/quantization/qconfig/qconfig_dict.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// A clone of the model, fused for the target, with a quantizer on every edge that will hold codes.
+///
+/// Where the quantizers stand is the role of the operator's row (quantization/operators/operator.hpp): behind
+/// QuantStub, behind layers with weights and behind operators with an output of their own scale (add, average pool,
+/// cat, …); none where codes are only chosen or moved (max pool, flatten, slice, …), nor between add and the relu that
+/// alone reads it. An average pool of a target that divides codes keeps its input's scale. In horizon mode the inputs
+/// of the model need QuantStubs and its outputs DeQuantStubs (add_stubs), anything else is an Error.
+///
+/// In torch mode they stand where PyTorch's prepare_fx puts observers: real values that reach a quantized operator get
+/// a quantizer of their own; cat, pools and what else keeps its input's scale call the quantizer of their (first)
+/// input again. docs/compatibility.md lists the differences.
+///
+/// The qconfigs that modules carry themselves (set_qconfig()) stand above the mapping.
+///
+/// Throws for an operator that the target's constraint table refuses, naming the node; for a key of the mapping that
+/// no operator matches, with the nearest names; for a mapping or model of which nothing would be quantized.
+std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, const QConfigMapping& mapping,
+                                                      const arith::PolicyRecord& target,
+                                                      const PrepareOptions& options = {});
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+class Preparer : private PrepareContext {
+public:
+    Preparer(PreparedModel& model, const QConfigMapping& mapping) : PrepareContext(model, mapping) {}
+
+    void run() {
+        for (const graph::Node* node : graph_.nodes())
+            if (dynamic_cast<Quantizer*>(graph::module_of(*node, model_)) != nullptr)
+                throw error(*node, "the model is prepared already");
+        for (graph::Node* node : graph_.nodes()) states_[node] = prepare(*node);
+        if (!is_any_quantized_) refuse_nothing();
+        graph_.lint(&model_);
+    }
+
+private:
+    EdgeState prepare(graph::Node& node) {
+        const QuantizedOperator& row = quantized_operator(node, model_);
+        switch (row.role) {
+            case Role::boundary:
+                return real(node);
+            case Role::output:
+                return prepare_output(node);
+            case Role::dequant_stub:
+                return prepare_dequant_stub(node);
+            case Role::item:
+                return prepare_item(node);
+            default:
+                break;
+        }
+        const Config config = config_of(node);
+        if (role_of(row) == Role::float_only) return stay_float(node, "it has no integer form");
+        if (!config.qconfig) return stay_float(node, no_qconfig, true);
+        const EdgeState state = prepare_quantized(node, row, config);
+        if (state.is_codes) model_.mark_quantized(node);
+        is_any_quantized_ = is_any_quantized_ || state.is_codes;
+        return state;
+    }
+
+    // A mapping without a qconfig for any operator, or a model without stubs whose operators ask for none.
+    void refuse_nothing() const {
+        for (const FloatFallback& fallback : model_.report().fallbacks)
+            if (fallback.reason == no_qconfig)
+                throw error(*graph_.find(fallback.node),
+                            "its qconfig is none, as is every other operator's, and nothing would be quantized; give "
+                            "the mapping a global qconfig, or one for a module");
+        if (is_torch()) return;
+        for (const graph::Node* input : graph_.placeholders())
+            throw error(*input,
+                        "no QuantStub takes it, and nothing would be quantized; put one behind it, or call "
+                        "add_stubs()");
+    }
+
+    EdgeState prepare_quantized(graph::Node& node, const QuantizedOperator& row, const Config& config) {
+        switch (role_of(row)) {
+            case Role::quant_stub:
+                return prepare_quant_stub(node, *config.qconfig);
+            case Role::weighted:
+                return prepare_weighted(node, row, config);
+            case Role::own_output:
+                return prepare_own_output(node, row, *config.qconfig);
+            case Role::cat:
+                return prepare_cat(node, *config.qconfig);
+            default:
+                if (row.gives_tuple && !is_read_by_items(node))
+                    return stay_float(node, "its pieces are read as a whole");
+                return prepare_sharing(node, row.kind, *config.qconfig);
+        }
+    }
+
+    // --- the roles ------------------------------------------------------------------------------------------------
+
+    EdgeState prepare_output(graph::Node& node) {
+        if (!is_torch())
+            for (const graph::Node* input : node.inputs())
+                if (states_.at(input).is_codes)
+                    throw error(
+                        node,
+                        "the output %" + input->name() +
+                            " is quantized: put a DeQuantStub behind it, call add_stubs(), or use torch compatibility");
+        return real(node);
+    }
+
+    EdgeState prepare_dequant_stub(graph::Node& node) {
+        const EdgeState& input = state_of(node, 0);
+        if (input.is_codes) check(node, {OpKind::dequantize, input.dtype, DType::none, DType::float32});
+        return real(node);
+    }
+
+    EdgeState prepare_quant_stub(graph::Node& node, const QConfig& qconfig) {
+        if (state_of(node, 0).is_codes) throw error(node, "a QuantStub takes real values, given codes");
+        return add_output_quantizer(node, output_of(node, qconfig), OpKind::quantize, DType::float32);
+    }
+
+    EdgeState prepare_weighted(graph::Node& node, const QuantizedOperator& row, const Config& config) {
+        const QConfig& qconfig = *config.qconfig;
+        if (!qconfig.weight) throw error(node, "its qconfig has no weight quantizer");
+        if (row.as_layer != nullptr)
+            model_.replace_child(node.target(), layer_of(where(node), *graph::module_of(node, model_), row));
+        const bool wants_accumulator =
+            !qconfig.output || (options_.high_precision_output && !config.by_name && feeds_dequant_only(node));
+        const DType weight = qconfig.weight->dtype();
+        const DType narrow = qconfig.output ? qconfig.output->dtype() : DType::int32;
+        const auto accepts = [&](DType input, DType output) {
+            return arith::check_constraints(target_.constraints, use(node, input, weight, output)).ok();
+        };
+        ensure_codes(node, 0, qconfig, DType::none);
+        const auto& layer = dynamic_cast<const nn::Weighted&>(*graph::module_of(node, model_));
+        // A 64-bit sum of 16-bit products is no int32 output; asked for by name, the program refuses it with numbers.
+        const bool may_exceed = target_.accumulator_bits(state_of(node, 0).dtype) == 64 && weight == DType::int16;
+        const bool is_accumulator =
+            wants_accumulator && (!qconfig.output || (layer.fusion().activation == Activation::none && !may_exceed &&
+                                                      accepts(state_of(node, 0).dtype, DType::int32)));
+        const DType output = is_accumulator ? DType::int32 : narrow;
+        // A producer of another type than the target takes is requantized to the type of this operator's output.
+        if (!accepts(state_of(node, 0).dtype, output) && qconfig.output && accepts(narrow, output))
+            ensure_codes(node, 0, qconfig, narrow);
+        check(node, use(node, state_of(node, 0).dtype, weight, output));
+        if (layer.fusion().add) {
+            if (!target_.fused_add)
+                throw error(node,
+                            std::string("the target ") + target_.name + " has no fused add; fuse for this target");
+            ensure_codes(node, 1, qconfig, state_of(node, 0).dtype);
+        }
+        give_weight_quantizer(node, row, *qconfig.weight);
+        if (is_accumulator) return {true, DType::int32, {}, {}, false, nullptr};
+        return add_output_quantizer(node, *qconfig.output, OpKind::none, DType::none);
+    }
+
+    EdgeState prepare_own_output(graph::Node& node, const QuantizedOperator& row, const QConfig& qconfig) {
+        for (int i = 0; i < row.operands; ++i)
+            if (static_cast<std::size_t>(i) >= node.args().size() ||
+                node.args()[static_cast<std::size_t>(i)].node() == nullptr)
+                return stay_float(node, "an operand that is a constant number has no integer form");
+        if (is_outside(node)) return stay_float(node, "it is not between QuantStub and DeQuantStub");
+        const graph::Node* relu = row.takes_relu ? only_reader_if_relu(node) : nullptr;
+        const std::optional<QConfig> last = relu != nullptr ? config_of(*relu).qconfig : qconfig;
+        const QuantizerConfig& output = output_of(relu != nullptr ? *relu : node, *last);
+        const QConfig operands{qconfig.input, std::nullopt, output};
+        for (int i = 0; i < row.operands; ++i)
+            ensure_codes(node, static_cast<std::size_t>(i), operands, output.dtype());
+        if (row.kind != OpKind::none) check(node, use(node, output.dtype(), DType::none, output.dtype()));
+        if (row.keeps_scale != nullptr && row.keeps_scale(target_)) return follow_input(node);
+        if (relu != nullptr) return {true, output.dtype(), {}, {}, true, nullptr};
+        // What leaves no trace in a converted model leaves its quantizer's step.
+        return add_output_quantizer(node, output, row.make_step == nullptr ? OpKind::requantize : OpKind::none,
+                                    output.dtype());
+    }
+
+    EdgeState prepare_cat(graph::Node& node, const QConfig& qconfig) {
+        const graph::ArgumentList* parts = node.args()[0].list();
+        if (parts == nullptr || parts->empty()) throw error(node, "cat needs a list of values");
+        const QuantizerConfig& output = output_of(node, qconfig);
+        for (graph::Node* part : node.inputs()) ensure_codes(node, *part, qconfig, output.dtype());
+        check(node, use(node, output.dtype(), DType::none, output.dtype()));
+        if (!is_torch()) return add_output_quantizer(node, output, OpKind::none, DType::none);
+
+        const EdgeState first = states_.at(node.inputs()[0]);
+        for (const graph::Node* part : node.inputs()) {
+            const std::string target = states_.at(part).quantizer_target;
+            model_.replace_child(target, first.quantizer);
+            for (auto& [other, state] : states_)
+                if (state.quantizer_target == target) state.quantizer = first.quantizer;
+        }
+        return add_quantizer(node, first.quantizer, {});
+    }
+
+    EdgeState prepare_sharing(graph::Node& node, OpKind kind, const QConfig& qconfig) {
+        const EdgeState input = state_of(node, 0);
+        if (!input.is_codes && !is_torch()) return real(node, input.origin);
+        if (input.awaits_activation)
+            return add_output_quantizer(node, output_of(node, qconfig), OpKind::none, DType::none);
+        ensure_codes(node, 0, qconfig, DType::none);
+        const EdgeState codes = state_of(node, 0);
+        if (kind != OpKind::none) check(node, use(node, codes.dtype, DType::none, codes.dtype));
+        return is_torch() ? add_quantizer(node, codes.quantizer, {}) : codes;
+    }
+
+    // An output of an operator with several: codes where that has codes.
+    EdgeState prepare_item(graph::Node& node) {
+        const graph::Node* source = node.args()[0].node();
+        if (source == nullptr || !quantized_operator(*source, model_).gives_tuple)
+            return stay_float(node, "it has no integer form");
+        const EdgeState state = states_.at(source);
+        if (state.is_codes) model_.mark_quantized(node);
+        return state;
+    }
+
+    bool is_read_by_items(const graph::Node& node) const {
+        return std::all_of(node.users().begin(), node.users().end(), [&](const graph::Node* user) {
+            return quantized_operator(*user, model_).role == Role::item;
+        });
+    }
+
+    // Whether the user left the quantized part of the model for this operator: all that it reads are real values from
+    // behind a DeQuantStub, or inputs of a horizon model that no QuantStub took.
+    bool is_outside(const graph::Node& node) const {
+        const auto inputs = node.inputs();
+        return !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [&](const graph::Node* input) {
+            const EdgeState& state = states_.at(input);
+            return !state.is_codes && (calls<nn::DeQuantStub>(*state.origin, model_) ||
+                                       (!is_torch() && state.origin->op() == graph::Op::placeholder));
+        });
+    }
+
+    // Float by the mapping or by nature. It is reported, unless the user left the quantized part of the model for it.
+    EdgeState stay_float(graph::Node& node, const std::string& reason, bool by_mapping = false) {
+        const bool outside = is_outside(node);
+        if (by_mapping || !outside) {
+            if (options_.strict) throw error(node, "it stays in float, because " + reason + ", and strict is on");
+            model_.report().fallbacks.push_back({node.name(), graph::type_of(node, model_), reason});
+        }
+        return real(node, outside ? states_.at(node.inputs()[0]).origin : nullptr);
+    }
+
+    // --- quantizers -----------------------------------------------------------------------------------------------
+
+    // The value that an argument reads becomes codes, of type `wanted` unless that is none.
+    void ensure_codes(graph::Node& node, std::size_t argument, const QConfig& qconfig, DType wanted) {
+        graph::Node* producer = argument < node.args().size() ? node.args()[argument].node() : nullptr;
+        if (producer == nullptr)
+            throw error(node, "argument " + std::to_string(argument + 1) + " is not a value of the graph");
+        ensure_codes(node, *producer, qconfig, wanted);
+    }
+
+    void ensure_codes(graph::Node& node, graph::Node& producer, const QConfig& qconfig, DType wanted) {
+        const EdgeState state = states_.at(&producer);
+        if (state.is_codes && state.dtype == DType::int32)
+            throw error(node, "%" + producer.name() + " gives its accumulator, which only a DeQuantStub can read");
+        if (state.is_codes && (wanted == DType::none || wanted == state.dtype)) return;
+        if (!state.is_codes && !is_torch() &&
+            (state.origin->op() == graph::Op::placeholder || calls<nn::DeQuantStub>(*state.origin, model_)))
+            throw error(node, "it takes the real values of %" + state.origin->name() +
+                                  ": put a QuantStub between, call add_stubs(), or use torch compatibility");
+
+        QuantizerConfig config = qconfig.input ? *qconfig.input : output_of(node, qconfig);
+        if (wanted != DType::none && config.dtype() != wanted) {
+            if (qconfig.output) config = *qconfig.output;
+            ObserverOptions& observer = config.options.observer_options;
+            if (observer.dtype != wanted) observer.quant_min = observer.quant_max = 0;
+            observer.dtype = wanted;
+        }
+        const auto key = std::pair(&producer, config.dtype());
+        auto known = converters_.find(key);
+        if (known == converters_.end()) {
+            const OpKind op = state.is_codes ? OpKind::requantize : OpKind::quantize;
+            check(producer, {op, state.dtype, DType::none, config.dtype()});
+            graph::Node* converter = nullptr;
+            states_[&producer] = state;
+            const EdgeState made = add_quantizer(
+                producer, make_quantizer(node, config), [&](const graph::Node& user) { return &user == &node; },
+                &converter);
+            states_[converter] = made;
+            known = converters_.emplace(key, converter).first;
+        } else {
+            node.replace_input(producer, *known->second);
+        }
+    }
+
+    EdgeState add_output_quantizer(graph::Node& node, const QuantizerConfig& config, OpKind op, DType from) {
+        if (op != OpKind::none) check(node, {op, from, DType::none, config.dtype()});
+        return add_quantizer(node, make_quantizer(node, config), {});
+    }
+
+    EdgeState follow_input(graph::Node& node) {
+        const std::shared_ptr<Quantizer>& source = state_of(node, 0).quantizer;
+        return add_quantizer(node, is_torch() ? source : std::make_shared<FollowingFakeQuantize>(source), {});
+    }
+
+    // A call of the quantizer behind `node`, read by the users that `filter` accepts.
+    EdgeState add_quantizer(graph::Node& node, std::shared_ptr<Quantizer> quantizer,
+                            const std::function<bool(const graph::Node&)>& filter, graph::Node** made = nullptr) {
+        const std::string target = "activation_post_process_" + std::to_string(next_quantizer_++);
+        model_.add_child(target, quantizer);
+        const auto at = graph_.after(node);
+        graph::Node& call = graph_.call_module(target, {node});
+        call.set_scope(node.scope());
+        graph_.replace_all_uses(node, call, filter);
+        const EdgeState state{true, quantizer->dtype(), quantizer, target, false, nullptr};
+        states_[&call] = state;
+        if (made != nullptr) *made = &call;
+        return state;
+    }
+
+    std::shared_ptr<Quantizer> make_quantizer(const graph::Node& node, const QuantizerConfig& config) const {
+        return make_activation_quantizer(where(node), config, target_, options_.compatibility);
+    }
+
+    void give_weight_quantizer(graph::Node& node, const QuantizedOperator& row, const QuantizerConfig& config) {
+        nn::Module* module = graph::module_of(node, model_);
+        if (dynamic_cast<PreparedWeight*>(module) != nullptr) return;  // a shared layer, prepared at its first call
+        const auto prepared = with_weight_quantizer(where(node), dynamic_cast<const nn::Weighted&>(*module), row,
+                                                    config, target_, options_.compatibility);
+        dynamic_cast<PreparedWeight&>(*prepared).set_qat_mode(options_.qat_mode);
+        model_.replace_child(node.target(), prepared);
+    }
+
+    std::map<std::pair<graph::Node*, DType>, graph::Node*> converters_;
+    int next_quantizer_ = 0;
+    bool is_any_quantized_ = false;
+    static constexpr const char* no_qconfig = "its qconfig is none";
+};
+
+}  // namespace detail
+
+inline std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, const QConfigMapping& mapping,
+                                                             const arith::PolicyRecord& target,
+                                                             const PrepareOptions& options) {
+    const auto fused = traced_clone(*with_observed_custom(nn::clone(model), options.custom),
+                                    trace_options(options.trace, options.custom));
+    FuseOptions fusion{target.fused_add, options.more_fusions, {}};
+    fusion.fused_relu6 = options.compatibility == Compatibility::horizon;
+    fusion.keep_batch_norm = options.qat_mode != QATMode::fuse_bn;
+    std::vector<std::string> names, types;
+    for (const graph::Node* node : fused->graph().nodes()) types.push_back(member_of(*node, *fused).type);
+    for (const auto& module : fused->named_modules()) {
+        names.push_back(module.name);
+        types.push_back(module.value->type_name());
+    }
+    PrepareReport report;
+    fuse_in_place(*fused, fusion, &report.fusion);
+    auto prepared = std::make_shared<PreparedModel>(*fused, target, options);
+    prepared->report() = std::move(report);
+    const QConfigMapping all = with_hybrid(with_own_qconfigs(mapping, model), *prepared);
+    detail::Preparer(*prepared, all).run();
+    all.check_all_matched(names, types);
+    set_fake_quantize(*prepared, FakeQuantState::calibration);
+    return prepared;
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_PREPARE_PREPARE_FX_HPP

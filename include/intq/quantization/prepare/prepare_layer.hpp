@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+//
+// What prepare does to one layer or value, with a graph or without. Layer: quantization (WORKFLOW section 4).
+#ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_LAYER_HPP
+#define INTQ_QUANTIZATION_PREPARE_PREPARE_LAYER_HPP
+
+#include "intq/quantization/modules/prepared_layers.hpp"
+#include "intq/quantization/operators/operator.hpp"
+#include "intq/quantization/qconfig/qconfig.hpp"
+
+namespace intq::inline INTQ_ABI::quantization::detail {
+
+/// The quantizer for a value.
+///
+/// @param where  the operator, for messages
+/// @throws Error for a scheme that no activation, or none of the target, has
+inline std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::string& where, const QuantizerConfig& config,
+                                                               const arith::PolicyRecord& target,
+                                                               Compatibility compatibility) {
+    const ObserverOptions& options = config.options.observer_options;
+    if (options.ch_axis >= 0)
+        throw Error(where, "activations are quantized per tensor; its qconfig has a channel axis");
+    if (options.scheme == arith::QuantScheme::affine && !target.zero_points)
+        throw Error(where, std::string("the target ") + target.name + " has no zero points; use a symmetric scheme");
+    return config.make(target.quantize, compatibility);
+}
+
+/// The layer with weights that a module becomes, for a row with as_layer.
+inline std::shared_ptr<nn::Weighted> layer_of(const std::string& where, const nn::Module& module,
+                                              const QuantizedOperator& row) {
+    if (module.training())
+        throw Error(where, "it becomes a layer with weights in evaluation only; call eval() on the model first");
+    const std::shared_ptr<nn::Weighted> layer = row.as_layer(module);
+    layer->set_members(dynamic_cast<const nn::FusedFrom&>(module).members());
+    layer->train(module.training());
+    return layer;
+}
+
+/// The layer with a weight quantizer, by channel where the configuration has an axis.
+inline std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::string& where, const nn::Weighted& layer,
+                                                           const QuantizedOperator& row, QuantizerConfig config,
+                                                           const arith::PolicyRecord& target,
+                                                           Compatibility compatibility) {
+    ObserverOptions& options = config.options.observer_options;
+    if (options.scheme == arith::QuantScheme::affine) throw Error(where, "weights are symmetric always");
+    if (options.ch_axis >= 0) options.ch_axis = layer.weight_channel_axis();
+    const auto prepared = row.prepare(layer, config.make(target.quantize, compatibility), target);
+    prepared->train(layer.training());
+    return prepared;
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization::detail
+
+#endif  // INTQ_QUANTIZATION_PREPARE_PREPARE_LAYER_HPP

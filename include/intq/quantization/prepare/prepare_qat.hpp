@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+//
+// prepare_qat_fx: a prepared model that is trained. Layer: quantization (WORKFLOW section 4).
+#ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_QAT_HPP
+#define INTQ_QUANTIZATION_PREPARE_PREPARE_QAT_HPP
+
+#include "intq/quantization/prepare/prepare_fx.hpp"
+#include "intq/quantization/qconfig/qconfig_factories.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// The same graph as prepare_calibration_fx gives, for training: the model is in training mode and its quantizers
+/// observe and round (FakeQuantState::qat). PrepareOptions::qat_mode says what becomes of the batch norm behind a layer
+/// with weights.
+///
+/// Result and errors as prepare_calibration_fx
+std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const QConfigMapping& mapping,
+                                              const arith::PolicyRecord& target, const PrepareOptions& options = {});
+
+/// Gives each quantizer of a model the scales of the quantizer of the same name in a calibrated one, whatever kinds
+/// they are; observers of one type take over the statistics too.
+///
+/// @throws Error naming the quantizer that the calibrated model lacks, or that saw no data; before anything is changed
+void load_calibration(PreparedModel& model, PreparedModel& calibrated);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const QConfigMapping& mapping,
+                                                     const arith::PolicyRecord& target, const PrepareOptions& options) {
+    auto prepared = prepare_calibration_fx(model, mapping, target, options);
+    prepared->train();
+    set_fake_quantize(*prepared, FakeQuantState::qat);
+    return prepared;
+}
+
+namespace detail {
+
+/// The quantizers that hold scales of their own, by qualified name.
+inline std::map<std::string, FakeQuantize*> fake_quantizers(nn::Module& model) {
+    std::map<std::string, FakeQuantize*> result;
+    for (const auto& module : model.named_modules())
+        if (auto* quantizer = dynamic_cast<FakeQuantize*>(module.value)) result.emplace(module.name, quantizer);
+    return result;
+}
+
+}  // namespace detail
+
+inline void load_calibration(PreparedModel& model, PreparedModel& calibrated) {
+    const auto from = detail::fake_quantizers(calibrated), to = detail::fake_quantizers(model);
+    for (const auto& [name, quantizer] : to) {
+        const auto found = from.find(name);
+        if (found == from.end()) throw Error(name, "load_calibration: the calibrated model has no such quantizer");
+        if (!found->second->has_qparams()) throw Error(name, "load_calibration: it saw no data; calibrate first");
+        if (found->second->dtype() != quantizer->dtype())
+            throw Error(name, std::string("load_calibration: its type is ") + name_of(quantizer->dtype()) +
+                                  ", the calibrated one has " + name_of(found->second->dtype()));
+    }
+    for (const auto& [name, quantizer] : to) {
+        FakeQuantize& source = *from.at(name);
+        Observer &observer = quantizer->observer(), &statistics = source.observer();
+        if (observer.type_name() == statistics.type_name())
+            for (std::size_t i = 0; i < statistics.buffers().size(); ++i)
+                observer.buffers().at(i).value = statistics.buffers()[i].value.clone();
+        quantizer->adopt(source.qparams());
+    }
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_PREPARE_PREPARE_QAT_HPP

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+//
+// Rules that add entries to a QConfigMapping: outputs of high precision, sensitive operators in int16. Layer:
+// quantization (WORKFLOW sections 3 and 6).
+#ifndef INTQ_QUANTIZATION_PREPARE_QCONFIG_RULES_HPP
+#define INTQ_QUANTIZATION_PREPARE_QCONFIG_RULES_HPP
+
+#include <charconv>
+#include <cmath>
+
+#include "intq/io/file.hpp"
+#include "intq/quantization/fuse/fuse_fx.hpp"
+#include "intq/quantization/modules/stubs.hpp"
+#include "intq/quantization/qconfig/qconfig_mapping.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// Gives a qconfig, one without output quantizer, to each conv and linear that feeds DeQuantStubs only: their int32
+/// accumulators are the outputs of the model.
+///
+/// @param model  with its stubs
+/// @return the qualified names of these modules
+std::vector<std::string> set_high_precision_output(QConfigMapping& mapping, const nn::Module& model,
+                                                   const QConfig& qconfig, const graph::TraceOptions& trace = {});
+
+/// A line of a sensitivity list.
+struct SensitiveOperator {
+    std::string op_name;
+    std::string sensitive_type;  // activation, weight, both
+    std::string op_type;
+    double metric = 0.0;
+};
+
+/// Reads lines `op_name sensitive_type op_type metric`, the most sensitive operator first. A first line of titles,
+/// lines of dashes and empty lines are skipped. Throws the Error that names file and line for any other.
+std::vector<SensitiveOperator> read_sensitivity_list(const std::filesystem::path& path);
+
+/// How many operators of a list are meant, and what they get.
+struct SensitiveRule {
+    std::size_t top_k = 0;  // the first k of the list
+    double ratio = 0.0;     // or this part of it, rounded up; one of the two is given
+    QConfig qconfig = get_default_calib_qconfig(DType::int16, DType::int8);
+    bool int16_weights = false;  // of operators whose weight is sensitive; else these are passed over
+};
+
+/// Entries by module name for the first operators of a list: the output quantizer of the rule where the activation is
+/// sensitive, int16 weights where the weight is and the rule allows it. What an operator had by name is replaced.
+///
+/// @return the names of the operators that were set
+std::vector<std::string> set_sensitive_operators(QConfigMapping& mapping, std::span<const SensitiveOperator> list,
+                                                 const SensitiveRule& rule);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+inline std::vector<std::string> set_high_precision_output(QConfigMapping& mapping, const nn::Module& model,
+                                                          const QConfig& qconfig, const graph::TraceOptions& trace) {
+    if (qconfig.output) throw Error("set_high_precision_output: the qconfig has an output quantizer");
+    const auto traced = traced_clone(model, trace);
+    std::vector<std::string> names;
+    for (const graph::Node* node : traced->graph().nodes()) {
+        if (dynamic_cast<const nn::Weighted*>(graph::module_of(*node, *traced)) == nullptr || node->users().empty())
+            continue;
+        const bool alone = std::all_of(node->users().begin(), node->users().end(), [&](const graph::Node* user) {
+            return detail::calls<nn::DeQuantStub>(*user, *traced);
+        });
+        if (!alone) continue;
+        mapping.set_module_name(node->target(), qconfig);
+        names.push_back(node->target());
+    }
+    return names;
+}
+
+namespace detail {
+
+inline std::vector<std::string> words_of(const std::string& line) {
+    std::vector<std::string> words;
+    std::size_t at = 0;
+    while ((at = line.find_first_not_of(" \t\r", at)) != std::string::npos) {
+        const std::size_t end = std::min(line.find_first_of(" \t\r", at), line.size());
+        words.push_back(line.substr(at, end - at));
+        at = end;
+    }
+    return words;
+}
+
+}  // namespace detail
+
+inline std::vector<SensitiveOperator> read_sensitivity_list(const std::filesystem::path& path) {
+    const std::vector<std::byte> bytes = io::read_file(path);
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    std::vector<SensitiveOperator> list;
+    std::size_t number = 0, start = 0;
+    while (start < text.size()) {
+        const std::size_t end = std::min(text.find('\n', start), text.size());
+        const std::string line(text.substr(start, end - start));
+        start = end + 1;
+        ++number;
+        const std::vector<std::string> words = detail::words_of(line);
+        if (words.empty() || line.find_first_not_of(" \t\r-+|=") == std::string::npos) continue;
+        if (list.empty() && words[0] == "op_name") continue;
+        const auto fail = [&](const std::string& what) {
+            throw Error(path.string() + ":" + std::to_string(number), what + ", given " + in_quotes(line));
+        };
+        if (words.size() != 4) fail("expected op_name, sensitive_type, op_type and metric");
+        SensitiveOperator op{words[0], words[1], words[2]};
+        if (op.sensitive_type != "activation" && op.sensitive_type != "weight" && op.sensitive_type != "both")
+            fail("the sensitive_type must be activation, weight or both");
+        const char* last = words[3].data() + words[3].size();
+        const auto [stop, error] = std::from_chars(words[3].data(), last, op.metric);
+        if (error != std::errc() || stop != last || !std::isfinite(op.metric)) fail("the metric must be a number");
+        list.push_back(std::move(op));
+    }
+    return list;
+}
+
+inline std::vector<std::string> set_sensitive_operators(QConfigMapping& mapping,
+                                                        std::span<const SensitiveOperator> list,
+                                                        const SensitiveRule& rule) {
+    if ((rule.top_k != 0) == (rule.ratio != 0.0) || rule.ratio < 0.0 || rule.ratio > 1.0)
+        throw Error("set_sensitive_operators: give either top_k or a ratio in 0 … 1, given " +
+                    std::to_string(rule.top_k) + " and " + std::to_string(rule.ratio));
+    const auto by_ratio = static_cast<std::size_t>(std::ceil(rule.ratio * static_cast<double>(list.size())));
+    const std::size_t count = std::min(list.size(), rule.top_k != 0 ? rule.top_k : by_ratio);
+    std::map<std::string, std::pair<bool, bool>> wanted;  // activation, weight
+    std::vector<std::string> names;
+    for (const SensitiveOperator& op : list.first(count)) {
+        const bool activation = op.sensitive_type != "weight";
+        const bool weight = op.sensitive_type != "activation" && rule.int16_weights;
+        if (!activation && !weight) continue;
+        if (wanted.count(op.op_name) == 0) names.push_back(op.op_name);
+        auto& [has_activation, has_weight] = wanted[op.op_name];
+        has_activation = has_activation || activation;
+        has_weight = has_weight || weight;
+    }
+    for (const std::string& name : names) {
+        const auto [activation, weight] = wanted.at(name);
+        QConfig qconfig = rule.qconfig;
+        if (!activation && qconfig.output) qconfig.output->options.observer_options.dtype = DType::int8;
+        if (weight && qconfig.weight) qconfig.weight->options.observer_options.dtype = DType::int16;
+        mapping.set_module_name(name, qconfig);
+    }
+    return names;
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_PREPARE_QCONFIG_RULES_HPP

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+//
+// QConfig: how the input, weight and output of an operator are quantized. Layer: quantization (WORKFLOW section 3).
+#ifndef INTQ_QUANTIZATION_QCONFIG_QCONFIG_HPP
+#define INTQ_QUANTIZATION_QCONFIG_QCONFIG_HPP
+
+#include "intq/quantization/fake_quantize/fake_quantize.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// Makes a FakeQuantize or a class derived from it.
+using FakeQuantizeFactory = std::function<std::shared_ptr<FakeQuantize>(const FakeQuantizeOptions&)>;
+
+template <class FakeQuantizeType> FakeQuantizeFactory fake_quantize_factory() {
+    return [](const FakeQuantizeOptions& options) { return std::make_shared<FakeQuantizeType>(options); };
+}
+
+/// One quantizer to be: which fake-quantize class, which observer, with which arguments.
+struct QuantizerConfig {
+    FakeQuantizeOptions options{};
+    FakeQuantizeFactory fake_quantize = fake_quantize_factory<FakeQuantize>();
+
+    DType dtype() const noexcept { return options.observer_options.dtype; }
+    /// @param rule  the rounding of the target for which the model is prepared
+    std::shared_ptr<FakeQuantize> make(arith::QuantizeRule rule, Compatibility compatibility) const {
+        FakeQuantizeOptions all = options;
+        all.rule = rule;
+        all.compatibility = compatibility;
+        return fake_quantize(all);
+    }
+};
+
+/// The quantizers of an operator; a fused operator takes input and weight from its first member's, output from its
+/// last one's.
+///
+/// input:  used where the input is not quantized yet; none: as output.
+/// output: none: the int32 accumulator is the output, without a quantizer.
+struct QConfig {
+    std::optional<QuantizerConfig> input{};
+    std::optional<QuantizerConfig> weight{};
+    std::optional<QuantizerConfig> output{};
+};
+
+/// Per tensor, symmetric, moving average 0.01.
+inline QuantizerConfig default_activation(DType dtype = DType::int8) {
+    QuantizerConfig config;
+    config.options.observer_options.dtype = dtype;
+    return config;
+}
+
+/// Per channel on an axis (0; 1 for transposed convolution), symmetric, min-max.
+inline QuantizerConfig default_weight(DType dtype = DType::int8, int ch_axis = 0) {
+    QuantizerConfig config;
+    config.options.observer = observer_factory<PerChannelMinMaxObserver>();
+    config.options.observer_options.dtype = dtype;
+    config.options.observer_options.ch_axis = ch_axis;
+    return config;
+}
+
+/// The defaults of WORKFLOW section 3, for calibration.
+inline QConfig get_default_calib_qconfig(DType dtype = DType::int8, DType weight_dtype = DType::int8) {
+    return {std::nullopt, default_weight(weight_dtype), default_activation(dtype)};
+}
+
+/// The same for an operator whose output is the accumulator (high precision).
+inline QConfig get_default_calib_out_qconfig(DType weight_dtype = DType::int8) {
+    return {std::nullopt, default_weight(weight_dtype), std::nullopt};
+}
+
+inline QConfig default_qconfig() { return get_default_calib_qconfig(); }
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_QCONFIG_QCONFIG_HPP

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+//
+// Other ways to say which operator gets which qconfig, turned into a QConfigMapping: a qconfig_dict, and modules that
+// carry their own. Layer: quantization (WORKFLOW section 3).
+#ifndef INTQ_QUANTIZATION_QCONFIG_QCONFIG_DICT_HPP
+#define INTQ_QUANTIZATION_QCONFIG_QCONFIG_DICT_HPP
+
+#include "intq/nn/model/module.hpp"
+#include "intq/quantization/qconfig/qconfig_mapping.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+/// The qconfig_dict of the documents; an entry of no qconfig switches quantization off.
+///
+///     QConfigDict{.global = default_qconfig(),
+///                 .module_type = {{"Conv2d", default_qconfig()}},
+///                 .module_name = {{"layer1", std::nullopt}}}
+struct QConfigDict {
+    std::optional<QConfig> global{};                              // the key ""
+    std::map<std::string, std::optional<QConfig>> module_type{};  // modules and functions by type
+    std::map<std::string, std::optional<QConfig>> module_name{};  // modules by qualified name
+
+    QConfigMapping mapping() const {
+        QConfigMapping result;
+        result.set_global(global);
+        for (const auto& [type, qconfig] : module_type) result.set_object_type(type, qconfig);
+        for (const auto& [name, qconfig] : module_name) result.set_module_name(name, qconfig);
+        return result;
+    }
+};
+
+/// Gives a module a qconfig of its own, for it and all below it: `module.qconfig = …` of the documents. None switches
+/// quantization off.
+inline void set_qconfig(nn::Module& module, std::optional<QConfig> qconfig) {
+    module.set_attribute("qconfig", std::move(qconfig));
+}
+
+/// A module's own qconfig; null where it carries none.
+inline const std::optional<QConfig>* own_qconfig(const nn::Module& module) {
+    return module.attribute<std::optional<QConfig>>("qconfig");
+}
+
+/// A mapping with the qconfigs that the modules of a model carry, which stand above it. That of the model itself takes
+/// the place of the global one. A module in several slots has its qconfig in each.
+QConfigMapping with_own_qconfigs(QConfigMapping mapping, const nn::Module& model);
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+inline void collect_own_qconfigs(QConfigMapping& mapping, const nn::Module& module, const std::string& path) {
+    if (const auto* qconfig = own_qconfig(module)) mapping.set_own(path, *qconfig);
+    for (const auto& child : module.children())
+        collect_own_qconfigs(mapping, *child.value, nn::detail::join_path(path, child.name));
+}
+
+}  // namespace detail
+
+inline QConfigMapping with_own_qconfigs(QConfigMapping mapping, const nn::Module& model) {
+    detail::collect_own_qconfigs(mapping, model, "");
+    return mapping;
+}
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_QCONFIG_QCONFIG_DICT_HPP

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+//
+// The named qconfigs of the documents. Layer: quantization (WORKFLOW section 3).
+#ifndef INTQ_QUANTIZATION_QCONFIG_QCONFIG_PRESETS_HPP
+#define INTQ_QUANTIZATION_QCONFIG_QCONFIG_PRESETS_HPP
+
+#include "intq/quantization/qconfig/qconfig_factories.hpp"
+
+namespace intq::inline INTQ_ABI::quantization {
+
+namespace detail {
+
+/// Moving averages that stay at what calibration found.
+inline void freeze_average(FakeQuantizeOptions& options) { options.observer_options.averaging_constant = 0.0f; }
+
+/// PyTorch's smallest scale for its symmetric 8-bit engines.
+inline void set_qnnpack_eps(FakeQuantizeOptions& options) { options.observer_options.eps = 0x1p-12f; }
+
+}  // namespace detail
+
+// --- training ---------------------------------------------------------------------------------------------------
+
+inline QConfig default_qat_8bit_fake_quant_qconfig() { return get_default_qat_qconfig(); }
+inline QConfig default_qat_8bit_fixed_act_fake_quant_qconfig() {
+    return get_default_qat_qconfig({.activation_qkwargs = detail::freeze_average});
+}
+inline QConfig default_qat_8bit_weight_16bit_act_fake_quant_qconfig() {
+    return get_default_qat_qconfig({.dtype = DType::int16});
+}
+inline QConfig default_qat_8bit_weight_16bit_fixed_act_fake_quant_qconfig() {
+    return get_default_qat_qconfig({.dtype = DType::int16, .activation_qkwargs = detail::freeze_average});
+}
+inline QConfig default_qat_8bit_weight_32bit_out_fake_quant_qconfig() { return get_default_qat_out_qconfig(); }
+inline QConfig default_qat_out_8bit_fake_quant_qconfig() { return get_default_qat_out_qconfig(); }
+inline QConfig default_qat_8bit_lsq_quant_qconfig() {
+    return get_default_qat_qconfig({.activation_fake_quant = "lsq", .weight_fake_quant = "lsq"});
+}
+inline QConfig default_qat_8bit_weight_32bit_out_lsq_quant_qconfig() {
+    return get_default_qat_out_qconfig({.weight_fake_quant = "lsq"});
+}
+/// PACT clips activations; the weights are those of default_qat_8bit_fake_quant_qconfig().
+inline QConfig default_qat_8bit_pact_quant_qconfig() {
+    return get_default_qat_qconfig({.activation_fake_quant = "pact"});
+}
+
+// --- calibration ------------------------------------------------------------------------------------------------
+
+/// The percentile 99.99 for activations, extremes for weights.
+inline QConfig default_calib_8bit_fake_quant_qconfig() {
+    return get_default_calib_qconfig({.activation_observer = "percentile"});
+}
+inline QConfig default_calib_8bit_weight_16bit_act_fake_quant_qconfig() {
+    return get_default_calib_qconfig({.dtype = DType::int16, .activation_observer = "percentile"});
+}
+inline QConfig default_calib_8bit_weight_32bit_out_fake_quant_qconfig() { return get_default_calib_out_qconfig(); }
+inline QConfig default_calib_out_8bit_fake_quant_qconfig() { return get_default_calib_out_qconfig(); }
+
+// --- PyTorch ----------------------------------------------------------------------------------------------------
+
+/// Affine int8 activations by the histogram observer, symmetric weights per tensor in -127 … 127, eps 2^-12.
+/// Source   PyTorch 2.6, default_symmetric_qnnpack_qconfig
+inline QConfig default_symmetric_qnnpack_qconfig() {
+    return get_default_calib_qconfig({.activation_qkwargs =
+                                          [](FakeQuantizeOptions& options) {
+                                              detail::set_qnnpack_eps(options);
+                                              options.observer_options.scheme = arith::QuantScheme::affine;
+                                          },
+                                      .weight_qkwargs =
+                                          [](FakeQuantizeOptions& options) {
+                                              detail::set_qnnpack_eps(options);
+                                              options.observer_options.quant_min = -127;
+                                              options.observer_options.quant_max = 127;
+                                              options.observer_options.ch_axis = -1;
+                                          },
+                                      .activation_observer = "histogram"});
+}
+
+// --- all of them by name ----------------------------------------------------------------------------------------
+
+struct QConfigPreset {
+    std::string name;
+    std::function<QConfig()> make;
+};
+
+/// The presets above, and default_calib_8bit_<observer>_qconfig for each observer that calibrates activations; open
+/// for more.
+inline NamedTable<QConfigPreset>& qconfig_presets() {
+    static NamedTable<QConfigPreset> table = [] {
+        NamedTable<QConfigPreset> rows("qconfig");
+#define INTQ_DETAIL_PRESET_(name) rows.add({#name, [] { return name(); }})
+        INTQ_DETAIL_PRESET_(default_qconfig);
+        INTQ_DETAIL_PRESET_(default_qat_8bit_fake_quant_qconfig);
+        INTQ_DETAIL_PRESET_(default_qat_8bit_fixed_act_fake_quant_qconfig);
+        INTQ_DETAIL_PRESET_(default_qat_8bit_weight_16bit_act_fake_quant_qconfig);
+        INTQ_DETAIL_PRESET_(default_qat_8bit_weight_16bit_fixed_act_fake_quant_qconfig);
+        INTQ_DETAIL_PRESET_(default_qat_8bit_weight_32bit_out_fake_quant_qconfig);
+        INTQ_DETAIL_PRESET_(default_qat_out_8bit_fake_quant_qconfig);
+        INTQ_DETAIL_PRESET_(default_qat_8bit_lsq_quant_qconfig);
+        INTQ_DETAIL_PRESET_(default_qat_8bit_weight_32bit_out_lsq_quant_qconfig);
+        INTQ_DETAIL_PRESET_(default_qat_8bit_pact_quant_qconfig);
+        INTQ_DETAIL_PRESET_(default_calib_8bit_fake_quant_qconfig);
+        INTQ_DETAIL_PRESET_(default_calib_8bit_weight_16bit_act_fake_quant_qconfig);
+        INTQ_DETAIL_PRESET_(default_calib_8bit_weight_32bit_out_fake_quant_qconfig);
+        INTQ_DETAIL_PRESET_(default_calib_out_8bit_fake_quant_qconfig);
+        INTQ_DETAIL_PRESET_(default_symmetric_qnnpack_qconfig);
+#undef INTQ_DETAIL_PRESET_
+        for (const char* observer :
+             {"min_max", "moving_average", "percentile", "histogram", "mse", "kl", "mix", "clip_std"})
+            rows.add({std::string("default_calib_8bit_") + observer + "_qconfig",
+                      [observer] { return get_default_calib_qconfig({.activation_observer = observer}); }});
+        return rows;
+    }();
+    return table;
+}
+
+/// The preset of a name; throws the Error with the nearest names where there is none.
+inline QConfig qconfig_preset(const std::string& name) { return qconfig_presets().at(name).make(); }
+
+}  // namespace intq::inline INTQ_ABI::quantization
+
+#endif  // INTQ_QUANTIZATION_QCONFIG_QCONFIG_PRESETS_HPP

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+//
+// What a backend's file fills in: its lanes and its register tiles. Layer: simd (DESIGN section 5).
+#ifndef INTQ_SIMD_BASE_PRIMITIVES_HPP
+#define INTQ_SIMD_BASE_PRIMITIVES_HPP
+
+#include <utility>
+
+#include "intq/arith/lanes.hpp"
+#include "intq/simd/base/tags.hpp"
+
+namespace intq::inline INTQ_ABI::simd {
+
+/// The lanes of a backend: `LanesOf<avx2>::type`. Specialised in the backend's file; a backend without a
+/// specialisation cannot be used in this unit.
+template <class Backend> struct LanesOf;
+template <class Backend> using lanes = typename LanesOf<Backend>::type;
+
+// Lanes have what arith::scalar_lanes has, and may have, where that is faster than one vector at a time:
+//
+//     CodeQuad(zero_point, lowest, highest).store(int8* to, count, i32 code…)
+//         to[i] = clamp(code[i] + zero_point, lowest, highest) for i < count, the codes of one to four vectors in turn
+//     CodeQuad(…).store_rows(int8* (&to)[Rows], count, i32 (&code)[4])
+//         the same of two or four rows: to[r][i] for i < count, from the vectors r · 4 / Rows and following
+//     CodeQuad(…).store_runs(to, a, b, c, d, count)
+//         the same of vectors in the order of a whole block of DepthwisePacking{4·width(), width(), 4}
+//     CodeQuad(…).store_rounded(int8* to, f32 a, b, c, d)
+//         to[i] = clamp(round_half_even(x) + zero_point, lowest, highest) of four whole vectors in turn; NaN is 0
+//     flip_top_bits(const uint8* from, uint8* to, size)
+//         to[i] = from[i] ^ 0x80 for i < size
+//     ByteSums().add(const int8* from),  ByteSums().vector<0 … 3>() -> i32
+//         4·width() sums, at first 0, of the codes added up to 256 times; four vectors of them in turn
+//     hold(f32 a)
+//         a, in a register: used more than once, it is not read from memory more than once
+//     widen_bytes(const int8_t* from, int16_t* to, size)
+//         to[i] = from[i] for i < size
+
+/// Calls function(integral_constant<int, 0>) … function(integral_constant<int, Count - 1>): every index is a
+/// constant, so that registers are never addressed as an array (g++ 12 would keep them in memory).
+template <int Count, class Function> INTQ_ALWAYS_INLINE constexpr void unroll(Function&& function) {
+    [&]<int... I>(std::integer_sequence<int, I...>) INTQ_ALWAYS_INLINE_LAMBDA {
+        (function(std::integral_constant<int, I>{}), ...);
+    }
+    (std::make_integer_sequence<int, Count>{});
+}
+
+/// Asks for a line of memory that will be written; says nothing to the compiler.
+INTQ_ALWAYS_INLINE void prefetch(const void* address) noexcept {
+#if defined(__GNUC__) || defined(__clang__)
+    __builtin_prefetch(address, 1);
+#else
+    static_cast<void>(address);
+#endif
+}
+
+/// a; held in a register where the lanes can.
+template <class L> INTQ_ALWAYS_INLINE constexpr typename L::f32 hold(typename L::f32 a) {
+    if constexpr (requires { L::hold(a); }) {
+        return L::hold(a);
+    } else {
+        return a;
+    }
+}
+
+/// acc + x · w of floats, rounded once where the lanes have mul_add, else twice: for sums whose bits nobody promises.
+template <class L>
+INTQ_ALWAYS_INLINE constexpr typename L::f32 add_product(typename L::f32 acc, typename L::f32 x, typename L::f32 w) {
+    if constexpr (requires { L::mul_add(x, w, acc); }) {
+        return L::mul_add(x, w, acc);
+    } else {
+        return L::add(acc, L::mul(x, w));
+    }
+}
+
+/// The register tile of the GEMM skeleton: `Rows` activations rows by one packed panel of columns.
+///
+///     acc[r][c] = bias[c] + sum_k x[r][k] · w[k][c]      (wrapping in Acc: the proof is the packer's)
+///
+/// A specialisation for <Backend, X, W, Acc> has
+///
+///     using activation = …;  using weight = …;                  // staged element types
+///     static constexpr index_t columns, depth;                  // equal to the tag's packing
+///     static constexpr int vectors;                             // of a whole panel
+///     static constexpr int planes;                              // of weights a group: see Packing::splits
+///     static constexpr int narrowest;                           // vectors that the packing's step holds
+///     static constexpr int max_rows(int vectors);               // rows whose sums stay in registers
+///     using shared = …;                                         // the type that tiles of equal code have in common
+///     template <int Rows, int Vectors> struct Registers {
+///         void start(const Acc* bias);                          // one value a column, padded
+///         void step(const activation* const* x, index_t k, const weight* w);   // depth products a column
+///         void step_part(const activation* const* x, index_t k, index_t count, const weight* w);
+///                                                               // the same; only count < depth readable in x
+///         auto drain(int row, int vector) const;                // lanes [vector·width, …) of one row
+///     };
+///
+/// where drain gives lanes::i32, lanes::i64 or lanes::f32 after Acc, and x[r] + k is the first element of the
+/// group in row r. The primary template is portable and built from the lanes alone: see generic_tile.hpp.
+template <class Backend, class X, class W, class Acc> struct Tile;
+
+/// The register tile of the depthwise skeleton: a block of channels in `Vectors` vectors, the rows of one column of
+/// the window in groups of `depth`. A column is interleaved once and then added to every pixel whose window has it.
+///
+///     acc[c] = bias[c] + sum over groups of sum_{r < depth} x[r][c] · w[r][c]      (wrapping: the proof is the
+///     packer's)
+///
+/// A backend whose tag has a DepthwisePacking with columns specialises this for <Backend, X, W, Acc>, with
+///
+///     using element = …;  using weight = …;                     // in memory as the layer gives it; as stored
+///     static constexpr index_t columns, depth, run;             // equal to the tag's packing
+///     static constexpr int vectors;                             // of a whole block; Vectors is this or 1
+///     static constexpr int kept_weights;                        // vectors of weights that registers hold all along
+///     template <int Vectors> struct Column {
+///         template <int Count> void load(const element* const* rows, index_t channels);
+///                                                               // Count <= depth rows; only `channels` are readable
+///         void fill(std::int32_t zero_point);                   // a column of padding
+///     };
+///     template <int Vectors> struct Weights { void load(const weight* from); };    // of one group
+///     template <int Vectors> struct Sums {
+///         void start(const Acc* bias);
+///         void add(const Column<Vectors>& x, const Weights<Vectors>& w);
+///         auto drain(int vector) const;                         // in the order of the packing
+///     };
+///
+/// where a column's rows from Count on may be anything finite: their weights are zero. That of floats is portable: see
+/// depthwise_tile.hpp.
+template <class Backend, class X, class W, class Acc> struct DepthwiseTile;
+
+}  // namespace intq::inline INTQ_ABI::simd
+
+#endif  // INTQ_SIMD_BASE_PRIMITIVES_HPP

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+//
+// All backends as tags, unguarded, with the constants that packing needs. Layer: simd (DESIGN sections 5, 11).
+//
+// Packing is plain C++ over these constants: any host can pack weights, and ask their size, for any backend.
+// A tag inherits what it falls back to; the code of a backend is one file, guarded by the compiler's macros.
+#ifndef INTQ_SIMD_BASE_TAGS_HPP
+#define INTQ_SIMD_BASE_TAGS_HPP
+
+#include <cstdint>
+
+#include "intq/core/dtype.hpp"
+
+namespace intq::inline INTQ_ABI::simd {
+
+/// How a tile wants its activations: as they are; int8 with the top bit flipped (code + 128, unsigned); int8
+/// widened to int16. The skeleton stages a tensor once; the K loop never converts. Weights of groups (depth > 1) are
+/// stored as wide as the staged activations, others as given.
+enum class Staging : std::uint8_t { as_is, offset_binary, widened };
+
+/// Order of packed weights: panels of `columns` output channels; inside a panel groups of `depth` consecutive
+/// input channels, all columns of a group together. The last panel has as many columns as are left, rounded up to
+/// `step`.
+///
+///     packed[panel][k / depth][column][k % depth]
+struct Packing {
+    index_t columns = 4;
+    index_t depth = 1;
+    Staging staging = Staging::as_is;
+    index_t step = columns;
+    bool splits = false;  // weights of int16 are two planes of bytes, w = 256·high + low: [group][plane][column][k]
+    friend constexpr bool operator==(const Packing&, const Packing&) = default;
+};
+
+/// The packing of 64-bit sums for int8 activations: a tile of int16 pairs has them widened.
+constexpr Packing widened_for_int8(Packing wide) noexcept {
+    if (wide.depth > 1) wide.staging = Staging::widened;
+    return wide;
+}
+
+/// Order of packed depthwise operands, in which lanes are channels: blocks of `columns` channels, then, where at most
+/// half a block is left, blocks of `step`, of one vector. A block of several vectors deals its channels to them in
+/// runs: what interleaving within parts of a register leaves.
+///
+///     vector (i / run) mod vectors, lane i / (run·vectors) · run + i mod run   of channel i,   vectors = columns /
+///     step weights[block][column of the window][group of rows][vector][lane][row of the group]
+///
+/// Without columns there is no DepthwiseTile: channels are in natural order, and taps are summed one by one.
+struct DepthwisePacking {
+    index_t columns = 0;
+    index_t step = 1;
+    index_t run = 1;
+    index_t depth = 1;                 // rows of the window whose taps are summed together
+    Staging staging = Staging::as_is;  // how the tile converts what it reads: nothing is staged
+    friend constexpr bool operator==(const DepthwisePacking&, const DepthwisePacking&) = default;
+};
+
+/// Plain C++; what every other backend equals.
+struct scalar {
+    static constexpr const char* name = "scalar";
+    static constexpr Packing int8_packing{4, 1, Staging::as_is};
+    static constexpr Packing int16_packing{4, 1, Staging::as_is};
+    /// Sums of 64 bits, and float.
+    static constexpr Packing wide_packing{4, 1, Staging::as_is};
+    static constexpr Packing float_packing{4, 1, Staging::as_is};
+    /// int8 · int8 and int16 activations, in sums of 32 bits; float.
+    static constexpr DepthwisePacking depthwise_int8_packing{};
+    static constexpr DepthwisePacking depthwise_int16_packing{};
+    static constexpr DepthwisePacking depthwise_float_packing{};
+};
+
+/// Pairs of int16 products (pmaddwd), 4 columns a vector.
+struct sse41 : scalar {
+    static constexpr const char* name = "sse41";
+    static constexpr Packing int8_packing{8, 2, Staging::widened, 4};
+    static constexpr Packing int16_packing{8, 2, Staging::as_is, 4};
+    static constexpr Packing wide_packing{8, 2, Staging::as_is, 4, true};
+    static constexpr Packing float_packing{8, 1, Staging::as_is, 4};
+    static constexpr DepthwisePacking depthwise_int8_packing{8, 4, 4, 2, Staging::widened};
+    static constexpr DepthwisePacking depthwise_int16_packing{8, 4, 4, 2, Staging::as_is};
+};
+
+/// Pairs of int16 products (vpmaddwd), 8 columns a vector.
+struct avx2 : scalar {
+    static constexpr const char* name = "avx2";
+    static constexpr Packing int8_packing{16, 2, Staging::widened, 8};
+    static constexpr Packing int16_packing{16, 2, Staging::as_is, 8};
+    static constexpr Packing wide_packing{16, 2, Staging::as_is, 8, true};
+    static constexpr Packing float_packing{16, 1, Staging::as_is, 8};
+    static constexpr DepthwisePacking depthwise_int8_packing{16, 8, 8, 2, Staging::widened};
+    static constexpr DepthwisePacking depthwise_int16_packing{16, 8, 8, 2, Staging::as_is};
+    static constexpr DepthwisePacking depthwise_float_packing{8, 8, 8, 1, Staging::as_is};
+};
+
+/// Quadruples of uint8 × int8 products (vpdpbusd) and pairs of int16 products (vpdpwssd), 8 columns a vector.
+struct avxvnni : avx2 {
+    static constexpr const char* name = "avxvnni";
+    static constexpr Packing int8_packing{24, 4, Staging::offset_binary, 8};
+};
+
+/// Pairs of int16 products (vpmaddwd), 16 columns a vector.
+struct avx512bw : scalar {
+    static constexpr const char* name = "avx512bw";
+    static constexpr Packing int8_packing{64, 2, Staging::widened, 16};
+    static constexpr Packing int16_packing{64, 2, Staging::as_is, 16};
+    static constexpr Packing wide_packing{32, 2, Staging::as_is, 16, true};
+    static constexpr Packing float_packing{64, 1, Staging::as_is, 16};
+    static constexpr DepthwisePacking depthwise_int8_packing{32, 16, 16, 2, Staging::widened};
+    static constexpr DepthwisePacking depthwise_int16_packing{32, 16, 16, 2, Staging::as_is};
+    static constexpr DepthwisePacking depthwise_float_packing{32, 16, 16, 1, Staging::as_is};
+};
+
+/// Quadruples of uint8 × int8 products (vpdpbusd) and pairs of int16 products (vpdpwssd).
+struct avx512vnni : avx512bw {
+    static constexpr const char* name = "avx512vnni";
+    static constexpr Packing int8_packing{64, 4, Staging::offset_binary, 16};
+    static constexpr DepthwisePacking depthwise_int8_packing{64, 16, 4, 4, Staging::offset_binary};
+};
+
+/// The architecture that xsimd finds in the compiler's flags; its name is known to simd/portable/xsimd.hpp only.
+struct best_arch;
+
+/// Portable batches of the xsimd library for one of its architectures. A panel is a whole number of vectors of 4, 8
+/// and 16 lanes alike, because packing does not know the architecture.
+template <class Arch = best_arch> struct xsimd : scalar {
+    static constexpr const char* name = "xsimd";
+    static constexpr Packing int8_packing{16, 1, Staging::as_is};
+    static constexpr Packing int16_packing{16, 1, Staging::as_is};
+    static constexpr Packing wide_packing{16, 1, Staging::as_is};
+    static constexpr Packing float_packing{16, 1, Staging::as_is};
+};
+
+template <class... Backend> struct BackendList {};
+
+/// The list of backends, best first; one line each. simd/select.hpp keeps those that a unit can use.
+using AllBackends = BackendList<avx512vnni,  //
+                                avx512bw,    //
+                                avxvnni,     //
+                                avx2,        //
+                                sse41,       //
+                                xsimd<>,     //
+                                scalar>;
+
+}  // namespace intq::inline INTQ_ABI::simd
+
+#endif  // INTQ_SIMD_BASE_TAGS_HPP

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+//
+// The depthwise tiles: of ISAs that multiply and add a group of four bytes a lane, and of floats. Layer: simd.
+#ifndef INTQ_SIMD_TILES_DEPTHWISE_TILE_HPP
+#define INTQ_SIMD_TILES_DEPTHWISE_TILE_HPP
+
+#include <cstdint>
+
+#include "intq/simd/base/primitives.hpp"
+
+namespace intq::inline INTQ_ABI::simd {
+
+/// A DepthwiseTile over one instruction and one way to interleave rows.
+///
+///     lane of Dot::dot(acc, x, w) = acc + sum_{i < depth} x[i] · w[i],   depth = 4 / sizeof(weight)
+///
+/// @tparam Dot   as GroupTile takes it
+/// @tparam Rows  has element, vectors, run, kept_weights,
+///               interleave<Vectors, Count>(rows, channels, Vector* groups), and zero_point(code), a group of it
+template <class Dot, class Rows> struct GroupDepthwiseTile {
+    using element = typename Rows::element;
+    using weight = typename Dot::weight;
+    using L = typename Dot::lanes;
+    using Vector = typename Dot::Vector;
+    static constexpr int vectors = Rows::vectors;
+    static constexpr index_t depth = 4 / static_cast<index_t>(sizeof(weight));
+    static constexpr index_t columns = vectors * L::width();
+    static constexpr index_t run = Rows::run;
+    static constexpr int kept_weights = Rows::kept_weights;
+
+    template <int Vectors> struct Column {
+        template <int Count> INTQ_ALWAYS_INLINE void load(const element* const* rows, index_t channels) noexcept {
+            Rows::template interleave<Vectors, Count>(rows, channels, group);
+        }
+        INTQ_ALWAYS_INLINE void fill(std::int32_t zero_point) noexcept {
+            const Vector padding = Dot::broadcast(Rows::zero_point(zero_point));
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v) group[v] = padding;
+        }
+        Vector group[Vectors];
+    };
+
+    template <int Vectors> struct Weights {
+        INTQ_ALWAYS_INLINE void load(const weight* from) noexcept {
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v) group[v] = Dot::load(from + v * L::width() * depth);
+        }
+        Vector group[Vectors];
+    };
+
+    template <int Vectors> struct Sums {
+        INTQ_ALWAYS_INLINE void start(const std::int32_t* bias) noexcept {
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v) acc[v] = Dot::load(bias + v * L::width());
+        }
+        INTQ_ALWAYS_INLINE void add(const Column<Vectors>& x, const Weights<Vectors>& w) noexcept {
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v) acc[v] = Dot::dot(acc[v], x.group[v], w.group[v]);
+        }
+        INTQ_ALWAYS_INLINE typename L::i32 drain(int vector) const noexcept { return {acc[vector]}; }
+
+        Vector acc[Vectors];
+    };
+};
+
+/// Float channels in natural order, one row of the window a step; from the lanes alone.
+///
+/// @pre the tag's depthwise_float_packing has depth 1, and runs and a step of the lanes' width
+template <class Backend> struct DepthwiseTile<Backend, float, float, float> {
+    using element = float;
+    using weight = float;
+    using L = lanes<Backend>;
+    using F32 = typename L::f32;
+    static constexpr DepthwisePacking packing = Backend::depthwise_float_packing;
+    static constexpr int vectors = static_cast<int>(packing.columns / L::width());
+    static constexpr index_t depth = packing.depth, columns = packing.columns, run = packing.run;
+    /// Beside them stand three pixels in flight, a column, and padding.
+    static constexpr int kept_weights = [] {
+        if constexpr (requires { L::registers; }) {
+            return L::registers - 5 * vectors;
+        } else {
+            return 0;
+        }
+    }();
+    static_assert(depth == 1 && packing.step == L::width() && run == L::width() && columns % L::width() == 0);
+
+    template <int Vectors> struct Column {
+        template <int Count> INTQ_ALWAYS_INLINE void load(const float* const* rows, index_t channels) noexcept {
+            static_assert(Count == 1);
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v) {
+                const index_t left = channels - v * L::width();
+                group[v] = v + 1 < Vectors || left >= L::width() ? L::load(rows[0] + v * L::width())
+                                                                 : L::load(rows[0] + v * L::width(), left);
+            }
+        }
+        INTQ_ALWAYS_INLINE void fill(std::int32_t) noexcept {
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v) group[v] = L::set(0.0f);
+        }
+        F32 group[Vectors];
+    };
+
+    template <int Vectors> struct Weights {
+        INTQ_ALWAYS_INLINE void load(const float* from) noexcept {
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v) group[v] = L::load(from + v * L::width());
+        }
+        F32 group[Vectors];
+    };
+
+    template <int Vectors> struct Sums {
+        INTQ_ALWAYS_INLINE void start(const float* bias) noexcept {
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v) acc[v] = L::load(bias + v * L::width());
+        }
+        INTQ_ALWAYS_INLINE void add(const Column<Vectors>& x, const Weights<Vectors>& w) noexcept {
+            INTQ_UNROLL
+            for (int v = 0; v < Vectors; ++v) acc[v] = add_product<L>(acc[v], x.group[v], w.group[v]);
+        }
+        INTQ_ALWAYS_INLINE F32 drain(int vector) const noexcept { return acc[vector]; }
+
+        F32 acc[Vectors];
+    };
+};
+
+}  // namespace intq::inline INTQ_ABI::simd
+
+#endif  // INTQ_SIMD_TILES_DEPTHWISE_TILE_HPP

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+//
+// The executor of the float operators, which modules call without naming one. Layer: nn.
+#ifndef INTQ_TENSOR_CURRENT_EXECUTOR_HPP
+#define INTQ_TENSOR_CURRENT_EXECUTOR_HPP
+
+#include "intq/core/executor.hpp"
+
+namespace intq::inline INTQ_ABI::nn {
+
+namespace detail {
+
+inline Executor& executor_of_thread() noexcept {
+    thread_local Executor executor = serial;
+    return executor;
+}
+
+}  // namespace detail
+
+/// What float layers of this thread (convolution, linear, batch norm, their gradients) run on: `serial`, unless an
+/// ExecutorScope lives. Their results do not depend on it.
+inline const Executor& current_executor() noexcept { return detail::executor_of_thread(); }
+
+/// Gives the float operators of this thread an executor as long as the object lives.
+///
+///     const nn::ExecutorScope scope(pool.executor());
+///     model(x);
+class ExecutorScope {
+public:
+    explicit ExecutorScope(const Executor& executor) : former_(detail::executor_of_thread()) {
+        detail::executor_of_thread() = executor;
+    }
+    ~ExecutorScope() { detail::executor_of_thread() = former_; }
+    ExecutorScope(const ExecutorScope&) = delete;
+    ExecutorScope& operator=(const ExecutorScope&) = delete;
+
+private:
+    Executor former_;
+};
+
+}  // namespace intq::inline INTQ_ABI::nn
+
+#endif  // INTQ_TENSOR_CURRENT_EXECUTOR_HPP

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+//
+// Tensors from and to .npy files. Layer: nn.
+#ifndef INTQ_TENSOR_NPY_HPP
+#define INTQ_TENSOR_NPY_HPP
+
+#include <cstring>
+#include <filesystem>
+
+#include "intq/io/npy.hpp"
+#include "intq/tensor/tensor.hpp"
+
+namespace intq::inline INTQ_ABI::nn {
+
+/// The row_major tensor of an array.
+///
+/// @param name  of the file or array, for messages
+/// @throws Error for more than max_rank axes
+inline Tensor to_tensor(const io::NpyArray& array, std::string_view name) {
+    if (array.shape.size() > static_cast<std::size_t>(max_rank))
+        throw Error(name, "the array has rank " + std::to_string(array.shape.size()) + ", at most " +
+                              std::to_string(max_rank) + " is possible");
+    Shape shape;
+    shape.rank = static_cast<int>(array.shape.size());
+    std::copy(array.shape.begin(), array.shape.end(), shape.extents.begin());
+    Tensor tensor = Tensor::empty(shape, array.dtype);
+    std::memcpy(tensor.data(), array.bytes.data(), array.bytes.size());
+    return tensor;
+}
+
+/// The array of a tensor, in row_major order.
+inline io::NpyArray to_array(const Tensor& tensor) {
+    const Tensor rows = tensor.contiguous();
+    const std::span<const std::byte> bytes(rows.data(), static_cast<std::size_t>(rows.bytes()));
+    return {tensor.dtype(),
+            {tensor.shape().extents.begin(), tensor.shape().extents.begin() + tensor.rank()},
+            {bytes.begin(), bytes.end()}};
+}
+
+/// Reads a .npy file as a row_major tensor. Throws the Error that names the file.
+inline Tensor load_npy(const std::filesystem::path& path) { return to_tensor(io::read_npy(path), path.string()); }
+
+}  // namespace intq::inline INTQ_ABI::nn
+
+#endif  // INTQ_TENSOR_NPY_HPP

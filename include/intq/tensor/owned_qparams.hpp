@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+//
+// OwnedQParams: QParams that own their scales; what a tensor of the hosted half carries. Layer: nn (DESIGN section 3).
+#ifndef INTQ_TENSOR_OWNED_QPARAMS_HPP
+#define INTQ_TENSOR_OWNED_QPARAMS_HPP
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "intq/core/qparams.hpp"
+#include "intq/io/error.hpp"
+
+namespace intq::inline INTQ_ABI::nn {
+
+/// Scales and zero points of a tensor, with the type and range of its codes.
+///
+///     real = (code - zero_points[c]) · scales[c]
+///
+/// A tensor may carry them in two ways: an integer tensor's elements are the codes; a float32 tensor's elements are
+/// real numbers that lie on this grid (the output of a fake-quantizer), so that the next operator knows the scale.
+struct OwnedQParams {
+    std::vector<float> scales{1.0f};
+    std::vector<std::int32_t> zero_points{};  // as many as scales; empty: all are 0
+    int axis = -1;                            // channel axis; -1 per tensor
+    std::int64_t quant_min = INT8_MIN;
+    std::int64_t quant_max = INT8_MAX;
+    DType dtype = DType::int8;
+
+    /// Symmetric, with the whole range of `dtype`.
+    static OwnedQParams per_tensor(float scale, DType dtype) {
+        return {{scale}, {}, -1, lowest_code(dtype), highest_code(dtype), dtype};
+    }
+    static OwnedQParams per_channel(std::vector<float> scales, int axis, DType dtype) {
+        return {std::move(scales), {}, axis, lowest_code(dtype), highest_code(dtype), dtype};
+    }
+
+    bool is_per_channel() const noexcept { return axis >= 0; }
+
+    /// The one scale of a per-tensor pair. Throws where the scales are per channel.
+    float scale() const {
+        if (scales.size() != 1) throw Error("the scales are per channel; one scale was asked for");
+        return scales[0];
+    }
+
+    /// The same without owning; valid as long as this object lives unchanged.
+    QParams view() const {
+        if (is_per_channel()) return QParams::per_channel(scales, zero_points, axis, quant_min, quant_max);
+        return QParams::per_tensor(scale(), zero_points.empty() ? 0 : zero_points[0], quant_min, quant_max);
+    }
+
+    friend bool operator==(const OwnedQParams&, const OwnedQParams&) = default;
+};
+
+}  // namespace intq::inline INTQ_ABI::nn
+
+#endif  // INTQ_TENSOR_OWNED_QPARAMS_HPP

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+//
+// ThreadPool: threads that stand ready for the parallel-for of kernels and programs. Layer: nn.
+#ifndef INTQ_TENSOR_THREAD_POOL_HPP
+#define INTQ_TENSOR_THREAD_POOL_HPP
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "intq/core/executor.hpp"
+#include "intq/io/error.hpp"
+
+namespace intq::inline INTQ_ABI::nn {
+
+/// An executor on several threads, the caller's among them.
+///
+///     nn::ThreadPool pool(2);
+///     program.run(images, pool.executor());
+///
+/// Each thread starts with a contiguous share of the tasks, so that it finds in its cache what it wrote in the
+/// operator before, and then helps the others. Between two calls the threads look for work for spin_time, then
+/// sleep: the operators of a program follow each other within microseconds, waking a thread takes longer.
+///
+/// Calls from several threads wait for each other; a task that calls the executor again runs those tasks itself.
+class ThreadPool {
+public:
+    /// @param threads    with the caller's: 1 is the same as `serial`
+    /// @param spin_time  how long an idle thread looks for work before it sleeps
+    explicit ThreadPool(int threads, std::chrono::microseconds spin_time = std::chrono::microseconds(200));
+    ~ThreadPool();
+    ThreadPool(const ThreadPool&) = delete;
+    ThreadPool& operator=(const ThreadPool&) = delete;
+
+    int threads() const noexcept { return static_cast<int>(shares_.size()); }
+    /// Valid as long as the pool.
+    Executor executor() noexcept { return {&run_erased, this}; }
+
+private:
+    using Clock = std::chrono::steady_clock;
+
+    /// The tasks that a thread begins with: others take from it when they have none.
+    struct alignas(64) Share {
+        std::atomic<index_t> next{0};
+        index_t end = 0;
+    };
+
+    static void run_erased(void* state, index_t count, Executor::Task task, void* context) {
+        static_cast<ThreadPool*>(state)->run(count, task, context);
+    }
+    void run(index_t count, Executor::Task task, void* context);
+    void work(std::size_t thread);
+    void serve(std::size_t thread);
+    bool join_round(std::uint32_t& seen);
+
+    // The state of the pool in one word: the number of the call, whether threads may join it, how many have.
+    static constexpr std::uint32_t one_call = 1u << 16, is_open = 1u << 15, joined = is_open - 1;
+    static constexpr std::uint32_t call_of(std::uint32_t state) noexcept { return state / one_call; }
+
+    std::vector<Share> shares_;
+    std::vector<std::thread> others_;
+    std::chrono::microseconds spin_time_;
+    std::mutex one_caller_;
+    // What a thread reads when a call begins, in one line of the cache.
+    alignas(64) std::atomic<std::uint32_t> state_{0};
+    std::atomic<bool> ends_{false};
+    Executor::Task task_ = nullptr;
+    void* context_ = nullptr;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// Whether this thread is inside a task of a pool.
+inline bool& is_in_task() noexcept {
+    thread_local bool inside = false;
+    return inside;
+}
+
+}  // namespace detail
+
+inline ThreadPool::ThreadPool(int threads, std::chrono::microseconds spin_time)
+    : shares_(static_cast<std::size_t>(std::max(threads, 0))), spin_time_(spin_time) {
+    if (threads < 1) throw Error("a ThreadPool needs at least 1 thread, given " + std::to_string(threads));
+    for (std::size_t i = 1; i < shares_.size(); ++i) others_.emplace_back([this, i] { serve(i); });
+}
+
+inline ThreadPool::~ThreadPool() {
+    ends_ = true;
+    state_.fetch_add(one_call, std::memory_order_release);
+    state_.notify_all();
+    for (std::thread& thread : others_) thread.join();
+}
+
+inline void ThreadPool::run(index_t count, Executor::Task task, void* context) {
+    if (others_.empty() || detail::is_in_task()) {
+        for (index_t i = 0; i < count; ++i) task(context, i);
+        return;
+    }
+    const std::lock_guard lock(one_caller_);
+    const auto threads = static_cast<index_t>(shares_.size());
+    for (index_t i = 0; i < threads; ++i) {
+        Share& share = shares_[static_cast<std::size_t>(i)];
+        share.next.store(count * i / threads, std::memory_order_relaxed);
+        share.end = count * (i + 1) / threads;
+    }
+    task_ = task;
+    context_ = context;
+    // Nobody has joined the call before this one any more, and nobody can before the next line.
+    const std::uint32_t call = call_of(state_.load(std::memory_order_relaxed)) + 1;
+    state_.store(call * one_call | is_open, std::memory_order_release);
+    state_.notify_all();
+    work(0);
+    // Who has not joined by now is not waited for: all tasks are taken. Yielding helps where threads outnumber
+    // processors.
+    state_.fetch_and(~is_open, std::memory_order_relaxed);
+    for (int looks = 0; (state_.load(std::memory_order_acquire) & joined) != 0; ++looks)
+        if (looks > 10000) std::this_thread::yield();
+}
+
+/// The thread's own share, then what is left of the others'.
+inline void ThreadPool::work(std::size_t thread) {
+    detail::is_in_task() = true;
+    for (std::size_t i = 0; i < shares_.size(); ++i) {
+        Share& share = shares_[(thread + i) % shares_.size()];
+        for (;;) {
+            if (share.next.load(std::memory_order_relaxed) >= share.end) break;
+            const index_t index = share.next.fetch_add(1, std::memory_order_relaxed);
+            if (index >= share.end) break;
+            task_(context_, index);
+        }
+    }
+    detail::is_in_task() = false;
+}
+
+inline void ThreadPool::serve(std::size_t thread) {
+    for (std::uint32_t seen = 0; join_round(seen);) {
+        work(thread);
+        state_.fetch_sub(1, std::memory_order_release);
+    }
+}
+
+/// Joins the next open call after `seen`; false when the pool ends. A thread that sleeps through 2^16 calls leaves one
+/// out.
+inline bool ThreadPool::join_round(std::uint32_t& seen) {
+    const auto sleep = Clock::now() + spin_time_;
+    for (int looks = 1;; ++looks) {
+        // In this order: the destructor sets ends_ before it changes the state that a sleeper waits for.
+        std::uint32_t state = state_.load(std::memory_order_acquire);
+        if (ends_.load(std::memory_order_relaxed)) return false;
+        if ((state & is_open) != 0 && call_of(state) != seen) {
+            if (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acquire)) continue;
+            seen = call_of(state);
+            return true;
+        }
+        if (looks % 64 == 0 && Clock::now() > sleep) state_.wait(state, std::memory_order_relaxed);
+    }
+}
+
+}  // namespace intq::inline INTQ_ABI::nn
+
+#endif  // INTQ_TENSOR_THREAD_POOL_HPP

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+//
+// Straight-through gradients of the fake-quantizers. Layer: training (WORKFLOW section 2).
+#ifndef INTQ_TRAINING_GRADIENTS_QUANTIZE_HPP
+#define INTQ_TRAINING_GRADIENTS_QUANTIZE_HPP
+
+#include "intq/kernels/streaming/learnable_fake_quantize.hpp"
+#include "intq/quantization/fake_quantize/lsq_fake_quantize.hpp"
+#include "intq/quantization/fake_quantize/pact_fake_quantize.hpp"
+#include "intq/training/gradients/context.hpp"
+
+namespace intq::inline INTQ_ABI::training {
+
+/// Gradient of quantization::fake_quantize for x: kernels::fake_quantize_backward behind a hosted signature.
+inline nn::Tensor fake_quantize_gradient(const nn::Tensor& x, const nn::Tensor& dy, const nn::OwnedQParams& qparams,
+                                         arith::QuantizeRule rule, bool saturate) {
+    nn::Tensor dx = nn::Tensor::empty(x.shape());
+    const Shape blocks = quantization::detail::blocks_around(x, qparams.axis);
+    const nn::Tensor source = x.reshape(blocks), gradient = dy.reshape(blocks);
+    nn::Tensor target = dx.reshape(blocks);
+    const auto from = source.view<float, 3>(), with = gradient.view<float, 3>();
+    const auto to = target.view<float, 3>();
+    const QParams view = quantization::detail::blocks_qparams(qparams);
+    throw_if_failed(kernels::check_fake_quantize_backward(from, with, view, rule, to));
+    kernels::fake_quantize_backward(from, with, view, rule, saturate, to);
+    return dx;
+}
+
+/// What LSQ learns from.
+struct LearnableGradients {
+    nn::Tensor input, scale, zero_point;
+};
+
+/// kernels::learnable_fake_quantize_backward behind a hosted signature.
+inline LearnableGradients learnable_fake_quantize_gradient(const nn::Tensor& x, const nn::Tensor& dy,
+                                                           const nn::OwnedQParams& qparams, arith::QuantizeRule rule,
+                                                           float grad_factor) {
+    const auto channels = static_cast<index_t>(qparams.scales.size());
+    LearnableGradients result{nn::Tensor::empty(x.shape()), nn::Tensor::empty(Shape(channels)),
+                              nn::Tensor::empty(Shape(channels))};
+    const Shape blocks = quantization::detail::blocks_around(x, qparams.axis);
+    const nn::Tensor source = x.reshape(blocks), gradient = dy.reshape(blocks);
+    nn::Tensor target = result.input.reshape(blocks);
+    const auto from = source.view<float, 3>(), with = gradient.view<float, 3>();
+    const auto to = target.view<float, 3>();
+    const kernels::LearnableParams params{quantization::detail::blocks_qparams(qparams), rule, grad_factor};
+    std::vector<double> scratch(
+        static_cast<std::size_t>(kernels::learnable_scratch_size(channel_blocks(from, params.qparams.axis()))));
+    const kernels::LearnableSums sums{result.scale.flat<float>(), result.zero_point.flat<float>(), scratch};
+    throw_if_failed(kernels::check_learnable_fake_quantize_backward(from, with, params, to, sums));
+    kernels::learnable_fake_quantize_backward(from, with, params, to, sums);
+    return result;
+}
+
+namespace detail {
+
+/// The grid of the forward pass: its output carries it. None where it did not round.
+inline const nn::OwnedQParams* grid_of(GradientContext& context) {
+    const auto& quantizer = context.module_as<quantization::Quantizer>();
+    const auto& qparams = context.output().qparams();
+    return quantizer.is_rounding() && qparams ? &*qparams : nullptr;
+}
+
+inline void fake_quantize_backward(GradientContext& context) {
+    const nn::OwnedQParams* grid = grid_of(context);
+    if (grid == nullptr) return context.add_input(0, context.gradient());
+    const auto& quantizer = context.module_as<quantization::Quantizer>();
+    context.add_input(0, fake_quantize_gradient(context.input(0), context.gradient(), *grid, quantizer.rule(),
+                                                quantizer.saturates()));
+}
+
+/// A scale that the target raised (quantization::raise_weight_scales) is not the one that learns: its gradient is 0.
+inline void lsq_backward(GradientContext& context) {
+    const nn::OwnedQParams* grid = grid_of(context);
+    if (grid == nullptr) return context.add_input(0, context.gradient());
+    const auto& quantizer = context.module_as<quantization::LSQFakeQuantize>();
+    LearnableGradients gradients = learnable_fake_quantize_gradient(
+        context.input(0), context.gradient(), *grid, quantizer.rule(), quantizer.grad_factor(context.input(0)));
+    context.add_input(0, gradients.input);
+    const auto own = quantizer.tensor("scale").flat<float>();
+    const auto learnt = gradients.scale.flat<float>();
+    for (std::size_t c = 0; c < learnt.size(); ++c)
+        if (grid->scales[c] != own[c]) learnt[c] = 0.0f;
+    context.add_parameter(quantizer.tensor("scale"), gradients.scale);
+    if (quantizer.learns_zero_point()) context.add_parameter(quantizer.tensor("zero_point"), gradients.zero_point);
+}
+
+/// With low = 0 where the input had no negative element, else -alpha:
+///
+///     dx     = dy where low <= x <= alpha, else 0
+///     dalpha = sum of dy where x > alpha, minus sum of dy where x < low = -alpha
+inline void pact_backward(GradientContext& context) {
+    const nn::OwnedQParams* grid = grid_of(context);
+    if (grid == nullptr) return context.add_input(0, context.gradient());
+    const auto& quantizer = context.module_as<quantization::PACTFakeQuantize>();
+    const nn::Tensor x = context.input(0).contiguous(), dy = context.gradient().contiguous();
+    const float alpha = quantizer.alpha();
+    nn::Tensor dx = nn::Tensor::empty(x.shape());
+    double sum = 0;
+    const auto values = x.flat<float>(), gradients = dy.flat<float>();
+    const auto to = dx.flat<float>();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const bool above = values[i] > alpha, below = values[i] < -alpha;
+        to[i] = above || below ? 0.0f : gradients[i];
+        if (above) sum += static_cast<double>(gradients[i]);
+        if (below) sum -= static_cast<double>(gradients[i]);
+    }
+    context.add_input(0, dx);
+    context.add_parameter(quantizer.tensor("alpha"), nn::Tensor::from(Shape(1), {static_cast<float>(sum)}));
+}
+
+}  // namespace detail
+
+}  // namespace intq::inline INTQ_ABI::training
+
+#endif  // INTQ_TRAINING_GRADIENTS_QUANTIZE_HPP

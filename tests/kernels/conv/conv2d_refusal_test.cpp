@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT
+//
+// What make_conv2d, the geometry and check_conv2d refuse: code, field and both numbers, the same on every backend,
+// and nothing written.
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "intq/kernels/conv/conv2d.hpp"
+#include "kernels/tables/tables.hpp"
+#include "support/catch.hpp"
+#include "support/guarded_buffer.hpp"
+
+namespace {
+
+using namespace intq;
+using namespace intq::test;
+using kernels::Conv2dSpec;
+
+constexpr index_t in_channels = 4, out_channels = 6;
+constexpr std::size_t fp32 = 0, tflite = 1, bernoulli2 = 3, bayes = 4, meta = 5;
+
+/// A spec that every target accepts, with memory for what a case replaces.
+struct Valid {
+    Valid() {
+        for (std::size_t i = 0; i < std::size(weights); ++i) weights[i] = static_cast<std::int8_t>(i % 5 - 2);
+        spec.window = {{3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}};
+        spec.in_channels = in_channels;
+        spec.out_channels = out_channels;
+        spec.input = QParams::per_tensor(0.02f, 0, DType::int8);
+        spec.weight = QParams::per_channel(scales, {}, 0, -128, 127);
+        spec.output = QParams::per_tensor(0.05f, 0, DType::int8);
+        spec.weight_codes = weights;
+        spec.bias = bias;
+    }
+    std::int8_t weights[out_channels * in_channels * 9];
+    std::int16_t wide_weights[out_channels * in_channels * 9] = {};
+    float scales[out_channels] = {0.01f, 0.02f, 0.01f, 0.03f, 0.01f, 0.01f};
+    float bias[out_channels] = {0.5f, -0.5f, 0.0f, 1.0f, 2.0f, 3.0f};
+    std::int64_t bias_codes[out_channels] = {};
+    std::int32_t zero_points[out_channels] = {};
+    arith::SuminOperand sumin{0.05f, 0, -128, 127};
+    Conv2dSpec spec;
+};
+
+struct Refusal {
+    const char* what;
+    std::size_t target;
+    StatusCode code;
+    Field field;
+    std::int64_t given, expected;
+    std::function<void(Valid&)> spoil;
+};
+
+constexpr float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+
+std::vector<Refusal> refusals() {
+    using S = StatusCode;
+    const auto code_of = [](DType dtype) { return static_cast<std::int64_t>(dtype); };
+    return {
+        // shapes
+        {"kernel 0", fp32, S::value_out_of_range, Field::kernel, 0, 1,
+         [](Valid& v) { v.spec.window.kernel.width = 0; }},
+        {"stride 0", fp32, S::value_out_of_range, Field::stride, 0, 1,
+         [](Valid& v) { v.spec.window.stride.height = 0; }},
+        {"dilation 0", fp32, S::value_out_of_range, Field::dilation, 0, 1,
+         [](Valid& v) { v.spec.window.dilation.width = 0; }},
+        {"padding -1", fp32, S::value_out_of_range, Field::padding, -1, 0,
+         [](Valid& v) { v.spec.window.padding.bottom = -1; }},
+        {"no groups", fp32, S::value_out_of_range, Field::groups, 0, 1, [](Valid& v) { v.spec.groups = 0; }},
+        {"groups that do not divide the input", fp32, S::shape_mismatch, Field::input, 4, 3,
+         [](Valid& v) { v.spec.groups = 3; }},
+        {"groups that do not divide the output", fp32, S::shape_mismatch, Field::output, 6, 4,
+         [](Valid& v) { v.spec.groups = 4; }},
+        {"no input channels", fp32, S::shape_mismatch, Field::input, 0, 1, [](Valid& v) { v.spec.in_channels = 0; }},
+        {"no output channels", fp32, S::shape_mismatch, Field::output, 0, 1, [](Valid& v) { v.spec.out_channels = 0; }},
+        {"no weights", fp32, S::missing, Field::weight, 0, 0, [](Valid& v) { v.spec.weight_codes = nullptr; }},
+        // the constraint table
+        {"float input", bayes, S::unsupported, Field::input, code_of(DType::float32), 0,
+         [](Valid& v) { v.spec.input_dtype = DType::float32; }},
+        {"int16 input on bernoulli2", bernoulli2, S::unsupported, Field::input, code_of(DType::int16), 0,
+         [](Valid& v) { v.spec.input_dtype = DType::int16; }},
+        {"int16 weights on bayes", bayes, S::unsupported, Field::weight, code_of(DType::int16), 0,
+         [](Valid& v) { v.spec.weight_dtype = DType::int16, v.spec.weight_codes = v.wide_weights; }},
+        {"int8 to int16 on fp32", fp32, S::unsupported, Field::output, code_of(DType::int16), 0,
+         [](Valid& v) { v.spec.output_dtype = DType::int16; }},
+        // scales, zero points, ranges
+        {"input scale 0", fp32, S::scale_out_of_range, Field::scale, 0, 0,
+         [](Valid& v) { v.spec.input = QParams::per_tensor(0.0f, 0, DType::int8); }},
+        {"output scale NaN", meta, S::scale_out_of_range, Field::scale, 0, 0,
+         [](Valid& v) { v.spec.output = QParams::per_tensor(nan, 0, DType::int8); }},
+        {"weight scale infinite", tflite, S::scale_out_of_range, Field::scale, 3, 0,
+         [](Valid& v) { v.scales[3] = infinity; }},
+        {"weight scale negative", bayes, S::scale_out_of_range, Field::scale, 5, 0,
+         [](Valid& v) { v.scales[5] = -1.0f; }},
+        {"a range beyond the type", fp32, S::value_out_of_range, Field::quant_range, 128, 127,
+         [](Valid& v) { v.spec.output = QParams::per_tensor(0.05f, 0, -128, 128); }},
+        {"a range without 0", fp32, S::value_out_of_range, Field::quant_range, 1, -128,
+         [](Valid& v) { v.spec.input = QParams::per_tensor(0.05f, 1, 1, 127); }},
+        {"a zero point outside its range", fp32, S::value_out_of_range, Field::zero_point, 200, 127,
+         [](Valid& v) { v.spec.input = QParams::per_tensor(0.05f, 200, -128, 127); }},
+        {"a zero point of the input on bayes", bayes, S::value_out_of_range, Field::zero_point, 3, 0,
+         [](Valid& v) { v.spec.input = QParams::per_tensor(0.02f, 3, DType::int8); }},
+        {"a zero point of the output on meta", meta, S::value_out_of_range, Field::zero_point, -3, 0,
+         [](Valid& v) { v.spec.output = QParams::per_tensor(0.02f, -3, DType::int8); }},
+        {"asymmetric weights", fp32, S::unsupported, Field::weight, 0, 0,
+         [](Valid& v) {
+             v.zero_points[1] = 1, v.spec.weight = QParams::per_channel(v.scales, v.zero_points, 0, -128, 127);
+         }},
+        {"weights per input channel", fp32, S::unsupported, Field::weight, 1, 0,
+         [](Valid& v) { v.spec.weight = QParams::per_channel(v.scales, {}, 1, -128, 127); }},
+        {"as many scales as no axis has", fp32, S::shape_mismatch, Field::channels, 5, 6,
+         [](Valid& v) { v.spec.weight = QParams::per_channel(std::span(v.scales).first(5), {}, 0, -128, 127); }},
+        {"an output per channel", fp32, S::unsupported, Field::output, 0, -1,
+         [](Valid& v) { v.spec.output = QParams::per_channel(v.scales, {}, 0, -128, 127); }},
+        {"a ratio of scales of 2^15", bayes, S::scale_out_of_range, Field::scale, 0, 0,
+         [](Valid& v) {
+             v.spec.input = QParams::per_tensor(32768.0f, 0, DType::int8), v.scales[0] = 0.05f, v.spec.bias = nullptr;
+         }},
+        // fused add
+        {"a fused add on tflite", tflite, S::unsupported, Field::sumin, 0, 0,
+         [](Valid& v) { v.spec.sumin = &v.sumin; }},
+        {"a fused add before an int32 output", bayes, S::unsupported, Field::sumin, 0, 0,
+         [](Valid& v) { v.spec.sumin = &v.sumin, v.spec.output_dtype = DType::int32; }},
+        {"an operand beyond the accumulator", bayes, S::scale_out_of_range, Field::sumin, 0, 0,
+         [](Valid& v) { v.spec.sumin = &v.sumin, v.sumin.scale = 1e6f; }},
+        {"an operand with a zero point on bayes", bayes, S::value_out_of_range, Field::sumin, 7, 0,
+         [](Valid& v) { v.spec.sumin = &v.sumin, v.sumin.zero_point = 7; }},
+        {"an operand with scale NaN", fp32, S::scale_out_of_range, Field::sumin, 0, 0,
+         [](Valid& v) { v.spec.sumin = &v.sumin, v.sumin.scale = nan; }},
+        {"an operand with scale 0", meta, S::scale_out_of_range, Field::sumin, 0, 0,
+         [](Valid& v) { v.spec.sumin = &v.sumin, v.sumin.scale = 0.0f; }},
+        {"an operand with a range beyond its type", bayes, S::value_out_of_range, Field::sumin, 300, 127,
+         [](Valid& v) { v.spec.sumin = &v.sumin, v.sumin.quant_max = 300; }},
+        {"relu6 on an int32 output", meta, S::unsupported, Field::activation, 2, 1,
+         [](Valid& v) { v.spec.activation = Activation::relu6, v.spec.output_dtype = DType::int32; }},
+        // bias and accumulator
+        {"bias NaN", fp32, S::bias_out_of_range, Field::bias, 2, 31, [](Valid& v) { v.bias[2] = nan; }},
+        {"bias beyond int32", bayes, S::bias_out_of_range, Field::bias, 1, 31, [](Valid& v) { v.bias[1] = 1e6f; }},
+        {"bias beyond 30 bits", bernoulli2, S::bias_out_of_range, Field::bias, 0, 30,
+         [](Valid& v) { v.bias[0] = 0.02f * 0.01f * 0x1p30f; }},
+        {"bias beyond int64", meta, S::bias_out_of_range, Field::bias, 4, 62, [](Valid& v) { v.bias[4] = 1e30f; }},
+        {"a given bias beyond int32", fp32, S::bias_out_of_range, Field::bias, 3, 31,
+         [](Valid& v) {
+             v.spec.bias = nullptr, v.spec.bias_codes = v.bias_codes, v.bias_codes[3] = std::int64_t{1} << 31;
+         }},
+        {"a given bias beyond int64's half", meta, S::bias_out_of_range, Field::bias, 3, 62,
+         [](Valid& v) { v.spec.bias = nullptr, v.spec.bias_codes = v.bias_codes, v.bias_codes[3] = INT64_MIN; }},
+        // All weights -128, all inputs -128: 36 · 2^14 above a bias that just fits.
+        {"an accumulator beyond int32", bayes, S::accumulator_overflow, Field::weight,
+         INT32_MAX + std::int64_t{36 * 128 * 128}, INT32_MAX,
+         [](Valid& v) {
+             for (std::size_t i = 36; i < 72; ++i) v.weights[i] = -128;
+             v.spec.bias = nullptr, v.spec.bias_codes = v.bias_codes, v.bias_codes[1] = INT32_MAX;
+         }},
+        {"an int32 output beyond int32", meta, S::accumulator_overflow, Field::weight,
+         (std::int64_t{1} << 31) + 36 * 128 * 128, INT32_MAX,
+         [](Valid& v) {
+             for (std::size_t i = 36; i < 72; ++i) v.weights[i] = -128;
+             v.spec.output_dtype = DType::int32;
+             v.spec.bias = nullptr, v.spec.bias_codes = v.bias_codes, v.bias_codes[1] = std::int64_t{1} << 31;
+         }},
+    };
+}
+
+std::string text(const Status& status) {
+    return std::string(name_of(status.code)) + " of " + name_of(status.field) + ", given " +
+           std::to_string(status.given) + ", expected " + std::to_string(status.expected);
+}
+
+bool is_canary(const GuardedBuffer& buffer, const unsigned char* data) {
+    for (std::size_t i = 0; i < buffer.size(); ++i)
+        if (data[i] != GuardedBuffer::canary) return false;
+    return buffer.is_intact();
+}
+
+}  // namespace
+
+TEST_CASE("a convolution that cannot be made is refused by code, field and numbers, and nothing is written") {
+    std::size_t checked = 0;
+    for (const BackendTables& backend : usable_backend_tables())
+        for (const Refusal& refusal : refusals()) {
+            INFO(backend.name << ": " << refusal.what);
+            const kernels::PackingRules& rules = backend.tables[refusal.target]->packing;
+            GuardedBuffer storage(1 << 16);
+            const Workspace memory{storage.as<std::byte>(), static_cast<index_t>(storage.size())};
+            Valid valid;
+            refusal.spoil(valid);
+            const Status status = kernels::pack_conv2d(rules, valid.spec, memory).status();
+            const Status expected{refusal.code, OpKind::conv2d, refusal.field, refusal.given, refusal.expected};
+            if (!(status == expected)) FAIL_CHECK("refused as: " << text(status) << "; should be: " << text(expected));
+            CHECK(is_canary(storage, storage.as<unsigned char>()));
+            ++checked;
+        }
+    CHECK(checked > 100);
+}
+
+TEST_CASE("the spec that the refusals spoil is accepted by every target and backend") {
+    for (const BackendTables& backend : usable_backend_tables())
+        for (const kernels::KernelTable* table : backend.tables) {
+            const Valid valid;
+            GuardedBuffer storage(static_cast<std::size_t>(kernels::packed_conv2d_size(table->packing, valid.spec)));
+            const auto packed = kernels::pack_conv2d(table->packing, valid.spec,
+                                                     {storage.as<std::byte>(), static_cast<index_t>(storage.size())});
+            INFO(backend.name << " " << table->policy().name << ": " << text(packed.status()));
+            CHECK(packed.ok());
+            CHECK(storage.is_intact());
+        }
+}
+
+TEST_CASE("storage that is too small, missing or misaligned is refused with the bytes that are needed") {
+    for (const BackendTables& backend : usable_backend_tables()) {
+        const kernels::PackingRules& rules = backend.tables[bayes]->packing;
+        const Valid valid;
+        const index_t bytes = kernels::packed_conv2d_size(rules, valid.spec);
+        GuardedBuffer storage(static_cast<std::size_t>(bytes + buffer_alignment));
+        std::byte* const data = storage.as<std::byte>();
+        const auto status = [&](Workspace memory) { return kernels::pack_conv2d(rules, valid.spec, memory).status(); };
+        CHECK(status({data, bytes - 1}) ==
+              Status{StatusCode::buffer_too_small, OpKind::conv2d, Field::storage, bytes - 1, bytes});
+        CHECK(status({nullptr, 0}) == Status{StatusCode::buffer_too_small, OpKind::conv2d, Field::storage, 0, bytes});
+        CHECK(status({data + 4, bytes}).code == StatusCode::misaligned);
+        CHECK(is_canary(storage, storage.as<unsigned char>()));
+        CHECK(status({data, bytes}).ok());
+    }
+}
+
+TEST_CASE("a geometry without output, without room or with a negative batch is refused") {
+    const Window2d window{{3, 3}, {1, 1}, {}, {2, 2}};
+    GuardedBuffer storage(9 * 4);
+    const Workspace memory{storage.as<std::byte>(), 9 * 4};
+    const auto status = [&](index_t batch, Size2d in, Workspace room) {
+        return kernels::make_conv2d_geometry(window, batch, in, room).status();
+    };
+    CHECK(status(1, {4, 5}, memory) == Status{StatusCode::shape_mismatch, OpKind::conv2d, Field::output, 0, 1});
+    CHECK(status(-1, {5, 5}, memory) == Status{StatusCode::shape_mismatch, OpKind::conv2d, Field::input, -1, 0});
+    CHECK(status(1, {5, 5}, {memory.data, 35}) ==
+          Status{StatusCode::buffer_too_small, OpKind::conv2d, Field::geometry, 35, 36});
+    CHECK(status(1, {5, 5}, {nullptr, 36}) ==
+          Status{StatusCode::buffer_too_small, OpKind::conv2d, Field::geometry, 36, 36});
+    CHECK(is_canary(storage, storage.as<unsigned char>()));
+    CHECK(status(1, {5, 5}, memory).ok());
+    CHECK(storage.is_intact());
+    CHECK(kernels::conv2d_geometry_size({}, {100, 100}) == 0);
+    const Window2d bad{{3, 0}, {1, 1}, {}, {1, 1}};
+    CHECK(kernels::make_conv2d_geometry(bad, 1, {5, 5}, memory).status().field == Field::kernel);
+}
+
+TEST_CASE("check_conv2d names the operand that does not fit a packed layer") {
+    // The backend with staging, so that a workspace is needed.
+    const BackendTables odd = tables_of<odd_width<5>>();
+    const kernels::PackingRules& rules = odd.tables[bayes]->packing;
+    const Valid valid;
+    GuardedBuffer storage(static_cast<std::size_t>(kernels::packed_conv2d_size(rules, valid.spec)));
+    const auto packed =
+        kernels::pack_conv2d(rules, valid.spec, {storage.as<std::byte>(), static_cast<index_t>(storage.size())});
+    REQUIRE(packed.ok());
+    GuardedBuffer offsets(static_cast<std::size_t>(kernels::conv2d_geometry_size(valid.spec.window, {5, 5})));
+    const Workspace offset_bytes{offsets.as<std::byte>(), static_cast<index_t>(offsets.size())};
+    const auto geometry = kernels::make_conv2d_geometry(valid.spec.window, 2, {5, 5}, offset_bytes);
+    REQUIRE(geometry.ok());
+    std::vector<std::int8_t> x(2 * in_channels * 25), y(2 * out_channels * 25);
+    std::vector<std::int16_t> wide(y.size());
+    const index_t bytes = kernels::conv2d_workspace_size(*packed, *geometry);
+    REQUIRE(bytes > 0);
+    GuardedBuffer scratch(static_cast<std::size_t>(bytes));
+    const Workspace workspace{scratch.as<std::byte>(), bytes};
+    using In = ImageView<const std::int8_t>;
+    using Out = ImageView<std::int8_t>;
+    const In input(x.data(), {2, in_channels, 5, 5});
+    const Out output(y.data(), {2, out_channels, 5, 5});
+
+    const auto check = [&](auto in, auto out, Workspace memory) {
+        return kernels::check_conv2d(*packed, *geometry, in, out, memory);
+    };
+    CHECK(check(input, output, workspace).ok());
+    CHECK(check(In(x.data(), {2, 5, 4, 5}), output, workspace) ==
+          Status{StatusCode::shape_mismatch, OpKind::conv2d, Field::input, 5, 4});
+    CHECK(check(input, Out(y.data(), {1, out_channels, 5, 5}), workspace) ==
+          Status{StatusCode::shape_mismatch, OpKind::conv2d, Field::output, 1, 2});
+    CHECK(check(ImageView<const std::int16_t>(wide.data(), {2, in_channels, 5, 5}), output, workspace).code ==
+          StatusCode::dtype_mismatch);
+    CHECK(check(input, ImageView<std::int16_t>(wide.data(), {2, out_channels, 5, 5}), workspace).field ==
+          Field::output);
+    CHECK(check(input, output, {workspace.data, bytes - 1}) ==
+          Status{StatusCode::buffer_too_small, OpKind::conv2d, Field::workspace, bytes - 1, bytes});
+    CHECK(check(input, output, {nullptr, bytes}).code == StatusCode::missing);
+    CHECK(check(input, output, {workspace.data + 1, bytes}).code == StatusCode::misaligned);
+
+    Window2d other = valid.spec.window;
+    other.kernel = {1, 3};
+    other.padding = {0, 1, 0, 1};
+    const auto foreign = kernels::make_conv2d_geometry(other, 2, {5, 5}, offset_bytes);
+    REQUIRE(foreign.ok());
+    CHECK(kernels::check_conv2d(*packed, *foreign, input, output, workspace).field == Field::geometry);
+}

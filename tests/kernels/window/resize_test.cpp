@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT
+//
+// interpolate: taps against the rational numbers that they round, pixels against plain sums of four products, on every
+// backend; the error against real interpolation.
+#include "intq/kernels/window/resize.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <iostream>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/guarded_buffer.hpp"
+#include "support/odd_width.hpp"
+#include "support/tensors.hpp"
+
+namespace {
+
+using namespace intq;
+using arith::Resize;
+using arith::ResizeTap;
+using intq::test::BackwardExecutor;
+using intq::test::for_each_backend;
+using intq::test::GuardedBuffer;
+
+constexpr Resize rules[] = {Resize::nearest, Resize::nearest_exact, Resize::half_pixel, Resize::align_corners};
+
+/// Position of output d in 256ths of a cell as numerator / denominator, before clamping.
+struct Position {
+    std::int64_t numerator, denominator;
+};
+Position position_of(Resize rule, std::int64_t d, std::int64_t in, std::int64_t out) {
+    if (rule == Resize::half_pixel) return {((2 * d + 1) * in - out) * 128, out};
+    return {d * (in - 1) * 256, out > 1 ? out - 1 : 1};
+}
+
+/// Whether c = fl(p + 1/2), from what that means: 2·|c - p| <= 1, and a tie has gone up.
+bool is_rounded_half_up(std::int64_t c, Position p) {
+    const std::int64_t twice = 2 * (c * p.denominator - p.numerator);
+    return twice <= p.denominator && twice > -p.denominator;
+}
+
+bool is_tap(Resize rule, const ResizeTap& tap, std::int64_t d, std::int64_t in, std::int64_t out) {
+    if (rule == Resize::nearest || rule == Resize::nearest_exact) {
+        // The last cell whose left edge is not right of the sample d, or d + 1/2.
+        std::int64_t cell = 0;
+        while (cell + 1 < in &&
+               (rule == Resize::nearest ? (cell + 1) * out <= d * in : 2 * (cell + 1) * out <= (2 * d + 1) * in))
+            ++cell;
+        return tap == ResizeTap{static_cast<std::int32_t>(cell), static_cast<std::int32_t>(cell), 0};
+    }
+    const Position p = position_of(rule, d, in, out);
+    const std::int64_t c = tap.first * std::int64_t{256} + tap.weight, last = (in - 1) * 256;
+    const bool is_position =
+        (c == 0 && p.numerator <= 0) || (c == last && p.numerator >= last * p.denominator) || is_rounded_half_up(c, p);
+    return is_position && tap.weight >= 0 && tap.weight < 256 && c <= last &&
+           tap.second == (tap.first + 1 < in ? tap.first + 1 : tap.first);
+}
+
+template <class Code> std::vector<Code> random_codes(index_t count) {
+    std::mt19937 random(3);
+    std::vector<Code> codes;
+    for (index_t i = 0; i < count; ++i) {
+        const auto bits = static_cast<std::uint32_t>(random());
+        codes.push_back(bits % 8 == 0   ? std::numeric_limits<Code>::min()
+                        : bits % 8 == 1 ? std::numeric_limits<Code>::max()
+                                        : static_cast<Code>(bits >> 8));
+    }
+    return codes;
+}
+
+struct Resized {
+    Size2d in, out;
+    index_t batch, channels;
+};
+
+/// One output pixel in 64 bits: the products of both weights, and one rounding.
+template <class Code>
+Code plain_pixel(const std::vector<Code>& x, const Resized& s, const ResizeTap& row, const ResizeTap& column, index_t n,
+                 index_t c) {
+    const auto at = [&](std::int64_t y, std::int64_t across) {
+        return std::int64_t{
+            x[static_cast<std::size_t>(((n * s.in.height + y) * s.in.width + across) * s.channels + c)]};
+    };
+    const std::int64_t sum =
+        (256 - row.weight) *
+            ((256 - column.weight) * at(row.first, column.first) + column.weight * at(row.first, column.second)) +
+        row.weight *
+            ((256 - column.weight) * at(row.second, column.first) + column.weight * at(row.second, column.second));
+    const std::int64_t moved = sum + 32768;
+    return static_cast<Code>(moved >= 0 ? moved / 65536 : -((-moved + 65535) / 65536));
+}
+
+template <class Backend, class Code> void check_shape(Resize rule, const Resized& s) {
+    std::vector<ResizeTap> taps(static_cast<std::size_t>(kernels::resize_table_size(s.out)));
+    const auto table = kernels::make_resize_table(rule, s.in, s.out, taps);
+    REQUIRE(table.ok());
+    const auto x = random_codes<Code>(s.batch * s.in.height * s.in.width * s.channels);
+    std::vector<Code> expected;
+    for (index_t n = 0; n < s.batch; ++n)
+        for (const ResizeTap& row : table->rows)
+            for (const ResizeTap& column : table->columns)
+                for (index_t c = 0; c < s.channels; ++c) expected.push_back(plain_pixel(x, s, row, column, n, c));
+    const std::size_t bytes = expected.size() * sizeof(Code);
+    for (const auto against : {GuardedBuffer::Against::end, GuardedBuffer::Against::begin}) {
+        GuardedBuffer from(x.size() * sizeof(Code), against), to(bytes, against);
+        std::memcpy(from.as<Code>(), x.data(), from.size());
+        BackwardExecutor backward;
+        const Executor executor = backward.executor();
+        kernels::interpolate_codes<Backend, Code>(
+            {&*table, from.as<Code>(), to.as<Code>(), s.batch, s.channels, &executor});
+        CHECK(std::memcmp(to.as<Code>(), expected.data(), bytes) == 0);
+        CHECK(to.is_intact());
+    }
+}
+
+}  // namespace
+
+TEST_CASE("Taps are the positions of ARITHMETIC, as rational numbers say them") {
+    index_t wrong = 0;
+    for (const Resize rule : rules)
+        for (index_t in = 1; in <= 40; ++in)
+            for (index_t out = 1; out <= 40; ++out)
+                for (index_t d = 0; d < out; ++d)
+                    wrong += !is_tap(rule, arith::resize_tap(rule, d, in, out), d, in, out);
+    CHECK(wrong == 0);
+    const index_t large = arith::largest_resized;
+    CHECK(arith::resize_tap(Resize::half_pixel, large - 1, large, large) ==
+          ResizeTap{static_cast<std::int32_t>(large - 1), static_cast<std::int32_t>(large - 1), 0});
+    CHECK(arith::resize_tap(Resize::align_corners, large - 1, large, large).first == large - 1);
+    CHECK(arith::resize_tap(Resize::nearest_exact, large - 1, 7, large).first == 6);
+    // Twice the size, half-pixel centres: a quarter and three quarters.
+    CHECK(arith::resize_tap(Resize::half_pixel, 1, 2, 4) == ResizeTap{0, 1, 64});
+    CHECK(arith::resize_tap(Resize::half_pixel, 2, 2, 4) == ResizeTap{0, 1, 192});
+}
+
+TEST_CASE("Every backend interpolates in plain integers, int8 and int16, nearest and bilinear") {
+    for_each_backend(intq::test::all_backends{}, [](auto backend) {
+        using Backend = decltype(backend);
+        std::cout << "interpolate on " << Backend::name << "\n";
+        INFO(Backend::name);
+        for (const Resize rule : rules)
+            for (const index_t channels : {1, 3, 16, 35, 64, 131})
+                for (const Resized& shape :
+                     {Resized{{3, 5}, {7, 4}, 2, channels}, Resized{{4, 2}, {4, 9}, 1, channels},
+                      Resized{{1, 1}, {3, 2}, 1, channels}, Resized{{6, 7}, {1, 1}, 1, channels}}) {
+                    INFO("rule " << static_cast<int>(rule) << " channels " << channels);
+                    check_shape<Backend, std::int8_t>(rule, shape);
+                    check_shape<Backend, std::int16_t>(rule, shape);
+                }
+    });
+}
+
+TEST_CASE("The extremes of int16 neither wrap nor saturate") {
+    using One = arith::scalar_lanes;
+    for (const std::int32_t x : {0, 1, 128, 255})
+        for (const std::int32_t y : {0, 1, 128, 255}) {
+            CHECK(arith::bilinear<One>(-32768, -32768, -32768, -32768, x, y) == -32768);
+            CHECK(arith::bilinear<One>(32767, 32767, 32767, 32767, x, y) == 32767);
+        }
+    CHECK(arith::bilinear<One>(-32768, 32767, -32768, 32767, 128, 77) == 0);  // -1/2 goes up
+    CHECK(arith::bilinear<One>(-32768, -32768, 32767, 32767, 3, 255) == 32511);
+}
+
+TEST_CASE("Bilinear interpolation of int8 is within 1.5 codes of real numbers") {
+    double worst = 0;
+    for (const Resize rule : {Resize::half_pixel, Resize::align_corners})
+        for (const auto& [in, out] : {std::pair<index_t, index_t>{7, 19}, {19, 7}, {5, 64}, {64, 5}, {33, 100}}) {
+            const auto x = random_codes<std::int8_t>(in * in);
+            const auto real_position = [&, in = in, out = out](index_t d) {
+                const Position p = position_of(rule, d, in, out);
+                const double at = static_cast<double>(p.numerator) / (256.0 * static_cast<double>(p.denominator));
+                return std::fmin(std::fmax(at, 0.0), static_cast<double>(in - 1));
+            };
+            for (index_t i = 0; i < out; ++i)
+                for (index_t j = 0; j < out; ++j) {
+                    const double v = real_position(i), u = real_position(j);
+                    const auto top = static_cast<index_t>(v), left = static_cast<index_t>(u);
+                    const index_t bottom = std::min(top + 1, in - 1), right = std::min(left + 1, in - 1);
+                    const auto cell = [&, in = in](index_t r, index_t c) {
+                        return static_cast<double>(x[static_cast<std::size_t>(r * in + c)]);
+                    };
+                    const double fv = v - static_cast<double>(top), fu = u - static_cast<double>(left);
+                    const double real = (1 - fv) * ((1 - fu) * cell(top, left) + fu * cell(top, right)) +
+                                        fv * ((1 - fu) * cell(bottom, left) + fu * cell(bottom, right));
+                    const ResizeTap row = arith::resize_tap(rule, i, in, out),
+                                    column = arith::resize_tap(rule, j, in, out);
+                    const auto code = [&](std::int32_t r, std::int32_t c) {
+                        return std::int32_t{x[static_cast<std::size_t>(r * in + c)]};
+                    };
+                    const std::int32_t y = arith::bilinear<arith::scalar_lanes>(
+                        code(row.first, column.first), code(row.first, column.second), code(row.second, column.first),
+                        code(row.second, column.second), column.weight, row.weight);
+                    worst = std::fmax(worst, std::fabs(real - static_cast<double>(y)));
+                }
+        }
+    INFO("worst " << worst);
+    CHECK(worst <= 1.5);
+}
+
+TEST_CASE("Sizes that have no table are refused") {
+    std::vector<ResizeTap> taps(9);
+    CHECK(kernels::make_resize_table(Resize::nearest, {2, 2}, {4, 5}, taps).ok());
+    CHECK(kernels::make_resize_table(Resize::nearest, {2, 2}, {5, 5}, taps).status() ==
+          Status{StatusCode::buffer_too_small, OpKind::none, Field::storage, 9, 10});
+    CHECK(kernels::make_resize_table(Resize::nearest, {0, 2}, {4, 5}, taps).status().field == Field::input);
+    CHECK(kernels::make_resize_table(Resize::nearest, {2, 2}, {4, 0}, taps).status() ==
+          Status{StatusCode::value_out_of_range, OpKind::none, Field::output, 0, 1});
+    CHECK(kernels::make_resize_table(Resize::nearest, {arith::largest_resized + 1, 2}, {4, 4}, taps).status().code ==
+          StatusCode::value_out_of_range);
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT
+//
+// Quantization without a graph: fuse_modules, prepare, convert and quantize on modules. What they give is held against
+// the program that the graph's way lowers to: the same bits.
+#include "intq/nn/layers/layers.hpp"
+#include "intq/nn/model/state_dict.hpp"
+#include "intq/quantization/convert/convert_eager.hpp"
+#include "intq/quantization/convert/quantize_model.hpp"
+#include "intq/quantization/fuse/fuse_eager.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
+#include "kernels/tables/tables.hpp"
+#include "support/catch.hpp"
+#include "support/small_models.hpp"
+
+using namespace intq;
+using namespace intq::quantization;
+using nn::Tensor;
+using test::message_of;
+
+namespace {
+
+const kernels::KernelTable& table_of(std::string_view target) {
+    for (const kernels::KernelTable* table : test::scalar_tables().tables)
+        if (target == table->policy().name) return *table;
+    throw Error("no kernels of target " + std::string(target));
+}
+
+/// A model in the style of the eager documents: stubs, modules and a FloatFunctional. Its forward looks at data, which
+/// no trace could.
+struct EagerNet : nn::Cloneable<EagerNet> {
+    EagerNet() {
+        add_child("quant", std::make_shared<nn::QuantStub>());
+        add_child("conv1", test::make_conv(3, 4, 3, 1));
+        add_child("bn1", test::make_batch_norm<nn::BatchNorm2d>(4, 2));
+        add_child("relu1", std::make_shared<nn::ReLU>());
+        add_child("pool", std::make_shared<nn::MaxPool2d>(nn::square_window(2)));
+        add_child("conv2", test::make_conv(4, 4, 3, 3));
+        add_child("bn2", test::make_batch_norm<nn::BatchNorm2d>(4, 4));
+        add_child("skip", std::make_shared<nn::FloatFunctional>());
+        add_child("relu2", std::make_shared<nn::ReLU>());
+        add_child("join", std::make_shared<nn::FloatFunctional>());
+        add_child("average", std::make_shared<nn::AdaptiveAvgPool2d>(Size2d{1, 1}));
+        add_child("flatten", std::make_shared<nn::Flatten>());
+        add_child("fc", test::make_linear(8, 5, 5));
+        add_child("dequant", std::make_shared<nn::DeQuantStub>());
+        eval();
+    }
+    std::string type_name() const override { return "EagerNet"; }
+    nn::Value forward(nn::Arguments arguments) override {
+        nn::Value x = arguments[0];
+        if (looks_at_data && nn::mean(x) > 1e6) return x;
+        x = call("relu1", call("bn1", call("conv1", call("quant", x))));
+        x = call("pool", x);
+        const nn::Value y = call("bn2", call("conv2", x));
+        const nn::Value sum = call("relu2", nn::call_add(*this, "skip", y, x));
+        const nn::Value both = nn::call_cat(*this, "join", {sum, x}, 1);
+        return call("dequant", call("fc", call("flatten", call("average", both))));
+    }
+    bool looks_at_data = true;
+};
+
+const std::vector<std::vector<std::string>> fusions = {{"conv1", "bn1", "relu1"}, {"conv2", "bn2", "skip", "relu2"}};
+
+QConfigMapping default_mapping(DType dtype = DType::int8) {
+    return QConfigMapping().set_global(get_default_calib_qconfig(dtype));
+}
+
+double largest_magnitude(const Tensor& x) { return test::largest_difference(x, Tensor::zeros(x.shape())); }
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+    return a.shape() == b.shape() && std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.bytes())) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("fuse_modules fuses the lists that it is given and computes the same") {
+    const auto model = std::make_shared<EagerNet>();
+    const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 7);
+    const nn::ModulePtr fused = fuse_modules(model, fusions);
+    CHECK(fused->child("conv1")->type_name() == "ConvReLU2d");
+    CHECK(fused->child("bn1")->type_name() == "Identity");
+    CHECK(fused->child("relu1")->type_name() == "Identity");
+    CHECK(fused->child("conv2")->type_name() == "Identity");
+    CHECK(fused->find("skip.layer").type_name() == "ConvAddReLU2d");
+    CHECK(fused->child("relu2")->type_name() == "Identity");
+    CHECK(model->child("conv1")->type_name() == "Conv2d");
+    CHECK(test::largest_difference((*fused)(x).tensor(), (*model)(x).tensor()) < 1e-4);
+
+    CHECK(message_of<Error>([&] {
+              fuse_modules(model, {{"conv1", "pool"}});
+          }) == "fuse_modules: no row of the table fuses conv2d-max_pool2d");
+    CHECK(message_of<Error>([&] {
+              fuse_modules(model, {{"conv1", "bn"}});
+          }).find("no module \"bn\"") != std::string::npos);
+
+    // The other operand may come first; the fused add knows its own. What is neither is refused.
+    const auto residual = [&](int order) {
+        return test::make_model(
+            {{"conv", test::make_conv(3, 3, 3, 1)}, {"skip", std::make_shared<nn::FloatFunctional>()}},
+            [order](test::LambdaModel& m, nn::Arguments v) {
+                const nn::Value other = v[0] * 2.0, y = m.call("conv", v[0]);
+                if (order == 2) return nn::call_add(m, "skip", y * 1.0, other);
+                return order == 0 ? nn::call_add(m, "skip", y, other) : nn::call_add(m, "skip", other, y);
+            });
+    };
+    for (const int order : {0, 1}) {
+        const auto plain = residual(order);
+        const nn::ModulePtr with_add = fuse_modules(plain, {{"conv", "skip"}});
+        CHECK(test::largest_difference((*nn::clone(*with_add))(x).tensor(), (*plain)(x).tensor()) < 1e-5);
+    }
+    CHECK(message_of<Error>([&] {
+              (*fuse_modules(residual(2), {{"conv", "skip"}}))(x);
+          }).find("neither operand is what the fused layer was called with") != std::string::npos);
+    model->train();
+    CHECK(message_of<Error>([&] { fuse_modules(model, fusions); }).find("call eval()") != std::string::npos);
+    model->eval();
+
+    int asked = 0;
+    const nn::ModulePtr custom =
+        fuse_modules(model, {{"relu1", "pool"}}, false, [&](const std::vector<nn::ModulePtr>& modules) {
+            asked += static_cast<int>(modules.size());
+            return std::vector{modules[1], modules[0]};
+        });
+    CHECK(asked == 2);
+    CHECK(custom->child("relu1")->type_name() == "MaxPool2d");
+    CHECK(fuse_modules(model, fusions, true) == model);
+    CHECK(model->child("conv1")->type_name() == "ConvReLU2d");
+}
+
+TEST_CASE("A fused add without a relu has no add_relu") {
+    const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 7);
+    const auto plain =
+        test::make_model({{"conv", test::make_conv(3, 3, 3, 1)},
+                          {"skip", std::make_shared<nn::FloatFunctional>()},
+                          {"relu", std::make_shared<nn::ReLU>()}},
+                         [](test::LambdaModel& m, nn::Arguments v) {
+                             return m.call("relu", nn::call_float(m, "skip", "add_relu", m.call("conv", v[0]), v[0]));
+                         });
+    CHECK(message_of<Error>([&] {
+              (*fuse_modules(plain, {{"conv", "skip"}}))(x);
+          }).find("add_relu is called, and no relu is fused") != std::string::npos);
+    const nn::ModulePtr fused = fuse_modules(plain, {{"conv", "skip", "relu"}});
+    CHECK(test::largest_difference((*fused)(x).tensor(), (*plain)(x).tensor()) < 1e-5);
+}
+
+TEST_CASE("A batch norm that no layer takes becomes one, as on a graph") {
+    const kernels::KernelTable& table = table_of("bayes");
+    const Tensor x = test::random_tensor(Shape(3, 3, 8, 8), 7);
+    const auto make = [](bool with_relu) {
+        return test::make_model({{"quant", std::make_shared<nn::QuantStub>()},
+                                 {"bn", test::make_batch_norm<nn::BatchNorm2d>(3, 2)},
+                                 {"relu", std::make_shared<nn::ReLU>()},
+                                 {"dequant", std::make_shared<nn::DeQuantStub>()}},
+                                [with_relu](test::LambdaModel& m, nn::Arguments v) {
+                                    const nn::Value y = m.call("bn", m.call("quant", v[0]));
+                                    return m.call("dequant", with_relu ? m.call("relu", y) : y);
+                                });
+    };
+    const auto run = [&](nn::Module& m) { m(x); };
+    const auto on_graph = [&](const nn::Module& m) {
+        const auto prepared =
+            prepare_calibration_fx(m, default_mapping(), table.policy(), {.high_precision_output = false});
+        calibrate(*prepared, x, 3);
+        return lower(convert_fx(*prepared), table, 3).run(x);
+    };
+    const auto plain = make(false), model = make(true);
+    const nn::ModulePtr alone = quantize(plain, run, default_mapping(), table);
+    CHECK(alone->child("bn")->type_name() == "QuantizedBatchNorm2d");
+    CHECK(same_bits((*alone)(x).tensor(), on_graph(*plain)));
+
+    const nn::ModulePtr fused = fuse_modules(model, {{"bn", "relu"}});
+    CHECK(fused->child("bn")->type_name() == "BNReLU2d");
+    CHECK(same_bits((*quantize(fused, run, default_mapping(), table))(x).tensor(), on_graph(*model)));
+    // It has the output of the relu: none.
+    const QConfigMapping without = default_mapping().set_module_name("relu", std::nullopt);
+    CHECK(prepare_calibration(fused, without, table.policy())->child("bn")->type_name() == "BNReLU2d");
+
+    model->train();
+    CHECK(message_of<Error>([&] { prepare_qat(model, default_mapping(), table.policy()); }) ==
+          "bn: it becomes a layer with weights in evaluation only; call eval() on the model first");
+}
+
+TEST_CASE("In place, what throws leaves the model as it was") {
+    const kernels::KernelTable& table = table_of("bayes");
+    const auto model = std::make_shared<EagerNet>();
+    const auto types = [](nn::Module& m) {
+        std::string all;
+        for (const auto& module : m.named_modules()) all += module.name + " " + module.value->type_name() + "\n";
+        return all;
+    };
+    const std::string before = types(*model);
+    CHECK_THROWS_AS(fuse_modules(model, {fusions[0], {"conv2", "pool"}}, true), Error);
+    CHECK(types(*model) == before);
+    const QConfigMapping misspelt = default_mapping().set_module_name("conv3", std::nullopt);
+    CHECK_THROWS_AS(prepare_calibration(model, misspelt, table.policy(), {.inplace = true}), Error);
+    CHECK(types(*model) == before);
+    CHECK(prepare_calibration(model, default_mapping(), table.policy(), {.inplace = true}) == model);
+    CHECK(types(*model) != before);
+
+    // The second convolution is never called.
+    const auto partly =
+        test::make_model({{"quant", std::make_shared<nn::QuantStub>()},
+                          {"conv1", test::make_conv(3, 4, 3, 1)},
+                          {"conv2", test::make_conv(3, 4, 3, 1)}},
+                         [](test::LambdaModel& m, nn::Arguments v) { return m.call("conv1", m.call("quant", v[0])); });
+    const nn::ModulePtr prepared = prepare_calibration(partly, default_mapping(), table.policy());
+    (*prepared)(test::random_tensor(Shape(2, 3, 8, 8), 7));
+    const std::string prepared_types = types(*prepared);
+    CHECK(message_of<Error>([&] { convert(prepared, table, {.inplace = true}); }).find("convert: conv2: no data") == 0);
+    CHECK(types(*prepared) == prepared_types);
+}
+
+TEST_CASE("A constant operand is refused by name") {
+    const kernels::KernelTable& table = table_of("bayes");
+    const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 7);
+    for (const std::string method : {"add_scalar", "mul_scalar"}) {
+        const auto model = test::make_model(
+            {{"quant", std::make_shared<nn::QuantStub>()}, {"float", std::make_shared<nn::FloatFunctional>()}},
+            [method](test::LambdaModel& m, nn::Arguments v) {
+                return nn::call_float(m, "float", method, m.call("quant", v[0]), 2.0);
+            });
+        const nn::ModulePtr converted = quantize(
+            model, [&](nn::Module& m) { m(x); }, default_mapping(), table);
+        CHECK(message_of<Error>([&] { (*converted)(x); }) ==
+              "float (QuantizedFloatFunctional." + method + "): a constant operand has no integer form");
+    }
+}
+
+TEST_CASE("The state of a prepared model is what a converted one is saved by") {
+    const kernels::KernelTable& table = table_of("bayes");
+    const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 7);
+    const auto prepare = [&] {
+        return prepare_calibration(fuse_modules(std::make_shared<EagerNet>(), fusions), default_mapping(),
+                                   table.policy());
+    };
+    const nn::ModulePtr prepared = prepare(), loaded = prepare();
+    (*prepared)(x);
+    nn::load_state_dict(*loaded, nn::state_dict(*prepared));
+    CHECK(same_bits((*convert(loaded, table))(x).tensor(), (*convert(prepared, table))(x).tensor()));
+}
+
+TEST_CASE("Modules that were converted one by one give the bits of the program of the whole graph") {
+    const Tensor x = test::random_tensor(Shape(5, 3, 8, 8), 7);
+    for (const auto& [target, dtype] : {std::pair{"fp32", DType::int8}, std::pair{"tflite", DType::int8},
+                                        std::pair{"bayes", DType::int8}, std::pair{"bayes", DType::int16}}) {
+        CAPTURE(target, name_of(dtype));
+        const kernels::KernelTable& table = table_of(target);
+        const bool fused_add = table.policy().fused_add;
+        const auto model = std::make_shared<EagerNet>();
+
+        EagerNet traceable;
+        traceable.looks_at_data = false;
+        const auto by_graph =
+            prepare_calibration_fx(traceable, default_mapping(dtype), table.policy(), {.high_precision_output = false});
+        calibrate(*by_graph, x, 2);
+        const Tensor expected = lower(convert_fx(*by_graph), table, 5).run(x);
+
+        const auto lists = fused_add ? fusions : std::vector<std::vector<std::string>>{fusions[0], {"conv2", "bn2"}};
+        const nn::ModulePtr prepared =
+            prepare_calibration(fuse_modules(model, lists), default_mapping(dtype), table.policy());
+        for (index_t first = 0; first < 5; first += 2) (*prepared)(x.batch(first, std::min<index_t>(2, 5 - first)));
+        const nn::ModulePtr converted = convert(prepared, table);
+        const Tensor y = (*converted)(x).tensor();
+        CHECK(test::largest_difference(y, (*model)(x).tensor()) > 1e-6);
+        if (fused_add) {
+            CHECK(same_bits(y, expected));
+        } else {
+            // Without a graph the sum has a quantizer before its relu; the graph's stands behind it.
+            CHECK(test::largest_difference(y, expected) < 0.2 * largest_magnitude(expected));
+        }
+        CHECK(same_bits((*nn::clone(*converted))(x).tensor(), y));
+        CHECK(same_bits((*converted)(x.batch(1, 1)).tensor(), y.batch(1, 1)));
+        CHECK(prepared->child("conv1")->type_name() == "qat.ConvReLU2d");
+        CHECK(converted->child("conv1")->type_name() == "QuantizedConvReLU2d");
+        CHECK(converted->child("dequant")->type_name() == "DeQuantize");
+    }
+}
+
+TEST_CASE("A layer without an output quantizer gives its accumulator; one without a qconfig stays in float") {
+    const kernels::KernelTable& table = table_of("bayes");
+    const Tensor x = test::random_tensor(Shape(3, 3, 8, 8), 7);
+    const auto model = std::make_shared<EagerNet>();
+    QConfigMapping mapping = default_mapping();
+    mapping.set_module_name("fc", get_default_calib_out_qconfig());
+    const auto run = [&](nn::Module& m) { m(x); };
+    const auto eval = [](nn::Module& m, const Tensor& data) { m(data); };
+    const nn::ModulePtr precise = quantize(fuse_modules(model, fusions), eval, x, mapping, table);
+
+    EagerNet traceable;
+    traceable.looks_at_data = false;
+    const QuantizedGraph quantized = quantize_fx(traceable, run, default_mapping(), table.policy());
+    CHECK(same_bits((*precise)(x).tensor(), lower(quantized, table, 3).run(x)));
+
+    // A model of two regions with a float layer between them.
+    const auto mixed = test::make_model(
+        {{"quant", std::make_shared<nn::QuantStub>()},
+         {"conv", test::make_conv(3, 4, 3, 1)},
+         {"dequant", std::make_shared<nn::DeQuantStub>()},
+         {"softmax", std::make_shared<nn::Softmax>(1)},
+         {"fc", test::make_conv(4, 2, 1, 2)}},
+        [](test::LambdaModel& m, nn::Arguments v) {
+            return m.call("fc", m.call("softmax", m.call("dequant", m.call("conv", m.call("quant", v[0])))));
+        });
+    set_qconfig(*mixed, default_qconfig());
+    for (const char* name : {"softmax", "fc"}) set_qconfig(*mixed->child(name), std::nullopt);
+    const nn::ModulePtr partly = quantize(mixed, run, {}, table);
+    CHECK(partly->child("fc")->type_name() == "Conv2d");
+    CHECK(partly->child("softmax")->type_name() == "Softmax");
+    CHECK(partly->child("conv")->type_name() == "QuantizedConv2d");
+    CHECK(test::largest_difference((*partly)(x).tensor(), (*mixed)(x).tensor()) < 0.05);
+    CHECK(own_qconfig(*partly) == nullptr);
+    CHECK(own_qconfig(*partly->child("fc")) == nullptr);
+    CHECK(own_qconfig(*mixed) != nullptr);
+    const nn::ModulePtr prepared = prepare_calibration(mixed, table.policy());
+    (*prepared)(x);
+    CHECK(own_qconfig(*convert(prepared, table, {.remove_qconfig = false})) != nullptr);
+}
+
+TEST_CASE("prepare_qat on modules rounds, keeps the names of the parameters and is in training") {
+    const auto model = std::make_shared<EagerNet>();
+    const nn::ModulePtr prepared =
+        prepare_qat(fuse_modules(model, fusions), default_mapping(), table_of("bayes").policy());
+    CHECK(prepared->training());
+    const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 7);
+    const double apart = test::largest_difference((*prepared)(x).tensor(), (*model)(x).tensor());
+    CHECK(apart > 1e-4);
+    CHECK(apart < 0.2 * largest_magnitude((*model)(x).tensor()));
+    CHECK(prepared->find_tensor("conv1.weight") != nullptr);
+    CHECK(prepared->find_tensor("conv1.activation_post_process.scale") != nullptr);
+    CHECK(prepared->find_tensor("conv1.weight_fake_quant.scale") != nullptr);
+    CHECK(prepared->find_tensor("join.activation_post_process.scale")->defined());
+    CHECK_FALSE(model->child("conv1")->has_child("activation_post_process"));
+}
+
+TEST_CASE("Quantization on modules says what is missing, by name") {
+    const kernels::KernelTable& table = table_of("bayes");
+    const auto model = std::make_shared<EagerNet>();
+    const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 7);
+    const nn::ModulePtr prepared = prepare_calibration(model, default_mapping(), table.policy());
+    CHECK(message_of<Error>([&] { convert(prepared, table); }) ==
+          "convert: quant: no data was seen by its quantizer; run the prepared model on data first");
+    CHECK(message_of<Error>([&] { convert(model, table); }).find("convert: the model is not prepared") == 0);
+    CHECK(message_of<Error>([&] { convert(prepared, table_of("meta")); }).find("prepared for the target bayes") !=
+          std::string::npos);
+    CHECK(message_of<Error>([&] {
+              prepare_calibration(prepared, default_mapping(), table.policy());
+          }).find("the model is prepared already") != std::string::npos);
+    CHECK(message_of<Error>([&] {
+              prepare_calibration(model, default_mapping().set_module_name("conv3", std::nullopt), table.policy());
+          }).find("\"conv3\"") != std::string::npos);
+    const auto in_float = test::make_model({{"norm", std::make_shared<nn::LayerNorm>(Shape(8, 8))}},
+                                           [](test::LambdaModel& m, nn::Arguments v) { return m.call("norm", v[0]); });
+    CHECK(message_of<Error>([&] {
+              prepare_calibration(in_float, default_mapping(), table.policy(), {.strict = true});
+          }) == "norm: LayerNorm has no integer form, and strict is on");
+    QConfig affine = get_default_calib_qconfig();
+    affine.weight->options.observer_options.scheme = arith::QuantScheme::affine;
+    CHECK(message_of<Error>([&] { prepare_calibration(model, QConfigMapping().set_global(affine), table.policy()); }) ==
+          "conv1: weights are symmetric always");
+
+    // A convolution that no QuantStub feeds.
+    const auto bare = test::make_model({{"conv", test::make_conv(3, 2, 3, 1)}},
+                                       [](test::LambdaModel& m, nn::Arguments v) { return m.call("conv", v[0]); });
+    const nn::ModulePtr unstubbed = quantize(
+        bare, [&](nn::Module& m) { m(x); }, default_mapping(), table);
+    CHECK(
+        message_of<Error>([&] { (*unstubbed)(x); }) ==
+        "conv (QuantizedConv2d): it takes codes, given real values: put a QuantStub before it, or give it no qconfig");
+}

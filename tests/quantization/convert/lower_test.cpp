@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+//
+// Lowering: the program has the instructions of the model, and its numbers are near those of the reference graph.
+// That they are exactly those of the arithmetic is held against the oracle elsewhere.
+#include "intq/quantization/convert/lower.hpp"
+
+#include <string_view>
+
+#include "intq/nn/layers/layers.hpp"
+#include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/convert/exact_simulation.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/quantization/prepare/prepare_fx.hpp"
+#include "kernels/tables/tables.hpp"
+#include "support/catch.hpp"
+#include "support/small_models.hpp"
+
+using namespace intq;
+using namespace intq::quantization;
+using test::message_of;
+using test::stubbed;
+
+namespace {
+
+const kernels::KernelTable& table_of(std::string_view target) {
+    const auto scalar = test::scalar_tables();
+    for (const kernels::KernelTable* table : scalar.tables)
+        if (target == table->policy().name) return *table;
+    throw Error("no kernels of target " + std::string(target));
+}
+
+QuantizedGraph convert(const nn::Module& model, std::string_view target, const nn::Tensor& x,
+                       DType dtype = DType::int8) {
+    const auto prepared = prepare_calibration_fx(model, get_default_qconfig_mapping(dtype), table_of(target).policy());
+    calibrate(*prepared, x, 2);
+    return convert_fx(*prepared);
+}
+
+std::string instructions_of(const LoweredModel& model) {
+    std::string text;
+    for (const runtime::Instruction& instruction : model.program().program().instructions)
+        text += std::string(instruction.name) + ":" + name_of(instruction.op) + " ";
+    return text;
+}
+
+}  // namespace
+
+TEST_CASE("A residual network becomes a program with the names of its modules") {
+    test::ResidualNet model(4);
+    const nn::Tensor x = test::random_tensor(Shape(5, 3, 6, 6), 3);
+    const LoweredModel lowered = lower(convert(model, "bayes", x), table_of("bayes"), 2);
+    CHECK(instructions_of(lowered) ==
+          "quant:quantize stem:conv2d layer1.0.conv1:conv2d layer1.0.conv2:conv2d "
+          "layer1.1.conv1:conv2d layer1.1.conv2:conv2d "
+          "depthwise:conv2d pool:avg_pool2d fc:linear dequant:dequantize ");
+    CHECK(lowered.tail() == nullptr);
+    CHECK(std::string_view(lowered.program().program().instructions[3].type) == "ConvAddReLU2d");
+}
+
+TEST_CASE("The program's output is near the reference graph's, for every target and type that takes the model") {
+    test::ResidualNet model(4);
+    const nn::Tensor x = test::random_tensor(Shape(5, 3, 6, 6), 3);
+    const nn::Tensor exact = model(x).tensor();
+    double reach = 0;
+    for (const float value : exact.flat<float>()) reach = std::max(reach, std::abs(static_cast<double>(value)));
+    struct Row {
+        const char* target;
+        DType dtype;
+        double bound;  // of the distance from the reference graph, as a part of the largest output
+    };
+    // bernoulli2 rounds down behind every layer: half a code a layer that float rounding does not lose.
+    for (const Row& row :
+         {Row{"fp32", DType::int8, 0.001}, Row{"tflite", DType::int8, 0.05}, Row{"bayes", DType::int8, 0.05},
+          Row{"bernoulli2", DType::int8, 0.2}, Row{"meta", DType::int8, 0.05}, Row{"bayes", DType::int16, 0.001},
+          Row{"meta", DType::int16, 0.001}}) {
+        INFO(row.target << " " << name_of(row.dtype));
+        const QuantizedGraph quantized = convert(model, row.target, x, row.dtype);
+        const nn::Tensor reference = (*make_reference(quantized))(x).tensor();
+        const nn::Tensor y = lower(quantized, table_of(row.target), 2).run(x);
+        CHECK(test::largest_difference(y, reference) < row.bound * reach);
+    }
+}
+
+TEST_CASE("A linear layer behind a flatten reads the image, whose order is not the vector's") {
+    const auto model = stubbed({{"conv", test::make_conv(2, 3, 3, 1)},
+                                {"flat", std::make_shared<nn::Flatten>()},
+                                {"fc", test::make_linear(3 * 4 * 5, 4, 2)}},
+                               [](test::LambdaModel& m, nn::Arguments x) {
+                                   return m.call("fc", m.call("flat", nn::relu(m.call("conv", x[0]))));
+                               });
+    const nn::Tensor x = test::random_tensor(Shape(3, 2, 4, 5), 3);
+    const QuantizedGraph quantized = convert(*model, "fp32", x);
+    const LoweredModel lowered = lower(quantized, table_of("fp32"), 3);
+    CHECK(instructions_of(lowered) == "quant:quantize conv:conv2d fc:linear dequant:dequantize ");
+    // The bias is a code in the program and real in the reference graph: half a step of the accumulator.
+    float step = 0;
+    for (const QuantizedTensor& tensor : quantized.tensors)
+        if (tensor.dtype == DType::int32)
+            step = *std::max_element(tensor.qparams.scales.begin(), tensor.qparams.scales.end());
+    CHECK(step > 0);
+    CHECK(test::largest_difference(lowered.run(x), (*make_reference(quantized))(x).tensor()) <
+          0.51 * static_cast<double>(step));
+}
+
+TEST_CASE("A flatten that something else reads is written") {
+    const auto model = stubbed({{"flat", std::make_shared<nn::Flatten>()}, {"fc", test::make_linear(12, 3, 2)}},
+                               [](test::LambdaModel& m, nn::Arguments x) {
+                                   const nn::Value flat = m.call("flat", x[0]);
+                                   return nn::cat({nn::relu(flat), nn::relu6(flat)}, 1);
+                               });
+    const nn::Tensor x = test::random_tensor(Shape(2, 3, 2, 2), 3);
+    const QuantizedGraph quantized = convert(*model, "fp32", x);
+    const LoweredModel lowered = lower(quantized, table_of("fp32"), 1);
+    CHECK(instructions_of(lowered) ==
+          "quant:quantize flat:layout_change relu:relu relu6:relu cat:cat dequant:dequantize ");
+    CHECK(test::largest_difference(lowered.run(x), (*make_reference(quantized))(x).tensor()) < 1e-6);
+}
+
+TEST_CASE("Pools, add with relu6 and cat run in a program as in the reference graph") {
+    const auto model = stubbed({{"max", std::make_shared<nn::MaxPool2d>(nn::square_window(2))},
+                                {"avg", std::make_shared<nn::AvgPool2d>(nn::square_window(2))}},
+                               [](test::LambdaModel& m, nn::Arguments x) {
+                                   const nn::Value pooled = m.call("avg", x[0]);
+                                   return nn::cat({nn::relu6(pooled + m.call("max", x[0])), nn::relu(pooled)}, 1);
+                               });
+    const nn::Tensor x = test::random_tensor(Shape(2, 2, 5, 4), 5, 4.0f);
+    // One code apart where integers and floats round to different sides of a tie; behind two such steps, two codes.
+    for (const auto& [target, codes] : {std::pair{"fp32", 0.01}, std::pair{"tflite", 2.01}, std::pair{"bayes", 2.01}}) {
+        INFO(target);
+        const QuantizedGraph quantized = convert(*model, target, x);
+        const nn::Tensor reference = (*make_reference(quantized))(x).tensor();
+        const double step = static_cast<double>(quantized.input(quantized.nodes.back(), 0).qparams.scale());
+        CHECK(test::largest_difference(lower(quantized, table_of(target), 2).run(x), reference) < codes * step);
+    }
+}
+
+TEST_CASE("A softmax behind the DeQuantStub becomes the tail; what stays in float in the middle is refused by name") {
+    const auto last = test::make_model(
+        {{"net", std::make_shared<test::ResidualNet>(4)}, {"softmax", std::make_shared<nn::Softmax>(1)}},
+        [](test::LambdaModel& m, nn::Arguments x) { return m.call("softmax", m.call("net", x[0])); });
+    const nn::Tensor x = test::random_tensor(Shape(3, 3, 6, 6), 3);
+    const QuantizedGraph quantized = convert(*last, "fp32", x);
+    const LoweredModel lowered = lower(quantized, table_of("fp32"), 3);
+    REQUIRE(lowered.tail() != nullptr);
+    CHECK(test::largest_difference(lowered.run(x), (*make_reference(quantized))(x).tensor()) < 1e-4);
+
+    const auto middle =
+        stubbed({{"norm", std::make_shared<nn::LayerNorm>(Shape(6))}, {"conv", test::make_conv(3, 2, 3, 1)}},
+                [](test::LambdaModel& m, nn::Arguments v) { return m.call("conv", m.call("norm", v[0])); });
+    const std::string message = message_of<Error>([&] { lower(convert(*middle, "bayes", x), table_of("bayes")); });
+    CHECK(message.find("it reads \"norm\", which stays in float; a program executes integers only") !=
+          std::string::npos);
+}
+
+TEST_CASE("Kernels of another target are refused") {
+    test::ResidualNet model(4);
+    const nn::Tensor x = test::random_tensor(Shape(2, 3, 6, 6), 3);
+    CHECK(message_of<Error>([&] { lower(convert(model, "bayes", x), table_of("meta")); }) ==
+          "lower: the model was converted for the target bayes, the kernels are those of meta");
+    const auto prepared = prepare_calibration_fx(model, get_default_qconfig_mapping(), table_of("bayes").policy());
+    calibrate(*prepared, x, 2);
+    CHECK(message_of<Error>([&] { ExactSimulation(*prepared, table_of("meta"), 2); }) ==
+          "lower: the model was converted for the target bayes, the kernels are those of meta");
+}

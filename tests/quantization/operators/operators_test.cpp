@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: MIT
+//
+// Operators with an integer form, each in a small model: its program against plain integers, or near the reference.
+#include "intq/quantization/operators/operator_table.hpp"
+
+#include <cmath>
+#include <map>
+
+#include "intq/nn/layers/layers.hpp"
+#include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/convert/lower.hpp"
+#include "intq/quantization/prepare/prepare_fx.hpp"
+#include "kernels/oracle_bridge.hpp"
+#include "kernels/tables/tables.hpp"
+#include "reference/softmax.hpp"
+#include "support/catch.hpp"
+#include "support/kept_tensors.hpp"
+#include "support/small_models.hpp"
+
+using namespace intq;
+using namespace intq::quantization;
+using test::message_of;
+using test::run_and_keep;
+using test::stubbed;
+
+namespace {
+
+/// visit(scalar kernels) for the six targets.
+template <class Visit> void for_each_target(Visit&& visit) {
+    for (const kernels::KernelTable* table : test::scalar_tables().tables) visit(*table);
+}
+
+QuantizedGraph convert(const nn::Module& model, const arith::PolicyRecord& target, const nn::Tensor& x, DType dtype) {
+    const auto prepared = prepare_calibration_fx(model, get_default_qconfig_mapping(dtype), target);
+    calibrate(*prepared, x, 2);
+    return convert_fx(*prepared);
+}
+
+/// Signal to noise in dB of what a program gives against the reference graph.
+double sqnr(const nn::Tensor& expected, const nn::Tensor& given) {
+    double signal = 0, noise = 1e-30;
+    for (std::size_t i = 0; i < expected.flat<float>().size(); ++i) {
+        const auto a = static_cast<double>(expected.flat<float>()[i]), b = static_cast<double>(given.flat<float>()[i]);
+        signal += a * a;
+        noise += (a - b) * (a - b);
+    }
+    return 10 * std::log10(signal / noise);
+}
+
+/// The program of a model against its reference graph, for all targets that accept it. @return how many did
+int compare_with_reference(const nn::Module& model, const nn::Tensor& x, DType dtype, double least_db) {
+    int accepted = 0;
+    for_each_target([&](const kernels::KernelTable& table) {
+        if (dtype == DType::int16 && std::string(table.policy().name) == "bernoulli2") return;
+        INFO(table.policy().name << " " << name_of(dtype));
+        const QuantizedGraph quantized = convert(model, table.policy(), x, dtype);
+        const LoweredModel lowered = lower(quantized, table, 2);
+        const nn::Tensor expected = (*make_reference(quantized))(x).tensor(), given = lowered.run(x);
+        REQUIRE(given.shape() == expected.shape());
+        CHECK(sqnr(expected, given) > least_db);
+        ++accepted;
+    });
+    return accepted;
+}
+
+/// A function that reads a tuple: its first item.
+nn::Value evaluate_first(std::span<const nn::Value> values) { return values[0].tuple()[0]; }
+constexpr nn::Function wrapped_first{"first", &evaluate_first};
+
+nn::ConvTranspose2dOptions transposed(index_t in, index_t out, Window2d window, Size2d output_padding, index_t groups) {
+    return {in, out, window, output_padding, groups, true};
+}
+
+}  // namespace
+
+TEST_CASE("A transposed convolution accumulates what scattering each pixel does, in whole numbers") {
+    const Window2d plain{{3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}}, wide{{2, 3}, {1, 3}, {0, 2, 0, 2}, {2, 1}},
+        cut{{2, 2}, {2, 2}, {1, 1, 1, 1}, {1, 1}};
+    for (const nn::ConvTranspose2dOptions& options :
+         {transposed(4, 6, plain, {1, 1}, 1), transposed(4, 6, plain, {0, 0}, 2), transposed(3, 2, wide, {0, 1}, 1),
+          transposed(6, 6, plain, {1, 0}, 6), transposed(2, 5, cut, {0, 0}, 1)}) {
+        const auto conv = std::make_shared<nn::ConvTranspose2d>(options);
+        conv->set_weight(test::random_tensor(conv->weight().shape(), 5));
+        conv->set_bias(test::random_tensor(Shape(options.out_channels), 6));
+        const auto model =
+            stubbed({{"up", conv}}, [](test::LambdaModel& m, nn::Arguments x) { return m.call("up", x[0]); });
+        const nn::Tensor x = test::random_tensor(Shape(2, options.in_channels, 4, 5), 7);
+        for_each_target([&](const kernels::KernelTable& table) {
+            INFO(table.policy().name << " in " << options.in_channels << " out " << options.out_channels << " groups "
+                                     << options.groups);
+            const QuantizedGraph quantized = convert(*model, table.policy(), x, DType::int8);
+            const auto codes = run_and_keep(lower(quantized, table, 2), x);
+            const nn::Tensor &q = codes.at("quant"), &acc = codes.at("up");
+            REQUIRE(acc.dtype() == DType::int32);
+            REQUIRE(acc.shape() == conv->apply(x, conv->weight()).shape());
+
+            // The weight as it was: (C, O/groups, KH, KW), one scale for each channel of a group.
+            const auto& step = quantized.nodes[1].step_as<WeightedStep>();
+            const nn::Tensor real = conv->weight();
+            const index_t in = options.in_channels / options.groups, out = options.out_channels / options.groups;
+            std::vector<std::int64_t> expected(static_cast<std::size_t>(acc.size()));
+            const float s_in = quantized.input(quantized.nodes[1], 0).qparams.scale();
+            const std::int64_t zero = quantized.input(quantized.nodes[1], 0).qparams.view().zero_point();
+            const auto at = [&](index_t n, index_t o, index_t i, index_t j) -> std::int64_t& {
+                return expected[static_cast<std::size_t>(
+                    ((n * options.out_channels + o) * acc.extent(2) + i) * acc.extent(3) + j)];
+            };
+            const auto scale = [&](index_t o) { return step.weight_qparams.scales[static_cast<std::size_t>(o)]; };
+            const Window2d& w = options.window;
+            for (index_t n = 0; n < 2; ++n)
+                for (index_t o = 0; o < options.out_channels; ++o) {
+                    const double bias = static_cast<double>(conv->bias().flat<float>()[static_cast<std::size_t>(o)]);
+                    auto whole = static_cast<std::int64_t>(
+                        std::floor(bias / (static_cast<double>(s_in) * static_cast<double>(scale(o))) + 0.5));
+                    if (std::string(table.policy().name) == "bernoulli2") {
+                        int shift = 0;
+                        while ((std::abs(whole) >> shift) >= 32768) ++shift;
+                        whole = (whole >> shift) * (std::int64_t{1} << shift);
+                    }
+                    for (index_t i = 0; i < acc.extent(2); ++i)
+                        for (index_t j = 0; j < acc.extent(3); ++j) at(n, o, i, j) = whole;
+                }
+            for (index_t n = 0; n < 2; ++n)
+                for (index_t c = 0; c < options.in_channels; ++c)
+                    for (index_t y = 0; y < 4; ++y)
+                        for (index_t z = 0; z < 5; ++z)
+                            for (index_t k = 0; k < out; ++k)
+                                for (index_t u = 0; u < w.kernel.height; ++u)
+                                    for (index_t v = 0; v < w.kernel.width; ++v) {
+                                        const index_t i = y * w.stride.height + u * w.dilation.height - w.padding.top;
+                                        const index_t j = z * w.stride.width + v * w.dilation.width - w.padding.left;
+                                        if (i < 0 || j < 0 || i >= acc.extent(2) || j >= acc.extent(3)) continue;
+                                        const index_t o = c / in * out + k;
+                                        const float value = real.view<float, 4>()(c, k, u, v);
+                                        const std::int64_t code = arith::quantize(value, {scale(o), 0});
+                                        at(n, o, i, j) += code * (q.view<std::int8_t, 4>()(n, c, y, z) - zero);
+                                    }
+            index_t wrong = 0;
+            for (std::size_t i = 0; i < expected.size(); ++i) wrong += acc.flat<std::int32_t>()[i] != expected[i];
+            CHECK(wrong == 0);
+        });
+    }
+}
+
+TEST_CASE("A one-dimensional convolution is the two-dimensional one on an image of one row") {
+    const auto line = std::make_shared<nn::Conv1d>(nn::Conv1dOptions{3, 4, 3, 2, 1, 1, 1, true});
+    const auto image =
+        std::make_shared<nn::Conv2d>(nn::Conv2dOptions{3, 4, {{1, 3}, {1, 2}, {0, 1, 0, 1}, {1, 1}}, 1, true});
+    line->set_weight(test::random_tensor(Shape(4, 3, 3), 3));
+    image->set_weight(line->weight().reshape(Shape(4, 3, 1, 3)));
+    line->set_bias(test::random_tensor(Shape(4), 4));
+    image->set_bias(line->bias());
+    const auto body = [](test::LambdaModel& m, nn::Arguments x) { return nn::relu(m.call("conv", x[0])); };
+    const nn::Tensor x = test::random_tensor(Shape(2, 3, 9), 8);
+    for_each_target([&](const kernels::KernelTable& table) {
+        INFO(table.policy().name);
+        const auto of_line = convert(*stubbed({{"conv", line}}, body), table.policy(), x, DType::int8);
+        const auto of_image =
+            convert(*stubbed({{"conv", image}}, body), table.policy(), x.reshape(Shape(2, 3, 1, 9)), DType::int8);
+        CHECK(of_line.nodes[1].type == "ConvReLU1d");
+        const nn::Tensor a = lower(of_line, table, 2).run(x),
+                         b = lower(of_image, table, 2).run(x.reshape(Shape(2, 3, 1, 9)));
+        REQUIRE(a.shape() == Shape(2, 4, 5));
+        for (std::size_t i = 0; i < a.flat<float>().size(); ++i) CHECK(a.flat<float>()[i] == b.flat<float>()[i]);
+    });
+}
+
+TEST_CASE("Functions, products, sizes, bounds and means have programs near their reference, on every target") {
+    const auto model = stubbed({{"sigmoid", std::make_shared<nn::Sigmoid>()},
+                                {"up", std::make_shared<nn::Upsample>(nn::InterpolateOptions{
+                                           Size2d{6, 7}, std::nullopt, arith::Resize::half_pixel})}},
+                               [](test::LambdaModel& m, nn::Arguments x) {
+                                   const nn::Value gate = m.call("sigmoid", x[0]);
+                                   const nn::Value gated = x[0] * gate;
+                                   const nn::Value bounded = nn::clamp(nn::hardswish(gated), -0.2, 0.9);
+                                   const nn::Value larger = m.call("up", nn::pad(bounded, {1, 0, 0, 2}, 0.1));
+                                   return nn::mean(nn::leaky_relu(larger, 0.1), {2, 3});
+                               });
+    const nn::Tensor x = test::random_tensor(Shape(4, 3, 5, 6), 9);
+    CHECK(compare_with_reference(*model, x, DType::int8, 20.0) == 6);
+    // leaky_relu has a kink that 512 straight pieces miss.
+    const std::string refused = message_of<Error>([&] { compare_with_reference(*model, x, DType::int16, 20.0); });
+    CHECK(refused.find("leaky_relu") != std::string::npos);
+}
+
+TEST_CASE("int16 tables, products and sizes have programs near their reference") {
+    const auto model = stubbed({}, [](test::LambdaModel&, nn::Arguments x) {
+        const nn::Value gated = x[0] * nn::tanh(x[0]);
+        return nn::interpolate(nn::silu(gated), nn::Value::Tuple{8, 9}, {}, "bilinear", true);
+    });
+    const nn::Tensor x = test::random_tensor(Shape(4, 3, 5, 6), 9);
+    CHECK(compare_with_reference(*model, x, DType::int16, 50.0) == 5);
+}
+
+TEST_CASE("What has no integer form in these operators is refused with the node's name") {
+    const nn::Tensor x = test::random_tensor(Shape(2, 3, 5, 6), 9);
+    const auto message = [&](test::LambdaModel::Forward body) {
+        const auto model = stubbed({}, std::move(body));
+        return message_of<Error>([&] {
+            const kernels::KernelTable& table = *test::scalar_tables().tables[4];
+            lower(convert(*model, table.policy(), x, DType::int8), table, 2);
+        });
+    };
+    CHECK(message([](test::LambdaModel&, nn::Arguments a) { return nn::mean(a[0], {1}); }).find("height and width") !=
+          std::string::npos);
+    CHECK(message([](test::LambdaModel&, nn::Arguments a) {
+              return nn::interpolate(a[0], {}, 1.5);
+          }).find("scale factor") != std::string::npos);
+    CHECK(message([](test::LambdaModel&, nn::Arguments a) {
+              return nn::pad(a[0], {0, 0, 0, 0, 1, 1}, 0.0);
+          }).find("%pad") != std::string::npos);
+}
+
+namespace {
+
+/// A model without weights, its program on every backend of every target that takes the type: what the instructions
+/// wrote, to be compared with the codes that the QuantStub gave. @return how many programs there were
+template <class Check>
+int for_each_program(const test::LambdaModel::Forward& body, const nn::Tensor& x, DType dtype, const Check& check) {
+    const auto model = stubbed({}, body);
+    int programs = 0;
+    for (std::size_t target = 0; target < test::oracle_targets().size(); ++target) {
+        if (test::bits_of(dtype) > test::oracle_targets()[target].widest_activation) continue;
+        const QuantizedGraph quantized = convert(*model, test::scalar_tables().tables[target]->policy(), x, dtype);
+        for (const test::BackendTables& backend : test::usable_backend_tables()) {
+            const kernels::KernelTable& table = *backend.tables[target];
+            INFO(table.policy().name << " on " << table.backend << ", " << name_of(dtype));
+            const LoweredModel lowered = lower(quantized, table, 3);
+            check(target, quantized, run_and_keep(lowered, x), lowered.run(x));
+            ++programs;
+        }
+    }
+    return programs;
+}
+
+/// Real values of codes, as the DeQuantStub gives them.
+void check_real(const nn::Tensor& given, const nn::Tensor& codes, const nn::OwnedQParams& qparams) {
+    REQUIRE(given.shape() == codes.shape());
+    CHECK(test::largest_difference(given, dequantize(codes.contiguous(), qparams)) == 0.0);
+}
+
+/// A program whose end is codes that were moved: they are those that the same function moves, at the same scale.
+void check_moved(const test::LambdaModel::Forward& body, const Shape& shape) {
+    for (const DType dtype : {DType::int8, DType::int16}) {
+        const nn::Tensor x = test::random_tensor(shape, 12);
+        const int programs = for_each_program(
+            body, x, dtype, [&](std::size_t, const QuantizedGraph& quantized, const auto& codes, const nn::Tensor& y) {
+                auto inner = test::LambdaModel({}, {});
+                const std::array<nn::Value, 1> given{codes.at("quant")};
+                const nn::Tensor moved = body(inner, nn::Arguments(given)).tensor();
+                check_real(y, moved, quantized.output(quantized.nodes[0]).qparams);
+            });
+        CHECK(programs >= (dtype == DType::int8 ? 18 : 15));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("A difference is the oracle's code for code, on every target and backend, with and without a relu") {
+    for (const DType dtype : {DType::int8, DType::int16})
+        for (const bool with_relu : {false, true}) {
+            const nn::Tensor x = test::random_tensor(Shape(3, 5, 4, 7), 11);
+            const int programs = for_each_program(
+                [&](test::LambdaModel&, nn::Arguments a) {
+                    const nn::Value difference = a[0] - nn::clamp(a[0], -0.5, 0.25) * a[0];
+                    return with_relu ? nn::relu(difference) : difference;
+                },
+                x, dtype,
+                [&](std::size_t target, const QuantizedGraph& quantized, const auto& codes, const nn::Tensor& y) {
+                    const QuantizedNode* node = nullptr;
+                    for (const QuantizedNode& other : quantized.nodes)
+                        if (other.step->kind() == OpKind::sub) node = &other;
+                    REQUIRE(node != nullptr);
+                    const auto qparams_of = [&](const QuantizedTensor& tensor) {
+                        const QParams q = tensor.qparams.view();
+                        return test::Codes{q.scale(), q.zero_point(), tensor.dtype}.for_oracle();
+                    };
+                    const auto out = qparams_of(quantized.output(*node));
+                    const nn::Tensor &first = codes.at("quant"), &second = codes.at("mul");
+                    nn::Tensor expected = first.clone();
+                    const auto compute = [&](auto code) {
+                        using Code = decltype(code);
+                        for (std::size_t i = 0; i < expected.flat<Code>().size(); ++i)
+                            expected.flat<Code>()[i] = static_cast<Code>(test::oracle::apply_activation(
+                                test::oracle::add_codes(test::oracle_targets()[target], first.flat<Code>()[i],
+                                                        qparams_of(quantized.input(*node, 0)), second.flat<Code>()[i],
+                                                        qparams_of(quantized.input(*node, 1)), out, true),
+                                with_relu ? test::oracle::Activation::relu : test::oracle::Activation::none, out));
+                    };
+                    dtype == DType::int8 ? compute(std::int8_t{}) : compute(std::int16_t{});
+                    check_real(y, expected, quantized.output(*node).qparams);
+                });
+            CHECK(programs >= (dtype == DType::int8 ? 18 : 15));
+        }
+}
+
+TEST_CASE("A softmax is the oracle's code for code, along any axis, on every target and backend") {
+    const nn::Tensor x = test::random_tensor(Shape(3, 5, 4, 7), 11, 2.0f);
+    for (const int axis : {1, 2, -1}) {
+        const int along = axis < 0 ? axis + 4 : axis;
+        const int programs = for_each_program(
+            [&](test::LambdaModel&, nn::Arguments a) { return nn::softmax(a[0], axis); }, x, DType::int8,
+            [&](std::size_t target, const QuantizedGraph& quantized, const auto& codes, const nn::Tensor& y) {
+                const QuantizedNode& node = quantized.nodes.at(1);
+                REQUIRE(node.step->kind() == OpKind::softmax);
+                const QParams in = quantized.input(node, 0).qparams.view(), q = quantized.output(node).qparams.view();
+                const auto out = test::Codes{q.scale(), q.zero_point(), DType::int8}.for_oracle();
+                nn::Tensor expected = codes.at("quant").clone();
+                const index_t count = expected.extent(along),
+                              inner = expected.strides()[static_cast<std::size_t>(along)];
+                const auto flat = expected.flat<std::int8_t>();
+                for (index_t first = 0; first < expected.size(); ++first) {
+                    if (first / inner % count != 0) continue;
+                    std::vector<std::int64_t> row;
+                    for (index_t k = 0; k < count; ++k)
+                        row.push_back(flat[static_cast<std::size_t>(first + k * inner)]);
+                    const auto probabilities = test::oracle::softmax_probabilities(row, in.scale());
+                    for (index_t k = 0; k < count; ++k)
+                        flat[static_cast<std::size_t>(first + k * inner)] =
+                            static_cast<std::int8_t>(test::oracle::requantize_probability(
+                                test::oracle_targets()[target], probabilities[static_cast<std::size_t>(k)], out));
+                }
+                check_real(y, expected, quantized.output(node).qparams);
+            });
+        CHECK(programs >= 18);
+    }
+}
+
+TEST_CASE("Codes that are sliced, permuted and reshaped are those codes elsewhere, on every target and backend") {
+    const Shape image(3, 4, 5, 6);
+    using test::LambdaModel;
+    check_moved([](LambdaModel&, nn::Arguments a) { return nn::slice(a[0], 1, 1, 3); }, image);
+    check_moved([](LambdaModel&, nn::Arguments a) { return nn::slice(a[0], 2, -4, {}, 3); }, image);
+    check_moved([](LambdaModel&, nn::Arguments a) { return nn::slice(a[0], -1, 0, 5, 2); }, image);
+    check_moved([](LambdaModel&, nn::Arguments a) { return nn::permute(a[0], {0, 3, 1, 2}); }, image);
+    check_moved([](LambdaModel&, nn::Arguments a) { return nn::transpose(a[0], 1, -2); }, image);
+    check_moved([](LambdaModel&, nn::Arguments a) { return nn::permute(a[0], {0, 2, 4, 3, 1}); }, Shape(3, 2, 3, 4, 5));
+    check_moved([](LambdaModel&, nn::Arguments a) { return nn::reshape(a[0], {-1, 8, 15}); }, image);
+    check_moved([](LambdaModel&, nn::Arguments a) { return nn::reshape(a[0], {-1, 1, 24, 5}); }, image);
+    check_moved([](LambdaModel&, nn::Arguments a) { return nn::reshape(a[0], {-1, 120}); }, image);
+    check_moved([](LambdaModel&, nn::Arguments a) { return nn::reshape(a[0], {-1, 3, 2, 2}); }, Shape(3, 12));
+    check_moved([](LambdaModel&, nn::Arguments a) { return nn::flatten(a[0], 2); }, image);
+    check_moved([](LambdaModel&, nn::Arguments a) { return nn::flatten(a[0], 1, 2); }, image);
+    check_moved([](LambdaModel&, nn::Arguments a) { return nn::flatten(nn::slice(a[0], 3, 0, 1), 1); }, image);
+}
+
+TEST_CASE("The pieces of a split or chunk are slices of codes; they are used in any order, or not at all") {
+    using test::LambdaModel;
+    const Shape image(3, 7, 4, 6);
+    check_moved([](LambdaModel&, nn::Arguments a) { return nn::chunk(a[0], 3, 1)[2]; }, image);
+    check_moved([](LambdaModel&, nn::Arguments a) { return nn::split(a[0], 3, 1)[-1]; }, image);
+    check_moved([](LambdaModel&, nn::Arguments a) { return nn::split(a[0], nn::Value::Tuple{1, 4, 2}, 1)[1]; }, image);
+    check_moved([](LambdaModel&, nn::Arguments a) { return nn::split(a[0], 2, 3)[1]; }, image);
+    const auto model = stubbed({}, [](LambdaModel&, nn::Arguments a) {
+        const nn::Value pieces = nn::chunk(a[0], 2, 2);
+        return nn::cat({pieces[1] - pieces[0], nn::relu(pieces[1])}, 1);
+    });
+    CHECK(compare_with_reference(*model, test::random_tensor(image, 5), DType::int8, 30.0) == 6);
+}
+
+TEST_CASE("A split that something reads as a whole stays in float, and so do its pieces; nothing is mixed up") {
+    const auto whole = [](test::LambdaModel&, nn::Arguments a) {
+        const nn::Value pieces = nn::chunk(a[0], 2, 1);
+        return nn::cat({pieces[1], nn::call(wrapped_first, pieces)}, 1);
+    };
+    const auto model = stubbed({}, whole);
+    const nn::Tensor x = test::random_tensor(Shape(2, 4, 3, 3), 6);
+    QConfig qconfig = get_default_calib_qconfig();
+    qconfig.output->options.observer = observer_factory<MinMaxObserver>();
+    const auto prepared = prepare_calibration_fx(*model, QConfigMapping().set_global(qconfig), march::bayes::policy);
+    calibrate(*prepared, x, 2);
+    bool is_reported = false;
+    for (const FloatFallback& fallback : prepared->report().fallbacks)
+        is_reported = is_reported || (fallback.node == "chunk" && fallback.reason == "its pieces are read as a whole");
+    CHECK(is_reported);
+    CHECK(test::largest_difference((*prepared)(x).tensor(), (*model)(x).tensor()) < 0.05);
+}
+
+TEST_CASE("Moves of samples, and a softmax over them, are refused with the node's name") {
+    const nn::Tensor x = test::random_tensor(Shape(2, 4, 5, 6), 9);
+    const auto message = [&](test::LambdaModel::Forward body) {
+        const auto model = stubbed({}, std::move(body));
+        return message_of<Error>([&] {
+            const kernels::KernelTable& table = *test::scalar_tables().tables[4];
+            lower(convert(*model, table.policy(), x, DType::int8), table, 2);
+        });
+    };
+    using test::LambdaModel;
+    const auto names = [&](const char* node, test::LambdaModel::Forward body) {
+        const std::string text = message(std::move(body));
+        INFO(text);
+        return text.find(node) != std::string::npos && text.find("axis 0") != std::string::npos;
+    };
+    CHECK(names("%slice", [](LambdaModel&, nn::Arguments a) { return nn::slice(a[0], 0, 0, 1); }));
+    CHECK(names("%getitem", [](LambdaModel&, nn::Arguments a) { return nn::split(a[0], 1, 0)[1]; }));
+    CHECK(names("%permute", [](LambdaModel&, nn::Arguments a) { return nn::permute(a[0], {1, 0, 2, 3}); }));
+    CHECK(names("%reshape", [](LambdaModel&, nn::Arguments a) { return nn::reshape(a[0], {8, 30}); }));
+    CHECK(names("flatten", [](LambdaModel&, nn::Arguments a) { return nn::flatten(a[0], 0, 1); }));
+    CHECK(names("%softmax", [](LambdaModel&, nn::Arguments a) { return nn::softmax(a[0], 0); }));
+    CHECK(message([](LambdaModel&, nn::Arguments a) { return nn::slice(a[0], 1, 3, 3); }).find("nothing is left") !=
+          std::string::npos);
+}
+
+TEST_CASE("In torch mode a difference and a split take real values, as in PyTorch") {
+    const auto model =
+        test::make_model({{"conv", test::make_conv(3, 4, 3, 1)}}, [](test::LambdaModel& m, nn::Arguments x) {
+            const nn::Value pieces = nn::chunk(m.call("conv", x[0]), 2, 1);
+            return pieces[0] - pieces[1];
+        });
+    const auto prepared = prepare_calibration_fx(*model, get_default_qconfig_mapping(), march::bayes::policy,
+                                                 {.compatibility = Compatibility::torch});
+    std::string observed;
+    for (const graph::Node* node : prepared->graph().nodes())
+        if (dynamic_cast<const Quantizer*>(graph::module_of(*node, *prepared)) != nullptr)
+            observed += node->inputs()[0]->name() + " ";
+    CHECK(observed == "x conv ");
+}

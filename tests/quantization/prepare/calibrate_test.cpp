@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+//
+// Calibration by batches: stopping and going on, files of state, findings, what a bad batch leaves.
+#include <cmath>
+#include <fstream>
+#include <map>
+
+#include "intq/arith/fp32.hpp"
+#include "intq/quantization/modules/stubs.hpp"
+#include "intq/quantization/prepare/calibration_file.hpp"
+#include "intq/quantization/prepare/prepare_fx.hpp"
+#include "support/catch.hpp"
+#include "support/small_models.hpp"
+
+using namespace intq;
+using namespace intq::quantization;
+using test::message_of;
+using test::random_tensor;
+
+namespace {
+
+/// conv, relu, conv between stubs.
+std::shared_ptr<PreparedModel> prepared_with(const ObserverFactory& observer, const ObserverOptions& options = {}) {
+    const auto model = test::make_model({{"quant", std::make_shared<nn::QuantStub>()},
+                                         {"first", test::make_conv(2, 4, 3, 1)},
+                                         {"relu", std::make_shared<nn::ReLU>()},
+                                         {"second", test::make_conv(4, 3, 1, 2)},
+                                         {"dequant", std::make_shared<nn::DeQuantStub>()}},
+                                        [](test::LambdaModel& m, nn::Arguments x) {
+                                            const nn::Value a = m.call("relu", m.call("first", m.call("quant", x[0])));
+                                            return m.call("dequant", m.call("second", a));
+                                        });
+    QConfig qconfig = get_default_calib_qconfig();
+    qconfig.output->options.observer = observer;
+    qconfig.output->options.observer_options = options;
+    return prepare_calibration_fx(*model, QConfigMapping().set_global(qconfig), target::fp32::policy);
+}
+
+BatchSource source_of(std::size_t count) {
+    return {count, [](std::size_t i) {
+                return random_tensor(Shape(2, 2, 6, 6), static_cast<unsigned>(i), 1.0f + static_cast<float>(i % 3));
+            }};
+}
+
+/// All buffers of a model, as bytes.
+std::map<std::string, std::string> state_of(nn::Module& model) {
+    std::map<std::string, std::string> state;
+    for (const auto& buffer : model.named_buffers())
+        state[buffer.name].assign(reinterpret_cast<const char*>(buffer.value->data()),
+                                  static_cast<std::size_t>(buffer.value->bytes()));
+    return state;
+}
+
+std::filesystem::path scratch_folder(const std::string& name) {
+    const auto folder = std::filesystem::temp_directory_path() / ("intq_calibrate_test_" + name);
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder);
+    return folder;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("A calibration that stops, is saved, and goes on in another model ends with the bits of one run") {
+    const auto file = scratch_folder("resume") / "state.safetensors";
+    for (const NamedObserver& row : observer_table().rows()) {
+        INFO(row.name);
+        const auto whole = prepared_with(row.per_tensor), first = prepared_with(row.per_tensor),
+                   second = prepared_with(row.per_tensor);
+        const CalibrationReport all = calibrate(*whole, source_of(7));
+        CHECK((all.complete() && all.unseen.empty()));
+        const CalibrationReport part = calibrate(*first, source_of(7), {.most = 3});
+        CHECK((part.done == 3 && part.total == 7 && !part.complete()));
+        save_calibration(file, *first, part.done);
+        CHECK((state_of(*first) != state_of(*whole)) == (row.name != "fixed_scale"));
+        const std::size_t done = load_calibration(file, *second);
+        CHECK(done == 3);
+        CHECK(state_of(*second) == state_of(*first));
+        CHECK(calibrate(*second, source_of(7), {.first = done}).complete());
+        CHECK(state_of(*second) == state_of(*whole));
+    }
+    const auto torch = prepared_with(observer_factory<HistogramObserver>(), {.compatibility = Compatibility::torch});
+    const auto other = prepared_with(observer_factory<HistogramObserver>(), {.compatibility = Compatibility::torch});
+    calibrate(*torch, source_of(2));
+    save_calibration(file, *torch, 2);
+    CHECK(load_calibration(file, *other) == 2);
+    CHECK(state_of(*torch) == state_of(*other));
+}
+
+TEST_CASE("A state that is damaged or another model's is refused, and the model stays as it was") {
+    const auto file = scratch_folder("refuse") / "state.safetensors";
+    const auto model = prepared_with(observer_factory<KLObserver>());
+    calibrate(*model, source_of(2));
+    save_calibration(file, *model, 2);
+    const io::Safetensors good = io::read_safetensors(file);
+    const auto fresh = prepared_with(observer_factory<KLObserver>());
+    const auto before = state_of(*fresh);
+    const auto refusal = [&](auto&& change) {
+        io::Safetensors content = good;
+        change(content);
+        io::write_safetensors(file, content);
+        const std::string message = message_of<Error>([&] { load_calibration(file, *fresh); });
+        CHECK(state_of(*fresh) == before);
+        CHECK(has(message, "state.safetensors"));
+        return message;
+    };
+    const auto array = [](io::Safetensors& content, const std::string& ending) -> io::NpyArray& {
+        for (auto& each : content.arrays)
+            if (each.name.ends_with(ending)) return each.array;
+        throw Error("no array " + ending);
+    };
+    CHECK(has(refusal([](auto& c) { c.metadata.erase("format"); }), "not the state of a calibration"));
+    CHECK(has(refusal([](auto& c) { c.metadata["batches"] = "2x"; }), "no number"));
+    CHECK(has(refusal([](auto& c) { c.metadata["batches"] = "-1"; }), "no number"));
+    CHECK(has(refusal([](auto& c) { c.metadata["observer nowhere"] = "KLObserver"; }), "no \"observer nowhere\""));
+    CHECK(has(refusal([](auto& c) { c.metadata.erase(std::prev(c.metadata.end())); }), "the model has one"));
+    CHECK(has(refusal([](auto& c) { std::prev(c.metadata.end())->second = "MSEObserver"; }), "\"MSEObserver\""));
+    CHECK(has(refusal([](auto& c) { c.arrays.push_back({"stray", c.arrays[0].array}); }), "\"stray\""));
+    CHECK(has(refusal([&](auto& c) { array(c, "histogram").bytes[7] ^= std::byte{128}; }), "contradicts"));
+    CHECK(has(refusal([&](auto& c) { array(c, "grid").bytes[1] ^= std::byte{1}; }), "contradicts"));
+    CHECK(has(refusal([&](auto& c) {
+                  const float bad = NAN;
+                  std::memcpy(array(c, "min_val").bytes.data(), &bad, 4);
+              }),
+              "the range of channel 0"));
+    CHECK(has(refusal([](auto& c) { c.arrays.pop_back(); }), "only one is there"));
+    CHECK(has(refusal([&](auto& c) { array(c, "histogram").shape = {2048}; }), "expected int64 (1, 2048)"));
+    const auto other = prepared_with(observer_factory<MSEObserver>());
+    io::write_safetensors(file, good);
+    CHECK(has(message_of<Error>([&] { load_calibration(file, *other); }), "the model's a MSEObserver"));
+    CHECK(load_calibration(file, *fresh) == 2);
+}
+
+TEST_CASE("A folder of .npy files is read one batch after the other, in the order of the names") {
+    const auto folder = scratch_folder("folder");
+    const BatchSource source = source_of(3);
+    for (std::size_t i = 0; i < 3; ++i)
+        io::write_npy(folder / ("batch" + std::to_string(i) + ".npy"), nn::to_array(source.batch(i)));
+    std::ofstream(folder / "notes.txt") << "not a batch";
+    const auto model = prepared_with(observer_factory<MovingAverageMinMaxObserver>()),
+               expected = prepared_with(observer_factory<MovingAverageMinMaxObserver>());
+    std::vector<std::size_t> seen;
+    calibrate(*model, npy_batches(folder), {.progress = [&](std::size_t done, std::size_t) { seen.push_back(done); }});
+    calibrate(*expected, source);
+    CHECK(seen == std::vector<std::size_t>{1, 2, 3});
+    CHECK(state_of(*model) == state_of(*expected));
+    CHECK(has(message_of<Error>([&] { npy_batches(scratch_folder("none")); }), "no .npy file"));
+    CHECK(has(message_of<Error>([&] { npy_batches(folder / "missing"); }), "cannot be read"));
+}
+
+TEST_CASE("A batch with NaN names the node, and no observer keeps any of it") {
+    const auto model = prepared_with(observer_factory<MSEObserver>());
+    calibrate(*model, source_of(2));
+    const auto before = state_of(*model);
+    nn::Tensor bad = random_tensor(Shape(1, 2, 6, 6), 4, 50.0f);
+    bad.flat<float>()[3] = NAN;
+    CHECK(
+        has(message_of<Error>([&] { calibrate(*model, std::vector<nn::Tensor>{bad}); }), "activation_post_process_0"));
+    CHECK(state_of(*model) == before);
+    // The input is finite and the convolution's output is not: the first quantizer had seen the batch already.
+    const nn::Tensor huge = nn::Tensor::full(Shape(1, 2, 6, 6), 3e38f);
+    CHECK(has(message_of<Error>([&] { calibrate(*model, std::vector<nn::Tensor>{huge}); }), "element"));
+    CHECK(state_of(*model) == before);
+}
+
+TEST_CASE("A set without data is refused; a source is not asked for more than it has") {
+    const auto model = prepared_with(observer_factory<MinMaxObserver>());
+    const std::vector<nn::Tensor> empty{nn::Tensor::empty(Shape(0, 2, 6, 6))};
+    CHECK(
+        has(message_of<Error>([&] { calibrate(*model, std::vector<nn::Tensor>{}); }), "the calibration set is empty"));
+    CHECK(has(message_of<Error>([&] { calibrate(*model, empty); }), "the calibration set is empty"));
+    CHECK(has(message_of<Error>([&] { calibrate(*model, source_of(2), {.first = 3}); }), "3 batches"));
+    CHECK_THROWS_AS(calibrate(*model, random_tensor(Shape(4, 2, 6, 6), 1), 0), Error);
+    CHECK(calibrate(*model, random_tensor(Shape(5, 2, 6, 6), 1), 2).total == 3);
+}
+
+TEST_CASE("Other methods are read without another pass, cliffs and quantizers without data are reported") {
+    const auto model = prepared_with(observer_factory<StatisticsObserver>());
+    calibrate(*model, source_of(4));
+    const auto scale = [&] { return model->find_tensor("activation_post_process_0.scale")->flat<float>()[0]; };
+    const float extremes = scale();
+    CHECK(set_range_method(*model, RangeMethod::clip_std) == 2);
+    CHECK(scale() < extremes);
+    const auto direct = prepared_with(observer_factory<ClipStdObserver>());
+    calibrate(*direct, source_of(4));
+    CHECK(scale() == direct->find_tensor("activation_post_process_0.scale")->flat<float>()[0]);
+
+    const auto cliff = prepared_with(observer_factory<PercentileObserver>(), {.percentile = 99.8});
+    nn::Tensor outliers = random_tensor(Shape(100, 2, 6, 6), 3);
+    for (std::size_t i = 0; i < 11; ++i) outliers.flat<float>()[i * 131] = 40.0f;  // 0.15 % of the values
+    const CalibrationReport report = calibrate(*cliff, std::vector<nn::Tensor>{outliers});
+    REQUIRE(!report.cliffs.empty());
+    CHECK(report.cliffs[0].quantizer == "activation_post_process_0");
+    CHECK(has(to_string(report), "activation_post_process_0, channel 0: the range ["));
+    CHECK(has(to_string(report), "stands on a cliff"));
+    CHECK(report.unseen.empty());
+
+    const auto untouched = prepared_with(observer_factory<PercentileObserver>());
+    const CalibrationReport nothing = calibrate(*untouched, source_of(1), {.most = 0});
+    CHECK(nothing.unseen.size() == 4);
+    CHECK(has(to_string(nothing), "0 of 1 batches"));
+    CHECK(has(to_string(nothing), "saw no data; its scale is 1"));
+}

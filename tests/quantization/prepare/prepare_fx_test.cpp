@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: MIT
+#include "intq/quantization/prepare/prepare_fx.hpp"
+
+#include <map>
+
+#include "intq/arith/bpu.hpp"
+#include "intq/arith/fp32.hpp"
+#include "intq/arith/tflite.hpp"
+#include "intq/graph/print.hpp"
+#include "intq/nn/layers/layers.hpp"
+#include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/prepare/prepare_qat.hpp"
+#include "support/catch.hpp"
+#include "support/small_models.hpp"
+
+using namespace intq;
+using namespace intq::quantization;
+using test::make_model;
+using test::message_of;
+
+namespace {
+
+constexpr arith::PolicyRecord bernoulli2 = target::bpu<march::bernoulli2>::policy;
+constexpr arith::PolicyRecord bayes = target::bpu<march::bayes>::policy;
+constexpr arith::PolicyRecord meta = target::bpu<march::meta>::policy;
+constexpr arith::PolicyRecord tflite = target::tflite<>::policy;
+constexpr arith::PolicyRecord fp32 = target::fp32::policy;
+
+PrepareOptions torch_mode() {
+    PrepareOptions options;
+    options.compatibility = Compatibility::torch;
+    return options;
+}
+
+// "producer>type" for each quantizer, in the order of the graph.
+std::string quantizers_of(PreparedModel& model) {
+    std::string text;
+    for (const graph::Node* node : model.graph().nodes())
+        if (const auto* quantizer = dynamic_cast<Quantizer*>(graph::module_of(*node, model)))
+            text += node->inputs()[0]->name() + ">" + name_of(quantizer->dtype()) + " ";
+    return text;
+}
+
+std::shared_ptr<PreparedModel> prepare(const nn::Module& model, const arith::PolicyRecord& target,
+                                       DType dtype = DType::int8, const PrepareOptions& options = {}) {
+    return prepare_calibration_fx(model, get_default_qconfig_mapping(dtype), target, options);
+}
+
+// quant, then the body, then dequant.
+nn::ModulePtr stubbed(std::initializer_list<std::pair<std::string, nn::ModulePtr>> children,
+                      test::LambdaModel::Forward body) {
+    const auto model = make_model(children, [body](test::LambdaModel& m, nn::Arguments x) {
+        const std::array<nn::Value, 1> inner{m.call("quant", x[0])};
+        return m.call("dequant", body(m, nn::Arguments(inner)));
+    });
+    model->add_child("quant", std::make_shared<nn::QuantStub>());
+    model->add_child("dequant", std::make_shared<nn::DeQuantStub>());
+    model->eval();
+    return model;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "In a residual network quantizers stand behind the stub, each fused layer and the average, not behind what keeps "
+    "its scale") {
+    test::ResidualNet model(4);
+    const auto prepared = prepare(model, bayes);
+    CHECK(quantizers_of(*prepared) ==
+          "quant>int8 stem>int8 layer1_0_conv1>int8 layer1_0_conv2>int8 layer1_1_conv1>int8 layer1_1_conv2>int8 "
+          "depthwise>int8 pool>int8 ");
+    CHECK(prepared->find("layer1.0.conv2").type_name() == "qat.ConvAddReLU2d");
+    CHECK(prepared->report().fallbacks.empty());
+    // The residual's operand is the quantized one that the block's input reads, too.
+    const graph::Node& fused = *prepared->graph().find("layer1_0_conv2");
+    CHECK(fused.inputs()[1] == prepared->graph().find("layer1_0_conv1")->inputs()[0]);
+    // The classifier feeds a DeQuantStub only: its accumulator is the output.
+    CHECK(prepared->graph().find("dequant")->inputs()[0]->name() == "fc");
+    CHECK(model.find("stem").type_name() == "Conv2d");
+}
+
+TEST_CASE("High precision can be switched off, by option and by an entry with the module's name") {
+    test::ResidualNet model(4);
+    PrepareOptions options;
+    options.high_precision_output = false;
+    const auto behind_fc = [](PreparedModel& prepared) {
+        return prepared.graph().find("dequant")->inputs()[0]->inputs()[0]->name() == "fc";
+    };
+    CHECK(behind_fc(*prepare(model, bayes, DType::int8, options)));
+    const auto by_name =
+        prepare_calibration_fx(model, get_default_qconfig_mapping().set_module_name("fc", default_qconfig()), bayes);
+    CHECK(behind_fc(*by_name));
+    const auto asked = prepare_calibration_fx(
+        model, get_default_qconfig_mapping().set_module_name("fc", get_default_calib_out_qconfig()), bayes);
+    CHECK_FALSE(behind_fc(*asked));
+}
+
+TEST_CASE(
+    "tflite keeps the add apart with a quantizer before it and one behind its relu, and its average follows the "
+    "input") {
+    test::ResidualNet model(4);
+    const auto prepared = prepare(model, tflite);
+    CHECK(quantizers_of(*prepared) ==
+          "quant>int8 stem>int8 layer1_0_conv1>int8 layer1_0_conv2>int8 layer1_0_relu_1>int8 layer1_1_conv1>int8 "
+          "layer1_1_conv2>int8 "
+          "layer1_1_relu_1>int8 depthwise>int8 pool>int8 ");
+    const graph::Node& behind_pool = *prepared->graph().find("flatten")->inputs()[0];
+    CHECK(graph::type_of(behind_pool, *prepared) == "FollowingFakeQuantize");
+}
+
+TEST_CASE("Pools, relu, flatten, identity and dropout share the scale of their input") {
+    const auto model = stubbed({{"conv", test::make_conv(2, 2, 3, 1)},
+                                {"max", std::make_shared<nn::MaxPool2d>(nn::square_window(2, 2))},
+                                {"id", std::make_shared<nn::Identity>()},
+                                {"drop", std::make_shared<nn::Dropout>()},
+                                {"flat", std::make_shared<nn::Flatten>()}},
+                               [](test::LambdaModel& m, nn::Arguments x) {
+                                   const nn::Value pooled = m.call("max", m.call("conv", x[0]));
+                                   return m.call("flat", m.call("drop", m.call("id", nn::relu(pooled))));
+                               });
+    CHECK(quantizers_of(*prepare(*model, bayes)) == "quant>int8 conv>int8 ");
+    CHECK(quantizers_of(*prepare(*model, bayes, DType::int16)) == "quant>int16 conv>int16 ");
+}
+
+TEST_CASE("cat has an observer of its own in horizon mode and shares its first input's in torch mode") {
+    const auto model =
+        stubbed({{"a", test::make_conv(2, 2, 3, 1)},
+                 {"b", test::make_conv(2, 2, 3, 2)},
+                 {"join", std::make_shared<nn::FloatFunctional>()}},
+                [](test::LambdaModel& m, nn::Arguments x) {
+                    return nn::call_cat(m, "join", {nn::relu(m.call("a", x[0])), m.call("b", x[0]), x[0]}, 1);
+                });
+    const auto instances = [](PreparedModel& prepared) {
+        std::map<std::string, const nn::Module*> result;
+        for (const graph::Node* node : prepared.graph().nodes())
+            if (dynamic_cast<Quantizer*>(graph::module_of(*node, prepared)) != nullptr)
+                result[node->inputs()[0]->name()] = graph::module_of(*node, prepared);
+        return result;
+    };
+    const auto horizon = prepare(*model, bayes);
+    CHECK(quantizers_of(*horizon) == "quant>int8 a>int8 b>int8 join>int8 ");
+    auto own = instances(*horizon);
+    CHECK(std::set<const nn::Module*>{own["quant"], own["a"], own["b"], own["join"]}.size() == 4);
+
+    const auto torch = prepare(*model, bayes, DType::int8, torch_mode());
+    auto shared = instances(*torch);
+    CHECK(shared["a"] == shared["b"]);
+    CHECK(shared["a"] == shared["quant"]);
+    CHECK(shared["a"] == shared["join"]);
+}
+
+TEST_CASE("A batch norm of its own is a depthwise convolution: a weight quantizer, and one on its output") {
+    const auto model = stubbed({{"norm", test::make_batch_norm<nn::BatchNorm2d>(2, 1)},
+                                {"relu", std::make_shared<nn::ReLU>()},
+                                {"conv", test::make_conv(2, 2, 3, 1)},
+                                {"last", test::make_batch_norm<nn::BatchNorm2d>(2, 2)},
+                                {"relu6", std::make_shared<nn::ReLU6>()}},
+                               [](test::LambdaModel& m, nn::Arguments x) {
+                                   const nn::Value y = nn::relu(m.call("conv", m.call("relu", m.call("norm", x[0]))));
+                                   return m.call("relu6", m.call("last", y));
+                               });
+    QConfig by_relu = default_qconfig();
+    by_relu.output->options.observer_options.averaging_constant = 0.5f;
+    const auto mapping = get_default_qconfig_mapping().set_module_name("relu", by_relu);
+    const auto prepared = prepare_calibration_fx(*model, mapping, bayes);
+    CHECK(quantizers_of(*prepared) == "quant>int8 norm>int8 conv>int8 last>int8 ");
+    CHECK(prepared->find("norm").type_name() == "qat.BNReLU2d");
+    CHECK(prepared->find("last").type_name() == "qat.BNReLU62d");
+    CHECK(prepared->report().fallbacks.empty());
+    const graph::Node& behind = *prepared->graph().find("norm")->users()[0];
+    CHECK(dynamic_cast<FakeQuantize&>(*graph::module_of(behind, *prepared)).observer().options().averaging_constant ==
+          0.5f);
+    const nn::Tensor x = test::random_tensor(Shape(2, 2, 5, 5), 3, 2.0f);
+    CHECK(test::largest_difference((*prepared)(x).tensor(), (*model)(x).tensor()) < 1e-5);
+
+    // By the mapping it stays what it was.
+    const auto in_float = get_default_qconfig_mapping().set_module_name("norm", std::nullopt);
+    CHECK(prepare_calibration_fx(*model, in_float, bayes)->find("norm").type_name() == "BNReLU2d");
+    model->train();
+    CHECK(message_of<Error>([&] { prepare(*model, bayes); }) ==
+          "prepare: %norm (BNReLU2d): it becomes a layer with weights in evaluation only; call eval() on the model "
+          "first");
+}
+
+TEST_CASE("A clamp behind an add is no relu: the add has a quantizer of its own") {
+    const auto model = stubbed({{"conv", test::make_conv(2, 2, 3, 1)}}, [](test::LambdaModel& m, nn::Arguments x) {
+        return nn::clamp(nn::relu(m.call("conv", x[0])) + x[0], -0.5, 0.25);
+    });
+    CHECK(quantizers_of(*prepare(*model, tflite)) == "quant>int8 conv>int8 add>int8 clamp>int8 ");
+}
+
+TEST_CASE("A cat of torch mode changes the quantizer before it and no other, as prepare_fx does") {
+    // PyTorch 2.15's prepare_fx of cat([c1(x), pool(c2(x))]): observers 0 of x, 1 of c1, 2 of c2, 1 of pool, 1 of cat.
+    const auto model = make_model({{"c1", test::make_conv(2, 2, 1, 1)},
+                                   {"c2", test::make_conv(2, 2, 1, 2)},
+                                   {"pool", std::make_shared<nn::MaxPool2d>(nn::square_window(2, 1))}},
+                                  [](test::LambdaModel& m, nn::Arguments x) {
+                                      const nn::Value a = m.call("pool", m.call("c1", x[0]));
+                                      return nn::cat({a, m.call("pool", m.call("c2", x[0]))}, 1);
+                                  });
+    const auto prepared = prepare(*model, bayes, DType::int8, torch_mode());
+    CHECK(quantizers_of(*prepared) == "x>int8 c1>int8 pool>int8 c2>int8 pool_1>int8 cat>int8 ");
+    const auto quantizer = [&](const char* producer) {
+        return graph::module_of(*prepared->graph().find(producer)->users()[0], *prepared);
+    };
+    CHECK(quantizer("pool") == quantizer("c1"));
+    CHECK(quantizer("pool_1") == quantizer("c1"));
+    CHECK(quantizer("cat") == quantizer("c1"));
+    CHECK(quantizer("c2") != quantizer("c1"));
+}
+
+TEST_CASE("Without stubs: an error in horizon mode with the ways out, quantizers of their own in torch mode") {
+    const auto model = make_model({{"conv", test::make_conv(2, 2, 3, 1)}, {"next", test::make_conv(2, 2, 3, 2)}},
+                                  [](test::LambdaModel& m, nn::Arguments x) {
+                                      return m.call("next", nn::relu(m.call("conv", x[0]))) + m.call("conv", x[0]);
+                                  });
+    CHECK(message_of<Error>([&] { prepare(*model, bayes); }) ==
+          "prepare: %conv (Conv2d): it takes the real values of %x: put a QuantStub between, call add_stubs(), or use "
+          "torch compatibility");
+    const auto simple =
+        make_model({{"conv", test::make_conv(2, 2, 3, 1)}, {"quant", std::make_shared<nn::QuantStub>()}},
+                   [](test::LambdaModel& m, nn::Arguments x) { return m.call("conv", m.call("quant", x[0])); });
+    CHECK(message_of<Error>([&] {
+              prepare(*simple, bayes);
+          }).find("the output %activation_post_process_1 is quantized: put a DeQuantStub behind it") !=
+          std::string::npos);
+
+    const auto torch = prepare(*model, bayes, DType::int8, torch_mode());
+    CHECK(quantizers_of(*torch).find("x>int8 ") == 0);
+    CHECK(quantizers_of(*torch).find("x>int8 ", 1) == std::string::npos);
+
+    const auto traced = graph::symbolic_trace(simple);
+    add_stubs(*traced);
+    CHECK(quantizers_of(*prepare(*traced, bayes)) == "quant>int8 ");
+}
+
+TEST_CASE("A fused layer takes its weight's quantizer from its first operator and its output's from its last") {
+    test::ResidualNet model(4);
+    QConfig by_relu = default_qconfig(), by_conv = default_qconfig();
+    by_relu.output->options.observer_options.averaging_constant = 0.5f;
+    by_conv.weight->options.observer = observer_factory<MovingAveragePerChannelMinMaxObserver>();
+    by_conv.output->options.observer_options.averaging_constant = 0.25f;
+    const auto mapping = get_default_qconfig_mapping()
+                             .set_module_name("layer1.0.relu", by_relu)
+                             .set_module_name("layer1.0.conv2", by_conv);
+    const auto prepared = prepare_calibration_fx(model, mapping, bayes);
+    const graph::Node& behind = *prepared->graph().find("layer1_0_conv2")->users()[0];
+    CHECK(dynamic_cast<FakeQuantize&>(*graph::module_of(behind, *prepared)).observer().options().averaging_constant ==
+          0.5f);
+    auto& layer = dynamic_cast<PreparedWeight&>(prepared->find("layer1.0.conv2"));
+    CHECK(layer.weight_fake_quant().observer().type_name() == "MovingAveragePerChannelMinMaxObserver");
+    // Fusing beforehand loses nothing of it.
+    const auto fused_before = prepare_calibration_fx(*fuse_fx(model), mapping, bayes);
+    CHECK(graph::to_string(fused_before->graph()) == graph::to_string(prepared->graph()));
+}
+
+TEST_CASE("A key that matches nothing is an error that names the nearest") {
+    test::ResidualNet model(4);
+    CHECK(message_of<Error>([&] {
+              prepare_calibration_fx(
+                  model, get_default_qconfig_mapping().set_module_name("layer1.0.conv9", std::nullopt), bayes);
+          })
+              .find("no operator matches the module name \"layer1.0.conv9\"; the nearest are \"layer1.0.conv1\", "
+                    "\"layer1.0.conv2\"") != std::string::npos);
+    CHECK(message_of<Error>([&] {
+              prepare_calibration_fx(model, get_default_qconfig_mapping().set_object_type("Conv3d", std::nullopt),
+                                     bayes);
+          }).find("\"Conv2d\"") != std::string::npos);
+    // Operators that fusing removed still count, as do ancestors.
+    prepare_calibration_fx(model,
+                           get_default_qconfig_mapping()
+                               .set_object_type("BatchNorm2d", default_qconfig())
+                               .set_module_name("layer1", default_qconfig()),
+                           bayes);
+}
+
+TEST_CASE("Without a qconfig an operator stays in float and is listed; strict makes it an error") {
+    test::ResidualNet model(4);
+    const auto mapping = get_default_qconfig_mapping().set_module_name("layer1.1", std::nullopt);
+    const auto prepared = prepare_calibration_fx(model, mapping, bayes);
+    CHECK(quantizers_of(*prepared).find("layer1_1_conv1>") == std::string::npos);
+    CHECK(prepared->find("layer1.1.conv1").type_name() == "ConvReLU2d");
+    REQUIRE(prepared->report().fallbacks.size() == 2);
+    CHECK(prepared->report().fallbacks[0].node == "layer1_1_conv1");
+    CHECK(prepared->report().fallbacks[0].reason == "its qconfig is none");
+    // The next quantized operator gets a quantizer on its input.
+    CHECK(graph::type_of(*prepared->graph().find("depthwise")->inputs()[0], *prepared) == "FakeQuantize");
+    PrepareOptions strict;
+    strict.strict = true;
+    CHECK(message_of<Error>([&] {
+              prepare_calibration_fx(model, mapping, bayes, strict);
+          }).find("%layer1_1_conv1 (ConvReLU2d): it stays in float, because its qconfig is none") != std::string::npos);
+}
+
+TEST_CASE("An operator without an integer form is listed where it reads codes, not behind a DeQuantStub") {
+    const auto outside =
+        make_model({{"net", std::make_shared<test::ResidualNet>(4)}, {"softmax", std::make_shared<nn::Softmax>(1)}},
+                   [](test::LambdaModel& m, nn::Arguments x) { return m.call("softmax", m.call("net", x[0])); });
+    CHECK(prepare(*outside, bayes)->report().fallbacks.empty());
+    const auto inside =
+        stubbed({{"norm", std::make_shared<nn::LayerNorm>(Shape(6))}, {"conv", test::make_conv(2, 2, 3, 1)}},
+                [](test::LambdaModel& m, nn::Arguments x) { return m.call("conv", m.call("norm", x[0])); });
+    const auto prepared = prepare(*inside, bayes);
+    REQUIRE(prepared->report().fallbacks.size() == 1);
+    CHECK(prepared->report().fallbacks[0].type == "LayerNorm");
+    CHECK(quantizers_of(*prepared) == "quant>int8 norm>int8 ");
+}
+
+TEST_CASE("What the target's table refuses is an error with the node and the target") {
+    test::ResidualNet model(4);
+    CHECK(message_of<Error>([&] {
+              prepare(model, bernoulli2, DType::int16);
+          }).find("prepare: %quant (QuantStub): quantize") == 0);
+    CHECK(message_of<Error>([&] { prepare(model, bernoulli2, DType::int16); }).find("(target bernoulli2)") !=
+          std::string::npos);
+    CHECK(message_of<Error>([&] {
+              prepare_calibration_fx(model, get_default_qconfig_mapping(DType::int16, DType::int16), bayes);
+          }).find("the weight") != std::string::npos);
+    prepare_calibration_fx(model, get_default_qconfig_mapping(DType::int16, DType::int16), meta);
+    QConfig affine = default_qconfig();
+    affine.output->options.observer_options.scheme = arith::QuantScheme::affine;
+    CHECK(message_of<Error>([&] {
+              prepare_calibration_fx(model, QConfigMapping().set_global(affine), bayes);
+          }).find("has no zero points") != std::string::npos);
+    prepare_calibration_fx(model, QConfigMapping().set_global(affine), fp32);
+    CHECK(message_of<Error>([&] { prepare(*prepare(model, bayes), bayes); }).find("prepared already") !=
+          std::string::npos);
+}
+
+TEST_CASE("Operands of another type are requantized to the operator's") {
+    const auto model = stubbed(
+        {{"a", test::make_conv(2, 2, 3, 1)}, {"b", test::make_conv(2, 2, 3, 2)}, {"last", test::make_conv(2, 2, 3, 3)}},
+        [](test::LambdaModel& m, nn::Arguments x) {
+            const nn::Value a = nn::relu6(m.call("a", x[0]));
+            const nn::Value b = nn::relu6(m.call("b", x[0]));
+            return nn::relu6(m.call("last", nn::relu(a + b)));
+        });
+    // The add and its relu are one: the type of the relu's output decides. tflite's next convolution wants one type.
+    const auto wide = get_default_qconfig_mapping().set_object_type("relu", get_default_calib_qconfig(DType::int16));
+    CHECK(quantizers_of(*prepare_calibration_fx(*model, wide, tflite)) ==
+          "quant>int8 a>int8 activation_post_process_1>int16 b>int8 activation_post_process_2>int16 relu>int16 "
+          "activation_post_process_5>int8 last>int8 ");
+    // bayes takes int16 into a convolution that gives int8.
+    CHECK(quantizers_of(*prepare_calibration_fx(*model, wide, bayes)) ==
+          "quant>int8 a>int8 activation_post_process_1>int16 b>int8 activation_post_process_2>int16 relu>int16 "
+          "last>int8 ");
+    const auto first = get_default_qconfig_mapping().set_module_name("quant", get_default_calib_qconfig(DType::int16));
+    CHECK(quantizers_of(*prepare_calibration_fx(*model, first, bayes)) ==
+          "quant>int16 a>int8 b>int8 relu>int8 last>int8 ");
+}
+
+TEST_CASE("Calibration observes and changes nothing, validation rounds; shapes are recorded") {
+    test::ResidualNet model(4);
+    const auto prepared = prepare(model, bayes);
+    const nn::Tensor x = test::random_tensor(Shape(4, 3, 6, 6), 3);
+    const auto fused = fuse_fx(model);
+    CHECK(test::largest_difference((*prepared)(x).tensor(), (*fused)(x).tensor()) == 0);
+    std::size_t calls = 0;
+    calibrate(*prepared, x, 3, [&](std::size_t done, std::size_t total) {
+        CHECK(done == ++calls);
+        CHECK(total == 2);
+    });
+    CHECK(calls == 2);
+    CHECK(prepared->graph().find("depthwise")->outputs()[0].shape == Shape(1, 4, 3, 3));
+    const double difference = test::largest_difference((*prepared)(x).tensor(), model(x).tensor());
+    CHECK(difference > 0);
+    CHECK(difference < 0.5);
+    const auto copy = nn::clone(prepared);
+    CHECK(test::largest_difference((*prepared)(x).tensor(), (*copy)(x).tensor()) == 0);
+}
+
+TEST_CASE("A mapping or a model of which nothing would be quantized is an error that names a node") {
+    test::ResidualNet model(4);
+    for (const PrepareOptions& options : {PrepareOptions{}, torch_mode()})
+        CHECK(message_of<Error>([&] { prepare_calibration_fx(model, QConfigMapping(), bayes, options); }) ==
+              "prepare: %quant (QuantStub): its qconfig is none, as is every other operator's, and nothing would be "
+              "quantized; give the mapping a global qconfig, or one for a module");
+    const auto pools = make_model({{"pool", std::make_shared<nn::MaxPool2d>(nn::square_window(2, 2))}},
+                                  [](test::LambdaModel& m, nn::Arguments x) { return m.call("pool", x[0]); });
+    CHECK(message_of<Error>([&] { prepare(*pools, bayes); }) ==
+          "prepare: %x (placeholder): no QuantStub takes it, and nothing would be quantized; put one behind it, or "
+          "call add_stubs()");
+}
+
+TEST_CASE("Weights and statistics that are no numbers are errors with the node, wherever they are met") {
+    const nn::Tensor x = test::random_tensor(Shape(1, 3, 6, 6), 3);
+    const auto message_with = [&](const char* module, const char* tensor, float value, bool after = false) {
+        test::ResidualNet model(4);
+        if (!after) model.find(module).tensor(tensor).flat<float>()[1] = value;
+        return message_of<Error>([&] {
+            const auto prepared = prepare(model, bayes);
+            calibrate(*prepared, x, 1);
+            if (after) prepared->find(module).tensor(tensor).flat<float>()[1] = value;
+            convert_fx(*prepared);
+        });
+    };
+    const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+    const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+    const std::string weight = message_with("depthwise", "weight", nan);
+    CHECK(has(weight, "%depthwise = call_module"));
+    CHECK(has(weight, "element 1 of the input is NaN or infinite"));
+    CHECK(has(message_with("depthwise", "bias", nan), "(%depthwise)"));  // at the quantizer behind it
+    // relu6 hides an infinity from the quantizer; the classifier gives its accumulator, which no quantizer sees.
+    CHECK(message_with("depthwise", "bias", infinity) ==
+          "convert: %depthwise (qat.ConvReLU62d): element 1 of the bias is NaN or infinite");
+    CHECK(message_with("fc", "bias", nan) == "convert: %fc (qat.Linear): element 1 of the bias is NaN or infinite");
+    CHECK(message_with("fc", "weight", infinity, true) ==
+          "convert: %fc (qat.Linear): element 1 of the weight is NaN or infinite");
+    CHECK(message_with("bn", "running_var", -1.0f) ==
+          "fuse: conv2d-batch_norm2d-relu of %stem: BatchNorm2d: running_var of channel 1 is -1.000000; with eps it "
+          "must be a positive number");
+    CHECK(has(message_with("layer1.1.bn2", "running_var", nan), "of %layer1_1_conv2: BatchNorm2d: running_var of"));
+}
+
+TEST_CASE("In training bad data names the node; a model that saw none is not converted") {
+    test::ResidualNet model(4);
+    const auto prepared = prepare_qat_fx(model, get_default_qconfig_mapping(), bayes);
+    CHECK(message_of<Error>([&] { convert_fx(*prepared); }) ==
+          "convert: %activation_post_process_0 (FakeQuantize): no data was seen by the quantizer of %quant; run "
+          "calibrate() first");
+    nn::Tensor bad = test::random_tensor(Shape(1, 3, 6, 6), 3);
+    bad.flat<float>()[5] = std::numeric_limits<float>::infinity();
+    const std::string message = message_of<Error>([&] { (*prepared)(bad); });
+    CHECK(message.find("%activation_post_process_0 = call_module[activation_post_process_0] (%quant)") !=
+          std::string::npos);
+    CHECK(message.find("element 5 of the input is NaN or infinite") != std::string::npos);
+    const auto without_stubs = make_model({{"conv", test::make_conv(3, 2, 3, 1)}},
+                                          [](test::LambdaModel& m, nn::Arguments x) { return m.call("conv", x[0]); });
+    CHECK(message_of<Error>([&] { prepare_qat_fx(*without_stubs, get_default_qconfig_mapping(), bayes); }) ==
+          "prepare: %conv (Conv2d): it takes the real values of %x: put a QuantStub between, call add_stubs(), or use "
+          "torch compatibility");
+}
+
+TEST_CASE("Bad calibration data is an error that says where") {
+    test::ResidualNet model(4);
+    const auto prepared = prepare(model, bayes);
+    CHECK(message_of<Error>([&] {
+              calibrate(*prepared, std::span<const nn::Tensor>());
+          }).find("the calibration set is empty") != std::string::npos);
+    CHECK(message_of<Error>([&] {
+              calibrate(*prepared, nn::Tensor::zeros(Shape(0, 3, 6, 6)), 4);
+          }).find("the calibration set is empty") != std::string::npos);
+    nn::Tensor bad = test::random_tensor(Shape(1, 3, 6, 6), 3);
+    bad.flat<float>()[17] = std::numeric_limits<float>::quiet_NaN();
+    const std::string message = message_of<Error>([&] { calibrate(*prepared, bad, 1); });
+    CHECK(message.find("%activation_post_process_0 = call_module[activation_post_process_0] (%quant)") !=
+          std::string::npos);
+    CHECK(message.find("element 17 of the input is NaN or infinite") != std::string::npos);
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+//
+// ThreadPool: every task once, whatever the number of threads, tasks and callers.
+#include "intq/tensor/thread_pool.hpp"
+
+#include "support/catch.hpp"
+
+using namespace intq;
+
+namespace {
+
+/// How often each of `count` tasks ran.
+std::vector<int> runs_of(const Executor& executor, index_t count) {
+    std::vector<std::atomic<int>> runs(static_cast<std::size_t>(count));
+    executor(count, [&](index_t i) { ++runs[static_cast<std::size_t>(i)]; });
+    return {runs.begin(), runs.end()};
+}
+
+std::vector<int> once(index_t count) { return std::vector<int>(static_cast<std::size_t>(count), 1); }
+
+}  // namespace
+
+TEST_CASE("Every task runs once, on any number of threads, more of them than tasks too") {
+    for (const int threads : {1, 2, 3, 8}) {
+        nn::ThreadPool pool(threads);
+        CHECK(pool.threads() == threads);
+        for (const index_t count : {0, 1, 2, 3, 7, 8, 100, 1001})
+            if (runs_of(pool.executor(), count) != once(count))
+                FAIL_CHECK(threads << " threads, " << count << " tasks");
+    }
+}
+
+TEST_CASE("Thousands of short calls follow each other, with threads that sleep in between and without") {
+    for (const int microseconds : {0, 200}) {
+        nn::ThreadPool pool(3, std::chrono::microseconds(microseconds));
+        std::atomic<index_t> sum{0};
+        for (index_t call = 0; call < 3000; ++call) pool.executor()(5, [&](index_t i) { sum += i; });
+        CHECK(sum == 3000 * 10);
+    }
+}
+
+TEST_CASE("Two tasks that wait for each other show that two threads are there") {
+    nn::ThreadPool pool(2);
+    std::atomic<int> here{0};
+    pool.executor()(2, [&](index_t) {
+        ++here;
+        while (here < 2) std::this_thread::yield();
+    });
+    CHECK(here == 2);
+}
+
+TEST_CASE("A thread without tasks takes those of another") {
+    nn::ThreadPool pool(2);
+    std::atomic<int> others{0};
+    // The first task ends when all others have run: its thread's own share can only be done by the other thread.
+    pool.executor()(20, [&](index_t i) {
+        if (i != 0)
+            ++others;
+        else
+            while (others < 19) std::this_thread::yield();
+    });
+    CHECK(others == 19);
+}
+
+TEST_CASE("Threads that take from one share take each task once") {
+    nn::ThreadPool pool(2);
+    int wrong = 0;
+    for (int call = 0; call < 100; ++call) {
+        std::vector<std::atomic<int>> runs(4000);
+        std::atomic<int> here{0};
+        pool.executor()(4000, [&](index_t i) {
+            ++runs[static_cast<std::size_t>(i)];
+            // Each thread begins with its share when the other does. The second share is done at once; then both work
+            // on the first.
+            if (i % 2000 == 0)
+                for (++here; here < 2;) std::this_thread::yield();
+            for (std::atomic<int> turns = 0; i < 2000 && turns < 20;) ++turns;
+        });
+        for (const std::atomic<int>& run : runs) wrong += run == 1 ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+}
+
+TEST_CASE("A task may call the executor again, and several threads may share a pool") {
+    nn::ThreadPool pool(2);
+    std::atomic<int> inner{0};
+    pool.executor()(4, [&](index_t) { pool.executor()(3, [&](index_t) { ++inner; }); });
+    CHECK(inner == 12);
+
+    std::vector<std::thread> callers;
+    std::atomic<int> wrong{0};
+    for (int i = 0; i < 3; ++i)
+        callers.emplace_back([&] {
+            for (int call = 0; call < 200; ++call)
+                if (runs_of(pool.executor(), 9) != once(9)) ++wrong;
+        });
+    for (std::thread& caller : callers) caller.join();
+    CHECK(wrong == 0);
+}
+
+TEST_CASE("A pool of no threads is refused") {
+    CHECK_THROWS_WITH(nn::ThreadPool(0), Catch::Contains("at least 1 thread, given 0"));
+    CHECK_THROWS_WITH(nn::ThreadPool(-3), Catch::Contains("given -3"));
+}
