@@ -34,10 +34,10 @@ void run_gemm(benchmark::State& state, index_t m, index_t k, index_t n) {
     spec.weight = QParams::per_tensor(0.01f, 0, DType::int8);
     spec.output = QParams::per_tensor(0.3f, 0, DType::int8);
     spec.weight_codes = weights.data();
-    quantization::AlignedBytes storage(kernels::conv2d_storage_size<Target, Backend>(spec));
+    program::AlignedBytes storage(kernels::conv2d_storage_size<Target, Backend>(spec));
     const auto packed = value_or_throw(kernels::make_conv2d<Target, Backend>(spec, storage.workspace()));
     const auto geometry = value_or_throw(kernels::make_conv2d_geometry(spec.window, m, {1, 1}, {}));
-    quantization::AlignedBytes scratch(kernels::conv2d_workspace_size(packed, geometry));
+    program::AlignedBytes scratch(kernels::conv2d_workspace_size(packed, geometry));
     const TensorView<const std::int8_t, 4, channels_last> from(x.data(), {m, k, 1, 1});
     const TensorView<std::int8_t, 4, channels_last> to(y.data(), {m, n, 1, 1});
     for (auto _ : state) {

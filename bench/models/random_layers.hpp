@@ -20,9 +20,9 @@ class RandomLayers {
 public:
     explicit RandomLayers(unsigned seed) : generator_(seed) {}
 
-    intq::nn::Tensor normal(const intq::Shape& shape, double mean, double deviation) {
+    intq::Tensor normal(const intq::Shape& shape, double mean, double deviation) {
         std::normal_distribution<float> distribution(static_cast<float>(mean), static_cast<float>(deviation));
-        intq::nn::Tensor tensor = intq::nn::Tensor::empty(shape);
+        intq::Tensor tensor = intq::Tensor::empty(shape);
         for (float& value : tensor.flat<float>()) value = distribution(generator_);
         return tensor;
     }
@@ -44,7 +44,7 @@ public:
         layer->tensor("weight") = normal(shape, 1.0, 0.05);
         layer->tensor("bias") = normal(shape, 0.0, 0.05);
         layer->tensor("running_mean") = normal(shape, 0.0, 0.05);
-        intq::nn::Tensor variance = normal(shape, 0.0, 0.2);
+        intq::Tensor variance = normal(shape, 0.0, 0.2);
         for (float& value : variance.flat<float>()) value = 0.9f + value * value;
         layer->tensor("running_var") = variance;
         return layer;

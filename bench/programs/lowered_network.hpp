@@ -25,7 +25,7 @@ public:
         const auto prepared = prepare_calibration_fx(model, get_default_qconfig_mapping(), table.policy());
         calibrate(*prepared, image_, 1);
         program_ = lower(convert_fx(*prepared), table).shared_program();
-        arena_ = AlignedBytes(program_->program().arena_size);
+        arena_ = intq::program::AlignedBytes(program_->program().arena_size);
     }
 
     const std::string& name() const noexcept { return name_; }
@@ -51,9 +51,9 @@ public:
 
 private:
     std::string name_;
-    intq::nn::Tensor image_;
-    std::shared_ptr<intq::quantization::OwnedProgram> program_;
-    intq::quantization::AlignedBytes arena_;
+    intq::Tensor image_;
+    std::shared_ptr<intq::program::OwnedProgram> program_;
+    intq::program::intq::program::AlignedBytes arena_;
 };
 
 /// A layer of the program in the words of the files of shapes.

@@ -32,7 +32,7 @@ using intq::io::TextTable;
 
 /// The rate of the peak loop on all threads of a pool at once, over its rate on one: what the machine gives to work
 /// that shares nothing.
-double peak_scaling(intq::nn::ThreadPool& pool, const PeakLoop& loop, const Sampling& sampling) {
+double peak_scaling(intq::ThreadPool& pool, const PeakLoop& loop, const Sampling& sampling) {
     const auto run = [&](intq::index_t) { loop.run(100000); };
     const std::vector<Contender> contenders{{[&] { run(0); }}, {[&] { pool.executor()(pool.threads(), run); }}};
     const std::vector<Measurement> measured = measure_in_turns(contenders, sampling);
@@ -69,7 +69,7 @@ std::vector<double> instruction_times(const LoweredNetwork& network, const intq:
     return medians;
 }
 
-void print_instructions(const LoweredNetwork& network, intq::nn::ThreadPool* pool, int runs) {
+void print_instructions(const LoweredNetwork& network, intq::ThreadPool* pool, int runs) {
     std::vector<TextTable::Column> columns{
         {"instruction"}, {"operator"}, {"us", Align::right}, {"GOP/s", Align::right}};
     if (pool != nullptr) columns.push_back({"two threads", Align::right});
@@ -132,7 +132,7 @@ void add_onnxruntime(Row& row, const LoweredNetwork& network, const std::string&
     }
 }
 
-void measure(const LoweredNetwork& network, intq::nn::ThreadPool* pool, const Arguments& arguments, Results& results) {
+void measure(const LoweredNetwork& network, intq::ThreadPool* pool, const Arguments& arguments, Results& results) {
     const Network description = network.description();
     const PeakLoop* const peak = peak_of(network.table().backend, intq::DType::int8);
     const std::vector<PeerCase> peers = arguments.alone ? std::vector<PeerCase>() : onednn_networks(description);
@@ -161,7 +161,7 @@ void measure(const LoweredNetwork& network, intq::nn::ThreadPool* pool, const Ar
 }
 
 /// The logits must be those of scalar kernels, on two threads too.
-void require_conformance(const LoweredNetwork& network, const intq::nn::Module& model, intq::nn::ThreadPool* pool) {
+void require_conformance(const LoweredNetwork& network, const intq::nn::Module& model, intq::ThreadPool* pool) {
     const LoweredNetwork reference(network.name(), model, scalar_network_table());
     reference.run(intq::serial);
     network.run(intq::serial);
@@ -177,7 +177,7 @@ void require_conformance(const LoweredNetwork& network, const intq::nn::Module& 
 int run(const Arguments& arguments) {
     std::filesystem::create_directories(arguments.output);
     // Before this thread is bound to one processor: the others may run on the rest.
-    std::optional<intq::nn::ThreadPool> pool;
+    std::optional<intq::ThreadPool> pool;
     if (std::thread::hardware_concurrency() >= 2) pool.emplace(2);
     Results results;
     results.machine = measure_machine(arguments.quick);

@@ -50,15 +50,15 @@ public:
         if (is_float_) {
             pack_float(*floats, spec);
         } else {
-            packed_bytes_ = intq::quantization::AlignedBytes(intq::kernels::packed_conv2d_size(table.packing, spec));
+            packed_bytes_ = intq::program::AlignedBytes(intq::kernels::packed_conv2d_size(table.packing, spec));
             packed_ = intq::value_or_throw(intq::kernels::pack_conv2d(table.packing, spec, packed_bytes_.workspace()));
             kernel_ = intq::kernels::find_conv(table.conv, packed_);
         }
-        geometry_bytes_ = intq::quantization::AlignedBytes(intq::kernels::conv2d_geometry_size(shape.window, shape.in));
+        geometry_bytes_ = intq::program::AlignedBytes(intq::kernels::conv2d_geometry_size(shape.window, shape.in));
         geometry_ = intq::value_or_throw(
             intq::kernels::make_conv2d_geometry(shape.window, shape.batch, shape.in, geometry_bytes_.workspace()));
-        scratch_ = intq::quantization::AlignedBytes(intq::kernels::conv2d_workspace_size(packed_, geometry_));
-        y_ = intq::quantization::AlignedBytes(shape.out_elements() * size_of(types.output));
+        scratch_ = intq::program::AlignedBytes(intq::kernels::conv2d_workspace_size(packed_, geometry_));
+        y_ = intq::program::AlignedBytes(shape.out_elements() * size_of(types.output));
         if (kernel_ == nullptr) throw intq::Error("the table of kernels has no row for it");
     }
 
@@ -94,7 +94,7 @@ private:
         real.groups = spec.groups;
         real.weight = static_cast<const float*>(spec.weight_codes);
         real.bias = spec.bias;
-        packed_bytes_ = intq::quantization::AlignedBytes(intq::kernels::packed_float_conv2d_size(floats.packing, real));
+        packed_bytes_ = intq::program::AlignedBytes(intq::kernels::packed_float_conv2d_size(floats.packing, real));
         packed_ =
             intq::value_or_throw(intq::kernels::pack_float_conv2d(floats.packing, real, packed_bytes_.workspace()));
         kernel_ = intq::kernels::find_conv(floats.conv, packed_);
@@ -109,7 +109,7 @@ private:
         const std::int32_t w_reach =
             is_proven ? std::clamp(static_cast<std::int32_t>(110000.0 / depth), 1, 127) : reach_of(types.weight);
         const std::vector<std::byte> x = random_elements(random, shape.in_elements(), types.input, x_reach);
-        x_ = intq::quantization::AlignedBytes(static_cast<intq::index_t>(x.size()));
+        x_ = intq::program::AlignedBytes(static_cast<intq::index_t>(x.size()));
         std::memcpy(x_.data(), x.data(), x.size());
         weights_ = random_elements(random, shape.weight_elements(), types.weight, w_reach);
 
@@ -148,7 +148,7 @@ private:
     const intq::kernels::ConvRow* kernel_ = nullptr;
     std::vector<std::byte> weights_;
     std::vector<float> scales_, bias_;
-    intq::quantization::AlignedBytes x_, y_, packed_bytes_, geometry_bytes_, scratch_;
+    intq::program::AlignedBytes x_, y_, packed_bytes_, geometry_bytes_, scratch_;
     intq::kernels::PackedConv2d packed_{};
     intq::kernels::ConvGeometry geometry_{};
 };

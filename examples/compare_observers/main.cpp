@@ -19,10 +19,10 @@ using namespace intq;
 using namespace intq::quantization;
 
 const std::string data = INTQ_EXAMPLES_DIR "/quantize_model/data/";
-nn::Tensor load(const std::string& name) { return nn::load_npy(data + name + ".npy"); }
+intq::Tensor load(const std::string& name) { return intq::load_npy(data + name + ".npy"); }
 
 /// Share of rows of logits whose largest element is that of the label.
-double accuracy(const nn::Tensor& logits, const nn::Tensor& labels) {
+double accuracy(const intq::Tensor& logits, const intq::Tensor& labels) {
     const auto values = logits.flat<float>();
     const auto classes = static_cast<std::ptrdiff_t>(logits.extent(1));
     double right = 0.0;
@@ -41,7 +41,7 @@ public:
     template <class Prepare> void add(io::TextTable& table, const std::string& name, const Prepare& prepare) {
         std::vector<std::string> row{name};
         for (const int bits : {8, 4}) {
-            const nn::Tensor logits = (*prepare(bits))(images_).tensor();
+            const intq::Tensor logits = (*prepare(bits))(images_).tensor();
             row.push_back(fmt::format("{:.2f} %", 100.0 * accuracy(logits, labels_)));
             const float sqnr = numeric_suite::compute_sqnr(expected_.flat<float>(), logits.flat<float>());
             row.push_back(fmt::format("{:.2f}", sqnr));
@@ -65,8 +65,8 @@ public:
 
 private:
     std::shared_ptr<graph::GraphModule> model_ = interop::onnx::import_file(data + "digits_resnet.onnx");
-    nn::Tensor images_ = load("test_images"), labels_ = load("test_labels");
-    nn::Tensor expected_ = (*model_)(images_).tensor();
+    intq::Tensor images_ = load("test_images"), labels_ = load("test_labels");
+    intq::Tensor expected_ = (*model_)(images_).tensor();
 };
 
 void run() {

@@ -11,7 +11,7 @@
 #include "intq/quantization/prepare/prepare_fx.hpp"
 
 using namespace intq;
-using nn::Tensor;
+using intq::Tensor;
 
 // Stretches an image to [0, 1], unless it is flat: an if on data.
 class Stretch : public nn::Cloneable<Stretch> {

@@ -15,7 +15,7 @@
 namespace {
 
 using namespace intq;
-using nn::Tensor;
+using intq::Tensor;
 
 constexpr index_t tokens = 200, width = 64, hidden = 128;
 

@@ -15,10 +15,10 @@ namespace {
 
 using namespace intq;
 using namespace intq::quantization;
-using nn::Tensor;
+using intq::Tensor;
 
 const std::string data = INTQ_EXAMPLES_DIR "/quantize_model/data/";
-Tensor load(const std::string& name) { return nn::load_npy(data + name + ".npy"); }
+Tensor load(const std::string& name) { return intq::load_npy(data + name + ".npy"); }
 
 double accuracy(const Tensor& logits, const Tensor& labels) {
     index_t right = 0;

@@ -17,12 +17,12 @@
 namespace quantize_model {
 
 using intq::index_t;
-using intq::nn::Tensor;
+using intq::Tensor;
 
 /// Index of the largest element of each row of (N, classes).
 inline std::vector<index_t> classes_of(const Tensor& logits) {
     if (logits.rank() != 2)
-        throw intq::Error("the model's output has shape " + intq::nn::to_string(logits.shape()) +
+        throw intq::Error("the model's output has shape " + intq::to_string(logits.shape()) +
                           ", expected (N, classes)");
     const auto values = logits.flat<float>();
     const auto width = static_cast<std::size_t>(logits.extent(1));
@@ -84,26 +84,26 @@ struct LayerRecord {
 };
 
 /// The outputs of a program's instructions as real numbers, collected through the instruction hook.
-inline std::vector<LayerRecord> integer_layers(const intq::quantization::OwnedProgram& program, const Tensor& images) {
+inline std::vector<LayerRecord> integer_layers(const intq::program::OwnedProgram& program, const Tensor& images) {
     std::vector<LayerRecord> records;
     const auto hook = [](void* context, const intq::runtime::Program& p, index_t index, const void* output,
                          index_t batch) {
         const intq::runtime::Instruction& instruction = p.instructions[static_cast<std::size_t>(index)];
         const intq::runtime::ProgramTensor& tensor = p.tensor(instruction.output);
         if (instruction.op == intq::OpKind::layout_change) return;
-        intq::nn::OwnedQParams qparams = intq::nn::OwnedQParams::per_tensor(tensor.qparams.scale(), tensor.dtype);
+        intq::OwnedQParams qparams = intq::OwnedQParams::per_tensor(tensor.qparams.scale(), tensor.dtype);
         const bool is_per_channel = tensor.qparams.is_per_channel();
         if (is_per_channel) {
             std::vector<float> scales;
             for (index_t c = 0; c < tensor.qparams.count(); ++c) scales.push_back(tensor.qparams.scale(c));
-            qparams = intq::nn::OwnedQParams::per_channel(scales, 1, tensor.dtype);
+            qparams = intq::OwnedQParams::per_channel(scales, 1, tensor.dtype);
         }
         intq::Shape shape = tensor.shape;
         shape[0] = batch;
         Tensor codes = Tensor::empty(shape, tensor.dtype, intq::Layout::channels_last);
         std::memcpy(codes.data(), output, static_cast<std::size_t>(codes.bytes()));
         const bool is_real = tensor.dtype == intq::DType::float32;
-        const Tensor real = is_real ? codes.contiguous() : intq::quantization::dequantize(codes.contiguous(), qparams);
+        const Tensor real = is_real ? codes.contiguous() : intq::dequantize(codes.contiguous(), qparams);
         const auto values = real.flat<float>();
         auto& all = *static_cast<std::vector<LayerRecord>*>(context);
         all.push_back({instruction.name,

@@ -15,7 +15,7 @@ namespace {
 
 using namespace intq;
 using namespace quantize_model;
-using nn::Tensor;
+using intq::Tensor;
 
 /// Images per batch of calibration.
 constexpr index_t calibration_batch = 20;
@@ -29,19 +29,19 @@ struct Data {
 
 /// Finite float images of one shape.
 Tensor read_images(const std::string& path) {
-    Tensor images = nn::load_npy(path);
+    Tensor images = intq::load_npy(path);
     if (images.dtype() != DType::float32 || images.rank() != 4)
         throw Error(path, std::string("images must be float32 (N, C, H, W), given ") + name_of(images.dtype()) + " " +
-                              nn::to_string(images.shape()));
+                              intq::to_string(images.shape()));
     throw_if_failed(kernels::check_finite(std::as_const(images).view<float, 4>(), OpKind::quantize), path);
     return images;
 }
 
 std::vector<index_t> read_labels(const std::string& path, index_t count) {
-    const Tensor labels = nn::load_npy(path);
+    const Tensor labels = intq::load_npy(path);
     if (labels.rank() != 1 || labels.extent(0) != count)
         throw Error(path, "expected one label for each of " + std::to_string(count) + " images, given shape " +
-                              nn::to_string(labels.shape()));
+                              intq::to_string(labels.shape()));
     std::vector<index_t> classes;
     const auto take = [&](auto values) { classes.assign(values.begin(), values.end()); };
     if (labels.dtype() == DType::int64)
@@ -194,7 +194,7 @@ void run(const Arguments& arguments) {
 
     std::printf("%s\n%lld calibration images, %lld test images of shape %s, backend %s\n\n", arguments.model.c_str(),
                 static_cast<long long>(data.calibration.extent(0)), static_cast<long long>(data.images.extent(0)),
-                nn::to_string(data.images.shape()).c_str(), simd::default_backend::name);
+                intq::to_string(data.images.shape()).c_str(), simd::default_backend::name);
     const io::TextTable targets = compare_targets(configurations, *model, *with_stubs, data, arguments);
     std::fputs(targets.str(io::TableStyle::simple).c_str(), stdout);
 

@@ -19,7 +19,7 @@
 namespace train_digits {
 
 using intq::index_t;
-using intq::nn::Tensor;
+using intq::Tensor;
 
 struct Digits {
     Tensor train_images, test_images;  // (N, 1, 8, 8), -1 to 1
@@ -28,16 +28,15 @@ struct Digits {
 
 inline Digits load_digits(const std::string& folder = INTQ_EXAMPLES_DIR "/quantize_model/data/") {
     const auto labels = [&](const char* name) {
-        const Tensor numbers = intq::nn::load_npy(folder + name);
+        const Tensor numbers = intq::load_npy(folder + name);
         const auto values = numbers.flat<std::int64_t>();
         return std::vector<index_t>(values.begin(), values.end());
     };
-    const Tensor pixels = intq::nn::load_npy(folder + "train_pixels.npy");
+    const Tensor pixels = intq::load_npy(folder + "train_pixels.npy");
     Tensor images = Tensor::empty(pixels.shape());
     for (std::size_t i = 0; i < images.flat<float>().size(); ++i)
         images.flat<float>()[i] = static_cast<float>(pixels.flat<std::uint8_t>()[i]) / 8.0f - 1.0f;
-    return {images, intq::nn::load_npy(folder + "test_images.npy"), labels("train_labels.npy"),
-            labels("test_labels.npy")};
+    return {images, intq::load_npy(folder + "test_images.npy"), labels("train_labels.npy"), labels("test_labels.npy")};
 }
 
 /// A convolution, then twice a depthwise and a pointwise one, each with batch norm and ReLU; the mean of each channel;

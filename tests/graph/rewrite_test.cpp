@@ -32,7 +32,7 @@ float first(const nn::Value& value) { return value.tensor().flat<float>()[0]; }
 }  // namespace
 
 TEST_CASE("A module is put behind a node for all readers, for some, and between two nodes") {
-    const nn::Tensor x = nn::Tensor::full(Shape(1), 3.0f);
+    const intq::Tensor x = intq::Tensor::full(Shape(1), 3.0f);
     {
         const auto model = two_branches();
         graph::Node& node =
@@ -41,7 +41,7 @@ TEST_CASE("A module is put behind a node for all readers, for some, and between 
         CHECK(node.scope().type == "ReLU6");
         model->graph().lint(model.get());
         CHECK(node.users().size() == 2);
-        CHECK(first((*model)(nn::Tensor::full(Shape(1), 8.0f))[0]) == 12.0f);
+        CHECK(first((*model)(intq::Tensor::full(Shape(1), 8.0f))[0]) == 12.0f);
         CHECK(model->find("probe.a").type_name() == "ReLU6");
     }
     const auto model = two_branches();
@@ -65,7 +65,7 @@ TEST_CASE("A bypassed node is gone, and its readers read what it read") {
     graph::bypass(*model, *model->graph().find("r1"));
     model->graph().lint(model.get());
     CHECK(model->graph().find("r1") == nullptr);
-    CHECK(first((*model)(nn::Tensor::full(Shape(1), -3.0f))[1]) == -6.0f);
+    CHECK(first((*model)(intq::Tensor::full(Shape(1), -3.0f))[1]) == -6.0f);
     CHECK(message_of<Error>([&] { graph::bypass(*model, *model->graph().find("x")); }) ==
           "the node \"x\" cannot be bypassed: its first argument is not another node");
 }
@@ -113,7 +113,7 @@ TEST_CASE("A replaced pattern computes what its replacement says, chains of matc
         make_model({{"clip", std::make_shared<nn::ReLU6>()}},
                    [](test::LambdaModel& m, nn::Arguments x) { return m.call("clip", x[0]) * x[1] * m.tensor("half"); },
                    {"a", "b"});
-    half->add_buffer("half", nn::Tensor::full(Shape(1), 0.5f));
+    half->add_buffer("half", intq::Tensor::full(Shape(1), 0.5f));
     const auto replacement = graph::symbolic_trace(half);
     CHECK(graph::replace_pattern(*model, *pattern, replacement) == 3);
     CHECK(graph::to_string(model->graph()) ==
@@ -134,7 +134,7 @@ TEST_CASE("A replaced pattern computes what its replacement says, chains of matc
           "    %sub : [num_users=1] = call_function[target=sub](args = (%mul_8, 1))\n"
           "    return sub\n");
     // 4·4/2 = 8, 6·4/2 = 12, 6·4/2 = 12.
-    CHECK(first((*model)(nn::Tensor::full(Shape(1), 4.0f))) == 11.0f);
+    CHECK(first((*model)(intq::Tensor::full(Shape(1), 4.0f))) == 11.0f);
 }
 
 TEST_CASE("A replacement can be made from what it replaces") {
@@ -144,8 +144,8 @@ TEST_CASE("A replacement can be made from what it replaces") {
     const auto model = graph::symbolic_trace(make_model(
         {{"a", test::make_conv(2, 3, 1, 1)}, {"b", test::make_conv(3, 2, 3, 2)}},
         [](test::LambdaModel& m, nn::Arguments x) { return nn::relu(m.call("b", nn::relu(m.call("a", x[0])))); }));
-    const nn::Tensor x = test::random_tensor(Shape(1, 2, 4, 4), 9);
-    const nn::Tensor expected = (*model)(x).tensor();
+    const intq::Tensor x = test::random_tensor(Shape(1, 2, 4, 4), 9);
+    const intq::Tensor expected = (*model)(x).tensor();
     const std::size_t count = graph::replace_pattern(*model, *pattern, [&](const graph::SubgraphMatch& match) {
         const auto& conv = dynamic_cast<const nn::Conv2d&>(model->find(match.at("conv").target()));
         const auto fused = std::make_shared<nn::FusedConv2d>(conv, nn::Fusion{false, Activation::relu});
@@ -177,5 +177,5 @@ TEST_CASE("Patterns and replacements that cannot mean anything are refused") {
     CHECK(message_of<Error>([&] { graph::find_matches(*model, *unused); }) == "the pattern does not use its input b");
     // What replaces may be the input itself: then the pattern is taken out.
     CHECK(graph::replace_pattern(*model, *relu, nothing) == 2);
-    CHECK(first((*model)(nn::Tensor::full(Shape(1), -3.0f))[1]) == -6.0f);
+    CHECK(first((*model)(intq::Tensor::full(Shape(1), -3.0f))[1]) == -6.0f);
 }

@@ -38,7 +38,7 @@ TEST_CASE("Every model of the golden file traces to torch.fx's nodes, names and 
         const json& nodes = stored.at("traced");
         CHECK(joined(test::lines_of(*traced, nodes)) == joined(test::lines_of(nodes)));
 
-        const nn::Tensor x = test::random_tensor(zoo->input, 3);
+        const intq::Tensor x = test::random_tensor(zoo->input, 3);
         const nn::Value expected = (*model)(x), given = (*traced)(x);
         REQUIRE(expected.is_tuple() == given.is_tuple());
         if (expected.is_tensor()) CHECK(test::largest_difference(expected.tensor(), given.tensor()) == 0);

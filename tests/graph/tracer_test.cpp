@@ -22,7 +22,7 @@ struct MinMax : nn::Cloneable<MinMax> {
     nn::Value forward(nn::Arguments arguments) override {
         const auto values = arguments.tensor(0).flat<float>();
         const auto [low, high] = std::minmax_element(values.begin(), values.end());
-        return nn::Value::Tuple{nn::Tensor::full(Shape(1), *low), nn::Tensor::full(Shape(1), *high)};
+        return nn::Value::Tuple{intq::Tensor::full(Shape(1), *low), intq::Tensor::full(Shape(1), *high)};
     }
 };
 
@@ -35,8 +35,8 @@ struct Chooser : nn::Cloneable<Chooser> {
 };
 
 // A function whose body depends on data.
-nn::Tensor compute_softsign(const nn::Tensor& x, double slope) {
-    nn::Tensor y = x.clone();
+intq::Tensor compute_softsign(const intq::Tensor& x, double slope) {
+    intq::Tensor y = x.clone();
     for (float& value : y.flat<float>())
         value = value > 0.0f ? value : static_cast<float>(slope) * value / (1.0f - value);
     return y;
@@ -92,8 +92,8 @@ TEST_CASE("A residual network traces to FX's nodes, and the graph prints and com
           "    %fc : [num_users=1] = call_module[target=fc](args = (%flatten,))\n"
           "    %dequant : [num_users=1] = call_module[target=dequant](args = (%fc,))\n"
           "    return dequant\n");
-    const nn::Tensor x = test::random_tensor(Shape(2, 3, 6, 6), 9);
-    const nn::Tensor expected = model(x).tensor();
+    const intq::Tensor x = test::random_tensor(Shape(2, 3, 6, 6), 9);
+    const intq::Tensor expected = model(x).tensor();
     CHECK(test::largest_difference(expected, (*traced)(x).tensor()) == 0);
 
     const auto copy = nn::clone(traced);
@@ -134,7 +134,7 @@ TEST_CASE("A condition on data is the tracing error with the module's qualified 
     for (const graph::TraceOptions* options : {&by_type, &by_name, &by_question}) {
         const auto traced = graph::symbolic_trace(model, *options);
         CHECK(traced->graph().find("gate")->op() == graph::Op::call_module);
-        CHECK((*traced)(nn::Tensor::full(Shape(1), -2.0f)).tensor().flat<float>()[0] == 0.0f);
+        CHECK((*traced)(intq::Tensor::full(Shape(1), -2.0f)).tensor().flat<float>()[0] == 0.0f);
     }
 }
 
@@ -160,16 +160,16 @@ TEST_CASE("Other uses of data that is not there say what they wanted") {
 
 TEST_CASE("Tensors that forward uses become attributes: a parameter under its name, a constant under a new one") {
     const auto model = make_model({}, [](test::LambdaModel& m, nn::Arguments x) {
-        return x[0] + nn::Value(m.tensor("shift")) + nn::Value(nn::Tensor::full(Shape(2), 10.0f));
+        return x[0] + nn::Value(m.tensor("shift")) + nn::Value(intq::Tensor::full(Shape(2), 10.0f));
     });
-    model->add_parameter("shift", nn::Tensor::from(Shape(2), {1.0f, 2.0f}));
+    model->add_parameter("shift", intq::Tensor::from(Shape(2), {1.0f, 2.0f}));
     const auto traced = graph::symbolic_trace(model);
     CHECK(graph::to_string(traced->graph()).find("get_attr[target=shift]") != std::string::npos);
     CHECK(graph::to_string(traced->graph()).find("get_attr[target=_tensor_constant0]") != std::string::npos);
-    const nn::Tensor y = (*traced)(nn::Tensor::zeros(Shape(2))).tensor();
+    const intq::Tensor y = (*traced)(intq::Tensor::zeros(Shape(2))).tensor();
     CHECK(y.flat<float>()[1] == 12.0f);
     traced->tensor("shift").flat<float>()[0] = 5.0f;
-    CHECK((*traced)(nn::Tensor::zeros(Shape(2))).tensor().flat<float>()[0] == 15.0f);
+    CHECK((*traced)(intq::Tensor::zeros(Shape(2))).tensor().flat<float>()[0] == 15.0f);
 }
 
 TEST_CASE("A node has a list of outputs, and each can be read") {
@@ -180,7 +180,7 @@ TEST_CASE("A node has a list of outputs, and each can be read") {
     const auto traced = graph::symbolic_trace(model);
     CHECK(traced->graph().find("range_1")->outputs().size() == 2);
     CHECK(graph::to_string(traced->graph()).find("(args = (%range_1[1], %range_1[0]))") != std::string::npos);
-    CHECK((*traced)(nn::Tensor::from(Shape(3), {4.0f, -1.0f, 7.0f})).tensor().flat<float>()[0] == 6.0f);
+    CHECK((*traced)(intq::Tensor::from(Shape(3), {4.0f, -1.0f, 7.0f})).tensor().flat<float>()[0] == 6.0f);
 }
 
 TEST_CASE("Several inputs, tuples as output, call_method") {
@@ -198,11 +198,11 @@ TEST_CASE("Several inputs, tuples as output, call_method") {
           "    %relu : [num_users=1] = call_method[target=relu](args = (%a,))\n"
           "    %cat : [num_users=1] = call_function[target=cat](args = ([%a, %b], 0))\n"
           "    return [%relu, %cat]\n");
-    const nn::Value result = (*traced)(nn::Tensor::full(Shape(1), -1.0f), nn::Tensor::full(Shape(2), 2.0f));
+    const nn::Value result = (*traced)(intq::Tensor::full(Shape(1), -1.0f), intq::Tensor::full(Shape(2), 2.0f));
     CHECK(result.tuple()[0].tensor().flat<float>()[0] == 0.0f);
     CHECK(result.tuple()[1].tensor().shape() == Shape(3));
     CHECK(message_of<Error>([&] {
-              (*traced)(nn::Tensor::zeros(Shape(1)));
+              (*traced)(intq::Tensor::zeros(Shape(1)));
           }).find("no value was given for the input \"b\"") != std::string::npos);
 }
 
@@ -230,7 +230,7 @@ TEST_CASE("The interpreter shows each value to its hook, and names the node of a
     CHECK(graph::to_table(*traced).find("layer1.0.skip_add  FloatFunctional.add") != std::string::npos);
 
     CHECK(message_of<Error>([&] {
-              (*traced)(nn::Tensor::zeros(Shape(1, 4, 6, 6)));
+              (*traced)(intq::Tensor::zeros(Shape(1, 4, 6, 6)));
           }).find("node 3 of 26, %stem = call_module[stem] (%quant): conv2d: the input (1, 4, 6, 6) does not fit") ==
           0);
     CHECK(message_of<Error>([&] { (*traced)(1.0, 2.0); }).find("the graph has 1 inputs, given 2") == 0);
@@ -290,7 +290,7 @@ TEST_CASE("A wrapped function is one node, whatever it does inside") {
     const auto traced = graph::symbolic_trace(model);
     CHECK(graph::to_string(traced->graph()).find("call_function[target=softsign](args = (%add, 0.5))") !=
           std::string::npos);
-    const nn::Tensor x = nn::Tensor::from(Shape(2), {-2.0f, 1.0f});
+    const intq::Tensor x = intq::Tensor::from(Shape(2), {-2.0f, 1.0f});
     CHECK((*traced)(x).tensor().flat<float>()[0] == -0.5f);
     CHECK((*traced)(x).tensor().flat<float>()[1] == 4.0f);
     CHECK(message_of<Error>([&] { softsign(x); }) == "softsign takes 2 arguments, given 1");
@@ -307,8 +307,8 @@ TEST_CASE("A leaf method is one node of a module that is traced through") {
           "    %add : [num_users=1] = call_function[target=add](args = (%router_relu, 5))\n"
           "    %router : [num_users=1] = call_module[target=router, method=choose](args = (%x, %add))\n"
           "    return router\n");
-    CHECK((*traced)(nn::Tensor::full(Shape(1), 2.0f)).tensor().flat<float>()[0] == 2.0f);
-    CHECK((*traced)(nn::Tensor::full(Shape(1), -2.0f)).tensor().flat<float>()[0] == 5.0f);
+    CHECK((*traced)(intq::Tensor::full(Shape(1), 2.0f)).tensor().flat<float>()[0] == 2.0f);
+    CHECK((*traced)(intq::Tensor::full(Shape(1), -2.0f)).tensor().flat<float>()[0] == 5.0f);
     CHECK(message_of<nn::TracingError>([] {
               graph::symbolic_trace(std::make_shared<Router>());
           }).find("the method \"choose\" of the root module (Router) cannot be a node") == 0);
@@ -346,7 +346,7 @@ TEST_CASE("Non-traceable modules are named or typed as in PyTorch, stay one node
 TEST_CASE("The properties that are asked for survive tracing, fusion and copies; others do not") {
     test::ResidualNet model(2);
     model.set_property("classes", nn::Value::Tuple{"cat", "dog"});
-    model.set_property("mean", nn::Tensor::full(Shape(1), 0.5f));
+    model.set_property("mean", intq::Tensor::full(Shape(1), 0.5f));
     model.set_property("threshold", 0.25);
     model.set_property("threshold", 0.75);
     CHECK(model.properties().size() == 3);
@@ -360,7 +360,7 @@ TEST_CASE("The properties that are asked for survive tracing, fusion and copies;
     CHECK(message_of<Error>([&] { fused->property("classes"); }) ==
           "GraphModule has no property \"classes\"; properties: threshold, mean");
     const auto copy = nn::clone(fused);
-    nn::Tensor mean = copy->property("mean").tensor();
+    intq::Tensor mean = copy->property("mean").tensor();
     mean.flat<float>()[0] = 9.0f;
     CHECK(fused->property("mean").number() == 0.5);
     CHECK(model.property("mean").number() == 0.5);
@@ -407,7 +407,7 @@ TEST_CASE("Several outputs: the pieces of a split and the parts of an LSTM's res
           "    %lstm_1 : [num_users=2] = call_module[target=lstm](args = (%getitem_1, %lstm[1]))\n"
           "    %getitem_2 : [num_users=1] = call_function[target=getitem](args = (%lstm_1[1], 0))\n"
           "    return [%lstm_1[0], %getitem_2]\n");
-    const nn::Tensor x = test::random_tensor(Shape(4, 1, 4), 5);
+    const intq::Tensor x = test::random_tensor(Shape(4, 1, 4), 5);
     const nn::Value expected = (*model)(x), given = (*traced)(x);
     for (int i = 0; i < 2; ++i) CHECK(test::largest_difference(expected[i].tensor(), given[i].tensor()) == 0);
     const std::array<nn::Value, 1> inputs{nn::Value(x)};

@@ -17,7 +17,7 @@
 using namespace intq;
 using namespace intq::quantization;
 using Catch::Matchers::Contains;
-using nn::Tensor;
+using intq::Tensor;
 using test::make_conv;
 using test::message_of;
 
@@ -83,7 +83,7 @@ double per_tensor_error(const graph::GraphModule& model, const Tensor& x) {
     for (const auto& module : rounded->named_modules())
         if (auto* layer = dynamic_cast<nn::Weighted*>(module.value)) {
             const auto grid =
-                nn::OwnedQParams::per_tensor(static_cast<float>(magnitude(layer->weight()) / 127.5), DType::int8);
+                intq::OwnedQParams::per_tensor(static_cast<float>(magnitude(layer->weight()) / 127.5), DType::int8);
             layer->set_weight(fake_quantize(layer->weight(), grid, {}));
         }
     return test::largest_difference((*rounded)(x).tensor(), (*exact)(x).tensor());
@@ -471,7 +471,7 @@ TEST_CASE("AdaRound: each layer's error is below that of rounding to nearest, an
     const auto prepared = prepare_calibration_fx(*model, coarse_weights(4), march::bayes::policy);
     calibrate(*prepared, images, 16);
     const Tensor exact = (*model)(images).tensor(), before = (*prepared)(images).tensor();
-    std::map<std::string, nn::OwnedQParams> grids;
+    std::map<std::string, intq::OwnedQParams> grids;
     for (const char* name : {"a", "b", "c", "fc"})
         grids[name] = dynamic_cast<PreparedWeight&>(prepared->find(name)).weight_fake_quant().qparams();
     const auto report = improve::adaround(*prepared, batches_of(images, 24), quick_rounding());

@@ -13,8 +13,9 @@
 namespace intq::test {
 
 /// Codes of the tensors of a run, by the name of the layer that wrote them, in logical order.
-inline std::map<std::string, nn::Tensor> run_and_keep(const quantization::LoweredModel& model, const nn::Tensor& x) {
-    std::map<std::string, nn::Tensor> kept;
+inline std::map<std::string, intq::Tensor> run_and_keep(const quantization::LoweredModel& model,
+                                                        const intq::Tensor& x) {
+    std::map<std::string, intq::Tensor> kept;
     runtime::InstructionHook hook;
     hook.context = &kept;
     hook.function = [](void* context, const runtime::Program& program, index_t i, const void* output, index_t batch) {
@@ -22,9 +23,9 @@ inline std::map<std::string, nn::Tensor> run_and_keep(const quantization::Lowere
         const runtime::ProgramTensor& y = program.tensor(instruction.output);
         Shape shape = y.shape;
         shape[0] = batch;
-        nn::Tensor copy = nn::Tensor::empty(shape, y.dtype, Layout::channels_last);
+        intq::Tensor copy = intq::Tensor::empty(shape, y.dtype, Layout::channels_last);
         std::memcpy(copy.data(), output, static_cast<std::size_t>(copy.bytes()));
-        (*static_cast<std::map<std::string, nn::Tensor>*>(context))[instruction.name] = copy.contiguous();
+        (*static_cast<std::map<std::string, intq::Tensor>*>(context))[instruction.name] = copy.contiguous();
     };
     model.run(x, serial, hook);
     return kept;

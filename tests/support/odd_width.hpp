@@ -290,7 +290,9 @@ template <class... Backend, class Function> void for_each_backend(simd::BackendL
 
 }  // namespace intq::test
 
-namespace intq::inline INTQ_ABI::simd {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace simd {
 
 template <int Width> struct LanesOf<test::odd_width<Width>> { using type = test::OddLanes<Width>; };
 
@@ -306,6 +308,8 @@ struct DepthwiseTile<test::odd_width<5>, std::int16_t, W, std::int32_t>
 template <class W>
 struct Tile<test::odd_width<5>, std::int16_t, W, std::int32_t> : test::OddPairTile<std::int16_t, std::int16_t> {};
 
-}  // namespace intq::inline INTQ_ABI::simd
+}  // namespace simd
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TESTS_SUPPORT_ODD_WIDTH_HPP

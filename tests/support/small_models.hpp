@@ -17,10 +17,10 @@
 namespace intq::test {
 
 /// Normally distributed values of a generator with a given seed.
-inline nn::Tensor random_tensor(const Shape& shape, unsigned seed, float deviation = 1.0f) {
+inline intq::Tensor random_tensor(const Shape& shape, unsigned seed, float deviation = 1.0f) {
     std::mt19937 generator(seed);
     std::normal_distribution<float> distribution(0.0f, deviation);
-    nn::Tensor tensor = nn::Tensor::empty(shape);
+    intq::Tensor tensor = intq::Tensor::empty(shape);
     for (float& value : tensor.flat<float>()) value = distribution(generator);
     return tensor;
 }
@@ -47,7 +47,7 @@ template <class BatchNorm> std::shared_ptr<BatchNorm> make_batch_norm(index_t ch
     norm->tensor("weight") = random_tensor(Shape(channels), seed);
     norm->tensor("bias") = random_tensor(Shape(channels), seed + 1);
     norm->tensor("running_mean") = random_tensor(Shape(channels), seed + 2);
-    nn::Tensor variance = random_tensor(Shape(channels), seed + 3);
+    intq::Tensor variance = random_tensor(Shape(channels), seed + 3);
     for (float& value : variance.flat<float>()) value = value * value + 0.5f;
     norm->tensor("running_var") = variance;
     return norm;
@@ -131,10 +131,10 @@ template <class Exception, class Act> std::string message_of(const Act& act) {
     return "nothing was thrown";
 }
 
-inline double largest_difference(const nn::Tensor& a, const nn::Tensor& b) {
+inline double largest_difference(const intq::Tensor& a, const intq::Tensor& b) {
     if (!(a.shape() == b.shape())) return std::numeric_limits<double>::infinity();
     double largest = 0;
-    const nn::Tensor x = a.contiguous(), y = b.contiguous();
+    const intq::Tensor x = a.contiguous(), y = b.contiguous();
     const auto p = x.flat<float>(), q = y.flat<float>();
     for (std::size_t i = 0; i < p.size(); ++i)
         largest = std::max(largest, std::abs(static_cast<double>(p[i]) - static_cast<double>(q[i])));

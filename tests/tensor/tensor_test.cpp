@@ -7,7 +7,7 @@
 #include "support/small_models.hpp"
 
 using namespace intq;
-using nn::Tensor;
+using intq::Tensor;
 using test::message_of;
 
 TEST_CASE("A new tensor is aligned, row_major and of the shape that was asked") {
@@ -96,10 +96,10 @@ TEST_CASE("Copies share elements, clone does not, and reshape shares those of a 
 
 TEST_CASE("qparams belong to the handle, and a reshape drops the axis of per-channel ones") {
     Tensor weight = Tensor::zeros(Shape(2, 3), DType::int8);
-    weight.set_qparams(nn::OwnedQParams::per_channel({0.5f, 0.25f}, 0, DType::int8));
+    weight.set_qparams(intq::OwnedQParams::per_channel({0.5f, 0.25f}, 0, DType::int8));
     CHECK(weight.clone().qparams() == weight.qparams());
     CHECK_FALSE(weight.reshape(Shape(6)).qparams().has_value());
-    weight.set_qparams(nn::OwnedQParams::per_tensor(0.5f, DType::int8));
+    weight.set_qparams(intq::OwnedQParams::per_tensor(0.5f, DType::int8));
     CHECK(weight.reshape(Shape(6)).qparams()->scale() == 0.5f);
     CHECK(weight.qparams()->view().quant_max() == 127);
 }

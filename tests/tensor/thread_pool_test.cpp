@@ -22,7 +22,7 @@ std::vector<int> once(index_t count) { return std::vector<int>(static_cast<std::
 
 TEST_CASE("Every task runs once, on any number of threads, more of them than tasks too") {
     for (const int threads : {1, 2, 3, 8}) {
-        nn::ThreadPool pool(threads);
+        intq::ThreadPool pool(threads);
         CHECK(pool.threads() == threads);
         for (const index_t count : {0, 1, 2, 3, 7, 8, 100, 1001})
             if (runs_of(pool.executor(), count) != once(count))
@@ -32,7 +32,7 @@ TEST_CASE("Every task runs once, on any number of threads, more of them than tas
 
 TEST_CASE("Thousands of short calls follow each other, with threads that sleep in between and without") {
     for (const int microseconds : {0, 200}) {
-        nn::ThreadPool pool(3, std::chrono::microseconds(microseconds));
+        intq::ThreadPool pool(3, std::chrono::microseconds(microseconds));
         std::atomic<index_t> sum{0};
         for (index_t call = 0; call < 3000; ++call) pool.executor()(5, [&](index_t i) { sum += i; });
         CHECK(sum == 3000 * 10);
@@ -40,7 +40,7 @@ TEST_CASE("Thousands of short calls follow each other, with threads that sleep i
 }
 
 TEST_CASE("Two tasks that wait for each other show that two threads are there") {
-    nn::ThreadPool pool(2);
+    intq::ThreadPool pool(2);
     std::atomic<int> here{0};
     pool.executor()(2, [&](index_t) {
         ++here;
@@ -50,7 +50,7 @@ TEST_CASE("Two tasks that wait for each other show that two threads are there") 
 }
 
 TEST_CASE("A thread without tasks takes those of another") {
-    nn::ThreadPool pool(2);
+    intq::ThreadPool pool(2);
     std::atomic<int> others{0};
     // The first task ends when all others have run: its thread's own share can only be done by the other thread.
     pool.executor()(20, [&](index_t i) {
@@ -63,7 +63,7 @@ TEST_CASE("A thread without tasks takes those of another") {
 }
 
 TEST_CASE("Threads that take from one share take each task once") {
-    nn::ThreadPool pool(2);
+    intq::ThreadPool pool(2);
     int wrong = 0;
     for (int call = 0; call < 100; ++call) {
         std::vector<std::atomic<int>> runs(4000);
@@ -82,7 +82,7 @@ TEST_CASE("Threads that take from one share take each task once") {
 }
 
 TEST_CASE("A task may call the executor again, and several threads may share a pool") {
-    nn::ThreadPool pool(2);
+    intq::ThreadPool pool(2);
     std::atomic<int> inner{0};
     pool.executor()(4, [&](index_t) { pool.executor()(3, [&](index_t) { ++inner; }); });
     CHECK(inner == 12);
@@ -99,6 +99,6 @@ TEST_CASE("A task may call the executor again, and several threads may share a p
 }
 
 TEST_CASE("A pool of no threads is refused") {
-    CHECK_THROWS_WITH(nn::ThreadPool(0), Catch::Contains("at least 1 thread, given 0"));
-    CHECK_THROWS_WITH(nn::ThreadPool(-3), Catch::Contains("given -3"));
+    CHECK_THROWS_WITH(intq::ThreadPool(0), Catch::Contains("at least 1 thread, given 0"));
+    CHECK_THROWS_WITH(intq::ThreadPool(-3), Catch::Contains("given -3"));
 }

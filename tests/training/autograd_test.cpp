@@ -9,7 +9,7 @@
 #include "training/gradient_check.hpp"
 
 using namespace intq;
-using nn::Tensor;
+using intq::Tensor;
 using test::numbers_of;
 using test::relative_error;
 

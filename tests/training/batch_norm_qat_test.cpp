@@ -15,7 +15,7 @@
 using namespace intq;
 using namespace intq::quantization;
 using Catch::Matchers::Contains;
-using nn::Tensor;
+using intq::Tensor;
 using test::golden_floats;
 using test::Numbers;
 using test::numbers_of;

@@ -51,7 +51,7 @@ struct Count {
 
 /// Counts the codes of the tape's last pass that are not those of the program that the model is converted to now.
 void count_codes(PreparedModel& model, const training::Autograd& autograd, const kernels::KernelTable& table,
-                 const nn::Tensor& x, Count& count) {
+                 const intq::Tensor& x, Count& count) {
     const QuantizedGraph quantized = convert_fx(model);
     const LoweredModel lowered = lower(quantized, table, x.extent(0));
     const auto executed = test::run_and_keep(lowered, x);
@@ -68,7 +68,7 @@ void count_codes(PreparedModel& model, const training::Autograd& autograd, const
             const auto found = executed.find(Lowering::layer(made).name);
             if (found == executed.end()) continue;  // a flatten that a linear layer reads through
             INFO(node->name());
-            const nn::Tensor codes = quantize(value.tensor(), tensor.qparams, table.policy().quantize).contiguous();
+            const intq::Tensor codes = quantize(value.tensor(), tensor.qparams, table.policy().quantize).contiguous();
             REQUIRE(codes.shape() == found->second.shape());
             REQUIRE(codes.dtype() == DType::int8);
             for (std::size_t i = 0; i < codes.flat<std::int8_t>().size(); ++i)
@@ -81,10 +81,10 @@ void count_codes(PreparedModel& model, const training::Autograd& autograd, const
 
 /// After an exact pass that gave y: no code and no bit of the output differs.
 void compare(PreparedModel& model, const training::Autograd& autograd, const kernels::KernelTable& table,
-             const nn::Tensor& x, const nn::Tensor& y, Count& count) {
+             const intq::Tensor& x, const intq::Tensor& y, Count& count) {
     count_codes(model, autograd, table, x, count);
     CHECK(count.differ == 0);
-    const nn::Tensor program = lower(convert_fx(model), table, x.extent(0)).run(x);
+    const intq::Tensor program = lower(convert_fx(model), table, x.extent(0)).run(x);
     REQUIRE(program.shape() == y.shape());
     CHECK(std::memcmp(program.contiguous().data(), y.contiguous().data(), static_cast<std::size_t>(y.bytes())) == 0);
 }
@@ -99,8 +99,8 @@ training::TrainerOptions trainer_options(std::int64_t epochs) {
 }
 
 /// Which of three bands of the image is brightest.
-training::LossFunction task_loss(const nn::Tensor& images) {
-    return [images](const nn::Tensor& logits, std::span<const index_t> chosen) {
+training::LossFunction task_loss(const intq::Tensor& images) {
+    return [images](const intq::Tensor& logits, std::span<const index_t> chosen) {
         std::vector<index_t> labels;
         const index_t size = images.size() / images.extent(0);
         for (const index_t sample : chosen) {
@@ -117,7 +117,7 @@ training::LossFunction task_loss(const nn::Tensor& images) {
 }  // namespace
 
 TEST_CASE("Every code of the training's forward pass is the program's, step after step, on any target") {
-    const nn::Tensor images = test::random_tensor(Shape(8, 2, 8, 8), 31);
+    const intq::Tensor images = test::random_tensor(Shape(8, 2, 8, 8), 31);
     Count count, in_float;
     int runs = 0;
     for (const kernels::KernelTable* table : test::scalar_tables().tables)
@@ -130,7 +130,7 @@ TEST_CASE("Every code of the training's forward pass is the program's, step afte
             training::ExactForward exact(*qat, *table);
             training::SGD sgd({0.9, 0.0, 0.0, false});
             training::TrainerOptions options = trainer_options(2);
-            options.forward = [&](training::Autograd& autograd, const nn::Tensor& batch) {
+            options.forward = [&](training::Autograd& autograd, const intq::Tensor& batch) {
                 const nn::Value y = exact(autograd, batch);
                 compare(*qat, autograd, *table, batch, y.tensor(), count);
                 return y;
@@ -143,7 +143,7 @@ TEST_CASE("Every code of the training's forward pass is the program's, step afte
             qat->eval();
             set_fake_quantize(*qat, FakeQuantState::validation);
             training::Autograd autograd(*qat);
-            const nn::Tensor y = exact(autograd, images).tensor();
+            const intq::Tensor y = exact(autograd, images).tensor();
             compare(*qat, autograd, *table, images, y, count);
             autograd.forward(images);  // the ordinary simulation, in float
             count_codes(*qat, autograd, *table, images, in_float);
@@ -156,7 +156,7 @@ TEST_CASE("Every code of the training's forward pass is the program's, step afte
 }
 
 TEST_CASE("Training in the target's integers learns, and only its own passes move observers and statistics") {
-    const nn::Tensor images = test::random_tensor(Shape(16, 2, 8, 8), 41);
+    const intq::Tensor images = test::random_tensor(Shape(16, 2, 8, 8), 41);
     const kernels::KernelTable& table = *test::scalar_tables().tables[4];
     PrepareOptions prepare;
     prepare.qat_mode = QATMode::with_bn_reverse_fold;
@@ -166,7 +166,7 @@ TEST_CASE("Training in the target's integers learns, and only its own passes mov
     const auto qat = make(), plain = make();
     training::ExactForward exact(*qat, table);
     training::Autograd autograd(*qat);
-    const nn::Tensor first = images.batch(0, 4);
+    const intq::Tensor first = images.batch(0, 4);
     exact(autograd, first);
     (*plain)(first);
     const auto buffers = qat->named_buffers(), expected = plain->named_buffers();
@@ -201,18 +201,18 @@ TEST_CASE("An active Dropout between quantizers is refused by its node; switched
     const auto qat = prepare_qat_fx(*model, get_default_qconfig_mapping(DType::int8), table.policy());
     training::ExactForward exact(*qat, table);
     training::Autograd autograd(*qat);
-    const nn::Tensor x = test::random_tensor(Shape(2, 2, 5, 5), 3);
+    const intq::Tensor x = test::random_tensor(Shape(2, 2, 5, 5), 3);
     CHECK_THROWS_WITH(exact(autograd, x), Contains("call_module[dropout]") && Contains("no place in exact simulation"));
     qat->find("dropout").eval();
     Count count;
-    const nn::Tensor y = exact(autograd, x).tensor();
+    const intq::Tensor y = exact(autograd, x).tensor();
     compare(*qat, autograd, table, x, y, count);
     CHECK(count.layers >= 2);
 }
 
 TEST_CASE(
     "A batch with NaN is an error that names its node; parameters, quantizers and statistics are those before it") {
-    nn::Tensor images = test::random_tensor(Shape(12, 2, 8, 8), 51);
+    intq::Tensor images = test::random_tensor(Shape(12, 2, 8, 8), 51);
     images.flat<float>()[9 * 128] = NAN;  // in the third batch
     const kernels::KernelTable& table = *test::scalar_tables().tables[4];
     PrepareOptions prepare;
@@ -228,15 +228,15 @@ TEST_CASE(
         return io::serialize_safetensors(training::make_checkpoint(*qat, adam, running->position()));
     };
     std::vector<std::byte> before;
-    options.forward = [&](training::Autograd& autograd, const nn::Tensor& batch) {
+    options.forward = [&](training::Autograd& autograd, const intq::Tensor& batch) {
         before = state();
         return exact(autograd, batch);
     };
     training::Trainer trainer(*qat, adam, options);
     running = &trainer;
     CHECK_THROWS_WITH(trainer.fit(images,
-                                  [](const nn::Tensor& y, std::span<const index_t>) {
-                                      return training::mse_loss(y, nn::Tensor::zeros(y.shape()));
+                                  [](const intq::Tensor& y, std::span<const index_t>) {
+                                      return training::mse_loss(y, intq::Tensor::zeros(y.shape()));
                                   }),
                       Contains("epoch 1, batch 3") && Contains("call_module[activation_post_process_0] (%quant)"));
     CHECK(trainer.position().step == 2);
@@ -251,21 +251,21 @@ TEST_CASE("Gradients pass straight through: clamped elements stop, others see th
                       [](test::LambdaModel& m, nn::Arguments x) { return m.call("fc", m.call("conv", x[0])); });
     const kernels::KernelTable& table = *test::scalar_tables().tables[4];
     const auto qat = prepare_qat_fx(*model, get_default_qconfig_mapping(DType::int8), table.policy());
-    const nn::Tensor x = test::random_tensor(Shape(2, 2, 5, 5), 3);
+    const intq::Tensor x = test::random_tensor(Shape(2, 2, 5, 5), 3);
     (*qat)(x);
     // A scale that clamps part of what conv gives.
     auto& quantizer = dynamic_cast<FakeQuantize&>(qat->find("activation_post_process_1"));
     quantizer.set_qparams(0.01f);
     training::Autograd autograd(*qat, {{}, true, {}});
     training::ExactForward exact(*qat, table);
-    const nn::Tensor y = exact(autograd, x).tensor(), dy = test::random_tensor(y.shape(), 4);
+    const intq::Tensor y = exact(autograd, x).tensor(), dy = test::random_tensor(y.shape(), 4);
     const auto gradients = autograd.backward(dy);
     // The gradient of fc's bias is dy's sum; conv's that of what passes fc's weight and the clamp.
     const graph::Node& conv = *qat->graph().find("conv");
-    const nn::Tensor real = autograd.value_of(conv)->tensor();
+    const intq::Tensor real = autograd.value_of(conv)->tensor();
     const auto& fc = dynamic_cast<const PreparedWeight&>(qat->find("fc"));
     const std::vector<nn::Value> inputs{*autograd.value_of(*conv.users()[0])};
-    const nn::Tensor weight = fc.quantized_weight(nn::Arguments(inputs));
+    const intq::Tensor weight = fc.quantized_weight(nn::Arguments(inputs));
     double expected[3] = {};
     index_t clamped = 0;
     for (index_t n = 0; n < 2; ++n)

@@ -63,15 +63,15 @@ inline std::set<std::string>& checked_operators() {
     return names;
 }
 
-inline Numbers numbers_of(const nn::Tensor& tensor) {
+inline Numbers numbers_of(const intq::Tensor& tensor) {
     Numbers result;
     if (tensor.dtype() == DType::float64) result.assign(tensor.flat<double>().begin(), tensor.flat<double>().end());
     if (tensor.dtype() == DType::float32) result.assign(tensor.flat<float>().begin(), tensor.flat<float>().end());
     return result;
 }
 
-template <class T> nn::Tensor tensor_of(const Shape& shape, const Numbers& numbers) {
-    return nn::Tensor::from(shape, std::vector<T>(numbers.begin(), numbers.end()));
+template <class T> intq::Tensor tensor_of(const Shape& shape, const Numbers& numbers) {
+    return intq::Tensor::from(shape, std::vector<T>(numbers.begin(), numbers.end()));
 }
 
 /// Random floats at least 2^-10 apart from 0, so that a clamp at 0 has no kink within the step.
@@ -121,8 +121,8 @@ inline Numbers differences(const std::function<Numbers(const std::vector<Numbers
 }
 
 /// Numbers as tensors of the shapes, one behind the other.
-template <class T> std::vector<nn::Tensor> tensors_of(const std::vector<Shape>& shapes, const Numbers& numbers) {
-    std::vector<nn::Tensor> result;
+template <class T> std::vector<intq::Tensor> tensors_of(const std::vector<Shape>& shapes, const Numbers& numbers) {
+    std::vector<intq::Tensor> result;
     auto next = numbers.begin();
     for (const Shape& shape : shapes) {
         result.push_back(tensor_of<T>(shape, Numbers(next, next + shape.size())));
@@ -139,7 +139,7 @@ std::vector<nn::Value> call_arguments(const GradientProblem& problem, const std:
     for (std::size_t i = 0; i < problem.input_shapes.size(); ++i)
         tensors.emplace_back(tensor_of<T>(problem.input_shapes[i], leaves[i]));
     for (std::size_t i = 0; i < problem.parameters.size(); ++i) {
-        nn::Tensor& parameter = problem.module->tensor(problem.parameters[i]);
+        intq::Tensor& parameter = problem.module->tensor(problem.parameters[i]);
         parameter = tensor_of<T>(parameter.shape(), leaves[tensors.size() + i]);
     }
     return problem.arguments(tensors);
@@ -174,7 +174,7 @@ std::vector<Numbers> row_gradients(const GradientProblem& problem, const std::ve
         result.push_back(numbers_of(found[item]));
     }
     for (const std::string& name : problem.parameters) {
-        const nn::Tensor& parameter = problem.module->tensor(name);
+        const intq::Tensor& parameter = problem.module->tensor(name);
         for (const auto& [owner, found] : context.parameter_gradients())
             if (owner.shares_buffer_with(parameter)) {
                 CHECK(found.shape() == parameter.shape());

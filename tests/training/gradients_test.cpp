@@ -125,8 +125,8 @@ void check_batch_norm() {
         for (const bool training : {true, false}) {
             nn::ModulePtr norm = std::make_shared<nn::BatchNorm2d>(nn::BatchNormOptions{4, 1e-3});
             if (x.rank != 4) norm = std::make_shared<nn::BatchNorm1d>(nn::BatchNormOptions{4, 1e-3});
-            norm->tensor("running_mean") = nn::Tensor::from(Shape(4), {0.5f, -1.0f, 2.0f, 0.0f});
-            norm->tensor("running_var") = nn::Tensor::from(Shape(4), {0.25f, 1.0f, 4.0f, 9.0f});
+            norm->tensor("running_mean") = intq::Tensor::from(Shape(4), {0.5f, -1.0f, 2.0f, 0.0f});
+            norm->tensor("running_var") = intq::Tensor::from(Shape(4), {0.25f, 1.0f, 4.0f, 9.0f});
             norm->train(training);
             GradientProblem problem{.op = x.rank == 4 ? "batch_norm2d" : "batch_norm1d",
                                     .input_shapes = {x},
@@ -155,8 +155,8 @@ void check_fused_batch_norm() {
     for (const Activation activation : {Activation::relu, Activation::relu6})
         for (const bool training : {true, false}) {
             nn::BatchNorm2d norm(nn::BatchNormOptions{4, 1e-3});
-            norm.tensor("running_mean") = nn::Tensor::from(Shape(4), {0.5f, -1.0f, 0.25f, 0.0f});
-            norm.tensor("running_var") = nn::Tensor::from(Shape(4), {0.01f, 1.0f, 0.04f, 9.0f});
+            norm.tensor("running_mean") = intq::Tensor::from(Shape(4), {0.5f, -1.0f, 0.25f, 0.0f});
+            norm.tensor("running_var") = intq::Tensor::from(Shape(4), {0.01f, 1.0f, 0.04f, 9.0f});
             const nn::ModulePtr fused = std::make_shared<nn::FusedBatchNorm2d>(norm, activation);
             fused->train(training);
             GradientProblem problem{.op = activation == Activation::relu ? "BNReLU2d" : "BNReLU62d",
@@ -248,7 +248,7 @@ void check_relu_and_moves() {
 void check_add() {
     const Shape shape(2, 3, 4);
     for (const Shape& second : {shape, Shape(3, 4), Shape(2, 1, 4), Shape(1), Shape(3, 1)}) {
-        INFO(nn::to_string(second));
+        INFO(intq::to_string(second));
         GradientProblem problem{.op = "add", .input_shapes = {shape, second}, .function = &nn::add_function};
         problem.output_shape = shape;
         problem.oracle = [=](const std::vector<Numbers>& leaves) {
@@ -298,7 +298,7 @@ void check_cat() {
 
 void check_dropout() {
     nn::Dropout dropout(0.4, 5);
-    const nn::Tensor x = nn::Tensor::full(Shape(200), 1.0f);
+    const intq::Tensor x = intq::Tensor::full(Shape(200), 1.0f);
     const nn::Value first = dropout(x);
     const training::GradientRow* row = training::find_gradient(training::gradient_rows<float>, "dropout", &dropout);
     const nn::Value saved = row->save(dropout);
@@ -571,15 +571,15 @@ void check_lstm() {
 }
 
 void check_embedding() {
-    const auto ids32 = nn::Tensor::from(Shape(2, 3), std::vector<std::int32_t>{1, 0, 1, 3, 1, 3});
-    const auto ids64 = nn::Tensor::from(Shape(2, 3), std::vector<std::int64_t>{1, 0, 1, 3, 1, 3});
+    const auto ids32 = intq::Tensor::from(Shape(2, 3), std::vector<std::int32_t>{1, 0, 1, 3, 1, 3});
+    const auto ids64 = intq::Tensor::from(Shape(2, 3), std::vector<std::int64_t>{1, 0, 1, 3, 1, 3});
     const auto oracle = [](const std::vector<Numbers>& leaves) {
         const index_t rows[] = {1, 0, 1, 3, 1, 3};
         return each_place(Shape(6, 2), [&](const auto& at) {
             return number_at(leaves[0], Shape(5, 2), {rows[at[0]], at[1]});
         });
     };
-    for (const nn::Tensor& ids : {ids32, ids64}) {
+    for (const intq::Tensor& ids : {ids32, ids64}) {
         GradientProblem problem{.op = "functional_embedding", .input_shapes = {Shape(5, 2)}};
         problem.function = &nn::embedding_function;
         problem.output_shape = Shape(2, 3, 2);
@@ -1014,9 +1014,9 @@ TEST_CASE("Every operator of the float graph has a gradient, and it equals finit
 
 TEST_CASE("Equal largest elements: the first in row order takes the gradient") {
     const nn::MaxPool2d pool(nn::square_window(2));
-    const std::vector<nn::Value> inputs{nn::Tensor::full(Shape(1, 1, 2, 2), 3.0f)};
-    const nn::Value output(nn::Tensor::full(Shape(1, 1, 1, 1), 3.0f));
-    const nn::Tensor gradient = nn::Tensor::full(Shape(1, 1, 1, 1), 2.0f);
+    const std::vector<nn::Value> inputs{intq::Tensor::full(Shape(1, 1, 2, 2), 3.0f)};
+    const nn::Value output(intq::Tensor::full(Shape(1, 1, 1, 1), 3.0f));
+    const intq::Tensor gradient = intq::Tensor::full(Shape(1, 1, 1, 1), 2.0f);
     nn::MaxPool2d module = pool;
     const training::OperatorCall call{&module, nn::Arguments(inputs), &output, {}};
     training::GradientContext context(call, std::span(&gradient, 1), {});
@@ -1025,8 +1025,8 @@ TEST_CASE("Equal largest elements: the first in row order takes the gradient") {
 }
 
 TEST_CASE("A clamp stops the gradient at its ends, and outside of them") {
-    const nn::Tensor y = nn::Tensor::from(Shape(5), {0.0f, 0x1p-100f, 3.0f, 0x1.7fffffep2f, 6.0f});
-    const nn::Tensor dy = nn::Tensor::full(Shape(5), 1.0f);
+    const intq::Tensor y = intq::Tensor::from(Shape(5), {0.0f, 0x1p-100f, 3.0f, 0x1.7fffffep2f, 6.0f});
+    const intq::Tensor dy = intq::Tensor::full(Shape(5), 1.0f);
     using test::numbers_of;
     CHECK(numbers_of(training::clamp_gradient<float>(y, dy, Activation::relu)) == Numbers{0, 1, 1, 1, 1});
     CHECK(numbers_of(training::clamp_gradient<float>(y, dy, Activation::relu6))[4] == 0);

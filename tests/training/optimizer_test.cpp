@@ -10,8 +10,8 @@
 
 using namespace intq;
 using Catch::Matchers::Contains;
+using intq::Tensor;
 using nlohmann::json;
-using nn::Tensor;
 
 namespace {
 

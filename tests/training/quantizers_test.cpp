@@ -16,8 +16,8 @@
 
 using namespace intq;
 using Catch::Matchers::Contains;
+using intq::Tensor;
 using nlohmann::json;
-using nn::Tensor;
 using quantization::FakeQuantize;
 using quantization::FakeQuantizeOptions;
 using quantization::LSQFakeQuantize;

@@ -14,7 +14,7 @@
 
 using namespace intq;
 using Catch::Matchers::Contains;
-using nn::Tensor;
+using intq::Tensor;
 
 namespace {
 

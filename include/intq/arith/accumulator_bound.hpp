@@ -8,7 +8,9 @@
 
 #include "intq/core/abi.hpp"
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 /// A closed interval of integers.
 struct SumRange {
@@ -47,6 +49,8 @@ private:
     std::int64_t negative_ = 0;
 };
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_ACCUMULATOR_BOUND_HPP

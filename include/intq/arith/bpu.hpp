@@ -10,7 +10,9 @@
 
 #include "intq/arith/march.hpp"
 
-namespace intq::inline INTQ_ABI::target {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace target {
 
 /// a = clamp_16(PRE(acc, pre));  y = clamp_out(POST(a·M, post))
 ///
@@ -22,6 +24,8 @@ template <class March> struct bpu {
     static constexpr arith::PolicyRecord policy = March::policy;
 };
 
-}  // namespace intq::inline INTQ_ABI::target
+}  // namespace target
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_BPU_HPP

@@ -14,7 +14,9 @@
 #include "intq/core/op_params.hpp"
 #include "intq/core/status.hpp"
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 /// One accepted combination. A limit of 0 is no limit.
 struct ConstraintRow {
@@ -138,6 +140,8 @@ inline constexpr std::array<ConstraintRow, sizeof...(Outputs)> softmax_rows{
 inline constexpr std::array<ConstraintRow, 1> accumulator_rows{
     ConstraintRow{OpKind::dequantize, DType::int32, DType::none, DType::float32}};
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_CONSTRAINTS_HPP

@@ -7,7 +7,9 @@
 
 #include "intq/arith/make_requantize.hpp"
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 /// The operand of a fused add.
 struct SuminOperand {
@@ -102,6 +104,8 @@ constexpr Result<Sumin> make_sumin(const PolicyRecord& policy, const SuminOperan
     return sumin;
 }
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_CONV_HPP

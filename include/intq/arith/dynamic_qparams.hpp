@@ -7,7 +7,9 @@
 
 #include "intq/arith/quantize.hpp"
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 /// A dynamic scale is not smaller.
 inline constexpr float smallest_dynamic_scale = 6.1e-5f;
@@ -60,6 +62,8 @@ constexpr float dynamic_output(std::int32_t acc, std::int32_t zero_point, std::i
     return fadd(fmul(static_cast<float>(sum), fmul(input_scale, weight_scale)), bias);
 }
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_DYNAMIC_QPARAMS_HPP

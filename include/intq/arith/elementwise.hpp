@@ -6,7 +6,9 @@
 
 #include "intq/arith/make_requantize.hpp"
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 /// One operand or the result of an add or sub.
 struct CodesOf {
@@ -205,6 +207,8 @@ constexpr Result<AddParams> make_sub(const PolicyRecord& policy, const CodesOf& 
     return detail::make_signed_add(policy, x, y, out, codes, -1);
 }
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_ELEMENTWISE_HPP

@@ -11,7 +11,9 @@
 #include "intq/arith/rounding.hpp"
 #include "intq/core/status.hpp"
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 /// real ≈ multiplier · 2^(shift - 31), multiplier in [2^30, 2^31) or 0.
 struct QuantizedMultiplier {
@@ -59,6 +61,8 @@ constexpr std::int32_t reduce_multiplier_to_16_bits(std::int32_t multiplier) noe
     return multiplier < 0x7FFF0000 ? (multiplier + (1 << 15)) >> 16 : 0x7FFF;
 }
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_FIXED_POINT_HPP

@@ -6,7 +6,8 @@
 
 #include "intq/arith/target.hpp"
 
-namespace intq::inline INTQ_ABI {
+namespace intq {
+inline namespace INTQ_ABI {
 
 namespace arith::detail {
 
@@ -36,6 +37,7 @@ struct fp32 {
 
 }  // namespace target
 
-}  // namespace intq::inline INTQ_ABI
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_FP32_HPP

@@ -7,7 +7,9 @@
 #include "intq/arith/lanes.hpp"
 #include "intq/core/status.hpp"
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 /// Ends of a histogram; both belong to it.
 struct HistogramRange {
@@ -65,6 +67,8 @@ template <Lanes L> struct HistogramBins {
     }
 };
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_HISTOGRAM_HPP

@@ -15,7 +15,9 @@
 #    error "intq promises the bits of scales, quantize and fake-quantize: compile without -ffast-math"
 #endif
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 /// Returns its argument; the compiler cannot look through it, so a product that passes it is rounded before a
 /// sum sees it (no contraction to fma) at the cost of no instruction.
@@ -106,6 +108,8 @@ constexpr int bit_length(std::int64_t value) noexcept {
     return static_cast<int>(std::bit_width(magnitude));
 }
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_IEEE_HPP

@@ -18,7 +18,9 @@
 #include "intq/core/assert.hpp"
 #include "intq/core/dtype.hpp"
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 /// One element at a time. Each comment is the contract for one lane of any backend.
 struct scalar_lanes {
@@ -229,6 +231,8 @@ template <class L> struct SmallRealLanes : L {
     static constexpr typename L::i32 round_to_i32(typename L::f32 a) noexcept { return L::round_small_to_i32(a); }
 };
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_LANES_HPP

@@ -7,7 +7,9 @@
 
 #include "intq/arith/quantize.hpp"
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 /// The code that a real, learnt zero point stands for, in both passes.
 ///
@@ -74,6 +76,8 @@ constexpr LearnableTerms<scalar_lanes> learnable_gradient(float x, float grad_ou
     });
 }
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_LEARNABLE_HPP

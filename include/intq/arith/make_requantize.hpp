@@ -9,7 +9,9 @@
 #include "intq/arith/accumulator_bound.hpp"
 #include "intq/arith/target.hpp"
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 /// What is requantized; it decides the roundings of the bpu rule.
 enum class RequantizeSource : std::uint8_t { gemm_accumulator, add_accumulator, average_accumulator, code };
@@ -194,6 +196,8 @@ constexpr int sumin_words_of(RequantizeRule rule) noexcept {
                                                  : 0;
 }
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_MAKE_REQUANTIZE_HPP

@@ -8,7 +8,8 @@
 
 #include "intq/arith/target.hpp"
 
-namespace intq::inline INTQ_ABI {
+namespace intq {
+inline namespace INTQ_ABI {
 
 namespace arith::detail {
 
@@ -93,6 +94,7 @@ struct meta {
 
 }  // namespace march
 
-}  // namespace intq::inline INTQ_ABI
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_MARCH_HPP

@@ -6,7 +6,9 @@
 
 #include "intq/arith/elementwise.hpp"
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 /// Everything that a product of codes needs.
 struct MulParams {
@@ -58,6 +60,8 @@ constexpr Result<MulParams> make_mul(const PolicyRecord& policy, const CodesOf& 
     return params;
 }
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_MUL_HPP

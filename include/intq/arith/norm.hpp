@@ -12,7 +12,9 @@
 #include "intq/core/channel_blocks.hpp"
 #include "intq/core/status.hpp"
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 /// In which order PyTorch multiplies the bias: (b - mean)·r·gamma after a convolution, (b - mean)·(gamma·r) after a
 /// linear layer. The last bit differs.
@@ -117,6 +119,8 @@ constexpr void fold_batch_norm(const ChannelBlocks& weight, std::span<const floa
     }
 }
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_NORM_HPP

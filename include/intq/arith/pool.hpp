@@ -9,7 +9,9 @@
 #include "intq/arith/accumulator_bound.hpp"
 #include "intq/arith/elementwise.hpp"
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 /// Everything that an average of codes needs.
 struct AverageParams {
@@ -174,6 +176,8 @@ template <class L> struct Average : AverageDivision<L> {
     }
 };
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_POOL_HPP

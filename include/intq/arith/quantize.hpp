@@ -12,7 +12,9 @@
 #include "intq/arith/rounding.hpp"
 #include "intq/core/status.hpp"
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 // --- from a range to scale and zero point ---------------------------------------------------------------------
 
@@ -235,6 +237,8 @@ constexpr float fake_quantize_gradient(float x, float grad_out, ScaleZeroPoint q
     });
 }
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_QUANTIZE_HPP

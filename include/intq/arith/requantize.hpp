@@ -17,7 +17,9 @@
 #include "intq/arith/fixed_point.hpp"
 #include "intq/arith/lanes.hpp"
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 /// The parameters of one output channel; how many words count, and what they mean, is the policy's.
 using ChannelWords = std::array<std::int32_t, 5>;
@@ -351,6 +353,8 @@ struct keep_real {
     }
 };
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_REQUANTIZE_HPP

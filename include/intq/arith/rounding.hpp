@@ -11,7 +11,9 @@
 #include "intq/arith/ieee.hpp"
 #include "intq/core/assert.hpp"
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 /// How a real value becomes an integer.
 enum class Rounding : std::uint8_t { half_even, half_up };
@@ -78,6 +80,8 @@ template <std::signed_integral Int> constexpr Int shift(Int value, int n, ShiftR
     return rounding == ShiftRounding::floor ? shift_floor(value, n) : shift_half_up(value, n);
 }
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_ROUNDING_HPP

@@ -10,7 +10,9 @@
 #include "intq/arith/elementwise.hpp"
 #include "intq/arith/rounding.hpp"
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 /// Terms of one softmax; more could leave the sum's 48 bits.
 inline constexpr index_t softmax_most_terms = 65535;
@@ -72,6 +74,8 @@ struct SoftmaxReciprocal {
     }
 };
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_SOFTMAX_HPP

@@ -6,7 +6,9 @@
 
 #include "intq/arith/lanes.hpp"
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 /// A sum in binary64, in sixteen stripes: as many additions can be under way, whatever the lanes of a backend are.
 /// Terms come in blocks of 64; a last one is filled with zeros.
@@ -43,6 +45,8 @@ struct StripedSum {
     }
 };
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_SUM_HPP

@@ -13,7 +13,9 @@
 #include "intq/arith/quantize.hpp"
 #include "intq/arith/requantize.hpp"
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 /// Which requantize policy a target's kernels are keyed on.
 enum class RequantizeRule : std::uint8_t { float_scale, single_rounding, double_rounding, two_stage };
@@ -80,6 +82,8 @@ template <class Acc> struct PolicyOf<RequantizeRule::double_rounding, Acc> {
 template <class TargetType, class Acc>
 using RequantizePolicy = typename detail::PolicyOf<TargetType::policy.requantize, Acc>::type;
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_TARGET_HPP

@@ -7,7 +7,8 @@
 
 #include "intq/arith/target.hpp"
 
-namespace intq::inline INTQ_ABI {
+namespace intq {
+inline namespace INTQ_ABI {
 
 namespace arith::detail {
 
@@ -45,6 +46,7 @@ template <class RoundingRule = arith::double_rounding> struct tflite {
 
 }  // namespace target
 
-}  // namespace intq::inline INTQ_ABI
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_TFLITE_HPP

@@ -10,7 +10,9 @@
 
 #include "intq/arith/elementwise.hpp"
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 /// Real functions that a table holds. gelu_erf is x·Φ(x), gelu_tanh its approximation by tanh.
 enum class TableFunction : std::uint8_t {
@@ -178,6 +180,8 @@ INTQ_ALWAYS_INLINE constexpr typename L::i32 interpolate_table(const std::int16_
     return L::add(first, L::shift_right(step, seven));
 }
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_UNARY_HPP

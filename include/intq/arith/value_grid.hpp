@@ -9,7 +9,9 @@
 
 #include "intq/arith/histogram.hpp"
 
-namespace intq::inline INTQ_ABI::arith {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace arith {
 
 /// A window of bins of width 2^exponent: the numbers first, first + 1, …
 struct ValueGrid {
@@ -76,6 +78,8 @@ constexpr ValueGrid grid_of_range(float lowest, float highest, index_t bins) noe
     return grid;
 }
 
-}  // namespace intq::inline INTQ_ABI::arith
+}  // namespace arith
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_ARITH_VALUE_GRID_HPP

@@ -7,7 +7,8 @@
 
 #include "intq/core/abi.hpp"
 
-namespace intq::inline INTQ_CORE_ABI {
+namespace intq {
+inline namespace INTQ_CORE_ABI {
 
 /// Receives a broken precondition. May not return at level 1; may throw at level 2.
 using AssertHandler = void (*)(const char* condition, const char* file, int line);
@@ -27,7 +28,8 @@ inline AssertHandler set_assert_handler(AssertHandler handler) noexcept {
     return former;
 }
 
-}  // namespace intq::inline INTQ_CORE_ABI
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
 
 #if INTQ_ASSERT_LEVEL > 0
 #    define INTQ_ASSERT(condition) \

@@ -6,7 +6,8 @@
 
 #include "intq/core/tensor_view.hpp"
 
-namespace intq::inline INTQ_CORE_ABI {
+namespace intq {
+inline namespace INTQ_CORE_ABI {
 
 /// Three extents that say which channel each element in memory belongs to, whatever the layout.
 ///
@@ -37,6 +38,7 @@ constexpr ChannelBlocks channel_blocks(const TensorView<T, Rank, LayoutTag, Exte
     return {size / (channels * inner), channels, inner};
 }
 
-}  // namespace intq::inline INTQ_CORE_ABI
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
 
 #endif  // INTQ_CORE_CHANNEL_BLOCKS_HPP

@@ -9,7 +9,8 @@
 
 #include "intq/core/abi.hpp"
 
-namespace intq::inline INTQ_CORE_ABI {
+namespace intq {
+inline namespace INTQ_CORE_ABI {
 
 /// Sizes, indices and strides, everywhere in the library; strides may be negative.
 using index_t = std::ptrdiff_t;
@@ -108,6 +109,7 @@ constexpr std::int64_t highest_code(DType dtype) noexcept {
     }
 }
 
-}  // namespace intq::inline INTQ_CORE_ABI
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
 
 #endif  // INTQ_CORE_DTYPE_HPP

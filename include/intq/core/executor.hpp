@@ -9,7 +9,8 @@
 #include "intq/core/abi.hpp"
 #include "intq/core/dtype.hpp"
 
-namespace intq::inline INTQ_CORE_ABI {
+namespace intq {
+inline namespace INTQ_CORE_ABI {
 
 /// A parallel-for behind two pointers, so that a compiled kernel can take any.
 ///
@@ -47,6 +48,7 @@ private:
 /// Runs every task in the calling thread.
 inline constexpr Executor serial{};
 
-}  // namespace intq::inline INTQ_CORE_ABI
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
 
 #endif  // INTQ_CORE_EXECUTOR_HPP

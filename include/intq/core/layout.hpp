@@ -9,7 +9,8 @@
 
 #include "intq/core/dtype.hpp"
 
-namespace intq::inline INTQ_CORE_ABI {
+namespace intq {
+inline namespace INTQ_CORE_ABI {
 
 /// Run-time name of a layout.
 enum class Layout : std::uint8_t { row_major, channels_last, strided };
@@ -69,6 +70,7 @@ constexpr const char* name_of(Layout layout) noexcept {
     return "strided";
 }
 
-}  // namespace intq::inline INTQ_CORE_ABI
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
 
 #endif  // INTQ_CORE_LAYOUT_HPP

@@ -9,7 +9,8 @@
 
 #include "intq/core/abi.hpp"
 
-namespace intq::inline INTQ_CORE_ABI {
+namespace intq {
+inline namespace INTQ_CORE_ABI {
 
 enum class OpKind : std::uint8_t {
     none,
@@ -55,6 +56,7 @@ constexpr const char* name_of(OpKind kind) noexcept {
     return op_kind_names[kind < OpKind::count_ ? static_cast<std::size_t>(kind) : 0];
 }
 
-}  // namespace intq::inline INTQ_CORE_ABI
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
 
 #endif  // INTQ_CORE_OP_KIND_HPP

@@ -9,7 +9,8 @@
 #include "intq/core/dtype.hpp"
 #include "intq/core/status.hpp"
 
-namespace intq::inline INTQ_CORE_ABI {
+namespace intq {
+inline namespace INTQ_CORE_ABI {
 
 /// Values for height and width.
 struct Size2d {
@@ -83,6 +84,7 @@ constexpr const char* name_of(Activation activation) noexcept {
     return "none";
 }
 
-}  // namespace intq::inline INTQ_CORE_ABI
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
 
 #endif  // INTQ_CORE_OP_PARAMS_HPP

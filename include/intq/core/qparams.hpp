@@ -10,7 +10,8 @@
 #include "intq/core/dtype.hpp"
 #include "intq/core/status.hpp"
 
-namespace intq::inline INTQ_CORE_ABI {
+namespace intq {
+inline namespace INTQ_CORE_ABI {
 
 /// Scale and zero point of a tensor, per tensor or per channel; owns nothing.
 ///
@@ -105,6 +106,7 @@ constexpr Status check_qparams(const QParams& qparams, DType dtype, index_t chan
     return {};
 }
 
-}  // namespace intq::inline INTQ_CORE_ABI
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
 
 #endif  // INTQ_CORE_QPARAMS_HPP

@@ -10,7 +10,8 @@
 #include "intq/core/assert.hpp"
 #include "intq/core/dtype.hpp"
 
-namespace intq::inline INTQ_CORE_ABI {
+namespace intq {
+inline namespace INTQ_CORE_ABI {
 
 /// Largest rank of a tensor.
 inline constexpr int max_rank = 6;
@@ -99,6 +100,7 @@ template <index_t... Values> struct MakeDynamicExtents<0, Values...> { using typ
 /// Extents of the given rank, all known at run time only.
 template <int Rank> using DynamicExtents = typename detail::MakeDynamicExtents<Rank>::type;
 
-}  // namespace intq::inline INTQ_CORE_ABI
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
 
 #endif  // INTQ_CORE_SHAPE_HPP

@@ -11,7 +11,8 @@
 #include "intq/core/assert.hpp"
 #include "intq/core/op_kind.hpp"
 
-namespace intq::inline INTQ_CORE_ABI {
+namespace intq {
+inline namespace INTQ_CORE_ABI {
 
 enum class StatusCode : std::uint8_t {
     ok,
@@ -188,6 +189,7 @@ constexpr const char* name_of(Field field) noexcept {
     return "";
 }
 
-}  // namespace intq::inline INTQ_CORE_ABI
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
 
 #endif  // INTQ_CORE_STATUS_HPP

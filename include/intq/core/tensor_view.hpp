@@ -11,7 +11,8 @@
 #include "intq/core/layout.hpp"
 #include "intq/core/shape.hpp"
 
-namespace intq::inline INTQ_CORE_ABI {
+namespace intq {
+inline namespace INTQ_CORE_ABI {
 
 /// Non-owning view of a tensor.
 ///
@@ -148,6 +149,7 @@ private:
 /// An (N, C, H, W) image tensor in the order that kernels read: channels contiguous.
 template <class T> using ImageView = TensorView<T, 4, channels_last>;
 
-}  // namespace intq::inline INTQ_CORE_ABI
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
 
 #endif  // INTQ_CORE_TENSOR_VIEW_HPP

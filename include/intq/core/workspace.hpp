@@ -10,7 +10,8 @@
 #include "intq/core/assert.hpp"
 #include "intq/core/dtype.hpp"
 
-namespace intq::inline INTQ_CORE_ABI {
+namespace intq {
+inline namespace INTQ_CORE_ABI {
 
 /// Alignment of packed weights, arenas and workspaces: a cache line, the widest vector.
 inline constexpr index_t buffer_alignment = 64;
@@ -52,6 +53,7 @@ private:
     index_t used_ = 0;
 };
 
-}  // namespace intq::inline INTQ_CORE_ABI
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
 
 #endif  // INTQ_CORE_WORKSPACE_HPP

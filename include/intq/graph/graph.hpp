@@ -13,7 +13,9 @@
 #include "intq/graph/node.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq::inline INTQ_ABI::graph {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace graph {
 
 /// Nodes in an order in which they can run. A copy is a graph of its own.
 class Graph {
@@ -234,6 +236,8 @@ inline void Graph::lint(nn::Module* root) const {
     output_node();
 }
 
-}  // namespace intq::inline INTQ_ABI::graph
+}  // namespace graph
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_GRAPH_GRAPH_HPP

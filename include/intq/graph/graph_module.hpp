@@ -6,7 +6,9 @@
 
 #include "intq/graph/interpreter.hpp"
 
-namespace intq::inline INTQ_ABI::graph {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace graph {
 
 /// The slots of a root module, and a graph that calls them.
 ///
@@ -17,7 +19,7 @@ public:
     /// Graph::lint() finds.
     ///
     /// @param constants  buffers that the graph reads and root does not have
-    GraphModule(nn::Module& root, Graph graph, std::vector<nn::Named<nn::Tensor>> constants = {})
+    GraphModule(nn::Module& root, Graph graph, std::vector<nn::Named<Tensor>> constants = {})
         : graph_(std::move(graph)) {
         set_children(root.children());
         parameters() = root.parameters();
@@ -93,6 +95,8 @@ inline void GraphModule::delete_unused_children() {
     detail::delete_unused_below(*this, "", used);
 }
 
-}  // namespace intq::inline INTQ_ABI::graph
+}  // namespace graph
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_GRAPH_GRAPH_MODULE_HPP

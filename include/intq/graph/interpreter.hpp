@@ -10,7 +10,9 @@
 
 #include "intq/graph/graph.hpp"
 
-namespace intq::inline INTQ_ABI::graph {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace graph {
 
 /// Called after each node with its value; loggers and shape recording hang here.
 using NodeHook = std::function<void(const Node& node, const nn::Value& value)>;
@@ -104,7 +106,7 @@ inline nn::Value Interpreter::run(std::span<const nn::Value> inputs) {
 
 inline nn::Value Interpreter::evaluate(const Node& node, const Values& values) {
     if (node.op() == Op::get_attr) {
-        const nn::Tensor* tensor = root_.find_tensor(node.target());
+        const Tensor* tensor = root_.find_tensor(node.target());
         if (tensor == nullptr) throw Error("there is no parameter or buffer of this name");
         return *tensor;
     }
@@ -151,6 +153,8 @@ inline std::vector<nn::Value> Interpreter::resolve(const ArgumentList& arguments
     return result;
 }
 
-}  // namespace intq::inline INTQ_ABI::graph
+}  // namespace graph
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_GRAPH_INTERPRETER_HPP

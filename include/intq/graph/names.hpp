@@ -15,7 +15,9 @@
 
 #include "intq/nn/model/value.hpp"
 
-namespace intq::inline INTQ_ABI::graph {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace graph {
 
 /// "layer1.0.convA" -> "layer1.0.conv_a": an underscore where a lower-case letter meets an upper-case one.
 std::string snake_case(std::string_view text);
@@ -99,6 +101,8 @@ inline std::string NameSpace::create(std::string_view candidate) {
     return name;
 }
 
-}  // namespace intq::inline INTQ_ABI::graph
+}  // namespace graph
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_GRAPH_NAMES_HPP

@@ -12,7 +12,9 @@
 
 #include "intq/nn/model/value.hpp"
 
-namespace intq::inline INTQ_ABI::graph {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace graph {
 
 class Node;
 
@@ -172,6 +174,8 @@ inline void Node::replace_input(const Node& old, Node& replacement) {
     set_args(std::move(args));
 }
 
-}  // namespace intq::inline INTQ_ABI::graph
+}  // namespace graph
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_GRAPH_NODE_HPP

@@ -9,7 +9,9 @@
 #include "intq/graph/graph.hpp"
 #include "intq/nn/float_operators/unary.hpp"
 
-namespace intq::inline INTQ_ABI::graph {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace graph {
 
 /// A spelling of an operator: a type of module (and its method), a function or a method.
 struct OperatorRow {
@@ -117,6 +119,8 @@ inline std::string operator_of(const Node& node, nn::Module& root) {
     return type;
 }
 
-}  // namespace intq::inline INTQ_ABI::graph
+}  // namespace graph
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_GRAPH_OPERATORS_HPP

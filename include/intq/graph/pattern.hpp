@@ -8,7 +8,9 @@
 
 #include "intq/graph/operators.hpp"
 
-namespace intq::inline INTQ_ABI::graph {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace graph {
 
 /// Operator names of operators.hpp from first to last: {"conv2d", "batch_norm2d", "add", "relu"}.
 using OperatorSequence = std::vector<std::string>;
@@ -163,6 +165,8 @@ inline MatchResult match_back(const OperatorSequence& sequence, Node& last, cons
     return detail::BackwardMatcher(sequence, graph, root).run(last);
 }
 
-}  // namespace intq::inline INTQ_ABI::graph
+}  // namespace graph
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_GRAPH_PATTERN_HPP

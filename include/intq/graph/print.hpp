@@ -11,7 +11,9 @@
 #include "intq/graph/operators.hpp"
 #include "intq/io/text_table.hpp"
 
-namespace intq::inline INTQ_ABI::graph {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace graph {
 
 /// FX's form:
 ///
@@ -95,11 +97,13 @@ inline std::string to_table(GraphModule& module) {
     for (const Node* node : module.graph().nodes()) {
         const OutputInfo& info = node->outputs()[0];
         table.add_row({name_of(node->op()), node->name(), node->target(), detail::type_and_method(*node, module),
-                       detail::join(node->args()), info.dtype == DType::none ? "" : nn::to_string(info.shape)});
+                       detail::join(node->args()), info.dtype == DType::none ? "" : to_string(info.shape)});
     }
     return table.str(io::TableStyle::simple);
 }
 
-}  // namespace intq::inline INTQ_ABI::graph
+}  // namespace graph
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_GRAPH_PRINT_HPP

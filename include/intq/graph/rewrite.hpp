@@ -9,7 +9,9 @@
 #include "intq/graph/operators.hpp"
 #include "intq/nn/model/container.hpp"
 
-namespace intq::inline INTQ_ABI::graph {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace graph {
 
 /// Puts a module behind a node: the node's readers, or those that `filter` accepts, read the module instead.
 ///
@@ -299,6 +301,8 @@ inline std::size_t replace_pattern(GraphModule& model, GraphModule& pattern,
     return replace_pattern(model, pattern, [&](const SubgraphMatch&) { return replacement; });
 }
 
-}  // namespace intq::inline INTQ_ABI::graph
+}  // namespace graph
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_GRAPH_REWRITE_HPP

@@ -8,7 +8,9 @@
 #include "intq/graph/operators.hpp"
 #include "intq/io/text_table.hpp"
 
-namespace intq::inline INTQ_ABI::graph {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace graph {
 
 /// A module that several nodes call: one node a call, all with its first name as target. One that holds parameters
 /// cannot be fused, and one that is prepared has the same quantizer at each call.
@@ -47,6 +49,8 @@ inline std::string to_table(const std::vector<SharedModule>& modules) {
     return table.str(io::TableStyle::simple);
 }
 
-}  // namespace intq::inline INTQ_ABI::graph
+}  // namespace graph
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_GRAPH_SHARED_MODULES_HPP

@@ -7,7 +7,9 @@
 #include "intq/graph/graph_module.hpp"
 #include "intq/io/nearest_names.hpp"
 
-namespace intq::inline INTQ_ABI::graph {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace graph {
 
 /// Which modules become one node. The library's layers always do; Sequential and a user's modules are traced through.
 /// A name, type or property that the model does not have is an Error that names the nearest ones.
@@ -56,15 +58,15 @@ private:
     nn::Value proxy_of(Node& node, int output_count);
     Argument argument_of(const nn::Value& value);
     ArgumentList arguments_of(std::span<const nn::Value> values);
-    Node& attribute_of(const nn::Tensor& tensor);
+    Node& attribute_of(const Tensor& tensor);
 
     nn::Module& root_;
     TraceOptions options_;
     Graph graph_;
     std::vector<Node*> nodes_;  // by the id of their proxies
     std::map<const nn::Module*, std::string> paths_;
-    std::vector<std::pair<std::string, nn::Tensor>> attributes_;  // tensors that have a get_attr name
-    std::vector<nn::Named<nn::Tensor>> constants_;
+    std::vector<std::pair<std::string, Tensor>> attributes_;  // tensors that have a get_attr name
+    std::vector<nn::Named<Tensor>> constants_;
     std::vector<Scope> scopes_{{"", ""}};
 };
 
@@ -191,7 +193,7 @@ inline ArgumentList Tracer::arguments_of(std::span<const nn::Value> values) {
     return result;
 }
 
-inline Node& Tracer::attribute_of(const nn::Tensor& tensor) {
+inline Node& Tracer::attribute_of(const Tensor& tensor) {
     for (const auto& [name, known] : attributes_)
         if (known.shares_buffer_with(tensor) && known.shape() == tensor.shape()) return graph_.get_attr(name);
     std::string name;
@@ -204,6 +206,8 @@ inline Node& Tracer::attribute_of(const nn::Tensor& tensor) {
     return graph_.get_attr(name);
 }
 
-}  // namespace intq::inline INTQ_ABI::graph
+}  // namespace graph
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_GRAPH_TRACER_HPP

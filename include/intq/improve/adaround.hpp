@@ -12,7 +12,9 @@
 #include "intq/training/loss.hpp"
 #include "intq/training/optimizer.hpp"
 
-namespace intq::inline INTQ_ABI::improve {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace improve {
 
 struct AdaRoundOptions {
     int iterations = 10000;  // a layer; a thousand do for a small one
@@ -95,9 +97,9 @@ namespace detail {
 
 /// A layer's calls over all data, sample after sample.
 struct LayerData {
-    std::vector<nn::Tensor> inputs;  // one an argument
-    nn::Tensor target;               // what the float layer gives
-    nn::OwnedQParams grid;           // of the weight, with the scales that this input asks for
+    std::vector<Tensor> inputs;  // one an argument
+    Tensor target;               // what the float layer gives
+    OwnedQParams grid;           // of the weight, with the scales that this input asks for
 
     index_t samples() const { return target.extent(0); }
 };
@@ -105,13 +107,13 @@ struct LayerData {
 inline LayerData layer_data(quantization::PreparedModel& model, quantization::PreparedModel& reference,
                             const LayerCall& call, const quantization::BatchSource& source) {
     LayerData data;
-    std::vector<std::vector<nn::Tensor>> inputs;
-    std::vector<nn::Tensor> targets;
+    std::vector<std::vector<Tensor>> inputs;
+    std::vector<Tensor> targets;
     const std::set<std::string> name{call.node->name()};
-    for_each_batch(source, "adaround", [&](const nn::Tensor& batch) {
+    for_each_batch(source, "adaround", [&](const Tensor& batch) {
         run_and_visit(model, batch, name, [&](const graph::Node&, std::span<const nn::Value> values, const nn::Value&) {
             if (inputs.empty()) {
-                const nn::Tensor weight = call.prepared->quantized_weight(nn::Arguments(values));
+                const Tensor weight = call.prepared->quantized_weight(nn::Arguments(values));
                 if (!weight.qparams())
                     throw Error(call.layer, "its " + call.prepared->weight_fake_quant().type_name() +
                                                 " does not round the weight; there is no grid to round it to");
@@ -144,9 +146,9 @@ public:
         quantizer.enable_fake_quant(false);
         row_ = training::find_gradient(rows_, layer_->operator_name(), layer_.get());
         if (row_ == nullptr) throw Error(call.layer, "there is no gradient of " + layer_->type_name());
-        const nn::Tensor weight = call.weighted->weight().contiguous();
-        const Shape blocks = quantization::detail::blocks_around(weight, data.grid.axis);
-        v_ = nn::Tensor::empty(weight.shape());
+        const Tensor weight = call.weighted->weight().contiguous();
+        const Shape blocks = tensor_detail::blocks_around(weight, data.grid.axis);
+        v_ = Tensor::empty(weight.shape());
         for (index_t i = 0; i < weight.size(); ++i) {
             const auto at = static_cast<std::size_t>(i);
             const std::size_t channel = static_cast<std::size_t>(i / blocks[2] % blocks[1]);
@@ -158,26 +160,26 @@ public:
     }
 
     /// The weight where `part(i)` is added to the lower code of element i.
-    template <class Part> nn::Tensor weight_with(const Part& part) const {
-        nn::Tensor weight = nn::Tensor::empty(v_.shape());
+    template <class Part> Tensor weight_with(const Part& part) const {
+        Tensor weight = Tensor::empty(v_.shape());
         for (std::size_t i = 0; i < scales_.size(); ++i)
             weight.flat<float>()[i] = static_cast<float>(scales_[i] * clamped(floors_[i] + part(i)));
         return weight;
     }
-    nn::Tensor soft_weight() const {
+    Tensor soft_weight() const {
         return weight_with([&](std::size_t i) { return rectified_sigmoid(v(i)); });
     }
-    nn::Tensor hard_weight() const {
+    Tensor hard_weight() const {
         return weight_with([&](std::size_t i) { return rectified_sigmoid(v(i)) >= 0.5 ? 1.0 : 0.0; });
     }
 
     /// Mean squared error over all data with a weight.
-    double error_with(const nn::Tensor& weight, index_t batch_size) {
+    double error_with(const Tensor& weight, index_t batch_size) {
         double sum = 0;
         for (index_t first = 0; first < data_.samples(); first += batch_size) {
             const index_t count = std::min(batch_size, data_.samples() - first);
             std::vector<nn::Value> inputs;
-            for (const nn::Tensor& input : data_.inputs) inputs.emplace_back(input.batch(first, count));
+            for (const Tensor& input : data_.inputs) inputs.emplace_back(input.batch(first, count));
             sum += training::mse_loss(forward(weight, inputs), data_.target.batch(first, count)).value *
                    static_cast<double>(count);
         }
@@ -187,13 +189,13 @@ public:
     /// One step of Adam on some samples; no regularization where beta is 0.
     void step(std::span<const index_t> samples, double beta, const AdaRoundOptions& options) {
         std::vector<nn::Value> inputs;
-        for (const nn::Tensor& input : data_.inputs) inputs.emplace_back(training::gather(input, samples));
-        const nn::Tensor weight = soft_weight();
+        for (const Tensor& input : data_.inputs) inputs.emplace_back(training::gather(input, samples));
+        const Tensor weight = soft_weight();
         const nn::Value output(forward(weight, inputs));
         const training::Loss loss = training::mse_loss(output.tensor(), training::gather(data_.target, samples));
-        const nn::Tensor by_weight = weight_gradient(inputs, output, loss.gradient);
+        const Tensor by_weight = weight_gradient(inputs, output, loss.gradient);
         const auto channels = static_cast<double>(output.tensor().extent(call_.channel_axis(output.tensor())));
-        nn::Tensor gradient = nn::Tensor::empty(v_.shape());
+        Tensor gradient = Tensor::empty(v_.shape());
         for (std::size_t i = 0; i < scales_.size(); ++i) {
             const double h = rectified_sigmoid(v(i)), code = floors_[i] + h;
             double slope =
@@ -209,11 +211,11 @@ private:
     double clamped(double code) const {
         return std::clamp(code, static_cast<double>(data_.grid.quant_min), static_cast<double>(data_.grid.quant_max));
     }
-    nn::Tensor forward(const nn::Tensor& weight, std::span<const nn::Value> inputs) {
+    Tensor forward(const Tensor& weight, std::span<const nn::Value> inputs) {
         layer_->set_weight(weight);
         return layer_->dispatch("forward", inputs).tensor();
     }
-    nn::Tensor weight_gradient(std::span<const nn::Value> inputs, const nn::Value& output, const nn::Tensor& gradient) {
+    Tensor weight_gradient(std::span<const nn::Value> inputs, const nn::Value& output, const Tensor& gradient) {
         const training::OperatorCall call{layer_.get(), nn::Arguments(inputs), &output, {}};
         training::GradientContext context(call, std::span(&gradient, 1), rows_, std::vector<bool>(inputs.size()));
         row_->backward(context);
@@ -228,7 +230,7 @@ private:
     std::vector<training::GradientRow> rows_;
     const training::GradientRow* row_ = nullptr;
     std::vector<double> scales_, floors_;
-    nn::Tensor v_;
+    Tensor v_;
     training::Adam adam_;
 };
 
@@ -254,11 +256,11 @@ inline void learn(SoftlyRounded& rounding, index_t samples, const AdaRoundOption
 
 inline RoundedLayer round_layer(const LayerCall& call, const LayerData& data, const AdaRoundOptions& options) {
     quantization::FakeQuantize& quantizer = call.prepared->weight_fake_quant();
-    const nn::Tensor nearest = quantization::fake_quantize(call.weighted->weight(), data.grid, quantizer.rule());
+    const Tensor nearest = fake_quantize(call.weighted->weight(), data.grid, quantizer.rule());
     SoftlyRounded rounding(call, data);
     RoundedLayer result{call.layer, rounding.error_with(nearest, options.batch_size)};
     learn(rounding, data.samples(), options);
-    const nn::Tensor learnt = rounding.hard_weight();
+    const Tensor learnt = rounding.hard_weight();
     result.error = rounding.error_with(learnt, options.batch_size);
     if (!(result.error < result.nearest_error)) {
         result.error = result.nearest_error;
@@ -299,6 +301,8 @@ inline AdaRoundReport adaround(quantization::PreparedModel& model, const quantiz
     return report;
 }
 
-}  // namespace intq::inline INTQ_ABI::improve
+}  // namespace improve
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_IMPROVE_ADAROUND_HPP

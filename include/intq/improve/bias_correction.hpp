@@ -6,7 +6,9 @@
 
 #include "intq/improve/layer_calls.hpp"
 
-namespace intq::inline INTQ_ABI::improve {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace improve {
 
 /// The mean error of a layer's output channels over all data, before its activation.
 struct BiasShift {
@@ -44,9 +46,9 @@ namespace detail {
 /// Means of output channels over batches.
 class ChannelMeans {
 public:
-    void add(const nn::Tensor& y, int axis) {
-        const nn::Tensor values = y.contiguous();
-        const Shape blocks = quantization::detail::blocks_around(values, axis);
+    void add(const Tensor& y, int axis) {
+        const Tensor values = y.contiguous();
+        const Shape blocks = tensor_detail::blocks_around(values, axis);
         sums_.resize(static_cast<std::size_t>(blocks[1]));
         const auto flat = values.flat<float>();
         for (std::size_t i = 0; i < flat.size(); ++i)
@@ -62,19 +64,18 @@ private:
 };
 
 /// What a layer gives before its activation.
-inline nn::Tensor before_activation(const nn::Weighted& layer, const nn::Tensor& weight,
-                                    std::span<const nn::Value> inputs) {
-    const nn::Tensor product = layer.apply(inputs[0].tensor(), weight);
+inline Tensor before_activation(const nn::Weighted& layer, const Tensor& weight, std::span<const nn::Value> inputs) {
+    const Tensor product = layer.apply(inputs[0].tensor(), weight);
     return layer.fusion().add ? nn::functional::add(product, inputs[1].tensor()) : product;
 }
 
 inline ChannelMeans quantized_means(quantization::PreparedModel& model, const quantization::BatchSource& source,
                                     const LayerCall& call) {
     ChannelMeans means;
-    for_each_batch(source, "correct_bias", [&](const nn::Tensor& batch) {
+    for_each_batch(source, "correct_bias", [&](const Tensor& batch) {
         run_and_visit(model, batch, {call.node->name()},
                       [&](const graph::Node&, std::span<const nn::Value> inputs, const nn::Value& output) {
-                          const nn::Tensor weight = call.prepared->quantized_weight(nn::Arguments(inputs));
+                          const Tensor weight = call.prepared->quantized_weight(nn::Arguments(inputs));
                           means.add(before_activation(*call.weighted, weight, inputs),
                                     call.channel_axis(output.tensor()));
                       });
@@ -95,7 +96,7 @@ inline BiasCorrectionReport correct_bias(quantization::PreparedModel& model, con
     }
     std::map<std::string, detail::ChannelMeans> wanted;
     const auto reference = float_copy(model);
-    for_each_batch(source, "correct_bias", [&](const nn::Tensor& batch) {
+    for_each_batch(source, "correct_bias", [&](const Tensor& batch) {
         run_and_visit(*reference, batch, names,
                       [&](const graph::Node& node, std::span<const nn::Value> inputs, const nn::Value& output) {
                           const auto& layer = dynamic_cast<const nn::Weighted&>(*graph::module_of(node, *reference));
@@ -114,8 +115,8 @@ inline BiasCorrectionReport correct_bias(quantization::PreparedModel& model, con
             return largest;
         };
         const detail::ChannelMeans given = detail::quantized_means(model, source, call);
-        nn::Tensor bias = call.weighted->has_bias() ? call.weighted->bias().contiguous().clone()
-                                                    : nn::Tensor::zeros(Shape(static_cast<index_t>(means.channels())));
+        Tensor bias = call.weighted->has_bias() ? call.weighted->bias().contiguous().clone()
+                                                : Tensor::zeros(Shape(static_cast<index_t>(means.channels())));
         for (std::size_t c = 0; c < means.channels(); ++c) {
             float& b = bias.flat<float>()[c];
             b = static_cast<float>(static_cast<double>(b) - (given.mean(c) - means.mean(c)));
@@ -127,6 +128,8 @@ inline BiasCorrectionReport correct_bias(quantization::PreparedModel& model, con
     return report;
 }
 
-}  // namespace intq::inline INTQ_ABI::improve
+}  // namespace improve
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_IMPROVE_BIAS_CORRECTION_HPP

@@ -12,7 +12,9 @@
 #include "intq/nn/layers/move.hpp"
 #include "intq/quantization/operators/operator_table.hpp"
 
-namespace intq::inline INTQ_ABI::improve {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace improve {
 
 struct EqualizationOptions {
     int most_sweeps = 100;
@@ -186,7 +188,7 @@ struct EqualizationPair {
         const auto in = [&](index_t i) { return static_cast<std::size_t>(to.input(i) / columns); };
         const auto ranges = [&](const nn::Weighted& layer, const auto& channel) {
             std::vector<double> result(static_cast<std::size_t>(from.outputs()));
-            const nn::Tensor weight = layer.weight().contiguous();
+            const Tensor weight = layer.weight().contiguous();
             for (index_t i = 0; i < weight.size(); ++i) {
                 double& range = result[channel(i)];
                 range =
@@ -201,8 +203,8 @@ struct EqualizationPair {
             if (r1[c] > 0 && r2[c] > 0) factor[c] = std::sqrt(r1[c] / r2[c]);
             farthest = std::max(farthest, std::abs(factor[c] - 1.0));
         }
-        const auto scaled = [](const nn::Tensor& tensor, const auto& by) {
-            nn::Tensor result = tensor.contiguous().clone();
+        const auto scaled = [](const Tensor& tensor, const auto& by) {
+            Tensor result = tensor.contiguous().clone();
             const auto values = result.flat<float>();
             for (std::size_t i = 0; i < values.size(); ++i)
                 values[i] = static_cast<float>(static_cast<double>(values[i]) * by(static_cast<index_t>(i)));
@@ -247,6 +249,8 @@ inline EqualizationReport equalize(graph::GraphModule& model, const Equalization
     return report;
 }
 
-}  // namespace intq::inline INTQ_ABI::improve
+}  // namespace improve
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_IMPROVE_EQUALIZATION_HPP

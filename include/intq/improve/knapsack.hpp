@@ -14,7 +14,9 @@
 
 #include "intq/io/error.hpp"
 
-namespace intq::inline INTQ_ABI::improve {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace improve {
 
 struct KnapsackItem {
     double weight = 0.0;  // positive
@@ -165,6 +167,8 @@ inline std::vector<bool> solve_knapsack(std::span<const KnapsackItem> items, dou
     return detail::KnapsackSearch(items, capacity).run();
 }
 
-}  // namespace intq::inline INTQ_ABI::improve
+}  // namespace improve
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_IMPROVE_KNAPSACK_HPP

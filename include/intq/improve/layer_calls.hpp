@@ -7,7 +7,9 @@
 #include "intq/quantization/modules/prepared_layers.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 
-namespace intq::inline INTQ_ABI::improve {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace improve {
 
 /// A layer that was left as it is, and why.
 struct SkippedLayer {
@@ -23,7 +25,7 @@ struct LayerCall {
     quantization::PreparedWeight* prepared = nullptr;
 
     /// The axis of the output on which its channels lie.
-    int channel_axis(const nn::Tensor& output) const {
+    int channel_axis(const Tensor& output) const {
         const int axis = weighted->channel_axis();
         return axis < 0 ? axis + output.rank() : axis;
     }
@@ -41,7 +43,7 @@ using CallHook =
     std::function<void(const graph::Node& node, std::span<const nn::Value> inputs, const nn::Value& output)>;
 
 /// Runs a model on a batch; `visit` sees the calls of the nodes with these names.
-void run_and_visit(graph::GraphModule& model, const nn::Tensor& batch, const std::set<std::string>& nodes,
+void run_and_visit(graph::GraphModule& model, const Tensor& batch, const std::set<std::string>& nodes,
                    const CallHook& visit);
 
 /// A copy of the prepared model that computes in float.
@@ -49,7 +51,7 @@ std::shared_ptr<quantization::PreparedModel> float_copy(const quantization::Prep
 
 /// The batches of a source that hold samples, one after the other. Throws where there is none.
 void for_each_batch(const quantization::BatchSource& source, const char* who,
-                    const std::function<void(const nn::Tensor& batch)>& visit);
+                    const std::function<void(const Tensor& batch)>& visit);
 
 // ---------------------------------------------------------------------------------------------------------------------
 
@@ -77,7 +79,7 @@ inline std::vector<LayerCall> layer_calls(quantization::PreparedModel& model, st
     return calls;
 }
 
-inline void run_and_visit(graph::GraphModule& model, const nn::Tensor& batch, const std::set<std::string>& nodes,
+inline void run_and_visit(graph::GraphModule& model, const Tensor& batch, const std::set<std::string>& nodes,
                           const CallHook& visit) {
     std::set<const graph::Node*> read;
     for (const graph::Node* node : model.graph().nodes())
@@ -99,16 +101,18 @@ inline std::shared_ptr<quantization::PreparedModel> float_copy(const quantizatio
 }
 
 inline void for_each_batch(const quantization::BatchSource& source, const char* who,
-                           const std::function<void(const nn::Tensor& batch)>& visit) {
+                           const std::function<void(const Tensor& batch)>& visit) {
     bool any = false;
     for (std::size_t i = 0; i < source.count; ++i)
-        if (const nn::Tensor batch = source.batch(i); batch.size() > 0) {
+        if (const Tensor batch = source.batch(i); batch.size() > 0) {
             any = true;
             visit(batch);
         }
     if (!any) throw Error(std::string(who) + ": there is no data; give at least one batch");
 }
 
-}  // namespace intq::inline INTQ_ABI::improve
+}  // namespace improve
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_IMPROVE_LAYER_CALLS_HPP

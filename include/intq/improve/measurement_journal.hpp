@@ -6,7 +6,9 @@
 
 #include "intq/improve/mixed_precision.hpp"
 
-namespace intq::inline INTQ_ABI::improve {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace improve {
 
 /// What was measured, one line a measurement, in a file that only grows:
 ///
@@ -207,6 +209,8 @@ inline std::vector<LayerCosts> measure_layers(std::span<const std::string> layer
     return costs;
 }
 
-}  // namespace intq::inline INTQ_ABI::improve
+}  // namespace improve
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_IMPROVE_MEASUREMENT_JOURNAL_HPP

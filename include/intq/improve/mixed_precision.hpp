@@ -7,7 +7,9 @@
 #include "intq/improve/knapsack.hpp"
 #include "intq/quantization/prepare/qconfig_rules.hpp"
 
-namespace intq::inline INTQ_ABI::improve {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace improve {
 
 /// What a layer costs in one type.
 struct TypeCost {
@@ -189,6 +191,8 @@ inline void set_mixed_precision(quantization::QConfigMapping& mapping, const Mix
     for (const std::string& layer : choice.int16) mapping.set_module_name(layer, int16);
 }
 
-}  // namespace intq::inline INTQ_ABI::improve
+}  // namespace improve
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_IMPROVE_MIXED_PRECISION_HPP

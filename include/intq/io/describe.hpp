@@ -12,7 +12,8 @@
 #include "intq/core/dtype.hpp"
 #include "intq/core/status.hpp"
 
-namespace intq::inline INTQ_CORE_ABI {
+namespace intq {
+inline namespace INTQ_CORE_ABI {
 
 /// A whole sentence that says what a Status means: the operator, the field, what was given, what was expected.
 ///
@@ -112,6 +113,7 @@ inline std::string describe(const Status& status) {
     return std::string(name_of(status.op)) + ": " + sentence;
 }
 
-}  // namespace intq::inline INTQ_CORE_ABI
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
 
 #endif  // INTQ_IO_DESCRIBE_HPP

@@ -13,7 +13,8 @@
 #include "intq/core/status.hpp"
 #include "intq/io/describe.hpp"
 
-namespace intq::inline INTQ_CORE_ABI {
+namespace intq {
+inline namespace INTQ_CORE_ABI {
 
 /// A wrong input. The message is one sentence for a person: which operator, node or file, what was given and what
 /// was expected.
@@ -47,6 +48,7 @@ template <class T> T value_or_throw(const Result<T>& result, std::string_view wh
     return *result;
 }
 
-}  // namespace intq::inline INTQ_CORE_ABI
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
 
 #endif  // INTQ_IO_ERROR_HPP

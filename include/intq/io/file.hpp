@@ -17,7 +17,9 @@
 
 #include "intq/io/error.hpp"
 
-namespace intq::inline INTQ_ABI::io {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace io {
 
 /// The bytes of a file.
 ///
@@ -121,6 +123,8 @@ inline void write_file(const std::filesystem::path& path, std::string_view text)
     write_file(path, std::as_bytes(std::span(text.data(), text.size())));
 }
 
-}  // namespace intq::inline INTQ_ABI::io
+}  // namespace io
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_IO_FILE_HPP

@@ -15,7 +15,9 @@
 #include "intq/core/dtype.hpp"
 #include "intq/io/error.hpp"
 
-namespace intq::inline INTQ_ABI::io {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace io {
 
 /// Whether bytes are well-formed UTF-8: no overlong form, no surrogate, nothing above U+10FFFF.
 ///
@@ -217,6 +219,8 @@ inline index_t JsonText::parse_count() {
     return value;
 }
 
-}  // namespace intq::inline INTQ_ABI::io
+}  // namespace io
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_IO_JSON_TEXT_HPP

@@ -12,7 +12,8 @@
 
 #include "intq/core/abi.hpp"
 
-namespace intq::inline INTQ_CORE_ABI {
+namespace intq {
+inline namespace INTQ_CORE_ABI {
 
 /// Insertions, deletions and replacements that make one word the other.
 inline std::size_t edit_distance(const std::string& a, const std::string& b) {
@@ -42,6 +43,7 @@ inline std::string nearest_names(const std::string& key, const std::vector<std::
     return text.empty() ? "none" : text;
 }
 
-}  // namespace intq::inline INTQ_CORE_ABI
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
 
 #endif  // INTQ_IO_NEAREST_NAMES_HPP

@@ -24,7 +24,9 @@
 #include "intq/io/error.hpp"
 #include "intq/io/file.hpp"
 
-namespace intq::inline INTQ_ABI::io {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace io {
 
 /// An array as a file holds it: row-major (C order), in the machine's byte order.
 struct NpyArray {
@@ -314,6 +316,8 @@ template <class T> NpyArray make_npy(std::vector<index_t> shape, std::span<const
     return array;
 }
 
-}  // namespace intq::inline INTQ_ABI::io
+}  // namespace io
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_IO_NPY_HPP

@@ -15,7 +15,9 @@
 
 #include "intq/core/abi.hpp"
 
-namespace intq::inline INTQ_ABI::io {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace io {
 
 /// When progress is shown: where the stream is a terminal, or decided by the caller.
 enum class ShowProgress { on_terminal, always, never };
@@ -69,6 +71,8 @@ private:
     std::chrono::steady_clock::time_point next_{};
 };
 
-}  // namespace intq::inline INTQ_ABI::io
+}  // namespace io
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_IO_PROGRESS_HPP

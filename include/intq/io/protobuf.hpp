@@ -20,7 +20,9 @@
 
 #include "intq/io/error.hpp"
 
-namespace intq::inline INTQ_ABI::io {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace io {
 
 /// Walks over the fields of one message.
 ///
@@ -97,6 +99,8 @@ private:
     bool unread_ = false;
 };
 
-}  // namespace intq::inline INTQ_ABI::io
+}  // namespace io
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_IO_PROTOBUF_HPP

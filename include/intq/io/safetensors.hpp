@@ -16,7 +16,9 @@
 #include "intq/io/json_text.hpp"
 #include "intq/io/npy.hpp"
 
-namespace intq::inline INTQ_ABI::io {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace io {
 
 /// An array of a file, with its name there.
 struct NamedArray {
@@ -305,6 +307,8 @@ inline void write_safetensors(const std::filesystem::path& path, const Safetenso
     write_file(path, serialize_safetensors(content));
 }
 
-}  // namespace intq::inline INTQ_ABI::io
+}  // namespace io
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_IO_SAFETENSORS_HPP

@@ -13,7 +13,9 @@
 
 #include "intq/io/error.hpp"
 
-namespace intq::inline INTQ_ABI::io {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace io {
 
 enum class Align { left, right };
 
@@ -125,6 +127,8 @@ inline std::string TextTable::str(TableStyle style) const {
     return text + edge;
 }
 
-}  // namespace intq::inline INTQ_ABI::io
+}  // namespace io
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_IO_TEXT_TABLE_HPP

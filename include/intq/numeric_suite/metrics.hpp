@@ -16,7 +16,9 @@
 #include "intq/core/abi.hpp"
 #include "intq/io/error.hpp"
 
-namespace intq::inline INTQ_ABI::numeric_suite {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace numeric_suite {
 
 /// Signal to quantization noise ratio in dB.
 ///
@@ -107,6 +109,8 @@ inline float compute_l1(std::span<const float> x, std::span<const float> y) {
     return static_cast<float>(sum / static_cast<double>(x.size()));
 }
 
-}  // namespace intq::inline INTQ_ABI::numeric_suite
+}  // namespace numeric_suite
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NUMERIC_SUITE_METRICS_HPP

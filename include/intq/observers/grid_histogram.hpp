@@ -8,7 +8,9 @@
 #include "intq/kernels/streaming/histogram.hpp"
 #include "intq/observers/min_max.hpp"
 
-namespace intq::inline INTQ_ABI::observers {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace observers {
 
 /// A range of real values.
 struct ValueRange {
@@ -184,6 +186,8 @@ inline Status GridHistogram::check(std::span<const std::int64_t> counts, const G
     return {};
 }
 
-}  // namespace intq::inline INTQ_ABI::observers
+}  // namespace observers
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_OBSERVERS_GRID_HISTOGRAM_HPP

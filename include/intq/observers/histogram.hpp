@@ -6,7 +6,9 @@
 
 #include "intq/kernels/streaming/histogram.hpp"
 
-namespace intq::inline INTQ_ABI::observers {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace observers {
 
 /// Exact counts of the values seen, in equal bins; copies share the memory.
 ///
@@ -61,6 +63,8 @@ private:
     arith::HistogramRange range_;
 };
 
-}  // namespace intq::inline INTQ_ABI::observers
+}  // namespace observers
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_OBSERVERS_HISTOGRAM_HPP

@@ -8,7 +8,9 @@
 
 #include "intq/observers/grid_histogram.hpp"
 
-namespace intq::inline INTQ_ABI::observers {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace observers {
 
 /// Counts in equal bins between two values.
 struct FloatHistogram {
@@ -141,6 +143,8 @@ inline ValueRange search_range(const GridHistogram& histogram, std::int64_t code
             found.highest > data.highest ? data.highest : found.highest};
 }
 
-}  // namespace intq::inline INTQ_ABI::observers
+}  // namespace observers
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_OBSERVERS_HISTOGRAM_SEARCH_HPP

@@ -6,7 +6,9 @@
 
 #include "intq/observers/percentile.hpp"
 
-namespace intq::inline INTQ_ABI::observers {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace observers {
 
 namespace detail {
 
@@ -129,6 +131,8 @@ inline ValueRange kl_range(const GridHistogram& histogram, const arith::RangeRul
     return clip_range(histogram.range(), -threshold, threshold);
 }
 
-}  // namespace intq::inline INTQ_ABI::observers
+}  // namespace observers
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_OBSERVERS_KL_HPP

@@ -7,7 +7,9 @@
 
 #include "intq/observers/range.hpp"
 
-namespace intq::inline INTQ_ABI::observers {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace observers {
 
 /// Running range of all data.
 ///
@@ -62,6 +64,8 @@ private:
     }
 };
 
-}  // namespace intq::inline INTQ_ABI::observers
+}  // namespace observers
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_OBSERVERS_MIN_MAX_HPP

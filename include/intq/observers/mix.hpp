@@ -8,7 +8,9 @@
 #include "intq/observers/percentile.hpp"
 #include "intq/observers/quantization_error.hpp"
 
-namespace intq::inline INTQ_ABI::observers {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace observers {
 
 /// Percentiles that mix_range() tries unless told.
 inline constexpr double mix_percentiles[] = {0.999, 0.9995, 0.9999, 0.99995, 0.99999, 0.999995};
@@ -71,6 +73,8 @@ inline Result<Cliff> find_cliff(const GridHistogram& histogram, const ValueRange
     return cliff;
 }
 
-}  // namespace intq::inline INTQ_ABI::observers
+}  // namespace observers
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_OBSERVERS_MIX_HPP

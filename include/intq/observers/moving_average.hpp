@@ -8,7 +8,9 @@
 
 #include "intq/observers/range.hpp"
 
-namespace intq::inline INTQ_ABI::observers {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace observers {
 
 /// Moving average of ranges.
 ///
@@ -78,6 +80,8 @@ private:
     float averaging_constant_ = 0.01f;
 };
 
-}  // namespace intq::inline INTQ_ABI::observers
+}  // namespace observers
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_OBSERVERS_MOVING_AVERAGE_HPP

@@ -6,7 +6,9 @@
 
 #include "intq/observers/quantization_error.hpp"
 
-namespace intq::inline INTQ_ABI::observers {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace observers {
 
 /// Which candidates are tried.
 struct MseOptions {
@@ -37,6 +39,8 @@ inline Result<ValueRange> mse_range(const GridHistogram& histogram, const arith:
     });
 }
 
-}  // namespace intq::inline INTQ_ABI::observers
+}  // namespace observers
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_OBSERVERS_MSE_HPP

@@ -9,7 +9,9 @@
 
 #include "intq/observers/grid_histogram.hpp"
 
-namespace intq::inline INTQ_ABI::observers {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace observers {
 
 /// A range cut to [-threshold, threshold].
 constexpr ValueRange clip_range(const ValueRange& range, float lowest, float highest) noexcept {
@@ -95,6 +97,8 @@ inline ValueRange clip_std_range(const GridHistogram& histogram, double deviatio
     return {within(m.mean - reach), within(m.mean + reach)};
 }
 
-}  // namespace intq::inline INTQ_ABI::observers
+}  // namespace observers
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_OBSERVERS_PERCENTILE_HPP

@@ -7,7 +7,9 @@
 
 #include "intq/observers/grid_histogram.hpp"
 
-namespace intq::inline INTQ_ABI::observers {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace observers {
 
 namespace detail {
 
@@ -88,6 +90,8 @@ Result<ValueRange> least_error(const GridHistogram& histogram, const arith::Rang
 
 }  // namespace detail
 
-}  // namespace intq::inline INTQ_ABI::observers
+}  // namespace observers
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_OBSERVERS_QUANTIZATION_ERROR_HPP

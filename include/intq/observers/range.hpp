@@ -12,7 +12,9 @@
 #include "intq/kernels/streaming/check_finite.hpp"
 #include "intq/simd/base/primitives.hpp"
 
-namespace intq::inline INTQ_ABI::observers {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace observers {
 
 /// Axis of an observer that keeps one range for the whole tensor.
 inline constexpr int per_tensor = -1;
@@ -274,6 +276,8 @@ template <class Backend, class View> Status RangeState::measure(const View& x) I
     return {};
 }
 
-}  // namespace intq::inline INTQ_ABI::observers
+}  // namespace observers
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_OBSERVERS_RANGE_HPP

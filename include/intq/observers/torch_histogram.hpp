@@ -8,7 +8,9 @@
 #include "intq/observers/grid_histogram.hpp"
 #include "intq/observers/histogram_search.hpp"
 
-namespace intq::inline INTQ_ABI::observers {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace observers {
 
 namespace detail {
 
@@ -116,6 +118,8 @@ private:
     bool seen_ = false;
 };
 
-}  // namespace intq::inline INTQ_ABI::observers
+}  // namespace observers
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_OBSERVERS_TORCH_HISTOGRAM_HPP

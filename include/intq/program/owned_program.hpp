@@ -15,14 +15,16 @@
 #include "intq/runtime/execute.hpp"
 #include "intq/tensor/tensor.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace program {
 
 /// Bytes at buffer_alignment.
 class AlignedBytes {
 public:
     AlignedBytes() = default;
     explicit AlignedBytes(index_t size)
-        : storage_(nn::detail::allocate_aligned(static_cast<std::size_t>(size))), size_(size) {}
+        : storage_(tensor_detail::allocate_aligned(static_cast<std::size_t>(size))), size_(size) {}
 
     std::byte* data() const noexcept { return storage_.get(); }
     index_t size() const noexcept { return size_; }
@@ -68,12 +70,11 @@ public:
     /// @param inputs  one for each input of the program, (N, …) with the same N, in any layout
     /// @param hook    called after every instruction of every batch
     /// @return one tensor of N samples for each output, logical order, row_major
-    std::vector<nn::Tensor> run(std::span<const nn::Tensor> inputs, const Executor& executor = serial,
-                                runtime::InstructionHook hook = {}) const;
+    std::vector<Tensor> run(std::span<const Tensor> inputs, const Executor& executor = serial,
+                            runtime::InstructionHook hook = {}) const;
     /// The same for one input and one output.
-    nn::Tensor run(const nn::Tensor& input, const Executor& executor = serial,
-                   runtime::InstructionHook hook = {}) const {
-        return run(std::span<const nn::Tensor>(&input, 1), executor, hook).front();
+    Tensor run(const Tensor& input, const Executor& executor = serial, runtime::InstructionHook hook = {}) const {
+        return run(std::span<const Tensor>(&input, 1), executor, hook).front();
     }
 
 private:
@@ -97,7 +98,7 @@ inline Shape with_batch(Shape shape, index_t batch) {
 namespace detail {
 
 /// Throws where an input is not what the program takes; gives the number of samples.
-inline index_t check_inputs(const runtime::Program& program, std::span<const nn::Tensor> inputs) {
+inline index_t check_inputs(const runtime::Program& program, std::span<const Tensor> inputs) {
     if (inputs.size() != program.inputs.size())
         throw Error("the program takes " + std::to_string(program.inputs.size()) + " inputs, given " +
                     std::to_string(inputs.size()));
@@ -107,23 +108,23 @@ inline index_t check_inputs(const runtime::Program& program, std::span<const nn:
         if (inputs[i].dtype() != x.dtype || inputs[i].rank() != x.shape.rank ||
             !(inputs[i].shape() == with_batch(x.shape, total)))
             throw Error("the program takes " + std::string(name_of(x.dtype)) + " of shape " +
-                        nn::to_string(with_batch(x.shape, -1)) + ", given " + name_of(inputs[i].dtype()) +
-                        " of shape " + nn::to_string(inputs[i].shape()));
+                        to_string(with_batch(x.shape, -1)) + ", given " + name_of(inputs[i].dtype()) + " of shape " +
+                        to_string(inputs[i].shape()));
     }
     return total;
 }
 
 }  // namespace detail
 
-inline std::vector<nn::Tensor> OwnedProgram::run(std::span<const nn::Tensor> inputs, const Executor& executor,
-                                                 runtime::InstructionHook hook) const {
+inline std::vector<Tensor> OwnedProgram::run(std::span<const Tensor> inputs, const Executor& executor,
+                                             runtime::InstructionHook hook) const {
     const index_t total = detail::check_inputs(program_, inputs);
-    std::vector<nn::Tensor> rows, results;
-    for (const nn::Tensor& input : inputs)
+    std::vector<Tensor> rows, results;
+    for (const Tensor& input : inputs)
         rows.push_back(input.to_layout(input.dtype() == DType::float32 ? Layout::row_major : Layout::channels_last));
     for (const std::int32_t out : program_.outputs) {
         const runtime::ProgramTensor& y = program_.tensor(out);
-        results.push_back(nn::Tensor::empty(detail::with_batch(y.shape, total), y.dtype, Layout::channels_last));
+        results.push_back(Tensor::empty(detail::with_batch(y.shape, total), y.dtype, Layout::channels_last));
     }
     const auto bytes_per_sample = [&](std::int32_t tensor) {
         return program_.tensor(tensor).bytes() / program_.max_batch;
@@ -144,10 +145,12 @@ inline std::vector<nn::Tensor> OwnedProgram::run(std::span<const nn::Tensor> inp
                         static_cast<std::size_t>(batch * bytes_per_sample(out)));
         }
     }
-    for (nn::Tensor& result : results) result = result.contiguous();
+    for (Tensor& result : results) result = result.contiguous();
     return results;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace program
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_PROGRAM_OWNED_PROGRAM_HPP

@@ -15,7 +15,9 @@
 #include "intq/runtime/memory_plan.hpp"
 #include "intq/tensor/owned_qparams.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace program {
 
 /// Name and class of the layer that an instruction comes from.
 struct LayerName {
@@ -37,8 +39,7 @@ public:
     /// A float32 input of (C, H, W) or (C) per image, row_major: quantize makes images channels last.
     std::int32_t input(const Shape& per_image, const std::string& name);
     /// An input of codes or accumulators; images are channels last.
-    std::int32_t code_input(const Shape& per_image, DType dtype, const nn::OwnedQParams& qparams,
-                            const std::string& name);
+    std::int32_t code_input(const Shape& per_image, DType dtype, const OwnedQParams& qparams, const std::string& name);
     /// (C, H, W) images as (C·H·W) vectors in row_major order. A linear layer behind it does not need it: give
     /// it the images and a window of their size.
     std::int32_t flatten(std::int32_t x, const LayerName& layer);
@@ -70,7 +71,7 @@ public:
         storage_->params.push_back(kept);
         return kept.get();
     }
-    QParams keep(const nn::OwnedQParams& qparams);
+    QParams keep(const OwnedQParams& qparams);
     /// Memory for packed weights, geometries and tables, which the program counts as its constants.
     Workspace new_buffer(index_t size) { return storage_->buffers.emplace_back(size).workspace(); }
 
@@ -80,13 +81,13 @@ public:
     }
     void require_image(std::int32_t x, const LayerName& layer) const {
         if (at(x).shape.rank != 4)
-            throw Error(layer.name, "an input of rank 4 (N, C, H, W) is needed, given " + nn::to_string(at(x).shape));
+            throw Error(layer.name, "an input of rank 4 (N, C, H, W) is needed, given " + to_string(at(x).shape));
     }
     arith::CodesOf codes_of(std::int32_t tensor) const {
         const kernels::ArenaTensor& t = at(tensor);
         return {t.qparams.scale(), t.qparams.zero_point(), t.dtype};
     }
-    static arith::CodesOf codes_of(const nn::OwnedQParams& qparams) {
+    static arith::CodesOf codes_of(const OwnedQParams& qparams) {
         const QParams view = qparams.view();
         return {view.scale(), view.zero_point(), qparams.dtype};
     }
@@ -115,7 +116,7 @@ private:
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-inline QParams ProgramBuilder::keep(const nn::OwnedQParams& qparams) {
+inline QParams ProgramBuilder::keep(const OwnedQParams& qparams) {
     if (!qparams.is_per_channel()) return qparams.view();
     const std::vector<float>& scales = storage_->scales.emplace_back(qparams.scales);
     return QParams::per_channel(scales, {}, qparams.axis, qparams.quant_min, qparams.quant_max);
@@ -152,7 +153,7 @@ inline std::int32_t ProgramBuilder::input(const Shape& per_image, const std::str
     return given;
 }
 
-inline std::int32_t ProgramBuilder::code_input(const Shape& per_image, DType dtype, const nn::OwnedQParams& qparams,
+inline std::int32_t ProgramBuilder::code_input(const Shape& per_image, DType dtype, const OwnedQParams& qparams,
                                                const std::string& name) {
     const std::int32_t given = add_tensor(dtype, with_batch(per_image), keep(qparams), keep(name));
     storage_->inputs.push_back(given);
@@ -164,7 +165,7 @@ inline std::int32_t ProgramBuilder::flatten(std::int32_t x, const LayerName& lay
     const Shape in = at(x).shape;
     const QParams qparams = at(x).qparams;
     if (qparams.is_per_channel() && in[2] * in[3] != 1)
-        throw Error(layer.name, "flatten of an int32 accumulator of shape " + nn::to_string(in) +
+        throw Error(layer.name, "flatten of an int32 accumulator of shape " + to_string(in) +
                                     " is not possible: its scales are per channel");
     if (at(x).layout == Layout::row_major)
         x = push(OpKind::layout_change, {x}, tensor(at(x).dtype, in, qparams, layer), nullptr, layer);
@@ -229,6 +230,8 @@ inline std::shared_ptr<OwnedProgram> ProgramBuilder::finish(std::vector<std::int
     return std::make_shared<OwnedProgram>(std::move(storage_), program, *table_);
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace program
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_PROGRAM_PROGRAM_BUILDER_HPP

@@ -7,7 +7,9 @@
 
 #include "intq/runtime/data_flow.hpp"
 
-namespace intq::inline INTQ_ABI::runtime {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace runtime {
 
 namespace detail {
 
@@ -100,6 +102,8 @@ inline Status check_program(const Program& program, const kernels::KernelTable& 
     return check_data_flow(program, table);
 }
 
-}  // namespace intq::inline INTQ_ABI::runtime
+}  // namespace runtime
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_RUNTIME_CHECK_HPP

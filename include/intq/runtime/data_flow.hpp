@@ -8,7 +8,9 @@
 #include "intq/kernels/operators/operator_table.hpp"
 #include "intq/runtime/program.hpp"
 
-namespace intq::inline INTQ_ABI::runtime {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace runtime {
 
 /// Bytes of the arena, from first up to but without last.
 struct ArenaRange {
@@ -122,6 +124,8 @@ inline Status check_data_flow(const Program& program, const kernels::KernelTable
     return {};
 }
 
-}  // namespace intq::inline INTQ_ABI::runtime
+}  // namespace runtime
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_RUNTIME_DATA_FLOW_HPP

@@ -7,7 +7,9 @@
 #include "intq/core/executor.hpp"
 #include "intq/runtime/check.hpp"
 
-namespace intq::inline INTQ_ABI::runtime {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace runtime {
 
 /// Called after each instruction: loggers, profilers and tests look at its output.
 struct InstructionHook {
@@ -50,6 +52,8 @@ inline void execute(const Program& program, const kernels::KernelTable& table, s
     }
 }
 
-}  // namespace intq::inline INTQ_ABI::runtime
+}  // namespace runtime
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_RUNTIME_EXECUTE_HPP

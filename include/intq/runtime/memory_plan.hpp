@@ -10,7 +10,9 @@
 
 #include "intq/core/workspace.hpp"
 
-namespace intq::inline INTQ_ABI::runtime {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace runtime {
 
 /// An edge for the planner: its size, and the first and last instruction during which it holds data.
 struct Lifetime {
@@ -67,6 +69,8 @@ inline index_t plan_memory(std::span<Lifetime> edges, std::span<bool> placed) IN
     return arena;
 }
 
-}  // namespace intq::inline INTQ_ABI::runtime
+}  // namespace runtime
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_RUNTIME_MEMORY_PLAN_HPP

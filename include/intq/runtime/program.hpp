@@ -12,7 +12,9 @@
 
 #include "intq/kernels/operators/operator.hpp"
 
-namespace intq::inline INTQ_ABI::runtime {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace runtime {
 
 /// One edge of the program.
 using ProgramTensor = kernels::ArenaTensor;
@@ -51,6 +53,8 @@ struct Program {
     }
 };
 
-}  // namespace intq::inline INTQ_ABI::runtime
+}  // namespace runtime
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_RUNTIME_PROGRAM_HPP

@@ -6,31 +6,32 @@
 
 #include "intq/core/executor.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
 
-namespace detail {
+namespace tensor_detail {
 
 inline Executor& executor_of_thread() noexcept {
     thread_local Executor executor = serial;
     return executor;
 }
 
-}  // namespace detail
+}  // namespace tensor_detail
 
 /// What float layers of this thread (convolution, linear, batch norm, their gradients) run on: `serial`, unless an
 /// ExecutorScope lives. Their results do not depend on it.
-inline const Executor& current_executor() noexcept { return detail::executor_of_thread(); }
+inline const Executor& current_executor() noexcept { return tensor_detail::executor_of_thread(); }
 
 /// Gives the float operators of this thread an executor as long as the object lives.
 ///
-///     const nn::ExecutorScope scope(pool.executor());
+///     const ExecutorScope scope(pool.executor());
 ///     model(x);
 class ExecutorScope {
 public:
-    explicit ExecutorScope(const Executor& executor) : former_(detail::executor_of_thread()) {
-        detail::executor_of_thread() = executor;
+    explicit ExecutorScope(const Executor& executor) : former_(tensor_detail::executor_of_thread()) {
+        tensor_detail::executor_of_thread() = executor;
     }
-    ~ExecutorScope() { detail::executor_of_thread() = former_; }
+    ~ExecutorScope() { tensor_detail::executor_of_thread() = former_; }
     ExecutorScope(const ExecutorScope&) = delete;
     ExecutorScope& operator=(const ExecutorScope&) = delete;
 
@@ -38,6 +39,7 @@ private:
     Executor former_;
 };
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TENSOR_CURRENT_EXECUTOR_HPP

@@ -10,7 +10,8 @@
 #include "intq/io/npy.hpp"
 #include "intq/tensor/tensor.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
 
 /// The row_major tensor of an array.
 ///
@@ -40,6 +41,7 @@ inline io::NpyArray to_array(const Tensor& tensor) {
 /// Reads a .npy file as a row_major tensor. Throws the Error that names the file.
 inline Tensor load_npy(const std::filesystem::path& path) { return to_tensor(io::read_npy(path), path.string()); }
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TENSOR_NPY_HPP

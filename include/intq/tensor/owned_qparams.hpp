@@ -11,7 +11,8 @@
 #include "intq/core/qparams.hpp"
 #include "intq/io/error.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
 
 /// Scales and zero points of a tensor, with the type and range of its codes.
 ///
@@ -52,6 +53,7 @@ struct OwnedQParams {
     friend bool operator==(const OwnedQParams&, const OwnedQParams&) = default;
 };
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TENSOR_OWNED_QPARAMS_HPP

@@ -8,7 +8,8 @@
 
 #include "intq/core/abi.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
 
 /// Element `position` of the stream of a seed, the same on every machine.
 ///
@@ -20,6 +21,7 @@ constexpr std::uint64_t random_bits(std::uint64_t seed, std::uint64_t position) 
     return z ^ (z >> 31);
 }
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TENSOR_RANDOM_HPP

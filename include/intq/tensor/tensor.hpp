@@ -20,7 +20,8 @@
 #include "intq/core/tensor_view.hpp"
 #include "intq/tensor/owned_qparams.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
 
 /// "(1, 3, 224, 224)"
 std::string to_string(const Shape& shape);
@@ -127,7 +128,7 @@ private:
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-namespace detail {
+namespace tensor_detail {
 
 inline std::array<index_t, max_rank> strides_of(const Shape& shape, Layout layout) noexcept {
     std::array<index_t, max_rank> result{};
@@ -207,7 +208,7 @@ inline void copy_strided(DType dtype, const Shape& shape, const std::byte* from,
     }
 }
 
-}  // namespace detail
+}  // namespace tensor_detail
 
 inline std::string to_string(const Shape& shape) {
     return describe_shape(std::span<const index_t>(shape.extents.data(), static_cast<std::size_t>(shape.rank)));
@@ -216,7 +217,8 @@ inline std::string to_string(const Shape& shape) {
 inline Tensor Tensor::empty(const Shape& shape, DType dtype, Layout layout) {
     if (layout == Layout::strided) throw Error("Tensor: the layout must be row_major or channels_last, given strided");
     Tensor result;
-    result.buffer_ = detail::allocate_aligned(static_cast<std::size_t>(detail::checked_bytes(shape, dtype)));
+    result.buffer_ =
+        tensor_detail::allocate_aligned(static_cast<std::size_t>(tensor_detail::checked_bytes(shape, dtype)));
     result.dtype_ = dtype;
     result.shape_ = shape;
     result.layout_ = shape.rank < 3 ? Layout::row_major : layout;
@@ -252,7 +254,9 @@ inline index_t Tensor::extent(int axis) const {
     return shape_[positive];
 }
 
-inline std::array<index_t, max_rank> Tensor::strides() const noexcept { return detail::strides_of(shape_, layout_); }
+inline std::array<index_t, max_rank> Tensor::strides() const noexcept {
+    return tensor_detail::strides_of(shape_, layout_);
+}
 
 inline Tensor Tensor::clone() const {
     if (!defined()) return {};
@@ -271,7 +275,7 @@ inline Tensor Tensor::to_layout(Layout layout) const {
         result.buffer_ = buffer_;
         return result;
     }
-    detail::copy_strided(dtype_, shape_, data(), strides(), result.data(), result.strides());
+    tensor_detail::copy_strided(dtype_, shape_, data(), strides(), result.data(), result.strides());
     return result;
 }
 
@@ -326,7 +330,7 @@ template <class T, int Rank, class LayoutTag> TensorView<T, Rank, LayoutTag> Ten
 // Axes of extent 1 do not move a byte: a (N, C, 1, 1) tensor lies in both layouts.
 inline bool Tensor::lies_in(Layout layout) const noexcept {
     if (layout == Layout::strided || layout == layout_) return true;
-    const auto own = strides(), other = detail::strides_of(shape_, layout);
+    const auto own = strides(), other = tensor_detail::strides_of(shape_, layout);
     for (int axis = 0; axis < rank(); ++axis) {
         const auto i = static_cast<std::size_t>(axis);
         if (shape_[axis] != 1 && own[i] != other[i]) return false;
@@ -352,6 +356,7 @@ inline Tensor TensorCloner::operator()(const Tensor& tensor) {
     return result;
 }
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TENSOR_TENSOR_HPP

@@ -17,11 +17,12 @@
 #include "intq/core/executor.hpp"
 #include "intq/io/error.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
 
 /// An executor on several threads, the caller's among them.
 ///
-///     nn::ThreadPool pool(2);
+///     ThreadPool pool(2);
 ///     program.run(images, pool.executor());
 ///
 /// Each thread starts with a contiguous share of the tasks, so that it finds in its cache what it wrote in the
@@ -76,7 +77,7 @@ private:
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-namespace detail {
+namespace tensor_detail {
 
 /// Whether this thread is inside a task of a pool.
 inline bool& is_in_task() noexcept {
@@ -84,7 +85,7 @@ inline bool& is_in_task() noexcept {
     return inside;
 }
 
-}  // namespace detail
+}  // namespace tensor_detail
 
 inline ThreadPool::ThreadPool(int threads, std::chrono::microseconds spin_time)
     : shares_(static_cast<std::size_t>(std::max(threads, 0))), spin_time_(spin_time) {
@@ -100,7 +101,7 @@ inline ThreadPool::~ThreadPool() {
 }
 
 inline void ThreadPool::run(index_t count, Executor::Task task, void* context) {
-    if (others_.empty() || detail::is_in_task()) {
+    if (others_.empty() || tensor_detail::is_in_task()) {
         for (index_t i = 0; i < count; ++i) task(context, i);
         return;
     }
@@ -127,7 +128,7 @@ inline void ThreadPool::run(index_t count, Executor::Task task, void* context) {
 
 /// The thread's own share, then what is left of the others'.
 inline void ThreadPool::work(std::size_t thread) {
-    detail::is_in_task() = true;
+    tensor_detail::is_in_task() = true;
     for (std::size_t i = 0; i < shares_.size(); ++i) {
         Share& share = shares_[(thread + i) % shares_.size()];
         for (;;) {
@@ -137,7 +138,7 @@ inline void ThreadPool::work(std::size_t thread) {
             task_(context_, index);
         }
     }
-    detail::is_in_task() = false;
+    tensor_detail::is_in_task() = false;
 }
 
 inline void ThreadPool::serve(std::size_t thread) {
@@ -164,6 +165,7 @@ inline bool ThreadPool::join_round(std::uint32_t& seen) {
     }
 }
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TENSOR_THREAD_POOL_HPP

@@ -13,12 +13,14 @@
 #include "intq/graph/operators.hpp"
 #include "intq/training/gradients.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 /// Gradients of a scalar.
 struct Gradients {
-    std::map<std::string, nn::Tensor> parameters;  // by qualified name; those that the scalar depends on
-    std::vector<nn::Tensor> inputs;                // one an input; undefined unless asked for
+    std::map<std::string, Tensor> parameters;  // by qualified name; those that the scalar depends on
+    std::vector<Tensor> inputs;                // one an input; undefined unless asked for
 };
 
 struct AutogradOptions {
@@ -53,7 +55,7 @@ public:
     /// @param inputs  one for each placeholder
     /// @return the graph's output
     nn::Value forward(std::span<const nn::Value> inputs);
-    nn::Value forward(const nn::Tensor& input) {
+    nn::Value forward(const Tensor& input) {
         const nn::Value value(input);
         return forward(std::span(&value, 1));
     }
@@ -61,8 +63,8 @@ public:
     /// Of the last forward pass.
     ///
     /// @param output_gradients  one for each tensor of the output
-    Gradients backward(std::span<const nn::Tensor> output_gradients);
-    Gradients backward(const nn::Tensor& output_gradient) { return backward(std::span(&output_gradient, 1)); }
+    Gradients backward(std::span<const Tensor> output_gradients);
+    Gradients backward(const Tensor& output_gradient) { return backward(std::span(&output_gradient, 1)); }
 
     /// A node's value in the last forward pass, as what follows saw it; null without one.
     const nn::Value* value_of(const graph::Node& node) const {
@@ -80,14 +82,14 @@ private:
         const GradientRow* row;  // null where no parameter depends on the node, and for placeholder and output
         nn::Value saved{};
     };
-    using NodeGradients = std::map<const graph::Node*, std::vector<nn::Tensor>>;  // by tensor of the node's value
+    using NodeGradients = std::map<const graph::Node*, std::vector<Tensor>>;  // by tensor of the node's value
 
     bool is_needed(const graph::Node& node) const { return needed_.count(&node) != 0; }
     bool trains(const graph::Node& node) const;
     void add_to_node(NodeGradients& gradients, const graph::Argument& argument, std::size_t item,
-                     const nn::Tensor& gradient) const;
+                     const Tensor& gradient) const;
     void step_back(const Step& step, NodeGradients& gradients, Gradients& result);
-    void add_to_parameter(Gradients& result, const nn::Tensor& parameter, const nn::Tensor& gradient) const;
+    void add_to_parameter(Gradients& result, const Tensor& parameter, const Tensor& gradient) const;
     Error error(const graph::Node& node, const std::string& sentence) const {
         return Error(graph::describe(node, model_.graph()), sentence);
     }
@@ -163,17 +165,17 @@ inline nn::Value Autograd::forward(std::span<const nn::Value> inputs) {
     const auto replace = [&](const graph::Node& node, const nn::Value& value) -> std::optional<nn::Value> {
         auto other = value_of_(node, value);
         if (!other || !value.is_tensor()) return other;
-        nn::Tensor tensor = other->tensor();
+        Tensor tensor = other->tensor();
         if (!(tensor.shape() == value.tensor().shape()))
-            throw Error("the value that takes its place has shape " + nn::to_string(tensor.shape()) + ", expected " +
-                        nn::to_string(value.tensor().shape()));
+            throw Error("the value that takes its place has shape " + to_string(tensor.shape()) + ", expected " +
+                        to_string(value.tensor().shape()));
         if (!tensor.qparams()) tensor.set_qparams(value.tensor().qparams());
         return nn::Value(tensor);
     };
     return model_.run(inputs, keep, value_of_ ? graph::ValueHook(replace) : graph::ValueHook());
 }
 
-inline Gradients Autograd::backward(std::span<const nn::Tensor> output_gradients) {
+inline Gradients Autograd::backward(std::span<const Tensor> output_gradients) {
     if (values_.empty()) throw Error("Autograd: backward without a forward before");
     parameter_names_.clear();
     for (const auto& parameter : model_.named_parameters())
@@ -201,7 +203,7 @@ inline Gradients Autograd::backward(std::span<const nn::Tensor> output_gradients
 
 inline void Autograd::step_back(const Step& step, NodeGradients& gradients, Gradients& result) {
     const graph::Node& node = *step.node;
-    const std::vector<nn::Tensor>& own = gradients.at(&node);
+    const std::vector<Tensor>& own = gradients.at(&node);
     if (node.op() == graph::Op::placeholder) {
         const auto placeholders = model_.graph().placeholders();
         const auto position = std::find(placeholders.begin(), placeholders.end(), &node) - placeholders.begin();
@@ -238,7 +240,7 @@ inline void Autograd::step_back(const Step& step, NodeGradients& gradients, Grad
 }
 
 inline void Autograd::add_to_node(NodeGradients& gradients, const graph::Argument& argument, std::size_t item,
-                                  const nn::Tensor& gradient) const {
+                                  const Tensor& gradient) const {
     const graph::NodeRef* ref = argument.ref();
     if (ref == nullptr || !gradient.defined() || !is_needed(*ref->node)) return;
     const nn::Value& value = values_.at(ref->node);
@@ -248,20 +250,19 @@ inline void Autograd::add_to_node(NodeGradients& gradients, const graph::Argumen
             detail::collect_values(value.tuple().at(static_cast<std::size_t>(output)), before);
     detail::collect_values(value, all);
     const std::size_t at = before.size() + item;
-    const nn::Tensor& tensor = all.at(at)->tensor();
+    const Tensor& tensor = all.at(at)->tensor();
     if (!(tensor.shape() == gradient.shape()))
-        throw error(*ref->node, "its gradient has shape " + nn::to_string(gradient.shape()) + ", its value " +
-                                    nn::to_string(tensor.shape()));
-    std::vector<nn::Tensor>& own = gradients[ref->node];
+        throw error(*ref->node, "its gradient has shape " + to_string(gradient.shape()) + ", its value " +
+                                    to_string(tensor.shape()));
+    std::vector<Tensor>& own = gradients[ref->node];
     own.resize(all.size());
     own[at] = own[at].defined() ? sum_of<float>(own[at], gradient) : gradient;
 }
 
-inline void Autograd::add_to_parameter(Gradients& result, const nn::Tensor& parameter,
-                                       const nn::Tensor& gradient) const {
+inline void Autograd::add_to_parameter(Gradients& result, const Tensor& parameter, const Tensor& gradient) const {
     const auto known = parameter_names_.find(parameter.data());
     if (known == parameter_names_.end() || (options_.trains && !options_.trains(known->second))) return;
-    nn::Tensor& sum = result.parameters[known->second];
+    Tensor& sum = result.parameters[known->second];
     sum = sum.defined() ? sum_of<float>(sum, gradient) : gradient;
 }
 
@@ -282,6 +283,8 @@ inline std::string Autograd::first_non_finite() const {
     return "";
 }
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_AUTOGRAD_HPP

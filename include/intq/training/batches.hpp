@@ -11,7 +11,9 @@
 #include "intq/tensor/random.hpp"
 #include "intq/tensor/tensor.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 /// A uniform number below `count`, the same on every standard library.
 inline std::uint64_t uniform_below(std::mt19937_64& generator, std::uint64_t count) {
@@ -30,11 +32,11 @@ inline std::vector<index_t> shuffled_order(index_t count, std::uint64_t seed) {
 }
 
 /// The samples of given numbers, along axis 0, as a copy.
-inline nn::Tensor gather(const nn::Tensor& tensor, std::span<const index_t> samples) {
+inline Tensor gather(const Tensor& tensor, std::span<const index_t> samples) {
     Shape shape = tensor.shape();
     const index_t count = tensor.extent(0), bytes = count == 0 ? 0 : tensor.bytes() / count;
     shape[0] = static_cast<index_t>(samples.size());
-    nn::Tensor result = nn::Tensor::empty(shape, tensor.dtype(), tensor.layout());
+    Tensor result = Tensor::empty(shape, tensor.dtype(), tensor.layout());
     for (std::size_t i = 0; i < samples.size(); ++i) {
         if (samples[i] < 0 || samples[i] >= count)
             throw Error("gather: there is no sample " + std::to_string(samples[i]) + " of " + std::to_string(count));
@@ -44,6 +46,8 @@ inline nn::Tensor gather(const nn::Tensor& tensor, std::span<const index_t> samp
     return result;
 }
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_BATCHES_HPP

@@ -9,7 +9,9 @@
 #include "intq/tensor/npy.hpp"
 #include "intq/training/optimizer.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 /// Where a training stands, and what its further course follows from.
 struct TrainingPosition {
@@ -59,7 +61,7 @@ inline nn::StateDict model_state(const io::Safetensors& file) {
     nn::StateDict state;
     for (const io::NamedArray& item : file.arrays)
         if (item.name.starts_with(model_prefix))
-            state.push_back({item.name.substr(model_prefix.size()), nn::to_tensor(item.array, item.name)});
+            state.push_back({item.name.substr(model_prefix.size()), to_tensor(item.array, item.name)});
     return state;
 }
 
@@ -69,13 +71,13 @@ inline Optimizer::State optimizer_state(const io::Safetensors& file, const nn::S
     for (const io::NamedArray& item : file.arrays) {
         if (!item.name.starts_with(optimizer_prefix)) continue;
         const auto [kind, parameter] = split_state_name(item.name);
-        const nn::Tensor* owner = nn::detail::find_named(model, parameter);
+        const Tensor* owner = nn::detail::find_named(model, parameter);
         if (owner == nullptr) throw Error(item.name, "there is no such parameter");
-        nn::Tensor tensor = nn::to_tensor(item.array, item.name);
+        Tensor tensor = to_tensor(item.array, item.name);
         const bool is_count = tensor.dtype() == DType::int64 && tensor.size() == 1;
         if (!is_count && (tensor.dtype() != DType::float32 || !(tensor.shape() == owner->shape())))
-            throw Error(item.name, "its shape " + nn::to_string(tensor.shape()) + " is not that of its parameter, " +
-                                       nn::to_string(owner->shape()));
+            throw Error(item.name, "its shape " + to_string(tensor.shape()) + " is not that of its parameter, " +
+                                       to_string(owner->shape()));
         state[parameter][kind] = std::move(tensor);
     }
     return state;
@@ -106,11 +108,10 @@ inline io::Safetensors make_checkpoint(nn::Module& model, const Optimizer& optim
     io::Safetensors file;
     file.metadata["format"] = detail::checkpoint_format;
     for (const auto& item : nn::state_dict(model))
-        file.arrays.push_back({std::string(detail::model_prefix) + item.name, nn::to_array(item.value)});
+        file.arrays.push_back({std::string(detail::model_prefix) + item.name, to_array(item.value)});
     for (const auto& [parameter, states] : optimizer.state())
         for (const auto& [state, tensor] : states)
-            file.arrays.push_back(
-                {std::string(detail::optimizer_prefix) + state + "/" + parameter, nn::to_array(tensor)});
+            file.arrays.push_back({std::string(detail::optimizer_prefix) + state + "/" + parameter, to_array(tensor)});
     const std::int64_t numbers[] = {position.epoch,   position.batch,      position.step,
                                     position.samples, position.batch_size, static_cast<std::int64_t>(position.seed)};
     file.arrays.push_back({detail::position_array, io::make_npy<std::int64_t>({6}, numbers)});
@@ -132,6 +133,8 @@ inline TrainingPosition restore_checkpoint(const io::Safetensors& file, const st
     return position;
 }
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_CHECKPOINT_HPP

@@ -9,7 +9,9 @@
 #include "intq/training/autograd.hpp"
 #include "intq/training/kept_buffers.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 /// A forward pass whose codes are those of the program that the model would be converted to at this moment; gradients
 /// pass straight through, as those of fake quantization do.
@@ -38,7 +40,7 @@ public:
     /// @param autograd  a tape of the model; its value hook is this one's during the call, and none afterwards
     /// @param inputs    float32 tensors
     nn::Value operator()(Autograd& autograd, std::span<const nn::Value> inputs);
-    nn::Value operator()(Autograd& autograd, const nn::Tensor& input) {
+    nn::Value operator()(Autograd& autograd, const Tensor& input) {
         const nn::Value value(input);
         return (*this)(autograd, std::span(&value, 1));
     }
@@ -62,7 +64,7 @@ inline nn::Value ExactForward::operator()(Autograd& autograd, std::span<const nn
     check_dropout();
     simulation_.reset();
     model_.forward(nn::Arguments(inputs));
-    std::vector<nn::Tensor> tensors;
+    std::vector<Tensor> tensors;
     for (const nn::Value& input : inputs) tensors.push_back(input.tensor());
     simulation_ = std::make_unique<quantization::ExactSimulation>(model_, table_, tensors.at(0).extent(0));
     simulation_->run(tensors);
@@ -95,8 +97,8 @@ inline nn::Value ExactForward::operator()(Autograd& autograd, std::span<const nn
 inline nn::Value ExactForward::run_tape(Autograd& autograd, std::span<const nn::Value> inputs) const {
     autograd.set_value_of([this](const graph::Node& node, const nn::Value&) -> std::optional<nn::Value> {
         if (!replaces(node)) return std::nullopt;
-        const nn::Tensor exact = *simulation_->value_of(node.name());
-        nn::Tensor value = exact.contiguous();
+        const Tensor exact = *simulation_->value_of(node.name());
+        Tensor value = exact.contiguous();
         value.set_qparams(exact.qparams());
         return nn::Value(value);
     });
@@ -132,6 +134,8 @@ inline void ExactForward::check_dropout() const {
     }
 }
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_EXACT_FORWARD_HPP

@@ -14,7 +14,9 @@
 #include "intq/training/gradients/reduce.hpp"
 #include "intq/training/gradients/unary.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 /// The gradients of the operators of a graph, by the names of graph::operator_of.
 ///
@@ -98,6 +100,8 @@ inline std::vector<GradientRow> all_gradient_rows(std::span<const GradientRow> m
     return rows;
 }
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_GRADIENTS_HPP

@@ -9,7 +9,9 @@
 #include "intq/nn/layers/weighted.hpp"
 #include "intq/training/batches.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 /// Gives the layers with weights the first weights that PyTorch gives conv and linear: uniform in ±1/sqrt(inputs of one
 /// output), bias too. The numbers follow from the seed and the order of the layers. Other modules stay as they are.
@@ -25,6 +27,8 @@ inline void initialize(nn::Module& model, std::uint64_t seed) {
     }
 }
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_INITIALIZE_HPP

@@ -6,7 +6,9 @@
 
 #include "intq/nn/model/state_dict.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 /// The buffers of a model (running statistics, observers, counters) as they were when this was made.
 class KeptBuffers {
@@ -18,19 +20,21 @@ public:
 
     void restore() {
         for (const auto& buffer : buffers_) {
-            nn::Tensor& tensor = *model_.find_tensor(buffer.name);
+            Tensor& tensor = *model_.find_tensor(buffer.name);
             if (buffer.value.defined())
                 nn::assign(tensor, buffer.value);
             else
-                tensor = nn::Tensor();
+                tensor = Tensor();
         }
     }
 
 private:
     nn::Module& model_;
-    std::vector<nn::Named<nn::Tensor>> buffers_;
+    std::vector<nn::Named<Tensor>> buffers_;
 };
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_KEPT_BUFFERS_HPP

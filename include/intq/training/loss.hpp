@@ -11,12 +11,14 @@
 
 #include "intq/tensor/tensor.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 /// A loss and its gradient for the tensor that it was taken of.
 struct Loss {
     double value = 0.0;
-    nn::Tensor gradient{};
+    Tensor gradient{};
 };
 
 /// Mean cross-entropy of rows of logits.
@@ -28,10 +30,10 @@ struct Loss {
 /// @param labels  (N), each in [0, K)
 ///
 /// Result   in double, the gradient rounded once
-Loss cross_entropy(const nn::Tensor& logits, std::span<const index_t> labels, double smoothing = 0.0);
+Loss cross_entropy(const Tensor& logits, std::span<const index_t> labels, double smoothing = 0.0);
 
 /// Mean of (x - target)² over all elements.
-Loss mse_loss(const nn::Tensor& x, const nn::Tensor& target);
+Loss mse_loss(const Tensor& x, const Tensor& target);
 
 /// What a student still lacks of its teacher.
 ///
@@ -41,7 +43,7 @@ Loss mse_loss(const nn::Tensor& x, const nn::Tensor& target);
 /// @param temperature       T, positive
 ///
 /// Source   Hinton, Vinyals, Dean 2015
-Loss distillation_loss(const nn::Tensor& student, const nn::Tensor& teacher, double temperature = 1.0);
+Loss distillation_loss(const Tensor& student, const Tensor& teacher, double temperature = 1.0);
 
 /// a_weight · a + b_weight · b, for losses of the same tensor.
 Loss combine(const Loss& a, double a_weight, const Loss& b, double b_weight);
@@ -50,14 +52,14 @@ Loss combine(const Loss& a, double a_weight, const Loss& b, double b_weight);
 
 namespace detail {
 
-inline void check_logits(const nn::Tensor& logits, const char* loss) {
+inline void check_logits(const Tensor& logits, const char* loss) {
     if (logits.rank() != 2 || logits.size() == 0)
-        throw Error(loss, "the logits have shape " + nn::to_string(logits.shape()) + ", expected (N, classes)");
+        throw Error(loss, "the logits have shape " + to_string(logits.shape()) + ", expected (N, classes)");
 }
 
-inline void check_same_shape(const nn::Tensor& a, const nn::Tensor& b, const char* loss) {
+inline void check_same_shape(const Tensor& a, const Tensor& b, const char* loss) {
     if (!(a.shape() == b.shape()) || a.size() == 0)
-        throw Error(loss, "the shapes " + nn::to_string(a.shape()) + " and " + nn::to_string(b.shape()) +
+        throw Error(loss, "the shapes " + to_string(a.shape()) + " and " + to_string(b.shape()) +
                               " must be equal and not empty");
 }
 
@@ -72,14 +74,14 @@ inline std::vector<double> log_softmax(std::span<const float> row, double temper
     return result;
 }
 
-inline std::span<const float> row_of(const nn::Tensor& matrix, index_t row) {
+inline std::span<const float> row_of(const Tensor& matrix, index_t row) {
     const auto width = static_cast<std::size_t>(matrix.extent(1));
     return matrix.flat<float>().subspan(static_cast<std::size_t>(row) * width, width);
 }
 
 }  // namespace detail
 
-inline Loss cross_entropy(const nn::Tensor& logits, std::span<const index_t> labels, double smoothing) {
+inline Loss cross_entropy(const Tensor& logits, std::span<const index_t> labels, double smoothing) {
     detail::check_logits(logits, "cross_entropy");
     const index_t samples = logits.extent(0), classes = logits.extent(1);
     if (static_cast<index_t>(labels.size()) != samples)
@@ -87,7 +89,7 @@ inline Loss cross_entropy(const nn::Tensor& logits, std::span<const index_t> lab
                     std::to_string(labels.size()) + " labels given for " + std::to_string(samples) + " rows of logits");
     if (!(smoothing >= 0.0 && smoothing <= 1.0))
         throw Error("cross_entropy", "label smoothing must be in [0, 1], given " + std::to_string(smoothing));
-    Loss loss{0.0, nn::Tensor::empty(logits.shape())};
+    Loss loss{0.0, Tensor::empty(logits.shape())};
     const auto gradient = loss.gradient.flat<float>();
     const double share = 1.0 / static_cast<double>(samples);
     for (index_t n = 0; n < samples; ++n) {
@@ -107,10 +109,10 @@ inline Loss cross_entropy(const nn::Tensor& logits, std::span<const index_t> lab
     return loss;
 }
 
-inline Loss mse_loss(const nn::Tensor& x, const nn::Tensor& target) {
+inline Loss mse_loss(const Tensor& x, const Tensor& target) {
     detail::check_same_shape(x, target, "mse_loss");
-    const nn::Tensor values = x.contiguous(), targets = target.contiguous();
-    Loss loss{0.0, nn::Tensor::empty(x.shape())};
+    const Tensor values = x.contiguous(), targets = target.contiguous();
+    Loss loss{0.0, Tensor::empty(x.shape())};
     const auto gradient = loss.gradient.flat<float>();
     const double share = 1.0 / static_cast<double>(x.size());
     for (std::size_t i = 0; i < gradient.size(); ++i) {
@@ -122,12 +124,12 @@ inline Loss mse_loss(const nn::Tensor& x, const nn::Tensor& target) {
     return loss;
 }
 
-inline Loss distillation_loss(const nn::Tensor& student, const nn::Tensor& teacher, double temperature) {
+inline Loss distillation_loss(const Tensor& student, const Tensor& teacher, double temperature) {
     detail::check_logits(student, "distillation_loss");
     detail::check_same_shape(student, teacher, "distillation_loss");
     if (!(temperature > 0.0))
         throw Error("distillation_loss", "the temperature must be positive, given " + std::to_string(temperature));
-    Loss loss{0.0, nn::Tensor::empty(student.shape())};
+    Loss loss{0.0, Tensor::empty(student.shape())};
     const index_t samples = student.extent(0), classes = student.extent(1);
     const double share = 1.0 / static_cast<double>(samples);
     for (index_t n = 0; n < samples; ++n) {
@@ -145,7 +147,7 @@ inline Loss distillation_loss(const nn::Tensor& student, const nn::Tensor& teach
 
 inline Loss combine(const Loss& a, double a_weight, const Loss& b, double b_weight) {
     detail::check_same_shape(a.gradient, b.gradient, "combine");
-    Loss loss{a_weight * a.value + b_weight * b.value, nn::Tensor::empty(a.gradient.shape())};
+    Loss loss{a_weight * a.value + b_weight * b.value, Tensor::empty(a.gradient.shape())};
     const auto gradient = loss.gradient.flat<float>();
     for (std::size_t i = 0; i < gradient.size(); ++i)
         gradient[i] = static_cast<float>(a_weight * static_cast<double>(a.gradient.flat<float>()[i]) +
@@ -153,6 +155,8 @@ inline Loss combine(const Loss& a, double a_weight, const Loss& b, double b_weig
     return loss;
 }
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_LOSS_HPP

@@ -12,13 +12,15 @@
 
 #include "intq/nn/model/module.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 /// Moves parameters against their gradients, and keeps what it needs from step to step by parameter and name.
 class Optimizer {
 public:
     /// What is kept: by the parameter's qualified name, then by PyTorch's name of the state.
-    using State = std::map<std::string, std::map<std::string, nn::Tensor>>;
+    using State = std::map<std::string, std::map<std::string, Tensor>>;
 
     virtual ~Optimizer() = default;
 
@@ -27,7 +29,7 @@ public:
     /// @param parameters  of the model, in its order; changed in place
     /// @param gradients   by qualified name
     /// @throws Error for a gradient of another shape than its parameter, before anything is changed
-    void step(const std::vector<nn::Named<nn::Tensor*>>& parameters, const std::map<std::string, nn::Tensor>& gradients,
+    void step(const std::vector<nn::Named<Tensor*>>& parameters, const std::map<std::string, Tensor>& gradients,
               double rate);
 
     const State& state() const noexcept { return state_; }
@@ -36,8 +38,8 @@ public:
     void set_decays(std::function<bool(const std::string&)> decays) { decays_ = std::move(decays); }
 
 protected:
-    virtual INTQ_INLINE void update(nn::Tensor& parameter, std::span<const float> gradient, double rate,
-                                    double weight_decay, std::map<std::string, nn::Tensor>& state) const = 0;
+    virtual INTQ_INLINE void update(Tensor& parameter, std::span<const float> gradient, double rate,
+                                    double weight_decay, std::map<std::string, Tensor>& state) const = 0;
     virtual double weight_decay() const = 0;
 
 private:
@@ -70,8 +72,8 @@ public:
 
 protected:
     double weight_decay() const override { return options_.weight_decay; }
-    INTQ_INLINE void update(nn::Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
-                            std::map<std::string, nn::Tensor>& state) const override;
+    INTQ_INLINE void update(Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
+                            std::map<std::string, Tensor>& state) const override;
 
 private:
     SGDOptions options_;
@@ -99,8 +101,8 @@ public:
 
 protected:
     double weight_decay() const override { return options_.weight_decay; }
-    INTQ_INLINE void update(nn::Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
-                            std::map<std::string, nn::Tensor>& state) const override;
+    INTQ_INLINE void update(Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
+                            std::map<std::string, Tensor>& state) const override;
 
 private:
     AdamOptions options_;
@@ -108,32 +110,32 @@ private:
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-inline void Optimizer::step(const std::vector<nn::Named<nn::Tensor*>>& parameters,
-                            const std::map<std::string, nn::Tensor>& gradients, double rate) {
+inline void Optimizer::step(const std::vector<nn::Named<Tensor*>>& parameters,
+                            const std::map<std::string, Tensor>& gradients, double rate) {
     for (const auto& parameter : parameters) {
         const auto found = gradients.find(parameter.name);
         if (found != gradients.end() && !(found->second.shape() == parameter.value->shape()))
-            throw Error(parameter.name, "the gradient has shape " + nn::to_string(found->second.shape()) +
-                                            ", the parameter " + nn::to_string(parameter.value->shape()));
+            throw Error(parameter.name, "the gradient has shape " + to_string(found->second.shape()) +
+                                            ", the parameter " + to_string(parameter.value->shape()));
     }
     for (const auto& parameter : parameters) {
         const auto found = gradients.find(parameter.name);
         if (found == gradients.end()) continue;
-        const nn::Tensor gradient = found->second.contiguous();
+        const Tensor gradient = found->second.contiguous();
         const double decay = decays_ && !decays_(parameter.name) ? 0.0 : weight_decay();
         update(*parameter.value, gradient.flat<float>(), rate, decay, state_[parameter.name]);
     }
 }
 
-inline void SGD::update(nn::Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
-                        std::map<std::string, nn::Tensor>& state) const {
+inline void SGD::update(Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
+                        std::map<std::string, Tensor>& state) const {
     const auto values = parameter.flat<float>();
-    nn::Tensor& buffer = state["momentum_buffer"];
+    Tensor& buffer = state["momentum_buffer"];
     const bool first = !buffer.defined();
     if (options_.momentum == 0.0) {
         state.erase("momentum_buffer");
     } else if (first) {
-        buffer = nn::Tensor::zeros(parameter.shape());
+        buffer = Tensor::zeros(parameter.shape());
     }
     for (std::size_t i = 0; i < values.size(); ++i) {
         const auto p = static_cast<double>(values[i]);
@@ -148,12 +150,12 @@ inline void SGD::update(nn::Tensor& parameter, std::span<const float> gradient, 
     }
 }
 
-inline void Adam::update(nn::Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
-                         std::map<std::string, nn::Tensor>& state) const {
+inline void Adam::update(Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
+                         std::map<std::string, Tensor>& state) const {
     if (!state["step"].defined()) {
-        state["step"] = nn::Tensor::zeros(Shape(1), DType::int64);
-        state["exp_avg"] = nn::Tensor::zeros(parameter.shape());
-        state["exp_avg_sq"] = nn::Tensor::zeros(parameter.shape());
+        state["step"] = Tensor::zeros(Shape(1), DType::int64);
+        state["exp_avg"] = Tensor::zeros(parameter.shape());
+        state["exp_avg_sq"] = Tensor::zeros(parameter.shape());
     }
     const auto step = static_cast<double>(++state["step"].flat<std::int64_t>()[0]);
     const double first_bias = 1.0 - std::pow(options_.beta1, step), second_bias = 1.0 - std::pow(options_.beta2, step);
@@ -174,6 +176,8 @@ inline void Adam::update(nn::Tensor& parameter, std::span<const float> gradient,
     }
 }
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_OPTIMIZER_HPP

@@ -12,7 +12,9 @@
 
 #include "intq/io/error.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 /// The learning rate of a step; steps count from 0, one for each batch.
 using Schedule = std::function<double(std::int64_t step)>;
@@ -48,6 +50,8 @@ inline Schedule warm_up(std::int64_t steps, Schedule schedule) {
     };
 }
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_SCHEDULE_HPP

@@ -13,10 +13,12 @@
 #include "intq/training/loss.hpp"
 #include "intq/training/schedule.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 /// The loss of a batch, from the model's output and the numbers of its samples.
-using LossFunction = std::function<Loss(const nn::Tensor& output, std::span<const index_t> samples)>;
+using LossFunction = std::function<Loss(const Tensor& output, std::span<const index_t> samples)>;
 
 struct EpochReport {
     std::int64_t epoch = 0;
@@ -36,9 +38,9 @@ struct TrainerOptions {
     std::filesystem::path checkpoint{};
     std::int64_t checkpoint_every = 1;
     /// Changes the inputs of a batch; `seed` follows from the trainer's and the step.
-    std::function<nn::Tensor(const nn::Tensor& batch, std::uint64_t seed)> augment{};
+    std::function<Tensor(const Tensor& batch, std::uint64_t seed)> augment{};
     /// In place of Autograd::forward(): std::ref of an ExactForward.
-    std::function<nn::Value(Autograd& autograd, const nn::Tensor& batch)> forward{};
+    std::function<nn::Value(Autograd& autograd, const Tensor& batch)> forward{};
     std::function<void(const EpochReport&)> on_epoch{};
     AutogradOptions autograd{};
     Executor executor = serial;  // the bits do not depend on it
@@ -48,7 +50,7 @@ struct TrainerOptions {
 /// Trains a graph: forward, loss, backward, optimizer, batch after batch.
 ///
 ///     training::Trainer trainer(*graph::symbolic_trace(model), optimizer, {.epochs = 20});
-///     trainer.fit(images, [&](const nn::Tensor& logits, std::span<const index_t> samples) { … });
+///     trainer.fit(images, [&](const Tensor& logits, std::span<const index_t> samples) { … });
 ///
 /// The course follows from the model's state, the optimizer's, the position and the seed alone; a checkpoint holds all
 /// of them, so that a resumed training gives the bits of one that was not interrupted, on any number of threads.
@@ -63,7 +65,7 @@ public:
     /// Runs from the position to the end of the last epoch.
     ///
     /// @param inputs  samples along axis 0
-    void fit(const nn::Tensor& inputs, const LossFunction& loss);
+    void fit(const Tensor& inputs, const LossFunction& loss);
 
     const TrainingPosition& position() const noexcept { return position_; }
     void save(const std::filesystem::path& path) {
@@ -74,8 +76,8 @@ public:
 
 private:
     void check_same_course(const TrainingPosition& other, const std::string& where) const;
-    void run_batch(const nn::Tensor& inputs, std::span<const index_t> samples, const LossFunction& loss);
-    void run_epoch(const nn::Tensor& inputs, const LossFunction& loss);
+    void run_batch(const Tensor& inputs, std::span<const index_t> samples, const LossFunction& loss);
+    void run_epoch(const Tensor& inputs, const LossFunction& loss);
     void check_finite(const Loss& loss) const;
     static void check_finite(const Gradients& gradients);
 
@@ -112,7 +114,7 @@ inline void Trainer::check_same_course(const TrainingPosition& other, const std:
     check("seed", other.seed, options_.seed);
 }
 
-inline void Trainer::fit(const nn::Tensor& inputs, const LossFunction& loss) {
+inline void Trainer::fit(const Tensor& inputs, const LossFunction& loss) {
     const index_t samples = inputs.rank() > 0 ? inputs.extent(0) : 0;
     if (samples < (options_.drop_last ? options_.batch_size : 1))
         throw Error("Trainer: " + std::to_string(samples) + " samples do not fill a batch of " +
@@ -121,7 +123,7 @@ inline void Trainer::fit(const nn::Tensor& inputs, const LossFunction& loss) {
         throw Error("Trainer: the training began with " + std::to_string(position_.samples) + " samples, given " +
                     std::to_string(samples));
     position_.samples = samples;
-    const nn::ExecutorScope scope(options_.executor);
+    const ExecutorScope scope(options_.executor);
     model_.train();
     if (!options_.checkpoint.empty()) save(options_.checkpoint);
     while (position_.epoch < options_.epochs) {
@@ -131,19 +133,18 @@ inline void Trainer::fit(const nn::Tensor& inputs, const LossFunction& loss) {
     }
 }
 
-inline void Trainer::run_epoch(const nn::Tensor& inputs, const LossFunction& loss) {
+inline void Trainer::run_epoch(const Tensor& inputs, const LossFunction& loss) {
     const index_t samples = position_.samples, size = options_.batch_size;
     const index_t batches = options_.drop_last ? samples / size : (samples + size - 1) / size;
     const std::int64_t epoch = position_.epoch;
     // Without shuffling the order is that of the samples.
-    const auto order =
-        options_.shuffle
-            ? shuffled_order(samples, nn::random_bits(options_.seed, 2 * static_cast<std::uint64_t>(epoch)))
-            : [&] {
-                  std::vector<index_t> all(static_cast<std::size_t>(samples));
-                  std::iota(all.begin(), all.end(), index_t{0});
-                  return all;
-              }();
+    const auto order = options_.shuffle
+                           ? shuffled_order(samples, random_bits(options_.seed, 2 * static_cast<std::uint64_t>(epoch)))
+                           : [&] {
+                                 std::vector<index_t> all(static_cast<std::size_t>(samples));
+                                 std::iota(all.begin(), all.end(), index_t{0});
+                                 return all;
+                             }();
     io::Progress progress("epoch " + std::to_string(epoch + 1) + " of " + std::to_string(options_.epochs), batches,
                           options_.progress);
     for (; position_.batch < batches; ++position_.batch, ++position_.step) {
@@ -161,15 +162,15 @@ inline void Trainer::run_epoch(const nn::Tensor& inputs, const LossFunction& los
     if (options_.on_epoch) options_.on_epoch(report);
 }
 
-inline void Trainer::run_batch(const nn::Tensor& inputs, std::span<const index_t> samples, const LossFunction& loss) {
+inline void Trainer::run_batch(const Tensor& inputs, std::span<const index_t> samples, const LossFunction& loss) {
     // A forward pass moves running statistics and observers: an error must not leave them spoilt.
     KeptBuffers buffers(model_);
     try {
-        nn::Tensor batch = gather(inputs, samples);
+        Tensor batch = gather(inputs, samples);
         if (options_.augment)
-            batch = options_.augment(
-                batch, nn::random_bits(options_.seed, 2 * static_cast<std::uint64_t>(position_.step) + 1));
-        const nn::Tensor output =
+            batch =
+                options_.augment(batch, random_bits(options_.seed, 2 * static_cast<std::uint64_t>(position_.step) + 1));
+        const Tensor output =
             (options_.forward ? options_.forward(autograd_, batch) : autograd_.forward(batch)).tensor();
         const Loss value = loss(output, samples);
         check_finite(value);
@@ -200,6 +201,8 @@ inline void Trainer::check_finite(const Gradients& gradients) {
     }
 }
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_TRAINER_HPP

@@ -24,14 +24,14 @@ namespace {
 
 const std::filesystem::path models = std::string(INTQ_TESTS_DIR) + "/golden/models";
 
-nn::Tensor read_tensor(const std::filesystem::path& path) {
+intq::Tensor read_tensor(const std::filesystem::path& path) {
     const io::NpyArray array = io::read_npy(path);
     Shape shape;
     for (const index_t extent : array.shape) shape.extents[static_cast<std::size_t>(shape.rank++)] = extent;
-    return nn::Tensor::from(shape, array.as<float>());
+    return intq::Tensor::from(shape, array.as<float>());
 }
 
-void check_close(const nn::Tensor& given, const nn::Tensor& expected, float margin) {
+void check_close(const intq::Tensor& given, const intq::Tensor& expected, float margin) {
     REQUIRE(given.shape() == expected.shape());
     float worst = 0.0f;
     for (std::size_t i = 0; i < expected.flat<float>().size(); ++i) {
@@ -41,7 +41,7 @@ void check_close(const nn::Tensor& given, const nn::Tensor& expected, float marg
     CHECK(worst <= margin);
 }
 
-nn::Tensor run(graph::GraphModule& module, const nn::Tensor& x) { return module(x).tensor(); }
+intq::Tensor run(graph::GraphModule& module, const intq::Tensor& x) { return module(x).tensor(); }
 
 using test::import;
 using test::OneNode;
@@ -165,7 +165,7 @@ TEST_CASE("A graph may have several inputs and outputs") {
                                 .inputs = {test::value_info("a", {2}), test::value_info("b", {2})},
                                 .outputs = {test::value_info("y"), test::value_info("z")}});
     const nn::Value result =
-        (*module)(nn::Tensor::from(Shape(2), {1.0f, -3.0f}), nn::Tensor::from(Shape(2), {1.0f, 1.0f}));
+        (*module)(intq::Tensor::from(Shape(2), {1.0f, -3.0f}), intq::Tensor::from(Shape(2), {1.0f, 1.0f}));
     REQUIRE(result.is_tuple());
     CHECK(result.tuple()[0].tensor().flat<float>()[1] == -2.0f);
     CHECK(result.tuple()[1].tensor().flat<float>()[1] == 0.0f);
@@ -329,7 +329,7 @@ TEST_CASE("A bias that is added behind a MatMul goes into the Linear, but not wh
     const auto sum = test::node("Add", {"p", "b"}, {"y"}, {}, "bias");
     const std::vector<test::Message> constants{test::filled("w", {3, 2}, 1), test::tensor("b", {2}, {10, 20})};
     const std::vector<test::Message> inputs{test::value_info("x", {-1, 3})};
-    const nn::Tensor x = nn::Tensor::from(Shape(1, 3), {1.0f, 2.0f, 3.0f});
+    const intq::Tensor x = intq::Tensor::from(Shape(1, 3), {1.0f, 2.0f, 3.0f});
 
     const auto folded = import({.nodes = {product, sum}, .initializers = constants, .inputs = inputs});
     CHECK(folded->graph().size() == 3);
@@ -352,8 +352,9 @@ TEST_CASE("Add takes equal shapes, a number and one value a channel, and refuses
     CHECK(type_of(add(test::filled("a", {1, 4, 1, 1}))) == "BatchNorm2d");
     CHECK(type_of(add(test::filled("a", {4}), {-1, 4})) == "BatchNorm1d");
     CHECK(type_of(add(test::tensor("a", {}, {0.5f}))).empty());
-    CHECK(run(*add(test::tensor("a", {}, {0.5f})).import(), nn::Tensor::full(Shape(1, 4, 6, 6), 1)).flat<float>()[0] ==
-          1.5f);
+    CHECK(
+        run(*add(test::tensor("a", {}, {0.5f})).import(), intq::Tensor::full(Shape(1, 4, 6, 6), 1)).flat<float>()[0] ==
+        1.5f);
     CHECK_THAT(refusal(add(test::filled("a", {6}))),
                Contains("the constant operand has shape (6), the other (?, 4, 6, 6)"));
     CHECK_THAT(refusal(add(test::filled("a", {4, 1}))), Contains("the constant operand has shape (4, 1)"));
@@ -431,7 +432,7 @@ TEST_CASE("The shapes that the importer follows through a graph are those that c
              .initializers = {test::filled("w", {3, 4, 3, 3}), test::filled("m", {features, 2})}});
     };
     // (N, 4, 6, 6) -> (N, 3, 3, 5) -> (N, 3, 2, 4) -> (N, 6, 2, 4) -> (N, 48)
-    CHECK(run(*network(48), nn::Tensor::zeros(Shape(2, 4, 6, 6))).shape() == Shape(2, 2));
+    CHECK(run(*network(48), intq::Tensor::zeros(Shape(2, 4, 6, 6))).shape() == Shape(2, 2));
     CHECK_THROWS_WITH(network(47), Contains("node 5 of 5 (Gemm \"fc\"): the input has shape (?, 48), expected 47"));
 }
 

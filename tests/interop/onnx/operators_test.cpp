@@ -35,7 +35,7 @@ TEST_CASE("ConvTranspose reads groups and output padding, and refuses what deriv
     CHECK(layer.options().groups == 2);
     CHECK(layer.options().out_channels == 6);
     CHECK(layer.options().output_padding == Size2d{1, 0});
-    CHECK((*module)(nn::Tensor::zeros(Shape(1, 4, 6, 6))).tensor().shape() == Shape(1, 6, 13, 13));
+    CHECK((*module)(intq::Tensor::zeros(Shape(1, 4, 6, 6))).tensor().shape() == Shape(1, 6, 13, 13));
 
     OneNode changed = plain;
     changed.constants[1] = filled("b", {4});
@@ -93,7 +93,7 @@ TEST_CASE("Mul and Sub take two values, a number, or a tensor that becomes a buf
     CHECK(graph::to_string(with_buffer->graph()).find("call_function[target=sub](args = (%x, %constant_0))") !=
           std::string::npos);
     CHECK(with_buffer->tensor("constant_0").shape() == Shape(4, 1, 1));
-    CHECK((*with_buffer)(nn::Tensor::zeros(Shape(1, 4, 6, 6))).tensor().flat<float>()[0] == -2.0f);
+    CHECK((*with_buffer)(intq::Tensor::zeros(Shape(1, 4, 6, 6))).tensor().flat<float>()[0] == -2.0f);
     CHECK_THAT(refusal({.op_type = "Mul", .constants = {filled("a", {3, 1, 1})}}),
                Contains("the shapes (?, 4, 6, 6) and (3, 1, 1) cannot be broadcast"));
     CHECK(text_of({.op_type = "Mul", .constants = {filled("a", {1})}, .inputs = {"x", "x"}})
@@ -121,7 +121,7 @@ TEST_CASE("Operators that move elements check their numbers before anything runs
                                      int64_tensor("d", {step})}};
     };
     const auto shape = [](const OneNode& one) {
-        return nn::to_string((*one.import())(nn::Tensor::zeros(Shape(1, 4, 6, 6))).tensor().shape());
+        return intq::to_string((*one.import())(intq::Tensor::zeros(Shape(1, 4, 6, 6))).tensor().shape());
     };
     CHECK(shape(slice(1, far, 1, 2)) == "(1, 2, 6, 6)");
     CHECK(shape(slice(-far, -1, 2, far)) == "(1, 4, 1, 6)");
@@ -152,7 +152,7 @@ TEST_CASE("Resize is one of PyTorch's four rules, on height and width only") {
             .constants = {filled("a", {8}), tensor("b", {static_cast<std::int64_t>(scales.size())}, scales)}};
     };
     const auto module = resize("linear", "align_corners", {1, 1, 2, 0.5f}).import();
-    CHECK((*module)(nn::Tensor::zeros(Shape(1, 4, 6, 6))).tensor().shape() == Shape(1, 4, 12, 3));
+    CHECK((*module)(intq::Tensor::zeros(Shape(1, 4, 6, 6))).tensor().shape() == Shape(1, 4, 12, 3));
     CHECK(dynamic_cast<const nn::Upsample&>(module->find("n")).options().rule == nn::functional::Resize::align_corners);
     CHECK_THAT(refusal(resize("nearest", "half_pixel", {1, 1, 2, 2})),
                Contains("the mode nearest with half_pixel and round_prefer_floor is not supported"));

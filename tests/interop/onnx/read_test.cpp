@@ -23,7 +23,7 @@ onnx::Model parse(const test::Message& message) { return onnx::parse_model(messa
 
 onnx::Model with_initializer(const test::Message& tensor) { return parse(test::model({.initializers = {tensor}})); }
 
-onnx::Tensor read_back(const test::Message& tensor) { return with_initializer(tensor).graph.initializers.at(0); }
+onnx::FileTensor read_back(const test::Message& tensor) { return with_initializer(tensor).graph.initializers.at(0); }
 
 std::string raw(std::size_t bytes) { return std::string(bytes, '\1'); }
 
@@ -47,7 +47,7 @@ TEST_CASE("A model of an exporter is read with its nodes, attributes, tensors an
     CHECK(std::get<std::vector<std::int64_t>>(strides->value) == std::vector<std::int64_t>{2, 2});
     const auto& tensors = model.graph.initializers;
     const auto weight = std::find_if(tensors.begin(), tensors.end(),
-                                     [](const onnx::Tensor& tensor) { return tensor.name == "conv1.weight"; });
+                                     [](const onnx::FileTensor& tensor) { return tensor.name == "conv1.weight"; });
     REQUIRE(weight != tensors.end());
     CHECK(weight->dims == std::vector<index_t>{8, 3, 3, 3});
     CHECK(weight->as<float>().size() == 216);
@@ -74,8 +74,9 @@ TEST_CASE("Every kind of attribute is read, also without the field that says whi
           std::vector<float>{1, 2});
     CHECK(std::get<std::vector<std::string>>(value_of(test::Message().text(1, "a").text(9, "b"))) ==
           std::vector<std::string>{"b"});
-    CHECK(std::get<onnx::Tensor>(value_of(test::tensor_attribute("a", test::tensor("t", {1}, {2})))).as<float>()[0] ==
-          2);
+    CHECK(
+        std::get<onnx::FileTensor>(value_of(test::tensor_attribute("a", test::tensor("t", {1}, {2})))).as<float>()[0] ==
+        2);
     CHECK(std::get<std::int64_t>(value_of(test::Message().text(1, "a").integer(20, 2))) == 0);
     CHECK(std::get<float>(value_of(test::Message().text(1, "a").integer(20, 1))) == 0.0f);
     CHECK(value_of(test::Message().text(1, "a").message(6, test::Message().text(2, "a subgraph")).integer(20, 5))
@@ -96,7 +97,7 @@ TEST_CASE("Tensors are read from raw and from typed data") {
     CHECK(typed(test::boolean, {0, 1}).as<std::uint8_t>()[1] == 1);
     CHECK(read_back(test::int64_tensor("t", {0, -1})).as<std::int64_t>()[1] == -1);
     CHECK(read_back(test::Message().integer(2, test::float32).number(4, 0.5f)).as<float>()[0] == 0.5f);
-    const onnx::Tensor tensor =
+    const onnx::FileTensor tensor =
         read_back(test::Message().integers(1, {2, 1}).integer(2, test::float64).text(9, raw(16)));
     CHECK(tensor.dims == std::vector<index_t>{2, 1});
     CHECK(tensor.as<double>().size() == 2);
@@ -239,7 +240,7 @@ TEST_CASE("A damaged model is either refused or read to tensors that keep their 
         INFO("seed " << seed << ", round " << round);
         try {
             const onnx::Model model = onnx::parse_model(damaged, "m.onnx");
-            for (const onnx::Tensor& tensor : model.graph.initializers) {
+            for (const onnx::FileTensor& tensor : model.graph.initializers) {
                 index_t expected = size_of(tensor.dtype);
                 for (const index_t dim : tensor.dims) expected *= dim;
                 REQUIRE(static_cast<index_t>(tensor.data.size()) == expected);

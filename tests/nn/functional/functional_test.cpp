@@ -7,7 +7,7 @@
 #include "support/small_models.hpp"
 
 using namespace intq;
-using nn::Tensor;
+using intq::Tensor;
 using test::message_of;
 
 namespace {
@@ -140,7 +140,7 @@ TEST_CASE("Softmax sums to 1, does not overflow, and follows its axis") {
 
 TEST_CASE("Operators that only move or clamp values keep the qparams of their input, others do not") {
     Tensor x = test::random_tensor(Shape(1, 2, 4, 4), 3);
-    x.set_qparams(nn::OwnedQParams::per_tensor(0.5f, DType::int8));
+    x.set_qparams(intq::OwnedQParams::per_tensor(0.5f, DType::int8));
     CHECK(nn::functional::relu(x).qparams() == x.qparams());
     CHECK(nn::functional::max_pool2d(x, nn::square_window(2)).qparams() == x.qparams());
     CHECK(nn::functional::flatten(x).qparams() == x.qparams());

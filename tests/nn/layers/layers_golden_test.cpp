@@ -11,8 +11,8 @@
 #include "support/small_models.hpp"
 
 using namespace intq;
+using intq::Tensor;
 using nlohmann::json;
-using nn::Tensor;
 using nn::Value;
 
 namespace {
@@ -232,7 +232,7 @@ TEST_CASE("Layers and functions give PyTorch's numbers") {
         double worst = 0;
         for (std::size_t i = 0; i < outputs.size(); ++i) {
             const Tensor expected = tensor_of(stored.at("outputs")[i]), given = outputs[i].contiguous();
-            REQUIRE(nn::to_string(given.shape()) == nn::to_string(expected.shape()));
+            REQUIRE(intq::to_string(given.shape()) == intq::to_string(expected.shape()));
             for (std::size_t k = 0; k < expected.flat<float>().size(); ++k)
                 worst = std::max(worst, distance(given.flat<float>()[k], expected.flat<float>()[k]));
         }
@@ -355,7 +355,7 @@ TEST_CASE("A float functional has the methods of the functions, and refuses othe
 
 TEST_CASE("Operators that only move values keep the qparams of their input, those that compute do not") {
     Tensor x = test::random_tensor(Shape(1, 2, 4, 4), 3);
-    x.set_qparams(nn::OwnedQParams::per_tensor(0.5f, DType::int8));
+    x.set_qparams(intq::OwnedQParams::per_tensor(0.5f, DType::int8));
     for (const Value& moved : {nn::permute(x, {0, 2, 3, 1}), nn::slice(x, 1, 0, 1), nn::split(x, 2, 2)[1],
                                nn::pad(x, {1, 1}), nn::reshape(x, {2, -1}), nn::interpolate(x, 8), Value(x)[0]})
         CHECK(moved.tensor().qparams() == x.qparams());

@@ -33,8 +33,8 @@ TEST_CASE("Modules have qualified names, parents before children") {
 TEST_CASE("A child is a slot: another class can be put into it at any depth") {
     nn::Sequential model{std::make_shared<test::BasicBlock>(2, 1)};
     model.eval();
-    const nn::Tensor x = test::random_tensor(Shape(1, 2, 4, 4), 7);
-    const nn::Tensor before = model(x).tensor();
+    const intq::Tensor x = test::random_tensor(Shape(1, 2, 4, 4), 7);
+    const intq::Tensor before = model(x).tensor();
     model.replace_child("0.conv2", std::make_shared<nn::Identity>());
     CHECK(model.find("0.conv2").type_name() == "Identity");
     CHECK(test::largest_difference(before, model(x).tensor()) > 0);
@@ -61,7 +61,7 @@ TEST_CASE("clone gives a model of its own and keeps what was shared") {
     tied->set_weight(shared->weight());
     nn::Sequential model{shared, shared, tied};
     model.eval();
-    const nn::Tensor x = test::random_tensor(Shape(1, 2, 4, 4), 7);
+    const intq::Tensor x = test::random_tensor(Shape(1, 2, 4, 4), 7);
 
     const auto copy = nn::clone(static_cast<const nn::Module&>(model));
     CHECK(copy->type_name() == "Sequential");
@@ -90,8 +90,8 @@ TEST_CASE("Values say what they are when something else is asked") {
     CHECK(tuple.tuple()[0].number() == 1.5);
     CHECK(tuple.tuple()[1].boolean());
     CHECK(nn::Value(3).integer() == 3);
-    CHECK(nn::Value(nn::Tensor::full(Shape(1), 2.0f)) > 1);
-    CHECK_FALSE(static_cast<bool>(nn::Value(nn::Tensor::full(Shape(1), 0.0f))));
+    CHECK(nn::Value(intq::Tensor::full(Shape(1), 2.0f)) > 1);
+    CHECK_FALSE(static_cast<bool>(nn::Value(intq::Tensor::full(Shape(1), 0.0f))));
     CHECK(message_of<Error>([] { nn::ReLU()(nn::Value(2.0)); }) == "expected a tensor, given a number");
     const nn::FloatFunctional functional;
     CHECK(message_of<Error>([] { nn::FloatFunctional().dispatch("div", {}); }).find("given \"div\"") !=

@@ -22,7 +22,7 @@ constexpr arith::PolicyRecord tflite = target::tflite<>::policy;
 constexpr arith::PolicyRecord fp32 = target::fp32::policy;
 
 std::shared_ptr<PreparedModel> calibrated(const nn::Module& model, const arith::PolicyRecord& target,
-                                          const nn::Tensor& x, DType dtype = DType::int8,
+                                          const intq::Tensor& x, DType dtype = DType::int8,
                                           const PrepareOptions& options = {}) {
     const auto prepared = prepare_calibration_fx(model, get_default_qconfig_mapping(dtype), target, options);
     calibrate(*prepared, x, 2);
@@ -46,7 +46,7 @@ std::string types_of(const QuantizedGraph& quantized) {
 
 TEST_CASE("A converted network is a typed list in the order of the graph") {
     test::ResidualNet model(4);
-    const nn::Tensor x = test::random_tensor(Shape(4, 3, 6, 6), 3);
+    const intq::Tensor x = test::random_tensor(Shape(4, 3, 6, 6), 3);
     const QuantizedGraph quantized = convert_fx(*calibrated(model, bayes, x));
     CHECK(types_of(quantized) ==
           "QuantStub>int8 ConvReLU2d>int8 ConvReLU2d>int8 ConvAddReLU2d>int8 ConvReLU2d>int8 ConvAddReLU2d>int8 "
@@ -70,7 +70,7 @@ TEST_CASE("A converted network is a typed list in the order of the graph") {
     // s_acc[c] = fmul(s_in, s_w[c])
     const QuantizedNode& fc = node_of(quantized, "fc");
     const auto& weight_scales = fc.step_as<WeightedStep>().weight_qparams.scales;
-    const nn::OwnedQParams& accumulator = quantized.output(fc).qparams;
+    const intq::OwnedQParams& accumulator = quantized.output(fc).qparams;
     REQUIRE(accumulator.scales.size() == 5);
     for (std::size_t c = 0; c < 5; ++c)
         CHECK(accumulator.scales[c] == quantized.input(fc, 0).qparams.scale() * weight_scales[c]);
@@ -80,8 +80,8 @@ TEST_CASE("A converted network is a typed list in the order of the graph") {
 TEST_CASE("Weights are quantized with scales that were raised for bias and fused add") {
     // One channel's weights are almost zero, its bias is not.
     const auto conv = test::make_conv(1, 2, 1, 1);
-    conv->set_weight(nn::Tensor::from(Shape(2, 1, 1, 1), {1.0f, 1e-12f}));
-    conv->set_bias(nn::Tensor::from(Shape(2), {0.5f, 100.0f}));
+    conv->set_weight(intq::Tensor::from(Shape(2, 1, 1, 1), {1.0f, 1e-12f}));
+    conv->set_bias(intq::Tensor::from(Shape(2), {0.5f, 100.0f}));
     const auto model = test::make_model({{"quant", std::make_shared<nn::QuantStub>()},
                                          {"conv", conv},
                                          {"dequant", std::make_shared<nn::DeQuantStub>()}},
@@ -89,7 +89,7 @@ TEST_CASE("Weights are quantized with scales that were raised for bias and fused
                                             const nn::Value q = m.call("quant", x[0]);
                                             return m.call("dequant", nn::relu(m.call("conv", q)));
                                         });
-    const nn::Tensor x = nn::Tensor::from(Shape(1, 1, 1, 2), {-1.0f, 1.0f});
+    const intq::Tensor x = intq::Tensor::from(Shape(1, 1, 1, 2), {-1.0f, 1.0f});
     const QuantizedGraph quantized = convert_fx(*calibrated(*model, bayes, x));
     const auto& step = node_of(quantized, "conv").step_as<WeightedStep>();
     const double input_scale = static_cast<double>(quantized.input(node_of(quantized, "conv"), 0).qparams.scale());
@@ -122,7 +122,7 @@ TEST_CASE("Weights are quantized with scales that were raised for bias and fused
 
 TEST_CASE("The reference graph computes what the prepared model simulates") {
     test::ResidualNet model(4);
-    const nn::Tensor x = test::random_tensor(Shape(4, 3, 6, 6), 3);
+    const intq::Tensor x = test::random_tensor(Shape(4, 3, 6, 6), 3);
     for (const arith::PolicyRecord* target : {&bayes, &tflite, &fp32})
         for (const DType dtype : {DType::int8, DType::int16}) {
             const auto prepared = calibrated(model, *target, x, dtype);
@@ -137,7 +137,7 @@ TEST_CASE("The reference graph computes what the prepared model simulates") {
 
 TEST_CASE("An edge of the reference graph holds codes of the type and range that it says") {
     test::ResidualNet model(4);
-    const nn::Tensor x = test::random_tensor(Shape(4, 3, 6, 6), 3);
+    const intq::Tensor x = test::random_tensor(Shape(4, 3, 6, 6), 3);
     const auto reference = make_reference(convert_fx(*calibrated(model, bayes, x, DType::int16)));
     const std::array<nn::Value, 1> inputs{nn::Value(x)};
     int edges = 0;
@@ -163,7 +163,7 @@ TEST_CASE("Add with its relu, cat, pools and clamps convert; float operators sta
                                             const nn::Value joined = nn::cat({sum, nn::relu(pooled)}, -3);
                                             return m.call("softmax", m.call("dequant", nn::flatten(joined, 1)));
                                         });
-    const nn::Tensor x = test::random_tensor(Shape(2, 2, 3, 3), 5, 3.0f);
+    const intq::Tensor x = test::random_tensor(Shape(2, 2, 3, 3), 5, 3.0f);
     const auto prepared = calibrated(*model, bayes, x);
     const QuantizedGraph quantized = convert_fx(*prepared);
     CHECK(types_of(quantized) ==
@@ -199,7 +199,7 @@ TEST_CASE("A part without qconfig stays in float, with its constants, and runs i
                                         });
     const auto mapping = get_default_qconfig_mapping().set_module_name("b", std::nullopt);
     const auto prepared = prepare_calibration_fx(*model, mapping, bayes);
-    const nn::Tensor x = test::random_tensor(Shape(1, 2, 5, 5), 5);
+    const intq::Tensor x = test::random_tensor(Shape(1, 2, 5, 5), 5);
     calibrate(*prepared, x, 1);
     const QuantizedGraph quantized = convert_fx(*prepared);
     CHECK(types_of(quantized) ==
@@ -212,7 +212,7 @@ TEST_CASE("Torch mode needs no stubs: inputs are quantized and outputs dequantiz
     const auto model =
         test::make_model({{"conv", test::make_conv(2, 2, 3, 1)}},
                          [](test::LambdaModel& m, nn::Arguments x) { return nn::relu(m.call("conv", x[0])); });
-    const nn::Tensor x = test::random_tensor(Shape(1, 2, 5, 5), 5);
+    const intq::Tensor x = test::random_tensor(Shape(1, 2, 5, 5), 5);
     PrepareOptions options;
     options.compatibility = Compatibility::torch;
     const auto prepared = calibrated(*model, fp32, x, DType::int8, options);
@@ -232,7 +232,7 @@ TEST_CASE("A quantizer that is called again adds no step; one of another scale b
                                             return m.call("drop", nn::mean(nn::cat({a, b}, 1), {2, 3}));
                                         });
     model->eval();
-    const nn::Tensor x = test::random_tensor(Shape(2, 2, 5, 5), 5);
+    const intq::Tensor x = test::random_tensor(Shape(2, 2, 5, 5), 5);
     PrepareOptions options;
     options.compatibility = Compatibility::torch;
     for (const arith::PolicyRecord& target : {fp32, tflite, bayes}) {
@@ -250,7 +250,7 @@ TEST_CASE("A quantizer that is called again adds no step; one of another scale b
         CHECK(scale("mean") == scale("a"));
         CHECK(scale("pool_1") == scale("b"));
         CHECK(scale("pool_1") != scale("a"));
-        const nn::Tensor simulated = (*prepared)(x).tensor();
+        const intq::Tensor simulated = (*prepared)(x).tensor();
         CHECK(test::largest_difference(simulated, (*make_reference(quantized))(x).tensor()) < 1e-6);
     }
 }
@@ -275,7 +275,7 @@ TEST_CASE("Weight qparams that were set stay; a weight that changed after calibr
                                         [](test::LambdaModel& m, nn::Arguments x) {
                                             return m.call("dequant", nn::relu(m.call("conv", m.call("quant", x[0]))));
                                         });
-    const nn::Tensor x = test::random_tensor(Shape(1, 2, 5, 5), 5);
+    const intq::Tensor x = test::random_tensor(Shape(1, 2, 5, 5), 5);
     const auto prepared = calibrated(*model, bayes, x);
     const auto scales = [&] {
         return node_of(convert_fx(*prepared), "conv").step_as<WeightedStep>().weight_qparams.scales;

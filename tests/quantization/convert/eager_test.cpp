@@ -14,7 +14,7 @@
 
 using namespace intq;
 using namespace intq::quantization;
-using nn::Tensor;
+using intq::Tensor;
 using test::message_of;
 
 namespace {

@@ -27,12 +27,12 @@ using test::stubbed;
 
 namespace {
 
-bool same_bytes(const nn::Tensor& a, const nn::Tensor& b) {
+bool same_bytes(const intq::Tensor& a, const intq::Tensor& b) {
     return a.dtype() == b.dtype() && a.shape() == b.shape() &&
            std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.bytes())) == 0;
 }
 
-template <class Code> index_t count_different(const nn::Tensor& a, const nn::Tensor& b) {
+template <class Code> index_t count_different(const intq::Tensor& a, const intq::Tensor& b) {
     index_t count = 0;
     for (std::size_t i = 0; i < a.flat<Code>().size(); ++i) count += a.flat<Code>()[i] != b.flat<Code>()[i];
     return count;
@@ -43,20 +43,20 @@ struct Count {
 };
 
 /// Prepares, simulates, lowers and runs; fails where a code differs.
-void compare(const nn::Module& model, const kernels::KernelTable& table, const nn::Tensor& x, DType dtype, Count& count,
-             DType weight_dtype = DType::int8, Compatibility compatibility = Compatibility::horizon) {
+void compare(const nn::Module& model, const kernels::KernelTable& table, const intq::Tensor& x, DType dtype,
+             Count& count, DType weight_dtype = DType::int8, Compatibility compatibility = Compatibility::horizon) {
     PrepareOptions options;
     options.compatibility = compatibility;
     const auto mapping = get_default_qconfig_mapping(dtype, weight_dtype);
     const auto prepared = prepare_calibration_fx(model, mapping, table.policy(), options);
     calibrate(*prepared, x, x.extent(0));
     ExactSimulation simulation(*prepared, table, x.extent(0));
-    const nn::Tensor simulated = simulation.run({&x, 1})[0];
+    const intq::Tensor simulated = simulation.run({&x, 1})[0];
     const LoweredModel lowered = lower(simulation.quantized(), table, x.extent(0));
     const auto executed = run_and_keep(lowered, x);
     CHECK(same_bytes(simulated, lowered.run(x)));
 
-    std::map<std::string, nn::Tensor> by_layer;
+    std::map<std::string, intq::Tensor> by_layer;
     for (const QuantizedNode& node : simulation.quantized().nodes)
         if (simulation.quantized().output(node).dtype != DType::float32)
             by_layer[Lowering::layer(node).name] = simulation.tensor(node.output).contiguous();
@@ -76,8 +76,8 @@ void compare(const nn::Module& model, const kernels::KernelTable& table, const n
         const QuantizedTensor& tensor = simulation.quantized().tensor(found->second);
         if (tensor.dtype != DType::int8 && tensor.dtype != DType::int16) return;
         if (dynamic_cast<const Quantizer*>(graph::module_of(node, *prepared)) == nullptr) return;
-        const nn::Tensor codes = quantize(value.tensor(), tensor.qparams, table.policy().quantize);
-        const nn::Tensor exact = simulation.codes_of(node.name()).contiguous();
+        const intq::Tensor codes = quantize(value.tensor(), tensor.qparams, table.policy().quantize);
+        const intq::Tensor exact = simulation.codes_of(node.name()).contiguous();
         count.float_differs += tensor.dtype == DType::int8 ? count_different<std::int8_t>(codes, exact)
                                                            : count_different<std::int16_t>(codes, exact);
     });
@@ -292,7 +292,7 @@ private:
 }  // namespace
 
 TEST_CASE("An encoder-decoder: no code differs between exact simulation and program, on any target") {
-    const nn::Tensor x = test::random_tensor(Shape(2, 3, 16, 16), 21);
+    const intq::Tensor x = test::random_tensor(Shape(2, 3, 16, 16), 21);
     Count count;
     int targets = 0;
     for (const kernels::KernelTable* table : test::scalar_tables().tables) {
@@ -319,7 +319,7 @@ TEST_CASE("50 random graphs: no code differs between exact simulation and progra
     int runs = 0;
     for (std::uint64_t seed = 1; seed <= 50; ++seed) {
         const RandomGraph random(seed);
-        const nn::Tensor x = test::random_tensor(Shape(2, 3, 6, 7), static_cast<std::uint32_t>(seed));
+        const intq::Tensor x = test::random_tensor(Shape(2, 3, 6, 7), static_cast<std::uint32_t>(seed));
         for (const kernels::KernelTable* table : test::scalar_tables().tables) {
             INFO("seed " << seed << " " << table->policy().name);
             compare(*random.model(), *table, x, DType::int8, count);
@@ -336,7 +336,7 @@ TEST_CASE("The shipped model: no code differs between exact simulation and progr
     const std::string folder = INTQ_EXAMPLES_DIR "/quantize_model/data/";
     const auto model = traced_clone(*interop::onnx::import_file(folder + "digits_resnet.onnx"));
     add_stubs(*model);
-    const nn::Tensor images = nn::load_npy(folder + "test_images.npy").batch(0, 20).contiguous();
+    const intq::Tensor images = intq::load_npy(folder + "test_images.npy").batch(0, 20).contiguous();
     struct Types {
         DType activations, weights;
     };
@@ -371,15 +371,15 @@ TEST_CASE("A simulation is of the moment when it was made; a run of another numb
     const auto model =
         stubbed({{"conv", conv}}, [](test::LambdaModel& m, nn::Arguments x) { return nn::relu(m.call("conv", x[0])); });
     const kernels::KernelTable& table = *test::scalar_tables().tables[4];
-    const nn::Tensor x = test::random_tensor(Shape(2, 3, 6, 7), 3);
+    const intq::Tensor x = test::random_tensor(Shape(2, 3, 6, 7), 3);
     const auto prepared = prepare_calibration_fx(*model, get_default_qconfig_mapping(), table.policy());
     CHECK(test::message_of<Error>([&] { ExactSimulation early(*prepared, table, 2); }).find("calibrate") !=
           std::string::npos);
     calibrate(*prepared, x, 2);
     ExactSimulation before(*prepared, table, 2);
-    const nn::Tensor first = before.run({&x, 1})[0];
+    const intq::Tensor first = before.run({&x, 1})[0];
     auto& layer = dynamic_cast<nn::Weighted&>(prepared->find("conv"));
-    nn::Tensor weight = layer.weight().clone();
+    intq::Tensor weight = layer.weight().clone();
     for (float& w : weight.flat<float>()) w = -w;
     layer.set_weight(weight);
     CHECK(same_bytes(before.run({&x, 1})[0], first));

@@ -16,7 +16,7 @@
 
 using namespace intq;
 using namespace intq::quantization;
-using nn::Tensor;
+using intq::Tensor;
 using test::message_of;
 
 namespace {
@@ -56,7 +56,7 @@ struct ObservedMagnitude : nn::Cloneable<ObservedMagnitude, Magnitude> {
 };
 /// On codes: the magnitude in steps of the input, rounded to steps of the output.
 struct QuantizedMagnitude : nn::Cloneable<QuantizedMagnitude> {
-    explicit QuantizedMagnitude(nn::OwnedQParams output) : output(std::move(output)) {}
+    explicit QuantizedMagnitude(intq::OwnedQParams output) : output(std::move(output)) {}
     std::string type_name() const override { return "QuantizedMagnitude"; }
     bool is_leaf() const override { return true; }
     nn::Value forward(nn::Arguments arguments) override {
@@ -69,7 +69,7 @@ struct QuantizedMagnitude : nn::Cloneable<QuantizedMagnitude> {
         ++calls;
         return y;
     }
-    nn::OwnedQParams output;
+    intq::OwnedQParams output;
     inline static int calls = 0;
 };
 
@@ -83,7 +83,9 @@ PrepareCustomConfig prepare_config() {
 ConvertCustomConfig convert_config() {
     ConvertCustomConfig config;
     config.observed_to_quantized_custom_module_class[QuantType::static_]["ObservedMagnitude"] =
-        [](const nn::Module&, const nn::OwnedQParams& output) { return std::make_shared<QuantizedMagnitude>(output); };
+        [](const nn::Module&, const intq::OwnedQParams& output) {
+            return std::make_shared<QuantizedMagnitude>(output);
+        };
     return config;
 }
 
@@ -220,8 +222,8 @@ TEST_CASE("A custom module is observed, quantized by its author's class, and run
 
 TEST_CASE("A custom module whose result is real is quantized; codes of other qparams are refused") {
     const Tensor codes =
-        quantize(test::random_tensor(Shape(2, 8), 3), nn::OwnedQParams::per_tensor(0.02f, DType::int8), {});
-    const nn::OwnedQParams output = nn::OwnedQParams::per_tensor(0.05f, DType::int8);
+        quantize(test::random_tensor(Shape(2, 8), 3), intq::OwnedQParams::per_tensor(0.02f, DType::int8), {});
+    const intq::OwnedQParams output = intq::OwnedQParams::per_tensor(0.05f, DType::int8);
     struct Gives : nn::Cloneable<Gives> {
         explicit Gives(Tensor value) : value(std::move(value)) {}
         std::string type_name() const override { return "Gives"; }
@@ -246,7 +248,7 @@ TEST_CASE("Dynamic and weight-only custom modules keep real values on both sides
         int made = 0;
         ConvertCustomConfig config;
         config.observed_to_quantized_custom_module_class[mode]["Magnitude"] = [&](const nn::Module&,
-                                                                                  const nn::OwnedQParams&) {
+                                                                                  const intq::OwnedQParams&) {
             ++made;
             return std::make_shared<nn::Tanh>();
         };
@@ -261,7 +263,7 @@ TEST_CASE("A from_observed that gives no module is refused by the name of its mo
     const nn::ModulePtr model = magnitude_model();
     const Tensor x = test::random_tensor(Shape(2, 3, 5, 5), 9);
     const kernels::KernelTable& table = table_of("fp32");
-    const auto nothing = [](const nn::Module&, const nn::OwnedQParams&) { return nn::ModulePtr(); };
+    const auto nothing = [](const nn::Module&, const intq::OwnedQParams&) { return nn::ModulePtr(); };
     PrepareOptions options;
     options.custom.non_traceable_module_class = {"Magnitude"};
     const auto in_float = calibrated(*model, x, options, "fp32");
@@ -291,7 +293,7 @@ TEST_CASE("A from_observed that gives no module is refused by the name of its mo
                                         table.policy(), {.inplace = true, .custom = prepare_config()}),
                     Error);
     CHECK(model->child("magnitude")->type_name() == "Magnitude");
-    const nn::OwnedQParams qparams = nn::OwnedQParams::per_tensor(0.05f, DType::int8);
+    const intq::OwnedQParams qparams = intq::OwnedQParams::per_tensor(0.05f, DType::int8);
     CHECK(message_of<Error>([&] { QuantizedCustomModule(nullptr, qparams, {}); }) ==
           "a quantized custom module: the child \"module\" is null");
     CHECK(message_of<Error>([&] { CustomOnReals(nullptr, qparams, {}); }) ==

@@ -29,7 +29,7 @@ const kernels::KernelTable& table_of(std::string_view target) {
     throw Error("no kernels of target " + std::string(target));
 }
 
-QuantizedGraph convert(const nn::Module& model, std::string_view target, const nn::Tensor& x,
+QuantizedGraph convert(const nn::Module& model, std::string_view target, const intq::Tensor& x,
                        DType dtype = DType::int8) {
     const auto prepared = prepare_calibration_fx(model, get_default_qconfig_mapping(dtype), table_of(target).policy());
     calibrate(*prepared, x, 2);
@@ -47,7 +47,7 @@ std::string instructions_of(const LoweredModel& model) {
 
 TEST_CASE("A residual network becomes a program with the names of its modules") {
     test::ResidualNet model(4);
-    const nn::Tensor x = test::random_tensor(Shape(5, 3, 6, 6), 3);
+    const intq::Tensor x = test::random_tensor(Shape(5, 3, 6, 6), 3);
     const LoweredModel lowered = lower(convert(model, "bayes", x), table_of("bayes"), 2);
     CHECK(instructions_of(lowered) ==
           "quant:quantize stem:conv2d layer1.0.conv1:conv2d layer1.0.conv2:conv2d "
@@ -59,8 +59,8 @@ TEST_CASE("A residual network becomes a program with the names of its modules") 
 
 TEST_CASE("The program's output is near the reference graph's, for every target and type that takes the model") {
     test::ResidualNet model(4);
-    const nn::Tensor x = test::random_tensor(Shape(5, 3, 6, 6), 3);
-    const nn::Tensor exact = model(x).tensor();
+    const intq::Tensor x = test::random_tensor(Shape(5, 3, 6, 6), 3);
+    const intq::Tensor exact = model(x).tensor();
     double reach = 0;
     for (const float value : exact.flat<float>()) reach = std::max(reach, std::abs(static_cast<double>(value)));
     struct Row {
@@ -75,8 +75,8 @@ TEST_CASE("The program's output is near the reference graph's, for every target 
           Row{"meta", DType::int16, 0.001}}) {
         INFO(row.target << " " << name_of(row.dtype));
         const QuantizedGraph quantized = convert(model, row.target, x, row.dtype);
-        const nn::Tensor reference = (*make_reference(quantized))(x).tensor();
-        const nn::Tensor y = lower(quantized, table_of(row.target), 2).run(x);
+        const intq::Tensor reference = (*make_reference(quantized))(x).tensor();
+        const intq::Tensor y = lower(quantized, table_of(row.target), 2).run(x);
         CHECK(test::largest_difference(y, reference) < row.bound * reach);
     }
 }
@@ -88,7 +88,7 @@ TEST_CASE("A linear layer behind a flatten reads the image, whose order is not t
                                [](test::LambdaModel& m, nn::Arguments x) {
                                    return m.call("fc", m.call("flat", nn::relu(m.call("conv", x[0]))));
                                });
-    const nn::Tensor x = test::random_tensor(Shape(3, 2, 4, 5), 3);
+    const intq::Tensor x = test::random_tensor(Shape(3, 2, 4, 5), 3);
     const QuantizedGraph quantized = convert(*model, "fp32", x);
     const LoweredModel lowered = lower(quantized, table_of("fp32"), 3);
     CHECK(instructions_of(lowered) == "quant:quantize conv:conv2d fc:linear dequant:dequantize ");
@@ -108,7 +108,7 @@ TEST_CASE("A flatten that something else reads is written") {
                                    const nn::Value flat = m.call("flat", x[0]);
                                    return nn::cat({nn::relu(flat), nn::relu6(flat)}, 1);
                                });
-    const nn::Tensor x = test::random_tensor(Shape(2, 3, 2, 2), 3);
+    const intq::Tensor x = test::random_tensor(Shape(2, 3, 2, 2), 3);
     const QuantizedGraph quantized = convert(*model, "fp32", x);
     const LoweredModel lowered = lower(quantized, table_of("fp32"), 1);
     CHECK(instructions_of(lowered) ==
@@ -123,12 +123,12 @@ TEST_CASE("Pools, add with relu6 and cat run in a program as in the reference gr
                                    const nn::Value pooled = m.call("avg", x[0]);
                                    return nn::cat({nn::relu6(pooled + m.call("max", x[0])), nn::relu(pooled)}, 1);
                                });
-    const nn::Tensor x = test::random_tensor(Shape(2, 2, 5, 4), 5, 4.0f);
+    const intq::Tensor x = test::random_tensor(Shape(2, 2, 5, 4), 5, 4.0f);
     // One code apart where integers and floats round to different sides of a tie; behind two such steps, two codes.
     for (const auto& [target, codes] : {std::pair{"fp32", 0.01}, std::pair{"tflite", 2.01}, std::pair{"bayes", 2.01}}) {
         INFO(target);
         const QuantizedGraph quantized = convert(*model, target, x);
-        const nn::Tensor reference = (*make_reference(quantized))(x).tensor();
+        const intq::Tensor reference = (*make_reference(quantized))(x).tensor();
         const double step = static_cast<double>(quantized.input(quantized.nodes.back(), 0).qparams.scale());
         CHECK(test::largest_difference(lower(quantized, table_of(target), 2).run(x), reference) < codes * step);
     }
@@ -138,7 +138,7 @@ TEST_CASE("A softmax behind the DeQuantStub becomes the tail; what stays in floa
     const auto last = test::make_model(
         {{"net", std::make_shared<test::ResidualNet>(4)}, {"softmax", std::make_shared<nn::Softmax>(1)}},
         [](test::LambdaModel& m, nn::Arguments x) { return m.call("softmax", m.call("net", x[0])); });
-    const nn::Tensor x = test::random_tensor(Shape(3, 3, 6, 6), 3);
+    const intq::Tensor x = test::random_tensor(Shape(3, 3, 6, 6), 3);
     const QuantizedGraph quantized = convert(*last, "fp32", x);
     const LoweredModel lowered = lower(quantized, table_of("fp32"), 3);
     REQUIRE(lowered.tail() != nullptr);
@@ -154,7 +154,7 @@ TEST_CASE("A softmax behind the DeQuantStub becomes the tail; what stays in floa
 
 TEST_CASE("Kernels of another target are refused") {
     test::ResidualNet model(4);
-    const nn::Tensor x = test::random_tensor(Shape(2, 3, 6, 6), 3);
+    const intq::Tensor x = test::random_tensor(Shape(2, 3, 6, 6), 3);
     CHECK(message_of<Error>([&] { lower(convert(model, "bayes", x), table_of("meta")); }) ==
           "lower: the model was converted for the target bayes, the kernels are those of meta");
     const auto prepared = prepare_calibration_fx(model, get_default_qconfig_mapping(), table_of("bayes").policy());

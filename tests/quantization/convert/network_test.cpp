@@ -12,7 +12,7 @@
 #include "kernels/tables/tables.hpp"
 #include "models/mobilenet_v2.hpp"
 #include "models/resnet18.hpp"
-#include "quantization/oracle_program.hpp"
+#include "quantization/convert/oracle_program.hpp"
 #include "support/catch.hpp"
 
 namespace {
@@ -47,12 +47,12 @@ struct SmallNetwork : nn::Cloneable<SmallNetwork> {
     }
 };
 
-nn::Tensor random_images(index_t count, index_t height, index_t width) {
+intq::Tensor random_images(index_t count, index_t height, index_t width) {
     return RandomLayers(3).normal(Shape(count, 3, height, width), 0.0, 1.0);
 }
 
 quantization::QuantizedGraph convert(const nn::Module& model, const arith::PolicyRecord& policy,
-                                     const nn::Tensor& images) {
+                                     const intq::Tensor& images) {
     const auto prepared =
         quantization::prepare_calibration_fx(model, quantization::get_default_qconfig_mapping(), policy);
     quantization::calibrate(*prepared, images, images.extent(0));
@@ -83,7 +83,7 @@ struct Recorded {
     }
 };
 
-std::string bytes_of(const quantization::LoweredModel& lowered, const nn::Tensor& images, const Executor& executor) {
+std::string bytes_of(const quantization::LoweredModel& lowered, const intq::Tensor& images, const Executor& executor) {
     Recorded recorded;
     lowered.run(images, executor, {&Recorded::take, &recorded});
     return recorded.bytes;
@@ -93,7 +93,7 @@ std::string bytes_of(const quantization::LoweredModel& lowered, const nn::Tensor
 
 TEST_CASE("ResNet-18 is lowered to one instruction a layer: nothing is copied, added or requantized on its own") {
     const kernels::KernelTable& table = *scalar_tables().tables[0];
-    const nn::Tensor image = random_images(1, 64, 64);
+    const intq::Tensor image = random_images(1, 64, 64);
     const auto lowered = quantization::lower(convert(intq_bench::ResNet18(), table.policy(), image), table);
     CHECK(count_instructions(lowered.program().program()) == Counts{{"quantize", 1},
                                                                     {"conv2d", 12},
@@ -106,7 +106,7 @@ TEST_CASE("ResNet-18 is lowered to one instruction a layer: nothing is copied, a
 
 TEST_CASE("MobileNetV2 is lowered to one instruction a layer: nothing is copied, added or requantized on its own") {
     const kernels::KernelTable& table = *scalar_tables().tables[0];
-    const nn::Tensor image = random_images(1, 32, 32);
+    const intq::Tensor image = random_images(1, 32, 32);
     const auto lowered = quantization::lower(convert(intq_bench::MobileNetV2(), table.policy(), image), table);
     CHECK(
         count_instructions(lowered.program().program()) ==
@@ -115,9 +115,9 @@ TEST_CASE("MobileNetV2 is lowered to one instruction a layer: nothing is copied,
 }
 
 TEST_CASE("A small network of their blocks gives the oracle's bytes on every target and backend, on three threads") {
-    nn::ThreadPool pool(3);
+    intq::ThreadPool pool(3);
     const SmallNetwork model;
-    const nn::Tensor images = random_images(2, 41, 37);
+    const intq::Tensor images = random_images(2, 41, 37);
     int compared = 0;
     for (std::size_t target = 0; target < scalar_tables().tables.size(); ++target) {
         const arith::PolicyRecord& policy = scalar_tables().tables[target]->policy();
@@ -149,13 +149,13 @@ TEST_CASE("A small network of their blocks gives the oracle's bytes on every tar
 }
 
 TEST_CASE("Two threads give the bytes of one in every instruction of ResNet-18 and MobileNetV2") {
-    nn::ThreadPool pool(2);
+    intq::ThreadPool pool(2);
     BackendTables best = scalar_tables();
     for (const BackendTables& backend : {tables_of<simd::avx2>(), tables_of<simd::avx512vnni>()})
         if (!backend.tables.empty()) best = backend;
     const kernels::KernelTable& table = *best.tables[0];
     const auto check = [&](const nn::Module& model, index_t side) {
-        const nn::Tensor image = random_images(1, side, side);
+        const intq::Tensor image = random_images(1, side, side);
         const auto lowered = quantization::lower(convert(model, table.policy(), image), table);
         const std::string one = bytes_of(lowered, image, serial);
         CHECK(one.size() > 100000);

@@ -12,7 +12,7 @@
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "intq/tensor/npy.hpp"
 #include "kernels/tables/tables.hpp"
-#include "oracle_program.hpp"
+#include "quantization/convert/oracle_program.hpp"
 #include "support/catch.hpp"
 
 namespace {
@@ -22,20 +22,21 @@ using namespace intq::test;
 
 struct Model {
     std::shared_ptr<graph::GraphModule> with_stubs;
-    nn::Tensor calibration, images;
+    intq::Tensor calibration, images;
 };
 
 Model shipped_model() {
     const std::string folder = INTQ_EXAMPLES_DIR "/quantize_model/data/";
     Model model{quantization::traced_clone(*interop::onnx::import_file(folder + "digits_resnet.onnx")),
-                nn::load_npy(folder + "calibration_images.npy"), nn::load_npy(folder + "test_images.npy").batch(0, 5)};
+                intq::load_npy(folder + "calibration_images.npy"),
+                intq::load_npy(folder + "test_images.npy").batch(0, 5)};
     quantization::add_stubs(*model.with_stubs);
     return model;
 }
 
 Model small_model() {
     const std::string folder = INTQ_TESTS_DIR "/golden/models/";
-    const nn::Tensor images = nn::load_npy(folder + "small_cnn_input.npy");
+    const intq::Tensor images = intq::load_npy(folder + "small_cnn_input.npy");
     Model model{quantization::traced_clone(*interop::onnx::import_file(folder + "small_cnn.onnx")), images, images};
     quantization::add_stubs(*model.with_stubs);
     return model;

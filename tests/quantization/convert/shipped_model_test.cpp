@@ -20,7 +20,7 @@ using namespace intq;
 const std::string folder = INTQ_EXAMPLES_DIR "/quantize_model/data/";
 const std::string small_folder = INTQ_TESTS_DIR "/golden/models/";
 
-double largest_difference(const nn::Tensor& a, const nn::Tensor& b) {
+double largest_difference(const intq::Tensor& a, const intq::Tensor& b) {
     REQUIRE(a.shape() == b.shape());
     double largest = 0.0;
     for (std::size_t i = 0; i < a.flat<float>().size(); ++i)
@@ -28,7 +28,7 @@ double largest_difference(const nn::Tensor& a, const nn::Tensor& b) {
     return largest;
 }
 
-index_t count_right(const nn::Tensor& logits, const nn::Tensor& labels) {
+index_t count_right(const intq::Tensor& logits, const intq::Tensor& labels) {
     const auto values = logits.flat<float>();
     const auto classes = static_cast<std::ptrdiff_t>(logits.extent(1));
     index_t right = 0;
@@ -55,17 +55,17 @@ TEST_CASE("the shipped ONNX file keeps its ten batch norms, and a depthwise conv
 
 TEST_CASE("the float interpreter gives PyTorch's logits within 1e-5") {
     const auto shipped = interop::onnx::import_file(folder + "digits_resnet.onnx");
-    CHECK(largest_difference((*shipped)(nn::load_npy(folder + "test_images.npy")).tensor(),
-                             nn::load_npy(folder + "test_logits.npy")) < 1e-5);
+    CHECK(largest_difference((*shipped)(intq::load_npy(folder + "test_images.npy")).tensor(),
+                             intq::load_npy(folder + "test_logits.npy")) < 1e-5);
     const auto small = interop::onnx::import_file(small_folder + "small_cnn.onnx");
-    CHECK(largest_difference((*small)(nn::load_npy(small_folder + "small_cnn_input.npy")).tensor(),
-                             nn::load_npy(small_folder + "small_cnn_logits.npy")) < 1e-5);
+    CHECK(largest_difference((*small)(intq::load_npy(small_folder + "small_cnn_input.npy")).tensor(),
+                             intq::load_npy(small_folder + "small_cnn_logits.npy")) < 1e-5);
 }
 
 TEST_CASE("on the test split integers are at most a few images worse than float") {
     const auto model = interop::onnx::import_file(folder + "digits_resnet.onnx");
-    const nn::Tensor images = nn::load_npy(folder + "test_images.npy"),
-                     labels = nn::load_npy(folder + "test_labels.npy");
+    const intq::Tensor images = intq::load_npy(folder + "test_images.npy"),
+                       labels = intq::load_npy(folder + "test_labels.npy");
     REQUIRE(images.extent(0) >= 500);
     const index_t right_in_float = count_right((*model)(images).tensor(), labels);
     CHECK(right_in_float >= images.extent(0) * 98 / 100);
@@ -87,7 +87,7 @@ TEST_CASE("on the test split integers are at most a few images worse than float"
         INFO(table.policy().name << " " << name_of(bound.dtype));
         const auto mapping = quantization::get_default_qconfig_mapping(bound.dtype, bound.weight_dtype);
         const auto prepared = quantization::prepare_calibration_fx(*with_stubs, mapping, table.policy());
-        quantization::calibrate(*prepared, nn::load_npy(folder + "calibration_images.npy"), 100);
+        quantization::calibrate(*prepared, intq::load_npy(folder + "calibration_images.npy"), 100);
         const auto program = quantization::lower(quantization::convert_fx(*prepared), table, 20);
         CHECK(count_right(program.run(images), labels) >= right_in_float - bound.worse);
     }

@@ -13,8 +13,8 @@
 
 using namespace intq;
 using namespace intq::quantization;
+using intq::Tensor;
 using nlohmann::json;
-using nn::Tensor;
 
 namespace {
 

@@ -10,9 +10,9 @@ using test::message_of;
 
 namespace {
 
-nn::Tensor range(float low, float high) { return nn::Tensor::from(Shape(2), {low, high}); }
+intq::Tensor range(float low, float high) { return intq::Tensor::from(Shape(2), {low, high}); }
 
-std::vector<float> values(const nn::Tensor& x) { return {x.flat<float>().begin(), x.flat<float>().end()}; }
+std::vector<float> values(const intq::Tensor& x) { return {x.flat<float>().begin(), x.flat<float>().end()}; }
 
 }  // namespace
 
@@ -30,8 +30,8 @@ TEST_CASE("Observers keep min and max, move an average, and work per channel") {
     CHECK(average.calculate_qparams().scale() == 3.0f / 32767.5f);
 
     PerChannelMinMaxObserver channels({.ch_axis = 1});
-    channels(nn::Tensor::from(Shape(1, 2, 2), {1.0f, -2.0f, 5.0f, 0.0f}));
-    const nn::OwnedQParams qparams = channels.calculate_qparams();
+    channels(intq::Tensor::from(Shape(1, 2, 2), {1.0f, -2.0f, 5.0f, 0.0f}));
+    const intq::OwnedQParams qparams = channels.calculate_qparams();
     CHECK(qparams.scales == std::vector<float>{2.0f / 127.5f, 5.0f / 127.5f});
     CHECK(qparams.axis == 1);
     CHECK_THROWS_AS(MinMaxObserver({.ch_axis = 0}), Error);
@@ -39,16 +39,16 @@ TEST_CASE("Observers keep min and max, move an average, and work per channel") {
 
 TEST_CASE("Observers refuse NaN, infinity and another number of channels, and stay as they were") {
     MovingAveragePerChannelMinMaxObserver observer({.ch_axis = 0});
-    observer(nn::Tensor::from(Shape(2, 1), {1.0f, 2.0f}));
-    const nn::OwnedQParams before = observer.calculate_qparams();
+    observer(intq::Tensor::from(Shape(2, 1), {1.0f, 2.0f}));
+    const intq::OwnedQParams before = observer.calculate_qparams();
     const float nan = std::numeric_limits<float>::quiet_NaN();
     CHECK(message_of<Error>([&] {
-              observer(nn::Tensor::from(Shape(2, 2), {1.0f, 2.0f, nan, 0.0f}));
+              observer(intq::Tensor::from(Shape(2, 2), {1.0f, 2.0f, nan, 0.0f}));
           }).find("element 2 of the input is NaN or infinite") != std::string::npos);
     CHECK(message_of<Error>([&] {
-              observer(nn::Tensor::zeros(Shape(3, 1)));
+              observer(intq::Tensor::zeros(Shape(3, 1)));
           }).find("has 3 channels, the ones before had 2") != std::string::npos);
-    observer(nn::Tensor::zeros(Shape(0, 1)));
+    observer(intq::Tensor::zeros(Shape(0, 1)));
     CHECK(observer.calculate_qparams() == before);
     observer.reset_min_max_vals();
     CHECK_FALSE(observer.seen());
@@ -66,7 +66,7 @@ TEST_CASE("The state of an observer is cloned with it and then its own") {
 TEST_CASE("FakeQuantize observes, computes the scale, rounds with the fresh scale, and says it") {
     FakeQuantize quantizer(FakeQuantizeOptions{});
     CHECK_FALSE(quantizer.has_qparams());
-    const nn::Tensor y = quantizer(range(-127.5f, 3.3f)).tensor();
+    const intq::Tensor y = quantizer(range(-127.5f, 3.3f)).tensor();
     CHECK(values(y) == std::vector<float>{-128.0f, 3.0f});
     REQUIRE(y.qparams().has_value());
     CHECK(y.qparams()->scale() == 1.0f);
@@ -86,11 +86,11 @@ TEST_CASE("States of a model switch observing and rounding of all quantizers") {
     auto& first = dynamic_cast<FakeQuantize&>(model.find("0"));
     auto& second = dynamic_cast<FakeQuantize&>(model.find("1"));
     set_fake_quantize(model, FakeQuantState::calibration);
-    const nn::Tensor y = model(range(-1.0f, 0.3f)).tensor();
+    const intq::Tensor y = model(range(-1.0f, 0.3f)).tensor();
     CHECK(values(y) == std::vector<float>{-1.0f, 0.3f});
     CHECK(y.qparams().has_value());
     CHECK(first.has_qparams());
-    const nn::OwnedQParams calibrated = first.qparams();
+    const intq::OwnedQParams calibrated = first.qparams();
 
     set_fake_quantize(model, FakeQuantState::validation);
     CHECK(values(model(range(-2.0f, 0.3f)).tensor())[0] == -128 * calibrated.scale());

@@ -120,7 +120,7 @@ TEST_CASE("Every sequence becomes one module: with bn, add on either side in eve
                         CHECK(report.blocked.empty());
                         CHECK(call_names(*result) == "x other layer output ");
                         CHECK(result->find("layer").type_name() == expected_type(kind, sequence));
-                        const nn::Tensor x = test::random_tensor(kind.input, 11);
+                        const intq::Tensor x = test::random_tensor(kind.input, 11);
                         CHECK(test::largest_difference((*model)(x).tensor(), (*result)(x).tensor()) < 1e-5);
                         ++fused;
                     }
@@ -145,12 +145,12 @@ TEST_CASE("Batch norm is folded with PyTorch's formula, into a bias that was not
         make_model({{"conv", test::make_conv(2, 2, 1, 1, 1, 1, false)},
                     {"bn", std::make_shared<nn::BatchNorm2d>(nn::BatchNormOptions{2, 0.0})}},
                    [](test::LambdaModel& m, nn::Arguments x) { return m.call("bn", m.call("conv", x[0])); });
-    model->find("conv").tensor("weight") = nn::Tensor::from(Shape(2, 2, 1, 1), {1.0f, 2.0f, 3.0f, 4.0f});
+    model->find("conv").tensor("weight") = intq::Tensor::from(Shape(2, 2, 1, 1), {1.0f, 2.0f, 3.0f, 4.0f});
     nn::Module& norm = model->find("bn");
-    norm.tensor("weight") = nn::Tensor::from(Shape(2), {2.0f, 0.0f});
-    norm.tensor("bias") = nn::Tensor::from(Shape(2), {1.0f, 7.0f});
-    norm.tensor("running_mean") = nn::Tensor::from(Shape(2), {3.0f, 1.0f});
-    norm.tensor("running_var") = nn::Tensor::from(Shape(2), {4.0f, 1.0f});
+    norm.tensor("weight") = intq::Tensor::from(Shape(2), {2.0f, 0.0f});
+    norm.tensor("bias") = intq::Tensor::from(Shape(2), {1.0f, 7.0f});
+    norm.tensor("running_mean") = intq::Tensor::from(Shape(2), {3.0f, 1.0f});
+    norm.tensor("running_var") = intq::Tensor::from(Shape(2), {4.0f, 1.0f});
     const auto fused = fuse_fx(*model);
     const auto& conv = dynamic_cast<const nn::Conv2d&>(fused->find("conv"));
     CHECK(conv.type_name() == "Conv2d");
@@ -174,7 +174,7 @@ TEST_CASE("A batch norm that no convolution takes becomes one with its relu or r
                                               if (!is_function) return m.call("clamp", y);
                                               return is_relu6 ? nn::relu6(y) : nn::relu(y);
                                           });
-            const nn::Tensor x = test::random_tensor(Shape(2, 3, 5, 5), 11, 3.0f);
+            const intq::Tensor x = test::random_tensor(Shape(2, 3, 5, 5), 11, 3.0f);
             for (const bool training : {false, true}) {
                 model->train(training);
                 const auto fused = fuse_fx(*model);
@@ -214,7 +214,7 @@ TEST_CASE("In a residual network each block fuses, and a ReLU that is called twi
     CHECK(fused->find("layer1.1.conv1").type_name() == "ConvReLU2d");
     CHECK(fused->find("layer1.0.relu").type_name() == "Identity");
     CHECK(fused->find("depthwise").type_name() == "ConvReLU62d");
-    const nn::Tensor x = test::random_tensor(Shape(2, 3, 6, 6), 5);
+    const intq::Tensor x = test::random_tensor(Shape(2, 3, 6, 6), 5);
     CHECK(test::largest_difference(model(x).tensor(), (*fused)(x).tensor()) < 1e-4);
 }
 
@@ -228,7 +228,7 @@ TEST_CASE("Of two convolutions the first argument's is fused, the other stays an
     CHECK(fused->find("a").type_name() == "ConvAdd2d");
     CHECK(fused->find("b").type_name() == "Conv2d");
     CHECK(call_names(*fused) == "x b a output ");
-    const nn::Tensor x = test::random_tensor(Shape(1, 2, 4, 4), 5);
+    const intq::Tensor x = test::random_tensor(Shape(1, 2, 4, 4), 5);
     CHECK(test::largest_difference((*model)(x).tensor(), (*fused)(x).tensor()) < 1e-5);
 }
 
@@ -277,7 +277,7 @@ TEST_CASE("A target without a fused add keeps the add apart") {
     CHECK(report.blocked[1].node == "layer1_0_skip_add");
     CHECK(report.blocked[1].operators == "conv2d-batch_norm2d-add-relu");
     CHECK(report.blocked[1].reason == "the target adds no operand inside the accumulator");
-    const nn::Tensor x = test::random_tensor(Shape(2, 3, 6, 6), 5);
+    const intq::Tensor x = test::random_tensor(Shape(2, 3, 6, 6), 5);
     CHECK(test::largest_difference(model(x).tensor(), (*fused)(x).tensor()) < 1e-4);
 }
 

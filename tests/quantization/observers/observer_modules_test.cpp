@@ -20,28 +20,29 @@ using test::random_tensor;
 
 namespace {
 
-std::vector<nn::Tensor> batches_of(int count, unsigned seed) {
-    std::vector<nn::Tensor> batches;
+std::vector<intq::Tensor> batches_of(int count, unsigned seed) {
+    std::vector<intq::Tensor> batches;
     for (int i = 0; i < count; ++i)
         batches.push_back(
             random_tensor(Shape(5, 3, 40), seed + static_cast<unsigned>(i), 1.0f + static_cast<float>(i)));
     return batches;
 }
 
-template <class O> std::shared_ptr<O> observed(const std::vector<nn::Tensor>& batches, const ObserverOptions& options) {
+template <class O>
+std::shared_ptr<O> observed(const std::vector<intq::Tensor>& batches, const ObserverOptions& options) {
     auto observer = std::make_shared<O>(options);
-    for (const nn::Tensor& batch : batches) observer->observe(batch);
+    for (const intq::Tensor& batch : batches) observer->observe(batch);
     return observer;
 }
 
-bool same(const nn::OwnedQParams& a, const nn::OwnedQParams& b) {
+bool same(const intq::OwnedQParams& a, const intq::OwnedQParams& b) {
     return test::same_bits(a.scales, b.scales) && a.zero_points == b.zero_points && a.axis == b.axis;
 }
 
 bool same_buffers(Observer& a, Observer& b) {
     const auto mine = a.named_buffers(), other = b.named_buffers();
     for (std::size_t i = 0; i < mine.size(); ++i) {
-        const nn::Tensor &x = *mine[i].value, &y = *other[i].value;
+        const intq::Tensor &x = *mine[i].value, &y = *other[i].value;
         if (x.bytes() != y.bytes() ||
             (x.bytes() != 0 && std::memcmp(x.data(), y.data(), static_cast<std::size_t>(x.bytes())) != 0))
             return false;
@@ -68,8 +69,8 @@ public:
     };
 
     /// What both say at the same time.
-    template <class Make> std::pair<nn::OwnedQParams, nn::OwnedQParams> run(const Make& make) {
-        nn::OwnedQParams results[2];
+    template <class Make> std::pair<intq::OwnedQParams, intq::OwnedQParams> run(const Make& make) {
+        intq::OwnedQParams results[2];
         const auto process = [&](int rank) {
             ObserverOptions options;
             options.is_sync_quantize = true;
@@ -138,7 +139,7 @@ TEST_CASE("Every range method read after one pass is what its observer says afte
 
 TEST_CASE("Observers merge to what one of them would have seen, in any order") {
     const auto batches = batches_of(6, 20);
-    std::vector<nn::Tensor> backwards(batches.rbegin(), batches.rend());
+    std::vector<intq::Tensor> backwards(batches.rbegin(), batches.rend());
     for (const NamedObserver& row : observer_table().rows()) {
         if (row.name == "moving_average" || row.name == "fixed_scale") continue;
         INFO(row.name);
@@ -148,7 +149,7 @@ TEST_CASE("Observers merge to what one of them would have seen, in any order") {
             const ObserverOptions options{.ch_axis = per_channel ? 1 : -1};
             const auto whole = factory(options), first = factory(options), second = factory(options),
                        empty = factory(options);
-            for (const nn::Tensor& batch : backwards) whole->observe(batch);
+            for (const intq::Tensor& batch : backwards) whole->observe(batch);
             for (std::size_t i = 0; i < batches.size(); ++i) (i % 2 == 0 ? first : second)->observe(batches[i]);
             first->merge(*empty);
             empty->merge(*second);
@@ -170,7 +171,7 @@ TEST_CASE("Observers merge to what one of them would have seen, in any order") {
 
 TEST_CASE("is_sync_quantize gives every process the qparams of all data, and leaves its state alone") {
     const auto batches = batches_of(5, 40);
-    const std::vector<nn::Tensor> parts[2] = {{batches[0], batches[4]}, {batches[1], batches[2], batches[3]}};
+    const std::vector<intq::Tensor> parts[2] = {{batches[0], batches[4]}, {batches[1], batches[2], batches[3]}};
     TwoProcesses processes;
     for (const char* name : {"min_max", "percentile", "mse", "kl", "mix", "clip_std", "histogram"})
         for (const int axis : {-1, 1}) {
@@ -178,11 +179,11 @@ TEST_CASE("is_sync_quantize gives every process the qparams of all data, and lea
             if (axis == 1 && !row.per_channel) continue;
             const ObserverFactory& factory = axis < 0 ? row.per_tensor : row.per_channel;
             const auto whole = factory({.ch_axis = axis});
-            for (const nn::Tensor& batch : batches) whole->observe(batch);
+            for (const intq::Tensor& batch : batches) whole->observe(batch);
             const auto [first, second] = processes.run([&](int rank, ObserverOptions options) {
                 options.ch_axis = axis;
                 const auto observer = factory(options);
-                for (const nn::Tensor& batch : parts[rank]) observer->observe(batch);
+                for (const intq::Tensor& batch : parts[rank]) observer->observe(batch);
                 return observer;
             });
             INFO(name << " axis " << axis);
@@ -201,13 +202,13 @@ TEST_CASE("is_sync_quantize gives every process the qparams of all data, and lea
 }
 
 TEST_CASE("Every observer skips empty tensors, says when it saw nothing, and refuses NaN without a change") {
-    nn::Tensor bad = random_tensor(Shape(2, 3, 4), 5, 9.0f);
+    intq::Tensor bad = random_tensor(Shape(2, 3, 4), 5, 9.0f);
     for (const NamedObserver& row : observer_table().rows()) {
         INFO(row.name);
         const auto observer = row.per_tensor({});
         CHECK(observer->seen() == (row.name == "fixed_scale"));
         CHECK(observer->calculate_qparams().scales == std::vector<float>{1.0f});
-        observer->observe(nn::Tensor::empty(Shape(0, 3)));
+        observer->observe(intq::Tensor::empty(Shape(0, 3)));
         CHECK(observer->seen() == (row.name == "fixed_scale"));
         observer->observe(random_tensor(Shape(2, 3, 4), 6));
         const auto before = nn::clone(observer);
@@ -233,8 +234,8 @@ TEST_CASE("Per channel is each channel on its own") {
     const auto all = observed<MSEObserver>(batches, {.ch_axis = 1});
     for (index_t c = 0; c < 3; ++c) {
         MSEObserver one;
-        for (const nn::Tensor& batch : batches) {
-            nn::Tensor slice = nn::Tensor::empty(Shape(5, 40));
+        for (const intq::Tensor& batch : batches) {
+            intq::Tensor slice = intq::Tensor::empty(Shape(5, 40));
             for (index_t n = 0; n < 5; ++n)
                 for (index_t i = 0; i < 40; ++i)
                     slice.flat<float>()[static_cast<std::size_t>(n * 40 + i)] =
@@ -247,9 +248,9 @@ TEST_CASE("Per channel is each channel on its own") {
 
 TEST_CASE("A clip bounds the range, a fixed scale ignores the data") {
     ClipObserver clip({.xmin = -0.5f, .xmax = 2.0f});
-    clip.observe(nn::Tensor::from(Shape(2), {-3.0f, 1.5f}));
+    clip.observe(intq::Tensor::from(Shape(2), {-3.0f, 1.5f}));
     CHECK((clip.ranges().lowest[0] == -0.5f && clip.ranges().highest[0] == 1.5f));
-    clip.observe(nn::Tensor::from(Shape(1), {9.0f}));
+    clip.observe(intq::Tensor::from(Shape(1), {9.0f}));
     CHECK(clip.ranges().highest[0] == 2.0f);
     CHECK(clip.calculate_qparams().scales[0] == 2.0f / 127.5f);
     CHECK_THROWS_AS(ClipObserver({.xmin = 1.0f, .xmax = 0.0f}), Error);
@@ -276,10 +277,10 @@ TEST_CASE("In torch mode the histogram observer has PyTorch's counts, search and
         HistogramObserver observer(options);
         for (const auto& batch : row.at("batches")) {
             const auto x = test::golden_floats(batch.at("data"));
-            observer.observe(nn::Tensor::from(Shape(static_cast<index_t>(x.size())), x));
+            observer.observe(intq::Tensor::from(Shape(static_cast<index_t>(x.size())), x));
         }
         INFO(row.at("name").get<std::string>());
-        const nn::OwnedQParams qparams = observer.calculate_qparams();
+        const intq::OwnedQParams qparams = observer.calculate_qparams();
         CHECK(test::same_bits(qparams.scales, test::golden_floats(row.at("scale"))));
         CHECK((qparams.zero_points.empty() ? 0 : qparams.zero_points[0]) == row.at("zero_point").at(0).get<int>());
         ++cases;

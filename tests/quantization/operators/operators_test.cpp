@@ -30,14 +30,14 @@ template <class Visit> void for_each_target(Visit&& visit) {
     for (const kernels::KernelTable* table : test::scalar_tables().tables) visit(*table);
 }
 
-QuantizedGraph convert(const nn::Module& model, const arith::PolicyRecord& target, const nn::Tensor& x, DType dtype) {
+QuantizedGraph convert(const nn::Module& model, const arith::PolicyRecord& target, const intq::Tensor& x, DType dtype) {
     const auto prepared = prepare_calibration_fx(model, get_default_qconfig_mapping(dtype), target);
     calibrate(*prepared, x, 2);
     return convert_fx(*prepared);
 }
 
 /// Signal to noise in dB of what a program gives against the reference graph.
-double sqnr(const nn::Tensor& expected, const nn::Tensor& given) {
+double sqnr(const intq::Tensor& expected, const intq::Tensor& given) {
     double signal = 0, noise = 1e-30;
     for (std::size_t i = 0; i < expected.flat<float>().size(); ++i) {
         const auto a = static_cast<double>(expected.flat<float>()[i]), b = static_cast<double>(given.flat<float>()[i]);
@@ -48,14 +48,14 @@ double sqnr(const nn::Tensor& expected, const nn::Tensor& given) {
 }
 
 /// The program of a model against its reference graph, for all targets that accept it. @return how many did
-int compare_with_reference(const nn::Module& model, const nn::Tensor& x, DType dtype, double least_db) {
+int compare_with_reference(const nn::Module& model, const intq::Tensor& x, DType dtype, double least_db) {
     int accepted = 0;
     for_each_target([&](const kernels::KernelTable& table) {
         if (dtype == DType::int16 && std::string(table.policy().name) == "bernoulli2") return;
         INFO(table.policy().name << " " << name_of(dtype));
         const QuantizedGraph quantized = convert(model, table.policy(), x, dtype);
         const LoweredModel lowered = lower(quantized, table, 2);
-        const nn::Tensor expected = (*make_reference(quantized))(x).tensor(), given = lowered.run(x);
+        const intq::Tensor expected = (*make_reference(quantized))(x).tensor(), given = lowered.run(x);
         REQUIRE(given.shape() == expected.shape());
         CHECK(sqnr(expected, given) > least_db);
         ++accepted;
@@ -84,19 +84,19 @@ TEST_CASE("A transposed convolution accumulates what scattering each pixel does,
         conv->set_bias(test::random_tensor(Shape(options.out_channels), 6));
         const auto model =
             stubbed({{"up", conv}}, [](test::LambdaModel& m, nn::Arguments x) { return m.call("up", x[0]); });
-        const nn::Tensor x = test::random_tensor(Shape(2, options.in_channels, 4, 5), 7);
+        const intq::Tensor x = test::random_tensor(Shape(2, options.in_channels, 4, 5), 7);
         for_each_target([&](const kernels::KernelTable& table) {
             INFO(table.policy().name << " in " << options.in_channels << " out " << options.out_channels << " groups "
                                      << options.groups);
             const QuantizedGraph quantized = convert(*model, table.policy(), x, DType::int8);
             const auto codes = run_and_keep(lower(quantized, table, 2), x);
-            const nn::Tensor &q = codes.at("quant"), &acc = codes.at("up");
+            const intq::Tensor &q = codes.at("quant"), &acc = codes.at("up");
             REQUIRE(acc.dtype() == DType::int32);
             REQUIRE(acc.shape() == conv->apply(x, conv->weight()).shape());
 
             // The weight as it was: (C, O/groups, KH, KW), one scale for each channel of a group.
             const auto& step = quantized.nodes[1].step_as<WeightedStep>();
-            const nn::Tensor real = conv->weight();
+            const intq::Tensor real = conv->weight();
             const index_t in = options.in_channels / options.groups, out = options.out_channels / options.groups;
             std::vector<std::int64_t> expected(static_cast<std::size_t>(acc.size()));
             const float s_in = quantized.input(quantized.nodes[1], 0).qparams.scale();
@@ -151,15 +151,15 @@ TEST_CASE("A one-dimensional convolution is the two-dimensional one on an image 
     line->set_bias(test::random_tensor(Shape(4), 4));
     image->set_bias(line->bias());
     const auto body = [](test::LambdaModel& m, nn::Arguments x) { return nn::relu(m.call("conv", x[0])); };
-    const nn::Tensor x = test::random_tensor(Shape(2, 3, 9), 8);
+    const intq::Tensor x = test::random_tensor(Shape(2, 3, 9), 8);
     for_each_target([&](const kernels::KernelTable& table) {
         INFO(table.policy().name);
         const auto of_line = convert(*stubbed({{"conv", line}}, body), table.policy(), x, DType::int8);
         const auto of_image =
             convert(*stubbed({{"conv", image}}, body), table.policy(), x.reshape(Shape(2, 3, 1, 9)), DType::int8);
         CHECK(of_line.nodes[1].type == "ConvReLU1d");
-        const nn::Tensor a = lower(of_line, table, 2).run(x),
-                         b = lower(of_image, table, 2).run(x.reshape(Shape(2, 3, 1, 9)));
+        const intq::Tensor a = lower(of_line, table, 2).run(x),
+                           b = lower(of_image, table, 2).run(x.reshape(Shape(2, 3, 1, 9)));
         REQUIRE(a.shape() == Shape(2, 4, 5));
         for (std::size_t i = 0; i < a.flat<float>().size(); ++i) CHECK(a.flat<float>()[i] == b.flat<float>()[i]);
     });
@@ -176,7 +176,7 @@ TEST_CASE("Functions, products, sizes, bounds and means have programs near their
                                    const nn::Value larger = m.call("up", nn::pad(bounded, {1, 0, 0, 2}, 0.1));
                                    return nn::mean(nn::leaky_relu(larger, 0.1), {2, 3});
                                });
-    const nn::Tensor x = test::random_tensor(Shape(4, 3, 5, 6), 9);
+    const intq::Tensor x = test::random_tensor(Shape(4, 3, 5, 6), 9);
     CHECK(compare_with_reference(*model, x, DType::int8, 20.0) == 6);
     // leaky_relu has a kink that 512 straight pieces miss.
     const std::string refused = message_of<Error>([&] { compare_with_reference(*model, x, DType::int16, 20.0); });
@@ -188,12 +188,12 @@ TEST_CASE("int16 tables, products and sizes have programs near their reference")
         const nn::Value gated = x[0] * nn::tanh(x[0]);
         return nn::interpolate(nn::silu(gated), nn::Value::Tuple{8, 9}, {}, "bilinear", true);
     });
-    const nn::Tensor x = test::random_tensor(Shape(4, 3, 5, 6), 9);
+    const intq::Tensor x = test::random_tensor(Shape(4, 3, 5, 6), 9);
     CHECK(compare_with_reference(*model, x, DType::int16, 50.0) == 5);
 }
 
 TEST_CASE("What has no integer form in these operators is refused with the node's name") {
-    const nn::Tensor x = test::random_tensor(Shape(2, 3, 5, 6), 9);
+    const intq::Tensor x = test::random_tensor(Shape(2, 3, 5, 6), 9);
     const auto message = [&](test::LambdaModel::Forward body) {
         const auto model = stubbed({}, std::move(body));
         return message_of<Error>([&] {
@@ -216,7 +216,7 @@ namespace {
 /// A model without weights, its program on every backend of every target that takes the type: what the instructions
 /// wrote, to be compared with the codes that the QuantStub gave. @return how many programs there were
 template <class Check>
-int for_each_program(const test::LambdaModel::Forward& body, const nn::Tensor& x, DType dtype, const Check& check) {
+int for_each_program(const test::LambdaModel::Forward& body, const intq::Tensor& x, DType dtype, const Check& check) {
     const auto model = stubbed({}, body);
     int programs = 0;
     for (std::size_t target = 0; target < test::oracle_targets().size(); ++target) {
@@ -234,7 +234,7 @@ int for_each_program(const test::LambdaModel::Forward& body, const nn::Tensor& x
 }
 
 /// Real values of codes, as the DeQuantStub gives them.
-void check_real(const nn::Tensor& given, const nn::Tensor& codes, const nn::OwnedQParams& qparams) {
+void check_real(const intq::Tensor& given, const intq::Tensor& codes, const intq::OwnedQParams& qparams) {
     REQUIRE(given.shape() == codes.shape());
     CHECK(test::largest_difference(given, dequantize(codes.contiguous(), qparams)) == 0.0);
 }
@@ -242,12 +242,13 @@ void check_real(const nn::Tensor& given, const nn::Tensor& codes, const nn::Owne
 /// A program whose end is codes that were moved: they are those that the same function moves, at the same scale.
 void check_moved(const test::LambdaModel::Forward& body, const Shape& shape) {
     for (const DType dtype : {DType::int8, DType::int16}) {
-        const nn::Tensor x = test::random_tensor(shape, 12);
+        const intq::Tensor x = test::random_tensor(shape, 12);
         const int programs = for_each_program(
-            body, x, dtype, [&](std::size_t, const QuantizedGraph& quantized, const auto& codes, const nn::Tensor& y) {
+            body, x, dtype,
+            [&](std::size_t, const QuantizedGraph& quantized, const auto& codes, const intq::Tensor& y) {
                 auto inner = test::LambdaModel({}, {});
                 const std::array<nn::Value, 1> given{codes.at("quant")};
-                const nn::Tensor moved = body(inner, nn::Arguments(given)).tensor();
+                const intq::Tensor moved = body(inner, nn::Arguments(given)).tensor();
                 check_real(y, moved, quantized.output(quantized.nodes[0]).qparams);
             });
         CHECK(programs >= (dtype == DType::int8 ? 18 : 15));
@@ -259,14 +260,14 @@ void check_moved(const test::LambdaModel::Forward& body, const Shape& shape) {
 TEST_CASE("A difference is the oracle's code for code, on every target and backend, with and without a relu") {
     for (const DType dtype : {DType::int8, DType::int16})
         for (const bool with_relu : {false, true}) {
-            const nn::Tensor x = test::random_tensor(Shape(3, 5, 4, 7), 11);
+            const intq::Tensor x = test::random_tensor(Shape(3, 5, 4, 7), 11);
             const int programs = for_each_program(
                 [&](test::LambdaModel&, nn::Arguments a) {
                     const nn::Value difference = a[0] - nn::clamp(a[0], -0.5, 0.25) * a[0];
                     return with_relu ? nn::relu(difference) : difference;
                 },
                 x, dtype,
-                [&](std::size_t target, const QuantizedGraph& quantized, const auto& codes, const nn::Tensor& y) {
+                [&](std::size_t target, const QuantizedGraph& quantized, const auto& codes, const intq::Tensor& y) {
                     const QuantizedNode* node = nullptr;
                     for (const QuantizedNode& other : quantized.nodes)
                         if (other.step->kind() == OpKind::sub) node = &other;
@@ -276,8 +277,8 @@ TEST_CASE("A difference is the oracle's code for code, on every target and backe
                         return test::Codes{q.scale(), q.zero_point(), tensor.dtype}.for_oracle();
                     };
                     const auto out = qparams_of(quantized.output(*node));
-                    const nn::Tensor &first = codes.at("quant"), &second = codes.at("mul");
-                    nn::Tensor expected = first.clone();
+                    const intq::Tensor &first = codes.at("quant"), &second = codes.at("mul");
+                    intq::Tensor expected = first.clone();
                     const auto compute = [&](auto code) {
                         using Code = decltype(code);
                         for (std::size_t i = 0; i < expected.flat<Code>().size(); ++i)
@@ -295,17 +296,17 @@ TEST_CASE("A difference is the oracle's code for code, on every target and backe
 }
 
 TEST_CASE("A softmax is the oracle's code for code, along any axis, on every target and backend") {
-    const nn::Tensor x = test::random_tensor(Shape(3, 5, 4, 7), 11, 2.0f);
+    const intq::Tensor x = test::random_tensor(Shape(3, 5, 4, 7), 11, 2.0f);
     for (const int axis : {1, 2, -1}) {
         const int along = axis < 0 ? axis + 4 : axis;
         const int programs = for_each_program(
             [&](test::LambdaModel&, nn::Arguments a) { return nn::softmax(a[0], axis); }, x, DType::int8,
-            [&](std::size_t target, const QuantizedGraph& quantized, const auto& codes, const nn::Tensor& y) {
+            [&](std::size_t target, const QuantizedGraph& quantized, const auto& codes, const intq::Tensor& y) {
                 const QuantizedNode& node = quantized.nodes.at(1);
                 REQUIRE(node.step->kind() == OpKind::softmax);
                 const QParams in = quantized.input(node, 0).qparams.view(), q = quantized.output(node).qparams.view();
                 const auto out = test::Codes{q.scale(), q.zero_point(), DType::int8}.for_oracle();
-                nn::Tensor expected = codes.at("quant").clone();
+                intq::Tensor expected = codes.at("quant").clone();
                 const index_t count = expected.extent(along),
                               inner = expected.strides()[static_cast<std::size_t>(along)];
                 const auto flat = expected.flat<std::int8_t>();
@@ -364,7 +365,7 @@ TEST_CASE("A split that something reads as a whole stays in float, and so do its
         return nn::cat({pieces[1], nn::call(wrapped_first, pieces)}, 1);
     };
     const auto model = stubbed({}, whole);
-    const nn::Tensor x = test::random_tensor(Shape(2, 4, 3, 3), 6);
+    const intq::Tensor x = test::random_tensor(Shape(2, 4, 3, 3), 6);
     QConfig qconfig = get_default_calib_qconfig();
     qconfig.output->options.observer = observer_factory<MinMaxObserver>();
     const auto prepared = prepare_calibration_fx(*model, QConfigMapping().set_global(qconfig), march::bayes::policy);
@@ -377,7 +378,7 @@ TEST_CASE("A split that something reads as a whole stays in float, and so do its
 }
 
 TEST_CASE("Moves of samples, and a softmax over them, are refused with the node's name") {
-    const nn::Tensor x = test::random_tensor(Shape(2, 4, 5, 6), 9);
+    const intq::Tensor x = test::random_tensor(Shape(2, 4, 5, 6), 9);
     const auto message = [&](test::LambdaModel::Forward body) {
         const auto model = stubbed({}, std::move(body));
         return message_of<Error>([&] {

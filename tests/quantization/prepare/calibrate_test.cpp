@@ -136,7 +136,7 @@ TEST_CASE("A folder of .npy files is read one batch after the other, in the orde
     const auto folder = scratch_folder("folder");
     const BatchSource source = source_of(3);
     for (std::size_t i = 0; i < 3; ++i)
-        io::write_npy(folder / ("batch" + std::to_string(i) + ".npy"), nn::to_array(source.batch(i)));
+        io::write_npy(folder / ("batch" + std::to_string(i) + ".npy"), intq::to_array(source.batch(i)));
     std::ofstream(folder / "notes.txt") << "not a batch";
     const auto model = prepared_with(observer_factory<MovingAverageMinMaxObserver>()),
                expected = prepared_with(observer_factory<MovingAverageMinMaxObserver>());
@@ -153,22 +153,22 @@ TEST_CASE("A batch with NaN names the node, and no observer keeps any of it") {
     const auto model = prepared_with(observer_factory<MSEObserver>());
     calibrate(*model, source_of(2));
     const auto before = state_of(*model);
-    nn::Tensor bad = random_tensor(Shape(1, 2, 6, 6), 4, 50.0f);
+    intq::Tensor bad = random_tensor(Shape(1, 2, 6, 6), 4, 50.0f);
     bad.flat<float>()[3] = NAN;
-    CHECK(
-        has(message_of<Error>([&] { calibrate(*model, std::vector<nn::Tensor>{bad}); }), "activation_post_process_0"));
+    CHECK(has(message_of<Error>([&] { calibrate(*model, std::vector<intq::Tensor>{bad}); }),
+              "activation_post_process_0"));
     CHECK(state_of(*model) == before);
     // The input is finite and the convolution's output is not: the first quantizer had seen the batch already.
-    const nn::Tensor huge = nn::Tensor::full(Shape(1, 2, 6, 6), 3e38f);
-    CHECK(has(message_of<Error>([&] { calibrate(*model, std::vector<nn::Tensor>{huge}); }), "element"));
+    const intq::Tensor huge = intq::Tensor::full(Shape(1, 2, 6, 6), 3e38f);
+    CHECK(has(message_of<Error>([&] { calibrate(*model, std::vector<intq::Tensor>{huge}); }), "element"));
     CHECK(state_of(*model) == before);
 }
 
 TEST_CASE("A set without data is refused; a source is not asked for more than it has") {
     const auto model = prepared_with(observer_factory<MinMaxObserver>());
-    const std::vector<nn::Tensor> empty{nn::Tensor::empty(Shape(0, 2, 6, 6))};
-    CHECK(
-        has(message_of<Error>([&] { calibrate(*model, std::vector<nn::Tensor>{}); }), "the calibration set is empty"));
+    const std::vector<intq::Tensor> empty{intq::Tensor::empty(Shape(0, 2, 6, 6))};
+    CHECK(has(message_of<Error>([&] { calibrate(*model, std::vector<intq::Tensor>{}); }),
+              "the calibration set is empty"));
     CHECK(has(message_of<Error>([&] { calibrate(*model, empty); }), "the calibration set is empty"));
     CHECK(has(message_of<Error>([&] { calibrate(*model, source_of(2), {.first = 3}); }), "3 batches"));
     CHECK_THROWS_AS(calibrate(*model, random_tensor(Shape(4, 2, 6, 6), 1), 0), Error);
@@ -187,9 +187,9 @@ TEST_CASE("Other methods are read without another pass, cliffs and quantizers wi
     CHECK(scale() == direct->find_tensor("activation_post_process_0.scale")->flat<float>()[0]);
 
     const auto cliff = prepared_with(observer_factory<PercentileObserver>(), {.percentile = 99.8});
-    nn::Tensor outliers = random_tensor(Shape(100, 2, 6, 6), 3);
+    intq::Tensor outliers = random_tensor(Shape(100, 2, 6, 6), 3);
     for (std::size_t i = 0; i < 11; ++i) outliers.flat<float>()[i * 131] = 40.0f;  // 0.15 % of the values
-    const CalibrationReport report = calibrate(*cliff, std::vector<nn::Tensor>{outliers});
+    const CalibrationReport report = calibrate(*cliff, std::vector<intq::Tensor>{outliers});
     REQUIRE(!report.cliffs.empty());
     CHECK(report.cliffs[0].quantizer == "activation_post_process_0");
     CHECK(has(to_string(report), "activation_post_process_0, channel 0: the range ["));

@@ -170,7 +170,7 @@ TEST_CASE("A batch norm of its own is a depthwise convolution: a weight quantize
     const graph::Node& behind = *prepared->graph().find("norm")->users()[0];
     CHECK(dynamic_cast<FakeQuantize&>(*graph::module_of(behind, *prepared)).observer().options().averaging_constant ==
           0.5f);
-    const nn::Tensor x = test::random_tensor(Shape(2, 2, 5, 5), 3, 2.0f);
+    const intq::Tensor x = test::random_tensor(Shape(2, 2, 5, 5), 3, 2.0f);
     CHECK(test::largest_difference((*prepared)(x).tensor(), (*model)(x).tensor()) < 1e-5);
 
     // By the mapping it stays what it was.
@@ -352,7 +352,7 @@ TEST_CASE("Operands of another type are requantized to the operator's") {
 TEST_CASE("Calibration observes and changes nothing, validation rounds; shapes are recorded") {
     test::ResidualNet model(4);
     const auto prepared = prepare(model, bayes);
-    const nn::Tensor x = test::random_tensor(Shape(4, 3, 6, 6), 3);
+    const intq::Tensor x = test::random_tensor(Shape(4, 3, 6, 6), 3);
     const auto fused = fuse_fx(model);
     CHECK(test::largest_difference((*prepared)(x).tensor(), (*fused)(x).tensor()) == 0);
     std::size_t calls = 0;
@@ -383,7 +383,7 @@ TEST_CASE("A mapping or a model of which nothing would be quantized is an error 
 }
 
 TEST_CASE("Weights and statistics that are no numbers are errors with the node, wherever they are met") {
-    const nn::Tensor x = test::random_tensor(Shape(1, 3, 6, 6), 3);
+    const intq::Tensor x = test::random_tensor(Shape(1, 3, 6, 6), 3);
     const auto message_with = [&](const char* module, const char* tensor, float value, bool after = false) {
         test::ResidualNet model(4);
         if (!after) model.find(module).tensor(tensor).flat<float>()[1] = value;
@@ -418,7 +418,7 @@ TEST_CASE("In training bad data names the node; a model that saw none is not con
     CHECK(message_of<Error>([&] { convert_fx(*prepared); }) ==
           "convert: %activation_post_process_0 (FakeQuantize): no data was seen by the quantizer of %quant; run "
           "calibrate() first");
-    nn::Tensor bad = test::random_tensor(Shape(1, 3, 6, 6), 3);
+    intq::Tensor bad = test::random_tensor(Shape(1, 3, 6, 6), 3);
     bad.flat<float>()[5] = std::numeric_limits<float>::infinity();
     const std::string message = message_of<Error>([&] { (*prepared)(bad); });
     CHECK(message.find("%activation_post_process_0 = call_module[activation_post_process_0] (%quant)") !=
@@ -435,12 +435,12 @@ TEST_CASE("Bad calibration data is an error that says where") {
     test::ResidualNet model(4);
     const auto prepared = prepare(model, bayes);
     CHECK(message_of<Error>([&] {
-              calibrate(*prepared, std::span<const nn::Tensor>());
+              calibrate(*prepared, std::span<const intq::Tensor>());
           }).find("the calibration set is empty") != std::string::npos);
     CHECK(message_of<Error>([&] {
-              calibrate(*prepared, nn::Tensor::zeros(Shape(0, 3, 6, 6)), 4);
+              calibrate(*prepared, intq::Tensor::zeros(Shape(0, 3, 6, 6)), 4);
           }).find("the calibration set is empty") != std::string::npos);
-    nn::Tensor bad = test::random_tensor(Shape(1, 3, 6, 6), 3);
+    intq::Tensor bad = test::random_tensor(Shape(1, 3, 6, 6), 3);
     bad.flat<float>()[17] = std::numeric_limits<float>::quiet_NaN();
     const std::string message = message_of<Error>([&] { calibrate(*prepared, bad, 1); });
     CHECK(message.find("%activation_post_process_0 = call_module[activation_post_process_0] (%quant)") !=

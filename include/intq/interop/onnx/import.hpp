@@ -18,7 +18,9 @@
 #include "intq/interop/onnx/operators.hpp"
 #include "intq/interop/onnx/read/read.hpp"
 
-namespace intq::inline INTQ_ABI::interop::onnx {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace interop::onnx {
 
 /// Makes a float model of an ONNX model, in evaluation mode.
 ///
@@ -70,7 +72,7 @@ public:
 
 private:
     void add_initializers() {
-        for (const Tensor& tensor : graph_.initializers)
+        for (const FileTensor& tensor : graph_.initializers)
             if (!state_.values.emplace(tensor.name, ImportedValue{.constant = &tensor, .dims = tensor.dims}).second)
                 throw Error("two initializers have the name " + in_quotes(tensor.name));
     }
@@ -185,6 +187,8 @@ inline std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::pa
     }
 }
 
-}  // namespace intq::inline INTQ_ABI::interop::onnx
+}  // namespace interop::onnx
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_INTEROP_ONNX_IMPORT_HPP

@@ -17,7 +17,9 @@
 #include "intq/interop/onnx/operators/shape.hpp"
 #include "intq/interop/onnx/operators/unary.hpp"
 
-namespace intq::inline INTQ_ABI::interop::onnx {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace interop::onnx {
 
 /// An operator's meaning in a range of opsets.
 struct OperatorRow {
@@ -69,6 +71,8 @@ inline constexpr OperatorRow operator_table[] = {
     {"Transpose", 11, newest_opset, &operators::transpose},
 };
 
-}  // namespace intq::inline INTQ_ABI::interop::onnx
+}  // namespace interop::onnx
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_HPP

@@ -10,7 +10,9 @@
 #include "intq/kernels/conv/pack.hpp"
 #include "intq/kernels/table/kernel_table.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 namespace detail {
 
@@ -150,6 +152,8 @@ void run_conv2d_add(const PackedConv2d& packed, const ConvGeometry& geometry, Im
                                                            workspace, executor);
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_CONV_CONV2D_HPP

@@ -8,7 +8,9 @@
 #include "intq/kernels/conv/gemm.hpp"
 #include "intq/simd/tiles/depthwise_tile.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 namespace detail {
 
@@ -199,6 +201,8 @@ private:
     }
 };
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_CONV_DEPTHWISE_HPP

@@ -8,7 +8,9 @@
 #include "intq/kernels/window/geometry.hpp"
 #include "intq/simd/base/primitives.hpp"
 
-namespace intq::inline INTQ_ABI::kernels::detail {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels::detail {
 
 /// Where the windows of one line of output pixels find their elements, for the channels from one on.
 template <class X> struct LineSource {
@@ -179,6 +181,8 @@ private:
     template <int Vectors> static constexpr index_t group_size = Vectors* L::width() * Tile::depth;
 };
 
-}  // namespace intq::inline INTQ_ABI::kernels::detail
+}  // namespace kernels::detail
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_CONV_DEPTHWISE_LINE_HPP

@@ -13,7 +13,9 @@
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/simd/base/primitives.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 namespace detail {
 
@@ -204,6 +206,8 @@ private:
     index_t stride_;
 };
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_CONV_EPILOGUE_HPP

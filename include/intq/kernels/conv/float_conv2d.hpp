@@ -7,7 +7,9 @@
 #include "intq/kernels/conv/conv2d.hpp"
 #include "intq/kernels/table/float_table.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// Bytes of storage for make_float_conv2d.
 template <class Backend = simd::default_backend>
@@ -66,6 +68,8 @@ void run_float_conv2d_add(const PackedConv2d& packed, const ConvGeometry& geomet
     detail::run_float_erased<Backend, float>({&packed, &geometry, x.data(), sumin.data(), y.data(), &executor});
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_CONV_FLOAT_CONV2D_HPP

@@ -15,7 +15,9 @@
 #include "intq/kernels/conv/stage.hpp"
 #include "intq/simd/tiles/generic_tile.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// One run of a packed layer, as a function pointer takes it.
 struct ConvCall {
@@ -379,6 +381,8 @@ private:
     }
 };
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_CONV_GEMM_HPP

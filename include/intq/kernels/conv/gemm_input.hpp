@@ -8,7 +8,9 @@
 #include "intq/kernels/window/geometry.hpp"
 #include "intq/simd/base/primitives.hpp"
 
-namespace intq::inline INTQ_ABI::kernels::detail {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels::detail {
 
 /// How rows find their activations in the input or in its staged copy.
 enum class InputForm : std::uint8_t {
@@ -227,6 +229,8 @@ private:
     const std::int32_t* offsets_[Rows] = {};
 };
 
-}  // namespace intq::inline INTQ_ABI::kernels::detail
+}  // namespace kernels::detail
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_CONV_GEMM_INPUT_HPP

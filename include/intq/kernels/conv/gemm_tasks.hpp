@@ -6,7 +6,9 @@
 
 #include "intq/core/dtype.hpp"
 
-namespace intq::inline INTQ_ABI::kernels::detail {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels::detail {
 
 /// Bytes of activations that a block of rows should keep inside the L2 cache.
 inline constexpr index_t row_block_bytes = 256 * 1024;
@@ -73,6 +75,8 @@ private:
     static constexpr index_t smaller(index_t a, index_t b) noexcept { return a < b ? a : b; }
 };
 
-}  // namespace intq::inline INTQ_ABI::kernels::detail
+}  // namespace kernels::detail
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_CONV_GEMM_TASKS_HPP

@@ -10,7 +10,9 @@
 
 #include "intq/kernels/conv/pack_depthwise.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// What packing must know of a target and a backend, as data.
 struct PackingRules {
@@ -367,6 +369,8 @@ inline Result<PackedConv2d> pack_conv2d(const PackingRules& rules, const Conv2dS
     return packed;
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_CONV_PACK_HPP

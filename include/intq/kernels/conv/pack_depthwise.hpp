@@ -6,7 +6,9 @@
 
 #include "intq/kernels/conv/packed_conv2d.hpp"
 
-namespace intq::inline INTQ_ABI::kernels::detail {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels::detail {
 
 inline std::int64_t weight_code(const Conv2dSpec& spec, index_t index) noexcept {
     return spec.weight_dtype == DType::int16 ? static_cast<const std::int16_t*>(spec.weight_codes)[index]
@@ -78,6 +80,8 @@ inline void write_padding_row(const Conv2dSpec& spec, const PackedConv2d& packed
     }
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels::detail
+}  // namespace kernels::detail
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_CONV_PACK_DEPTHWISE_HPP

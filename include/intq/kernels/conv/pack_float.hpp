@@ -7,7 +7,9 @@
 
 #include "intq/kernels/conv/pack.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// What packing must know of a backend.
 struct FloatPacking {
@@ -103,6 +105,8 @@ inline Result<PackedConv2d> pack_float_conv2d(const FloatPacking& packing, const
     return packed;
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_CONV_PACK_FLOAT_HPP

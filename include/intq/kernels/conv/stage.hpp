@@ -10,7 +10,9 @@
 #include "intq/kernels/conv/gemm_input.hpp"
 #include "intq/simd/base/primitives.hpp"
 
-namespace intq::inline INTQ_ABI::kernels::detail {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels::detail {
 
 /// Elements that one task converts.
 inline constexpr index_t stage_chunk = 16 * 1024;
@@ -126,6 +128,8 @@ const void* stage_input(const PackedConv2d& packed, const ConvGeometry& geometry
     return workspace.data;
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels::detail
+}  // namespace kernels::detail
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_CONV_STAGE_HPP

@@ -7,7 +7,9 @@
 #include "intq/kernels/conv/conv2d.hpp"
 #include "intq/kernels/operators/operator.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// Parameters of a convolution or linear instruction: x (, sumin).
 struct ConvStep {
@@ -93,6 +95,8 @@ inline constexpr OperatorRow linear_operator{.op = OpKind::linear,
 
 }  // namespace operators
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_OPERATORS_CONV_HPP

@@ -6,7 +6,9 @@
 
 #include "intq/kernels/operators/operator.hpp"
 
-namespace intq::inline INTQ_ABI::kernels::operators {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels::operators {
 
 /// Two operands and an output of one size and type, for which the table has a row.
 template <auto Rows> Status check_binary(const OperatorCall& call) noexcept {
@@ -138,6 +140,8 @@ inline constexpr OperatorRow cat_operator{.op = OpKind::cat,
                                           .run = &run_cat,
                                           .has_kernel = &has_requantize};
 
-}  // namespace intq::inline INTQ_ABI::kernels::operators
+}  // namespace kernels::operators
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_OPERATORS_ELEMENTWISE_HPP

@@ -7,7 +7,9 @@
 #include "intq/kernels/operators/operator.hpp"
 #include "intq/kernels/streaming/move.hpp"
 
-namespace intq::inline INTQ_ABI::kernels::operators {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels::operators {
 
 // --- params is a MoveParams ------------------------------------------------------------------------------------------
 
@@ -35,6 +37,8 @@ inline constexpr OperatorRow slice_operator = move_operator(OpKind::slice);
 inline constexpr OperatorRow permute_operator = move_operator(OpKind::permute);
 inline constexpr OperatorRow reshape_operator = move_operator(OpKind::reshape);
 
-}  // namespace intq::inline INTQ_ABI::kernels::operators
+}  // namespace kernels::operators
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_OPERATORS_MOVE_HPP

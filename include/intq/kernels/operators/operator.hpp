@@ -11,7 +11,9 @@
 #include "intq/core/layout.hpp"
 #include "intq/kernels/table/kernel_table.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// A tensor in an arena; the batch is that of the run.
 struct ArenaTensor {
@@ -125,6 +127,8 @@ inline Status check_same_size(const OperatorCall& call, index_t operand, Field f
 
 }  // namespace detail
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_OPERATORS_OPERATOR_HPP

@@ -13,7 +13,9 @@
 #include "intq/kernels/operators/softmax.hpp"
 #include "intq/kernels/operators/unary.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 inline constexpr OperatorRow operator_rows[] = {
     operators::quantize_operator,     operators::dequantize_operator,  operators::layout_change_operator,
@@ -32,6 +34,8 @@ constexpr const OperatorRow* find_operator(OpKind op) noexcept {
     return nullptr;
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_OPERATORS_OPERATOR_TABLE_HPP

@@ -6,7 +6,9 @@
 
 #include "intq/kernels/operators/operator.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// Parameters of a pooling instruction.
 struct PoolStep {
@@ -68,6 +70,8 @@ inline constexpr OperatorRow avg_pool2d_operator{.op = OpKind::avg_pool2d,
 
 }  // namespace operators
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_OPERATORS_POOL_HPP

@@ -8,7 +8,9 @@
 
 #include "intq/kernels/operators/operator.hpp"
 
-namespace intq::inline INTQ_ABI::kernels::operators {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels::operators {
 
 /// Qparams that an instruction reads.
 inline Status check_qparams_of(const ArenaTensor& tensor, OpKind op) noexcept {
@@ -107,6 +109,8 @@ inline constexpr OperatorRow layout_change_operator{.op = OpKind::layout_change,
                                                     .run = &run_layout_change,
                                                     .has_kernel = &detail::needs_no_kernel};
 
-}  // namespace intq::inline INTQ_ABI::kernels::operators
+}  // namespace kernels::operators
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_OPERATORS_QUANTIZE_HPP

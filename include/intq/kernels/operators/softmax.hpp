@@ -7,7 +7,9 @@
 #include "intq/kernels/operators/elementwise.hpp"
 #include "intq/kernels/streaming/softmax.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// Parameters of a softmax instruction.
 struct SoftmaxStep {
@@ -61,6 +63,8 @@ inline constexpr OperatorRow softmax_operator{.op = OpKind::softmax,
 
 }  // namespace operators
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_OPERATORS_SOFTMAX_HPP

@@ -6,7 +6,9 @@
 
 #include "intq/kernels/operators/operator.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// Parameters of a table instruction.
 struct LookUpStep {
@@ -44,6 +46,8 @@ inline constexpr OperatorRow lookup_table_operator{.op = OpKind::lookup_table,
 
 }  // namespace operators
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_OPERATORS_UNARY_HPP

@@ -7,7 +7,9 @@
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/simd/select.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 namespace detail {
 
@@ -57,6 +59,8 @@ Status check_finite(const TensorView<X, Rank, LayoutTag, ExtentsType>& x, OpKind
     return {StatusCode::not_finite, op, Field::input, detail::first_not_finite(input), 0};
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_STREAMING_CHECK_FINITE_HPP

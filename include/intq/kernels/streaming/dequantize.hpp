@@ -10,7 +10,9 @@
 #include "intq/kernels/streaming/past_caches.hpp"
 #include "intq/simd/select.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// Checks the arguments of dequantize(). The range of the codes plays no part in it.
 ///
@@ -107,6 +109,8 @@ void dequantize(const TensorView<Code, Rank, QLayout, QExtents>& q, const QParam
     }
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_STREAMING_DEQUANTIZE_HPP

@@ -9,7 +9,9 @@
 #include "intq/kernels/streaming/past_caches.hpp"
 #include "intq/kernels/streaming/unary.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 namespace detail {
 
@@ -221,6 +223,8 @@ template <class Backend, class Code> void clamp_codes(const ClampCall& call) INT
     });
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_STREAMING_ELEMENTWISE_HPP

@@ -7,7 +7,9 @@
 
 #include "intq/kernels/streaming/quantize.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// Checks the arguments of fake_quantize().
 ///
@@ -174,6 +176,8 @@ void fake_quantize_backward(const TensorView<X, Rank, XLayout, XExtents>& x,
     });
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_STREAMING_FAKE_QUANTIZE_HPP

@@ -11,7 +11,9 @@
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/simd/select.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 namespace detail {
 
@@ -147,6 +149,8 @@ void grid_histogram(const TensorView<X, Rank, XLayout, XExtents>& x, const arith
     detail::count_into_bins<Backend>(input, formula, counts, scratch, executor);
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_STREAMING_HISTOGRAM_HPP

@@ -12,7 +12,9 @@
 #include "intq/kernels/streaming/fake_quantize.hpp"
 #include "intq/simd/base/primitives.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// What the backward pass of LSQ knows besides its tensors.
 struct LearnableParams {
@@ -268,6 +270,8 @@ void learnable_fake_quantize_backward(const TensorView<X, Rank, XLayout, XExtent
     detail::finish_learnable(blocks, sums);
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_STREAMING_LEARNABLE_FAKE_QUANTIZE_HPP

@@ -10,7 +10,9 @@
 #include "intq/core/shape.hpp"
 #include "intq/core/status.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// Which element of an image each element of its output is; axes in the order of the output's memory, the last one
 /// dense.
@@ -93,6 +95,8 @@ template <class Code> void move_codes(const MoveCall& call) INTQ_NOEXCEPT {
     });
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_STREAMING_MOVE_HPP

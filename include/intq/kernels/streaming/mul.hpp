@@ -7,7 +7,9 @@
 #include "intq/arith/mul.hpp"
 #include "intq/kernels/streaming/elementwise.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// One run of a product, as a function pointer takes it. Elements in any order that x, y and out share.
 struct MulCall {
@@ -39,6 +41,8 @@ template <class Backend, class Policy, class Code> void mul_codes(const MulCall&
     });
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_STREAMING_MUL_HPP

@@ -12,7 +12,9 @@
 #include "intq/core/op_params.hpp"
 #include "intq/core/status.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// Where the pixels go. Negative padding crops.
 struct PadParams {
@@ -87,6 +89,8 @@ template <class Code> void pad_codes(const PadCall& call) INTQ_NOEXCEPT {
     });
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_STREAMING_PAD_HPP

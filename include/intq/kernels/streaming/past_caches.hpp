@@ -8,7 +8,9 @@
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/simd/base/non_temporal_store.hpp"
 
-namespace intq::inline INTQ_ABI::kernels::detail {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels::detail {
 
 /// Sizes of results in bytes. A smaller one is found in a cache by who reads it next; beyond the larger, plain stores
 /// were measured to be as fast (bench/RESULTS.md has both).
@@ -57,6 +59,8 @@ void walk_blocks_to(const Op& op, const ChannelBlocks& blocks, const Executor& e
     walk_blocks(op, blocks, executor, x, out);
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels::detail
+}  // namespace kernels::detail
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_STREAMING_PAST_CACHES_HPP

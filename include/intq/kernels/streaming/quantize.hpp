@@ -11,7 +11,9 @@
 #include "intq/kernels/streaming/past_caches.hpp"
 #include "intq/simd/select.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// Checks qparams for quantize and fake_quantize.
 ///
@@ -221,6 +223,8 @@ void quantize(const TensorView<X, Rank, XLayout, XExtents>& x, const QParams& qp
     });
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_STREAMING_QUANTIZE_HPP

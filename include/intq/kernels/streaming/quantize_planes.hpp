@@ -10,7 +10,9 @@
 
 #include "intq/kernels/streaming/quantize.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 namespace detail {
 
@@ -80,6 +82,8 @@ void quantize_planes(const float* x, index_t images, index_t channels, index_t p
     });
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_STREAMING_QUANTIZE_PLANES_HPP

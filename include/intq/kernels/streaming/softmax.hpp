@@ -7,7 +7,9 @@
 #include "intq/arith/softmax.hpp"
 #include "intq/core/executor.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// One run of a softmax: `rows` blocks of count·inner codes; the elements of one sum lie `inner` apart.
 struct SoftmaxCall {
@@ -46,6 +48,8 @@ inline void softmax_codes(const SoftmaxCall& call) INTQ_NOEXCEPT {
     });
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_STREAMING_SOFTMAX_HPP

@@ -9,7 +9,9 @@
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/simd/select.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// One run of a table, as a function pointer takes it.
 struct LookUpCall {
@@ -78,6 +80,8 @@ template <class Backend> void look_up_int16(const LookUpCall& call) INTQ_NOEXCEP
     });
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_STREAMING_UNARY_HPP

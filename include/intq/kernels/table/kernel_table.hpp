@@ -22,7 +22,9 @@
 #include "intq/kernels/window/pool.hpp"
 #include "intq/kernels/window/resize.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// A convolution kernel: GEMM or depthwise.
 struct ConvRow {
@@ -272,6 +274,8 @@ constexpr const ConvRow* find_conv(const KernelTable& table, const PackedConv2d&
     return find_conv(table.conv, packed);
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_TABLE_KERNEL_TABLE_HPP

@@ -9,7 +9,9 @@
 #include "intq/core/op_params.hpp"
 #include "intq/core/workspace.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// The indirection of a convolution: for each output pixel and tap the input pixel, or -1 on padding.
 ///
@@ -185,6 +187,8 @@ constexpr bool is_geometry_of(const Window2d& window, const ConvGeometry& geomet
            (geometry.run_ends != nullptr) == detail::pads(window);
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_WINDOW_GEOMETRY_HPP

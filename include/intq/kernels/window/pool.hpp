@@ -13,7 +13,9 @@
 #include "intq/simd/base/primitives.hpp"
 #include "intq/simd/select.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// One run of a pooling, as a function pointer takes it. x and y are channels last.
 struct PoolCall {
@@ -258,6 +260,8 @@ template <class Backend, class Code> void avg_pool2d_codes(const PoolCall& call)
     });
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_WINDOW_POOL_HPP

@@ -11,7 +11,9 @@
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/simd/select.hpp"
 
-namespace intq::inline INTQ_ABI::kernels {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace kernels {
 
 /// Which cells each output row and column reads; made once for a shape, on caller's memory.
 struct ResizeTable {
@@ -125,6 +127,8 @@ template <class Backend, class Code> void interpolate_codes(const InterpolateCal
     });
 }
 
-}  // namespace intq::inline INTQ_ABI::kernels
+}  // namespace kernels
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_KERNELS_WINDOW_RESIZE_HPP

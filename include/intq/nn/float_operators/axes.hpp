@@ -8,7 +8,9 @@
 
 #include "intq/tensor/tensor.hpp"
 
-namespace intq::inline INTQ_ABI::nn::functional::detail {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn::functional::detail {
 
 /// An axis counted from the front; a negative one counts from the end. Throws for one that does not exist.
 inline int positive_axis(int axis, int rank, const char* op) {
@@ -37,6 +39,8 @@ inline void keep_qparams(const Tensor& x, Tensor& y) {
     if (x.qparams() && !x.qparams()->is_per_channel()) y.set_qparams(x.qparams());
 }
 
-}  // namespace intq::inline INTQ_ABI::nn::functional::detail
+}  // namespace nn::functional::detail
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_AXES_HPP

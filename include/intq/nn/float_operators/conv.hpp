@@ -9,7 +9,9 @@
 #include "intq/core/op_params.hpp"
 #include "intq/nn/float_operators/float_layer.hpp"
 
-namespace intq::inline INTQ_ABI::nn::functional {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn::functional {
 
 /// Two-dimensional convolution of float32 images.
 ///
@@ -185,6 +187,8 @@ inline Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tens
                   plain, groups);
 }
 
-}  // namespace intq::inline INTQ_ABI::nn::functional
+}  // namespace nn::functional
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_CONV_HPP

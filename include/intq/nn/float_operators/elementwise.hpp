@@ -9,7 +9,9 @@
 #include "intq/core/op_params.hpp"
 #include "intq/nn/float_operators/move.hpp"
 
-namespace intq::inline INTQ_ABI::nn::functional {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn::functional {
 
 /// One float32 operation an element. Shapes are broadcast as in PyTorch: aligned at the last axis, extents of 1 repeat.
 Tensor add(const Tensor& a, const Tensor& b);
@@ -115,6 +117,8 @@ inline Tensor activate(const Tensor& x, Activation activation) {
     return x;
 }
 
-}  // namespace intq::inline INTQ_ABI::nn::functional
+}  // namespace nn::functional
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_ELEMENTWISE_HPP

@@ -8,7 +8,9 @@
 
 #include "intq/nn/float_operators/axes.hpp"
 
-namespace intq::inline INTQ_ABI::nn::functional {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn::functional {
 
 namespace detail {
 
@@ -50,6 +52,8 @@ inline Tensor embedding(const Tensor& ids, const Tensor& weight) {
     return y;
 }
 
-}  // namespace intq::inline INTQ_ABI::nn::functional
+}  // namespace nn::functional
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_EMBEDDING_HPP

@@ -6,7 +6,9 @@
 
 #include "intq/nn/float_operators/float_layer.hpp"
 
-namespace intq::inline INTQ_ABI::nn::functional {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn::functional {
 
 /// Linear layer on the last axis.
 ///
@@ -40,6 +42,8 @@ inline Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) 
     return y;
 }
 
-}  // namespace intq::inline INTQ_ABI::nn::functional
+}  // namespace nn::functional
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_LINEAR_HPP

@@ -9,7 +9,9 @@
 #include "intq/arith/unary.hpp"
 #include "intq/nn/float_operators/linear.hpp"
 
-namespace intq::inline INTQ_ABI::nn::functional {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn::functional {
 
 /// (4·H, I), (4·H, H), and both (4·H) or both undefined; the gates in the order input, forget, cell, output.
 struct LstmWeights {
@@ -103,6 +105,8 @@ inline LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor
     return lstm_layer<float>(x, weights, std::move(h), std::move(c), reverse, &linear);
 }
 
-}  // namespace intq::inline INTQ_ABI::nn::functional
+}  // namespace nn::functional
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_LSTM_HPP

@@ -7,7 +7,9 @@
 #include "intq/nn/float_operators/linear.hpp"
 #include "intq/nn/float_operators/move.hpp"
 
-namespace intq::inline INTQ_ABI::nn::functional {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn::functional {
 
 /// Product of the matrices in the last two axes; the axes before them are broadcast.
 ///
@@ -48,6 +50,8 @@ inline Tensor matmul(const Tensor& a, const Tensor& b) {
     return y;
 }
 
-}  // namespace intq::inline INTQ_ABI::nn::functional
+}  // namespace nn::functional
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_MATMUL_HPP

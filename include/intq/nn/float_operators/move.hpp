@@ -13,7 +13,9 @@
 
 #include "intq/nn/float_operators/axes.hpp"
 
-namespace intq::inline INTQ_ABI::nn::functional {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn::functional {
 
 /// Joins the axes start_axis to end_axis (inclusive; negative ones count from the end).
 Tensor flatten(const Tensor& x, int start_axis = 1, int end_axis = -1);
@@ -69,8 +71,8 @@ inline Tensor gather(const Tensor& x, const Shape& shape, const Strides& strides
     Tensor y = Tensor::empty(shape, x.dtype());
     keep_qparams(x, y);
     if (y.size() != 0)
-        nn::detail::copy_strided(x.dtype(), shape, x.data() + offset * size_of(x.dtype()), strides, y.data(),
-                                 y.strides());
+        tensor_detail::copy_strided(x.dtype(), shape, x.data() + offset * size_of(x.dtype()), strides, y.data(),
+                                    y.strides());
     return y;
 }
 
@@ -262,8 +264,8 @@ inline Tensor pad(const Tensor& x, std::span<const index_t> padding, double valu
     for (std::size_t i = 0; i < padding.size(); i += 2)
         offset += std::max<index_t>(padding[i], 0) * strides[static_cast<std::size_t>(x.rank()) - 1 - i / 2];
     if (kept.size() != 0)
-        nn::detail::copy_strided(DType::float32, kept.shape(), kept.data(), kept.strides(),
-                                 y.data() + offset * size_of(DType::float32), strides);
+        tensor_detail::copy_strided(DType::float32, kept.shape(), kept.data(), kept.strides(),
+                                    y.data() + offset * size_of(DType::float32), strides);
     return y;
 }
 
@@ -297,6 +299,8 @@ inline Shape broadcast_shape(const Shape& a, const Shape& b, const char* op) {
     return result;
 }
 
-}  // namespace intq::inline INTQ_ABI::nn::functional
+}  // namespace nn::functional
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_MOVE_HPP

@@ -11,7 +11,9 @@
 #include "intq/nn/float_operators/axes.hpp"
 #include "intq/tensor/current_executor.hpp"
 
-namespace intq::inline INTQ_ABI::nn::functional {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn::functional {
 
 /// Mean and variance of each channel of (N, C, …).
 struct ChannelMoments {
@@ -156,6 +158,8 @@ inline Tensor softmax(const Tensor& x, int axis) {
     return y;
 }
 
-}  // namespace intq::inline INTQ_ABI::nn::functional
+}  // namespace nn::functional
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_NORM_HPP

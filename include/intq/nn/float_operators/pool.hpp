@@ -9,7 +9,9 @@
 #include "intq/core/op_params.hpp"
 #include "intq/tensor/tensor.hpp"
 
-namespace intq::inline INTQ_ABI::nn::functional {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn::functional {
 
 /// Largest element of each window; padding never wins. Keeps the qparams of x: the values stay on their grid.
 ///
@@ -141,6 +143,8 @@ inline Tensor adaptive_avg_pool2d(const Tensor& x, Size2d out) {
     return y;
 }
 
-}  // namespace intq::inline INTQ_ABI::nn::functional
+}  // namespace nn::functional
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_POOL_HPP

@@ -10,7 +10,9 @@
 
 #include "intq/nn/float_operators/axes.hpp"
 
-namespace intq::inline INTQ_ABI::nn::functional {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn::functional {
 
 /// The sum along axes; without axes over all elements.
 ///
@@ -43,7 +45,7 @@ inline Tensor reduce(const Tensor& x, std::span<const index_t> axes, bool keepdi
     }
     const Tensor input = x.contiguous();
     std::vector<double> sums(static_cast<std::size_t>(kept.size()), 0.0);
-    const auto steps = nn::detail::strides_of(kept, Layout::row_major);
+    const auto steps = tensor_detail::strides_of(kept, Layout::row_major);
     std::array<index_t, max_rank> index{};
     for (const float value : input.flat<float>()) {
         index_t at = 0;
@@ -73,6 +75,8 @@ inline Tensor mean(const Tensor& x, std::span<const index_t> axes, bool keepdim)
     return detail::reduce(x, axes, keepdim, true, "mean");
 }
 
-}  // namespace intq::inline INTQ_ABI::nn::functional
+}  // namespace nn::functional
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_REDUCE_HPP

@@ -12,7 +12,9 @@
 #include "intq/core/op_params.hpp"
 #include "intq/nn/float_operators/axes.hpp"
 
-namespace intq::inline INTQ_ABI::nn::functional {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn::functional {
 
 using arith::Resize;
 
@@ -165,6 +167,8 @@ inline Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
     return y;
 }
 
-}  // namespace intq::inline INTQ_ABI::nn::functional
+}  // namespace nn::functional
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_RESIZE_HPP

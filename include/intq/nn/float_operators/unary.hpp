@@ -7,7 +7,9 @@
 #include "intq/arith/unary.hpp"
 #include "intq/nn/float_operators/elementwise.hpp"
 
-namespace intq::inline INTQ_ABI::nn::functional {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn::functional {
 
 using arith::TableFunction;
 
@@ -59,6 +61,8 @@ inline Tensor unary(TableFunction function, const Tensor& x, double parameter = 
     });
 }
 
-}  // namespace intq::inline INTQ_ABI::nn::functional
+}  // namespace nn::functional
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_UNARY_HPP

@@ -10,7 +10,9 @@
 #include "intq/nn/float_operators/reduce.hpp"
 #include "intq/nn/functional/call.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 namespace detail {
 
@@ -106,6 +108,8 @@ inline Value mean(const Value& x, std::initializer_list<index_t> axes = {}, bool
     return call(mean_function, x, detail::tuple_of({axes.begin(), axes.size()}), keepdim);
 }
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_FUNCTIONAL_ARITHMETIC_HPP

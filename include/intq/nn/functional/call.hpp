@@ -10,7 +10,9 @@
 
 #include "intq/nn/model/value.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 /// Calls a function, or records the call where an argument is a proxy.
 template <class... V> Value call(const Function& function, const V&... arguments) {
@@ -99,6 +101,8 @@ inline int axis_of(const Arguments& arguments, std::size_t i, int otherwise) {
 
 }  // namespace detail
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_FUNCTIONAL_CALL_HPP

@@ -10,7 +10,9 @@
 #include "intq/nn/float_operators/resize.hpp"
 #include "intq/nn/functional/call.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 namespace detail {
 
@@ -180,6 +182,8 @@ inline Value Value::operator[](std::int64_t at) const {
     return getitem_function.evaluate(arguments);
 }
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_FUNCTIONAL_MOVE_HPP

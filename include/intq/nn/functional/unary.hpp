@@ -7,7 +7,9 @@
 #include "intq/nn/float_operators/unary.hpp"
 #include "intq/nn/functional/call.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 using arith::TableFunction;
 
@@ -58,6 +60,8 @@ inline Value gelu(const Value& x, const std::string& approximate = "none") {
     return call(gelu_function, x, approximate);
 }
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_FUNCTIONAL_UNARY_HPP

@@ -6,7 +6,9 @@
 
 #include "intq/nn/layers/weighted.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 /// A square window, as most networks have it.
 constexpr Window2d square_window(index_t kernel, index_t stride = 1, index_t padding = 0, index_t dilation = 1) {
@@ -137,6 +139,8 @@ private:
     ConvTranspose2dOptions options_;
 };
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_LAYERS_CONV_HPP

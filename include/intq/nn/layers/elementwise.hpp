@@ -8,7 +8,9 @@
 #include "intq/nn/functional/functional.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 namespace detail {
 
@@ -88,6 +90,8 @@ inline Value call_cat(const Module& parent, std::string_view name, const Value::
     return call_float(parent, name, "cat", parts, axis);
 }
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_LAYERS_ELEMENTWISE_HPP

@@ -7,7 +7,9 @@
 #include "intq/nn/functional/functional.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 struct EmbeddingOptions {
     index_t num_embeddings = 1;
@@ -34,6 +36,8 @@ private:
     EmbeddingOptions options_;
 };
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_LAYERS_EMBEDDING_HPP

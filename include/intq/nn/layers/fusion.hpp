@@ -10,7 +10,9 @@
 
 #include "intq/core/op_params.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 /// What follows the product inside a fused layer: a batch norm that was not folded, the addition of a second argument,
 /// then a clamp.
@@ -47,6 +49,8 @@ private:
     std::vector<FusedMember> members_;
 };
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_LAYERS_FUSION_HPP

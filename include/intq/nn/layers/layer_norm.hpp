@@ -7,7 +7,9 @@
 #include "intq/nn/functional/functional.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 /// Normalizes over the last axes, which have the shape `normalized_shape`. Parameters weight, which starts as 1, and
 /// bias, which starts as 0, of that shape.
@@ -40,6 +42,8 @@ private:
     double eps_;
 };
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_LAYERS_LAYER_NORM_HPP

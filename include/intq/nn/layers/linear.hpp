@@ -6,7 +6,9 @@
 
 #include "intq/nn/layers/weighted.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 struct LinearOptions {
     index_t in_features = 1;
@@ -43,6 +45,8 @@ private:
 /// LinearReLU, LinearReLU6, LinearAdd, LinearAddReLU, LinearAddReLU6.
 using FusedLinear = Fused<Linear>;
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_LAYERS_LINEAR_HPP

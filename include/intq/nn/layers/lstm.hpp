@@ -8,7 +8,9 @@
 #include "intq/nn/functional/functional.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 struct LSTMOptions {
     index_t input_size = 1;
@@ -118,6 +120,8 @@ inline Value LSTM::forward(Arguments arguments) {
     return Value::Tuple{x, Value::Tuple{functional::cat(h_n, 0), functional::cat(c_n, 0)}};
 }
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_LAYERS_LSTM_HPP

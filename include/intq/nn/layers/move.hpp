@@ -8,7 +8,9 @@
 #include "intq/nn/model/module.hpp"
 #include "intq/tensor/random.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 /// Joins the axes start_axis to end_axis, inclusive.
 class Flatten : public Cloneable<Flatten> {
@@ -84,6 +86,8 @@ private:
     std::uint64_t seed_;
 };
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_LAYERS_MOVE_HPP

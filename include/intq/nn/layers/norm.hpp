@@ -8,7 +8,9 @@
 #include "intq/nn/layers/fusion.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 struct BatchNormOptions {
     index_t num_features = 1;
@@ -118,6 +120,8 @@ inline void BatchNorm::update_running(const functional::ChannelMoments& moments)
     }
 }
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_LAYERS_NORM_HPP

@@ -7,7 +7,9 @@
 #include "intq/nn/functional/functional.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 class MaxPool2d : public Cloneable<MaxPool2d> {
 public:
@@ -61,6 +63,8 @@ private:
     Size2d output_;
 };
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_LAYERS_POOL_HPP

@@ -6,7 +6,9 @@
 
 #include "intq/nn/model/module.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 /// The value passes; prepare puts a quantizer behind it, convert makes it the quantize step.
 class QuantStub : public Cloneable<QuantStub> {
@@ -28,6 +30,8 @@ public:
     }
 };
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_LAYERS_QUANTIZE_HPP

@@ -7,7 +7,9 @@
 #include "intq/nn/functional/functional.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 using functional::InterpolateOptions;
 using functional::ScaleFactor;
@@ -31,6 +33,8 @@ private:
     InterpolateOptions options_;
 };
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_LAYERS_RESIZE_HPP

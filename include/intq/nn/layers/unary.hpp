@@ -8,7 +8,9 @@
 #include "intq/nn/functional/functional.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 class ReLU : public Cloneable<ReLU> {
 public:
@@ -88,6 +90,8 @@ public:
     explicit GELU(const std::string& approximate = "none") : Cloneable(detail::gelu_of(approximate), 1.0) {}
 };
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_LAYERS_UNARY_HPP

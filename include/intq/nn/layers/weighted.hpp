@@ -6,7 +6,9 @@
 
 #include "intq/nn/layers/norm.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 /// A layer with a weight and perhaps a bias.
 ///
@@ -98,6 +100,8 @@ private:
     Fusion fusion_;
 };
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_LAYERS_WEIGHTED_HPP

@@ -10,7 +10,9 @@
 
 #include "intq/nn/model/module.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 /// Calls its children one after the other; their names are 0, 1, … unless given.
 class Sequential : public Cloneable<Sequential> {
@@ -52,6 +54,8 @@ inline void add_module(Module& root, const std::string& qualified_name, ModulePt
     parent->add_child(std::string(rest), std::move(module));
 }
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_MODEL_CONTAINER_HPP

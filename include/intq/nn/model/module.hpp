@@ -15,7 +15,9 @@
 
 #include "intq/nn/model/value.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 class Module;
 using ModulePtr = std::shared_ptr<Module>;
@@ -368,6 +370,8 @@ inline void Module::train(bool on) {
     for (const auto& module : named_modules()) module.value->training_ = on;
 }
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_MODEL_MODULE_HPP

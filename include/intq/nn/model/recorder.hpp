@@ -11,7 +11,9 @@
 
 #include "intq/io/error.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 class Module;
 class Value;
@@ -62,6 +64,8 @@ struct Proxy {
                        "or keep it outside of the traced model");
 }
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_MODEL_RECORDER_HPP

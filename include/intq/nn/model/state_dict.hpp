@@ -8,7 +8,9 @@
 
 #include "intq/nn/model/module.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 using StateDict = std::vector<Named<Tensor>>;
 
@@ -109,6 +111,8 @@ inline void load_state_dict(Module& model, const StateDict& state) {
     }
 }
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_MODEL_STATE_DICT_HPP

@@ -13,7 +13,9 @@
 #include "intq/nn/model/recorder.hpp"
 #include "intq/tensor/tensor.hpp"
 
-namespace intq::inline INTQ_ABI::nn {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace nn {
 
 /// Nothing, a tensor, a proxy (while tracing), a tuple of values, or a scalar.
 ///
@@ -137,6 +139,8 @@ inline Recorder* find_recorder(std::span<const Value> values) noexcept {
     return nullptr;
 }
 
-}  // namespace intq::inline INTQ_ABI::nn
+}  // namespace nn
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_NN_MODEL_VALUE_HPP

@@ -7,7 +7,9 @@
 #include "intq/io/text_table.hpp"
 #include "intq/quantization/convert/exact_simulation.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// One step of a converted model.
 struct ExplainedStep {
@@ -142,6 +144,8 @@ inline std::string to_string(const Explanation& explanation) {
            table.str(io::TableStyle::simple);
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_CHECK_EXPLAIN_HPP

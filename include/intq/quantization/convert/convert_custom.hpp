@@ -6,7 +6,9 @@
 
 #include "intq/quantization/convert/convert_fx.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// convert_fx(), and the FromObserved of each custom module.
 ///
@@ -19,7 +21,7 @@ inline QuantizedGraph convert_fx(PreparedModel& prepared, const ConvertCustomCon
             const FromObserved* make = from_observed(config, QuantType::static_, type);
             if (make == nullptr)
                 throw Error(where, "observed_to_quantized_custom_module_class has no static entry of this type");
-            const nn::OwnedQParams& output = quantized.output(node).qparams;
+            const OwnedQParams& output = quantized.output(node).qparams;
             const auto module = std::make_shared<QuantizedCustomModule>(
                 quantized_custom(where, *make, custom->module(), output), output, quantized.target.quantize);
             node.step = std::make_shared<CustomStep>(module, true);
@@ -28,13 +30,15 @@ inline QuantizedGraph convert_fx(PreparedModel& prepared, const ConvertCustomCon
             for (const QuantType mode : {QuantType::dynamic, QuantType::weight_only})
                 if (const FromObserved* make = from_observed(config, mode, call.module->type_name()))
                     call.module = quantized_custom("convert: %" + node.name + " (" + call.module->type_name() + ")",
-                                                   *make, *call.module, nn::OwnedQParams());
+                                                   *make, *call.module, OwnedQParams());
             node.step = std::make_shared<FloatStep>(std::move(call));
         }
     }
     return quantized;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_CONVERT_CONVERT_CUSTOM_HPP

@@ -7,7 +7,9 @@
 
 #include "intq/quantization/convert/quantized_module.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 struct ConvertModulesOptions {
     bool inplace = false;        // false: a clone is converted
@@ -55,7 +57,7 @@ namespace detail {
 class DequantizeCodes : public nn::Cloneable<DequantizeCodes, DeQuantize> {
 public:
     nn::Value forward(nn::Arguments arguments) override {
-        const nn::Tensor& x = arguments.tensor(0);
+        const Tensor& x = arguments.tensor(0);
         return x.dtype() == DType::float32 ? nn::Value(x) : DeQuantize::forward(arguments);
     }
 };
@@ -65,7 +67,7 @@ inline nn::ModulePtr converted(const std::string& name, const nn::ModulePtr& mod
     const std::string where = "convert: " + name + " (" + module->type_name() + ")";
     for (const QuantType mode : {QuantType::dynamic, QuantType::weight_only})
         if (const FromObserved* make = from_observed(custom, mode, module->type_name()))
-            return quantized_custom(where, *make, *module, nn::OwnedQParams());
+            return quantized_custom(where, *make, *module, OwnedQParams());
     if (dynamic_cast<nn::DeQuantStub*>(module.get()) != nullptr) return std::make_shared<DequantizeCodes>();
     const Quantizer* const quantizer = output_quantizer(*module);
     if (dynamic_cast<nn::QuantStub*>(module.get()) != nullptr) {
@@ -112,6 +114,8 @@ inline nn::ModulePtr convert(const nn::ModulePtr& prepared, const kernels::Kerne
     return result;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_CONVERT_CONVERT_EAGER_HPP

@@ -9,7 +9,9 @@
 #include "intq/quantization/operators/operator_table.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// The steps of a prepared model, with all scales, the weights' codes under raised scales, and the real biases.
 ///
@@ -84,9 +86,9 @@ private:
         const graph::Node& source = *node.inputs()[0];
         if (!quantizer.has_qparams())
             throw error("no data was seen by the quantizer of %" + source.name() + "; run calibrate() first");
-        const nn::OwnedQParams qparams = quantizer.qparams();
+        const OwnedQParams qparams = quantizer.qparams();
         if (pending_.count(&source) != 0) {
-            const nn::OwnedQParams given = output_of_pending(source, qparams);
+            const OwnedQParams given = output_of_pending(source, qparams);
             values_[&node] = finish(source, given.dtype, given);
         }
         const int input = values_.at(&source);
@@ -134,7 +136,7 @@ private:
             return;
         }
         const QuantizedTensor& codes = result_.tensor(made.inputs[0]);
-        made.output = add_tensor(node, codes.dtype, nn::OwnedQParams(codes.qparams));
+        made.output = add_tensor(node, codes.dtype, OwnedQParams(codes.qparams));
         values_[&node] = made.output;
         result_.nodes.push_back(std::move(made));
     }
@@ -162,7 +164,7 @@ private:
     }
 
     // Writes the node of a pending operator, now that its output is known.
-    int finish(const graph::Node& node, DType dtype, const nn::OwnedQParams& qparams) {
+    int finish(const graph::Node& node, DType dtype, const OwnedQParams& qparams) {
         QuantizedNode made = std::move(pending_.at(&node));
         pending_.erase(&node);
         made.output = add_tensor(node, dtype, qparams);
@@ -171,7 +173,7 @@ private:
     }
 
     // What an operator gives whose quantizer asks for `wanted`: of one that keeps its scale that of the input.
-    const nn::OwnedQParams& output_of_pending(const graph::Node& node, const nn::OwnedQParams& wanted) {
+    const OwnedQParams& output_of_pending(const graph::Node& node, const OwnedQParams& wanted) {
         const QuantizedOperator& row = quantized_operator(node, model_);
         if (row.keeps_scale == nullptr || !row.keeps_scale(result_.target)) return wanted;
         return result_.tensor(pending_.at(&node).inputs[0]).qparams;
@@ -181,10 +183,10 @@ private:
         const QuantizedNode& made = pending_.at(&node);
         const auto* step = made.as<WeightedStep>();
         if (step == nullptr) throw error("the output of %" + node.name() + " has no quantizer");
-        const nn::OwnedQParams qparams = nn::OwnedQParams::per_channel(
-            accumulator_scales(result_.tensor(made.inputs[0]).qparams.scale(), step->weight_qparams,
-                               step->weight.extent(0)),
-            step->op == OpKind::linear ? node.outputs()[0].shape.rank - 1 : 1, DType::int32);
+        const OwnedQParams qparams =
+            OwnedQParams::per_channel(accumulator_scales(result_.tensor(made.inputs[0]).qparams.scale(),
+                                                         step->weight_qparams, step->weight.extent(0)),
+                                      step->op == OpKind::linear ? node.outputs()[0].shape.rank - 1 : 1, DType::int32);
         return finish(node, DType::int32, qparams);
     }
 
@@ -264,7 +266,7 @@ private:
             for (const graph::Argument& item : *argument.list()) collect_inputs(item, inputs);
     }
 
-    int add_tensor(const graph::Node& node, DType dtype, nn::OwnedQParams qparams) {
+    int add_tensor(const graph::Node& node, DType dtype, OwnedQParams qparams) {
         result_.tensors.push_back({node.name(), dtype, std::move(qparams), node.outputs()[0].shape});
         return static_cast<int>(result_.tensors.size()) - 1;
     }
@@ -296,6 +298,8 @@ inline QuantizedGraph convert_fx(PreparedModel& prepared, const arith::PolicyRec
     return detail::Converter(prepared, target).run();
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_CONVERT_CONVERT_FX_HPP

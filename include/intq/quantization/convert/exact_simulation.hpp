@@ -9,7 +9,9 @@
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/lower.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// The forward pass of a prepared model in the target's integers, one operator at a time.
 ///
@@ -26,24 +28,24 @@ public:
 
     /// @param inputs  one float32 tensor for each input of the model, at most max_batch samples
     /// @return the model's outputs
-    std::vector<nn::Tensor> run(std::span<const nn::Tensor> inputs);
+    std::vector<Tensor> run(std::span<const Tensor> inputs);
 
     /// A tensor of quantized() in the last run.
-    const nn::Tensor& tensor(int index) const { return values_.at(static_cast<std::size_t>(index)); }
+    const Tensor& tensor(int index) const { return values_.at(static_cast<std::size_t>(index)); }
     /// What a node of the prepared graph gave in the last run: codes, accumulators, or real values. An operator and the
     /// quantizer behind it share their codes; a QuantStub passes real values on.
-    nn::Tensor codes_of(const std::string& node) const;
+    Tensor codes_of(const std::string& node) const;
     /// The same as real numbers, carrying their qparams: the node's value in the simulation.
-    std::optional<nn::Tensor> value_of(const std::string& node) const;
+    std::optional<Tensor> value_of(const std::string& node) const;
 
     const QuantizedGraph& quantized() const noexcept { return quantized_; }
 
 private:
-    nn::Tensor real(int tensor) const;
+    Tensor real(int tensor) const;
 
     QuantizedGraph quantized_;
-    std::vector<std::shared_ptr<OwnedProgram>> programs_;  // by node; null for one in float
-    std::vector<nn::Tensor> values_;                       // by tensor
+    std::vector<std::shared_ptr<program::OwnedProgram>> programs_;  // by node; null for one in float
+    std::vector<Tensor> values_;                                    // by tensor
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -51,8 +53,8 @@ private:
 namespace detail {
 
 /// One step as a program.
-inline std::shared_ptr<OwnedProgram> lower_step(const QuantizedGraph& quantized, const QuantizedNode& node,
-                                                const kernels::KernelTable& table, index_t max_batch) {
+inline std::shared_ptr<program::OwnedProgram> lower_step(const QuantizedGraph& quantized, const QuantizedNode& node,
+                                                         const kernels::KernelTable& table, index_t max_batch) {
     Lowering lowering(quantized, table, max_batch);
     const std::set<int> inputs(node.inputs.begin(), node.inputs.end());
     for (const int input : inputs) lowering.add_input(input);
@@ -63,11 +65,11 @@ inline std::shared_ptr<OwnedProgram> lower_step(const QuantizedGraph& quantized,
 /// A float operator or a custom module on the values of its inputs; nothing for a step that a program executes.
 ///
 /// @param value_of  the tensor of an input as it is: real values or codes
-inline std::optional<nn::Tensor> run_on_host(const QuantizedGraph& quantized, const QuantizedNode& node,
-                                             const std::function<nn::Tensor(int tensor)>& value_of) {
+inline std::optional<Tensor> run_on_host(const QuantizedGraph& quantized, const QuantizedNode& node,
+                                         const std::function<Tensor(int tensor)>& value_of) {
     if (const auto* constant = node.as<ConstantStep>()) return constant->value();
     if (const auto* custom = node.as<CustomStep>()) {
-        nn::Tensor codes = value_of(node.inputs[0]);
+        Tensor codes = value_of(node.inputs[0]);
         codes.set_qparams(quantized.input(node, 0).qparams);
         return custom->run(node, codes);
     }
@@ -99,52 +101,54 @@ inline ExactSimulation::ExactSimulation(PreparedModel& model, const kernels::Ker
                                                        : detail::lower_step(quantized_, node, table, max_batch));
 }
 
-inline nn::Tensor ExactSimulation::real(int tensor) const {
-    const nn::Tensor& value = values_.at(static_cast<std::size_t>(tensor));
+inline Tensor ExactSimulation::real(int tensor) const {
+    const Tensor& value = values_.at(static_cast<std::size_t>(tensor));
     const QuantizedTensor& known = quantized_.tensor(tensor);
     if (!value.defined() || known.dtype == DType::float32) return value;
-    nn::Tensor result = dequantize(value, known.qparams);
+    Tensor result = dequantize(value, known.qparams);
     if (known.dtype != DType::int32) result.set_qparams(known.qparams);
     return result;
 }
 
-inline std::vector<nn::Tensor> ExactSimulation::run(std::span<const nn::Tensor> inputs) {
+inline std::vector<Tensor> ExactSimulation::run(std::span<const Tensor> inputs) {
     if (inputs.size() != quantized_.inputs.size())
         throw Error("ExactSimulation: the model takes " + std::to_string(quantized_.inputs.size()) + " inputs, given " +
                     std::to_string(inputs.size()));
-    std::fill(values_.begin(), values_.end(), nn::Tensor());
+    std::fill(values_.begin(), values_.end(), Tensor());
     for (std::size_t i = 0; i < inputs.size(); ++i)
         values_[static_cast<std::size_t>(quantized_.inputs[i])] = inputs[i].contiguous();
     for (std::size_t i = 0; i < quantized_.nodes.size(); ++i) {
         const QuantizedNode& node = quantized_.nodes[i];
-        nn::Tensor& output = values_[static_cast<std::size_t>(node.output)];
+        Tensor& output = values_[static_cast<std::size_t>(node.output)];
         const auto value_of = [&](int tensor) { return values_[static_cast<std::size_t>(tensor)]; };
         if (auto on_host = detail::run_on_host(quantized_, node, value_of)) {
             output = *std::move(on_host);
         } else {
-            std::vector<nn::Tensor> operands;
+            std::vector<Tensor> operands;
             const std::set<int> distinct(node.inputs.begin(), node.inputs.end());
             for (const int input : distinct) operands.push_back(value_of(input));
             output = programs_[i]->run(operands)[0];
         }
     }
-    std::vector<nn::Tensor> outputs;
+    std::vector<Tensor> outputs;
     for (const int output : quantized_.outputs) outputs.push_back(values_[static_cast<std::size_t>(output)]);
     return outputs;
 }
 
-inline nn::Tensor ExactSimulation::codes_of(const std::string& node) const {
+inline Tensor ExactSimulation::codes_of(const std::string& node) const {
     const auto found = quantized_.values.find(node);
-    return found == quantized_.values.end() ? nn::Tensor() : values_.at(static_cast<std::size_t>(found->second));
+    return found == quantized_.values.end() ? Tensor() : values_.at(static_cast<std::size_t>(found->second));
 }
 
-inline std::optional<nn::Tensor> ExactSimulation::value_of(const std::string& node) const {
+inline std::optional<Tensor> ExactSimulation::value_of(const std::string& node) const {
     const auto found = quantized_.values.find(node);
     if (found == quantized_.values.end()) return std::nullopt;
-    const nn::Tensor value = real(found->second);
+    const Tensor value = real(found->second);
     return value.defined() ? std::optional(value) : std::nullopt;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_CONVERT_EXACT_SIMULATION_HPP

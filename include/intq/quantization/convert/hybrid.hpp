@@ -7,7 +7,9 @@
 #include "intq/quantization/convert/convert_custom.hpp"
 #include "intq/quantization/convert/exact_simulation.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// Runs programs and what the host computes in turns: float operators, and custom modules.
 ///
@@ -22,9 +24,9 @@ public:
     HybridModel(QuantizedGraph quantized, const kernels::KernelTable& table, index_t max_batch = 1);
 
     /// @param inputs  one tensor for each input of the model, with the same number of samples
-    std::vector<nn::Tensor> run(std::span<const nn::Tensor> inputs, const Executor& executor = serial) const;
-    nn::Tensor run(const nn::Tensor& input, const Executor& executor = serial) const {
-        return run(std::span<const nn::Tensor>(&input, 1), executor).front();
+    std::vector<Tensor> run(std::span<const Tensor> inputs, const Executor& executor = serial) const;
+    Tensor run(const Tensor& input, const Executor& executor = serial) const {
+        return run(std::span<const Tensor>(&input, 1), executor).front();
     }
 
     const QuantizedGraph& quantized() const noexcept { return quantized_; }
@@ -35,7 +37,7 @@ private:
     struct Part {
         std::size_t on_host = 0;  // the node, where there is no program
         std::vector<int> inputs{}, outputs{};
-        std::shared_ptr<OwnedProgram> program{};
+        std::shared_ptr<program::OwnedProgram> program{};
     };
     Part program_of(std::span<const QuantizedNode> nodes, const kernels::KernelTable& table, index_t max_batch) const;
 
@@ -101,11 +103,11 @@ inline std::size_t HybridModel::program_count() const noexcept {
         std::count_if(parts_.begin(), parts_.end(), [](const Part& part) { return part.program != nullptr; }));
 }
 
-inline std::vector<nn::Tensor> HybridModel::run(std::span<const nn::Tensor> inputs, const Executor& executor) const {
+inline std::vector<Tensor> HybridModel::run(std::span<const Tensor> inputs, const Executor& executor) const {
     if (inputs.size() != quantized_.inputs.size())
         throw Error("HybridModel: the model takes " + std::to_string(quantized_.inputs.size()) + " inputs, given " +
                     std::to_string(inputs.size()));
-    std::map<int, nn::Tensor> values;
+    std::map<int, Tensor> values;
     for (std::size_t i = 0; i < inputs.size(); ++i) values[quantized_.inputs[i]] = inputs[i].contiguous();
     const auto value_of = [&](int tensor) { return values.at(tensor); };
     for (const Part& part : parts_) {
@@ -114,16 +116,18 @@ inline std::vector<nn::Tensor> HybridModel::run(std::span<const nn::Tensor> inpu
             values[node.output] = detail::run_on_host(quantized_, node, value_of).value();
             continue;
         }
-        std::vector<nn::Tensor> operands;
+        std::vector<Tensor> operands;
         for (const int input : part.inputs) operands.push_back(value_of(input));
-        const std::vector<nn::Tensor> results = part.program->run(operands, executor);
+        const std::vector<Tensor> results = part.program->run(operands, executor);
         for (std::size_t i = 0; i < results.size(); ++i) values[part.outputs[i]] = results[i];
     }
-    std::vector<nn::Tensor> outputs;
+    std::vector<Tensor> outputs;
     for (const int output : quantized_.outputs) outputs.push_back(value_of(output));
     return outputs;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_CONVERT_HYBRID_HPP

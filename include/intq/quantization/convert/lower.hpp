@@ -8,30 +8,31 @@
 #include "intq/quantization/operators/lowering.hpp"
 #include "intq/quantization/operators/reference.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// A program, and the float operators behind it, where the model ends in some (a softmax).
 class LoweredModel {
 public:
-    LoweredModel(std::shared_ptr<OwnedProgram> program, std::shared_ptr<graph::GraphModule> tail)
+    LoweredModel(std::shared_ptr<program::OwnedProgram> program, std::shared_ptr<graph::GraphModule> tail)
         : program_(std::move(program)), tail_(std::move(tail)) {}
 
     /// @param images  float32, (N, …), row_major
     /// @param hook    called after every instruction of every batch
     /// @return the model's output for N images
-    nn::Tensor run(const nn::Tensor& images, const Executor& executor = serial,
-                   runtime::InstructionHook hook = {}) const {
-        nn::Tensor output = program_->run(images, executor, hook);
+    Tensor run(const Tensor& images, const Executor& executor = serial, runtime::InstructionHook hook = {}) const {
+        Tensor output = program_->run(images, executor, hook);
         return tail_ == nullptr ? output : (*tail_)(output).tensor();
     }
 
-    const OwnedProgram& program() const noexcept { return *program_; }
-    std::shared_ptr<OwnedProgram> shared_program() const noexcept { return program_; }
+    const program::OwnedProgram& program() const noexcept { return *program_; }
+    std::shared_ptr<program::OwnedProgram> shared_program() const noexcept { return program_; }
     /// Null where the program gives the model's output.
     const std::shared_ptr<graph::GraphModule>& tail() const noexcept { return tail_; }
 
 private:
-    std::shared_ptr<OwnedProgram> program_;
+    std::shared_ptr<program::OwnedProgram> program_;
     std::shared_ptr<graph::GraphModule> tail_;
 };
 
@@ -84,8 +85,9 @@ inline QuantizedGraph split_tail(const QuantizedGraph& quantized) {
     return tail;
 }
 
-inline std::shared_ptr<OwnedProgram> lower_steps(const QuantizedGraph& quantized, const kernels::KernelTable& table,
-                                                 index_t max_batch, const std::vector<int>& outputs) {
+inline std::shared_ptr<program::OwnedProgram> lower_steps(const QuantizedGraph& quantized,
+                                                          const kernels::KernelTable& table, index_t max_batch,
+                                                          const std::vector<int>& outputs) {
     Lowering lowering(quantized, table, max_batch);
     for (const int input : quantized.inputs) lowering.add_input(input);
     for (const QuantizedNode& node : quantized.nodes)
@@ -108,6 +110,8 @@ inline LoweredModel lower(const QuantizedGraph& quantized, const kernels::Kernel
     return {std::move(program), tail.nodes.empty() ? nullptr : make_reference(tail)};
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_CONVERT_LOWER_HPP

@@ -7,7 +7,9 @@
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// Runs a model over the data that calibrates it.
 using RunFunction = std::function<void(nn::Module& prepared)>;
@@ -22,6 +24,8 @@ inline QuantizedGraph quantize_fx(const nn::Module& model, const RunFunction& ru
     return convert_fx(*prepared);
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_CONVERT_QUANTIZE_MODEL_HPP

@@ -7,7 +7,9 @@
 #include "intq/quantization/convert/exact_simulation.hpp"
 #include "intq/quantization/prepare/prepare_eager.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// Takes codes that carry their qparams, and gives such. A program is made at the first call with other qparams or
 /// shapes, and kept. A module that keeps the scale of its input computes real values in float.
@@ -32,10 +34,10 @@ private:
     struct Compiled {
         std::string method;
         std::vector<Shape> shapes;  // with a batch of 1
-        std::vector<nn::OwnedQParams> qparams;
+        std::vector<OwnedQParams> qparams;
         std::vector<std::string> constants;
-        std::shared_ptr<OwnedProgram> program;
-        nn::OwnedQParams output;
+        std::shared_ptr<program::OwnedProgram> program;
+        OwnedQParams output;
     };
     /// Programs are not copied: they hold the memory that they run in.
     struct Programs {
@@ -44,9 +46,8 @@ private:
         Programs(const Programs&) noexcept {}
         Programs& operator=(const Programs&) noexcept { return *this; }
     };
-    const Compiled& compiled(const std::string& method, nn::Arguments arguments,
-                             const std::vector<nn::Tensor>& operands);
-    Compiled compile(const std::string& method, nn::Arguments arguments, const std::vector<nn::Tensor>& operands) const;
+    const Compiled& compiled(const std::string& method, nn::Arguments arguments, const std::vector<Tensor>& operands);
+    Compiled compile(const std::string& method, nn::Arguments arguments, const std::vector<Tensor>& operands) const;
 
     nn::ModulePtr prepared_;
     std::string plain_type_, name_;
@@ -59,7 +60,7 @@ private:
 
 namespace detail {
 
-inline void collect_tensors(const nn::Value& value, std::vector<nn::Tensor>& out) {
+inline void collect_tensors(const nn::Value& value, std::vector<Tensor>& out) {
     if (value.is_tensor()) out.push_back(value.tensor());
     if (value.is_tuple())
         for (const nn::Value& item : value.tuple()) collect_tensors(item, out);
@@ -74,7 +75,7 @@ inline void collect_constants(const nn::Value& value, std::vector<std::string>& 
     if (value.is_text()) out.push_back(value.text());
 }
 
-inline std::shared_ptr<FakeQuantize> fixed_quantizer(const nn::OwnedQParams& qparams, const arith::QuantizeRule& rule) {
+inline std::shared_ptr<FakeQuantize> fixed_quantizer(const OwnedQParams& qparams, const arith::QuantizeRule& rule) {
     FakeQuantizeOptions options;
     options.rule = rule;
     options.observer_options.dtype = qparams.dtype;
@@ -90,7 +91,7 @@ inline std::shared_ptr<FakeQuantize> fixed_quantizer(const nn::OwnedQParams& qpa
 class SingleCallGraph {
 public:
     SingleCallGraph(nn::ModulePtr layer, const std::string& method, nn::Arguments arguments,
-                    const std::vector<nn::Tensor>& operands, const arith::PolicyRecord& target)
+                    const std::vector<Tensor>& operands, const arith::PolicyRecord& target)
         : target_(target), operands_(operands) {
         root_.add_child("layer", layer);
         for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -126,7 +127,7 @@ public:
         PreparedModel model(graph::GraphModule(root_, std::move(graph_)), target_, {});
         for (const std::string& name : quantized_) model.mark_quantized(*model.graph().find(name));
         std::vector<nn::Value> reals;
-        for (const nn::Tensor& codes : operands_) reals.emplace_back(dequantize(codes, *codes.qparams()));
+        for (const Tensor& codes : operands_) reals.emplace_back(dequantize(codes, *codes.qparams()));
         model.forward(nn::Arguments(reals));
         return convert_fx(model);
     }
@@ -148,7 +149,7 @@ private:
     }
 
     const arith::PolicyRecord& target_;
-    const std::vector<nn::Tensor>& operands_;
+    const std::vector<Tensor>& operands_;
     nn::ModuleDict root_;
     graph::Graph graph_;
     std::vector<graph::Node*> quantizers_;
@@ -176,7 +177,7 @@ inline QuantizedModule::QuantizedModule(const nn::Module& prepared, const arith:
 }
 
 inline QuantizedModule::Compiled QuantizedModule::compile(const std::string& method, nn::Arguments arguments,
-                                                          const std::vector<nn::Tensor>& operands) const {
+                                                          const std::vector<Tensor>& operands) const {
     detail::SingleCallGraph single(nn::clone(prepared_), method, arguments, operands, target_);
     const QuantizedGraph quantized = single.convert();
     Compiled result;
@@ -190,10 +191,10 @@ inline QuantizedModule::Compiled QuantizedModule::compile(const std::string& met
 }
 
 inline const QuantizedModule::Compiled& QuantizedModule::compiled(const std::string& method, nn::Arguments arguments,
-                                                                  const std::vector<nn::Tensor>& operands) {
+                                                                  const std::vector<Tensor>& operands) {
     auto wanted = std::make_shared<Compiled>();
     wanted->method = method;
-    for (const nn::Tensor& operand : operands) {
+    for (const Tensor& operand : operands) {
         wanted->shapes.push_back(operand.shape());
         if (operand.rank() > 0) wanted->shapes.back()[0] = 1;
         wanted->qparams.push_back(*operand.qparams());
@@ -211,9 +212,9 @@ inline const QuantizedModule::Compiled& QuantizedModule::compiled(const std::str
 }
 
 inline nn::Value QuantizedModule::invoke(std::string_view method, nn::Arguments arguments) {
-    std::vector<nn::Tensor> operands;
+    std::vector<Tensor> operands;
     for (const nn::Value& value : arguments.values()) detail::collect_tensors(value, operands);
-    const bool takes_codes = std::all_of(operands.begin(), operands.end(), [](const nn::Tensor& operand) {
+    const bool takes_codes = std::all_of(operands.begin(), operands.end(), [](const Tensor& operand) {
         return operand.dtype() != DType::float32 && operand.qparams();
     });
     const auto where = [&] {
@@ -227,7 +228,7 @@ inline nn::Value QuantizedModule::invoke(std::string_view method, nn::Arguments 
     }
     try {
         const Compiled& call = compiled(std::string(method), arguments, operands);
-        nn::Tensor result = call.program->run(operands)[0];
+        Tensor result = call.program->run(operands)[0];
         result.set_qparams(call.output);
         return result;
     } catch (const Error& error) {
@@ -235,6 +236,8 @@ inline nn::Value QuantizedModule::invoke(std::string_view method, nn::Arguments 
     }
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_CONVERT_QUANTIZED_MODULE_HPP

@@ -11,7 +11,9 @@
 #include "intq/quantization/modules/weight_codes.hpp"
 #include "intq/tensor/current_executor.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// How a layer is quantized dynamically.
 struct DynamicQConfig {
@@ -30,10 +32,10 @@ class DynamicMatrix {
 public:
     /// @param weight  (O, I), int8 codes that carry their qparams
     /// @param bias    (O), or undefined
-    DynamicMatrix(const nn::Tensor& weight, const nn::Tensor& bias, bool reduce_range);
+    DynamicMatrix(const Tensor& weight, const Tensor& bias, bool reduce_range);
 
     /// @param x  (…, I), float32, row_major; one scale and zero point for all of it. Throws for NaN and infinity
-    nn::Tensor operator()(const nn::Tensor& x) const;
+    Tensor operator()(const Tensor& x) const;
 
     index_t in_features() const noexcept { return packed_.in_channels; }
     index_t out_features() const noexcept { return packed_.out_channels; }
@@ -42,9 +44,9 @@ public:
 private:
     using Target = target::fp32;
     /// Sums over the codes, the zero point not taken off: (rows, O), int32.
-    nn::Tensor accumulate(const nn::Tensor& codes) const;
+    Tensor accumulate(const Tensor& codes) const;
 
-    nn::Tensor storage_, bias_;
+    Tensor storage_, bias_;
     kernels::PackedConv2d packed_{};
     std::vector<float> scales_;
     std::vector<std::int64_t> sums_;  // of each row of codes
@@ -53,11 +55,11 @@ private:
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-inline DynamicMatrix::DynamicMatrix(const nn::Tensor& weight, const nn::Tensor& bias, bool reduce_range)
+inline DynamicMatrix::DynamicMatrix(const Tensor& weight, const Tensor& bias, bool reduce_range)
     : bias_(bias.defined() ? bias.clone() : bias), quant_max_(reduce_range ? 127 : 255) {
     if (weight.rank() != 2 || weight.dtype() != DType::int8 || !weight.qparams())
         throw Error("DynamicMatrix: the weight must be int8 codes (O, I) that carry their qparams, given " +
-                    std::string(name_of(weight.dtype())) + " " + nn::to_string(weight.shape()));
+                    std::string(name_of(weight.dtype())) + " " + to_string(weight.shape()));
     const index_t out = weight.extent(0), in = weight.extent(1);
     kernels::Conv2dSpec spec;
     spec.op = OpKind::linear;
@@ -67,7 +69,7 @@ inline DynamicMatrix::DynamicMatrix(const nn::Tensor& weight, const nn::Tensor& 
     spec.input = QParams::per_tensor(1.0f, 0, DType::int8);
     spec.weight = weight.qparams()->view();
     spec.weight_codes = weight.data();
-    storage_ = nn::Tensor::empty(Shape(kernels::conv2d_storage_size<Target>(spec)), DType::int8);
+    storage_ = Tensor::empty(Shape(kernels::conv2d_storage_size<Target>(spec)), DType::int8);
     packed_ = value_or_throw(kernels::make_conv2d<Target>(spec, {storage_.data(), storage_.bytes()}), "DynamicMatrix");
     const auto codes = weight.flat<std::int8_t>();
     for (index_t o = 0; o < out; ++o) {
@@ -80,40 +82,39 @@ inline DynamicMatrix::DynamicMatrix(const nn::Tensor& weight, const nn::Tensor& 
     }
 }
 
-inline nn::Tensor DynamicMatrix::accumulate(const nn::Tensor& codes) const {
+inline Tensor DynamicMatrix::accumulate(const Tensor& codes) const {
     const index_t rows = codes.extent(0);
-    nn::Tensor sums = nn::Tensor::empty(Shape(rows, out_features(), 1, 1), DType::int32);
+    Tensor sums = Tensor::empty(Shape(rows, out_features(), 1, 1), DType::int32);
     const kernels::ConvGeometry geometry =
         value_or_throw(kernels::make_conv2d_geometry(packed_.window, rows, {1, 1}, {}), "DynamicMatrix");
     const index_t bytes = kernels::conv2d_workspace_size(packed_, geometry);
-    nn::Tensor workspace = nn::Tensor::empty(Shape(bytes), DType::int8);
-    nn::Tensor images = codes.reshape(Shape(rows, in_features(), 1, 1));
+    Tensor workspace = Tensor::empty(Shape(bytes), DType::int8);
+    Tensor images = codes.reshape(Shape(rows, in_features(), 1, 1));
     const ImageView<const std::int8_t> x = images.view<std::int8_t, 4, channels_last>();
     kernels::run_conv2d<Target>(packed_, geometry, x, sums.view<std::int32_t, 4, channels_last>(),
-                                {workspace.data(), bytes}, nn::current_executor());
+                                {workspace.data(), bytes}, current_executor());
     return sums;
 }
 
-inline nn::Tensor DynamicMatrix::operator()(const nn::Tensor& x) const {
+inline Tensor DynamicMatrix::operator()(const Tensor& x) const {
     if (x.rank() < 1 || x.extent(-1) != in_features())
-        throw Error("linear: the input " + nn::to_string(x.shape()) + " does not end in " +
-                    std::to_string(in_features()) + " features");
+        throw Error("linear: the input " + to_string(x.shape()) + " does not end in " + std::to_string(in_features()) +
+                    " features");
     Shape shape = x.shape();
     shape[shape.rank - 1] = out_features();
-    nn::Tensor y = nn::Tensor::empty(shape);
+    Tensor y = Tensor::empty(shape);
     if (y.size() == 0) return y;
     const index_t rows = y.size() / out_features();
-    const nn::Tensor flat = x.reshape(Shape(rows, in_features()));
+    const Tensor flat = x.reshape(Shape(rows, in_features()));
     float memory[4];
     observers::MinMaxRange range(memory);
-    throw_if_failed(range.update(flat.view<float, 2>()),
-                    "dynamic quantization of a tensor " + nn::to_string(x.shape()));
+    throw_if_failed(range.update(flat.view<float, 2>()), "dynamic quantization of a tensor " + to_string(x.shape()));
     const auto [scale, zero_point] =
         value_or_throw(arith::dynamic_qparams(range.lowest()[0], range.highest()[0], quant_max_), "DynamicMatrix");
     // PyTorch's codes are unsigned: ours are theirs less 128.
-    nn::OwnedQParams qparams = nn::OwnedQParams::per_tensor(scale, DType::int8);
+    OwnedQParams qparams = OwnedQParams::per_tensor(scale, DType::int8);
     qparams.zero_points = {zero_point - 128};
-    const nn::Tensor sums = accumulate(quantize(flat, qparams, {}));
+    const Tensor sums = accumulate(quantize(flat, qparams, {}));
     const auto columns = static_cast<std::size_t>(out_features());
     const std::int32_t* from = sums.flat<std::int32_t>().data();
     const float* const bias = bias_.defined() ? bias_.flat<float>().data() : nullptr;
@@ -125,6 +126,8 @@ inline nn::Tensor DynamicMatrix::operator()(const nn::Tensor& x) const {
     return y;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_DYNAMIC_DYNAMIC_MATRIX_HPP

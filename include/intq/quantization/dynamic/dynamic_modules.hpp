@@ -9,7 +9,9 @@
 #include "intq/nn/layers/lstm.hpp"
 #include "intq/quantization/dynamic/dynamic_matrix.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// A Linear, perhaps with an activation, on codes. Buffers: weight (int8), weight_scale and, with a bias, bias.
 class DynamicLinear : public nn::Cloneable<DynamicLinear> {
@@ -39,7 +41,7 @@ public:
 
 private:
     void pack() {
-        matrix_ = std::make_shared<DynamicMatrix>(codes_of(*this, "weight"), has_bias_ ? tensor("bias") : nn::Tensor(),
+        matrix_ = std::make_shared<DynamicMatrix>(codes_of(*this, "weight"), has_bias_ ? tensor("bias") : Tensor(),
                                                   reduce_range_);
     }
 
@@ -75,8 +77,8 @@ public:
     void tensors_changed() override { pack(); }
 
 protected:
-    nn::functional::LstmResult run_layer(const nn::Tensor& x, index_t layer, index_t direction, const nn::Tensor& h,
-                                         const nn::Tensor& c) const override {
+    nn::functional::LstmResult run_layer(const Tensor& x, index_t layer, index_t direction, const Tensor& h,
+                                         const Tensor& c) const override {
         const Matrices& m = matrices_[static_cast<std::size_t>(layer * directions() + direction)];
         return nn::functional::lstm_layer_of<float>(x, options().hidden_size, *m.from_x, *m.from_h, h, c,
                                                     direction == 1);
@@ -90,7 +92,7 @@ private:
         matrices_.clear();
         const auto matrix = [&](const std::string& which, const std::string& suffix) {
             return std::make_shared<DynamicMatrix>(codes_of(*this, "weight" + which + suffix),
-                                                   options().bias ? tensor("bias" + which + suffix) : nn::Tensor(),
+                                                   options().bias ? tensor("bias" + which + suffix) : Tensor(),
                                                    reduce_range_);
         };
         for (index_t layer = 0; layer < options().num_layers; ++layer)
@@ -104,6 +106,8 @@ private:
     std::vector<Matrices> matrices_;
 };
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_DYNAMIC_DYNAMIC_MODULES_HPP

@@ -8,7 +8,9 @@
 #include "intq/quantization/dynamic/dynamic_modules.hpp"
 #include "intq/quantization/modules/replace_modules.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 using DynamicMaker = std::function<nn::ModulePtr(const nn::Module& module, const DynamicQConfig& qconfig)>;
 
@@ -60,6 +62,8 @@ inline nn::ModulePtr quantize_dynamic(const nn::ModulePtr& model, const Quantize
     return replacements.apply();
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_DYNAMIC_QUANTIZE_DYNAMIC_HPP

@@ -11,7 +11,9 @@
 #include "intq/quantization/modules/replace_modules.hpp"
 #include "intq/quantization/modules/weight_codes.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// A layer, fused or not, whose weight is int8 codes with a scale for each output channel. It computes in float with
 /// the weight that the codes stand for: a quarter of the memory, and the float layer's time and that of dequantizing.
@@ -23,7 +25,7 @@ template <class Base> class WeightOnly : public nn::Cloneable<WeightOnly<Base>, 
 public:
     explicit WeightOnly(const Base& layer)
         : nn::Cloneable<WeightOnly<Base>, nn::Fused<Base>>(nn::Fused<Base>(layer, layer.fusion())) {
-        const nn::Tensor weight = layer.weight();
+        const Tensor weight = layer.weight();
         std::erase_if(this->parameters(), [](const auto& parameter) { return parameter.name == "weight"; });
         add_codes(*this, "weight", weight, layer.weight_channel_axis());
     }
@@ -32,8 +34,8 @@ public:
     std::string operator_name() const override { return type_name(); }
 
 protected:
-    nn::Tensor effective_weight(nn::Arguments) override {
-        const nn::Tensor codes = codes_of(*this, "weight");
+    Tensor effective_weight(nn::Arguments) override {
+        const Tensor codes = codes_of(*this, "weight");
         return dequantize(codes, *codes.qparams());
     }
 };
@@ -46,13 +48,13 @@ public:
     std::string type_name() const override { return "weight_only.Embedding"; }
     bool is_leaf() const override { return true; }
     nn::Value forward(nn::Arguments arguments) override {
-        const nn::Tensor& codes = tensor("weight");
+        const Tensor& codes = tensor("weight");
         const auto scales = tensor("weight_scale").flat<float>();
         const index_t width = codes.extent(1);
         Shape shape = arguments.tensor(0).shape();
         const auto rows = nn::functional::detail::row_numbers(arguments.tensor(0), codes.extent(0));
         nn::functional::detail::append_extent(shape, width, "embedding");
-        nn::Tensor y = nn::Tensor::empty(shape);
+        Tensor y = Tensor::empty(shape);
         float* to = y.flat<float>().data();
         for (const index_t row : rows) {
             const std::int8_t* from = codes.flat<std::int8_t>().data() + row * width;
@@ -120,6 +122,8 @@ inline nn::ModulePtr quantize_weight_only(const nn::ModulePtr& model, const Weig
     return replacements.apply();
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_DYNAMIC_WEIGHT_ONLY_HPP

@@ -8,7 +8,9 @@
 #include "intq/quantization/observers/compatibility.hpp"
 #include "intq/quantization/observers/observer_modules.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 struct FakeQuantizeOptions {
     ObserverFactory observer = observer_factory<MovingAverageMinMaxObserver>();
@@ -27,7 +29,7 @@ public:
     virtual DType dtype() const = 0;
     /// Whether data was seen or qparams were set.
     virtual bool has_qparams() const = 0;
-    virtual nn::OwnedQParams qparams() const = 0;
+    virtual OwnedQParams qparams() const = 0;
     virtual bool is_rounding() const = 0;
     virtual arith::QuantizeRule rule() const = 0;
     /// Whether a clamped element stops its gradient.
@@ -35,9 +37,9 @@ public:
 
 protected:
     /// Rounds x to the grid if the quantizer rounds; in both cases the result says its scale and type.
-    nn::Tensor pass(const nn::Tensor& x) const {
+    Tensor pass(const Tensor& x) const {
         if (is_rounding()) return fake_quantize(x, qparams(), rule());
-        nn::Tensor y = x;
+        Tensor y = x;
         if (has_qparams()) y.set_qparams(qparams());
         return y;
     }
@@ -58,8 +60,8 @@ public:
         ObserverOptions observed = options.observer_options;
         if (options.compatibility == Compatibility::torch) observed.compatibility = Compatibility::torch;
         add_child("activation_post_process", options.observer(observed));
-        add_buffer("scale", nn::Tensor());
-        add_buffer("zero_point", nn::Tensor());
+        add_buffer("scale", Tensor());
+        add_buffer("zero_point", Tensor());
         update_qparams();  // a fixed scale needs no data
     }
 
@@ -70,7 +72,7 @@ public:
     }
 
     /// One observation, whatever the flags say.
-    void observe(const nn::Tensor& x) {
+    void observe(const Tensor& x) {
         observer().observe(x);
         update_qparams();
     }
@@ -86,7 +88,7 @@ public:
 
     DType dtype() const override { return options_.observer_options.dtype; }
     bool has_qparams() const override { return tensor("scale").defined(); }
-    INTQ_INLINE nn::OwnedQParams qparams() const override;
+    INTQ_INLINE OwnedQParams qparams() const override;
     bool is_rounding() const override { return fake_quant_enabled_; }
     arith::QuantizeRule rule() const override { return options_.rule; }
     bool saturates() const override { return options_.saturate; }
@@ -95,10 +97,10 @@ public:
     /// Fixes the scale, and the zero point (0 unless given); the observer is switched off.
     void set_qparams(float scale, std::optional<std::int32_t> zero_point = std::nullopt);
     /// What the observer says now, whatever is stored.
-    nn::OwnedQParams calculate_qparams() const { return observer().calculate_qparams(); }
+    OwnedQParams calculate_qparams() const { return observer().calculate_qparams(); }
     Observer& observer() const { return static_cast<Observer&>(*child("activation_post_process")); }
     /// Takes the qparams of another quantizer, such as one that was calibrated; the observer is left as it is.
-    void adopt(const nn::OwnedQParams& qparams);
+    void adopt(const OwnedQParams& qparams);
 
 protected:
     virtual bool is_observing() const {
@@ -106,9 +108,9 @@ protected:
                (training() || !fake_quant_enabled_ || options_.compatibility == Compatibility::torch);
     }
     /// Where scales and zero points are kept.
-    virtual INTQ_INLINE void store(const nn::OwnedQParams& qparams);
+    virtual INTQ_INLINE void store(const OwnedQParams& qparams);
     /// The grid of given scales and zero points, each one a channel.
-    nn::OwnedQParams grid(std::span<const float> scales, std::span<const std::int32_t> zero_points) const;
+    OwnedQParams grid(std::span<const float> scales, std::span<const std::int32_t> zero_points) const;
 
 private:
     FakeQuantizeOptions options_;
@@ -136,7 +138,7 @@ public:
     nn::Value forward(nn::Arguments arguments) override { return pass(arguments.tensor(0)); }
     DType dtype() const override { return source().dtype(); }
     bool has_qparams() const override { return source().has_qparams(); }
-    nn::OwnedQParams qparams() const override { return source().qparams(); }
+    OwnedQParams qparams() const override { return source().qparams(); }
     bool is_rounding() const override { return source().is_rounding(); }
     arith::QuantizeRule rule() const override { return source().rule(); }
     bool saturates() const override { return source().saturates(); }
@@ -163,16 +165,15 @@ inline void set_fake_quantize(nn::Module& model, FakeQuantState state) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-inline nn::OwnedQParams FakeQuantize::qparams() const {
+inline OwnedQParams FakeQuantize::qparams() const {
     if (!has_qparams()) return grid({}, {});
-    const nn::Tensor& zero_point = tensor("zero_point");
+    const Tensor& zero_point = tensor("zero_point");
     return grid(tensor("scale").flat<float>(),
                 zero_point.defined() ? zero_point.flat<std::int32_t>() : std::span<const std::int32_t>());
 }
 
-inline nn::OwnedQParams FakeQuantize::grid(std::span<const float> scales,
-                                           std::span<const std::int32_t> zero_points) const {
-    nn::OwnedQParams result = nn::OwnedQParams::per_tensor(1.0f, dtype());
+inline OwnedQParams FakeQuantize::grid(std::span<const float> scales, std::span<const std::int32_t> zero_points) const {
+    OwnedQParams result = OwnedQParams::per_tensor(1.0f, dtype());
     result.quant_min = options_.observer_options.lowest();
     result.quant_max = options_.observer_options.highest();
     if (scales.empty()) return result;
@@ -183,14 +184,14 @@ inline nn::OwnedQParams FakeQuantize::grid(std::span<const float> scales,
     return result;
 }
 
-inline void FakeQuantize::store(const nn::OwnedQParams& qparams) {
+inline void FakeQuantize::store(const OwnedQParams& qparams) {
     const Shape channels(static_cast<index_t>(qparams.scales.size()));
-    tensor("scale") = nn::Tensor::from(channels, qparams.scales);
-    tensor("zero_point") = qparams.zero_points.empty() ? nn::Tensor() : nn::Tensor::from(channels, qparams.zero_points);
+    tensor("scale") = Tensor::from(channels, qparams.scales);
+    tensor("zero_point") = qparams.zero_points.empty() ? Tensor() : Tensor::from(channels, qparams.zero_points);
 }
 
 inline void FakeQuantize::set_qparams(float scale, std::optional<std::int32_t> zero_point) {
-    nn::OwnedQParams fixed = qparams();
+    OwnedQParams fixed = qparams();
     fixed.scales.assign(fixed.scales.size(), scale);
     fixed.zero_points.clear();
     if (zero_point) fixed.zero_points.assign(fixed.scales.size(), *zero_point);
@@ -198,13 +199,15 @@ inline void FakeQuantize::set_qparams(float scale, std::optional<std::int32_t> z
     enable_observer(false);
 }
 
-inline void FakeQuantize::adopt(const nn::OwnedQParams& qparams) {
+inline void FakeQuantize::adopt(const OwnedQParams& qparams) {
     throw_if_failed(
         check_qparams(qparams.view(), dtype(), static_cast<index_t>(qparams.scales.size()), OpKind::fake_quantize),
         type_name() + "::set_qparams");
     store(qparams);
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_FAKE_QUANTIZE_FAKE_QUANTIZE_HPP

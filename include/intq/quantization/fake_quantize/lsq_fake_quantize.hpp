@@ -10,7 +10,9 @@
 #include "intq/arith/learnable.hpp"
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// Rounds to a grid whose scale is a parameter.
 ///
@@ -24,11 +26,11 @@ class LSQFakeQuantize : public nn::Cloneable<LSQFakeQuantize, FakeQuantize> {
 public:
     explicit LSQFakeQuantize(const FakeQuantizeOptions& options) : Cloneable(FakeQuantize(options)) {
         buffers().clear();
-        add_parameter("scale", nn::Tensor());
+        add_parameter("scale", Tensor());
         if (learns_zero_point()) {
-            add_parameter("zero_point", nn::Tensor());
+            add_parameter("zero_point", Tensor());
         } else {
-            add_buffer("zero_point", nn::Tensor());
+            add_buffer("zero_point", Tensor());
         }
     }
 
@@ -43,16 +45,16 @@ public:
     }
 
     bool learns_zero_point() const noexcept { return options().observer_options.scheme == arith::QuantScheme::affine; }
-    INTQ_INLINE nn::OwnedQParams qparams() const override;
+    INTQ_INLINE OwnedQParams qparams() const override;
     /// Factor of the gradients of scale and zero point.
-    float grad_factor(const nn::Tensor& x) const {
+    float grad_factor(const Tensor& x) const {
         const auto steps = static_cast<double>(x.size()) * static_cast<double>(options().observer_options.highest());
         return options().use_grad_scaling && steps > 0 ? static_cast<float>(1.0 / std::sqrt(steps)) : 1.0f;
     }
 
 protected:
     bool is_observing() const override { return observer_enabled() && (!fake_quant_enabled() || !has_qparams()); }
-    INTQ_INLINE void store(const nn::OwnedQParams& qparams) override;
+    INTQ_INLINE void store(const OwnedQParams& qparams) override;
 
 private:
     void constrain();
@@ -60,7 +62,7 @@ private:
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-inline nn::OwnedQParams LSQFakeQuantize::qparams() const {
+inline OwnedQParams LSQFakeQuantize::qparams() const {
     if (!learns_zero_point() || !has_qparams()) return FakeQuantize::qparams();
     const ObserverOptions& range = options().observer_options;
     std::vector<std::int32_t> codes;
@@ -69,12 +71,12 @@ inline nn::OwnedQParams LSQFakeQuantize::qparams() const {
     return grid(tensor("scale").flat<float>(), codes);
 }
 
-inline void LSQFakeQuantize::store(const nn::OwnedQParams& qparams) {
+inline void LSQFakeQuantize::store(const OwnedQParams& qparams) {
     FakeQuantize::store(qparams);
     if (!learns_zero_point()) return;
     std::vector<float> real(qparams.zero_points.begin(), qparams.zero_points.end());
     real.resize(qparams.scales.size());
-    tensor("zero_point") = nn::Tensor::from(Shape(static_cast<index_t>(real.size())), real);
+    tensor("zero_point") = Tensor::from(Shape(static_cast<index_t>(real.size())), real);
 }
 
 inline void LSQFakeQuantize::constrain() {
@@ -86,6 +88,8 @@ inline void LSQFakeQuantize::constrain() {
     for (float& zero_point : tensor("zero_point").flat<float>()) zero_point = std::clamp(zero_point, low, high);
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_FAKE_QUANTIZE_LSQ_FAKE_QUANTIZE_HPP

@@ -8,7 +8,9 @@
 
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// Clips to [-alpha, alpha] and rounds to the grid of that range; alpha is a parameter.
 ///
@@ -30,7 +32,7 @@ public:
         if (!(options.alpha > 0.0f && std::isfinite(options.alpha)))
             throw Error("PACTFakeQuantize: alpha must be positive, given " + std::to_string(options.alpha));
         buffers().clear();
-        add_parameter("alpha", nn::Tensor::full(Shape(1), options.alpha));
+        add_parameter("alpha", Tensor::full(Shape(1), options.alpha));
     }
 
     std::string type_name() const override { return "PACTFakeQuantize"; }
@@ -45,7 +47,7 @@ public:
 
     float alpha() const { return tensor("alpha").flat<float>()[0]; }
     bool has_qparams() const override { return true; }
-    nn::OwnedQParams qparams() const override {
+    OwnedQParams qparams() const override {
         const ObserverOptions& range = options().observer_options;
         const arith::RangeRule rule{range.lowest(), range.highest(), arith::QuantScheme::symmetric, 0, range.eps};
         const float scale = value_or_throw(arith::qparams_from_range(-alpha(), alpha(), rule), type_name()).scale;
@@ -54,8 +56,8 @@ public:
 
 protected:
     bool is_observing() const override { return observer_enabled() && !fake_quant_enabled(); }
-    void store(const nn::OwnedQParams& qparams) override {
-        tensor("alpha") = nn::Tensor::full(Shape(1), qparams.scale() * half_range());
+    void store(const OwnedQParams& qparams) override {
+        tensor("alpha") = Tensor::full(Shape(1), qparams.scale() * half_range());
     }
 
 private:
@@ -69,6 +71,8 @@ private:
     }
 };
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_FAKE_QUANTIZE_PACT_FAKE_QUANTIZE_HPP

@@ -10,7 +10,9 @@
 #include "intq/quantization/modules/replace_modules.hpp"
 #include "intq/quantization/qconfig/qconfig_dict.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// What takes the places of modules, in their order.
 using ModuleFuser = std::function<std::vector<nn::ModulePtr>(const std::vector<nn::ModulePtr>& modules)>;
@@ -39,10 +41,10 @@ class FusedInput : public nn::Cloneable<FusedInput, nn::Identity> {
 public:
     nn::Value forward(nn::Arguments arguments) override { return passed_ = arguments.tensor(0); }
     /// What passed since the last call; undefined when nothing did.
-    nn::Tensor take() { return std::exchange(passed_, nn::Tensor()); }
+    Tensor take() { return std::exchange(passed_, Tensor()); }
 
 private:
-    nn::Tensor passed_{};
+    Tensor passed_{};
 };
 
 /// A fused layer in the place of a FloatFunctional: its methods add and add_relu call the layer "layer". The input of
@@ -75,7 +77,7 @@ inline nn::Value FusedFloatFunctional::invoke(std::string_view method, nn::Argum
             "that ReLU");
     if (!arguments[0].is_tensor() || !arguments[1].is_tensor())
         throw Error("a fused add takes two tensors; a model that is traced is fused by fuse_fx()");
-    const nn::Tensor input = static_cast<FusedInput&>(*child("input")).take();
+    const Tensor input = static_cast<FusedInput&>(*child("input")).take();
     for (const std::size_t first : {std::size_t{0}, std::size_t{1}})
         if (arguments.tensor(first).shares_buffer_with(input))
             return call("layer", arguments[first], arguments[1 - first]);
@@ -168,6 +170,8 @@ inline nn::ModulePtr fuse_modules(const nn::ModulePtr& model,
     return done.root;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_FUSE_FUSE_EAGER_HPP

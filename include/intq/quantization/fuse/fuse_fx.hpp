@@ -8,7 +8,9 @@
 #include "intq/nn/layers/move.hpp"
 #include "intq/quantization/fuse/fusion_table.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 struct FuseOptions {
     bool fused_add = true;               // whether the target adds inside the accumulator: PolicyRecord::fused_add
@@ -194,6 +196,8 @@ inline std::shared_ptr<graph::GraphModule> fuse_fx(const nn::Module& model, cons
     return result;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_FUSE_FUSE_FX_HPP

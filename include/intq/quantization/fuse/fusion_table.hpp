@@ -10,7 +10,9 @@
 #include "intq/nn/layers/linear.hpp"
 #include "intq/quantization/modules/fold_batch_norm.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// The operators of a match, as a row's function sees them.
 struct FusedOperator {
@@ -104,6 +106,8 @@ inline const std::vector<FusionRow>& fusion_table() {
     return rows;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_FUSE_FUSION_TABLE_HPP

@@ -7,7 +7,9 @@
 
 #include "intq/graph/tracer.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// How a custom module is quantized: on codes between quantizers; or with real values on both sides.
 enum class QuantType : std::uint8_t { static_, dynamic, weight_only };
@@ -18,7 +20,7 @@ using FromFloat = std::function<nn::ModulePtr(const nn::Module& float_module)>;
 
 /// Makes the quantized module of an observed one. Static: its forward takes codes that carry their qparams, and gives
 /// codes of the output's qparams, or real values, which are then quantized to these. Others: `output` is not read.
-using FromObserved = std::function<nn::ModulePtr(const nn::Module& observed, const nn::OwnedQParams& output)>;
+using FromObserved = std::function<nn::ModulePtr(const nn::Module& observed, const OwnedQParams& output)>;
 
 /// PyTorch's prepare_custom_config.
 ///
@@ -68,6 +70,8 @@ inline graph::TraceOptions trace_options(graph::TraceOptions options, const Prep
     return options;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_MODULES_CUSTOM_CONFIG_HPP

@@ -8,7 +8,9 @@
 #include "intq/quantization/modules/replace_modules.hpp"
 #include "intq/tensor/quantize.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// Whether a module was made by a FromFloat.
 inline bool is_observed_custom(const nn::Module& module) {
@@ -53,7 +55,7 @@ inline const FromObserved* from_observed(const ConvertCustomConfig& config, Quan
 ///
 /// @param where  the module, for messages
 inline nn::ModulePtr quantized_custom(const std::string& where, const FromObserved& make, const nn::Module& module,
-                                      const nn::OwnedQParams& output) {
+                                      const OwnedQParams& output) {
     nn::ModulePtr quantized = make(module, output);
     if (quantized == nullptr) throw Error(where, "its from_observed gave no module");
     return quantized;
@@ -67,14 +69,14 @@ inline std::string custom_type(const nn::ModulePtr& module) {
 /// A quantized custom module with what it must give.
 class QuantizedCustomModule : public nn::Cloneable<QuantizedCustomModule> {
 public:
-    QuantizedCustomModule(nn::ModulePtr module, nn::OwnedQParams output, arith::QuantizeRule rule)
+    QuantizedCustomModule(nn::ModulePtr module, OwnedQParams output, arith::QuantizeRule rule)
         : type_(custom_type(module)), output_(std::move(output)), rule_(rule) {
         add_child("module", std::move(module));
     }
     std::string type_name() const override { return type_; }
     bool is_leaf() const override { return true; }
     nn::Value forward(nn::Arguments arguments) override {
-        const nn::Tensor y = child("module")->dispatch("forward", arguments.values()).tensor();
+        const Tensor y = child("module")->dispatch("forward", arguments.values()).tensor();
         if (y.dtype() == DType::float32) return quantize(y, output_, rule_);
         if (!y.qparams() || !(*y.qparams() == output_))
             throw Error(type_name(), "a quantized custom module gives real values, or codes of its output's qparams");
@@ -83,10 +85,12 @@ public:
 
 private:
     std::string type_;
-    nn::OwnedQParams output_;
+    OwnedQParams output_;
     arith::QuantizeRule rule_;
 };
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_MODULES_CUSTOM_MODULES_HPP

@@ -7,7 +7,9 @@
 #include "intq/arith/norm.hpp"
 #include "intq/nn/layers/weighted.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// Folds an evaluated batch norm into weight and bias of the layer before it.
 ///
@@ -30,8 +32,8 @@ inline void fold_batch_norm(nn::Weighted& layer, const nn::BatchNorm& norm) {
     if (norm.options().num_features != layer.out_channels())
         throw Error(norm.type_name() + " of " + std::to_string(norm.options().num_features) + " channels behind " +
                     layer.type_name() + " of " + std::to_string(layer.out_channels()));
-    const nn::Tensor old_weight = layer.weight().contiguous(), old_bias = layer.bias();
-    nn::Tensor weight = nn::Tensor::empty(old_weight.shape()), bias = nn::Tensor::empty(Shape(layer.out_channels()));
+    const Tensor old_weight = layer.weight().contiguous(), old_bias = layer.bias();
+    Tensor weight = Tensor::empty(old_weight.shape()), bias = Tensor::empty(Shape(layer.out_channels()));
     // The groups of a transposed convolution lie one behind the other; other layers are one group here.
     const int axis = layer.weight_channel_axis();
     const index_t channels = old_weight.extent(axis), groups = layer.out_channels() / channels;
@@ -82,6 +84,8 @@ inline std::vector<float> fold_factors(const nn::BatchNorm& norm) {
     return factors;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_MODULES_FOLD_BATCH_NORM_HPP

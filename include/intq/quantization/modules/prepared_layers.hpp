@@ -11,7 +11,9 @@
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #include "intq/quantization/modules/qat_mode.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// The weight's qparams with each scale raised so that bias and fused add fit the accumulator (ARITHMETIC section 3,
 /// step 0). A per-tensor scale is raised to the largest that a channel asks for.
@@ -19,14 +21,14 @@ namespace intq::inline INTQ_ABI::quantization {
 /// @param bias   (O), or undefined
 /// @param input  qparams of the input; per tensor
 /// @param sumin  qparams of the operand of the fused add, or null
-nn::OwnedQParams raise_weight_scales(const arith::PolicyRecord& target, nn::OwnedQParams weight, const nn::Tensor& bias,
-                                     const nn::OwnedQParams& input, const nn::OwnedQParams* sumin);
+OwnedQParams raise_weight_scales(const arith::PolicyRecord& target, OwnedQParams weight, const Tensor& bias,
+                                 const OwnedQParams& input, const OwnedQParams* sumin);
 
 /// Weight and bias that a layer is deployed with, its batch norm folded, and the grid of the weight before
 /// raise_weight_scales().
 struct DeployedWeight {
-    nn::Tensor weight, bias;
-    nn::OwnedQParams qparams;
+    Tensor weight, bias;
+    OwnedQParams qparams;
 };
 
 /// What prepare gives to a layer with weights: the child weight_fake_quant, used by forward.
@@ -37,7 +39,7 @@ public:
     virtual const nn::Weighted& layer() const = 0;
     /// The weight as forward uses it for these inputs, with the qparams of its grid where it is rounded. Of a layer
     /// that keeps a batch norm, only forward's last one is known: weight_call().
-    virtual nn::Tensor quantized_weight(nn::Arguments inputs) const = 0;
+    virtual Tensor quantized_weight(nn::Arguments inputs) const = 0;
 
     /// How a batch norm that the layer keeps is trained; fuse_bn is as with_bn here.
     void set_qat_mode(QATMode mode) noexcept { qat_mode_ = mode; }
@@ -45,22 +47,22 @@ public:
         return qat_mode_ == QATMode::with_bn_reverse_fold && layer().norm() != nullptr;
     }
     /// What the quantizer of the weight observes: the weight, or the folded one.
-    nn::Tensor observed_weight() const {
+    Tensor observed_weight() const {
         return folds_in_reverse() ? with_folded_norm(layer())->weight() : layer().weight();
     }
     /// @param observed  the quantizer's grid of observed_weight()
-    DeployedWeight deployed(nn::OwnedQParams observed) const;
+    DeployedWeight deployed(OwnedQParams observed) const;
 
     /// What forward's last call with a kept batch norm did to the weight, for the backward pass.
     struct WeightCall {
-        nn::Tensor observed, rounded;  // rounded undefined where nothing was rounded
-        std::vector<float> factors;    // k of reverse folding; empty: rounded is what the product took
+        Tensor observed, rounded;    // rounded undefined where nothing was rounded
+        std::vector<float> factors;  // k of reverse folding; empty: rounded is what the product took
     };
     const WeightCall& weight_call() const noexcept { return weight_call_; }
 
 protected:
     /// The weight of a layer that keeps a batch norm; raise(grid, bias) is the deployed grid.
-    template <class Raise> nn::Tensor weight_before_norm(const Raise& raise);
+    template <class Raise> Tensor weight_before_norm(const Raise& raise);
 
 private:
     QATMode qat_mode_ = QATMode::fuse_bn;
@@ -85,7 +87,7 @@ public:
         return static_cast<FakeQuantize&>(*this->child("weight_fake_quant"));
     }
     const nn::Weighted& layer() const override { return *this; }
-    nn::Tensor quantized_weight(nn::Arguments inputs) const override {
+    Tensor quantized_weight(nn::Arguments inputs) const override {
         if (this->norm() != nullptr) return this->last_call().weight;
         const FakeQuantize& quantizer = weight_fake_quant();
         if (!quantizer.fake_quant_enabled()) return this->weight();
@@ -93,19 +95,19 @@ public:
     }
 
 protected:
-    nn::Tensor effective_weight(nn::Arguments arguments) override {
+    Tensor effective_weight(nn::Arguments arguments) override {
         weight_fake_quant()(observed_weight());  // observes, and is what a hook sees
         if (this->norm() == nullptr) return quantized_weight(arguments);
         return weight_before_norm(
-            [&](nn::OwnedQParams grid, const nn::Tensor& bias) { return raised(std::move(grid), bias, arguments); });
+            [&](OwnedQParams grid, const Tensor& bias) { return raised(std::move(grid), bias, arguments); });
     }
 
 private:
-    nn::OwnedQParams raised(nn::OwnedQParams grid, const nn::Tensor& bias, const nn::Arguments& inputs) const {
-        const nn::Tensor& x = inputs.tensor(0);
+    OwnedQParams raised(OwnedQParams grid, const Tensor& bias, const nn::Arguments& inputs) const {
+        const Tensor& x = inputs.tensor(0);
         if (!x.qparams()) return grid;
-        const nn::Tensor* operand = this->fusion().add ? &inputs.tensor(1) : nullptr;
-        const nn::OwnedQParams* sumin = operand != nullptr && operand->qparams() ? &*operand->qparams() : nullptr;
+        const Tensor* operand = this->fusion().add ? &inputs.tensor(1) : nullptr;
+        const OwnedQParams* sumin = operand != nullptr && operand->qparams() ? &*operand->qparams() : nullptr;
         return raise_weight_scales(target_, std::move(grid), bias, *x.qparams(), sumin);
     }
 
@@ -129,8 +131,8 @@ namespace detail {
 
 /// Each element times the factor of its output channel.
 template <class Factor>
-nn::Tensor scaled_channels(const nn::Weighted& layer, const nn::Tensor& weight, const Factor& factor_of) {
-    nn::Tensor result = weight.contiguous().clone();
+Tensor scaled_channels(const nn::Weighted& layer, const Tensor& weight, const Factor& factor_of) {
+    Tensor result = weight.contiguous().clone();
     result.set_qparams(std::nullopt);
     const auto values = result.flat<float>();
     for (std::size_t i = 0; i < values.size(); ++i)
@@ -139,8 +141,7 @@ nn::Tensor scaled_channels(const nn::Weighted& layer, const nn::Tensor& weight, 
 }
 
 /// The grid of a weight behind the factors of folding: each channel's scale times |k|; where k is 0 as it was.
-inline nn::OwnedQParams scaled_grid(const nn::Weighted& layer, nn::OwnedQParams grid,
-                                    const std::vector<float>& factors) {
+inline OwnedQParams scaled_grid(const nn::Weighted& layer, OwnedQParams grid, const std::vector<float>& factors) {
     const int axis = layer.weight_channel_axis();
     if (axis != 0 && layer.out_channels() != layer.weight().extent(axis))
         throw Error(
@@ -157,7 +158,7 @@ inline nn::OwnedQParams scaled_grid(const nn::Weighted& layer, nn::OwnedQParams 
 
 }  // namespace detail
 
-inline DeployedWeight PreparedWeight::deployed(nn::OwnedQParams observed) const {
+inline DeployedWeight PreparedWeight::deployed(OwnedQParams observed) const {
     if (layer().norm() == nullptr) return {layer().weight(), layer().bias(), std::move(observed)};
     const auto folded = with_folded_norm(layer());
     if (!folds_in_reverse())
@@ -165,17 +166,17 @@ inline DeployedWeight PreparedWeight::deployed(nn::OwnedQParams observed) const 
     return {folded->weight(), folded->bias(), std::move(observed)};
 }
 
-template <class Raise> nn::Tensor PreparedWeight::weight_before_norm(const Raise& raise) {
+template <class Raise> Tensor PreparedWeight::weight_before_norm(const Raise& raise) {
     const FakeQuantize& quantizer = weight_fake_quant();
     weight_call_ = {layer().weight(), {}, {}};
     if (!quantizer.fake_quant_enabled()) return layer().weight();
-    const nn::OwnedQParams own = quantizer.qparams();
+    const OwnedQParams own = quantizer.qparams();
     const DeployedWeight deployed_weight = deployed(own);
-    nn::OwnedQParams grid = raise(deployed_weight.qparams, deployed_weight.bias);
+    OwnedQParams grid = raise(deployed_weight.qparams, deployed_weight.bias);
     const std::vector<float> factors = fold_factors(*layer().norm());
     if (folds_in_reverse()) {
         weight_call_ = {deployed_weight.weight, fake_quantize(deployed_weight.weight, grid, quantizer.rule()), factors};
-        nn::Tensor result = detail::scaled_channels(layer(), weight_call_.rounded, [&](std::size_t c) {
+        Tensor result = detail::scaled_channels(layer(), weight_call_.rounded, [&](std::size_t c) {
             return factors[c] == 0.0f ? 0.0f : 1.0f / factors[c];
         });
         const auto to = result.flat<float>();
@@ -214,9 +215,8 @@ inline int fold_batch_norms(nn::Module& model) {
     return static_cast<int>(layers.size());
 }
 
-inline nn::OwnedQParams raise_weight_scales(const arith::PolicyRecord& target, nn::OwnedQParams weight,
-                                            const nn::Tensor& bias, const nn::OwnedQParams& input,
-                                            const nn::OwnedQParams* sumin) {
+inline OwnedQParams raise_weight_scales(const arith::PolicyRecord& target, OwnedQParams weight, const Tensor& bias,
+                                        const OwnedQParams& input, const OwnedQParams* sumin) {
     arith::SuminOperand operand;
     if (sumin != nullptr)
         operand = {sumin->scale(), sumin->zero_points.empty() ? 0 : sumin->zero_points[0], sumin->quant_min,
@@ -231,6 +231,8 @@ inline nn::OwnedQParams raise_weight_scales(const arith::PolicyRecord& target, n
     return weight;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_MODULES_PREPARED_LAYERS_HPP

@@ -9,7 +9,9 @@
 #include "intq/io/error.hpp"
 #include "intq/quantization/modules/fold_batch_norm.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// How a layer with weights w and the batch norm behind it are trained, with k = gamma / sqrt(running_var + eps):
 ///
@@ -58,6 +60,8 @@ inline void update_bn_stats(nn::Module& model) {
         if (auto* norm = dynamic_cast<nn::BatchNorm*>(module.value)) norm->freeze_statistics(false);
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_MODULES_QAT_MODE_HPP

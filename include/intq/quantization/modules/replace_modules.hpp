@@ -11,7 +11,9 @@
 #include "intq/io/nearest_names.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// What takes a module's place: another module, the same one to leave it whole, or null to look at what is below it.
 using ModuleReplacer = std::function<nn::ModulePtr(const std::string& name, const nn::ModulePtr& module)>;
@@ -132,6 +134,8 @@ inline nn::ModulePtr replace_modules(const nn::ModulePtr& model, const ModuleRep
     return plan_replacements(model, replacer).apply();
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_MODULES_REPLACE_MODULES_HPP

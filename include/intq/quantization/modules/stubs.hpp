@@ -8,7 +8,9 @@
 #include "intq/graph/graph_module.hpp"
 #include "intq/nn/layers/quantize.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// Adds the stubs that a model lacks: `quant` (quant_1, …) behind each input that is read by anything but a QuantStub,
 /// `dequant` (dequant_1, …) before each output that no DeQuantStub gives. A model that has all of them stays as it is.
@@ -61,6 +63,8 @@ inline int add_stubs(graph::GraphModule& model) {
     return added;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_MODULES_STUBS_HPP

@@ -8,18 +8,20 @@
 #include "intq/observers/min_max.hpp"
 #include "intq/tensor/quantize.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// Symmetric int8 codes of a weight by its range, carrying their qparams.
 ///
 ///     s = max(|w|) / 127.5, of each channel of an axis, or of all where the axis is -1
-inline nn::Tensor quantize_weight(const nn::Tensor& weight, int axis) {
-    const Shape blocks = detail::blocks_around(weight, axis);
+inline Tensor quantize_weight(const Tensor& weight, int axis) {
+    const Shape blocks = tensor_detail::blocks_around(weight, axis);
     std::vector<float> memory(static_cast<std::size_t>(observers::range_memory_size(axis < 0 ? 1 : blocks[1])));
     observers::MinMaxRange range(memory, axis < 0 ? observers::per_tensor : 1);
-    const nn::Tensor seen = weight.reshape(blocks);
-    throw_if_failed(range.update(seen.view<float, 3>()), "quantize_weight of " + nn::to_string(weight.shape()));
-    nn::OwnedQParams qparams = nn::OwnedQParams::per_tensor(1.0f, DType::int8);
+    const Tensor seen = weight.reshape(blocks);
+    throw_if_failed(range.update(seen.view<float, 3>()), "quantize_weight of " + to_string(weight.shape()));
+    OwnedQParams qparams = OwnedQParams::per_tensor(1.0f, DType::int8);
     qparams.axis = axis;
     qparams.scales.clear();
     for (std::size_t c = 0; c < range.lowest().size(); ++c)
@@ -29,23 +31,25 @@ inline nn::Tensor quantize_weight(const nn::Tensor& weight, int axis) {
 }
 
 /// Adds the codes of a weight as the buffer `name`, and their scales as <name>_scale.
-inline void add_codes(nn::Module& module, const std::string& name, const nn::Tensor& weight, int axis) {
-    const nn::Tensor codes = quantize_weight(weight, axis);
+inline void add_codes(nn::Module& module, const std::string& name, const Tensor& weight, int axis) {
+    const Tensor codes = quantize_weight(weight, axis);
     const std::vector<float>& scales = codes.qparams()->scales;
     module.add_buffer(name, codes);
-    module.add_buffer(name + "_scale", nn::Tensor::from(Shape(static_cast<index_t>(scales.size())), scales));
+    module.add_buffer(name + "_scale", Tensor::from(Shape(static_cast<index_t>(scales.size())), scales));
 }
 
 /// The codes of add_codes(), carrying the scales of their buffer, which a state dictionary may have changed.
-inline nn::Tensor codes_of(const nn::Module& module, const std::string& name) {
-    nn::Tensor codes = module.tensor(name);
-    nn::OwnedQParams qparams = codes.qparams().value();
+inline Tensor codes_of(const nn::Module& module, const std::string& name) {
+    Tensor codes = module.tensor(name);
+    OwnedQParams qparams = codes.qparams().value();
     const auto scales = module.tensor(name + "_scale").flat<float>();
     qparams.scales.assign(scales.begin(), scales.end());
     codes.set_qparams(std::move(qparams));
     return codes;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_MODULES_WEIGHT_CODES_HPP

@@ -8,10 +8,14 @@
 
 #include "intq/core/abi.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 enum class Compatibility : std::uint8_t { horizon, torch };
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OBSERVERS_COMPATIBILITY_HPP

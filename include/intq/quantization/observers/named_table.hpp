@@ -11,7 +11,9 @@
 #include "intq/io/error.hpp"
 #include "intq/io/nearest_names.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// Rows with a member `name`, in the order in which they were added.
 template <class Row> class NamedTable {
@@ -44,6 +46,8 @@ private:
     std::vector<Row> rows_;
 };
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OBSERVERS_NAMED_TABLE_HPP

@@ -14,7 +14,9 @@
 #include "intq/quantization/observers/compatibility.hpp"
 #include "intq/tensor/quantize.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// How processes that saw different data agree on one state: what `is_sync_quantize` asks for. All processes call the
 /// same functions in the same order with spans of one length; each replaces the values by those of all processes
@@ -75,8 +77,8 @@ public:
         throw_if_failed(arith::check_range_rule(options.rule(), options.dtype), "Observer");
         if (options.is_sync_quantize && options.reduction == nullptr)
             throw Error("Observer: is_sync_quantize needs a reduction, the StateReduction that joins the processes");
-        add_buffer("min_val", nn::Tensor());
-        add_buffer("max_val", nn::Tensor());
+        add_buffer("min_val", Tensor());
+        add_buffer("max_val", Tensor());
     }
 
     bool is_leaf() const override { return true; }
@@ -85,18 +87,18 @@ public:
         return arguments[0];
     }
 
-    void observe(const nn::Tensor& x);
+    void observe(const Tensor& x);
     const ObserverOptions& options() const noexcept { return options_; }
     virtual bool seen() const { return tensor("min_val").defined(); }
     /// What the scales are made from, of all processes where is_sync_quantize asks for it.
     virtual INTQ_INLINE Ranges ranges() const;
     /// Scales and zero points; scale 1 where no data was seen, as PyTorch's.
-    virtual INTQ_INLINE nn::OwnedQParams calculate_qparams() const;
+    virtual INTQ_INLINE OwnedQParams calculate_qparams() const;
     /// Adds what another observer of the same class and options saw, as if this one had seen it. Throws where the
     /// order of the data matters (moving averages, PyTorch's histogram), and for other classes and channels.
     void merge(const Observer& other);
     void reset_min_max_vals() {
-        for (auto& buffer : buffers()) buffer.value = nn::Tensor();
+        for (auto& buffer : buffers()) buffer.value = Tensor();
     }
     /// Throws for buffers, from a file, that no data could have made.
     virtual INTQ_INLINE void check_state() const;
@@ -113,8 +115,8 @@ protected:
     void check_buffer(const std::string& name, DType dtype, const Shape& shape) const;
     void set_ranges(const Ranges& ranges) {
         const Shape channels(static_cast<index_t>(ranges.lowest.size()));
-        tensor("min_val") = nn::Tensor::from(channels, ranges.lowest);
-        tensor("max_val") = nn::Tensor::from(channels, ranges.highest);
+        tensor("min_val") = Tensor::from(channels, ranges.lowest);
+        tensor("max_val") = Tensor::from(channels, ranges.highest);
     }
     /// Ranges of all processes together. @pre is_sync_quantize
     Ranges synchronized(Ranges ranges) const;
@@ -146,28 +148,27 @@ inline ObserverOptions per_channel(ObserverOptions options) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-inline void Observer::observe(const nn::Tensor& x) {
+inline void Observer::observe(const Tensor& x) {
     if (x.size() == 0) return;
     const int axis = options_.ch_axis;
     if (axis >= x.rank())
-        throw Error(type_name() + ": there is no channel axis " + std::to_string(axis) + " in " +
-                    nn::to_string(x.shape()));
+        throw Error(type_name() + ": there is no channel axis " + std::to_string(axis) + " in " + to_string(x.shape()));
     const index_t channels = tensor("min_val").size();
     if (axis >= 0 && channels != 0 && channels != x.extent(axis))
         throw Error(type_name() + ": a batch has " + std::to_string(x.extent(axis)) +
                     " channels, the ones before had " + std::to_string(channels));
-    const nn::Tensor rows = x.reshape(detail::blocks_around(x, axis));
+    const Tensor rows = x.reshape(tensor_detail::blocks_around(x, axis));
     const Status status = add(rows.view<float, 3>(), axis < 0 ? observers::per_tensor : 1);
-    throw_if_failed(status, type_name() + " of a tensor " + nn::to_string(x.shape()));
+    throw_if_failed(status, type_name() + " of a tensor " + to_string(x.shape()));
 }
 
 inline void Observer::check_buffer(const std::string& name, DType dtype, const Shape& shape) const {
-    const nn::Tensor& buffer = tensor(name);
+    const Tensor& buffer = tensor(name);
     if (buffer.defined() != tensor("min_val").defined())
         throw Error(type_name() + ": of the buffers min_val and " + name + " only one is there");
     if (buffer.defined() && (buffer.dtype() != dtype || !(buffer.shape() == shape)))
         throw Error(type_name() + ": the buffer " + name + " is " + name_of(buffer.dtype()) + " " +
-                    nn::to_string(buffer.shape()) + ", expected " + name_of(dtype) + " " + nn::to_string(shape));
+                    to_string(buffer.shape()) + ", expected " + name_of(dtype) + " " + to_string(shape));
 }
 
 inline void Observer::check_state() const {
@@ -218,8 +219,8 @@ inline void Observer::merge(const Observer& other) {
     merge_state(other);
 }
 
-inline nn::OwnedQParams Observer::calculate_qparams() const {
-    nn::OwnedQParams result = nn::OwnedQParams::per_tensor(1.0f, options_.dtype);
+inline OwnedQParams Observer::calculate_qparams() const {
+    OwnedQParams result = OwnedQParams::per_tensor(1.0f, options_.dtype);
     result.quant_min = options_.lowest();
     result.quant_max = options_.highest();
     const Ranges found = ranges();
@@ -238,6 +239,8 @@ inline nn::OwnedQParams Observer::calculate_qparams() const {
     return result;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OBSERVERS_OBSERVER_HPP

@@ -8,7 +8,9 @@
 #include "intq/quantization/observers/range_observers.hpp"
 #include "intq/quantization/observers/statistics_observers.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// A row of the table of observers: the word that a qconfig is made with.
 struct NamedObserver {
@@ -37,6 +39,8 @@ inline NamedTable<NamedObserver>& observer_table() {
     return table;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OBSERVERS_OBSERVER_MODULES_HPP

@@ -9,7 +9,9 @@
 #include "intq/observers/moving_average.hpp"
 #include "intq/quantization/observers/observer.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 namespace detail {
 
@@ -124,15 +126,15 @@ public:
     }
     std::string type_name() const override { return "FixedScaleObserver"; }
     bool seen() const override { return true; }
-    nn::OwnedQParams calculate_qparams() const override { return fixed(); }
+    OwnedQParams calculate_qparams() const override { return fixed(); }
 
 protected:
     Status add(const RowView& x, int) override { return kernels::check_finite(x); }
     void merge_state(const Observer&) override {}
 
 private:
-    nn::OwnedQParams fixed() const {
-        nn::OwnedQParams result = nn::OwnedQParams::per_tensor(options().scale, options().dtype);
+    OwnedQParams fixed() const {
+        OwnedQParams result = OwnedQParams::per_tensor(options().scale, options().dtype);
         result.quant_min = options().lowest();
         result.quant_max = options().highest();
         if (options().zero_point != 0) result.zero_points = {options().zero_point};
@@ -140,6 +142,8 @@ private:
     }
 };
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OBSERVERS_RANGE_OBSERVERS_HPP

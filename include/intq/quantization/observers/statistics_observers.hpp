@@ -10,7 +10,9 @@
 #include "intq/observers/torch_histogram.hpp"
 #include "intq/quantization/observers/observer.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// How a range is read from statistics.
 enum class RangeMethod : std::uint8_t { min_max, percentile, histogram, mse, kl, mix, clip_std };
@@ -34,7 +36,7 @@ struct RangeChoice {
 /// One pass over the data, any method afterwards.
 ///
 ///     StatisticsObserver statistics;                      // min_max, until told
-///     for (const nn::Tensor& batch : batches) statistics.observe(batch);
+///     for (const Tensor& batch : batches) statistics.observe(batch);
 ///     for (const RangeMethod method : all_range_methods) print(statistics.choose(method));
 ///     statistics.set_method(RangeMethod::kl);             // calculate_qparams() follows
 ///
@@ -47,8 +49,8 @@ class StatisticsObserver : public nn::Cloneable<StatisticsObserver, Observer> {
 public:
     explicit StatisticsObserver(const ObserverOptions& options = {}, RangeMethod method = RangeMethod::min_max)
         : Cloneable(checked(options)), method_(method) {
-        add_buffer("histogram", nn::Tensor());
-        add_buffer("grid", nn::Tensor());
+        add_buffer("histogram", Tensor());
+        add_buffer("grid", Tensor());
     }
 
     std::string type_name() const override { return "StatisticsObserver"; }
@@ -69,9 +71,9 @@ private:
     using Histograms = std::vector<observers::GridHistogram>;
     static const ObserverOptions& checked(const ObserverOptions& options);
     /// Histograms over the memory of `counts`, which gets `channels` of them when it is undefined.
-    Histograms histograms(nn::Tensor& counts, index_t channels) const;
-    void store(const nn::Tensor& counts, const Histograms& all);
-    void synchronize(nn::Tensor& counts, Histograms& all) const;
+    Histograms histograms(Tensor& counts, index_t channels) const;
+    void store(const Tensor& counts, const Histograms& all);
+    void synchronize(Tensor& counts, Histograms& all) const;
     observers::ValueRange range_of(const observers::GridHistogram& histogram, RangeMethod method) const;
 
     RangeMethod method_;
@@ -181,9 +183,9 @@ inline const ObserverOptions& StatisticsObserver::checked(const ObserverOptions&
     return options;
 }
 
-inline StatisticsObserver::Histograms StatisticsObserver::histograms(nn::Tensor& counts, index_t channels) const {
+inline StatisticsObserver::Histograms StatisticsObserver::histograms(Tensor& counts, index_t channels) const {
     const bool fresh = !counts.defined();
-    if (fresh) counts = nn::Tensor::zeros(Shape(channels, options().bins), DType::int64);
+    if (fresh) counts = Tensor::zeros(Shape(channels, options().bins), DType::int64);
     const auto memory = counts.flat<std::int64_t>();
     const auto bins = static_cast<std::size_t>(counts.extent(1));
     Histograms result;
@@ -210,13 +212,13 @@ inline void StatisticsObserver::check_state() const {
     const index_t channels = tensor("min_val").size();
     check_buffer("histogram", DType::int64, Shape(channels, options().bins));
     check_buffer("grid", DType::int32, Shape(channels, 2));
-    nn::Tensor counts = tensor("histogram");
+    Tensor counts = tensor("histogram");
     if (counts.defined()) histograms(counts, channels);
 }
 
-inline void StatisticsObserver::store(const nn::Tensor& counts, const Histograms& all) {
+inline void StatisticsObserver::store(const Tensor& counts, const Histograms& all) {
     const auto channels = static_cast<index_t>(all.size());
-    nn::Tensor grid = nn::Tensor::empty(Shape(channels, 2), DType::int32);
+    Tensor grid = Tensor::empty(Shape(channels, 2), DType::int32);
     Ranges ranges;
     for (std::size_t c = 0; c < all.size(); ++c) {
         grid.flat<std::int32_t>()[2 * c] = all[c].state().grid.exponent;
@@ -231,7 +233,7 @@ inline void StatisticsObserver::store(const nn::Tensor& counts, const Histograms
 
 inline Status StatisticsObserver::add(const RowView& x, int axis) {
     const index_t channels = axis < 0 ? 1 : x.extent(axis);
-    nn::Tensor counts = tensor("histogram").clone();  // what fails leaves the old one
+    Tensor counts = tensor("histogram").clone();  // what fails leaves the old one
     Histograms all = histograms(counts, channels);
     const index_t outer = x.extent(0), inner = axis < 0 ? x.size() / outer : x.extent(2);
     std::vector<std::uint32_t> scratch(
@@ -250,7 +252,7 @@ inline Status StatisticsObserver::add(const RowView& x, int axis) {
 
 inline void StatisticsObserver::merge_state(const Observer& other) {
     const auto& more = static_cast<const StatisticsObserver&>(other);
-    nn::Tensor counts = tensor("histogram").clone(), theirs = more.tensor("histogram");
+    Tensor counts = tensor("histogram").clone(), theirs = more.tensor("histogram");
     Histograms added = more.histograms(theirs, 0);
     Histograms all = histograms(counts, static_cast<index_t>(added.size()));
     for (std::size_t c = 0; c < all.size(); ++c) throw_if_failed(all[c].merge(added[c]), type_name() + "::merge");
@@ -258,7 +260,7 @@ inline void StatisticsObserver::merge_state(const Observer& other) {
 }
 
 /// All processes widen to one range, which gives them one grid; then the counts are sums.
-inline void StatisticsObserver::synchronize(nn::Tensor& counts, Histograms& all) const {
+inline void StatisticsObserver::synchronize(Tensor& counts, Histograms& all) const {
     Ranges ranges = synchronized(own_ranges());
     if (all.empty()) all = histograms(counts, static_cast<index_t>(ranges.lowest.size()));
     for (std::size_t c = 0; c < all.size(); ++c) all[c].widen({ranges.lowest[c], ranges.highest[c]});
@@ -277,7 +279,7 @@ inline void StatisticsObserver::synchronize(nn::Tensor& counts, Histograms& all)
 
 inline Observer::Ranges StatisticsObserver::ranges() const {
     if (method_ == RangeMethod::min_max) return Observer::ranges();
-    nn::Tensor counts = tensor("histogram").clone();
+    Tensor counts = tensor("histogram").clone();
     Histograms all;
     if (counts.defined()) all = histograms(counts, 0);
     if (options().is_sync_quantize) synchronize(counts, all);
@@ -292,7 +294,7 @@ inline Observer::Ranges StatisticsObserver::ranges() const {
 
 inline std::vector<RangeChoice> StatisticsObserver::choose(RangeMethod method) const {
     std::vector<RangeChoice> result;
-    nn::Tensor counts = tensor("histogram");
+    Tensor counts = tensor("histogram");
     if (!counts.defined() || counts.dtype() != DType::int64) return result;
     for (const observers::GridHistogram& histogram : histograms(counts, 0)) {
         RangeChoice choice;
@@ -334,9 +336,9 @@ inline observers::ValueRange StatisticsObserver::range_of(const observers::GridH
 inline Status HistogramObserver::add(const RowView& x, int axis) {
     if (!is_torch()) return StatisticsObserver::add(x, axis);
     const auto bins = static_cast<std::size_t>(options().bins);
-    nn::Tensor memory = tensor("histogram").clone();
+    Tensor memory = tensor("histogram").clone();
     const bool fresh = !memory.defined();
-    if (fresh) memory = nn::Tensor::zeros(Shape(options().bins));
+    if (fresh) memory = Tensor::zeros(Shape(options().bins));
     const Ranges known = own_ranges();
     observers::TorchHistogram histogram =
         fresh ? observers::TorchHistogram(memory.flat<float>())
@@ -375,6 +377,8 @@ inline Observer::Ranges HistogramObserver::ranges() const {
     return {{found.lowest}, {found.highest}};
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OBSERVERS_STATISTICS_OBSERVERS_HPP

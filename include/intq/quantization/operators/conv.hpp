@@ -11,28 +11,30 @@
 #include "intq/quantization/operators/operator.hpp"
 #include "intq/quantization/operators/resize.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// A convolution or linear layer for add_conv(): input, sumin and their qparams are those of the tensors.
 struct ConvLayer {
     OpKind op = OpKind::conv2d;
     Window2d window{};
     index_t groups = 1;
-    nn::Tensor weight{};  // int8 or int16 codes, row_major: (O, C/groups, KH, KW) or (O, I)
-    nn::OwnedQParams weight_qparams{};
-    nn::Tensor bias{};          // real numbers, (O), or undefined
-    nn::OwnedQParams output{};  // dtype int32: the accumulator is the output
+    Tensor weight{};  // int8 or int16 codes, row_major: (O, C/groups, KH, KW) or (O, I)
+    OwnedQParams weight_qparams{};
+    Tensor bias{};          // real numbers, (O), or undefined
+    OwnedQParams output{};  // dtype int32: the accumulator is the output
     Activation activation = Activation::none;
 
     index_t out_channels() const { return weight.extent(0); }
 };
 
 /// @param sumin  operand of a fused add
-std::int32_t add_conv(ProgramBuilder& builder, std::int32_t x, std::optional<std::int32_t> sumin, const ConvLayer& conv,
-                      const LayerName& layer);
+std::int32_t add_conv(program::ProgramBuilder& builder, std::int32_t x, std::optional<std::int32_t> sumin,
+                      const ConvLayer& conv, const program::LayerName& layer);
 
 /// s_acc[c] = fmul(s_in, s_w[c]), for each output channel.
-std::vector<float> accumulator_scales(float input, const nn::OwnedQParams& weight, index_t out_channels);
+std::vector<float> accumulator_scales(float input, const OwnedQParams& weight, index_t out_channels);
 
 /// A layer with weights: x, and the operand of a fused add.
 class WeightedStep : public Step {
@@ -40,9 +42,9 @@ public:
     OpKind op = OpKind::conv2d;
     Window2d window{};
     index_t groups = 1;
-    nn::Tensor weight{};              // codes, row_major: (O, C/groups, KH, KW) or (O, I)
-    nn::OwnedQParams weight_qparams;  // scales raised by ARITHMETIC section 3, step 0
-    nn::Tensor bias{};                // real numbers, (O), or undefined
+    Tensor weight{};              // codes, row_major: (O, C/groups, KH, KW) or (O, I)
+    OwnedQParams weight_qparams;  // scales raised by ARITHMETIC section 3, step 0
+    Tensor bias{};                // real numbers, (O), or undefined
     bool sumin = false;
     Activation activation = Activation::none;
     /// conv_transpose2d: how the pixels are put apart before the convolution, with the zero point between them.
@@ -56,7 +58,7 @@ public:
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-inline std::vector<float> accumulator_scales(float input, const nn::OwnedQParams& weight, index_t out_channels) {
+inline std::vector<float> accumulator_scales(float input, const OwnedQParams& weight, index_t out_channels) {
     std::vector<float> scales;
     for (index_t c = 0; c < out_channels; ++c)
         scales.push_back(arith::fmul(input, weight.scales[weight.is_per_channel() ? static_cast<std::size_t>(c) : 0]));
@@ -84,7 +86,8 @@ inline kernels::Conv2dSpec conv_spec(const kernels::ArenaTensor& in, const ConvL
     return spec;
 }
 
-inline kernels::PackedConv2d pack(ProgramBuilder& builder, const kernels::Conv2dSpec& spec, const LayerName& layer) {
+inline kernels::PackedConv2d pack(program::ProgramBuilder& builder, const kernels::Conv2dSpec& spec,
+                                  const program::LayerName& layer) {
     const kernels::PackingRules& rules = builder.table().packing;
     const Workspace storage = builder.new_buffer(kernels::packed_conv2d_size(rules, spec));
     const Result<kernels::PackedConv2d> packed = kernels::pack_conv2d(rules, spec, storage);
@@ -96,8 +99,8 @@ inline kernels::PackedConv2d pack(ProgramBuilder& builder, const kernels::Conv2d
     return value_or_throw(packed, layer.name);
 }
 
-inline arith::SuminOperand sumin_operand(const ProgramBuilder& builder, std::int32_t sumin, DType dtype,
-                                         const LayerName& layer) {
+inline arith::SuminOperand sumin_operand(const program::ProgramBuilder& builder, std::int32_t sumin, DType dtype,
+                                         const program::LayerName& layer) {
     const kernels::ArenaTensor& e = builder.at(sumin);
     if (e.dtype != dtype)
         throw Error(layer.name, "the operand of a fused add must have the input's dtype " +
@@ -107,11 +110,11 @@ inline arith::SuminOperand sumin_operand(const ProgramBuilder& builder, std::int
 
 }  // namespace detail
 
-inline std::int32_t add_conv(ProgramBuilder& builder, std::int32_t x, std::optional<std::int32_t> sumin,
-                             const ConvLayer& conv, const LayerName& layer) {
+inline std::int32_t add_conv(program::ProgramBuilder& builder, std::int32_t x, std::optional<std::int32_t> sumin,
+                             const ConvLayer& conv, const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
     if (in.shape.rank < 2 || in.shape.rank > 4)
-        throw Error(layer.name, "an input of rank 2 to 4 is needed, given " + nn::to_string(in.shape));
+        throw Error(layer.name, "an input of rank 2 to 4 is needed, given " + to_string(in.shape));
     const index_t kernel = conv.window.kernel.height * conv.window.kernel.width;
     const index_t weights = conv.out_channels() * (conv.groups > 0 ? in.shape[1] / conv.groups : 0) * kernel;
     if (conv.weight.size() != weights)
@@ -141,7 +144,7 @@ inline std::int32_t add_conv(ProgramBuilder& builder, std::int32_t x, std::optio
                                                   : Shape(batch, channels, out.height, out.width);
     QParams output = spec.output;
     if (conv.output.dtype == DType::int32)
-        output = builder.keep(nn::OwnedQParams::per_channel(
+        output = builder.keep(OwnedQParams::per_channel(
             accumulator_scales(in.qparams.scale(), conv.weight_qparams, channels), 1, DType::int32));
     std::vector<std::int32_t> operands{x};
     if (sumin) operands.push_back(*sumin);
@@ -181,7 +184,7 @@ inline void WeightedStep::add_reference(ReferenceBuilder& reference, const Quant
 namespace operators {
 
 // A fresh look at the weight, which may have changed since calibration; but qparams that were set stay.
-inline nn::OwnedQParams weight_qparams_of(const PreparedWeight& prepared) {
+inline OwnedQParams weight_qparams_of(const PreparedWeight& prepared) {
     FakeQuantize& quantizer = prepared.weight_fake_quant();
     if (quantizer.has_qparams() && !quantizer.observer().seen()) return quantizer.qparams();
     const auto fresh = nn::clone(static_cast<const nn::Module&>(quantizer));
@@ -192,20 +195,20 @@ inline nn::OwnedQParams weight_qparams_of(const PreparedWeight& prepared) {
 }
 
 /// The qparams of the operand of a fused add; null without one.
-inline const nn::OwnedQParams* operand_of(const StepRequest& request, const nn::Fusion& fusion) {
+inline const OwnedQParams* operand_of(const StepRequest& request, const nn::Fusion& fusion) {
     if (!fusion.add) return nullptr;
     if (!request.target.fused_add)
         throw request.error(std::string("the target ") + request.target.name + " has no fused add");
     const QuantizedTensor& sumin = *request.inputs.at(1);
     if (!(sumin.shape == request.output_shape))
-        throw request.error("the fused add needs an operand of the output's shape " +
-                            nn::to_string(request.output_shape) + ", given " + nn::to_string(sumin.shape));
+        throw request.error("the fused add needs an operand of the output's shape " + to_string(request.output_shape) +
+                            ", given " + to_string(sumin.shape));
     return &sumin.qparams;
 }
 
-inline void require_finite(const StepRequest& request, const nn::Tensor& tensor, const char* name) {
+inline void require_finite(const StepRequest& request, const Tensor& tensor, const char* name) {
     if (!tensor.defined()) return;
-    const nn::Tensor values = tensor.contiguous();
+    const Tensor values = tensor.contiguous();
     for (std::size_t i = 0; i < values.flat<float>().size(); ++i)
         if (!arith::is_finite(values.flat<float>()[i]))
             throw request.error("element " + std::to_string(i) + " of the " + name + " is NaN or infinite");
@@ -341,6 +344,8 @@ inline constexpr QuantizedOperator conv_transpose2d{.name = "conv_transpose2d",
 
 }  // namespace operators
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_CONV_HPP

@@ -8,25 +8,27 @@
 #include "intq/quantization/operators/lowering.hpp"
 #include "intq/quantization/operators/operator.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// Real values to real values by way of a quantized custom module.
 class CustomOnReals : public nn::Cloneable<CustomOnReals> {
 public:
-    CustomOnReals(nn::ModulePtr module, nn::OwnedQParams input, arith::QuantizeRule rule)
+    CustomOnReals(nn::ModulePtr module, OwnedQParams input, arith::QuantizeRule rule)
         : type_(custom_type(module)), input_(std::move(input)), rule_(rule) {
         add_child("module", std::move(module));
     }
     std::string type_name() const override { return type_; }
     bool is_leaf() const override { return true; }
     nn::Value forward(nn::Arguments arguments) override {
-        const nn::Tensor y = call("module", quantize(arguments.tensor(0), input_, rule_)).tensor();
+        const Tensor y = call("module", quantize(arguments.tensor(0), input_, rule_)).tensor();
         return dequantize(y, *y.qparams());
     }
 
 private:
     std::string type_;
-    nn::OwnedQParams input_;
+    OwnedQParams input_;
     arith::QuantizeRule rule_;
 };
 
@@ -37,7 +39,7 @@ public:
     OpKind kind() const noexcept override { return OpKind::none; }
     const nn::Module& module() const noexcept { return *module_; }
 
-    nn::Tensor run(const QuantizedNode& node, const nn::Tensor& codes) const {
+    Tensor run(const QuantizedNode& node, const Tensor& codes) const {
         return quantized(node)->dispatch("forward", std::array{nn::Value(codes)}).tensor();
     }
     void lower(Lowering&, const QuantizedNode& node) const override {
@@ -74,6 +76,8 @@ inline constexpr QuantizedOperator custom{.name = "custom", .role = Role::own_ou
 
 }  // namespace operators
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_CUSTOM_HPP

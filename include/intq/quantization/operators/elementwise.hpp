@@ -10,17 +10,19 @@
 #include "intq/quantization/operators/lowering.hpp"
 #include "intq/quantization/operators/operator.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 namespace detail {
 
 /// Shape and type of both operands of a binary operator.
-inline kernels::ArenaTensor check_binary(ProgramBuilder& builder, OpKind op, std::int32_t x, std::int32_t y,
-                                         DType output, const LayerName& layer) {
+inline kernels::ArenaTensor check_binary(program::ProgramBuilder& builder, OpKind op, std::int32_t x, std::int32_t y,
+                                         DType output, const program::LayerName& layer) {
     const kernels::ArenaTensor a = builder.at(x), b = builder.at(y);
     if (!(a.shape == b.shape))
-        throw Error(layer.name, std::string(name_of(op)) + " needs operands of one shape, given " +
-                                    nn::to_string(a.shape) + " and " + nn::to_string(b.shape));
+        throw Error(layer.name, std::string(name_of(op)) + " needs operands of one shape, given " + to_string(a.shape) +
+                                    " and " + to_string(b.shape));
     if (a.dtype != b.dtype)
         throw Error(layer.name, std::string(name_of(op)) + " needs operands of one dtype, given " + name_of(a.dtype) +
                                     " and " + name_of(b.dtype));
@@ -31,32 +33,32 @@ inline kernels::ArenaTensor check_binary(ProgramBuilder& builder, OpKind op, std
 }  // namespace detail
 
 /// @param op  add or sub
-inline std::int32_t add_sum(ProgramBuilder& builder, OpKind op, std::int32_t x, std::int32_t y,
-                            const nn::OwnedQParams& output, Activation activation, const LayerName& layer) {
+inline std::int32_t add_sum(program::ProgramBuilder& builder, OpKind op, std::int32_t x, std::int32_t y,
+                            const OwnedQParams& output, Activation activation, const program::LayerName& layer) {
     const kernels::ArenaTensor in = detail::check_binary(builder, op, x, y, output.dtype, layer);
     const QParams out = builder.keep(output);
     const auto* const params = builder.keep_params(value_or_throw(
-        (op == OpKind::sub ? arith::make_sub : arith::make_add)(builder.target(), builder.codes_of(x),
-                                                                builder.codes_of(y), ProgramBuilder::codes_of(output),
-                                                                ProgramBuilder::output_codes(out, activation)),
+        (op == OpKind::sub ? arith::make_sub : arith::make_add)(
+            builder.target(), builder.codes_of(x), builder.codes_of(y), program::ProgramBuilder::codes_of(output),
+            program::ProgramBuilder::output_codes(out, activation)),
         layer.name));
     return builder.push(op, {x, y}, builder.tensor(output.dtype, in.shape, out, layer), params, layer);
 }
 
-inline std::int32_t add_mul(ProgramBuilder& builder, std::int32_t x, std::int32_t y, const nn::OwnedQParams& output,
-                            const LayerName& layer) {
+inline std::int32_t add_mul(program::ProgramBuilder& builder, std::int32_t x, std::int32_t y,
+                            const OwnedQParams& output, const program::LayerName& layer) {
     const kernels::ArenaTensor in = detail::check_binary(builder, OpKind::mul, x, y, output.dtype, layer);
     const QParams out = builder.keep(output);
-    const auto* const params = builder.keep_params(
-        value_or_throw(arith::make_mul(builder.target(), builder.codes_of(x), builder.codes_of(y),
-                                       ProgramBuilder::codes_of(output), ProgramBuilder::output_codes(out)),
-                       layer.name));
+    const auto* const params = builder.keep_params(value_or_throw(
+        arith::make_mul(builder.target(), builder.codes_of(x), builder.codes_of(y),
+                        program::ProgramBuilder::codes_of(output), program::ProgramBuilder::output_codes(out)),
+        layer.name));
     return builder.push(OpKind::mul, {x, y}, builder.tensor(output.dtype, in.shape, out, layer), params, layer);
 }
 
 /// Codes kept between two codes; the scale stays.
-inline std::int32_t add_clamp(ProgramBuilder& builder, std::int32_t x, const arith::OutputCodes& codes,
-                              const LayerName& layer) {
+inline std::int32_t add_clamp(program::ProgramBuilder& builder, std::int32_t x, const arith::OutputCodes& codes,
+                              const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
     builder.check({OpKind::relu, in.dtype, DType::none, in.dtype}, layer);
     return builder.push(OpKind::relu, {x}, builder.tensor(in.dtype, in.shape, in.qparams, layer),
@@ -64,8 +66,9 @@ inline std::int32_t add_clamp(ProgramBuilder& builder, std::int32_t x, const ari
 }
 
 /// relu or relu6; the scale stays.
-inline std::int32_t add_relu(ProgramBuilder& builder, std::int32_t x, Activation activation, const LayerName& layer) {
-    return add_clamp(builder, x, ProgramBuilder::output_codes(builder.at(x).qparams, activation), layer);
+inline std::int32_t add_relu(program::ProgramBuilder& builder, std::int32_t x, Activation activation,
+                             const program::LayerName& layer) {
+    return add_clamp(builder, x, program::ProgramBuilder::output_codes(builder.at(x).qparams, activation), layer);
 }
 
 /// The sum or the difference of two tensors of codes, and perhaps a clamp.
@@ -130,7 +133,7 @@ public:
     void lower(Lowering& l, const QuantizedNode& node) const override {
         const std::int32_t x = l.input(node);
         const QParams qparams = l.builder().at(x).qparams;
-        arith::OutputCodes codes = ProgramBuilder::output_codes(qparams);
+        arith::OutputCodes codes = program::ProgramBuilder::output_codes(qparams);
         const auto code = [&](double bound) {
             const double steps = bound / static_cast<double>(qparams.scale());
             const double inside = std::clamp(steps, -65536.0, 65536.0);
@@ -201,6 +204,8 @@ inline constexpr QuantizedOperator relu6{
 
 }  // namespace operators
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_ELEMENTWISE_HPP

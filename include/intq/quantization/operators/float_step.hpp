@@ -7,7 +7,9 @@
 #include "intq/quantization/operators/lowering.hpp"
 #include "intq/quantization/operators/operator.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// What both have in common: no program executes them.
 class RealStep : public Step {
@@ -35,16 +37,18 @@ private:
 /// A parameter or buffer that the graph reads.
 class ConstantStep : public RealStep {
 public:
-    explicit ConstantStep(nn::Tensor value) : value_(std::move(value)) {}
+    explicit ConstantStep(Tensor value) : value_(std::move(value)) {}
     void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override {
         reference.set_real(node, reference.constant(value_));
     }
-    const nn::Tensor& value() const noexcept { return value_; }
+    const Tensor& value() const noexcept { return value_; }
 
 private:
-    nn::Tensor value_;
+    Tensor value_;
 };
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_FLOAT_STEP_HPP

@@ -11,7 +11,9 @@
 #include "intq/program/program_builder.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// The program under construction, and which of its tensors each tensor of the model became.
 class Lowering {
@@ -25,12 +27,12 @@ public:
     }
 
     const QuantizedGraph& quantized() const noexcept { return quantized_; }
-    ProgramBuilder& builder() noexcept { return builder_; }
+    program::ProgramBuilder& builder() noexcept { return builder_; }
 
     /// The program's tensor for an input of a node.
     std::int32_t input(const QuantizedNode& node, std::size_t i = 0) { return tensor(node.inputs.at(i)); }
-    const nn::OwnedQParams& qparams(const QuantizedNode& node) const { return quantized_.output(node).qparams; }
-    static LayerName layer(const QuantizedNode& node) {
+    const OwnedQParams& qparams(const QuantizedNode& node) const { return quantized_.output(node).qparams; }
+    static program::LayerName layer(const QuantizedNode& node) {
         return {node.module.empty() ? node.name : node.module, node.type};
     }
     /// Says which tensor of the program is a node's output.
@@ -60,11 +62,11 @@ public:
 private:
     struct FlattenedImage {
         int tensor;
-        LayerName layer;
+        program::LayerName layer;
     };
 
     const QuantizedGraph& quantized_;
-    ProgramBuilder builder_;
+    program::ProgramBuilder builder_;
     std::map<int, std::int32_t> tensors_;
     std::map<int, FlattenedImage> images_;
 };
@@ -77,6 +79,8 @@ inline std::int32_t Lowering::tensor(int index) {
     return tensors_[index] = builder_.flatten(tensor(image.tensor), image.layer);
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_LOWERING_HPP

@@ -14,7 +14,9 @@
 #include "intq/quantization/operators/lowering.hpp"
 #include "intq/quantization/operators/operator.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 namespace detail {
 
@@ -22,7 +24,7 @@ namespace detail {
 using ImageSteps = std::array<index_t, max_rank>;
 
 inline ImageSteps channels_last_steps(const Shape& shape) {
-    return nn::detail::strides_of(shape, Layout::channels_last);
+    return tensor_detail::strides_of(shape, Layout::channels_last);
 }
 
 /// The move that writes a tensor of a program of `shape`: element (n, a, b, …) is the one at offset + a·steps[1] +
@@ -55,8 +57,8 @@ inline kernels::MoveParams move_of(const Shape& shape, const ImageSteps& steps, 
 /// One instruction that moves codes; the scale stays.
 ///
 /// @param shape  of the output; its first extent is not read
-inline std::int32_t add_move(ProgramBuilder& builder, OpKind op, std::int32_t x, Shape shape,
-                             const detail::ImageSteps& steps, index_t offset, const LayerName& layer) {
+inline std::int32_t add_move(program::ProgramBuilder& builder, OpKind op, std::int32_t x, Shape shape,
+                             const detail::ImageSteps& steps, index_t offset, const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
     builder.check({op, in.dtype, DType::none, in.dtype}, layer);
     shape[0] = in.shape[0];
@@ -66,7 +68,8 @@ inline std::int32_t add_move(ProgramBuilder& builder, OpKind op, std::int32_t x,
 
 /// The elements in row_major order in another shape. In channels_last memory that is two moves, to a vector and from
 /// it, where both sides have channels.
-inline std::int32_t add_reshape(ProgramBuilder& builder, std::int32_t x, const Shape& shape, const LayerName& layer) {
+inline std::int32_t add_reshape(program::ProgramBuilder& builder, std::int32_t x, const Shape& shape,
+                                const program::LayerName& layer) {
     const Shape in = builder.at(x).shape;
     const Shape vector(in[0], in.size() / in[0]);
     const auto spread = [](const Shape& of) {  // whether channels lie between the others
@@ -90,7 +93,7 @@ inline std::int32_t add_reshape(ProgramBuilder& builder, std::int32_t x, const S
                          builder.keep_params(detail::move_of(axes, steps, 0)), layer);
         if (shape.rank == 2) return x;
     }
-    return add_move(builder, OpKind::reshape, x, shape, nn::detail::strides_of(shape, Layout::row_major), 0, layer);
+    return add_move(builder, OpKind::reshape, x, shape, tensor_detail::strides_of(shape, Layout::row_major), 0, layer);
 }
 
 /// Codes go to other places; the scale stays. What moves where is given for (N, …) with any N.
@@ -157,7 +160,7 @@ inline std::vector<int> axes_in_order(int rank) {
 inline StepPtr slice_step(const StepRequest& request, FloatCall call, int axis, index_t first, index_t step) {
     if (axis == 0) throw request.error("a program keeps axis 0, that of the samples, whole");
     if (request.output_shape.size() == 0)
-        throw request.error("nothing is left of " + nn::to_string(request.inputs.at(0)->shape));
+        throw request.error("nothing is left of " + to_string(request.inputs.at(0)->shape));
     return std::make_shared<MoveStep>(std::move(call), OpKind::slice, axes_in_order(request.output_shape.rank),
                                       request.output_shape, axis, first, step);
 }
@@ -221,8 +224,8 @@ inline StepPtr make_transpose(const StepRequest& request) {
 inline StepPtr make_reshape(const StepRequest& request) {
     const Shape &in = request.inputs.at(0)->shape, &out = request.output_shape;
     if (out.rank < 1 || in[0] != out[0])
-        throw request.error("a program keeps axis 0, that of the samples, given " + nn::to_string(in) + " to " +
-                            nn::to_string(out));
+        throw request.error("a program keeps axis 0, that of the samples, given " + to_string(in) + " to " +
+                            to_string(out));
     return std::make_shared<ReshapeStep>(request.call, out);
 }
 
@@ -250,6 +253,8 @@ inline constexpr QuantizedOperator getitem{
 
 }  // namespace operators
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_MOVE_HPP

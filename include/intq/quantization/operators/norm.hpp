@@ -7,7 +7,9 @@
 #include "intq/quantization/fuse/fusion_table.hpp"
 #include "intq/quantization/operators/conv.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// An evaluated batch norm as the depthwise convolution that it is:
 ///
@@ -17,7 +19,7 @@ namespace intq::inline INTQ_ABI::quantization {
 class BatchNormConv2d : public nn::Cloneable<BatchNormConv2d, nn::Conv2d> {
 public:
     explicit BatchNormConv2d(const nn::BatchNorm& norm) : Cloneable(nn::Conv2d(options_of(norm.options()))) {
-        set_weight(nn::Tensor::full(weight().shape(), 1.0f));
+        set_weight(Tensor::full(weight().shape(), 1.0f));
         fold_batch_norm(*this, norm);
     }
     std::string type_name() const override { return fused_type_name({}); }
@@ -54,6 +56,8 @@ inline constexpr QuantizedOperator bn_relu62d = batch_norm("BNReLU62d");
 
 }  // namespace operators
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_NORM_HPP

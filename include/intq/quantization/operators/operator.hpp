@@ -14,7 +14,9 @@
 #include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/quantization/operators/reference.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 enum class Role : std::uint8_t {
     boundary,      // placeholder, get_attr: real values
@@ -107,6 +109,8 @@ private:
     FloatCall call_;
 };
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_OPERATOR_HPP

@@ -18,7 +18,9 @@
 #include "intq/quantization/operators/softmax.hpp"
 #include "intq/quantization/operators/unary.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 inline constexpr const QuantizedOperator* quantized_operators[] = {
     &operators::placeholder,
@@ -75,6 +77,8 @@ inline const QuantizedOperator& quantized_operator(const graph::Node& node, nn::
     return unknown_operator;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_OPERATOR_TABLE_HPP

@@ -12,20 +12,22 @@
 #include "intq/quantization/operators/lowering.hpp"
 #include "intq/quantization/operators/operator.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 namespace detail {
 
-inline std::int32_t add_pool(ProgramBuilder& builder, OpKind op, std::int32_t x, const kernels::PoolStep& step,
-                             DType dtype, const QParams& output, const LayerName& layer) {
+inline std::int32_t add_pool(program::ProgramBuilder& builder, OpKind op, std::int32_t x, const kernels::PoolStep& step,
+                             DType dtype, const QParams& output, const program::LayerName& layer) {
     const Shape in = builder.at(x).shape;
     const Size2d out = output_size(step.window, {in[2], in[3]});
     const Shape shape(builder.max_batch(), in[1], out.height, out.width);
     return builder.push(op, {x}, builder.tensor(dtype, shape, output, layer), builder.keep_params(step), layer);
 }
 
-inline void check_pool(ProgramBuilder& builder, OpKind op, std::int32_t x, const Window2d& window, DType output,
-                       const LayerName& layer) {
+inline void check_pool(program::ProgramBuilder& builder, OpKind op, std::int32_t x, const Window2d& window,
+                       DType output, const program::LayerName& layer) {
     builder.require_image(x, layer);
     const kernels::ArenaTensor& in = builder.at(x);
     builder.check({op, in.dtype, DType::none, output, window, in.shape[1]}, layer);
@@ -35,23 +37,23 @@ inline void check_pool(ProgramBuilder& builder, OpKind op, std::int32_t x, const
 }  // namespace detail
 
 /// The scale stays.
-inline std::int32_t add_max_pool(ProgramBuilder& builder, std::int32_t x, const Window2d& window,
-                                 const LayerName& layer) {
+inline std::int32_t add_max_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window,
+                                 const program::LayerName& layer) {
     detail::check_pool(builder, OpKind::max_pool2d, x, window, builder.at(x).dtype, layer);
     const kernels::ArenaTensor in = builder.at(x);
     return detail::add_pool(builder, OpKind::max_pool2d, x, {window, {}}, in.dtype, in.qparams, layer);
 }
 
-inline std::int32_t add_avg_pool(ProgramBuilder& builder, std::int32_t x, const Window2d& window, PoolDivisor divisor,
-                                 const nn::OwnedQParams& output, const LayerName& layer) {
+inline std::int32_t add_avg_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window,
+                                 PoolDivisor divisor, const OwnedQParams& output, const program::LayerName& layer) {
     detail::check_pool(builder, OpKind::avg_pool2d, x, window, output.dtype, layer);
     const QParams out = builder.keep(output);
     const bool has_padding = !(window.padding == Padding2d{});
-    const auto average =
-        value_or_throw(arith::make_average(builder.target(), builder.codes_of(x), ProgramBuilder::codes_of(output),
-                                           ProgramBuilder::output_codes(out),
-                                           window.kernel.height * window.kernel.width, divisor, has_padding),
-                       layer.name);
+    const auto average = value_or_throw(
+        arith::make_average(builder.target(), builder.codes_of(x), program::ProgramBuilder::codes_of(output),
+                            program::ProgramBuilder::output_codes(out), window.kernel.height * window.kernel.width,
+                            divisor, has_padding),
+        layer.name);
     return detail::add_pool(builder, OpKind::avg_pool2d, x, {window, average}, output.dtype, out, layer);
 }
 
@@ -77,7 +79,7 @@ public:
     const Window2d& window() const noexcept { return window_; }
     PoolDivisor divisor() const noexcept { return divisor_; }
     void lower(Lowering& l, const QuantizedNode& node) const override {
-        const LayerName layer = Lowering::layer(node);
+        const program::LayerName layer = Lowering::layer(node);
         const std::int32_t image = add_avg_pool(l.builder(), l.input(node), window_, divisor_, l.qparams(node), layer);
         l.set(node, flattens_ ? l.builder().flatten(image, layer) : image);
     }
@@ -104,7 +106,7 @@ inline StepPtr make_adaptive_avg_pool(const StepRequest& request) {
     const Shape& in = request.inputs.at(0)->shape;
     const Size2d out = dynamic_cast<const nn::AdaptiveAvgPool2d&>(*request.module).output();
     if (in[2] % out.height != 0 || in[3] % out.width != 0)
-        throw request.error("an adaptive average pool from " + nn::to_string(in) + " to " + std::to_string(out.height) +
+        throw request.error("an adaptive average pool from " + to_string(in) + " to " + std::to_string(out.height) +
                             " x " + std::to_string(out.width) +
                             " has windows of different size; only even splits have an integer form");
     const Size2d kernel{in[2] / out.height, in[3] / out.width};
@@ -121,7 +123,7 @@ inline StepPtr make_mean(const StepRequest& request) {
     for (const index_t axis : axes) along.insert(request.axis(static_cast<int>(axis)));
     if (in.rank != 4 || along != wanted)
         throw request.error("a mean has an integer form over height and width of (N, C, H, W), given " +
-                            std::to_string(axes.size()) + " axes of " + nn::to_string(in));
+                            std::to_string(axes.size()) + " axes of " + to_string(in));
     const Size2d kernel{in[2], in[3]};
     return std::make_shared<AvgPoolStep>(request.call, Window2d{kernel, kernel, {}, {1, 1}}, PoolDivisor::kernel_cells,
                                          !nn::detail::flag(arguments, 2));
@@ -165,6 +167,8 @@ inline constexpr QuantizedOperator mean{.name = "mean",
 
 }  // namespace operators
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_POOL_HPP

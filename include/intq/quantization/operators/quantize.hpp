@@ -7,10 +7,12 @@
 #include "intq/quantization/operators/lowering.hpp"
 #include "intq/quantization/operators/operator.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
-inline std::int32_t add_quantize(ProgramBuilder& builder, std::int32_t x, const nn::OwnedQParams& qparams,
-                                 const LayerName& layer) {
+inline std::int32_t add_quantize(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& qparams,
+                                 const program::LayerName& layer) {
     const Shape shape = builder.at(x).shape;
     builder.check({OpKind::quantize, builder.at(x).dtype, DType::none, qparams.dtype}, layer);
     const QParams kept = builder.keep(qparams);
@@ -18,21 +20,21 @@ inline std::int32_t add_quantize(ProgramBuilder& builder, std::int32_t x, const 
     return builder.push(OpKind::quantize, {x}, builder.tensor(qparams.dtype, shape, kept, layer), nullptr, layer);
 }
 
-inline std::int32_t add_dequantize(ProgramBuilder& builder, std::int32_t x, const LayerName& layer) {
+inline std::int32_t add_dequantize(program::ProgramBuilder& builder, std::int32_t x, const program::LayerName& layer) {
     const Shape shape = builder.at(x).shape;
     builder.check({OpKind::dequantize, builder.at(x).dtype, DType::none, DType::float32}, layer);
     return builder.push(OpKind::dequantize, {x}, builder.tensor(DType::float32, shape, {}, layer), nullptr, layer);
 }
 
-inline std::int32_t add_requantize(ProgramBuilder& builder, std::int32_t x, const nn::OwnedQParams& output,
-                                   const LayerName& layer) {
+inline std::int32_t add_requantize(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& output,
+                                   const program::LayerName& layer) {
     const Shape shape = builder.at(x).shape;
     builder.check({OpKind::requantize, builder.at(x).dtype, DType::none, output.dtype}, layer);
     const QParams out = builder.keep(output);
-    const auto* const params = builder.keep_params(
-        value_or_throw(kernels::make_requantize(builder.target(), builder.codes_of(x), ProgramBuilder::codes_of(output),
-                                                ProgramBuilder::output_codes(out)),
-                       layer.name));
+    const auto* const params = builder.keep_params(value_or_throw(
+        kernels::make_requantize(builder.target(), builder.codes_of(x), program::ProgramBuilder::codes_of(output),
+                                 program::ProgramBuilder::output_codes(out)),
+        layer.name));
     return builder.push(OpKind::requantize, {x}, builder.tensor(output.dtype, shape, out, layer), params, layer);
 }
 
@@ -79,6 +81,8 @@ inline constexpr QuantizedOperator dequant_stub{"dequant_stub", Role::dequant_st
 
 }  // namespace operators
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_QUANTIZE_HPP

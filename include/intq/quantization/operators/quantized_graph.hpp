@@ -11,7 +11,9 @@
 #include "intq/core/op_params.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 class Lowering;
 class ReferenceBuilder;
@@ -21,8 +23,8 @@ struct QuantizedNode;
 struct QuantizedTensor {
     std::string name;  // of the graph node that gives it
     DType dtype = DType::float32;
-    nn::OwnedQParams qparams{};  // not read for float32
-    Shape shape{};               // its first extent is the batch of the run that recorded it
+    OwnedQParams qparams{};  // not read for float32
+    Shape shape{};           // its first extent is the batch of the run that recorded it
 };
 
 /// What a node computes: a class an operator, in quantization/operators/. Inputs and output are those of the node.
@@ -91,6 +93,8 @@ struct QuantizedGraph {
     const QuantizedTensor& output(const QuantizedNode& node) const { return tensor(node.output); }
 };
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_QUANTIZED_GRAPH_HPP

@@ -13,19 +13,21 @@
 #include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/tensor/quantize.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// Real values to codes.
 class Quantize : public nn::Cloneable<Quantize> {
 public:
-    Quantize(nn::OwnedQParams qparams, arith::QuantizeRule rule) : qparams_(std::move(qparams)), rule_(rule) {}
+    Quantize(OwnedQParams qparams, arith::QuantizeRule rule) : qparams_(std::move(qparams)), rule_(rule) {}
     std::string type_name() const override { return "Quantize"; }
     bool is_leaf() const override { return true; }
     nn::Value forward(nn::Arguments arguments) override { return quantize(arguments.tensor(0), qparams_, rule_); }
-    const nn::OwnedQParams& qparams() const noexcept { return qparams_; }
+    const OwnedQParams& qparams() const noexcept { return qparams_; }
 
 private:
-    nn::OwnedQParams qparams_;
+    OwnedQParams qparams_;
     arith::QuantizeRule rule_;
 };
 
@@ -35,7 +37,7 @@ public:
     std::string type_name() const override { return "DeQuantize"; }
     bool is_leaf() const override { return true; }
     nn::Value forward(nn::Arguments arguments) override {
-        const nn::Tensor& codes = arguments.tensor(0);
+        const Tensor& codes = arguments.tensor(0);
         if (!codes.qparams()) throw Error("DeQuantize: the tensor carries no qparams");
         return dequantize(codes, *codes.qparams());
     }
@@ -99,7 +101,7 @@ public:
         return graph_.call_function(*call_of.function, std::move(args));
     }
     /// The graph's own tensor.
-    graph::Node& constant(const nn::Tensor& value) {
+    graph::Node& constant(const Tensor& value) {
         const std::string name = "_tensor_constant" + std::to_string(constants_.size());
         constants_.push_back({name, value});
         return graph_.get_attr(name);
@@ -134,7 +136,7 @@ private:
     graph::Graph graph_;
     std::map<int, graph::Node*> real_, codes_;
     std::set<std::string> used_;
-    std::vector<nn::Named<nn::Tensor>> constants_;
+    std::vector<nn::Named<Tensor>> constants_;
     int quantizers_ = 0;
     int dequantizers_ = 0;
 };
@@ -143,6 +145,8 @@ inline std::shared_ptr<graph::GraphModule> make_reference(const QuantizedGraph& 
     return ReferenceBuilder(quantized).run();
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_REFERENCE_HPP

@@ -10,11 +10,13 @@
 #include "intq/quantization/operators/lowering.hpp"
 #include "intq/quantization/operators/operator.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// The scale stays.
-inline std::int32_t add_interpolate(ProgramBuilder& builder, std::int32_t x, arith::Resize rule, Size2d out,
-                                    const LayerName& layer) {
+inline std::int32_t add_interpolate(program::ProgramBuilder& builder, std::int32_t x, arith::Resize rule, Size2d out,
+                                    const program::LayerName& layer) {
     builder.require_image(x, layer);
     const kernels::ArenaTensor in = builder.at(x);
     builder.check({OpKind::interpolate, in.dtype, DType::none, in.dtype}, layer);
@@ -29,8 +31,8 @@ inline std::int32_t add_interpolate(ProgramBuilder& builder, std::int32_t x, ari
 }
 
 /// @param pad  its fill is a code; the scale stays
-inline std::int32_t add_pad(ProgramBuilder& builder, std::int32_t x, const kernels::PadParams& pad,
-                            const LayerName& layer) {
+inline std::int32_t add_pad(program::ProgramBuilder& builder, std::int32_t x, const kernels::PadParams& pad,
+                            const program::LayerName& layer) {
     builder.require_image(x, layer);
     const kernels::ArenaTensor in = builder.at(x);
     builder.check({OpKind::pad, in.dtype, DType::none, in.dtype}, layer);
@@ -86,14 +88,14 @@ inline StepPtr make_interpolate(const StepRequest& request) {
     const nn::InterpolateOptions options =
         upsample != nullptr ? upsample->options() : nn::detail::interpolate_options(request.arguments());
     const Shape &in = request.inputs.at(0)->shape, &out = request.output_shape;
-    if (in.rank != 4) throw request.error("an input of rank 4 is needed, given " + nn::to_string(in));
+    if (in.rank != 4) throw request.error("an input of rank 4 is needed, given " + to_string(in));
     if (const auto& factor = options.scale_factor) {
         // Codes are taken at d·in/out; with a factor that is not out/in the float model takes others.
         const auto agrees = [](index_t from, double by, index_t to) {
             return static_cast<double>(from) * by == static_cast<double>(to);
         };
         if (!agrees(in[2], factor->height, out[2]) || !agrees(in[3], factor->width, out[3]))
-            throw request.error("a scale factor that does not give whole sizes from " + nn::to_string(in) +
+            throw request.error("a scale factor that does not give whole sizes from " + to_string(in) +
                                 " has no integer form; give the size");
     }
     return std::make_shared<InterpolateStep>(request.call, options.rule, Size2d{out[2], out[3]});
@@ -104,8 +106,7 @@ inline StepPtr make_pad(const StepRequest& request) {
     const auto sides = nn::detail::integers_of(arguments[1]);
     if (request.inputs.at(0)->shape.rank != 4 || sides.size() > 4 || sides.size() % 2 != 0)
         throw request.error("a pad has an integer form for height and width of (N, C, H, W), given " +
-                            std::to_string(sides.size()) + " numbers for " +
-                            nn::to_string(request.inputs.at(0)->shape));
+                            std::to_string(sides.size()) + " numbers for " + to_string(request.inputs.at(0)->shape));
     const auto side = [&](std::size_t i) { return i < sides.size() ? sides[i] : index_t{0}; };
     return std::make_shared<PadStep>(request.call, Padding2d{side(2), side(0), side(3), side(1)},
                                      nn::detail::optional_number(arguments, 3).value_or(0.0));
@@ -127,6 +128,8 @@ inline constexpr QuantizedOperator pad{.name = "pad",
 
 }  // namespace operators
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_RESIZE_HPP

@@ -7,11 +7,13 @@
 #include "intq/nn/layers/move.hpp"
 #include "intq/quantization/operators/move.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// Along the channels; each input is requantized to the scale of the output.
-inline std::int32_t add_cat(ProgramBuilder& builder, const std::vector<std::int32_t>& inputs,
-                            const nn::OwnedQParams& output, const LayerName& layer) {
+inline std::int32_t add_cat(program::ProgramBuilder& builder, const std::vector<std::int32_t>& inputs,
+                            const OwnedQParams& output, const program::LayerName& layer) {
     if (inputs.empty()) throw Error(layer.name, "cat needs at least one input");
     const QParams out = builder.keep(output);
     std::vector<kernels::RequantizeParams> params;
@@ -23,12 +25,12 @@ inline std::int32_t add_cat(ProgramBuilder& builder, const std::vector<std::int3
         expected[1] = shape[1];
         if (!(expected == shape))
             throw Error(layer.name, "cat along the channels needs inputs that agree in the other axes, given " +
-                                        nn::to_string(builder.at(x).shape) + " beside " +
-                                        nn::to_string(builder.at(inputs[0]).shape));
+                                        to_string(builder.at(x).shape) + " beside " +
+                                        to_string(builder.at(inputs[0]).shape));
         shape[1] += builder.at(x).shape[1];
         params.push_back(value_or_throw(
-            kernels::make_requantize(builder.target(), builder.codes_of(x), ProgramBuilder::codes_of(output),
-                                     ProgramBuilder::output_codes(out)),
+            kernels::make_requantize(builder.target(), builder.codes_of(x), program::ProgramBuilder::codes_of(output),
+                                     program::ProgramBuilder::output_codes(out)),
             layer.name));
     }
     const auto* const kept = builder.keep_params(std::move(params));
@@ -74,7 +76,7 @@ public:
         else
             throw Error(Lowering::layer(node).name,
                         "a program keeps axis 0, that of the samples; a flatten of axes 0 to " +
-                            std::to_string(end_axis_) + " of " + nn::to_string(in) + " has no integer form");
+                            std::to_string(end_axis_) + " of " + to_string(in) + " has no integer form");
     }
 
 private:
@@ -109,6 +111,8 @@ inline constexpr QuantizedOperator dropout{.name = "dropout",
 
 }  // namespace operators
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_SHAPE_HPP

@@ -9,22 +9,24 @@
 #include "intq/quantization/operators/lowering.hpp"
 #include "intq/quantization/operators/operator.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// Along an axis that is not that of the samples.
-inline std::int32_t add_softmax(ProgramBuilder& builder, std::int32_t x, int axis, const nn::OwnedQParams& output,
-                                const LayerName& layer) {
+inline std::int32_t add_softmax(program::ProgramBuilder& builder, std::int32_t x, int axis, const OwnedQParams& output,
+                                const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
     builder.check({OpKind::softmax, in.dtype, DType::none, output.dtype}, layer);
     const QParams out = builder.keep(output);
     kernels::SoftmaxStep step;
     step.tables = value_or_throw(arith::make_softmax_tables(builder.codes_of(x)), layer.name);
-    step.requantize =
-        value_or_throw(kernels::make_requantize(builder.target(), arith::softmax_probability,
-                                                ProgramBuilder::codes_of(output), ProgramBuilder::output_codes(out)),
-                       layer.name);
+    step.requantize = value_or_throw(
+        kernels::make_requantize(builder.target(), arith::softmax_probability,
+                                 program::ProgramBuilder::codes_of(output), program::ProgramBuilder::output_codes(out)),
+        layer.name);
     step.count = in.shape[axis];
-    step.inner = nn::detail::strides_of(in.shape, Layout::channels_last)[static_cast<std::size_t>(axis)];
+    step.inner = tensor_detail::strides_of(in.shape, Layout::channels_last)[static_cast<std::size_t>(axis)];
     if (step.count > arith::softmax_most_terms)
         throw Error(layer.name, "a softmax of at most " + std::to_string(arith::softmax_most_terms) +
                                     " terms is possible, given " + std::to_string(step.count));
@@ -61,6 +63,8 @@ inline constexpr QuantizedOperator softmax{
 
 }  // namespace operators
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_SOFTMAX_HPP

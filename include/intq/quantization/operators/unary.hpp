@@ -9,7 +9,9 @@
 #include "intq/quantization/operators/lowering.hpp"
 #include "intq/quantization/operators/operator.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// Which function, and its parameter (the slope of leaky_relu, alpha of elu).
 struct TabledFunction {
@@ -18,15 +20,15 @@ struct TabledFunction {
 };
 
 /// The table is computed here, once, by the math library of the host.
-inline std::int32_t add_look_up(ProgramBuilder& builder, std::int32_t x, const TabledFunction& f,
-                                const nn::OwnedQParams& output, const LayerName& layer) {
+inline std::int32_t add_look_up(program::ProgramBuilder& builder, std::int32_t x, const TabledFunction& f,
+                                const OwnedQParams& output, const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
     builder.check({OpKind::lookup_table, in.dtype, DType::none, output.dtype}, layer);
     const bool is_narrow = in.dtype == DType::int8;
     kernels::LookUpStep step;
     step.size = static_cast<index_t>(is_narrow ? arith::int8_table_size : arith::int16_table_size);
     const Workspace memory = builder.new_buffer(step.size * size_of(in.dtype));
-    const arith::CodesOf from = builder.codes_of(x), to = ProgramBuilder::codes_of(output);
+    const arith::CodesOf from = builder.codes_of(x), to = program::ProgramBuilder::codes_of(output);
     const auto count = static_cast<std::size_t>(step.size);
     throw_if_failed(is_narrow
                         ? arith::make_int8_table(f.function, from, to,
@@ -89,6 +91,8 @@ inline bool is_unary(std::string_view name) {
 
 }  // namespace operators
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_UNARY_HPP

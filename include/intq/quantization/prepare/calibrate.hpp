@@ -10,20 +10,22 @@
 #include "intq/quantization/prepare/prepared_model.hpp"
 #include "intq/tensor/npy.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// Batches by number; one at a time is in memory.
 struct BatchSource {
     std::size_t count = 0;
-    std::function<nn::Tensor(std::size_t)> batch{};
+    std::function<Tensor(std::size_t)> batch{};
 };
 
-inline BatchSource batches_of(std::span<const nn::Tensor> batches) {
+inline BatchSource batches_of(std::span<const Tensor> batches) {
     return {batches.size(), [batches](std::size_t i) { return batches[i]; }};
 }
 
 /// The samples of one tensor, batch_size at a time.
-BatchSource batches_of(const nn::Tensor& samples, index_t batch_size);
+BatchSource batches_of(const Tensor& samples, index_t batch_size);
 
 /// The .npy files of a folder in the order of their names, each one a batch. Throws where there is none.
 BatchSource npy_batches(const std::filesystem::path& folder);
@@ -63,11 +65,11 @@ std::string to_string(const CalibrationReport& report);
 /// Memory   that of one batch and of the observers, whatever the number of batches
 CalibrationReport calibrate(PreparedModel& model, const BatchSource& source, const CalibrationOptions& options = {});
 
-inline CalibrationReport calibrate(PreparedModel& model, std::span<const nn::Tensor> batches,
+inline CalibrationReport calibrate(PreparedModel& model, std::span<const Tensor> batches,
                                    const CalibrationProgress& progress = {}) {
     return calibrate(model, batches_of(batches), {.progress = progress});
 }
-inline CalibrationReport calibrate(PreparedModel& model, const nn::Tensor& samples, index_t batch_size,
+inline CalibrationReport calibrate(PreparedModel& model, const Tensor& samples, index_t batch_size,
                                    const CalibrationProgress& progress = {}) {
     return calibrate(model, batches_of(samples, batch_size), {.progress = progress});
 }
@@ -84,15 +86,15 @@ namespace detail {
 
 /// The buffers of the quantizers. An observer replaces its tensors and does not write into them, so that handles are a
 /// copy of the state.
-inline std::vector<std::pair<nn::Tensor*, nn::Tensor>> observed_state(nn::Module& model) {
-    std::vector<std::pair<nn::Tensor*, nn::Tensor>> state;
+inline std::vector<std::pair<Tensor*, Tensor>> observed_state(nn::Module& model) {
+    std::vector<std::pair<Tensor*, Tensor>> state;
     for (const auto& module : model.named_modules())
         if (dynamic_cast<FakeQuantize*>(module.value) != nullptr || dynamic_cast<Observer*>(module.value) != nullptr)
             for (auto& buffer : module.value->buffers()) state.emplace_back(&buffer.value, buffer.value);
     return state;
 }
 
-inline void calibrate_batch(PreparedModel& model, const nn::Tensor& batch) {
+inline void calibrate_batch(PreparedModel& model, const Tensor& batch) {
     const auto before = observed_state(model);
     try {
         model(batch);
@@ -119,7 +121,7 @@ inline void report_findings(nn::Module& model, CalibrationReport& report) {
 
 }  // namespace detail
 
-inline BatchSource batches_of(const nn::Tensor& samples, index_t batch_size) {
+inline BatchSource batches_of(const Tensor& samples, index_t batch_size) {
     if (batch_size < 1)
         throw Error("calibrate: the batch size must be at least 1, given " + std::to_string(batch_size));
     const index_t count = samples.rank() > 0 ? samples.extent(0) : 0;
@@ -138,7 +140,7 @@ inline BatchSource npy_batches(const std::filesystem::path& folder) {
     if (reason) throw Error(folder.string(), "cannot be read: " + reason.message());
     if (files.empty()) throw Error(folder.string(), "there is no .npy file in this folder");
     std::sort(files.begin(), files.end());
-    return {files.size(), [files](std::size_t i) { return nn::load_npy(files[i]); }};
+    return {files.size(), [files](std::size_t i) { return load_npy(files[i]); }};
 }
 
 inline CalibrationReport calibrate(PreparedModel& model, const BatchSource& source, const CalibrationOptions& options) {
@@ -153,7 +155,7 @@ inline CalibrationReport calibrate(PreparedModel& model, const BatchSource& sour
     {
         io::Progress bar("calibration", static_cast<std::int64_t>(source.count), options.show);
         for (std::size_t i = options.first; i < last; ++i) {
-            const nn::Tensor batch = source.batch(i);
+            const Tensor batch = source.batch(i);
             if (batch.size() > 0) detail::calibrate_batch(model, batch);
             any = any || batch.size() > 0;
             bar.update(static_cast<std::int64_t>(i + 1));
@@ -200,6 +202,8 @@ inline std::string to_string(const CalibrationReport& report) {
     return text;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_PREPARE_CALIBRATE_HPP

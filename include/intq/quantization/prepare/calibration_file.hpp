@@ -10,7 +10,9 @@
 #include "intq/io/safetensors.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// Writes what the observers of a model have seen as safetensors; the file appears complete or not at all.
 ///
@@ -54,7 +56,7 @@ inline void save_calibration(const std::filesystem::path& path, nn::Module& mode
         content.metadata["observer " + name] = observer->type_name();
         for (const auto& buffer : observer->buffers())
             if (buffer.value.defined())
-                content.arrays.push_back({nn::detail::join_path(name, buffer.name), nn::to_array(buffer.value)});
+                content.arrays.push_back({nn::detail::join_path(name, buffer.name), to_array(buffer.value)});
     }
     io::write_safetensors(path, content);
 }
@@ -69,9 +71,9 @@ inline std::shared_ptr<Observer> loaded_observer(const Observer& observer, const
     for (auto& buffer : copy->buffers()) {
         const std::string key = nn::detail::join_path(name, buffer.name);
         known.insert(key);
-        buffer.value = nn::Tensor();
+        buffer.value = Tensor();
         for (const io::NamedArray& array : content.arrays)
-            if (array.name == key) buffer.value = nn::to_tensor(array.array, where + ": " + key);
+            if (array.name == key) buffer.value = to_tensor(array.array, where + ": " + key);
     }
     try {
         copy->check_state();
@@ -131,6 +133,8 @@ inline std::size_t load_calibration(const std::filesystem::path& path, nn::Modul
     return batches;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_PREPARE_CALIBRATION_FILE_HPP

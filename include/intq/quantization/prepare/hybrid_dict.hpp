@@ -7,7 +7,9 @@
 #include "intq/quantization/modules/custom_modules.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// A mapping in which the modules that a dictionary names have no qconfig, above all other entries and the modules'
 /// own.
@@ -51,6 +53,8 @@ inline QConfigMapping with_hybrid(QConfigMapping mapping, PreparedModel& model) 
     return with_hybrid(std::move(mapping), model, options.hybrid_dict);
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_PREPARE_HYBRID_DICT_HPP

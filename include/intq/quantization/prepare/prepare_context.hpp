@@ -8,7 +8,9 @@
 #include "intq/quantization/operators/operator_table.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 
-namespace intq::inline INTQ_ABI::quantization::detail {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization::detail {
 
 /// What prepare knows of a node's value.
 struct EdgeState {
@@ -112,6 +114,8 @@ protected:
     std::map<const graph::Node*, EdgeState> states_;
 };
 
-}  // namespace intq::inline INTQ_ABI::quantization::detail
+}  // namespace quantization::detail
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_PREPARE_PREPARE_CONTEXT_HPP

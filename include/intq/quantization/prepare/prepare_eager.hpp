@@ -12,7 +12,9 @@
 #include "intq/quantization/prepare/prepare_layer.hpp"
 #include "intq/quantization/qconfig/qconfig_dict.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 struct PrepareModulesOptions {
     bool inplace = false;  // false: a clone is prepared; true: what throws leaves the model as it was
@@ -204,6 +206,8 @@ inline nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const QConfigMappin
     return prepared;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_PREPARE_PREPARE_EAGER_HPP

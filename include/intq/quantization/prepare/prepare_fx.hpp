@@ -10,7 +10,9 @@
 #include "intq/quantization/prepare/prepare_layer.hpp"
 #include "intq/quantization/qconfig/qconfig_dict.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// A clone of the model, fused for the target, with a quantizer on every edge that will hold codes.
 ///
@@ -364,6 +366,8 @@ inline std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& m
     return prepared;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_PREPARE_PREPARE_FX_HPP

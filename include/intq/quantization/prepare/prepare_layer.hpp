@@ -8,7 +8,9 @@
 #include "intq/quantization/operators/operator.hpp"
 #include "intq/quantization/qconfig/qconfig.hpp"
 
-namespace intq::inline INTQ_ABI::quantization::detail {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization::detail {
 
 /// The quantizer for a value.
 ///
@@ -49,6 +51,8 @@ inline std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::string& wh
     return prepared;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization::detail
+}  // namespace quantization::detail
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_PREPARE_PREPARE_LAYER_HPP

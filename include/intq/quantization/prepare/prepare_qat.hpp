@@ -7,7 +7,9 @@
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "intq/quantization/qconfig/qconfig_factories.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// The same graph as prepare_calibration_fx gives, for training: the model is in training mode and its quantizers
 /// observe and round (FakeQuantState::qat). PrepareOptions::qat_mode says what becomes of the batch norm behind a layer
@@ -65,6 +67,8 @@ inline void load_calibration(PreparedModel& model, PreparedModel& calibrated) {
     }
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_PREPARE_PREPARE_QAT_HPP

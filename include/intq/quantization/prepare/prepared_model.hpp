@@ -10,7 +10,9 @@
 #include "intq/quantization/modules/qat_mode.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 struct PrepareOptions {
     Compatibility compatibility = Compatibility::horizon;
@@ -65,6 +67,8 @@ private:
     std::set<std::string> quantized_;
 };
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_PREPARE_PREPARED_MODEL_HPP

@@ -13,7 +13,9 @@
 #include "intq/quantization/modules/stubs.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// Gives a qconfig, one without output quantizer, to each conv and linear that feeds DeQuantStubs only: their int32
 /// accumulators are the outputs of the model.
@@ -142,6 +144,8 @@ inline std::vector<std::string> set_sensitive_operators(QConfigMapping& mapping,
     return names;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_PREPARE_QCONFIG_RULES_HPP

@@ -9,7 +9,9 @@
 #include "intq/arith/march.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// The marches of arith/march.hpp as values.
 enum class March : std::uint8_t { bernoulli2, bayes, meta };
@@ -68,6 +70,8 @@ inline std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& m
     return prepare_calibration_fx(model, QConfigMapping(), default_target(), options);
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_PREPARE_SET_MARCH_HPP

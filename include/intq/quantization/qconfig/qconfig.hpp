@@ -6,7 +6,9 @@
 
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// Makes a FakeQuantize or a class derived from it.
 using FakeQuantizeFactory = std::function<std::shared_ptr<FakeQuantize>(const FakeQuantizeOptions&)>;
@@ -69,6 +71,8 @@ inline QConfig get_default_calib_out_qconfig(DType weight_dtype = DType::int8) {
 
 inline QConfig default_qconfig() { return get_default_calib_qconfig(); }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_QCONFIG_QCONFIG_HPP

@@ -8,7 +8,9 @@
 #include "intq/nn/model/module.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// The qconfig_dict of the documents; an entry of no qconfig switches quantization off.
 ///
@@ -61,6 +63,8 @@ inline QConfigMapping with_own_qconfigs(QConfigMapping mapping, const nn::Module
     return mapping;
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_QCONFIG_QCONFIG_DICT_HPP

@@ -12,7 +12,9 @@
 #include "intq/nn/layers/weighted.hpp"
 #include "intq/quantization/qconfig/qconfig.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 /// How specific the entry was that decided.
 enum class QConfigLevel : std::uint8_t { none, global, object_type, module_name_regex, module_name, own };
@@ -164,6 +166,8 @@ inline void QConfigMapping::check_all_matched(const std::vector<std::string>& mo
     matched_.clear();
 }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_QCONFIG_QCONFIG_MAPPING_HPP

@@ -6,7 +6,9 @@
 
 #include "intq/quantization/qconfig/qconfig_factories.hpp"
 
-namespace intq::inline INTQ_ABI::quantization {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace quantization {
 
 namespace detail {
 
@@ -116,6 +118,8 @@ inline NamedTable<QConfigPreset>& qconfig_presets() {
 /// The preset of a name; throws the Error with the nearest names where there is none.
 inline QConfig qconfig_preset(const std::string& name) { return qconfig_presets().at(name).make(); }
 
-}  // namespace intq::inline INTQ_ABI::quantization
+}  // namespace quantization
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_QUANTIZATION_QCONFIG_QCONFIG_PRESETS_HPP

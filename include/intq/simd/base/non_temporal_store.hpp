@@ -13,7 +13,9 @@
 
 #include "intq/core/dtype.hpp"
 
-namespace intq::inline INTQ_ABI::simd {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace simd {
 
 #if defined(__SSE2__)
 inline constexpr bool has_streaming_stores = true;
@@ -40,6 +42,8 @@ inline void streaming_fence() noexcept { _mm_sfence(); }
 inline constexpr bool has_streaming_stores = false;
 #endif
 
-}  // namespace intq::inline INTQ_ABI::simd
+}  // namespace simd
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_SIMD_BASE_NON_TEMPORAL_STORE_HPP

@@ -13,7 +13,9 @@
 
 #include "intq/core/dtype.hpp"
 
-namespace intq::inline INTQ_ABI::simd::detail {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace simd::detail {
 
 /// The value at an address of any alignment.
 template <class T> INTQ_ALWAYS_INLINE T read(const void* from) noexcept {
@@ -75,6 +77,8 @@ INTQ_ALWAYS_INLINE void write_bytes16(void* to, Bytes16 value, index_t count) no
     }
 }
 
-}  // namespace intq::inline INTQ_ABI::simd::detail
+}  // namespace simd::detail
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_SIMD_BASE_PARTIAL_HPP

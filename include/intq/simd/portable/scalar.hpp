@@ -6,10 +6,14 @@
 
 #include "intq/simd/tiles/generic_tile.hpp"
 
-namespace intq::inline INTQ_ABI::simd {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace simd {
 
 template <> struct LanesOf<scalar> { using type = arith::scalar_lanes; };
 
-}  // namespace intq::inline INTQ_ABI::simd
+}  // namespace simd
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_SIMD_PORTABLE_SCALAR_HPP

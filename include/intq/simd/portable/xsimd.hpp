@@ -26,7 +26,9 @@
 
 #    include "intq/simd/tiles/generic_tile.hpp"
 
-namespace intq::inline INTQ_ABI::simd {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace simd {
 
 static_assert(std::endian::native == std::endian::little,
               "xsimd_lanes takes the low half of an int64 for its even lane");
@@ -288,7 +290,9 @@ requires(Arch::supported()) struct LanesOf<xsimd<Arch>> {
 
 template <> struct LanesOf<xsimd<best_arch>> { using type = xsimd_lanes<::xsimd::default_arch>; };
 
-}  // namespace intq::inline INTQ_ABI::simd
+}  // namespace simd
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_DETAIL_XSIMD_
 

@@ -8,7 +8,9 @@
 
 #include "intq/simd/base/primitives.hpp"
 
-namespace intq::inline INTQ_ABI::simd {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace simd {
 
 /// A DepthwiseTile over one instruction and one way to interleave rows.
 ///
@@ -124,6 +126,8 @@ template <class Backend> struct DepthwiseTile<Backend, float, float, float> {
     };
 };
 
-}  // namespace intq::inline INTQ_ABI::simd
+}  // namespace simd
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_SIMD_TILES_DEPTHWISE_TILE_HPP

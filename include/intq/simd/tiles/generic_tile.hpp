@@ -9,7 +9,9 @@
 
 #include "intq/simd/base/primitives.hpp"
 
-namespace intq::inline INTQ_ABI::simd {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace simd {
 
 namespace detail {
 
@@ -114,6 +116,8 @@ template <class Backend, class X, class W, class Acc> struct Tile {
     };
 };
 
-}  // namespace intq::inline INTQ_ABI::simd
+}  // namespace simd
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_SIMD_TILES_GENERIC_TILE_HPP

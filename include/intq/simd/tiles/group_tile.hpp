@@ -9,7 +9,9 @@
 #include "intq/simd/base/partial.hpp"
 #include "intq/simd/base/primitives.hpp"
 
-namespace intq::inline INTQ_ABI::simd {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace simd {
 
 /// A Tile over one instruction.
 ///
@@ -78,6 +80,8 @@ template <class Dot> struct GroupTile {
     }
 };
 
-}  // namespace intq::inline INTQ_ABI::simd
+}  // namespace simd
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_SIMD_TILES_GROUP_TILE_HPP

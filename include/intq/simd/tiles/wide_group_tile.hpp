@@ -14,7 +14,9 @@
 #include "intq/simd/base/partial.hpp"
 #include "intq/simd/base/primitives.hpp"
 
-namespace intq::inline INTQ_ABI::simd {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace simd {
 
 /// A Tile over one instruction.
 ///
@@ -122,6 +124,8 @@ template <class Dot, int Planes> struct WideGroupTile {
     };
 };
 
-}  // namespace intq::inline INTQ_ABI::simd
+}  // namespace simd
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_SIMD_TILES_WIDE_GROUP_TILE_HPP

@@ -10,7 +10,9 @@
 
 #    include "intq/simd/x86/avx512bw.hpp"
 
-namespace intq::inline INTQ_ABI::simd {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace simd {
 
 template <> struct LanesOf<avx512vnni> { using type = avx512_lanes; };
 
@@ -112,7 +114,9 @@ template <> struct DotsOf<avx512vnni> {
     using depthwise_int16 = GroupDepthwiseTile<detail::VnniPairDot, detail::Avx512PairRows<std::int16_t>>;
 };
 
-}  // namespace intq::inline INTQ_ABI::simd
+}  // namespace simd
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // AVX-512 F, BW, DQ, VL, VNNI
 

@@ -10,7 +10,9 @@
 
 #    include "intq/simd/x86/avx2.hpp"
 
-namespace intq::inline INTQ_ABI::simd {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace simd {
 
 template <> struct LanesOf<avxvnni> { using type = avx2_lanes; };
 
@@ -82,7 +84,9 @@ template <> struct DotsOf<avxvnni> {
     using depthwise_int16 = GroupDepthwiseTile<detail::AvxVnniPairDot, detail::Avx2PairRows<std::int16_t>>;
 };
 
-}  // namespace intq::inline INTQ_ABI::simd
+}  // namespace simd
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // AVX-VNNI, or AVX-512 VNNI with VL
 

@@ -14,7 +14,9 @@
 #    include "intq/simd/tiles/dot_tiles.hpp"
 #    include "intq/simd/tiles/generic_tile.hpp"
 
-namespace intq::inline INTQ_ABI::simd {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace simd {
 
 /// Four lanes. An i64 is two registers, of the even and of the odd lanes: where pmuldq puts its products.
 /// Each function is what arith::scalar_lanes says of one lane.
@@ -432,7 +434,9 @@ template <> struct DotsOf<sse41> {
     using depthwise_int16 = GroupDepthwiseTile<detail::Sse41PairDot, detail::Sse41PairRows<std::int16_t>>;
 };
 
-}  // namespace intq::inline INTQ_ABI::simd
+}  // namespace simd
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // __SSE4_1__ && __x86_64__
 

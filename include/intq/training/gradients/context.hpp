@@ -11,7 +11,9 @@
 
 #include "intq/nn/model/module.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 class GradientContext;
 
@@ -43,7 +45,7 @@ public:
     ///                   nothing depends on that tensor
     /// @param wanted     whether the gradient of an argument is of use; empty: of all
     /// @param rows       the table, for an operator that holds others (a layer's weight quantizer)
-    GradientContext(const OperatorCall& call, std::span<const nn::Tensor> gradients, std::span<const GradientRow> rows,
+    GradientContext(const OperatorCall& call, std::span<const Tensor> gradients, std::span<const GradientRow> rows,
                     std::vector<bool> wanted = {})
         : call_(call), gradients_(gradients), rows_(rows), wanted_(std::move(wanted)), inputs_(call.inputs.size()) {}
 
@@ -57,11 +59,11 @@ public:
         throw Error("this gradient is not that of a module of type " + module().type_name());
     }
     const nn::Arguments& inputs() const noexcept { return call_.inputs; }
-    const nn::Tensor& input(std::size_t argument) const { return call_.inputs.tensor(argument); }
-    const nn::Tensor& output() const { return call_.output->tensor(); }
+    const Tensor& input(std::size_t argument) const { return call_.inputs.tensor(argument); }
+    const Tensor& output() const { return call_.output->tensor(); }
     const nn::Value& saved() const noexcept { return call_.saved; }
     /// Of tensor number `output` of the output; undefined where nothing depends on it.
-    const nn::Tensor& gradient(std::size_t output = 0) const { return gradients_[output]; }
+    const Tensor& gradient(std::size_t output = 0) const { return gradients_[output]; }
     std::span<const GradientRow> rows() const noexcept { return rows_; }
 
     /// Whether the gradient of an argument is of use; an operator may give it in any case.
@@ -69,27 +71,27 @@ public:
         return argument < inputs_.size() && (wanted_.empty() || wanted_[argument]);
     }
     /// The gradient of an argument, or of a tensor of an argument that is a tuple.
-    void add_input(std::size_t argument, nn::Tensor gradient, std::size_t item = 0) {
+    void add_input(std::size_t argument, Tensor gradient, std::size_t item = 0) {
         auto& items = inputs_.at(argument);
         if (items.size() <= item) items.resize(item + 1);
         items[item] = std::move(gradient);
     }
     /// The gradient of a parameter, which is known by its memory.
-    void add_parameter(const nn::Tensor& parameter, nn::Tensor gradient) {
+    void add_parameter(const Tensor& parameter, Tensor gradient) {
         parameters_.emplace_back(parameter, std::move(gradient));
     }
 
     /// By argument, then by element of a tuple.
-    const std::vector<std::vector<nn::Tensor>>& input_gradients() const noexcept { return inputs_; }
-    const std::vector<std::pair<nn::Tensor, nn::Tensor>>& parameter_gradients() const noexcept { return parameters_; }
+    const std::vector<std::vector<Tensor>>& input_gradients() const noexcept { return inputs_; }
+    const std::vector<std::pair<Tensor, Tensor>>& parameter_gradients() const noexcept { return parameters_; }
 
 private:
     const OperatorCall& call_;
-    std::span<const nn::Tensor> gradients_;
+    std::span<const Tensor> gradients_;
     std::span<const GradientRow> rows_;
     std::vector<bool> wanted_;
-    std::vector<std::vector<nn::Tensor>> inputs_;
-    std::vector<std::pair<nn::Tensor, nn::Tensor>> parameters_;
+    std::vector<std::vector<Tensor>> inputs_;
+    std::vector<std::pair<Tensor, Tensor>> parameters_;
 };
 
 /// The row of an operator by its name, or else of its module; null when there is none. Later rows come first, so that
@@ -106,6 +108,8 @@ inline const GradientRow* find_gradient(std::span<const GradientRow> rows, std::
 /// For GradientRow::matches: a module of the type M or one derived from it.
 template <class M> bool is_a(const nn::Module& module) { return dynamic_cast<const M*>(&module) != nullptr; }
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_GRADIENTS_CONTEXT_HPP

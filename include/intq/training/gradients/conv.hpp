@@ -12,7 +12,9 @@
 #include "intq/training/gradients/linear.hpp"
 #include "intq/training/gradients/norm.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 namespace detail {
 
@@ -27,15 +29,14 @@ inline nn::Value weighted_save(const nn::Module& module) {
     const auto& call = prepared->weight_call();
     saved.insert(saved.end(), {call.observed, call.rounded});
     if (!call.factors.empty())
-        saved.push_back(nn::Tensor::from(Shape(static_cast<index_t>(call.factors.size())), call.factors));
+        saved.push_back(Tensor::from(Shape(static_cast<index_t>(call.factors.size())), call.factors));
     return saved;
 }
 
 /// The gradient through the quantizer of the weight, as if it stood on an edge of its own; adds those of its
 /// parameters.
-inline nn::Tensor weight_quantizer_gradient(GradientContext& context, const quantization::PreparedWeight& prepared,
-                                            const nn::Tensor& observed, const nn::Tensor& rounded,
-                                            const nn::Tensor& gradient) {
+inline Tensor weight_quantizer_gradient(GradientContext& context, const quantization::PreparedWeight& prepared,
+                                        const Tensor& observed, const Tensor& rounded, const Tensor& gradient) {
     quantization::FakeQuantize& quantizer = prepared.weight_fake_quant();
     const GradientRow* row = find_gradient(context.rows(), quantizer.type_name(), &quantizer);
     if (row == nullptr) throw Error("weight_fake_quant", "there is no gradient of a " + quantizer.type_name());
@@ -51,24 +52,24 @@ inline nn::Tensor weight_quantizer_gradient(GradientContext& context, const quan
 /// Through W = FQ(w·k) / k, k = gamma · r, for output channels c whose k is not 0; W = w where it is.
 ///
 ///     g = gradient through FQ of dW / k,   dw = g · k,   dgamma[c] += r · sum over the channel of g · w - dW · W / k
-inline nn::Tensor reverse_fold_gradient(GradientContext& context, const quantization::PreparedWeight& prepared,
-                                        const nn::Value::Tuple& saved, const nn::Tensor& gradient) {
+inline Tensor reverse_fold_gradient(GradientContext& context, const quantization::PreparedWeight& prepared,
+                                    const nn::Value::Tuple& saved, const Tensor& gradient) {
     const nn::Weighted& layer = prepared.layer();
     const auto factors = saved.at(4).tensor().flat<float>();
-    const auto scaled = [&](const nn::Tensor& t, bool divide) {
+    const auto scaled = [&](const Tensor& t, bool divide) {
         return quantization::detail::scaled_channels(layer, t, [&](std::size_t c) {
             return factors[c] == 0.0f ? 0.0f : divide ? 1.0f / factors[c] : factors[c];
         });
     };
-    const nn::Tensor through =
+    const Tensor through =
         weight_quantizer_gradient(context, prepared, saved[2].tensor(), saved[3].tensor(), scaled(gradient, true));
-    nn::Tensor dw = scaled(through, false);
-    const nn::Tensor weight = layer.weight().contiguous();
+    Tensor dw = scaled(through, false);
+    const Tensor weight = layer.weight().contiguous();
     const auto gamma = layer.norm()->tensor("weight").flat<float>();
     std::vector<double> dgamma(factors.size());
     for (std::size_t i = 0; i < dw.flat<float>().size(); ++i) {
         const auto c = static_cast<std::size_t>(layer.output_channel_of(static_cast<index_t>(i)));
-        const auto at = [i](const nn::Tensor& t) { return static_cast<double>(t.flat<float>()[i]); };
+        const auto at = [i](const Tensor& t) { return static_cast<double>(t.flat<float>()[i]); };
         if (factors[c] == 0.0f) {
             dw.flat<float>()[i] = gradient.flat<float>()[i];
             continue;
@@ -78,7 +79,7 @@ inline nn::Tensor reverse_fold_gradient(GradientContext& context, const quantiza
     }
     context.add_parameter(
         layer.norm()->tensor("weight"),
-        nn::Tensor::from(Shape(static_cast<index_t>(dgamma.size())), std::vector<float>(dgamma.begin(), dgamma.end())));
+        Tensor::from(Shape(static_cast<index_t>(dgamma.size())), std::vector<float>(dgamma.begin(), dgamma.end())));
     return dw;
 }
 
@@ -87,13 +88,13 @@ inline nn::Tensor reverse_fold_gradient(GradientContext& context, const quantiza
 ///     y = activation([norm](product(x, fake_quantize(weight)) + bias) [+ second argument])
 template <class T, class Product> void weighted_backward(GradientContext& context, const Product& product) {
     auto& layer = context.module_as<nn::Weighted>();
-    nn::Tensor dy = clamp_gradient<T>(context.output(), context.gradient(), layer.fusion().activation);
+    Tensor dy = clamp_gradient<T>(context.output(), context.gradient(), layer.fusion().activation);
     if (layer.fusion().add && context.wants(1)) context.add_input(1, dy);
 
     const auto* prepared = dynamic_cast<const quantization::PreparedWeight*>(&layer);
     nn::Value::Tuple saved;
     if (!context.saved().is_none()) saved = context.saved().tuple();
-    nn::Tensor weight = layer.weight();
+    Tensor weight = layer.weight();
     if (nn::BatchNorm* const norm = layer.norm()) {
         NormGradients gradients = batch_norm_gradients<T>(*norm, saved.at(0).tensor(), dy);
         context.add_parameter(norm->tensor("weight"), std::move(gradients.weight));
@@ -114,8 +115,8 @@ template <class T, class Product> void weighted_backward(GradientContext& contex
 }
 
 template <class T>
-ProductGradients conv2d_gradients(const nn::Tensor& x, const nn::Tensor& weight, const nn::Tensor& dy,
-                                  const Window2d& window, index_t groups, ProductNeeds needs) {
+ProductGradients conv2d_gradients(const Tensor& x, const Tensor& weight, const Tensor& dy, const Window2d& window,
+                                  index_t groups, ProductNeeds needs) {
     ProductGradients gradients;
     if (needs.input) gradients.input = conv2d_input_gradient<T>(dy, weight, window, groups, {x.extent(2), x.extent(3)});
     gradients.weight = conv2d_weight_gradient<T>(x, dy, window, groups);
@@ -125,46 +126,41 @@ ProductGradients conv2d_gradients(const nn::Tensor& x, const nn::Tensor& weight,
 
 template <class T> void conv2d_backward(GradientContext& context) {
     const nn::Conv2dOptions& options = context.module_as<nn::Conv2d>().options();
-    weighted_backward<T>(context,
-                         [&](const nn::Tensor& x, const nn::Tensor& weight, const nn::Tensor& dy, ProductNeeds needs) {
-                             return conv2d_gradients<T>(x, weight, dy, options.window, options.groups, needs);
-                         });
+    weighted_backward<T>(context, [&](const Tensor& x, const Tensor& weight, const Tensor& dy, ProductNeeds needs) {
+        return conv2d_gradients<T>(x, weight, dy, options.window, options.groups, needs);
+    });
 }
 
 /// As that of conv2d of images of one row.
 template <class T> void conv1d_backward(GradientContext& context) {
     const auto& conv = context.module_as<nn::Conv1d>();
-    const auto as_images = [](const nn::Tensor& t) {
-        return t.reshape(Shape(t.extent(0), t.extent(1), 1, t.extent(2)));
-    };
-    weighted_backward<T>(
-        context, [&](const nn::Tensor& x, const nn::Tensor& weight, const nn::Tensor& dy, ProductNeeds needs) {
-            ProductGradients gradients = conv2d_gradients<T>(as_images(x), as_images(weight), as_images(dy),
-                                                             conv.window(), conv.options().groups, needs);
-            if (needs.input) gradients.input = gradients.input.reshape(x.shape());
-            gradients.weight = gradients.weight.reshape(weight.shape());
-            return gradients;
-        });
+    const auto as_images = [](const Tensor& t) { return t.reshape(Shape(t.extent(0), t.extent(1), 1, t.extent(2))); };
+    weighted_backward<T>(context, [&](const Tensor& x, const Tensor& weight, const Tensor& dy, ProductNeeds needs) {
+        ProductGradients gradients = conv2d_gradients<T>(as_images(x), as_images(weight), as_images(dy), conv.window(),
+                                                         conv.options().groups, needs);
+        if (needs.input) gradients.input = gradients.input.reshape(x.shape());
+        gradients.weight = gradients.weight.reshape(weight.shape());
+        return gradients;
+    });
 }
 
 /// Forward is conv2d's gradient for its input, so that the gradient for the input is conv2d, and that for the weight
 /// conv2d's with input and gradient in each other's places.
 template <class T> void conv_transpose2d_backward(GradientContext& context) {
     const nn::ConvTranspose2dOptions& options = context.module_as<nn::ConvTranspose2d>().options();
-    weighted_backward<T>(context,
-                         [&](const nn::Tensor& x, const nn::Tensor& weight, const nn::Tensor& dy, ProductNeeds needs) {
-                             ProductGradients gradients;
-                             if (needs.input) {
-                                 // An output padding of a whole stride gives conv2d more outputs than x has cells: the
-                                 // first are x's.
-                                 const nn::Tensor all = convolve<T>(dy, weight, options.window, options.groups);
-                                 const nn::Tensor rows = nn::functional::slice(all, 2, 0, x.extent(2));
-                                 gradients.input = nn::functional::slice(rows, 3, 0, x.extent(3));
-                             }
-                             gradients.weight = conv2d_weight_gradient<T>(dy, x, options.window, options.groups);
-                             if (needs.bias) gradients.bias = channel_sums<T>(dy);
-                             return gradients;
-                         });
+    weighted_backward<T>(context, [&](const Tensor& x, const Tensor& weight, const Tensor& dy, ProductNeeds needs) {
+        ProductGradients gradients;
+        if (needs.input) {
+            // An output padding of a whole stride gives conv2d more outputs than x has cells: the
+            // first are x's.
+            const Tensor all = convolve<T>(dy, weight, options.window, options.groups);
+            const Tensor rows = nn::functional::slice(all, 2, 0, x.extent(2));
+            gradients.input = nn::functional::slice(rows, 3, 0, x.extent(3));
+        }
+        gradients.weight = conv2d_weight_gradient<T>(dy, x, options.window, options.groups);
+        if (needs.bias) gradients.bias = channel_sums<T>(dy);
+        return gradients;
+    });
 }
 
 template <class T> void linear_backward(GradientContext& context) {
@@ -183,6 +179,8 @@ template <class T> void functional_linear_backward(GradientContext& context) {
 
 }  // namespace detail
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_GRADIENTS_CONV_HPP

@@ -8,11 +8,12 @@
 
 #include "intq/nn/float_operators/conv.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 /// A convolution without bias, on float32 by the kernels, on double by plain loops; x, weight and result row_major.
-template <class T>
-nn::Tensor convolve(const nn::Tensor& x, const nn::Tensor& weight, const Window2d& window, index_t groups);
+template <class T> Tensor convolve(const Tensor& x, const Tensor& weight, const Window2d& window, index_t groups);
 
 /// Gradient of conv2d for its input: the transposed convolution of the gradient, by the two steps of
 /// nn::functional::conv_transpose2d.
@@ -22,8 +23,8 @@ nn::Tensor convolve(const nn::Tensor& x, const nn::Tensor& weight, const Window2
 /// @param dy    (N, O, OH, OW)
 /// @param size  height and width of the input
 template <class T>
-nn::Tensor conv2d_input_gradient(const nn::Tensor& dy, const nn::Tensor& weight, const Window2d& window, index_t groups,
-                                 Size2d size);
+Tensor conv2d_input_gradient(const Tensor& dy, const Tensor& weight, const Window2d& window, index_t groups,
+                             Size2d size);
 
 /// Gradient of conv2d for its weight: the samples take the place of the input channels, stride and dilation change
 /// places.
@@ -32,20 +33,19 @@ nn::Tensor conv2d_input_gradient(const nn::Tensor& dy, const nn::Tensor& weight,
 ///
 /// @param window  of the forward pass; its kernel is the height and width of the result
 template <class T>
-nn::Tensor conv2d_weight_gradient(const nn::Tensor& x, const nn::Tensor& dy, const Window2d& window, index_t groups);
+Tensor conv2d_weight_gradient(const Tensor& x, const Tensor& dy, const Window2d& window, index_t groups);
 
 /// Sums over all axes but axis 1, in double: the gradient of a bias.
-template <class T> nn::Tensor channel_sums(const nn::Tensor& dy);
+template <class T> Tensor channel_sums(const Tensor& dy);
 
 // ---------------------------------------------------------------------------------------------------------------------
 
 namespace detail {
 
 /// The loops of the definition.
-template <class T>
-nn::Tensor convolve_by_loops(const nn::Tensor& x, const nn::Tensor& weight, const Window2d& w, index_t groups) {
+template <class T> Tensor convolve_by_loops(const Tensor& x, const Tensor& weight, const Window2d& w, index_t groups) {
     const Size2d out = output_size(w, {x.extent(2), x.extent(3)});
-    nn::Tensor y = nn::Tensor::empty(Shape(x.extent(0), weight.extent(0), out.height, out.width), dtype_of<T>);
+    Tensor y = Tensor::empty(Shape(x.extent(0), weight.extent(0), out.height, out.width), dtype_of<T>);
     const auto in = x.view<T, 4>(), k = weight.view<T, 4>();
     const auto to = y.view<T, 4>();
     const index_t inputs = weight.extent(1), outputs = weight.extent(0) / groups;
@@ -70,8 +70,7 @@ nn::Tensor convolve_by_loops(const nn::Tensor& x, const nn::Tensor& weight, cons
 
 /// Copies a plane for each (g, i, j): both places are functions of the three.
 template <class T, class From, class To>
-void copy_planes(std::array<index_t, 3> counts, const nn::Tensor& from, nn::Tensor& to, const From& source,
-                 const To& target) {
+void copy_planes(std::array<index_t, 3> counts, const Tensor& from, Tensor& to, const From& source, const To& target) {
     const index_t plane = from.extent(2) * from.extent(3);
     for (index_t g = 0; g < counts[0]; ++g)
         for (index_t i = 0; i < counts[1]; ++i)
@@ -83,39 +82,37 @@ void copy_planes(std::array<index_t, 3> counts, const nn::Tensor& from, nn::Tens
 
 }  // namespace detail
 
-template <class T>
-nn::Tensor convolve(const nn::Tensor& x, const nn::Tensor& weight, const Window2d& window, index_t groups) {
+template <class T> Tensor convolve(const Tensor& x, const Tensor& weight, const Window2d& window, index_t groups) {
     if constexpr (std::is_same_v<T, float>) return nn::functional::conv2d(x, weight, {}, window, groups);
     return detail::convolve_by_loops<T>(x, weight, window, groups);
 }
 
 template <class T>
-nn::Tensor conv2d_input_gradient(const nn::Tensor& dy, const nn::Tensor& weight, const Window2d& window, index_t groups,
-                                 Size2d size) {
-    const nn::Tensor z = nn::functional::detail::spread_image<T>(dy, window, size);
-    const nn::Tensor turned = nn::functional::detail::turned_weight<T>(weight, groups);
+Tensor conv2d_input_gradient(const Tensor& dy, const Tensor& weight, const Window2d& window, index_t groups,
+                             Size2d size) {
+    const Tensor z = nn::functional::detail::spread_image<T>(dy, window, size);
+    const Tensor turned = nn::functional::detail::turned_weight<T>(weight, groups);
     return convolve<T>(z, turned, {window.kernel, {1, 1}, {}, window.dilation}, groups);
 }
 
 template <class T>
-nn::Tensor conv2d_weight_gradient(const nn::Tensor& x, const nn::Tensor& dy, const Window2d& window, index_t groups) {
-    const nn::Tensor in = x.contiguous(), gradient = dy.contiguous();
+Tensor conv2d_weight_gradient(const Tensor& x, const Tensor& dy, const Window2d& window, index_t groups) {
+    const Tensor in = x.contiguous(), gradient = dy.contiguous();
     const index_t samples = x.extent(0), inputs = x.extent(1) / groups, outputs = dy.extent(1);
     // (N, G·C, H, W) -> (C, G·N, H, W), (N, O, …) -> (O, N, …)
-    nn::Tensor images = nn::Tensor::empty(Shape(inputs, groups * samples, x.extent(2), x.extent(3)), dtype_of<T>);
+    Tensor images = Tensor::empty(Shape(inputs, groups * samples, x.extent(2), x.extent(3)), dtype_of<T>);
     detail::copy_planes<T>(
         {groups, inputs, samples}, in, images,
         [&](index_t g, index_t c, index_t n) { return (n * groups + g) * inputs + c; },
         [&](index_t g, index_t c, index_t n) { return (c * groups + g) * samples + n; });
-    nn::Tensor kernels = nn::Tensor::empty(Shape(outputs, samples, dy.extent(2), dy.extent(3)), dtype_of<T>);
+    Tensor kernels = Tensor::empty(Shape(outputs, samples, dy.extent(2), dy.extent(3)), dtype_of<T>);
     detail::copy_planes<T>(
         {1, outputs, samples}, gradient, kernels, [&](index_t, index_t o, index_t n) { return n * outputs + o; },
         [&](index_t, index_t o, index_t n) { return o * samples + n; });
     const Window2d swapped{{dy.extent(2), dy.extent(3)}, window.dilation, window.padding, window.stride};
     // (C, O, at least KH, at least KW): what is above the kernel comes from pixels that no window reached.
-    const nn::Tensor sums = convolve<T>(images, kernels, swapped, groups);
-    nn::Tensor result =
-        nn::Tensor::empty(Shape(outputs, inputs, window.kernel.height, window.kernel.width), dtype_of<T>);
+    const Tensor sums = convolve<T>(images, kernels, swapped, groups);
+    Tensor result = Tensor::empty(Shape(outputs, inputs, window.kernel.height, window.kernel.width), dtype_of<T>);
     const auto from = sums.template view<T, 4>();
     const auto to = result.view<T, 4>();
     for (index_t o = 0; o < outputs; ++o)
@@ -125,12 +122,12 @@ nn::Tensor conv2d_weight_gradient(const nn::Tensor& x, const nn::Tensor& dy, con
     return result;
 }
 
-template <class T> nn::Tensor channel_sums(const nn::Tensor& dy) {
-    const nn::Tensor from = dy.contiguous();
+template <class T> Tensor channel_sums(const Tensor& dy) {
+    const Tensor from = dy.contiguous();
     const index_t channels = dy.extent(1), samples = dy.extent(0);
     const index_t inner = dy.size() == 0 ? 0 : dy.size() / (samples * channels);
-    nn::Tensor result = nn::Tensor::empty(Shape(channels), dtype_of<T>);
-    nn::current_executor()(channels, [&](index_t c) {
+    Tensor result = Tensor::empty(Shape(channels), dtype_of<T>);
+    current_executor()(channels, [&](index_t c) {
         double sum = 0;
         for (index_t n = 0; n < samples; ++n)
             for (const T value : from.flat<T>().subspan(static_cast<std::size_t>((n * channels + c) * inner),
@@ -141,6 +138,8 @@ template <class T> nn::Tensor channel_sums(const nn::Tensor& dy) {
     return result;
 }
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_GRADIENTS_CONV_PRODUCTS_HPP

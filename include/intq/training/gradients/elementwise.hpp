@@ -9,14 +9,16 @@
 #include "intq/nn/layers/move.hpp"
 #include "intq/training/gradients/context.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 /// f(a[i], b[i]) for two tensors of one shape, row_major.
-template <class T, class F> nn::Tensor zip(const nn::Tensor& a, const nn::Tensor& b, const F& function) {
+template <class T, class F> Tensor zip(const Tensor& a, const Tensor& b, const F& function) {
     if (!(a.shape() == b.shape()))
-        throw Error("a gradient has shape " + nn::to_string(b.shape()) + ", expected " + nn::to_string(a.shape()));
-    const nn::Tensor x = a.contiguous(), z = b.contiguous();
-    nn::Tensor y = nn::Tensor::empty(a.shape(), dtype_of<T>);
+        throw Error("a gradient has shape " + to_string(b.shape()) + ", expected " + to_string(a.shape()));
+    const Tensor x = a.contiguous(), z = b.contiguous();
+    Tensor y = Tensor::empty(a.shape(), dtype_of<T>);
     const auto from = x.flat<T>(), with = z.flat<T>();
     const auto to = y.flat<T>();
     for (std::size_t i = 0; i < to.size(); ++i) to[i] = function(from[i], with[i]);
@@ -24,16 +26,16 @@ template <class T, class F> nn::Tensor zip(const nn::Tensor& a, const nn::Tensor
 }
 
 /// a + b; a new tensor, since gradients are handed on without copies.
-template <class T> nn::Tensor sum_of(const nn::Tensor& a, const nn::Tensor& b) {
+template <class T> Tensor sum_of(const Tensor& a, const Tensor& b) {
     return zip<T>(a, b, [](T x, T y) { return x + y; });
 }
 
 /// The gradient of an operand that was repeated along axes to reach the shape of `gradient`: its copies' sum, in
 /// double.
-template <class T> nn::Tensor sum_to_shape(const nn::Tensor& gradient, const Shape& shape) {
+template <class T> Tensor sum_to_shape(const Tensor& gradient, const Shape& shape) {
     if (gradient.shape() == shape) return gradient;
     const int missing = gradient.rank() - shape.rank;
-    const nn::Tensor from = gradient.contiguous();
+    const Tensor from = gradient.contiguous();
     std::vector<double> sums(static_cast<std::size_t>(shape.size()), 0.0);
     std::array<index_t, max_rank> at{};
     for (const T value : from.flat<T>()) {
@@ -46,7 +48,7 @@ template <class T> nn::Tensor sum_to_shape(const nn::Tensor& gradient, const Sha
             at[static_cast<std::size_t>(axis)] = 0;
         }
     }
-    nn::Tensor result = nn::Tensor::empty(shape, dtype_of<T>);
+    Tensor result = Tensor::empty(shape, dtype_of<T>);
     std::transform(sums.begin(), sums.end(), result.flat<T>().begin(), [](double sum) { return static_cast<T>(sum); });
     return result;
 }
@@ -54,7 +56,7 @@ template <class T> nn::Tensor sum_to_shape(const nn::Tensor& gradient, const Sha
 /// The gradient that a clamp lets through, read from its output: at the ends it stops, as in PyTorch.
 ///
 ///     dx = dy where low < y < high, else 0
-template <class T> nn::Tensor clamp_gradient(const nn::Tensor& y, const nn::Tensor& gradient, Activation activation) {
+template <class T> Tensor clamp_gradient(const Tensor& y, const Tensor& gradient, Activation activation) {
     switch (activation) {
         case Activation::relu:
             return zip<T>(y.to_layout(Layout::row_major), gradient,
@@ -91,7 +93,7 @@ template <class T> void clamp_backward(GradientContext& context) {
 }
 
 /// The gradient of an operand that is a tensor.
-template <class T> void add_operand(GradientContext& context, std::size_t operand, const nn::Tensor& gradient) {
+template <class T> void add_operand(GradientContext& context, std::size_t operand, const Tensor& gradient) {
     if (context.wants(operand) && context.inputs()[operand].is_tensor())
         context.add_input(operand, sum_to_shape<T>(gradient, context.input(operand).shape()));
 }
@@ -101,12 +103,12 @@ template <class T> void add_backward(GradientContext& context) {
 }
 
 template <class T> void add_relu_backward(GradientContext& context) {
-    const nn::Tensor dy = clamp_gradient<T>(context.output(), context.gradient(), Activation::relu);
+    const Tensor dy = clamp_gradient<T>(context.output(), context.gradient(), Activation::relu);
     for (const std::size_t operand : {0u, 1u}) add_operand<T>(context, operand, dy);
 }
 
-template <class T> nn::Tensor times(const nn::Tensor& x, double factor) {
-    nn::Tensor y = x.contiguous().clone();
+template <class T> Tensor times(const Tensor& x, double factor) {
+    Tensor y = x.contiguous().clone();
     for (T& value : y.flat<T>()) value = static_cast<T>(static_cast<double>(value) * factor);
     return y;
 }
@@ -118,7 +120,7 @@ template <class T> void sub_backward(GradientContext& context) {
 
 /// da = dy · b,  db = dy · a
 template <class T> void mul_backward(GradientContext& context) {
-    const nn::Tensor& dy = context.gradient();
+    const Tensor& dy = context.gradient();
     for (const std::size_t operand : {0u, 1u}) {
         const nn::Value& other = context.inputs()[1 - operand];
         add_operand<T>(context, operand,
@@ -133,7 +135,7 @@ template <class T> void dropout_backward(GradientContext& context) {
     const auto& dropout = context.module_as<nn::Dropout>();
     if (context.saved().is_none()) return context.add_input(0, context.gradient());
     const nn::DropoutMask mask = dropout.mask(context.saved().integer());
-    nn::Tensor dx = context.gradient().contiguous().clone();
+    Tensor dx = context.gradient().contiguous().clone();
     const auto values = dx.flat<T>();
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = mask.apply(values[i], i);
     context.add_input(0, dx);
@@ -146,6 +148,8 @@ inline nn::Value dropout_save(const nn::Module& module) {
 
 }  // namespace detail
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_GRADIENTS_ELEMENTWISE_HPP

@@ -7,20 +7,22 @@
 #include "intq/nn/float_operators/linear.hpp"
 #include "intq/training/gradients/conv_products.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 /// y[r, s] = sum_k a[r, k] · b[s, k], on float32 by the kernels, on double by plain loops.
-template <class T> nn::Tensor multiply_rows(const nn::Tensor& a, const nn::Tensor& b);
+template <class T> Tensor multiply_rows(const Tensor& a, const Tensor& b);
 
 /// (C, R) of (R, C).
-template <class T> nn::Tensor transpose(const nn::Tensor& matrix);
+template <class T> Tensor transpose(const Tensor& matrix);
 
 /// A linear layer on the last axis: nn::functional::linear, or the same in double.
-template <class T> nn::Tensor linear(const nn::Tensor& x, const nn::Tensor& weight, const nn::Tensor& bias);
+template <class T> Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
 
 /// What the product of a layer gives: y = product(x, weight) + bias.
 struct ProductGradients {
-    nn::Tensor input, weight, bias;
+    Tensor input, weight, bias;
 };
 
 /// Which of them are of use; the others may stay undefined.
@@ -32,22 +34,21 @@ struct ProductNeeds {
 ///
 ///     dx = dy · W,   dW = dy^T · x,   db = sum dy
 template <class T>
-ProductGradients linear_gradients(const nn::Tensor& x, const nn::Tensor& weight, const nn::Tensor& dy,
-                                  ProductNeeds needs = {});
+ProductGradients linear_gradients(const Tensor& x, const Tensor& weight, const Tensor& dy, ProductNeeds needs = {});
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-template <class T> nn::Tensor multiply_rows(const nn::Tensor& a, const nn::Tensor& b) {
+template <class T> Tensor multiply_rows(const Tensor& a, const Tensor& b) {
     if constexpr (std::is_same_v<T, float>) return nn::functional::linear(a, b, {});
     // A matrix product is a convolution of images of one pixel.
-    const nn::Tensor images = a.reshape(Shape(a.extent(0), a.extent(1), 1, 1));
-    const nn::Tensor kernels = b.reshape(Shape(b.extent(0), b.extent(1), 1, 1));
+    const Tensor images = a.reshape(Shape(a.extent(0), a.extent(1), 1, 1));
+    const Tensor kernels = b.reshape(Shape(b.extent(0), b.extent(1), 1, 1));
     return convolve<T>(images, kernels, {}, 1).reshape(Shape(a.extent(0), b.extent(0)));
 }
 
-template <class T> nn::Tensor transpose(const nn::Tensor& matrix) {
+template <class T> Tensor transpose(const Tensor& matrix) {
     const index_t rows = matrix.extent(0), columns = matrix.extent(1);
-    nn::Tensor result = nn::Tensor::empty(Shape(columns, rows), dtype_of<T>);
+    Tensor result = Tensor::empty(Shape(columns, rows), dtype_of<T>);
     const auto from = matrix.view<T, 2>();
     const auto to = result.view<T, 2>();
     for (index_t i = 0; i < rows; ++i)
@@ -55,12 +56,12 @@ template <class T> nn::Tensor transpose(const nn::Tensor& matrix) {
     return result;
 }
 
-template <class T> nn::Tensor linear(const nn::Tensor& x, const nn::Tensor& weight, const nn::Tensor& bias) {
+template <class T> Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     if constexpr (std::is_same_v<T, float>) return nn::functional::linear(x, weight, bias);
     const index_t inputs = weight.extent(1), outputs = weight.extent(0);
     Shape shape = x.shape();
     shape[shape.rank - 1] = outputs;
-    nn::Tensor y = multiply_rows<T>(x.reshape(Shape(x.size() / inputs, inputs)), weight).reshape(shape);
+    Tensor y = multiply_rows<T>(x.reshape(Shape(x.size() / inputs, inputs)), weight).reshape(shape);
     const auto sums = y.template flat<T>();
     for (std::size_t i = 0; bias.defined() && i < sums.size(); ++i)
         sums[i] += bias.template flat<T>()[i % static_cast<std::size_t>(outputs)];
@@ -68,10 +69,9 @@ template <class T> nn::Tensor linear(const nn::Tensor& x, const nn::Tensor& weig
 }
 
 template <class T>
-ProductGradients linear_gradients(const nn::Tensor& x, const nn::Tensor& weight, const nn::Tensor& dy,
-                                  ProductNeeds needs) {
+ProductGradients linear_gradients(const Tensor& x, const Tensor& weight, const Tensor& dy, ProductNeeds needs) {
     const index_t outputs = weight.extent(0), inputs = weight.extent(1), rows = dy.size() / outputs;
-    const nn::Tensor gradient = dy.reshape(Shape(rows, outputs));
+    const Tensor gradient = dy.reshape(Shape(rows, outputs));
     ProductGradients gradients;
     if (needs.input) gradients.input = multiply_rows<T>(gradient, transpose<T>(weight.contiguous())).reshape(x.shape());
     gradients.weight = multiply_rows<T>(transpose<T>(gradient), transpose<T>(x.reshape(Shape(rows, inputs))));
@@ -79,6 +79,8 @@ ProductGradients linear_gradients(const nn::Tensor& x, const nn::Tensor& weight,
     return gradients;
 }
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_GRADIENTS_LINEAR_HPP

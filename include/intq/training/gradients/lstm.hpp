@@ -9,11 +9,13 @@
 #include "intq/training/gradients/elementwise.hpp"
 #include "intq/training/gradients/linear.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 /// One direction of one layer, as its forward pass left it.
 struct LstmLayerCall {
-    nn::Tensor x, h_0, c_0;  // (L, N, I), (N, H), (N, H)
+    Tensor x, h_0, c_0;  // (L, N, I), (N, H), (N, H)
     nn::functional::LstmWeights weights;
     bool reverse = false;
     nn::functional::LstmResult result{};
@@ -22,7 +24,7 @@ struct LstmLayerCall {
 
 /// Of what went into a layer; the gradient of both biases is one.
 struct LstmGradients {
-    nn::Tensor x, h_0, c_0, weight_ih, weight_hh, bias;
+    Tensor x, h_0, c_0, weight_ih, weight_hh, bias;
 };
 
 /// Backward through time, with the gates i, f, g, o behind their functions:
@@ -33,29 +35,27 @@ struct LstmGradients {
 ///
 /// @param output  (L, N, H); h_n, c_n (N, H): the gradients of the result
 template <class T>
-LstmGradients lstm_layer_gradients(const LstmLayerCall& call, const nn::Tensor& output, const nn::Tensor& h_n,
-                                   const nn::Tensor& c_n);
+LstmGradients lstm_layer_gradients(const LstmLayerCall& call, const Tensor& output, const Tensor& h_n,
+                                   const Tensor& c_n);
 
 // ---------------------------------------------------------------------------------------------------------------------
 
 namespace detail {
 
 /// The elements of one step: (N, W) of (L, N, W).
-inline nn::Tensor step_of(const nn::Tensor& x, index_t t) {
-    return x.batch(t, 1).reshape(Shape(x.extent(1), x.extent(2)));
-}
+inline Tensor step_of(const Tensor& x, index_t t) { return x.batch(t, 1).reshape(Shape(x.extent(1), x.extent(2))); }
 
 /// [di df dg do] of one step; `dc` becomes the gradient of the cells of the step before.
 template <class T>
-nn::Tensor lstm_step_gradients(const nn::Tensor& gates, const nn::Tensor& cells, const nn::Tensor& cells_before,
-                               const nn::Tensor& dh, nn::Tensor& dc) {
-    nn::Tensor result = nn::Tensor::empty(gates.shape(), dtype_of<T>);
+Tensor lstm_step_gradients(const Tensor& gates, const Tensor& cells, const Tensor& cells_before, const Tensor& dh,
+                           Tensor& dc) {
+    Tensor result = Tensor::empty(gates.shape(), dtype_of<T>);
     const index_t width = dh.extent(1);
     const auto gate = gates.view<T, 2>();
     const auto to = result.view<T, 2>();
     for (index_t at = 0; at < dh.size(); ++at) {
         const index_t n = at / width, k = at % width;
-        const auto of = [&](const nn::Tensor& t) { return static_cast<double>(t.flat<T>().data()[at]); };
+        const auto of = [&](const Tensor& t) { return static_cast<double>(t.flat<T>().data()[at]); };
         const auto value = [&](index_t which) { return static_cast<double>(gate(n, which * width + k)); };
         const double i = value(0), f = value(1), g = value(2), o = value(3), tanh_c = std::tanh(of(cells));
         const double cell = of(dc) + of(dh) * o * (1 - tanh_c * tanh_c);
@@ -69,23 +69,22 @@ nn::Tensor lstm_step_gradients(const nn::Tensor& gates, const nn::Tensor& cells,
 }
 
 /// A gradient that may be missing, as zeros.
-template <class T> nn::Tensor or_zeros(const nn::Tensor& gradient, const Shape& shape) {
-    return gradient.defined() ? gradient : nn::Tensor::zeros(shape, dtype_of<T>);
+template <class T> Tensor or_zeros(const Tensor& gradient, const Shape& shape) {
+    return gradient.defined() ? gradient : Tensor::zeros(shape, dtype_of<T>);
 }
 
 /// The layers' calls in order, run again on T: (layer, direction) at layer · directions + direction.
-template <class T>
-std::vector<LstmLayerCall> lstm_calls(const nn::LSTM& lstm, nn::Tensor x, const nn::Arguments& inputs) {
+template <class T> std::vector<LstmLayerCall> lstm_calls(const nn::LSTM& lstm, Tensor x, const nn::Arguments& inputs) {
     const nn::LSTMOptions& options = lstm.options();
     const index_t directions = lstm.directions();
     const Shape state(directions * options.num_layers, x.extent(1), options.hidden_size);
     const auto initial = [&](std::size_t which) {
-        return inputs.has(1) ? inputs[1].tuple().at(which).tensor() : nn::Tensor::zeros(state, dtype_of<T>);
+        return inputs.has(1) ? inputs[1].tuple().at(which).tensor() : Tensor::zeros(state, dtype_of<T>);
     };
-    const nn::Tensor h_0 = initial(0), c_0 = initial(1);
+    const Tensor h_0 = initial(0), c_0 = initial(1);
     std::vector<LstmLayerCall> calls;
     for (index_t layer = 0; layer < options.num_layers; ++layer) {
-        std::vector<nn::Tensor> outputs;
+        std::vector<Tensor> outputs;
         for (index_t direction = 0; direction < directions; ++direction) {
             LstmLayerCall call{x, step_of(h_0, static_cast<index_t>(calls.size())),
                                step_of(c_0, static_cast<index_t>(calls.size())), lstm.weights(layer, direction),
@@ -113,19 +112,17 @@ void add_lstm_parameters(GradientContext& context, const LstmLayerCall& call, co
 template <class T> void lstm_backward(GradientContext& context) {
     const auto& lstm = context.module_as<nn::LSTM>();
     const nn::LSTMOptions& options = lstm.options();
-    const auto by_step = [&](const nn::Tensor& t) {
-        return options.batch_first ? nn::functional::transpose(t, 0, 1) : t;
-    };
-    const nn::Tensor x = by_step(context.input(0));
+    const auto by_step = [&](const Tensor& t) { return options.batch_first ? nn::functional::transpose(t, 0, 1) : t; };
+    const Tensor x = by_step(context.input(0));
     const index_t directions = lstm.directions(), width = options.hidden_size;
     const auto calls = lstm_calls<T>(lstm, x, context.inputs());
     const Shape states(static_cast<index_t>(calls.size()), x.extent(1), width);
-    nn::Tensor dy = or_zeros<T>(context.gradient(0).defined() ? by_step(context.gradient(0)) : nn::Tensor(),
-                                Shape(x.extent(0), x.extent(1), directions * width));
-    const nn::Tensor dh = or_zeros<T>(context.gradient(1), states), dc = or_zeros<T>(context.gradient(2), states);
-    std::vector<nn::Tensor> dh_0(calls.size()), dc_0(calls.size());
+    Tensor dy = or_zeros<T>(context.gradient(0).defined() ? by_step(context.gradient(0)) : Tensor(),
+                            Shape(x.extent(0), x.extent(1), directions * width));
+    const Tensor dh = or_zeros<T>(context.gradient(1), states), dc = or_zeros<T>(context.gradient(2), states);
+    std::vector<Tensor> dh_0(calls.size()), dc_0(calls.size());
     for (index_t layer = options.num_layers; layer-- > 0;) {
-        nn::Tensor dx;
+        Tensor dx;
         for (index_t direction = 0; direction < directions; ++direction) {
             const index_t at = layer * directions + direction;
             const auto k = static_cast<std::size_t>(at);
@@ -148,25 +145,25 @@ template <class T> void lstm_backward(GradientContext& context) {
 }  // namespace detail
 
 template <class T>
-LstmGradients lstm_layer_gradients(const LstmLayerCall& call, const nn::Tensor& output, const nn::Tensor& h_n,
-                                   const nn::Tensor& c_n) {
+LstmGradients lstm_layer_gradients(const LstmLayerCall& call, const Tensor& output, const Tensor& h_n,
+                                   const Tensor& c_n) {
     const index_t steps = call.x.extent(0), batch = call.x.extent(1), width = h_n.extent(1);
-    nn::Tensor dgates = nn::Tensor::empty(call.trace.gates.shape(), dtype_of<T>);
-    nn::Tensor before = nn::Tensor::empty(Shape(steps, batch, width), dtype_of<T>);  // h of the step before each
-    const auto keep = [&](const nn::Tensor& from, nn::Tensor& to, index_t t) {
+    Tensor dgates = Tensor::empty(call.trace.gates.shape(), dtype_of<T>);
+    Tensor before = Tensor::empty(Shape(steps, batch, width), dtype_of<T>);  // h of the step before each
+    const auto keep = [&](const Tensor& from, Tensor& to, index_t t) {
         std::copy_n(from.template flat<T>().data(), from.size(), to.template flat<T>().data() + t * from.size());
     };
-    const nn::Tensor by_state = transpose<T>(call.weights.weight_hh.contiguous());
-    nn::Tensor dh = h_n, dc = c_n.contiguous().clone();
+    const Tensor by_state = transpose<T>(call.weights.weight_hh.contiguous());
+    Tensor dh = h_n, dc = c_n.contiguous().clone();
     for (index_t step = steps; step-- > 0;) {
         const auto at = [&](index_t s) { return call.reverse ? steps - 1 - s : s; };
-        const auto state_before = [&](const nn::Tensor& all, const nn::Tensor& first) {
+        const auto state_before = [&](const Tensor& all, const Tensor& first) {
             return step == 0 ? first.contiguous() : detail::step_of(all, at(step - 1));
         };
         dh = sum_of<T>(dh, detail::step_of(output, at(step)));
-        const nn::Tensor gradient = detail::lstm_step_gradients<T>(detail::step_of(call.trace.gates, at(step)),
-                                                                   detail::step_of(call.trace.cells, at(step)),
-                                                                   state_before(call.trace.cells, call.c_0), dh, dc);
+        const Tensor gradient = detail::lstm_step_gradients<T>(detail::step_of(call.trace.gates, at(step)),
+                                                               detail::step_of(call.trace.cells, at(step)),
+                                                               state_before(call.trace.cells, call.c_0), dh, dc);
         keep(gradient, dgates, at(step));
         keep(state_before(call.result.output, call.h_0), before, at(step));
         dh = multiply_rows<T>(gradient, by_state);
@@ -176,6 +173,8 @@ LstmGradients lstm_layer_gradients(const LstmLayerCall& call, const nn::Tensor& 
     return {of_x.input, dh, dc, of_x.weight, of_h.weight, of_x.bias};
 }
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_GRADIENTS_LSTM_HPP

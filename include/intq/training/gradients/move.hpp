@@ -10,23 +10,24 @@
 #include "intq/nn/layers/embedding.hpp"
 #include "intq/training/gradients/context.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 /// The numbers 0, 1, … of the elements of a tensor, as one of its shape: what an operator that moves elements makes of
 /// them says where each element of its result came from.
-inline nn::Tensor numbered(const Shape& shape) {
-    nn::Tensor numbers = nn::Tensor::empty(shape, DType::int64);
+inline Tensor numbered(const Shape& shape) {
+    Tensor numbers = Tensor::empty(shape, DType::int64);
     const auto all = numbers.flat<std::int64_t>();
     std::iota(all.begin(), all.end(), std::int64_t{0});
     return numbers;
 }
 
 /// to[places[i]] += from[i]; places as of numbered().
-template <class T> void scatter(const nn::Tensor& from, const nn::Tensor& places, nn::Tensor& to) {
+template <class T> void scatter(const Tensor& from, const Tensor& places, Tensor& to) {
     if (!(from.shape() == places.shape()))
-        throw Error("a gradient has shape " + nn::to_string(from.shape()) + ", expected " +
-                    nn::to_string(places.shape()));
-    const nn::Tensor values = from.contiguous(), at = places.contiguous();
+        throw Error("a gradient has shape " + to_string(from.shape()) + ", expected " + to_string(places.shape()));
+    const Tensor values = from.contiguous(), at = places.contiguous();
     const auto numbers = at.flat<std::int64_t>();
     for (std::size_t i = 0; i < numbers.size(); ++i)
         to.flat<T>()[static_cast<std::size_t>(numbers[i])] += values.template flat<T>()[i];
@@ -56,7 +57,7 @@ template <class T, const nn::Function& function> void moved_backward(GradientCon
     std::vector<nn::Value> arguments(given.begin(), given.end());
     arguments[0] = numbered(context.input(0).shape());
     const nn::Value moved = function.evaluate(arguments);
-    nn::Tensor dx = nn::Tensor::zeros(context.input(0).shape(), dtype_of<T>);
+    Tensor dx = Tensor::zeros(context.input(0).shape(), dtype_of<T>);
     if (moved.is_tensor()) scatter<T>(context.gradient(), moved.tensor(), dx);
     for (std::size_t i = 0; moved.is_tuple() && i < moved.tuple().size(); ++i)
         if (context.gradient(i).defined()) scatter<T>(context.gradient(i), moved.tuple()[i].tensor(), dx);
@@ -73,27 +74,27 @@ template <class T> void getitem_backward(GradientContext& context) {
 
 /// What was added is cut off again; what was cropped gets none.
 template <class T> void pad_backward(GradientContext& context) {
-    const nn::Tensor& x = context.input(0);
+    const Tensor& x = context.input(0);
     const std::vector<index_t> padding = nn::detail::integers_of(context.inputs()[1]);
-    nn::Tensor dy = context.gradient(), kept = numbered(x.shape());
+    Tensor dy = context.gradient(), kept = numbered(x.shape());
     for (std::size_t i = 0; i < padding.size(); i += 2) {
         const int axis = x.rank() - 1 - static_cast<int>(i / 2);
-        const auto inside = [axis](const nn::Tensor& t, index_t before, index_t behind) {
+        const auto inside = [axis](const Tensor& t, index_t before, index_t behind) {
             return nn::functional::slice(t, axis, std::max<index_t>(before, 0),
                                          t.extent(axis) - std::max<index_t>(behind, 0));
         };
         dy = inside(dy, padding[i], padding[i + 1]);
         kept = inside(kept, -padding[i], -padding[i + 1]);
     }
-    nn::Tensor dx = nn::Tensor::zeros(x.shape(), dtype_of<T>);
+    Tensor dx = Tensor::zeros(x.shape(), dtype_of<T>);
     scatter<T>(dy, kept, dx);
     context.add_input(0, dx);
 }
 
 /// dweight[r] = sum of the dy of all places whose id is r; ids have no gradient.
-template <class T> nn::Tensor embedding_gradient(const nn::Tensor& ids, const nn::Tensor& dy, const Shape& weight) {
-    nn::Tensor result = nn::Tensor::zeros(weight, dtype_of<T>);
-    const nn::Tensor numbers = ids.contiguous(), from = dy.contiguous();
+template <class T> Tensor embedding_gradient(const Tensor& ids, const Tensor& dy, const Shape& weight) {
+    Tensor result = Tensor::zeros(weight, dtype_of<T>);
+    const Tensor numbers = ids.contiguous(), from = dy.contiguous();
     const index_t width = weight[1];
     for (index_t i = 0; i < ids.size(); ++i) {
         const auto at = static_cast<std::size_t>(i);
@@ -106,7 +107,7 @@ template <class T> nn::Tensor embedding_gradient(const nn::Tensor& ids, const nn
 }
 
 template <class T> void embedding_backward(GradientContext& context) {
-    const nn::Tensor& weight = context.module_as<nn::Embedding>().weight();
+    const Tensor& weight = context.module_as<nn::Embedding>().weight();
     context.add_parameter(weight, embedding_gradient<T>(context.input(0), context.gradient(), weight.shape()));
 }
 
@@ -117,6 +118,8 @@ template <class T> void functional_embedding_backward(GradientContext& context) 
 
 }  // namespace detail
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_GRADIENTS_MOVE_HPP

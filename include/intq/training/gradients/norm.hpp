@@ -11,16 +11,18 @@
 #include "intq/nn/layers/unary.hpp"
 #include "intq/training/gradients/elementwise.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 /// Gradients of softmax along an axis, from its output.
 ///
 ///     dx[i] = y[i] · (dy[i] - sum_k dy[k] · y[k])
-template <class T> nn::Tensor softmax_gradient(const nn::Tensor& y, const nn::Tensor& dy, int axis);
+template <class T> Tensor softmax_gradient(const Tensor& y, const Tensor& dy, int axis);
 
 /// Of a normalization's input and parameters.
 struct NormGradients {
-    nn::Tensor input, weight, bias;
+    Tensor input, weight, bias;
 };
 
 /// With m and v the mean and variance that forward used, and n = (x - m) / sqrt(v + eps):
@@ -31,13 +33,13 @@ struct NormGradients {
 ///
 /// Source   Ioffe, Szegedy 2015, section 3
 template <class T>
-NormGradients batch_norm_gradients(const nn::BatchNorm& norm, const nn::Tensor& input, const nn::Tensor& gradient);
+NormGradients batch_norm_gradients(const nn::BatchNorm& norm, const Tensor& input, const Tensor& gradient);
 
 namespace detail {
 
 template <class T> void batch_norm_backward(GradientContext& context) {
     auto& norm = context.module_as<nn::BatchNorm>();
-    const nn::Tensor dy = clamp_gradient<T>(context.output(), context.gradient(), norm.activation());
+    const Tensor dy = clamp_gradient<T>(context.output(), context.gradient(), norm.activation());
     NormGradients gradients = batch_norm_gradients<T>(norm, context.input(0), dy);
     context.add_input(0, std::move(gradients.input));
     context.add_parameter(norm.tensor("weight"), std::move(gradients.weight));
@@ -52,11 +54,11 @@ template <class T> void batch_norm_backward(GradientContext& context) {
 /// Source   Ba, Kiros, Hinton 2016
 template <class T> void layer_norm_backward(GradientContext& context) {
     auto& norm = context.module_as<nn::LayerNorm>();
-    const nn::Tensor x = context.input(0).contiguous(), dy = context.gradient().contiguous();
-    const nn::Tensor weight = norm.tensor("weight");
+    const Tensor x = context.input(0).contiguous(), dy = context.gradient().contiguous();
+    const Tensor weight = norm.tensor("weight");
     const auto length = static_cast<std::size_t>(weight.size());
     const auto count = static_cast<double>(length);
-    nn::Tensor dx = nn::Tensor::empty(x.shape(), dtype_of<T>);
+    Tensor dx = Tensor::empty(x.shape(), dtype_of<T>);
     std::vector<double> dweight(length), dbias(length), normal(length), scaled(length);
     for (std::size_t first = 0; first < x.flat<T>().size(); first += length) {
         const auto from = x.flat<T>().subspan(first, length), gradient = dy.flat<T>().subspan(first, length);
@@ -77,9 +79,9 @@ template <class T> void layer_norm_backward(GradientContext& context) {
             dx.flat<T>()[first + i] = static_cast<T>((scaled[i] - sum / count - normal[i] * product / count) * inverse);
     }
     context.add_input(0, dx);
-    context.add_parameter(weight, nn::Tensor::from(weight.shape(), std::vector<T>(dweight.begin(), dweight.end())));
+    context.add_parameter(weight, Tensor::from(weight.shape(), std::vector<T>(dweight.begin(), dweight.end())));
     context.add_parameter(norm.tensor("bias"),
-                          nn::Tensor::from(weight.shape(), std::vector<T>(dbias.begin(), dbias.end())));
+                          Tensor::from(weight.shape(), std::vector<T>(dbias.begin(), dbias.end())));
 }
 
 template <class T> void softmax_backward(GradientContext& context) {
@@ -87,7 +89,7 @@ template <class T> void softmax_backward(GradientContext& context) {
         return context.add_input(0, softmax_gradient<T>(context.output(), context.gradient(),
                                                         static_cast<int>(context.inputs()[1].integer())));
     const auto& softmax = context.module_as<nn::Softmax>();
-    nn::Tensor y = context.output(), dy = context.gradient();
+    Tensor y = context.output(), dy = context.gradient();
     int axis = softmax.axis();
     if (softmax.is_from_axis()) {
         y = nn::functional::flatten(y, axis, -1);
@@ -100,8 +102,8 @@ template <class T> void softmax_backward(GradientContext& context) {
 }  // namespace detail
 
 template <class T>
-NormGradients batch_norm_gradients(const nn::BatchNorm& norm, const nn::Tensor& input, const nn::Tensor& gradient) {
-    const nn::Tensor x = input.contiguous(), dy = gradient.contiguous();
+NormGradients batch_norm_gradients(const nn::BatchNorm& norm, const Tensor& input, const Tensor& gradient) {
+    const Tensor x = input.contiguous(), dy = gradient.contiguous();
     const bool of_batch = norm.uses_batch_statistics();
     nn::functional::ChannelMoments moments;
     if (of_batch) {
@@ -113,10 +115,10 @@ NormGradients batch_norm_gradients(const nn::BatchNorm& norm, const nn::Tensor& 
         moments.variance.assign(variance.begin(), variance.end());
     }
     const index_t channels = x.extent(1), inner = nn::functional::detail::inner_size(x);
-    nn::Tensor dx = nn::Tensor::empty(x.shape(), dtype_of<T>);
-    nn::Tensor dweight = nn::Tensor::empty(Shape(channels), dtype_of<T>), dbias = dweight.clone();
-    const nn::Tensor weight = norm.tensor("weight");
-    nn::current_executor()(channels, [&](index_t c) {
+    Tensor dx = Tensor::empty(x.shape(), dtype_of<T>);
+    Tensor dweight = Tensor::empty(Shape(channels), dtype_of<T>), dbias = dweight.clone();
+    const Tensor weight = norm.tensor("weight");
+    current_executor()(channels, [&](index_t c) {
         const auto k = static_cast<std::size_t>(c);
         const double mean = moments.mean[k], inverse = 1.0 / std::sqrt(moments.variance[k] + norm.options().eps);
         const auto each = [&](const auto& visit) {
@@ -143,10 +145,10 @@ NormGradients batch_norm_gradients(const nn::BatchNorm& norm, const nn::Tensor& 
     return {dx, dweight, dbias};
 }
 
-template <class T> nn::Tensor softmax_gradient(const nn::Tensor& y, const nn::Tensor& dy, int axis) {
+template <class T> Tensor softmax_gradient(const Tensor& y, const Tensor& dy, int axis) {
     const int along = nn::functional::detail::positive_axis(axis, y.rank(), "softmax");
-    const nn::Tensor values = y.contiguous(), gradients = dy.contiguous();
-    nn::Tensor dx = nn::Tensor::empty(y.shape(), dtype_of<T>);
+    const Tensor values = y.contiguous(), gradients = dy.contiguous();
+    Tensor dx = Tensor::empty(y.shape(), dtype_of<T>);
     const index_t count = y.extent(along);
     const index_t inner = nn::functional::detail::product(y.shape(), along + 1, y.rank());
     const index_t outer = nn::functional::detail::product(y.shape(), 0, along);
@@ -163,6 +165,8 @@ template <class T> nn::Tensor softmax_gradient(const nn::Tensor& y, const nn::Te
     return dx;
 }
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_GRADIENTS_NORM_HPP

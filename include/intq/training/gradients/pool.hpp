@@ -9,14 +9,16 @@
 #include "intq/nn/layers/resize.hpp"
 #include "intq/training/gradients/context.hpp"
 
-namespace intq::inline INTQ_ABI::training::detail {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training::detail {
 
 /// dx from visit(plane of x, plane of dx, i, j, gradient of output (i, j)) for all outputs.
 template <class T, class Visit> void pool_backward(GradientContext& context, const Visit& visit) {
-    const nn::Tensor x = context.input(0).contiguous(), dy = context.gradient().contiguous();
-    nn::Tensor dx = nn::Tensor::zeros(x.shape(), dtype_of<T>);
+    const Tensor x = context.input(0).contiguous(), dy = context.gradient().contiguous();
+    Tensor dx = Tensor::zeros(x.shape(), dtype_of<T>);
     const index_t plane = x.extent(2) * x.extent(3);
-    nn::current_executor()(x.extent(0) * x.extent(1), [&](index_t p) {
+    current_executor()(x.extent(0) * x.extent(1), [&](index_t p) {
         const T* gradient = dy.flat<T>().data() + p * dy.extent(2) * dy.extent(3);
         for (index_t i = 0; i < dy.extent(2); ++i)
             for (index_t j = 0; j < dy.extent(3); ++j)
@@ -25,7 +27,7 @@ template <class T, class Visit> void pool_backward(GradientContext& context, con
     context.add_input(0, dx);
 }
 
-inline Size2d size_of_image(const nn::Tensor& x) { return {x.extent(2), x.extent(3)}; }
+inline Size2d size_of_image(const Tensor& x) { return {x.extent(2), x.extent(3)}; }
 
 /// A mean hands each of its cells the same part.
 template <class T> void spread_mean(T* plane, index_t width, const nn::functional::detail::Cells& cells, double part) {
@@ -79,6 +81,8 @@ template <class T> void interpolate_backward(GradientContext& context) {
     });
 }
 
-}  // namespace intq::inline INTQ_ABI::training::detail
+}  // namespace training::detail
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_GRADIENTS_POOL_HPP

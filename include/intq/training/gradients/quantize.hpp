@@ -9,18 +9,20 @@
 #include "intq/quantization/fake_quantize/pact_fake_quantize.hpp"
 #include "intq/training/gradients/context.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 /// Gradient of quantization::fake_quantize for x: kernels::fake_quantize_backward behind a hosted signature.
-inline nn::Tensor fake_quantize_gradient(const nn::Tensor& x, const nn::Tensor& dy, const nn::OwnedQParams& qparams,
-                                         arith::QuantizeRule rule, bool saturate) {
-    nn::Tensor dx = nn::Tensor::empty(x.shape());
-    const Shape blocks = quantization::detail::blocks_around(x, qparams.axis);
-    const nn::Tensor source = x.reshape(blocks), gradient = dy.reshape(blocks);
-    nn::Tensor target = dx.reshape(blocks);
+inline Tensor fake_quantize_gradient(const Tensor& x, const Tensor& dy, const OwnedQParams& qparams,
+                                     arith::QuantizeRule rule, bool saturate) {
+    Tensor dx = Tensor::empty(x.shape());
+    const Shape blocks = tensor_detail::blocks_around(x, qparams.axis);
+    const Tensor source = x.reshape(blocks), gradient = dy.reshape(blocks);
+    Tensor target = dx.reshape(blocks);
     const auto from = source.view<float, 3>(), with = gradient.view<float, 3>();
     const auto to = target.view<float, 3>();
-    const QParams view = quantization::detail::blocks_qparams(qparams);
+    const QParams view = tensor_detail::blocks_qparams(qparams);
     throw_if_failed(kernels::check_fake_quantize_backward(from, with, view, rule, to));
     kernels::fake_quantize_backward(from, with, view, rule, saturate, to);
     return dx;
@@ -28,22 +30,21 @@ inline nn::Tensor fake_quantize_gradient(const nn::Tensor& x, const nn::Tensor& 
 
 /// What LSQ learns from.
 struct LearnableGradients {
-    nn::Tensor input, scale, zero_point;
+    Tensor input, scale, zero_point;
 };
 
 /// kernels::learnable_fake_quantize_backward behind a hosted signature.
-inline LearnableGradients learnable_fake_quantize_gradient(const nn::Tensor& x, const nn::Tensor& dy,
-                                                           const nn::OwnedQParams& qparams, arith::QuantizeRule rule,
+inline LearnableGradients learnable_fake_quantize_gradient(const Tensor& x, const Tensor& dy,
+                                                           const OwnedQParams& qparams, arith::QuantizeRule rule,
                                                            float grad_factor) {
     const auto channels = static_cast<index_t>(qparams.scales.size());
-    LearnableGradients result{nn::Tensor::empty(x.shape()), nn::Tensor::empty(Shape(channels)),
-                              nn::Tensor::empty(Shape(channels))};
-    const Shape blocks = quantization::detail::blocks_around(x, qparams.axis);
-    const nn::Tensor source = x.reshape(blocks), gradient = dy.reshape(blocks);
-    nn::Tensor target = result.input.reshape(blocks);
+    LearnableGradients result{Tensor::empty(x.shape()), Tensor::empty(Shape(channels)), Tensor::empty(Shape(channels))};
+    const Shape blocks = tensor_detail::blocks_around(x, qparams.axis);
+    const Tensor source = x.reshape(blocks), gradient = dy.reshape(blocks);
+    Tensor target = result.input.reshape(blocks);
     const auto from = source.view<float, 3>(), with = gradient.view<float, 3>();
     const auto to = target.view<float, 3>();
-    const kernels::LearnableParams params{quantization::detail::blocks_qparams(qparams), rule, grad_factor};
+    const kernels::LearnableParams params{tensor_detail::blocks_qparams(qparams), rule, grad_factor};
     std::vector<double> scratch(
         static_cast<std::size_t>(kernels::learnable_scratch_size(channel_blocks(from, params.qparams.axis()))));
     const kernels::LearnableSums sums{result.scale.flat<float>(), result.zero_point.flat<float>(), scratch};
@@ -55,14 +56,14 @@ inline LearnableGradients learnable_fake_quantize_gradient(const nn::Tensor& x, 
 namespace detail {
 
 /// The grid of the forward pass: its output carries it. None where it did not round.
-inline const nn::OwnedQParams* grid_of(GradientContext& context) {
+inline const OwnedQParams* grid_of(GradientContext& context) {
     const auto& quantizer = context.module_as<quantization::Quantizer>();
     const auto& qparams = context.output().qparams();
     return quantizer.is_rounding() && qparams ? &*qparams : nullptr;
 }
 
 inline void fake_quantize_backward(GradientContext& context) {
-    const nn::OwnedQParams* grid = grid_of(context);
+    const OwnedQParams* grid = grid_of(context);
     if (grid == nullptr) return context.add_input(0, context.gradient());
     const auto& quantizer = context.module_as<quantization::Quantizer>();
     context.add_input(0, fake_quantize_gradient(context.input(0), context.gradient(), *grid, quantizer.rule(),
@@ -71,7 +72,7 @@ inline void fake_quantize_backward(GradientContext& context) {
 
 /// A scale that the target raised (quantization::raise_weight_scales) is not the one that learns: its gradient is 0.
 inline void lsq_backward(GradientContext& context) {
-    const nn::OwnedQParams* grid = grid_of(context);
+    const OwnedQParams* grid = grid_of(context);
     if (grid == nullptr) return context.add_input(0, context.gradient());
     const auto& quantizer = context.module_as<quantization::LSQFakeQuantize>();
     LearnableGradients gradients = learnable_fake_quantize_gradient(
@@ -90,12 +91,12 @@ inline void lsq_backward(GradientContext& context) {
 ///     dx     = dy where low <= x <= alpha, else 0
 ///     dalpha = sum of dy where x > alpha, minus sum of dy where x < low = -alpha
 inline void pact_backward(GradientContext& context) {
-    const nn::OwnedQParams* grid = grid_of(context);
+    const OwnedQParams* grid = grid_of(context);
     if (grid == nullptr) return context.add_input(0, context.gradient());
     const auto& quantizer = context.module_as<quantization::PACTFakeQuantize>();
-    const nn::Tensor x = context.input(0).contiguous(), dy = context.gradient().contiguous();
+    const Tensor x = context.input(0).contiguous(), dy = context.gradient().contiguous();
     const float alpha = quantizer.alpha();
-    nn::Tensor dx = nn::Tensor::empty(x.shape());
+    Tensor dx = Tensor::empty(x.shape());
     double sum = 0;
     const auto values = x.flat<float>(), gradients = dy.flat<float>();
     const auto to = dx.flat<float>();
@@ -106,11 +107,13 @@ inline void pact_backward(GradientContext& context) {
         if (below) sum -= static_cast<double>(gradients[i]);
     }
     context.add_input(0, dx);
-    context.add_parameter(quantizer.tensor("alpha"), nn::Tensor::from(Shape(1), {static_cast<float>(sum)}));
+    context.add_parameter(quantizer.tensor("alpha"), Tensor::from(Shape(1), {static_cast<float>(sum)}));
 }
 
 }  // namespace detail
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_GRADIENTS_QUANTIZE_HPP

@@ -8,13 +8,15 @@
 #include "intq/training/gradients/elementwise.hpp"
 #include "intq/training/gradients/linear.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 namespace detail {
 
 /// Of sum: dx[i] = dy of the sum that x[i] is part of; of mean: that divided by the number of its terms.
 template <class T, bool divides> void reduce_backward(GradientContext& context) {
-    const nn::Tensor& x = context.input(0);
+    const Tensor& x = context.input(0);
     std::vector<index_t> axes;
     if (context.inputs().has(1)) axes = nn::detail::integers_of(context.inputs()[1]);
     if (axes.empty())
@@ -23,12 +25,12 @@ template <class T, bool divides> void reduce_backward(GradientContext& context) 
     for (const index_t axis : axes)
         kept[nn::functional::detail::positive_axis(static_cast<int>(axis), x.rank(), "sum")] = 1;
     const double terms = static_cast<double>(x.size()) / static_cast<double>(kept.size());
-    const nn::Tensor dy = nn::functional::expand(context.gradient().reshape(kept), x.shape());
+    const Tensor dy = nn::functional::expand(context.gradient().reshape(kept), x.shape());
     context.add_input(0, divides ? times<T>(dy, 1.0 / terms) : dy);
 }
 
 /// The matrices of the last two axes, one behind the other, repeated to the axes before them.
-inline nn::Tensor matrices_of(const nn::Tensor& x, const Shape& leading) {
+inline Tensor matrices_of(const Tensor& x, const Shape& leading) {
     Shape full = leading;
     for (int axis = x.rank() - 2; axis < x.rank(); ++axis)
         nn::functional::detail::append_extent(full, x.extent(axis), "matmul");
@@ -37,22 +39,22 @@ inline nn::Tensor matrices_of(const nn::Tensor& x, const Shape& leading) {
 
 /// da = dy · b^T,  db = a^T · dy for each pair of matrices; summed where one was repeated.
 template <class T> void matmul_backward(GradientContext& context) {
-    const nn::Tensor &a = context.input(0), &b = context.input(1);
+    const Tensor &a = context.input(0), &b = context.input(1);
     Shape leading = context.gradient().shape(), shape_a = leading, shape_b = leading;
     leading.rank -= 2;
     shape_a[shape_a.rank - 1] = a.extent(-1);
     shape_b[shape_b.rank - 2] = b.extent(-2);
-    const nn::Tensor dy = matrices_of(context.gradient(), leading), first = matrices_of(a, leading),
-                     second = matrices_of(b, leading);
-    nn::Tensor da = nn::Tensor::empty(first.shape(), dtype_of<T>), db = nn::Tensor::empty(second.shape(), dtype_of<T>);
-    const auto matrix = [](const nn::Tensor& t, index_t n) {
+    const Tensor dy = matrices_of(context.gradient(), leading), first = matrices_of(a, leading),
+                 second = matrices_of(b, leading);
+    Tensor da = Tensor::empty(first.shape(), dtype_of<T>), db = Tensor::empty(second.shape(), dtype_of<T>);
+    const auto matrix = [](const Tensor& t, index_t n) {
         return t.batch(n, 1).reshape(Shape(t.extent(1), t.extent(2)));
     };
-    const auto keep = [](const nn::Tensor& product, nn::Tensor& to, index_t n) {
+    const auto keep = [](const Tensor& product, Tensor& to, index_t n) {
         std::copy_n(product.flat<T>().data(), product.size(), to.flat<T>().data() + n * product.size());
     };
     for (index_t n = 0; n < dy.extent(0); ++n) {
-        const nn::Tensor gradient = matrix(dy, n);
+        const Tensor gradient = matrix(dy, n);
         if (context.wants(0)) keep(multiply_rows<T>(gradient, matrix(second, n)), da, n);
         if (context.wants(1)) keep(multiply_rows<T>(transpose<T>(matrix(first, n)), transpose<T>(gradient)), db, n);
     }
@@ -62,6 +64,8 @@ template <class T> void matmul_backward(GradientContext& context) {
 
 }  // namespace detail
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_GRADIENTS_REDUCE_HPP

@@ -7,7 +7,9 @@
 #include "intq/nn/layers/unary.hpp"
 #include "intq/training/gradients/elementwise.hpp"
 
-namespace intq::inline INTQ_ABI::training {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace training {
 
 using arith::TableFunction;
 
@@ -81,6 +83,8 @@ inline constexpr GradientRow unary_gradient{nn::functional::unary_row(function).
 
 }  // namespace detail
 
-}  // namespace intq::inline INTQ_ABI::training
+}  // namespace training
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_TRAINING_GRADIENTS_UNARY_HPP

@@ -12,7 +12,9 @@
 
 #include "intq/interop/onnx/read/model.hpp"
 
-namespace intq::inline INTQ_ABI::interop::onnx {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace interop::onnx {
 
 /// The qualified name that a node's name stands for; `type_position` for a node without one.
 ///
@@ -83,6 +85,8 @@ inline std::string ModuleNames::create(const Node& node) {
     return name;
 }
 
-}  // namespace intq::inline INTQ_ABI::interop::onnx
+}  // namespace interop::onnx
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_INTEROP_ONNX_NODES_NAMES_HPP

@@ -25,7 +25,9 @@
 #include "intq/interop/onnx/read/model.hpp"
 #include "intq/nn/layers/layers.hpp"
 
-namespace intq::inline INTQ_ABI::interop::onnx {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace interop::onnx {
 
 /// Extents of a value as far as they are known before it runs; -1 for an unknown one.
 using Dims = std::optional<std::vector<index_t>>;
@@ -33,7 +35,7 @@ using Dims = std::optional<std::vector<index_t>>;
 /// What a name of the ONNX graph stands for: a node of ours, or a constant, or something that is not supported.
 struct ImportedValue {
     graph::Node* node = nullptr;
-    const Tensor* constant = nullptr;
+    const FileTensor* constant = nullptr;
     std::string unsupported{};
     Dims dims{};
 };
@@ -47,7 +49,7 @@ struct ImportState {
     ModuleNames names{};
     std::map<std::string, ImportedValue, std::less<>> values{};
     std::map<std::string, std::size_t, std::less<>> uses{};  // by nodes and by the graph's outputs
-    std::deque<Tensor> made_constants{};
+    std::deque<FileTensor> made_constants{};
 };
 
 class NodeImport {
@@ -72,10 +74,10 @@ public:
     index_t extent(std::size_t i, std::size_t axis) const;
 
     /// A constant; throws for a value that is only known when the model runs.
-    const Tensor& constant(std::size_t i, std::string_view what) const;
+    const FileTensor& constant(std::size_t i, std::string_view what) const;
     /// A float32 constant of finite numbers, of one rank.
-    const Tensor& float_constant(std::size_t i, std::string_view what) const;
-    const Tensor& float_constant(std::size_t i, std::size_t rank, std::string_view what) const;
+    const FileTensor& float_constant(std::size_t i, std::string_view what) const;
+    const FileTensor& float_constant(std::size_t i, std::size_t rank, std::string_view what) const;
     /// Whether nothing but this node reads input i, so that its producer may be changed.
     bool is_only_user(std::size_t i) const { return state_.uses.find(node_.inputs[i])->second == 1; }
     /// The module that computes input i when it is a T, else null.
@@ -101,11 +103,11 @@ public:
     void call_module(nn::ModulePtr module, graph::ArgumentList args, Dims dims, const std::string& method = "forward");
     void call_function(const nn::Function& function, graph::ArgumentList args, Dims dims);
     void set_output(ImportedValue value);
-    void set_constant(Tensor tensor);
+    void set_constant(FileTensor tensor);
     /// Sets all outputs: items of the tuple that a node returns.
     void set_items(graph::Node& tuple, const std::vector<Dims>& dims);
     /// A float32 constant as a buffer of the model, and the node that reads it.
-    graph::Node& add_buffer(const Tensor& tensor);
+    graph::Node& add_buffer(const FileTensor& tensor);
     /// A new node without setting an output, for operators that need two.
     graph::Node& make_function(const nn::Function& function, graph::ArgumentList args) {
         return state_.graph.call_function(function, std::move(args));
@@ -124,8 +126,8 @@ private:
 };
 
 /// Copies an ONNX tensor of float32; its dims may be given another rank.
-inline nn::Tensor to_tensor(const Tensor& tensor, const Shape& shape) {
-    return nn::Tensor::from(shape, tensor.as<float>());
+inline Tensor to_tensor(const FileTensor& tensor, const Shape& shape) {
+    return Tensor::from(shape, tensor.as<float>());
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -164,15 +166,15 @@ inline index_t NodeImport::extent(std::size_t i, std::size_t axis) const {
     return known && axis < known->size() ? (*known)[axis] : -1;
 }
 
-inline const Tensor& NodeImport::constant(std::size_t i, std::string_view what) const {
+inline const FileTensor& NodeImport::constant(std::size_t i, std::string_view what) const {
     const ImportedValue& found = find(i, what);
     if (found.constant == nullptr)
         throw Error("the " + label(i, what) + " is computed when the model runs, expected a constant");
     return *found.constant;
 }
 
-inline const Tensor& NodeImport::float_constant(std::size_t i, std::string_view what) const {
-    const Tensor& tensor = constant(i, what);
+inline const FileTensor& NodeImport::float_constant(std::size_t i, std::string_view what) const {
+    const FileTensor& tensor = constant(i, what);
     if (tensor.dtype != DType::float32)
         throw Error("the " + label(i, what) + " has dtype " + name_of(tensor.dtype) + ", expected float32");
     for (const float element : tensor.as<float>())
@@ -180,8 +182,8 @@ inline const Tensor& NodeImport::float_constant(std::size_t i, std::string_view 
     return tensor;
 }
 
-inline const Tensor& NodeImport::float_constant(std::size_t i, std::size_t rank, std::string_view what) const {
-    const Tensor& tensor = float_constant(i, what);
+inline const FileTensor& NodeImport::float_constant(std::size_t i, std::size_t rank, std::string_view what) const {
+    const FileTensor& tensor = float_constant(i, what);
     bool good = tensor.dims.size() == rank;
     for (const index_t dim : tensor.dims) good = good && dim > 0;
     if (!good)
@@ -244,7 +246,7 @@ inline void NodeImport::set_items(graph::Node& tuple, const std::vector<Dims>& d
     }
 }
 
-inline graph::Node& NodeImport::add_buffer(const Tensor& tensor) {
+inline graph::Node& NodeImport::add_buffer(const FileTensor& tensor) {
     Shape shape;
     for (const index_t extent : tensor.dims) {
         if (shape.rank == max_rank)
@@ -257,12 +259,14 @@ inline graph::Node& NodeImport::add_buffer(const Tensor& tensor) {
     return state_.graph.get_attr(name);
 }
 
-inline void NodeImport::set_constant(Tensor tensor) {
+inline void NodeImport::set_constant(FileTensor tensor) {
     state_.made_constants.push_back(std::move(tensor));
-    const Tensor& kept = state_.made_constants.back();
+    const FileTensor& kept = state_.made_constants.back();
     set_output({.constant = &kept, .dims = kept.dims});
 }
 
-}  // namespace intq::inline INTQ_ABI::interop::onnx
+}  // namespace interop::onnx
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_INTEROP_ONNX_NODES_NODE_IMPORT_HPP

@@ -12,7 +12,9 @@
 #include "intq/core/op_params.hpp"
 #include "intq/interop/onnx/nodes/node_import.hpp"
 
-namespace intq::inline INTQ_ABI::interop::onnx {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace interop::onnx {
 
 /// The window that a node's attributes say.
 ///
@@ -120,6 +122,8 @@ inline Dims window_output_dims(const NodeImport& node, const Window2d& window, i
                                 in.width < 0 ? -1 : out.width};
 }
 
-}  // namespace intq::inline INTQ_ABI::interop::onnx
+}  // namespace interop::onnx
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_INTEROP_ONNX_NODES_WINDOW_HPP

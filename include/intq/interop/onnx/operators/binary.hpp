@@ -12,7 +12,9 @@
 
 #include "intq/interop/onnx/nodes/node_import.hpp"
 
-namespace intq::inline INTQ_ABI::interop::onnx::operators {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace interop::onnx::operators {
 
 /// Extents of two operands that are broadcast; nothing where a rank is not known.
 inline Dims broadcast_dims(const Dims& a, const Dims& b) {
@@ -31,7 +33,7 @@ inline Dims broadcast_dims(const Dims& a, const Dims& b) {
 /// An operand: a value, a number, or a tensor that becomes a buffer.
 inline graph::Argument operand(NodeImport& node, std::size_t i) {
     if (!node.is_constant(i)) return node.value(i);
-    const Tensor& constant = node.float_constant(i, "constant operand");
+    const FileTensor& constant = node.float_constant(i, "constant operand");
     if (constant.dims.empty()) return static_cast<double>(constant.as<float>()[0]);
     return node.add_buffer(constant);
 }
@@ -89,6 +91,8 @@ inline void reduce(NodeImport& node, const nn::Function& function, std::int64_t 
 inline void reduce_mean(NodeImport& node) { reduce(node, nn::mean_function, 18); }
 inline void reduce_sum(NodeImport& node) { reduce(node, nn::sum_function, 13); }
 
-}  // namespace intq::inline INTQ_ABI::interop::onnx::operators
+}  // namespace interop::onnx::operators
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_BINARY_HPP

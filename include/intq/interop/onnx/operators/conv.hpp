@@ -14,10 +14,12 @@
 #include "intq/interop/onnx/nodes/node_import.hpp"
 #include "intq/interop/onnx/nodes/window.hpp"
 
-namespace intq::inline INTQ_ABI::interop::onnx::operators {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace interop::onnx::operators {
 
 /// Kernel extents of a weight, which the attribute kernel_shape may repeat but not contradict.
-inline Size2d read_kernel(NodeImport& node, const Tensor& weight) {
+inline Size2d read_kernel(NodeImport& node, const FileTensor& weight) {
     const Size2d kernel{weight.dims[2], weight.dims[3]};
     const auto given = node.integers("kernel_shape", {kernel.height, kernel.width});
     if (given != std::vector<std::int64_t>{kernel.height, kernel.width})
@@ -26,7 +28,7 @@ inline Size2d read_kernel(NodeImport& node, const Tensor& weight) {
     return kernel;
 }
 
-inline std::int64_t read_groups(NodeImport& node, const Tensor& weight, const char* what) {
+inline std::int64_t read_groups(NodeImport& node, const FileTensor& weight, const char* what) {
     const std::int64_t groups = node.integer("group", 1);
     if (groups < 1 || weight.dims[0] % groups != 0)
         throw Error(std::to_string(weight.dims[0]) + " " + what + " channels cannot be split into " +
@@ -41,10 +43,10 @@ inline void check_channels(const NodeImport& node, index_t expected) {
 }
 
 /// Fills weight and bias (input 3) of a layer.
-inline void set_weight_and_bias(const NodeImport& node, nn::Weighted& layer, const Tensor& weight) {
+inline void set_weight_and_bias(const NodeImport& node, nn::Weighted& layer, const FileTensor& weight) {
     layer.set_weight(to_tensor(weight, layer.weight().shape()));
     if (!layer.has_bias()) return;
-    const Tensor& bias = node.float_constant(2, 1, "bias");
+    const FileTensor& bias = node.float_constant(2, 1, "bias");
     if (bias.size() != layer.out_channels())
         throw Error("the bias has " + std::to_string(bias.size()) + " elements, expected " +
                     std::to_string(layer.out_channels()));
@@ -59,7 +61,7 @@ inline index_t read_single(NodeImport& node, std::string_view name, std::int64_t
 /// A convolution along one axis, with the same padding at both ends.
 inline void conv1d(NodeImport& node) {
     graph::Node& x = node.value_of_rank(0, 3);
-    const Tensor& weight = node.float_constant(1, 3, "weight");
+    const FileTensor& weight = node.float_constant(1, 3, "weight");
     const std::int64_t groups = read_groups(node, weight, "output");
     nn::Conv1dOptions options{.in_channels = weight.dims[1] * groups, .out_channels = weight.dims[0]};
     check_channels(node, options.in_channels);
@@ -90,7 +92,7 @@ inline void conv(NodeImport& node) {
     const bool is_line = !node.dims(0) || node.dims(0)->size() == 3;
     if (is_line && node.is_constant(1) && node.constant(1, "weight").dims.size() == 3) return conv1d(node);
     graph::Node& x = node.value_of_rank(0, 4);
-    const Tensor& weight = node.float_constant(1, 4, "weight");
+    const FileTensor& weight = node.float_constant(1, 4, "weight");
     const Size2d kernel = read_kernel(node, weight);
     const std::int64_t groups = read_groups(node, weight, "output");
     nn::Conv2dOptions options{.in_channels = weight.dims[1] * groups, .out_channels = weight.dims[0]};
@@ -107,7 +109,7 @@ inline void conv(NodeImport& node) {
 inline void conv_transpose(NodeImport& node) {
     node.expect_inputs(2, 3);
     graph::Node& x = node.value_of_rank(0, 4);
-    const Tensor& weight = node.float_constant(1, 4, "weight");
+    const FileTensor& weight = node.float_constant(1, 4, "weight");
     const std::string auto_pad = node.text("auto_pad", "NOTSET");
     if (auto_pad != "NOTSET" && auto_pad != "VALID")
         throw Error("auto_pad " + in_quotes(auto_pad) + " is not supported");
@@ -145,7 +147,7 @@ inline void batch_normalization(NodeImport& node) {
     node.expect_inputs(5, 5);
     graph::Node& x = node.value(0);
     if (node.opset() >= 14 && node.integer("training_mode", 0) != 0) throw Error("training_mode is not supported");
-    const Tensor& scale = node.float_constant(1, 1, "scale");
+    const FileTensor& scale = node.float_constant(1, 1, "scale");
     nn::BatchNormOptions options{.num_features = scale.size()};
     options.eps = static_cast<double>(node.number("epsilon", 1e-5f));
     // ONNX keeps momentum times the old value, PyTorch takes momentum times the new one.
@@ -153,7 +155,7 @@ inline void batch_normalization(NodeImport& node) {
     const auto module = make_batch_norm(node.dims(0), options);
     constexpr std::array names{"weight", "bias", "running_mean", "running_var"};
     for (std::size_t i = 0; i < names.size(); ++i) {
-        const Tensor& values = node.float_constant(i + 1, 1, names[i]);
+        const FileTensor& values = node.float_constant(i + 1, 1, names[i]);
         if (values.size() != options.num_features)
             throw Error(std::string("the ") + names[i] + " has " + std::to_string(values.size()) +
                         " elements, expected " + std::to_string(options.num_features));
@@ -163,10 +165,10 @@ inline void batch_normalization(NodeImport& node) {
 }
 
 /// The (inputs, outputs) matrix of a file as the (outputs, inputs) of Linear, times a factor.
-inline nn::Tensor linear_weight(const Tensor& matrix, bool transposed, float factor) {
+inline Tensor linear_weight(const FileTensor& matrix, bool transposed, float factor) {
     const std::span<const float> from = matrix.as<float>();
     const auto rows = static_cast<std::size_t>(matrix.dims[0]), columns = static_cast<std::size_t>(matrix.dims[1]);
-    nn::Tensor weight = nn::Tensor::empty(transposed ? Shape(rows, columns) : Shape(columns, rows));
+    Tensor weight = Tensor::empty(transposed ? Shape(rows, columns) : Shape(columns, rows));
     const auto to = weight.flat<float>();
     for (std::size_t i = 0; i < rows; ++i)
         for (std::size_t k = 0; k < columns; ++k)
@@ -175,18 +177,18 @@ inline nn::Tensor linear_weight(const Tensor& matrix, bool transposed, float fac
 }
 
 /// A vector of `count` values out of a constant that ONNX would broadcast to (N, count), times a factor.
-inline nn::Tensor broadcast_bias(const Tensor& bias, index_t count, float factor) {
+inline Tensor broadcast_bias(const FileTensor& bias, index_t count, float factor) {
     const std::span<const float> from = bias.as<float>();
     const bool row = !bias.dims.empty() && bias.dims.back() == count && bias.size() == count;
     if (!row && bias.size() != 1)
         throw Error("the bias has shape " + describe_shape(bias.dims) + ", expected (" + std::to_string(count) + ")");
-    nn::Tensor result = nn::Tensor::empty(Shape(count));
+    Tensor result = Tensor::empty(Shape(count));
     const auto to = result.flat<float>();
     for (std::size_t i = 0; i < to.size(); ++i) to[i] = factor * from[row ? i : 0];
     return result;
 }
 
-inline void call_linear(NodeImport& node, graph::Node& x, nn::Tensor weight, nn::Tensor bias) {
+inline void call_linear(NodeImport& node, graph::Node& x, Tensor weight, Tensor bias) {
     const index_t in = weight.extent(1), out = weight.extent(0);
     Dims dims = node.dims(0);
     if (dims && (dims->empty() || (dims->back() >= 0 && dims->back() != in)))
@@ -204,9 +206,8 @@ inline void gemm(NodeImport& node) {
     graph::Node& x = node.value_of_rank(0, 2, "left operand");
     if (node.integer("transA", 0) != 0) throw Error("transA is not supported");
     const float alpha = node.number("alpha", 1.0f), beta = node.number("beta", 1.0f);
-    nn::Tensor weight =
-        linear_weight(node.float_constant(1, 2, "right operand"), node.integer("transB", 0) != 0, alpha);
-    nn::Tensor bias;
+    Tensor weight = linear_weight(node.float_constant(1, 2, "right operand"), node.integer("transB", 0) != 0, alpha);
+    Tensor bias;
     if (node.has_input(2)) bias = broadcast_bias(node.float_constant(2, "bias"), weight.extent(0), beta);
     call_linear(node, x, std::move(weight), std::move(bias));
 }
@@ -228,6 +229,8 @@ inline void matmul(NodeImport& node) {
     call_linear(node, x, linear_weight(node.float_constant(1, 2, "right operand"), false, 1.0f), {});
 }
 
-}  // namespace intq::inline INTQ_ABI::interop::onnx::operators
+}  // namespace interop::onnx::operators
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_CONV_HPP

@@ -16,7 +16,9 @@
 #include "intq/interop/onnx/nodes/node_import.hpp"
 #include "intq/interop/onnx/operators/conv.hpp"
 
-namespace intq::inline INTQ_ABI::interop::onnx::operators {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace interop::onnx::operators {
 
 inline void add_values(NodeImport& node) {
     graph::Node &a = node.value(0), &b = node.value(1);
@@ -36,7 +38,7 @@ inline void add_values(NodeImport& node) {
 }
 
 /// Whether a constant has one value for each of `channels`, broadcast along all other axes of `rank`.
-inline bool is_per_channel(const Tensor& tensor, std::size_t rank, index_t channels) {
+inline bool is_per_channel(const FileTensor& tensor, std::size_t rank, index_t channels) {
     if (tensor.size() != channels || tensor.dims.size() > rank) return false;
     const std::size_t left_out = rank - tensor.dims.size();
     return channels == 1 || (left_out <= 1 && tensor.dims[1 - left_out] == channels);
@@ -45,7 +47,7 @@ inline bool is_per_channel(const Tensor& tensor, std::size_t rank, index_t chann
 /// x + c. A vector behind a MatMul is the bias of that Linear; one value a channel is a batch norm that only adds,
 /// which fusion folds into a convolution before it.
 inline void add_constant(NodeImport& node, std::size_t x, std::size_t c) {
-    const Tensor& constant = node.float_constant(c, "constant operand");
+    const FileTensor& constant = node.float_constant(c, "constant operand");
     graph::Node& value = node.value(x);
     const Dims& dims = node.dims(x);
     auto* const linear = node.producer<nn::Linear>(x);
@@ -81,7 +83,7 @@ inline void relu(NodeImport& node) {
 /// A limit of Clip. A limit that no finite number crosses is none.
 inline std::optional<float> clip_limit(const NodeImport& node, std::size_t i, const char* what, float none) {
     if (!node.has_input(i)) return std::nullopt;
-    const Tensor& tensor = node.constant(i, what);
+    const FileTensor& tensor = node.constant(i, what);
     const std::span<const float> values = tensor.as<float>();
     if (values.size() != 1)
         throw Error(std::string("the ") + what + " has " + std::to_string(values.size()) + " elements, expected 1");
@@ -123,6 +125,8 @@ inline void softmax(NodeImport& node) {
                      dims);
 }
 
-}  // namespace intq::inline INTQ_ABI::interop::onnx::operators
+}  // namespace interop::onnx::operators
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_ELEMENTWISE_HPP

@@ -15,7 +15,9 @@
 #include "intq/interop/onnx/nodes/node_import.hpp"
 #include "intq/interop/onnx/nodes/window.hpp"
 
-namespace intq::inline INTQ_ABI::interop::onnx::operators {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace interop::onnx::operators {
 
 /// The integers of a constant input; empty where it is left out.
 inline std::vector<std::int64_t> constant_integers(const NodeImport& node, std::size_t i, std::string_view what) {
@@ -143,7 +145,7 @@ inline void pad(NodeImport& node) {
         throw Error("there are " + std::to_string(pads.size()) + " pads for " + std::to_string(axes.size()) + " axes");
     double value = 0;
     if (node.has_input(2)) {
-        const Tensor& given = node.float_constant(2, "value");
+        const FileTensor& given = node.float_constant(2, "value");
         if (given.size() != 1) throw Error("the value has " + std::to_string(given.size()) + " elements, expected 1");
         value = static_cast<double>(given.as<float>()[0]);
     }
@@ -210,6 +212,8 @@ inline void resize(NodeImport& node) {
     node.call_module(std::make_shared<nn::Upsample>(options), {x}, std::move(dims));
 }
 
-}  // namespace intq::inline INTQ_ABI::interop::onnx::operators
+}  // namespace interop::onnx::operators
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_MOVE_HPP

@@ -11,7 +11,9 @@
 #include "intq/interop/onnx/nodes/node_import.hpp"
 #include "intq/interop/onnx/nodes/window.hpp"
 
-namespace intq::inline INTQ_ABI::interop::onnx::operators {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace interop::onnx::operators {
 
 inline index_t channels_of_image(const NodeImport& node) {
     node.expect_inputs(1, 1);
@@ -55,6 +57,8 @@ inline void global_average_pool(NodeImport& node) {
                      std::vector<index_t>{node.extent(0, 0), channels, 1, 1});
 }
 
-}  // namespace intq::inline INTQ_ABI::interop::onnx::operators
+}  // namespace interop::onnx::operators
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_POOL_HPP

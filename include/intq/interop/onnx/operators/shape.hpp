@@ -15,7 +15,9 @@
 
 #include "intq/interop/onnx/nodes/node_import.hpp"
 
-namespace intq::inline INTQ_ABI::interop::onnx::operators {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace interop::onnx::operators {
 
 /// Product of the extents behind the first; -1 when one is not known.
 inline index_t sample_size(const Dims& dims) {
@@ -51,7 +53,7 @@ inline void flatten(NodeImport& node) {
 /// the other extents for the rest.
 inline void reshape(NodeImport& node) {
     node.expect_inputs(2, 2);
-    const Tensor& target = node.constant(1, "shape");
+    const FileTensor& target = node.constant(1, "shape");
     const std::span<const std::int64_t> shape = target.as<std::int64_t>();
     const bool zero_is_zero = node.opset() >= 14 && node.integer("allowzero", 0) != 0;
     const index_t batch = node.extent(0, 0), rest = sample_size(node.dims(0));
@@ -111,18 +113,18 @@ inline void dropout(NodeImport& node) {
     node.integer("seed", 0);
     float ratio = 0.5f;
     if (node.has_input(1)) {
-        const Tensor& given = node.float_constant(1, "ratio");
+        const FileTensor& given = node.float_constant(1, "ratio");
         if (given.size() != 1) throw Error("the ratio has " + std::to_string(given.size()) + " elements, expected 1");
         ratio = given.as<float>()[0];
     }
     if (node.has_input(2)) {
-        const Tensor& training = node.constant(2, "training_mode");
+        const FileTensor& training = node.constant(2, "training_mode");
         if (training.size() != 1 || training.data[0] != std::byte{0}) throw Error("training_mode is not supported");
     }
     call_dropout(node, ratio);
 }
 
-template <class T> Tensor make_constant(const std::vector<T>& values, std::vector<index_t> dims) {
+template <class T> FileTensor make_constant(const std::vector<T>& values, std::vector<index_t> dims) {
     const auto bytes = std::as_bytes(std::span<const T>(values));
     return {.name = "", .dtype = dtype_of<T>, .dims = std::move(dims), .data = {bytes.begin(), bytes.end()}};
 }
@@ -130,8 +132,9 @@ template <class T> Tensor make_constant(const std::vector<T>& values, std::vecto
 inline void constant(NodeImport& node) {
     node.expect_inputs(0, 0);
     const auto count = [](const auto& values) { return static_cast<index_t>(values.size()); };
-    if (const auto* value = node.raw_attribute("value"); value != nullptr && std::holds_alternative<Tensor>(*value)) {
-        node.set_constant(std::get<Tensor>(*value));
+    if (const auto* value = node.raw_attribute("value");
+        value != nullptr && std::holds_alternative<FileTensor>(*value)) {
+        node.set_constant(std::get<FileTensor>(*value));
     } else if (node.raw_attribute("value_float") != nullptr) {
         node.set_constant(make_constant<float>({node.number("value_float", 0)}, {}));
     } else if (node.raw_attribute("value_int") != nullptr) {
@@ -148,6 +151,8 @@ inline void constant(NodeImport& node) {
     }
 }
 
-}  // namespace intq::inline INTQ_ABI::interop::onnx::operators
+}  // namespace interop::onnx::operators
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_SHAPE_HPP

@@ -9,7 +9,9 @@
 
 #include "intq/interop/onnx/nodes/node_import.hpp"
 
-namespace intq::inline INTQ_ABI::interop::onnx::operators {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace interop::onnx::operators {
 
 /// A function with a module of its own and no attribute.
 template <nn::TableFunction function> void unary_module(NodeImport& node) {
@@ -45,6 +47,8 @@ inline void gelu(NodeImport& node) {
     node.call_module(std::make_shared<nn::GELU>(node.text("approximate", "none")), {node.value(0)}, node.dims(0));
 }
 
-}  // namespace intq::inline INTQ_ABI::interop::onnx::operators
+}  // namespace interop::onnx::operators
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_UNARY_HPP

@@ -16,14 +16,16 @@
 #include "intq/core/dtype.hpp"
 #include "intq/io/error.hpp"
 
-namespace intq::inline INTQ_ABI::interop::onnx {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace interop::onnx {
 
 /// The opsets of the default domain that are read.
 inline constexpr std::int64_t oldest_opset = 11;
 inline constexpr std::int64_t newest_opset = 28;
 
 /// A tensor of the file, row-major. Its data is as long as dtype and dims say. Booleans are uint8, 0 or 1.
-struct Tensor {
+struct FileTensor {
     std::string name;
     DType dtype = DType::none;
     std::vector<index_t> dims;
@@ -44,7 +46,7 @@ struct Tensor {
 };
 
 /// What an attribute holds; monostate for kinds that no operator here takes (graphs, types, sparse tensors).
-using AttributeValue = std::variant<std::monostate, float, std::int64_t, std::string, Tensor, std::vector<float>,
+using AttributeValue = std::variant<std::monostate, float, std::int64_t, std::string, FileTensor, std::vector<float>,
                                     std::vector<std::int64_t>, std::vector<std::string>>;
 
 struct Attribute {
@@ -71,7 +73,7 @@ struct ValueInfo {
 struct Graph {
     std::string name;
     std::vector<Node> nodes;
-    std::vector<Tensor> initializers;
+    std::vector<FileTensor> initializers;
     std::vector<ValueInfo> inputs, outputs;
 };
 
@@ -88,6 +90,8 @@ inline std::string describe_node(const Node& node, std::size_t count) {
            (node.name.empty() ? "" : " " + in_quotes(node.name)) + ")";
 }
 
-}  // namespace intq::inline INTQ_ABI::interop::onnx
+}  // namespace interop::onnx
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_INTEROP_ONNX_READ_MODEL_HPP

@@ -22,7 +22,9 @@
 #include "intq/io/file.hpp"
 #include "intq/io/protobuf.hpp"
 
-namespace intq::inline INTQ_ABI::interop::onnx {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace interop::onnx {
 
 /// Reads a model.
 ///
@@ -155,7 +157,7 @@ private:
     }
 
     Attribute read_attribute(ProtobufReader fields);
-    Tensor read_tensor(ProtobufReader fields);
+    FileTensor read_tensor(ProtobufReader fields);
     ValueInfo read_value_info(ProtobufReader fields);
     void read_tensor_type(ProtobufReader fields, ValueInfo& info);
 
@@ -221,10 +223,10 @@ inline Attribute ModelReader::read_attribute(ProtobufReader fields) {
     return {std::move(name), std::move(value)};
 }
 
-inline Tensor ModelReader::read_tensor(ProtobufReader fields) {
+inline FileTensor ModelReader::read_tensor(ProtobufReader fields) {
     count_item();
     RawTensor raw = read_raw_tensor(fields);
-    Tensor tensor;
+    FileTensor tensor;
     within("tensor " + in_quotes(raw.name), [&] { tensor = to_tensor_checked(raw); });
     return tensor;
 }
@@ -273,6 +275,8 @@ inline Model parse_model(std::span<const std::byte> file, std::string_view name)
 
 inline Model read_model(const std::filesystem::path& path) { return parse_model(io::read_file(path), path.string()); }
 
-}  // namespace intq::inline INTQ_ABI::interop::onnx
+}  // namespace interop::onnx
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_INTEROP_ONNX_READ_READ_HPP

@@ -20,7 +20,9 @@
 #include "intq/interop/onnx/read/model.hpp"
 #include "intq/io/protobuf.hpp"
 
-namespace intq::inline INTQ_ABI::interop::onnx::detail {
+namespace intq {
+inline namespace INTQ_ABI {
+namespace interop::onnx::detail {
 
 using io::ProtobufReader;
 
@@ -176,20 +178,22 @@ inline RawTensor read_raw_tensor(ProtobufReader fields) {
 }
 
 /// @throws Error that does not name the tensor
-inline Tensor to_tensor_checked(const RawTensor& raw) {
+inline FileTensor to_tensor_checked(const RawTensor& raw) {
     if (raw.location != 0 || raw.has_external_data)
         throw Error("its data lies in another file, which is not supported; save the model with its data inside");
     if (raw.has_segment) throw Error("it is stored in segments, which is not supported");
     const ElementType& type = element_type(raw.type);
     if (type.dtype == DType::none || raw.has_strings)
         throw Error(std::string("dtype ") + type.name + " (code " + std::to_string(raw.type) + ") is not supported");
-    Tensor tensor{raw.name, type.dtype, {raw.dims.begin(), raw.dims.end()}, data_of(raw, type.dtype)};
+    FileTensor tensor{raw.name, type.dtype, {raw.dims.begin(), raw.dims.end()}, data_of(raw, type.dtype)};
     if (raw.type == bool_code)
         for (const std::byte value : tensor.data)
             if (value > std::byte{1}) throw Error("a bool is neither 0 nor 1");
     return tensor;
 }
 
-}  // namespace intq::inline INTQ_ABI::interop::onnx::detail
+}  // namespace interop::onnx::detail
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 #endif  // INTQ_INTEROP_ONNX_READ_READ_TENSOR_HPP

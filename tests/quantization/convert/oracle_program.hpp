@@ -19,7 +19,7 @@ namespace intq::test {
 
 inline oracle::QParams oracle_qparams(const quantization::QuantizedTensor& tensor) {
     if (tensor.dtype == DType::int32) return oracle::int32();
-    const nn::OwnedQParams& q = tensor.qparams;
+    const intq::OwnedQParams& q = tensor.qparams;
     return {q.scale(), q.zero_points.empty() ? 0 : q.zero_points[0], bits_of(tensor.dtype), q.quant_min, q.quant_max};
 }
 
@@ -83,7 +83,7 @@ private:
         layer.has_sumin = step.sumin;
         const auto& real = dynamic_cast<const nn::Weighted&>(fused_.find(node.module));
         oracle::Weights& weights = layer.weighted.weights;
-        const nn::Tensor values = real.weight().contiguous();
+        const intq::Tensor values = real.weight().contiguous();
         weights.out_channels = values.extent(0);
         weights.in_channels = values.extent(1);
         weights.kernel_h = values.rank() == 4 ? values.extent(2) : 1;
@@ -93,7 +93,7 @@ private:
         weights.qmin = step.weight_qparams.quant_min;
         weights.qmax = step.weight_qparams.quant_max;
         weights.scale = oracle::weight_scales(weights, true);
-        if (const nn::Tensor bias = real.bias(); bias.defined())
+        if (const intq::Tensor bias = real.bias(); bias.defined())
             weights.bias_real.assign(std::as_const(bias).flat<float>().begin(),
                                      std::as_const(bias).flat<float>().end());
         const Window2d& w = step.window;
@@ -121,9 +121,9 @@ private:
     std::vector<oracle::Layer> layers_;
 };
 
-inline oracle::RealTensor oracle_tensor(const nn::Tensor& images) {
+inline oracle::RealTensor oracle_tensor(const intq::Tensor& images) {
     oracle::RealTensor real;
-    const nn::Tensor rows = images.contiguous();
+    const intq::Tensor rows = images.contiguous();
     real.values.assign(rows.flat<float>().begin(), rows.flat<float>().end());
     real.n = images.extent(0), real.c = images.extent(1), real.h = images.extent(2), real.w = images.extent(3);
     return real;
