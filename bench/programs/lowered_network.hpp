@@ -53,7 +53,7 @@ private:
     std::string name_;
     intq::Tensor image_;
     std::shared_ptr<intq::program::OwnedProgram> program_;
-    intq::program::intq::program::AlignedBytes arena_;
+    intq::program::AlignedBytes arena_;
 };
 
 /// A layer of the program in the words of the files of shapes.

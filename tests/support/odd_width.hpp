@@ -290,9 +290,8 @@ template <class... Backend, class Function> void for_each_backend(simd::BackendL
 
 }  // namespace intq::test
 
-namespace intq {
+namespace intq::simd {
 inline namespace INTQ_ABI {
-namespace simd {
 
 template <int Width> struct LanesOf<test::odd_width<Width>> { using type = test::OddLanes<Width>; };
 
@@ -308,8 +307,7 @@ struct DepthwiseTile<test::odd_width<5>, std::int16_t, W, std::int32_t>
 template <class W>
 struct Tile<test::odd_width<5>, std::int16_t, W, std::int32_t> : test::OddPairTile<std::int16_t, std::int16_t> {};
 
-}  // namespace simd
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::simd
 
 #endif  // INTQ_TESTS_SUPPORT_ODD_WIDTH_HPP

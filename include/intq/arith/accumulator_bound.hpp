@@ -8,9 +8,8 @@
 
 #include "intq/core/abi.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// A closed interval of integers.
 struct SumRange {
@@ -49,8 +48,7 @@ private:
     std::int64_t negative_ = 0;
 };
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_ACCUMULATOR_BOUND_HPP

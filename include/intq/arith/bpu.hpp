@@ -10,9 +10,8 @@
 
 #include "intq/arith/march.hpp"
 
-namespace intq {
+namespace intq::target {
 inline namespace INTQ_ABI {
-namespace target {
 
 /// a = clamp_16(PRE(acc, pre));  y = clamp_out(POST(a·M, post))
 ///
@@ -24,8 +23,7 @@ template <class March> struct bpu {
     static constexpr arith::PolicyRecord policy = March::policy;
 };
 
-}  // namespace target
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::target
 
 #endif  // INTQ_ARITH_BPU_HPP

@@ -14,9 +14,8 @@
 #include "intq/core/op_params.hpp"
 #include "intq/core/status.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// One accepted combination. A limit of 0 is no limit.
 struct ConstraintRow {
@@ -140,8 +139,7 @@ inline constexpr std::array<ConstraintRow, sizeof...(Outputs)> softmax_rows{
 inline constexpr std::array<ConstraintRow, 1> accumulator_rows{
     ConstraintRow{OpKind::dequantize, DType::int32, DType::none, DType::float32}};
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_CONSTRAINTS_HPP

@@ -7,9 +7,8 @@
 
 #include "intq/arith/make_requantize.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// The operand of a fused add.
 struct SuminOperand {
@@ -104,8 +103,7 @@ constexpr Result<Sumin> make_sumin(const PolicyRecord& policy, const SuminOperan
     return sumin;
 }
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_CONV_HPP

@@ -7,9 +7,8 @@
 
 #include "intq/arith/quantize.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// A dynamic scale is not smaller.
 inline constexpr float smallest_dynamic_scale = 6.1e-5f;
@@ -62,8 +61,7 @@ constexpr float dynamic_output(std::int32_t acc, std::int32_t zero_point, std::i
     return fadd(fmul(static_cast<float>(sum), fmul(input_scale, weight_scale)), bias);
 }
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_DYNAMIC_QPARAMS_HPP

@@ -6,9 +6,8 @@
 
 #include "intq/arith/make_requantize.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// One operand or the result of an add or sub.
 struct CodesOf {
@@ -207,8 +206,7 @@ constexpr Result<AddParams> make_sub(const PolicyRecord& policy, const CodesOf& 
     return detail::make_signed_add(policy, x, y, out, codes, -1);
 }
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_ELEMENTWISE_HPP

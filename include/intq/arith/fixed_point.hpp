@@ -11,9 +11,8 @@
 #include "intq/arith/rounding.hpp"
 #include "intq/core/status.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// real ≈ multiplier · 2^(shift - 31), multiplier in [2^30, 2^31) or 0.
 struct QuantizedMultiplier {
@@ -61,8 +60,7 @@ constexpr std::int32_t reduce_multiplier_to_16_bits(std::int32_t multiplier) noe
     return multiplier < 0x7FFF0000 ? (multiplier + (1 << 15)) >> 16 : 0x7FFF;
 }
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_FIXED_POINT_HPP

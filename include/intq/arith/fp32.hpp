@@ -6,10 +6,9 @@
 
 #include "intq/arith/target.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-
-namespace arith::detail {
+namespace detail {
 
 inline constexpr auto fp32_constraints =
     join_rows(conversion_rows<DType::int8, DType::int16>, accumulator_rows,
@@ -17,9 +16,12 @@ inline constexpr auto fp32_constraints =
               weighted_rows<DType::int16, DType::int8, DType::int16, DType::int32>, unlimited_rows<DType::int8>,
               unlimited_rows<DType::int16>, softmax_rows<DType::int8>);
 
-}  // namespace arith::detail
+}  // namespace detail
+}  // namespace INTQ_ABI
+}  // namespace intq::arith
 
-namespace target {
+namespace intq::target {
+inline namespace INTQ_ABI {
 
 /// y = clamp(rhe(fmul(float32(acc), scale)) + zero_point), scale = s_in·s_w / s_out in float32.
 struct fp32 {
@@ -35,9 +37,7 @@ struct fp32 {
     }();
 };
 
-}  // namespace target
-
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::target
 
 #endif  // INTQ_ARITH_FP32_HPP

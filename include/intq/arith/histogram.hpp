@@ -7,9 +7,8 @@
 #include "intq/arith/lanes.hpp"
 #include "intq/core/status.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// Ends of a histogram; both belong to it.
 struct HistogramRange {
@@ -67,8 +66,7 @@ template <Lanes L> struct HistogramBins {
     }
 };
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_HISTOGRAM_HPP

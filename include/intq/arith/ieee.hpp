@@ -15,9 +15,8 @@
 #    error "intq promises the bits of scales, quantize and fake-quantize: compile without -ffast-math"
 #endif
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// Returns its argument; the compiler cannot look through it, so a product that passes it is rounded before a
 /// sum sees it (no contraction to fma) at the cost of no instruction.
@@ -108,8 +107,7 @@ constexpr int bit_length(std::int64_t value) noexcept {
     return static_cast<int>(std::bit_width(magnitude));
 }
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_IEEE_HPP

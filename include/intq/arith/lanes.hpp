@@ -18,9 +18,8 @@
 #include "intq/core/assert.hpp"
 #include "intq/core/dtype.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// One element at a time. Each comment is the contract for one lane of any backend.
 struct scalar_lanes {
@@ -231,8 +230,7 @@ template <class L> struct SmallRealLanes : L {
     static constexpr typename L::i32 round_to_i32(typename L::f32 a) noexcept { return L::round_small_to_i32(a); }
 };
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_LANES_HPP

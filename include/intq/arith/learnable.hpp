@@ -7,9 +7,8 @@
 
 #include "intq/arith/quantize.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// The code that a real, learnt zero point stands for, in both passes.
 ///
@@ -76,8 +75,7 @@ constexpr LearnableTerms<scalar_lanes> learnable_gradient(float x, float grad_ou
     });
 }
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_LEARNABLE_HPP

@@ -9,9 +9,8 @@
 #include "intq/arith/accumulator_bound.hpp"
 #include "intq/arith/target.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// What is requantized; it decides the roundings of the bpu rule.
 enum class RequantizeSource : std::uint8_t { gemm_accumulator, add_accumulator, average_accumulator, code };
@@ -196,8 +195,7 @@ constexpr int sumin_words_of(RequantizeRule rule) noexcept {
                                                  : 0;
 }
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_MAKE_REQUANTIZE_HPP

@@ -8,10 +8,9 @@
 
 #include "intq/arith/target.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-
-namespace arith::detail {
+namespace detail {
 
 inline constexpr auto bernoulli2_constraints = join_rows(
     conversion_rows<DType::int8>, accumulator_rows, weighted_rows<DType::int8, DType::int8, DType::int8, DType::int32>,
@@ -56,9 +55,12 @@ constexpr PolicyRecord bpu_record(const char* name, int pre_cap, int headroom) n
     return record;
 }
 
-}  // namespace arith::detail
+}  // namespace detail
+}  // namespace INTQ_ABI
+}  // namespace intq::arith
 
-namespace march {
+namespace intq::march {
+inline namespace INTQ_ABI {
 
 /// 32-bit sums, int8 only, floor after the multiplication of conv and linear, bias of 16 bits and a shift.
 struct bernoulli2 {
@@ -92,9 +94,7 @@ struct meta {
     }();
 };
 
-}  // namespace march
-
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::march
 
 #endif  // INTQ_ARITH_MARCH_HPP

@@ -6,9 +6,8 @@
 
 #include "intq/arith/elementwise.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// Everything that a product of codes needs.
 struct MulParams {
@@ -60,8 +59,7 @@ constexpr Result<MulParams> make_mul(const PolicyRecord& policy, const CodesOf& 
     return params;
 }
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_MUL_HPP

@@ -12,9 +12,8 @@
 #include "intq/core/channel_blocks.hpp"
 #include "intq/core/status.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// In which order PyTorch multiplies the bias: (b - mean)·r·gamma after a convolution, (b - mean)·(gamma·r) after a
 /// linear layer. The last bit differs.
@@ -119,8 +118,7 @@ constexpr void fold_batch_norm(const ChannelBlocks& weight, std::span<const floa
     }
 }
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_NORM_HPP

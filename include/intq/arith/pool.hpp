@@ -9,9 +9,8 @@
 #include "intq/arith/accumulator_bound.hpp"
 #include "intq/arith/elementwise.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// Everything that an average of codes needs.
 struct AverageParams {
@@ -176,8 +175,7 @@ template <class L> struct Average : AverageDivision<L> {
     }
 };
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_POOL_HPP

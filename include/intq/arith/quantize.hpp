@@ -12,9 +12,8 @@
 #include "intq/arith/rounding.hpp"
 #include "intq/core/status.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 // --- from a range to scale and zero point ---------------------------------------------------------------------
 
@@ -237,8 +236,7 @@ constexpr float fake_quantize_gradient(float x, float grad_out, ScaleZeroPoint q
     });
 }
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_QUANTIZE_HPP

@@ -17,9 +17,8 @@
 #include "intq/arith/fixed_point.hpp"
 #include "intq/arith/lanes.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// The parameters of one output channel; how many words count, and what they mean, is the policy's.
 using ChannelWords = std::array<std::int32_t, 5>;
@@ -353,8 +352,7 @@ struct keep_real {
     }
 };
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_REQUANTIZE_HPP

@@ -7,9 +7,8 @@
 
 #include "intq/arith/lanes.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// Which input an output coordinate means. align_corners and half_pixel are bilinear.
 enum class Resize : std::uint8_t { nearest, nearest_exact, half_pixel, align_corners };
@@ -76,8 +75,7 @@ INTQ_ALWAYS_INLINE constexpr typename L::i32 bilinear(typename L::i32 a, typenam
     return L::shift_right(L::add(L::shift_right(sum, L::set(std::int32_t{15})), one), one);
 }
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_RESIZE_HPP

@@ -11,9 +11,8 @@
 #include "intq/arith/ieee.hpp"
 #include "intq/core/assert.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// How a real value becomes an integer.
 enum class Rounding : std::uint8_t { half_even, half_up };
@@ -80,8 +79,7 @@ template <std::signed_integral Int> constexpr Int shift(Int value, int n, ShiftR
     return rounding == ShiftRounding::floor ? shift_floor(value, n) : shift_half_up(value, n);
 }
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_ROUNDING_HPP

@@ -10,9 +10,8 @@
 #include "intq/arith/elementwise.hpp"
 #include "intq/arith/rounding.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// Terms of one softmax; more could leave the sum's 48 bits.
 inline constexpr index_t softmax_most_terms = 65535;
@@ -74,8 +73,7 @@ struct SoftmaxReciprocal {
     }
 };
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_SOFTMAX_HPP

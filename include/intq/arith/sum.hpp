@@ -6,9 +6,8 @@
 
 #include "intq/arith/lanes.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// A sum in binary64, in sixteen stripes: as many additions can be under way, whatever the lanes of a backend are.
 /// Terms come in blocks of 64; a last one is filled with zeros.
@@ -45,8 +44,7 @@ struct StripedSum {
     }
 };
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_SUM_HPP

@@ -13,9 +13,8 @@
 #include "intq/arith/quantize.hpp"
 #include "intq/arith/requantize.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// Which requantize policy a target's kernels are keyed on.
 enum class RequantizeRule : std::uint8_t { float_scale, single_rounding, double_rounding, two_stage };
@@ -82,8 +81,7 @@ template <class Acc> struct PolicyOf<RequantizeRule::double_rounding, Acc> {
 template <class TargetType, class Acc>
 using RequantizePolicy = typename detail::PolicyOf<TargetType::policy.requantize, Acc>::type;
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_TARGET_HPP

@@ -7,10 +7,9 @@
 
 #include "intq/arith/target.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-
-namespace arith::detail {
+namespace detail {
 
 inline constexpr auto tflite_constraints =
     join_rows(conversion_rows<DType::int8, DType::int16>, accumulator_rows,
@@ -18,9 +17,12 @@ inline constexpr auto tflite_constraints =
               weighted_rows<DType::int16, DType::int8, DType::int16>, unlimited_rows<DType::int8>,
               unlimited_rows<DType::int16>, softmax_rows<DType::int8>);
 
-}  // namespace arith::detail
+}  // namespace detail
+}  // namespace INTQ_ABI
+}  // namespace intq::arith
 
-namespace target {
+namespace intq::target {
+inline namespace INTQ_ABI {
 
 /// int8: RDBPOT(SRDHM(acc·2^left, M), right) with double rounding, (acc·M + half) >> (31 - shift) with single.
 /// int16 activations: 64-bit accumulators and a 16-bit multiplier under either rule.
@@ -44,9 +46,7 @@ template <class RoundingRule = arith::double_rounding> struct tflite {
     }();
 };
 
-}  // namespace target
-
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::target
 
 #endif  // INTQ_ARITH_TFLITE_HPP

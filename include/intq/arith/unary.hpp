@@ -10,9 +10,8 @@
 
 #include "intq/arith/elementwise.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// Real functions that a table holds. gelu_erf is x·Φ(x), gelu_tanh its approximation by tanh.
 enum class TableFunction : std::uint8_t {
@@ -180,8 +179,7 @@ INTQ_ALWAYS_INLINE constexpr typename L::i32 interpolate_table(const std::int16_
     return L::add(first, L::shift_right(step, seven));
 }
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_UNARY_HPP

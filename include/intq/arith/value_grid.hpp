@@ -9,9 +9,8 @@
 
 #include "intq/arith/histogram.hpp"
 
-namespace intq {
+namespace intq::arith {
 inline namespace INTQ_ABI {
-namespace arith {
 
 /// A window of bins of width 2^exponent: the numbers first, first + 1, …
 struct ValueGrid {
@@ -78,8 +77,7 @@ constexpr ValueGrid grid_of_range(float lowest, float highest, index_t bins) noe
     return grid;
 }
 
-}  // namespace arith
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::arith
 
 #endif  // INTQ_ARITH_VALUE_GRID_HPP

@@ -58,4 +58,11 @@
         INTQ_DETAIL_JOIN(INTQ_DETAIL_JOIN(INTQ_DETAIL_ISA_, INTQ_DETAIL_FMA_), \
                          INTQ_DETAIL_JOIN(INTQ_DETAIL_WITH_XSIMD_, INTQ_DETAIL_JOIN(_, INTQ_DEFAULT_BACKEND))))
 
+// The hosted half. Its compiled form serves units of any flags, so that nothing of those stands in its names.
+#if INTQ_COMPILED
+#    define INTQ_HOSTED_ABI INTQ_DETAIL_JOIN(INTQ_DETAIL_VERSION_, _compiled)
+#else
+#    define INTQ_HOSTED_ABI INTQ_ABI
+#endif
+
 #endif  // INTQ_CORE_ABI_HPP

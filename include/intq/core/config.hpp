@@ -25,10 +25,34 @@
 #    define INTQ_WITH_XSIMD 0
 #endif
 
-// Stands before every function of the hosted half that is defined outside its class, also where a class declares it
-// virtual: a virtual function that is not inline at the end of its class makes every unit emit the vtable and all that
-// hangs on it.
-#define INTQ_INLINE inline
+// --- the compiled form (docs/design.md section 13)
+// ---------------------------------------------------------------------- 0: header-only; every header holds its
+// definitions. 1: the headers of the hosted half show declarations only, because their definitions are compiled once,
+// into the library intq::compiled or by the one source file that includes intq/compiled.hpp. All units of a program
+// agree on it.
+#ifndef INTQ_COMPILED
+#    define INTQ_COMPILED 0
+#endif
+
+// INTQ_DEFINES(room) is 1 where this unit defines what the headers of a room declare: always when header-only; in the
+// compiled form in the unit that sets INTQ_DEFINES_<room>, such as INTQ_DEFINES_quantization_prepare, or
+// INTQ_DEFINES_ALL to 1. A room is a folder below include/intq, its path joined by underscores.
+//
+// INTQ_INLINE stands before every function of the hosted half that is defined outside its class; also where a class
+// declares it virtual, because a virtual function that is not inline at the end of its class makes every unit emit the
+// vtable and all that hangs on it.
+#if INTQ_COMPILED
+#    ifndef INTQ_DEFINES_ALL
+#        define INTQ_DEFINES_ALL 0
+#    endif
+#    define INTQ_DEFINES(room) (INTQ_DEFINES_ALL || INTQ_DEFINES_##room)
+#    define INTQ_INLINE
+#else
+#    define INTQ_DEFINES(room) 1
+#    define INTQ_INLINE inline
+#endif
+
+// ----------------------------------------------------------------------------------------------------------------------
 
 #if defined(__GNUC__) || defined(__clang__)
 #    define INTQ_ALWAYS_INLINE inline __attribute__((always_inline))

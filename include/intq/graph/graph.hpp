@@ -13,9 +13,8 @@
 #include "intq/graph/node.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace graph {
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Nodes in an order in which they can run. A copy is a graph of its own.
 class Graph {
@@ -236,8 +235,7 @@ inline void Graph::lint(nn::Module* root) const {
     output_node();
 }
 
-}  // namespace graph
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
 
 #endif  // INTQ_GRAPH_GRAPH_HPP

@@ -6,9 +6,8 @@
 
 #include "intq/graph/interpreter.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace graph {
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The slots of a root module, and a graph that calls them.
 ///
@@ -95,8 +94,7 @@ inline void GraphModule::delete_unused_children() {
     detail::delete_unused_below(*this, "", used);
 }
 
-}  // namespace graph
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
 
 #endif  // INTQ_GRAPH_GRAPH_MODULE_HPP

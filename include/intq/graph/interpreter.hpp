@@ -10,9 +10,8 @@
 
 #include "intq/graph/graph.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace graph {
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Called after each node with its value; loggers and shape recording hang here.
 using NodeHook = std::function<void(const Node& node, const nn::Value& value)>;
@@ -153,8 +152,7 @@ inline std::vector<nn::Value> Interpreter::resolve(const ArgumentList& arguments
     return result;
 }
 
-}  // namespace graph
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
 
 #endif  // INTQ_GRAPH_INTERPRETER_HPP

@@ -15,9 +15,8 @@
 
 #include "intq/nn/model/value.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace graph {
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
 
 /// "layer1.0.convA" -> "layer1.0.conv_a": an underscore where a lower-case letter meets an upper-case one.
 std::string snake_case(std::string_view text);
@@ -101,8 +100,7 @@ inline std::string NameSpace::create(std::string_view candidate) {
     return name;
 }
 
-}  // namespace graph
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
 
 #endif  // INTQ_GRAPH_NAMES_HPP

@@ -12,9 +12,8 @@
 
 #include "intq/nn/model/value.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace graph {
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
 
 class Node;
 
@@ -174,8 +173,7 @@ inline void Node::replace_input(const Node& old, Node& replacement) {
     set_args(std::move(args));
 }
 
-}  // namespace graph
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
 
 #endif  // INTQ_GRAPH_NODE_HPP

@@ -9,9 +9,8 @@
 #include "intq/graph/graph.hpp"
 #include "intq/nn/float_operators/unary.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace graph {
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
 
 /// A spelling of an operator: a type of module (and its method), a function or a method.
 struct OperatorRow {
@@ -119,8 +118,7 @@ inline std::string operator_of(const Node& node, nn::Module& root) {
     return type;
 }
 
-}  // namespace graph
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
 
 #endif  // INTQ_GRAPH_OPERATORS_HPP

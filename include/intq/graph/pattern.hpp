@@ -8,9 +8,8 @@
 
 #include "intq/graph/operators.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace graph {
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Operator names of operators.hpp from first to last: {"conv2d", "batch_norm2d", "add", "relu"}.
 using OperatorSequence = std::vector<std::string>;
@@ -165,8 +164,7 @@ inline MatchResult match_back(const OperatorSequence& sequence, Node& last, cons
     return detail::BackwardMatcher(sequence, graph, root).run(last);
 }
 
-}  // namespace graph
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
 
 #endif  // INTQ_GRAPH_PATTERN_HPP

@@ -11,9 +11,8 @@
 #include "intq/graph/operators.hpp"
 #include "intq/io/text_table.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace graph {
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
 
 /// FX's form:
 ///
@@ -102,8 +101,7 @@ inline std::string to_table(GraphModule& module) {
     return table.str(io::TableStyle::simple);
 }
 
-}  // namespace graph
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
 
 #endif  // INTQ_GRAPH_PRINT_HPP

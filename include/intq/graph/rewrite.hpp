@@ -9,9 +9,8 @@
 #include "intq/graph/operators.hpp"
 #include "intq/nn/model/container.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace graph {
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Puts a module behind a node: the node's readers, or those that `filter` accepts, read the module instead.
 ///
@@ -301,8 +300,7 @@ inline std::size_t replace_pattern(GraphModule& model, GraphModule& pattern,
     return replace_pattern(model, pattern, [&](const SubgraphMatch&) { return replacement; });
 }
 
-}  // namespace graph
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
 
 #endif  // INTQ_GRAPH_REWRITE_HPP

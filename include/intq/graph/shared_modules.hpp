@@ -8,9 +8,8 @@
 #include "intq/graph/operators.hpp"
 #include "intq/io/text_table.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace graph {
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
 
 /// A module that several nodes call: one node a call, all with its first name as target. One that holds parameters
 /// cannot be fused, and one that is prepared has the same quantizer at each call.
@@ -49,8 +48,7 @@ inline std::string to_table(const std::vector<SharedModule>& modules) {
     return table.str(io::TableStyle::simple);
 }
 
-}  // namespace graph
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
 
 #endif  // INTQ_GRAPH_SHARED_MODULES_HPP

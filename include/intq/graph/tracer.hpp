@@ -7,9 +7,8 @@
 #include "intq/graph/graph_module.hpp"
 #include "intq/io/nearest_names.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace graph {
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Which modules become one node. The library's layers always do; Sequential and a user's modules are traced through.
 /// A name, type or property that the model does not have is an Error that names the nearest ones.
@@ -206,8 +205,7 @@ inline Node& Tracer::attribute_of(const Tensor& tensor) {
     return graph_.get_attr(name);
 }
 
-}  // namespace graph
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
 
 #endif  // INTQ_GRAPH_TRACER_HPP

@@ -12,9 +12,8 @@
 #include "intq/training/loss.hpp"
 #include "intq/training/optimizer.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace improve {
+namespace intq::improve {
+inline namespace INTQ_HOSTED_ABI {
 
 struct AdaRoundOptions {
     int iterations = 10000;  // a layer; a thousand do for a small one
@@ -301,8 +300,7 @@ inline AdaRoundReport adaround(quantization::PreparedModel& model, const quantiz
     return report;
 }
 
-}  // namespace improve
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::improve
 
 #endif  // INTQ_IMPROVE_ADAROUND_HPP

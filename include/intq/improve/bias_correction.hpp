@@ -6,9 +6,8 @@
 
 #include "intq/improve/layer_calls.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace improve {
+namespace intq::improve {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The mean error of a layer's output channels over all data, before its activation.
 struct BiasShift {
@@ -128,8 +127,7 @@ inline BiasCorrectionReport correct_bias(quantization::PreparedModel& model, con
     return report;
 }
 
-}  // namespace improve
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::improve
 
 #endif  // INTQ_IMPROVE_BIAS_CORRECTION_HPP

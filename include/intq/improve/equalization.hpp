@@ -12,9 +12,8 @@
 #include "intq/nn/layers/move.hpp"
 #include "intq/quantization/operators/operator_table.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace improve {
+namespace intq::improve {
+inline namespace INTQ_HOSTED_ABI {
 
 struct EqualizationOptions {
     int most_sweeps = 100;
@@ -249,8 +248,7 @@ inline EqualizationReport equalize(graph::GraphModule& model, const Equalization
     return report;
 }
 
-}  // namespace improve
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::improve
 
 #endif  // INTQ_IMPROVE_EQUALIZATION_HPP

@@ -14,9 +14,8 @@
 
 #include "intq/io/error.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace improve {
+namespace intq::improve {
+inline namespace INTQ_HOSTED_ABI {
 
 struct KnapsackItem {
     double weight = 0.0;  // positive
@@ -167,8 +166,7 @@ inline std::vector<bool> solve_knapsack(std::span<const KnapsackItem> items, dou
     return detail::KnapsackSearch(items, capacity).run();
 }
 
-}  // namespace improve
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::improve
 
 #endif  // INTQ_IMPROVE_KNAPSACK_HPP

@@ -7,9 +7,8 @@
 #include "intq/quantization/modules/prepared_layers.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace improve {
+namespace intq::improve {
+inline namespace INTQ_HOSTED_ABI {
 
 /// A layer that was left as it is, and why.
 struct SkippedLayer {
@@ -111,8 +110,7 @@ inline void for_each_batch(const quantization::BatchSource& source, const char* 
     if (!any) throw Error(std::string(who) + ": there is no data; give at least one batch");
 }
 
-}  // namespace improve
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::improve
 
 #endif  // INTQ_IMPROVE_LAYER_CALLS_HPP

@@ -6,9 +6,8 @@
 
 #include "intq/improve/mixed_precision.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace improve {
+namespace intq::improve {
+inline namespace INTQ_HOSTED_ABI {
 
 /// What was measured, one line a measurement, in a file that only grows:
 ///
@@ -209,8 +208,7 @@ inline std::vector<LayerCosts> measure_layers(std::span<const std::string> layer
     return costs;
 }
 
-}  // namespace improve
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::improve
 
 #endif  // INTQ_IMPROVE_MEASUREMENT_JOURNAL_HPP

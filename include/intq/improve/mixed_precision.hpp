@@ -7,9 +7,8 @@
 #include "intq/improve/knapsack.hpp"
 #include "intq/quantization/prepare/qconfig_rules.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace improve {
+namespace intq::improve {
+inline namespace INTQ_HOSTED_ABI {
 
 /// What a layer costs in one type.
 struct TypeCost {
@@ -191,8 +190,7 @@ inline void set_mixed_precision(quantization::QConfigMapping& mapping, const Mix
     for (const std::string& layer : choice.int16) mapping.set_module_name(layer, int16);
 }
 
-}  // namespace improve
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::improve
 
 #endif  // INTQ_IMPROVE_MIXED_PRECISION_HPP

@@ -17,9 +17,8 @@
 
 #include "intq/io/error.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace io {
+namespace intq::io {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The bytes of a file.
 ///
@@ -123,8 +122,7 @@ inline void write_file(const std::filesystem::path& path, std::string_view text)
     write_file(path, std::as_bytes(std::span(text.data(), text.size())));
 }
 
-}  // namespace io
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::io
 
 #endif  // INTQ_IO_FILE_HPP

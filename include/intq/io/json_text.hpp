@@ -15,9 +15,8 @@
 #include "intq/core/dtype.hpp"
 #include "intq/io/error.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace io {
+namespace intq::io {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Whether bytes are well-formed UTF-8: no overlong form, no surrogate, nothing above U+10FFFF.
 ///
@@ -219,8 +218,7 @@ inline index_t JsonText::parse_count() {
     return value;
 }
 
-}  // namespace io
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::io
 
 #endif  // INTQ_IO_JSON_TEXT_HPP

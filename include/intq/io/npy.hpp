@@ -24,9 +24,8 @@
 #include "intq/io/error.hpp"
 #include "intq/io/file.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace io {
+namespace intq::io {
+inline namespace INTQ_HOSTED_ABI {
 
 /// An array as a file holds it: row-major (C order), in the machine's byte order.
 struct NpyArray {
@@ -316,8 +315,7 @@ template <class T> NpyArray make_npy(std::vector<index_t> shape, std::span<const
     return array;
 }
 
-}  // namespace io
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::io
 
 #endif  // INTQ_IO_NPY_HPP

@@ -15,9 +15,8 @@
 
 #include "intq/core/abi.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace io {
+namespace intq::io {
+inline namespace INTQ_HOSTED_ABI {
 
 /// When progress is shown: where the stream is a terminal, or decided by the caller.
 enum class ShowProgress { on_terminal, always, never };
@@ -71,8 +70,7 @@ private:
     std::chrono::steady_clock::time_point next_{};
 };
 
-}  // namespace io
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::io
 
 #endif  // INTQ_IO_PROGRESS_HPP

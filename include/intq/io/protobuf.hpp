@@ -20,9 +20,8 @@
 
 #include "intq/io/error.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace io {
+namespace intq::io {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Walks over the fields of one message.
 ///
@@ -99,8 +98,7 @@ private:
     bool unread_ = false;
 };
 
-}  // namespace io
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::io
 
 #endif  // INTQ_IO_PROTOBUF_HPP

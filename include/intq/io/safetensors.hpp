@@ -16,9 +16,8 @@
 #include "intq/io/json_text.hpp"
 #include "intq/io/npy.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace io {
+namespace intq::io {
+inline namespace INTQ_HOSTED_ABI {
 
 /// An array of a file, with its name there.
 struct NamedArray {
@@ -307,8 +306,7 @@ inline void write_safetensors(const std::filesystem::path& path, const Safetenso
     write_file(path, serialize_safetensors(content));
 }
 
-}  // namespace io
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::io
 
 #endif  // INTQ_IO_SAFETENSORS_HPP

@@ -13,9 +13,8 @@
 
 #include "intq/io/error.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace io {
+namespace intq::io {
+inline namespace INTQ_HOSTED_ABI {
 
 enum class Align { left, right };
 
@@ -127,8 +126,7 @@ inline std::string TextTable::str(TableStyle style) const {
     return text + edge;
 }
 
-}  // namespace io
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::io
 
 #endif  // INTQ_IO_TEXT_TABLE_HPP

@@ -16,9 +16,8 @@
 #include "intq/core/abi.hpp"
 #include "intq/io/error.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace numeric_suite {
+namespace intq::numeric_suite {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Signal to quantization noise ratio in dB.
 ///
@@ -109,8 +108,7 @@ inline float compute_l1(std::span<const float> x, std::span<const float> y) {
     return static_cast<float>(sum / static_cast<double>(x.size()));
 }
 
-}  // namespace numeric_suite
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::numeric_suite
 
 #endif  // INTQ_NUMERIC_SUITE_METRICS_HPP

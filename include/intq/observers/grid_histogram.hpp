@@ -8,9 +8,8 @@
 #include "intq/kernels/streaming/histogram.hpp"
 #include "intq/observers/min_max.hpp"
 
-namespace intq {
+namespace intq::observers {
 inline namespace INTQ_ABI {
-namespace observers {
 
 /// A range of real values.
 struct ValueRange {
@@ -186,8 +185,7 @@ inline Status GridHistogram::check(std::span<const std::int64_t> counts, const G
     return {};
 }
 
-}  // namespace observers
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::observers
 
 #endif  // INTQ_OBSERVERS_GRID_HISTOGRAM_HPP

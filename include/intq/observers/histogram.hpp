@@ -6,9 +6,8 @@
 
 #include "intq/kernels/streaming/histogram.hpp"
 
-namespace intq {
+namespace intq::observers {
 inline namespace INTQ_ABI {
-namespace observers {
 
 /// Exact counts of the values seen, in equal bins; copies share the memory.
 ///
@@ -63,8 +62,7 @@ private:
     arith::HistogramRange range_;
 };
 
-}  // namespace observers
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::observers
 
 #endif  // INTQ_OBSERVERS_HISTOGRAM_HPP

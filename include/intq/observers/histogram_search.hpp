@@ -8,9 +8,8 @@
 
 #include "intq/observers/grid_histogram.hpp"
 
-namespace intq {
+namespace intq::observers {
 inline namespace INTQ_ABI {
-namespace observers {
 
 /// Counts in equal bins between two values.
 struct FloatHistogram {
@@ -143,8 +142,7 @@ inline ValueRange search_range(const GridHistogram& histogram, std::int64_t code
             found.highest > data.highest ? data.highest : found.highest};
 }
 
-}  // namespace observers
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::observers
 
 #endif  // INTQ_OBSERVERS_HISTOGRAM_SEARCH_HPP

@@ -6,9 +6,8 @@
 
 #include "intq/observers/percentile.hpp"
 
-namespace intq {
+namespace intq::observers {
 inline namespace INTQ_ABI {
-namespace observers {
 
 namespace detail {
 
@@ -131,8 +130,7 @@ inline ValueRange kl_range(const GridHistogram& histogram, const arith::RangeRul
     return clip_range(histogram.range(), -threshold, threshold);
 }
 
-}  // namespace observers
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::observers
 
 #endif  // INTQ_OBSERVERS_KL_HPP

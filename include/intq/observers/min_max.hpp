@@ -7,9 +7,8 @@
 
 #include "intq/observers/range.hpp"
 
-namespace intq {
+namespace intq::observers {
 inline namespace INTQ_ABI {
-namespace observers {
 
 /// Running range of all data.
 ///
@@ -64,8 +63,7 @@ private:
     }
 };
 
-}  // namespace observers
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::observers
 
 #endif  // INTQ_OBSERVERS_MIN_MAX_HPP

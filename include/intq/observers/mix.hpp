@@ -8,9 +8,8 @@
 #include "intq/observers/percentile.hpp"
 #include "intq/observers/quantization_error.hpp"
 
-namespace intq {
+namespace intq::observers {
 inline namespace INTQ_ABI {
-namespace observers {
 
 /// Percentiles that mix_range() tries unless told.
 inline constexpr double mix_percentiles[] = {0.999, 0.9995, 0.9999, 0.99995, 0.99999, 0.999995};
@@ -73,8 +72,7 @@ inline Result<Cliff> find_cliff(const GridHistogram& histogram, const ValueRange
     return cliff;
 }
 
-}  // namespace observers
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::observers
 
 #endif  // INTQ_OBSERVERS_MIX_HPP

@@ -8,9 +8,8 @@
 
 #include "intq/observers/range.hpp"
 
-namespace intq {
+namespace intq::observers {
 inline namespace INTQ_ABI {
-namespace observers {
 
 /// Moving average of ranges.
 ///
@@ -80,8 +79,7 @@ private:
     float averaging_constant_ = 0.01f;
 };
 
-}  // namespace observers
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::observers
 
 #endif  // INTQ_OBSERVERS_MOVING_AVERAGE_HPP

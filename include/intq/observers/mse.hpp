@@ -6,9 +6,8 @@
 
 #include "intq/observers/quantization_error.hpp"
 
-namespace intq {
+namespace intq::observers {
 inline namespace INTQ_ABI {
-namespace observers {
 
 /// Which candidates are tried.
 struct MseOptions {
@@ -39,8 +38,7 @@ inline Result<ValueRange> mse_range(const GridHistogram& histogram, const arith:
     });
 }
 
-}  // namespace observers
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::observers
 
 #endif  // INTQ_OBSERVERS_MSE_HPP

@@ -9,9 +9,8 @@
 
 #include "intq/observers/grid_histogram.hpp"
 
-namespace intq {
+namespace intq::observers {
 inline namespace INTQ_ABI {
-namespace observers {
 
 /// A range cut to [-threshold, threshold].
 constexpr ValueRange clip_range(const ValueRange& range, float lowest, float highest) noexcept {
@@ -97,8 +96,7 @@ inline ValueRange clip_std_range(const GridHistogram& histogram, double deviatio
     return {within(m.mean - reach), within(m.mean + reach)};
 }
 
-}  // namespace observers
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::observers
 
 #endif  // INTQ_OBSERVERS_PERCENTILE_HPP

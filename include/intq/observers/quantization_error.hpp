@@ -7,9 +7,8 @@
 
 #include "intq/observers/grid_histogram.hpp"
 
-namespace intq {
+namespace intq::observers {
 inline namespace INTQ_ABI {
-namespace observers {
 
 namespace detail {
 
@@ -90,8 +89,7 @@ Result<ValueRange> least_error(const GridHistogram& histogram, const arith::Rang
 
 }  // namespace detail
 
-}  // namespace observers
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::observers
 
 #endif  // INTQ_OBSERVERS_QUANTIZATION_ERROR_HPP

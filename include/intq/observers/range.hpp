@@ -12,9 +12,8 @@
 #include "intq/kernels/streaming/check_finite.hpp"
 #include "intq/simd/base/primitives.hpp"
 
-namespace intq {
+namespace intq::observers {
 inline namespace INTQ_ABI {
-namespace observers {
 
 /// Axis of an observer that keeps one range for the whole tensor.
 inline constexpr int per_tensor = -1;
@@ -276,8 +275,7 @@ template <class Backend, class View> Status RangeState::measure(const View& x) I
     return {};
 }
 
-}  // namespace observers
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::observers
 
 #endif  // INTQ_OBSERVERS_RANGE_HPP

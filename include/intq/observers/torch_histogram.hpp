@@ -8,9 +8,8 @@
 #include "intq/observers/grid_histogram.hpp"
 #include "intq/observers/histogram_search.hpp"
 
-namespace intq {
+namespace intq::observers {
 inline namespace INTQ_ABI {
-namespace observers {
 
 namespace detail {
 
@@ -118,8 +117,7 @@ private:
     bool seen_ = false;
 };
 
-}  // namespace observers
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::observers
 
 #endif  // INTQ_OBSERVERS_TORCH_HISTOGRAM_HPP

@@ -15,9 +15,8 @@
 #include "intq/runtime/execute.hpp"
 #include "intq/tensor/tensor.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace program {
+namespace intq::program {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Bytes at buffer_alignment.
 class AlignedBytes {
@@ -149,8 +148,7 @@ inline std::vector<Tensor> OwnedProgram::run(std::span<const Tensor> inputs, con
     return results;
 }
 
-}  // namespace program
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::program
 
 #endif  // INTQ_PROGRAM_OWNED_PROGRAM_HPP

@@ -15,9 +15,8 @@
 #include "intq/runtime/memory_plan.hpp"
 #include "intq/tensor/owned_qparams.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace program {
+namespace intq::program {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Name and class of the layer that an instruction comes from.
 struct LayerName {
@@ -230,8 +229,7 @@ inline std::shared_ptr<OwnedProgram> ProgramBuilder::finish(std::vector<std::int
     return std::make_shared<OwnedProgram>(std::move(storage_), program, *table_);
 }
 
-}  // namespace program
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::program
 
 #endif  // INTQ_PROGRAM_PROGRAM_BUILDER_HPP

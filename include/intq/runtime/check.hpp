@@ -7,9 +7,8 @@
 
 #include "intq/runtime/data_flow.hpp"
 
-namespace intq {
+namespace intq::runtime {
 inline namespace INTQ_ABI {
-namespace runtime {
 
 namespace detail {
 
@@ -102,8 +101,7 @@ inline Status check_program(const Program& program, const kernels::KernelTable& 
     return check_data_flow(program, table);
 }
 
-}  // namespace runtime
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::runtime
 
 #endif  // INTQ_RUNTIME_CHECK_HPP

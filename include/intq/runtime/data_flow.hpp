@@ -8,9 +8,8 @@
 #include "intq/kernels/operators/operator_table.hpp"
 #include "intq/runtime/program.hpp"
 
-namespace intq {
+namespace intq::runtime {
 inline namespace INTQ_ABI {
-namespace runtime {
 
 /// Bytes of the arena, from first up to but without last.
 struct ArenaRange {
@@ -124,8 +123,7 @@ inline Status check_data_flow(const Program& program, const kernels::KernelTable
     return {};
 }
 
-}  // namespace runtime
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::runtime
 
 #endif  // INTQ_RUNTIME_DATA_FLOW_HPP

@@ -7,9 +7,8 @@
 #include "intq/core/executor.hpp"
 #include "intq/runtime/check.hpp"
 
-namespace intq {
+namespace intq::runtime {
 inline namespace INTQ_ABI {
-namespace runtime {
 
 /// Called after each instruction: loggers, profilers and tests look at its output.
 struct InstructionHook {
@@ -52,8 +51,7 @@ inline void execute(const Program& program, const kernels::KernelTable& table, s
     }
 }
 
-}  // namespace runtime
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::runtime
 
 #endif  // INTQ_RUNTIME_EXECUTE_HPP

@@ -10,9 +10,8 @@
 
 #include "intq/core/workspace.hpp"
 
-namespace intq {
+namespace intq::runtime {
 inline namespace INTQ_ABI {
-namespace runtime {
 
 /// An edge for the planner: its size, and the first and last instruction during which it holds data.
 struct Lifetime {
@@ -69,8 +68,7 @@ inline index_t plan_memory(std::span<Lifetime> edges, std::span<bool> placed) IN
     return arena;
 }
 
-}  // namespace runtime
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::runtime
 
 #endif  // INTQ_RUNTIME_MEMORY_PLAN_HPP

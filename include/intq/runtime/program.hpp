@@ -12,9 +12,8 @@
 
 #include "intq/kernels/operators/operator.hpp"
 
-namespace intq {
+namespace intq::runtime {
 inline namespace INTQ_ABI {
-namespace runtime {
 
 /// One edge of the program.
 using ProgramTensor = kernels::ArenaTensor;
@@ -53,8 +52,7 @@ struct Program {
     }
 };
 
-}  // namespace runtime
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::runtime
 
 #endif  // INTQ_RUNTIME_PROGRAM_HPP

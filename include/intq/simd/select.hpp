@@ -14,9 +14,8 @@
 #include "intq/simd/x86/avxvnni.hpp"
 #include "intq/simd/x86/sse41.hpp"
 
-namespace intq {
+namespace intq::simd {
 inline namespace INTQ_ABI {
-namespace simd {
 
 /// Whether the compiler's flags allow a backend in this unit.
 template <class Backend> inline constexpr bool is_usable = requires { typename LanesOf<Backend>::type; };
@@ -48,8 +47,7 @@ using native = typename detail::Front<usable_backends>::type;
 /// What kernels use where no backend is named: set by the macro INTQ_DEFAULT_BACKEND.
 using default_backend = INTQ_DEFAULT_BACKEND;
 
-}  // namespace simd
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::simd
 
 #endif  // INTQ_SIMD_SELECT_HPP

@@ -7,7 +7,7 @@
 #include "intq/core/executor.hpp"
 
 namespace intq {
-inline namespace INTQ_ABI {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace tensor_detail {
 
@@ -39,7 +39,7 @@ private:
     Executor former_;
 };
 
-}  // namespace INTQ_ABI
+}  // namespace INTQ_HOSTED_ABI
 }  // namespace intq
 
 #endif  // INTQ_TENSOR_CURRENT_EXECUTOR_HPP

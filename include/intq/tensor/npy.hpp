@@ -11,7 +11,7 @@
 #include "intq/tensor/tensor.hpp"
 
 namespace intq {
-inline namespace INTQ_ABI {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The row_major tensor of an array.
 ///
@@ -41,7 +41,7 @@ inline io::NpyArray to_array(const Tensor& tensor) {
 /// Reads a .npy file as a row_major tensor. Throws the Error that names the file.
 inline Tensor load_npy(const std::filesystem::path& path) { return to_tensor(io::read_npy(path), path.string()); }
 
-}  // namespace INTQ_ABI
+}  // namespace INTQ_HOSTED_ABI
 }  // namespace intq
 
 #endif  // INTQ_TENSOR_NPY_HPP

@@ -12,7 +12,7 @@
 #include "intq/io/error.hpp"
 
 namespace intq {
-inline namespace INTQ_ABI {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Scales and zero points of a tensor, with the type and range of its codes.
 ///
@@ -53,7 +53,7 @@ struct OwnedQParams {
     friend bool operator==(const OwnedQParams&, const OwnedQParams&) = default;
 };
 
-}  // namespace INTQ_ABI
+}  // namespace INTQ_HOSTED_ABI
 }  // namespace intq
 
 #endif  // INTQ_TENSOR_OWNED_QPARAMS_HPP

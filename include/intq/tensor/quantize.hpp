@@ -10,7 +10,7 @@
 #include "intq/tensor/tensor.hpp"
 
 namespace intq {
-inline namespace INTQ_ABI {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Codes of a float32 tensor, row_major, of dtype qparams.dtype (int8, int16 or uint8), carrying the qparams.
 Tensor quantize(const Tensor& x, const OwnedQParams& qparams, arith::QuantizeRule rule);
@@ -114,7 +114,7 @@ inline Tensor fake_quantize(const Tensor& x, const OwnedQParams& qparams, arith:
     return out;
 }
 
-}  // namespace INTQ_ABI
+}  // namespace INTQ_HOSTED_ABI
 }  // namespace intq
 
 #endif  // INTQ_TENSOR_QUANTIZE_HPP

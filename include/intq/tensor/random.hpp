@@ -9,7 +9,7 @@
 #include "intq/core/abi.hpp"
 
 namespace intq {
-inline namespace INTQ_ABI {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Element `position` of the stream of a seed, the same on every machine.
 ///
@@ -21,7 +21,7 @@ constexpr std::uint64_t random_bits(std::uint64_t seed, std::uint64_t position) 
     return z ^ (z >> 31);
 }
 
-}  // namespace INTQ_ABI
+}  // namespace INTQ_HOSTED_ABI
 }  // namespace intq
 
 #endif  // INTQ_TENSOR_RANDOM_HPP

@@ -21,7 +21,7 @@
 #include "intq/tensor/owned_qparams.hpp"
 
 namespace intq {
-inline namespace INTQ_ABI {
+inline namespace INTQ_HOSTED_ABI {
 
 /// "(1, 3, 224, 224)"
 std::string to_string(const Shape& shape);
@@ -356,7 +356,7 @@ inline Tensor TensorCloner::operator()(const Tensor& tensor) {
     return result;
 }
 
-}  // namespace INTQ_ABI
+}  // namespace INTQ_HOSTED_ABI
 }  // namespace intq
 
 #endif  // INTQ_TENSOR_TENSOR_HPP

@@ -18,7 +18,7 @@
 #include "intq/io/error.hpp"
 
 namespace intq {
-inline namespace INTQ_ABI {
+inline namespace INTQ_HOSTED_ABI {
 
 /// An executor on several threads, the caller's among them.
 ///
@@ -165,7 +165,7 @@ inline bool ThreadPool::join_round(std::uint32_t& seen) {
     }
 }
 
-}  // namespace INTQ_ABI
+}  // namespace INTQ_HOSTED_ABI
 }  // namespace intq
 
 #endif  // INTQ_TENSOR_THREAD_POOL_HPP

@@ -13,9 +13,8 @@
 #include "intq/graph/operators.hpp"
 #include "intq/training/gradients.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Gradients of a scalar.
 struct Gradients {
@@ -283,8 +282,7 @@ inline std::string Autograd::first_non_finite() const {
     return "";
 }
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_AUTOGRAD_HPP

@@ -11,9 +11,8 @@
 #include "intq/tensor/random.hpp"
 #include "intq/tensor/tensor.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 /// A uniform number below `count`, the same on every standard library.
 inline std::uint64_t uniform_below(std::mt19937_64& generator, std::uint64_t count) {
@@ -46,8 +45,7 @@ inline Tensor gather(const Tensor& tensor, std::span<const index_t> samples) {
     return result;
 }
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_BATCHES_HPP

@@ -9,9 +9,8 @@
 #include "intq/tensor/npy.hpp"
 #include "intq/training/optimizer.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Where a training stands, and what its further course follows from.
 struct TrainingPosition {
@@ -133,8 +132,7 @@ inline TrainingPosition restore_checkpoint(const io::Safetensors& file, const st
     return position;
 }
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_CHECKPOINT_HPP

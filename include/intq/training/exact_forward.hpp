@@ -9,9 +9,8 @@
 #include "intq/training/autograd.hpp"
 #include "intq/training/kept_buffers.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 /// A forward pass whose codes are those of the program that the model would be converted to at this moment; gradients
 /// pass straight through, as those of fake quantization do.
@@ -134,8 +133,7 @@ inline void ExactForward::check_dropout() const {
     }
 }
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_EXACT_FORWARD_HPP

@@ -14,9 +14,8 @@
 #include "intq/training/gradients/reduce.hpp"
 #include "intq/training/gradients/unary.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The gradients of the operators of a graph, by the names of graph::operator_of.
 ///
@@ -100,8 +99,7 @@ inline std::vector<GradientRow> all_gradient_rows(std::span<const GradientRow> m
     return rows;
 }
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_GRADIENTS_HPP

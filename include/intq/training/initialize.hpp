@@ -9,9 +9,8 @@
 #include "intq/nn/layers/weighted.hpp"
 #include "intq/training/batches.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Gives the layers with weights the first weights that PyTorch gives conv and linear: uniform in ±1/sqrt(inputs of one
 /// output), bias too. The numbers follow from the seed and the order of the layers. Other modules stay as they are.
@@ -27,8 +26,7 @@ inline void initialize(nn::Module& model, std::uint64_t seed) {
     }
 }
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_INITIALIZE_HPP

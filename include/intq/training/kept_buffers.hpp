@@ -6,9 +6,8 @@
 
 #include "intq/nn/model/state_dict.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The buffers of a model (running statistics, observers, counters) as they were when this was made.
 class KeptBuffers {
@@ -33,8 +32,7 @@ private:
     std::vector<nn::Named<Tensor>> buffers_;
 };
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_KEPT_BUFFERS_HPP

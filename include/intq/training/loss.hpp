@@ -11,9 +11,8 @@
 
 #include "intq/tensor/tensor.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 /// A loss and its gradient for the tensor that it was taken of.
 struct Loss {
@@ -155,8 +154,7 @@ inline Loss combine(const Loss& a, double a_weight, const Loss& b, double b_weig
     return loss;
 }
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_LOSS_HPP

@@ -12,9 +12,8 @@
 
 #include "intq/nn/model/module.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Moves parameters against their gradients, and keeps what it needs from step to step by parameter and name.
 class Optimizer {
@@ -176,8 +175,7 @@ inline void Adam::update(Tensor& parameter, std::span<const float> gradient, dou
     }
 }
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_OPTIMIZER_HPP

@@ -12,9 +12,8 @@
 
 #include "intq/io/error.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The learning rate of a step; steps count from 0, one for each batch.
 using Schedule = std::function<double(std::int64_t step)>;
@@ -50,8 +49,7 @@ inline Schedule warm_up(std::int64_t steps, Schedule schedule) {
     };
 }
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_SCHEDULE_HPP

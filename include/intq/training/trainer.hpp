@@ -13,9 +13,8 @@
 #include "intq/training/loss.hpp"
 #include "intq/training/schedule.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The loss of a batch, from the model's output and the numbers of its samples.
 using LossFunction = std::function<Loss(const Tensor& output, std::span<const index_t> samples)>;
@@ -201,8 +200,7 @@ inline void Trainer::check_finite(const Gradients& gradients) {
     }
 }
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_TRAINER_HPP

@@ -18,9 +18,8 @@
 #include "intq/interop/onnx/operators.hpp"
 #include "intq/interop/onnx/read/read.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace interop::onnx {
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Makes a float model of an ONNX model, in evaluation mode.
 ///
@@ -187,8 +186,7 @@ inline std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::pa
     }
 }
 
-}  // namespace interop::onnx
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
 
 #endif  // INTQ_INTEROP_ONNX_IMPORT_HPP

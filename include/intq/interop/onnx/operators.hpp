@@ -17,9 +17,8 @@
 #include "intq/interop/onnx/operators/shape.hpp"
 #include "intq/interop/onnx/operators/unary.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace interop::onnx {
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
 
 /// An operator's meaning in a range of opsets.
 struct OperatorRow {
@@ -71,8 +70,7 @@ inline constexpr OperatorRow operator_table[] = {
     {"Transpose", 11, newest_opset, &operators::transpose},
 };
 
-}  // namespace interop::onnx
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
 
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_HPP

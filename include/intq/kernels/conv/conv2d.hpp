@@ -10,9 +10,8 @@
 #include "intq/kernels/conv/pack.hpp"
 #include "intq/kernels/table/kernel_table.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 namespace detail {
 
@@ -152,8 +151,7 @@ void run_conv2d_add(const PackedConv2d& packed, const ConvGeometry& geometry, Im
                                                            workspace, executor);
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_CONV_CONV2D_HPP

@@ -8,9 +8,8 @@
 #include "intq/kernels/conv/gemm.hpp"
 #include "intq/simd/tiles/depthwise_tile.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 namespace detail {
 
@@ -201,8 +200,7 @@ private:
     }
 };
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_CONV_DEPTHWISE_HPP

@@ -8,9 +8,9 @@
 #include "intq/kernels/window/geometry.hpp"
 #include "intq/simd/base/primitives.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels::detail {
+namespace detail {
 
 /// Where the windows of one line of output pixels find their elements, for the channels from one on.
 template <class X> struct LineSource {
@@ -181,8 +181,8 @@ private:
     template <int Vectors> static constexpr index_t group_size = Vectors* L::width() * Tile::depth;
 };
 
-}  // namespace kernels::detail
+}  // namespace detail
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_CONV_DEPTHWISE_LINE_HPP

@@ -13,9 +13,8 @@
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/simd/base/primitives.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 namespace detail {
 
@@ -206,8 +205,7 @@ private:
     index_t stride_;
 };
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_CONV_EPILOGUE_HPP

@@ -7,9 +7,8 @@
 #include "intq/kernels/conv/conv2d.hpp"
 #include "intq/kernels/table/float_table.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// Bytes of storage for make_float_conv2d.
 template <class Backend = simd::default_backend>
@@ -68,8 +67,7 @@ void run_float_conv2d_add(const PackedConv2d& packed, const ConvGeometry& geomet
     detail::run_float_erased<Backend, float>({&packed, &geometry, x.data(), sumin.data(), y.data(), &executor});
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_CONV_FLOAT_CONV2D_HPP

@@ -15,9 +15,8 @@
 #include "intq/kernels/conv/stage.hpp"
 #include "intq/simd/tiles/generic_tile.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// One run of a packed layer, as a function pointer takes it.
 struct ConvCall {
@@ -381,8 +380,7 @@ private:
     }
 };
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_CONV_GEMM_HPP

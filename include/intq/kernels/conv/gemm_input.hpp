@@ -8,9 +8,9 @@
 #include "intq/kernels/window/geometry.hpp"
 #include "intq/simd/base/primitives.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels::detail {
+namespace detail {
 
 /// How rows find their activations in the input or in its staged copy.
 enum class InputForm : std::uint8_t {
@@ -229,8 +229,8 @@ private:
     const std::int32_t* offsets_[Rows] = {};
 };
 
-}  // namespace kernels::detail
+}  // namespace detail
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_CONV_GEMM_INPUT_HPP

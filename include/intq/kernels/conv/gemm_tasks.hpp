@@ -6,9 +6,9 @@
 
 #include "intq/core/dtype.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels::detail {
+namespace detail {
 
 /// Bytes of activations that a block of rows should keep inside the L2 cache.
 inline constexpr index_t row_block_bytes = 256 * 1024;
@@ -75,8 +75,8 @@ private:
     static constexpr index_t smaller(index_t a, index_t b) noexcept { return a < b ? a : b; }
 };
 
-}  // namespace kernels::detail
+}  // namespace detail
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_CONV_GEMM_TASKS_HPP

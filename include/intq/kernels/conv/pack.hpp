@@ -10,9 +10,8 @@
 
 #include "intq/kernels/conv/pack_depthwise.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// What packing must know of a target and a backend, as data.
 struct PackingRules {
@@ -369,8 +368,7 @@ inline Result<PackedConv2d> pack_conv2d(const PackingRules& rules, const Conv2dS
     return packed;
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_CONV_PACK_HPP

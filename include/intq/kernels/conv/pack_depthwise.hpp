@@ -6,9 +6,9 @@
 
 #include "intq/kernels/conv/packed_conv2d.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels::detail {
+namespace detail {
 
 inline std::int64_t weight_code(const Conv2dSpec& spec, index_t index) noexcept {
     return spec.weight_dtype == DType::int16 ? static_cast<const std::int16_t*>(spec.weight_codes)[index]
@@ -80,8 +80,8 @@ inline void write_padding_row(const Conv2dSpec& spec, const PackedConv2d& packed
     }
 }
 
-}  // namespace kernels::detail
+}  // namespace detail
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_CONV_PACK_DEPTHWISE_HPP

@@ -7,9 +7,8 @@
 
 #include "intq/kernels/conv/pack.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// What packing must know of a backend.
 struct FloatPacking {
@@ -105,8 +104,7 @@ inline Result<PackedConv2d> pack_float_conv2d(const FloatPacking& packing, const
     return packed;
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_CONV_PACK_FLOAT_HPP

@@ -10,9 +10,8 @@
 #include "intq/core/workspace.hpp"
 #include "intq/simd/base/tags.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// A convolution as its maker is told it. A linear layer is a convolution whose kernel covers its input:
 /// kernel {1, 1} on vectors, kernel {H, W} behind a Flatten of (C, H, W) images — the weight of the float
@@ -166,8 +165,7 @@ inline PackedParts place(const PackedConv2d& packed, int words, int sumin_words,
 
 }  // namespace detail
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_CONV_PACKED_CONV2D_HPP

@@ -10,9 +10,9 @@
 #include "intq/kernels/conv/gemm_input.hpp"
 #include "intq/simd/base/primitives.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels::detail {
+namespace detail {
 
 /// Elements that one task converts.
 inline constexpr index_t stage_chunk = 16 * 1024;
@@ -128,8 +128,8 @@ const void* stage_input(const PackedConv2d& packed, const ConvGeometry& geometry
     return workspace.data;
 }
 
-}  // namespace kernels::detail
+}  // namespace detail
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_CONV_STAGE_HPP

@@ -7,9 +7,8 @@
 #include "intq/kernels/conv/conv2d.hpp"
 #include "intq/kernels/operators/operator.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// Parameters of a convolution or linear instruction: x (, sumin).
 struct ConvStep {
@@ -95,8 +94,7 @@ inline constexpr OperatorRow linear_operator{.op = OpKind::linear,
 
 }  // namespace operators
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_OPERATORS_CONV_HPP

@@ -6,9 +6,9 @@
 
 #include "intq/kernels/operators/operator.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels::operators {
+namespace operators {
 
 /// Two operands and an output of one size and type, for which the table has a row.
 template <auto Rows> Status check_binary(const OperatorCall& call) noexcept {
@@ -140,8 +140,8 @@ inline constexpr OperatorRow cat_operator{.op = OpKind::cat,
                                           .run = &run_cat,
                                           .has_kernel = &has_requantize};
 
-}  // namespace kernels::operators
+}  // namespace operators
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_OPERATORS_ELEMENTWISE_HPP

@@ -7,9 +7,9 @@
 #include "intq/kernels/operators/operator.hpp"
 #include "intq/kernels/streaming/move.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels::operators {
+namespace operators {
 
 // --- params is a MoveParams ------------------------------------------------------------------------------------------
 
@@ -37,8 +37,8 @@ inline constexpr OperatorRow slice_operator = move_operator(OpKind::slice);
 inline constexpr OperatorRow permute_operator = move_operator(OpKind::permute);
 inline constexpr OperatorRow reshape_operator = move_operator(OpKind::reshape);
 
-}  // namespace kernels::operators
+}  // namespace operators
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_OPERATORS_MOVE_HPP

@@ -11,9 +11,8 @@
 #include "intq/core/layout.hpp"
 #include "intq/kernels/table/kernel_table.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// A tensor in an arena; the batch is that of the run.
 struct ArenaTensor {
@@ -127,8 +126,7 @@ inline Status check_same_size(const OperatorCall& call, index_t operand, Field f
 
 }  // namespace detail
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_OPERATORS_OPERATOR_HPP

@@ -13,9 +13,8 @@
 #include "intq/kernels/operators/softmax.hpp"
 #include "intq/kernels/operators/unary.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 inline constexpr OperatorRow operator_rows[] = {
     operators::quantize_operator,     operators::dequantize_operator,  operators::layout_change_operator,
@@ -34,8 +33,7 @@ constexpr const OperatorRow* find_operator(OpKind op) noexcept {
     return nullptr;
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_OPERATORS_OPERATOR_TABLE_HPP

@@ -6,9 +6,8 @@
 
 #include "intq/kernels/operators/operator.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// Parameters of a pooling instruction.
 struct PoolStep {
@@ -70,8 +69,7 @@ inline constexpr OperatorRow avg_pool2d_operator{.op = OpKind::avg_pool2d,
 
 }  // namespace operators
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_OPERATORS_POOL_HPP

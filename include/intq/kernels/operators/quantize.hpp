@@ -8,9 +8,9 @@
 
 #include "intq/kernels/operators/operator.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels::operators {
+namespace operators {
 
 /// Qparams that an instruction reads.
 inline Status check_qparams_of(const ArenaTensor& tensor, OpKind op) noexcept {
@@ -109,8 +109,8 @@ inline constexpr OperatorRow layout_change_operator{.op = OpKind::layout_change,
                                                     .run = &run_layout_change,
                                                     .has_kernel = &detail::needs_no_kernel};
 
-}  // namespace kernels::operators
+}  // namespace operators
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_OPERATORS_QUANTIZE_HPP

@@ -7,9 +7,9 @@
 #include "intq/kernels/operators/operator.hpp"
 #include "intq/kernels/streaming/pad.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels::operators {
+namespace operators {
 
 /// Images of one type, with the channels kept and the extents that the operator gives.
 inline Status check_images(const OperatorCall& call, Size2d out) noexcept {
@@ -90,8 +90,8 @@ inline constexpr OperatorRow interpolate_operator{.op = OpKind::interpolate,
 inline constexpr OperatorRow pad_operator{
     .op = OpKind::pad, .needs_params = true, .check = &check_pad, .run = &run_pad, .has_kernel = &has_pad};
 
-}  // namespace kernels::operators
+}  // namespace operators
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_OPERATORS_RESIZE_HPP

@@ -7,9 +7,8 @@
 #include "intq/kernels/operators/elementwise.hpp"
 #include "intq/kernels/streaming/softmax.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// Parameters of a softmax instruction.
 struct SoftmaxStep {
@@ -63,8 +62,7 @@ inline constexpr OperatorRow softmax_operator{.op = OpKind::softmax,
 
 }  // namespace operators
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_OPERATORS_SOFTMAX_HPP

@@ -6,9 +6,8 @@
 
 #include "intq/kernels/operators/operator.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// Parameters of a table instruction.
 struct LookUpStep {
@@ -46,8 +45,7 @@ inline constexpr OperatorRow lookup_table_operator{.op = OpKind::lookup_table,
 
 }  // namespace operators
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_OPERATORS_UNARY_HPP

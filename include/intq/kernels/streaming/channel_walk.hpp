@@ -20,9 +20,9 @@
 #include "intq/core/executor.hpp"
 #include "intq/core/qparams.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels::detail {
+namespace detail {
 
 /// Elements of one task of the executor: by shape only, so that threads cannot change bits.
 inline constexpr index_t chunk_elements = index_t{1} << 15;
@@ -345,8 +345,8 @@ INTQ_ALWAYS_INLINE void store_rounded_run(Code* to, index_t count, const arith::
     }
 }
 
-}  // namespace kernels::detail
+}  // namespace detail
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_STREAMING_CHANNEL_WALK_HPP

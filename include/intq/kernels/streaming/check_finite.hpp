@@ -7,9 +7,8 @@
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/simd/select.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 namespace detail {
 
@@ -59,8 +58,7 @@ Status check_finite(const TensorView<X, Rank, LayoutTag, ExtentsType>& x, OpKind
     return {StatusCode::not_finite, op, Field::input, detail::first_not_finite(input), 0};
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_STREAMING_CHECK_FINITE_HPP

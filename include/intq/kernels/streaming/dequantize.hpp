@@ -10,9 +10,8 @@
 #include "intq/kernels/streaming/past_caches.hpp"
 #include "intq/simd/select.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// Checks the arguments of dequantize(). The range of the codes plays no part in it.
 ///
@@ -109,8 +108,7 @@ void dequantize(const TensorView<Code, Rank, QLayout, QExtents>& q, const QParam
     }
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_STREAMING_DEQUANTIZE_HPP

@@ -9,9 +9,8 @@
 #include "intq/kernels/streaming/past_caches.hpp"
 #include "intq/kernels/streaming/unary.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 namespace detail {
 
@@ -223,8 +222,7 @@ template <class Backend, class Code> void clamp_codes(const ClampCall& call) INT
     });
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_STREAMING_ELEMENTWISE_HPP

@@ -7,9 +7,8 @@
 
 #include "intq/kernels/streaming/quantize.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// Checks the arguments of fake_quantize().
 ///
@@ -176,8 +175,7 @@ void fake_quantize_backward(const TensorView<X, Rank, XLayout, XExtents>& x,
     });
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_STREAMING_FAKE_QUANTIZE_HPP

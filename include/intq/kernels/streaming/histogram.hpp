@@ -11,9 +11,8 @@
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/simd/select.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 namespace detail {
 
@@ -149,8 +148,7 @@ void grid_histogram(const TensorView<X, Rank, XLayout, XExtents>& x, const arith
     detail::count_into_bins<Backend>(input, formula, counts, scratch, executor);
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_STREAMING_HISTOGRAM_HPP

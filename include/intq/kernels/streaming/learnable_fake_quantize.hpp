@@ -12,9 +12,8 @@
 #include "intq/kernels/streaming/fake_quantize.hpp"
 #include "intq/simd/base/primitives.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// What the backward pass of LSQ knows besides its tensors.
 struct LearnableParams {
@@ -270,8 +269,7 @@ void learnable_fake_quantize_backward(const TensorView<X, Rank, XLayout, XExtent
     detail::finish_learnable(blocks, sums);
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_STREAMING_LEARNABLE_FAKE_QUANTIZE_HPP

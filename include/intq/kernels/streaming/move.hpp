@@ -10,9 +10,8 @@
 #include "intq/core/shape.hpp"
 #include "intq/core/status.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// Which element of an image each element of its output is; axes in the order of the output's memory, the last one
 /// dense.
@@ -95,8 +94,7 @@ template <class Code> void move_codes(const MoveCall& call) INTQ_NOEXCEPT {
     });
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_STREAMING_MOVE_HPP

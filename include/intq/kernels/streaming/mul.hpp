@@ -7,9 +7,8 @@
 #include "intq/arith/mul.hpp"
 #include "intq/kernels/streaming/elementwise.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// One run of a product, as a function pointer takes it. Elements in any order that x, y and out share.
 struct MulCall {
@@ -41,8 +40,7 @@ template <class Backend, class Policy, class Code> void mul_codes(const MulCall&
     });
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_STREAMING_MUL_HPP

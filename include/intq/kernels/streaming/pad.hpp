@@ -12,9 +12,8 @@
 #include "intq/core/op_params.hpp"
 #include "intq/core/status.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// Where the pixels go. Negative padding crops.
 struct PadParams {
@@ -89,8 +88,7 @@ template <class Code> void pad_codes(const PadCall& call) INTQ_NOEXCEPT {
     });
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_STREAMING_PAD_HPP

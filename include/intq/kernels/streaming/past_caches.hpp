@@ -8,9 +8,9 @@
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/simd/base/non_temporal_store.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels::detail {
+namespace detail {
 
 /// Sizes of results in bytes. A smaller one is found in a cache by who reads it next; beyond the larger, plain stores
 /// were measured to be as fast (bench/RESULTS.md has both).
@@ -59,8 +59,8 @@ void walk_blocks_to(const Op& op, const ChannelBlocks& blocks, const Executor& e
     walk_blocks(op, blocks, executor, x, out);
 }
 
-}  // namespace kernels::detail
+}  // namespace detail
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_STREAMING_PAST_CACHES_HPP

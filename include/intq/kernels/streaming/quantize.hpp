@@ -11,9 +11,8 @@
 #include "intq/kernels/streaming/past_caches.hpp"
 #include "intq/simd/select.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// Checks qparams for quantize and fake_quantize.
 ///
@@ -223,8 +222,7 @@ void quantize(const TensorView<X, Rank, XLayout, XExtents>& x, const QParams& qp
     });
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_STREAMING_QUANTIZE_HPP

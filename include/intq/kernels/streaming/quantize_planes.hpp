@@ -10,9 +10,8 @@
 
 #include "intq/kernels/streaming/quantize.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 namespace detail {
 
@@ -82,8 +81,7 @@ void quantize_planes(const float* x, index_t images, index_t channels, index_t p
     });
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_STREAMING_QUANTIZE_PLANES_HPP

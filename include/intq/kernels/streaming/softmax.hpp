@@ -7,9 +7,8 @@
 #include "intq/arith/softmax.hpp"
 #include "intq/core/executor.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// One run of a softmax: `rows` blocks of count·inner codes; the elements of one sum lie `inner` apart.
 struct SoftmaxCall {
@@ -48,8 +47,7 @@ inline void softmax_codes(const SoftmaxCall& call) INTQ_NOEXCEPT {
     });
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_STREAMING_SOFTMAX_HPP

@@ -9,9 +9,8 @@
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/simd/select.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// One run of a table, as a function pointer takes it.
 struct LookUpCall {
@@ -80,8 +79,7 @@ template <class Backend> void look_up_int16(const LookUpCall& call) INTQ_NOEXCEP
     });
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_STREAMING_UNARY_HPP

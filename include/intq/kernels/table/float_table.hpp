@@ -8,9 +8,8 @@
 #include "intq/kernels/conv/pack_float.hpp"
 #include "intq/kernels/table/kernel_table.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// The float kernels of one backend, and the packing that they read.
 struct FloatTable {
@@ -33,8 +32,7 @@ inline constexpr ConvRow float_conv_rows[] = {
 template <class Backend>
 inline constexpr FloatTable float_table{Backend::name, float_packing<Backend>(), detail::float_conv_rows<Backend>};
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_TABLE_FLOAT_TABLE_HPP

@@ -22,9 +22,8 @@
 #include "intq/kernels/window/pool.hpp"
 #include "intq/kernels/window/resize.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// A convolution kernel: GEMM or depthwise.
 struct ConvRow {
@@ -274,8 +273,7 @@ constexpr const ConvRow* find_conv(const KernelTable& table, const PackedConv2d&
     return find_conv(table.conv, packed);
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_TABLE_KERNEL_TABLE_HPP

@@ -12,9 +12,8 @@
 
 #include "intq/kernels/table/kernel_table.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// The targets that the library ships.
 template <class... TargetType> struct TargetList { static constexpr std::size_t size = sizeof...(TargetType); };
@@ -34,8 +33,7 @@ constexpr std::array<const KernelTable*, sizeof...(TargetType)> tables_of(Target
 /// The kernel tables of all targets on one backend, in the order of AllTargets.
 template <class Backend> inline constexpr auto registry = detail::tables_of<Backend>(AllTargets{});
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_TABLE_REGISTRY_HPP

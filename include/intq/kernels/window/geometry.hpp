@@ -9,9 +9,8 @@
 #include "intq/core/op_params.hpp"
 #include "intq/core/workspace.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// The indirection of a convolution: for each output pixel and tap the input pixel, or -1 on padding.
 ///
@@ -187,8 +186,7 @@ constexpr bool is_geometry_of(const Window2d& window, const ConvGeometry& geomet
            (geometry.run_ends != nullptr) == detail::pads(window);
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_WINDOW_GEOMETRY_HPP

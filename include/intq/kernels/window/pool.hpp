@@ -13,9 +13,8 @@
 #include "intq/simd/base/primitives.hpp"
 #include "intq/simd/select.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// One run of a pooling, as a function pointer takes it. x and y are channels last.
 struct PoolCall {
@@ -260,8 +259,7 @@ template <class Backend, class Code> void avg_pool2d_codes(const PoolCall& call)
     });
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_WINDOW_POOL_HPP

@@ -11,9 +11,8 @@
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/simd/select.hpp"
 
-namespace intq {
+namespace intq::kernels {
 inline namespace INTQ_ABI {
-namespace kernels {
 
 /// Which cells each output row and column reads; made once for a shape, on caller's memory.
 struct ResizeTable {
@@ -127,8 +126,7 @@ template <class Backend, class Code> void interpolate_codes(const InterpolateCal
     });
 }
 
-}  // namespace kernels
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_WINDOW_RESIZE_HPP

@@ -8,9 +8,9 @@
 
 #include "intq/tensor/tensor.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn::functional::detail {
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
+namespace detail {
 
 /// An axis counted from the front; a negative one counts from the end. Throws for one that does not exist.
 inline int positive_axis(int axis, int rank, const char* op) {
@@ -39,8 +39,8 @@ inline void keep_qparams(const Tensor& x, Tensor& y) {
     if (x.qparams() && !x.qparams()->is_per_channel()) y.set_qparams(x.qparams());
 }
 
-}  // namespace nn::functional::detail
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace detail
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_AXES_HPP

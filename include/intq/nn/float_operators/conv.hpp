@@ -9,9 +9,8 @@
 #include "intq/core/op_params.hpp"
 #include "intq/nn/float_operators/float_layer.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn::functional {
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Two-dimensional convolution of float32 images.
 ///
@@ -187,8 +186,7 @@ inline Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tens
                   plain, groups);
 }
 
-}  // namespace nn::functional
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_CONV_HPP

@@ -9,9 +9,8 @@
 #include "intq/core/op_params.hpp"
 #include "intq/nn/float_operators/move.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn::functional {
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
 
 /// One float32 operation an element. Shapes are broadcast as in PyTorch: aligned at the last axis, extents of 1 repeat.
 Tensor add(const Tensor& a, const Tensor& b);
@@ -117,8 +116,7 @@ inline Tensor activate(const Tensor& x, Activation activation) {
     return x;
 }
 
-}  // namespace nn::functional
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_ELEMENTWISE_HPP

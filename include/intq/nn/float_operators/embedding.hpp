@@ -8,9 +8,8 @@
 
 #include "intq/nn/float_operators/axes.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn::functional {
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
@@ -52,8 +51,7 @@ inline Tensor embedding(const Tensor& ids, const Tensor& weight) {
     return y;
 }
 
-}  // namespace nn::functional
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_EMBEDDING_HPP

@@ -10,9 +10,9 @@
 #include "intq/tensor/current_executor.hpp"
 #include "intq/tensor/tensor.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn::functional::detail {
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
+namespace detail {
 
 /// Memory of `size` bytes as the kernels want it.
 inline Tensor aligned_bytes(index_t size) { return Tensor::empty(Shape(size), DType::int8); }
@@ -37,8 +37,8 @@ inline void run_float_layer(kernels::FloatConv2dSpec spec, const Tensor& x, cons
                               current_executor());
 }
 
-}  // namespace nn::functional::detail
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace detail
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_FLOAT_LAYER_HPP

@@ -6,9 +6,8 @@
 
 #include "intq/nn/float_operators/float_layer.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn::functional {
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Linear layer on the last axis.
 ///
@@ -42,8 +41,7 @@ inline Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) 
     return y;
 }
 
-}  // namespace nn::functional
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_LINEAR_HPP

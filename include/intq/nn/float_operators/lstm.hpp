@@ -9,9 +9,8 @@
 #include "intq/arith/unary.hpp"
 #include "intq/nn/float_operators/linear.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn::functional {
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
 
 /// (4·H, I), (4·H, H), and both (4·H) or both undefined; the gates in the order input, forget, cell, output.
 struct LstmWeights {
@@ -105,8 +104,7 @@ inline LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor
     return lstm_layer<float>(x, weights, std::move(h), std::move(c), reverse, &linear);
 }
 
-}  // namespace nn::functional
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_LSTM_HPP

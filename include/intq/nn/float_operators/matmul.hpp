@@ -7,9 +7,8 @@
 #include "intq/nn/float_operators/linear.hpp"
 #include "intq/nn/float_operators/move.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn::functional {
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Product of the matrices in the last two axes; the axes before them are broadcast.
 ///
@@ -50,8 +49,7 @@ inline Tensor matmul(const Tensor& a, const Tensor& b) {
     return y;
 }
 
-}  // namespace nn::functional
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_MATMUL_HPP

@@ -13,9 +13,8 @@
 
 #include "intq/nn/float_operators/axes.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn::functional {
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Joins the axes start_axis to end_axis (inclusive; negative ones count from the end).
 Tensor flatten(const Tensor& x, int start_axis = 1, int end_axis = -1);
@@ -299,8 +298,7 @@ inline Shape broadcast_shape(const Shape& a, const Shape& b, const char* op) {
     return result;
 }
 
-}  // namespace nn::functional
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_MOVE_HPP

@@ -11,9 +11,8 @@
 #include "intq/nn/float_operators/axes.hpp"
 #include "intq/tensor/current_executor.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn::functional {
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Mean and variance of each channel of (N, C, …).
 struct ChannelMoments {
@@ -158,8 +157,7 @@ inline Tensor softmax(const Tensor& x, int axis) {
     return y;
 }
 
-}  // namespace nn::functional
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_NORM_HPP

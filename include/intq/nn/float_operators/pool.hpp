@@ -9,9 +9,8 @@
 #include "intq/core/op_params.hpp"
 #include "intq/tensor/tensor.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn::functional {
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Largest element of each window; padding never wins. Keeps the qparams of x: the values stay on their grid.
 ///
@@ -143,8 +142,7 @@ inline Tensor adaptive_avg_pool2d(const Tensor& x, Size2d out) {
     return y;
 }
 
-}  // namespace nn::functional
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_POOL_HPP

@@ -10,9 +10,8 @@
 
 #include "intq/nn/float_operators/axes.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn::functional {
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The sum along axes; without axes over all elements.
 ///
@@ -75,8 +74,7 @@ inline Tensor mean(const Tensor& x, std::span<const index_t> axes, bool keepdim)
     return detail::reduce(x, axes, keepdim, true, "mean");
 }
 
-}  // namespace nn::functional
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_REDUCE_HPP

@@ -12,9 +12,8 @@
 #include "intq/core/op_params.hpp"
 #include "intq/nn/float_operators/axes.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn::functional {
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
 
 using arith::Resize;
 
@@ -167,8 +166,7 @@ inline Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
     return y;
 }
 
-}  // namespace nn::functional
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_RESIZE_HPP

@@ -7,9 +7,8 @@
 #include "intq/arith/unary.hpp"
 #include "intq/nn/float_operators/elementwise.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn::functional {
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
 
 using arith::TableFunction;
 
@@ -61,8 +60,7 @@ inline Tensor unary(TableFunction function, const Tensor& x, double parameter = 
     });
 }
 
-}  // namespace nn::functional
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_UNARY_HPP

@@ -10,9 +10,8 @@
 #include "intq/nn/float_operators/reduce.hpp"
 #include "intq/nn/functional/call.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
@@ -108,8 +107,7 @@ inline Value mean(const Value& x, std::initializer_list<index_t> axes = {}, bool
     return call(mean_function, x, detail::tuple_of({axes.begin(), axes.size()}), keepdim);
 }
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_FUNCTIONAL_ARITHMETIC_HPP

@@ -10,9 +10,8 @@
 
 #include "intq/nn/model/value.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Calls a function, or records the call where an argument is a proxy.
 template <class... V> Value call(const Function& function, const V&... arguments) {
@@ -101,8 +100,7 @@ inline int axis_of(const Arguments& arguments, std::size_t i, int otherwise) {
 
 }  // namespace detail
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_FUNCTIONAL_CALL_HPP

@@ -10,9 +10,8 @@
 #include "intq/nn/float_operators/resize.hpp"
 #include "intq/nn/functional/call.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
@@ -182,8 +181,7 @@ inline Value Value::operator[](std::int64_t at) const {
     return getitem_function.evaluate(arguments);
 }
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_FUNCTIONAL_MOVE_HPP

@@ -7,9 +7,8 @@
 #include "intq/nn/float_operators/unary.hpp"
 #include "intq/nn/functional/call.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 using arith::TableFunction;
 
@@ -60,8 +59,7 @@ inline Value gelu(const Value& x, const std::string& approximate = "none") {
     return call(gelu_function, x, approximate);
 }
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_FUNCTIONAL_UNARY_HPP

@@ -6,9 +6,8 @@
 
 #include "intq/nn/layers/weighted.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 /// A square window, as most networks have it.
 constexpr Window2d square_window(index_t kernel, index_t stride = 1, index_t padding = 0, index_t dilation = 1) {
@@ -139,8 +138,7 @@ private:
     ConvTranspose2dOptions options_;
 };
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_LAYERS_CONV_HPP

@@ -8,9 +8,8 @@
 #include "intq/nn/functional/functional.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
@@ -90,8 +89,7 @@ inline Value call_cat(const Module& parent, std::string_view name, const Value::
     return call_float(parent, name, "cat", parts, axis);
 }
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_LAYERS_ELEMENTWISE_HPP

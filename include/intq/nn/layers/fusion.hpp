@@ -10,9 +10,8 @@
 
 #include "intq/core/op_params.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 /// What follows the product inside a fused layer: a batch norm that was not folded, the addition of a second argument,
 /// then a clamp.
@@ -49,8 +48,7 @@ private:
     std::vector<FusedMember> members_;
 };
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_LAYERS_FUSION_HPP

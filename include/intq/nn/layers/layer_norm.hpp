@@ -7,9 +7,8 @@
 #include "intq/nn/functional/functional.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Normalizes over the last axes, which have the shape `normalized_shape`. Parameters weight, which starts as 1, and
 /// bias, which starts as 0, of that shape.
@@ -42,8 +41,7 @@ private:
     double eps_;
 };
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_LAYERS_LAYER_NORM_HPP

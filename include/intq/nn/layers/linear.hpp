@@ -6,9 +6,8 @@
 
 #include "intq/nn/layers/weighted.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 struct LinearOptions {
     index_t in_features = 1;
@@ -45,8 +44,7 @@ private:
 /// LinearReLU, LinearReLU6, LinearAdd, LinearAddReLU, LinearAddReLU6.
 using FusedLinear = Fused<Linear>;
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_LAYERS_LINEAR_HPP

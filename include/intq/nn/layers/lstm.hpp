@@ -8,9 +8,8 @@
 #include "intq/nn/functional/functional.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 struct LSTMOptions {
     index_t input_size = 1;
@@ -120,8 +119,7 @@ inline Value LSTM::forward(Arguments arguments) {
     return Value::Tuple{x, Value::Tuple{functional::cat(h_n, 0), functional::cat(c_n, 0)}};
 }
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_LAYERS_LSTM_HPP

@@ -8,9 +8,8 @@
 #include "intq/nn/model/module.hpp"
 #include "intq/tensor/random.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Joins the axes start_axis to end_axis, inclusive.
 class Flatten : public Cloneable<Flatten> {
@@ -86,8 +85,7 @@ private:
     std::uint64_t seed_;
 };
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_LAYERS_MOVE_HPP

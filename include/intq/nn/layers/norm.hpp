@@ -8,9 +8,8 @@
 #include "intq/nn/layers/fusion.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 struct BatchNormOptions {
     index_t num_features = 1;
@@ -120,8 +119,7 @@ inline void BatchNorm::update_running(const functional::ChannelMoments& moments)
     }
 }
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_LAYERS_NORM_HPP

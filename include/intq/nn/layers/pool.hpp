@@ -7,9 +7,8 @@
 #include "intq/nn/functional/functional.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 class MaxPool2d : public Cloneable<MaxPool2d> {
 public:
@@ -63,8 +62,7 @@ private:
     Size2d output_;
 };
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_LAYERS_POOL_HPP

@@ -6,9 +6,8 @@
 
 #include "intq/nn/model/module.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The value passes; prepare puts a quantizer behind it, convert makes it the quantize step.
 class QuantStub : public Cloneable<QuantStub> {
@@ -30,8 +29,7 @@ public:
     }
 };
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_LAYERS_QUANTIZE_HPP

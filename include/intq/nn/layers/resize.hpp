@@ -7,9 +7,8 @@
 #include "intq/nn/functional/functional.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 using functional::InterpolateOptions;
 using functional::ScaleFactor;
@@ -33,8 +32,7 @@ private:
     InterpolateOptions options_;
 };
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_LAYERS_RESIZE_HPP

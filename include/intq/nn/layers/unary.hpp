@@ -8,9 +8,8 @@
 #include "intq/nn/functional/functional.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 class ReLU : public Cloneable<ReLU> {
 public:
@@ -90,8 +89,7 @@ public:
     explicit GELU(const std::string& approximate = "none") : Cloneable(detail::gelu_of(approximate), 1.0) {}
 };
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_LAYERS_UNARY_HPP

@@ -6,9 +6,8 @@
 
 #include "intq/nn/layers/norm.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 /// A layer with a weight and perhaps a bias.
 ///
@@ -100,8 +99,7 @@ private:
     Fusion fusion_;
 };
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_LAYERS_WEIGHTED_HPP

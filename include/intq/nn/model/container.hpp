@@ -10,9 +10,8 @@
 
 #include "intq/nn/model/module.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Calls its children one after the other; their names are 0, 1, … unless given.
 class Sequential : public Cloneable<Sequential> {
@@ -54,8 +53,7 @@ inline void add_module(Module& root, const std::string& qualified_name, ModulePt
     parent->add_child(std::string(rest), std::move(module));
 }
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_MODEL_CONTAINER_HPP

@@ -15,9 +15,8 @@
 
 #include "intq/nn/model/value.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 class Module;
 using ModulePtr = std::shared_ptr<Module>;
@@ -370,8 +369,7 @@ inline void Module::train(bool on) {
     for (const auto& module : named_modules()) module.value->training_ = on;
 }
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_MODEL_MODULE_HPP

@@ -11,9 +11,8 @@
 
 #include "intq/io/error.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 class Module;
 class Value;
@@ -64,8 +63,7 @@ struct Proxy {
                        "or keep it outside of the traced model");
 }
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_MODEL_RECORDER_HPP

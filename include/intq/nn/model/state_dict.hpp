@@ -8,9 +8,8 @@
 
 #include "intq/nn/model/module.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 using StateDict = std::vector<Named<Tensor>>;
 
@@ -111,8 +110,7 @@ inline void load_state_dict(Module& model, const StateDict& state) {
     }
 }
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_MODEL_STATE_DICT_HPP

@@ -13,9 +13,8 @@
 #include "intq/nn/model/recorder.hpp"
 #include "intq/tensor/tensor.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace nn {
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Nothing, a tensor, a proxy (while tracing), a tuple of values, or a scalar.
 ///
@@ -139,8 +138,7 @@ inline Recorder* find_recorder(std::span<const Value> values) noexcept {
     return nullptr;
 }
 
-}  // namespace nn
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 #endif  // INTQ_NN_MODEL_VALUE_HPP

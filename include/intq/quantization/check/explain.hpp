@@ -7,9 +7,8 @@
 #include "intq/io/text_table.hpp"
 #include "intq/quantization/convert/exact_simulation.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// One step of a converted model.
 struct ExplainedStep {
@@ -144,8 +143,7 @@ inline std::string to_string(const Explanation& explanation) {
            table.str(io::TableStyle::simple);
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_CHECK_EXPLAIN_HPP

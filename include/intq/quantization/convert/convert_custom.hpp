@@ -6,9 +6,8 @@
 
 #include "intq/quantization/convert/convert_fx.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// convert_fx(), and the FromObserved of each custom module.
 ///
@@ -37,8 +36,7 @@ inline QuantizedGraph convert_fx(PreparedModel& prepared, const ConvertCustomCon
     return quantized;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_CONVERT_CONVERT_CUSTOM_HPP

@@ -7,9 +7,8 @@
 
 #include "intq/quantization/convert/quantized_module.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 struct ConvertModulesOptions {
     bool inplace = false;        // false: a clone is converted
@@ -114,8 +113,7 @@ inline nn::ModulePtr convert(const nn::ModulePtr& prepared, const kernels::Kerne
     return result;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_CONVERT_CONVERT_EAGER_HPP

@@ -9,9 +9,8 @@
 #include "intq/quantization/operators/operator_table.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The steps of a prepared model, with all scales, the weights' codes under raised scales, and the real biases.
 ///
@@ -298,8 +297,7 @@ inline QuantizedGraph convert_fx(PreparedModel& prepared, const arith::PolicyRec
     return detail::Converter(prepared, target).run();
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_CONVERT_CONVERT_FX_HPP

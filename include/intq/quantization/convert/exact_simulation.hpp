@@ -9,9 +9,8 @@
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/lower.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The forward pass of a prepared model in the target's integers, one operator at a time.
 ///
@@ -147,8 +146,7 @@ inline std::optional<Tensor> ExactSimulation::value_of(const std::string& node) 
     return value.defined() ? std::optional(value) : std::nullopt;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_CONVERT_EXACT_SIMULATION_HPP

@@ -7,9 +7,8 @@
 #include "intq/quantization/convert/convert_custom.hpp"
 #include "intq/quantization/convert/exact_simulation.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Runs programs and what the host computes in turns: float operators, and custom modules.
 ///
@@ -126,8 +125,7 @@ inline std::vector<Tensor> HybridModel::run(std::span<const Tensor> inputs, cons
     return outputs;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_CONVERT_HYBRID_HPP

@@ -8,9 +8,8 @@
 #include "intq/quantization/operators/lowering.hpp"
 #include "intq/quantization/operators/reference.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// A program, and the float operators behind it, where the model ends in some (a softmax).
 class LoweredModel {
@@ -110,8 +109,7 @@ inline LoweredModel lower(const QuantizedGraph& quantized, const kernels::Kernel
     return {std::move(program), tail.nodes.empty() ? nullptr : make_reference(tail)};
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_CONVERT_LOWER_HPP

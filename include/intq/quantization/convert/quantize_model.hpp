@@ -7,9 +7,8 @@
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Runs a model over the data that calibrates it.
 using RunFunction = std::function<void(nn::Module& prepared)>;
@@ -24,8 +23,7 @@ inline QuantizedGraph quantize_fx(const nn::Module& model, const RunFunction& ru
     return convert_fx(*prepared);
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_CONVERT_QUANTIZE_MODEL_HPP

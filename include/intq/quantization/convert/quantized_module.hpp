@@ -7,9 +7,8 @@
 #include "intq/quantization/convert/exact_simulation.hpp"
 #include "intq/quantization/prepare/prepare_eager.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Takes codes that carry their qparams, and gives such. A program is made at the first call with other qparams or
 /// shapes, and kept. A module that keeps the scale of its input computes real values in float.
@@ -236,8 +235,7 @@ inline nn::Value QuantizedModule::invoke(std::string_view method, nn::Arguments 
     }
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_CONVERT_QUANTIZED_MODULE_HPP

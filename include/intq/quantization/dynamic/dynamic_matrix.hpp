@@ -11,9 +11,8 @@
 #include "intq/quantization/modules/weight_codes.hpp"
 #include "intq/tensor/current_executor.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// How a layer is quantized dynamically.
 struct DynamicQConfig {
@@ -126,8 +125,7 @@ inline Tensor DynamicMatrix::operator()(const Tensor& x) const {
     return y;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_DYNAMIC_DYNAMIC_MATRIX_HPP

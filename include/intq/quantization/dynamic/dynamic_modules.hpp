@@ -9,9 +9,8 @@
 #include "intq/nn/layers/lstm.hpp"
 #include "intq/quantization/dynamic/dynamic_matrix.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// A Linear, perhaps with an activation, on codes. Buffers: weight (int8), weight_scale and, with a bias, bias.
 class DynamicLinear : public nn::Cloneable<DynamicLinear> {
@@ -106,8 +105,7 @@ private:
     std::vector<Matrices> matrices_;
 };
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_DYNAMIC_DYNAMIC_MODULES_HPP

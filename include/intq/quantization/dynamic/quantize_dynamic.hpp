@@ -8,9 +8,8 @@
 #include "intq/quantization/dynamic/dynamic_modules.hpp"
 #include "intq/quantization/modules/replace_modules.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 using DynamicMaker = std::function<nn::ModulePtr(const nn::Module& module, const DynamicQConfig& qconfig)>;
 
@@ -62,8 +61,7 @@ inline nn::ModulePtr quantize_dynamic(const nn::ModulePtr& model, const Quantize
     return replacements.apply();
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_DYNAMIC_QUANTIZE_DYNAMIC_HPP

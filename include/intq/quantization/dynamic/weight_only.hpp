@@ -11,9 +11,8 @@
 #include "intq/quantization/modules/replace_modules.hpp"
 #include "intq/quantization/modules/weight_codes.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// A layer, fused or not, whose weight is int8 codes with a scale for each output channel. It computes in float with
 /// the weight that the codes stand for: a quarter of the memory, and the float layer's time and that of dequantizing.
@@ -122,8 +121,7 @@ inline nn::ModulePtr quantize_weight_only(const nn::ModulePtr& model, const Weig
     return replacements.apply();
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_DYNAMIC_WEIGHT_ONLY_HPP

@@ -8,9 +8,8 @@
 #include "intq/quantization/observers/compatibility.hpp"
 #include "intq/quantization/observers/observer_modules.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 struct FakeQuantizeOptions {
     ObserverFactory observer = observer_factory<MovingAverageMinMaxObserver>();
@@ -206,8 +205,7 @@ inline void FakeQuantize::adopt(const OwnedQParams& qparams) {
     store(qparams);
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_FAKE_QUANTIZE_FAKE_QUANTIZE_HPP

@@ -10,9 +10,8 @@
 #include "intq/arith/learnable.hpp"
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Rounds to a grid whose scale is a parameter.
 ///
@@ -88,8 +87,7 @@ inline void LSQFakeQuantize::constrain() {
     for (float& zero_point : tensor("zero_point").flat<float>()) zero_point = std::clamp(zero_point, low, high);
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_FAKE_QUANTIZE_LSQ_FAKE_QUANTIZE_HPP

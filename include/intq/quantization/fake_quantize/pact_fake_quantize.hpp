@@ -8,9 +8,8 @@
 
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Clips to [-alpha, alpha] and rounds to the grid of that range; alpha is a parameter.
 ///
@@ -71,8 +70,7 @@ private:
     }
 };
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_FAKE_QUANTIZE_PACT_FAKE_QUANTIZE_HPP

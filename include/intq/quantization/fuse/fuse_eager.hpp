@@ -10,9 +10,8 @@
 #include "intq/quantization/modules/replace_modules.hpp"
 #include "intq/quantization/qconfig/qconfig_dict.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// What takes the places of modules, in their order.
 using ModuleFuser = std::function<std::vector<nn::ModulePtr>(const std::vector<nn::ModulePtr>& modules)>;
@@ -170,8 +169,7 @@ inline nn::ModulePtr fuse_modules(const nn::ModulePtr& model,
     return done.root;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_FUSE_FUSE_EAGER_HPP

@@ -8,9 +8,8 @@
 #include "intq/nn/layers/move.hpp"
 #include "intq/quantization/fuse/fusion_table.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 struct FuseOptions {
     bool fused_add = true;               // whether the target adds inside the accumulator: PolicyRecord::fused_add
@@ -196,8 +195,7 @@ inline std::shared_ptr<graph::GraphModule> fuse_fx(const nn::Module& model, cons
     return result;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_FUSE_FUSE_FX_HPP

@@ -10,9 +10,8 @@
 #include "intq/nn/layers/linear.hpp"
 #include "intq/quantization/modules/fold_batch_norm.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The operators of a match, as a row's function sees them.
 struct FusedOperator {
@@ -106,8 +105,7 @@ inline const std::vector<FusionRow>& fusion_table() {
     return rows;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_FUSE_FUSION_TABLE_HPP

@@ -7,9 +7,8 @@
 
 #include "intq/graph/tracer.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// How a custom module is quantized: on codes between quantizers; or with real values on both sides.
 enum class QuantType : std::uint8_t { static_, dynamic, weight_only };
@@ -70,8 +69,7 @@ inline graph::TraceOptions trace_options(graph::TraceOptions options, const Prep
     return options;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_MODULES_CUSTOM_CONFIG_HPP

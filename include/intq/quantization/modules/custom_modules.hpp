@@ -8,9 +8,8 @@
 #include "intq/quantization/modules/replace_modules.hpp"
 #include "intq/tensor/quantize.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Whether a module was made by a FromFloat.
 inline bool is_observed_custom(const nn::Module& module) {
@@ -89,8 +88,7 @@ private:
     arith::QuantizeRule rule_;
 };
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_MODULES_CUSTOM_MODULES_HPP

@@ -7,9 +7,8 @@
 #include "intq/arith/norm.hpp"
 #include "intq/nn/layers/weighted.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Folds an evaluated batch norm into weight and bias of the layer before it.
 ///
@@ -84,8 +83,7 @@ inline std::vector<float> fold_factors(const nn::BatchNorm& norm) {
     return factors;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_MODULES_FOLD_BATCH_NORM_HPP

@@ -11,9 +11,8 @@
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #include "intq/quantization/modules/qat_mode.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The weight's qparams with each scale raised so that bias and fused add fit the accumulator (ARITHMETIC section 3,
 /// step 0). A per-tensor scale is raised to the largest that a channel asks for.
@@ -231,8 +230,7 @@ inline OwnedQParams raise_weight_scales(const arith::PolicyRecord& target, Owned
     return weight;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_MODULES_PREPARED_LAYERS_HPP

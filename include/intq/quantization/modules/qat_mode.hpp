@@ -9,9 +9,8 @@
 #include "intq/io/error.hpp"
 #include "intq/quantization/modules/fold_batch_norm.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// How a layer with weights w and the batch norm behind it are trained, with k = gamma / sqrt(running_var + eps):
 ///
@@ -60,8 +59,7 @@ inline void update_bn_stats(nn::Module& model) {
         if (auto* norm = dynamic_cast<nn::BatchNorm*>(module.value)) norm->freeze_statistics(false);
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_MODULES_QAT_MODE_HPP

@@ -11,9 +11,8 @@
 #include "intq/io/nearest_names.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// What takes a module's place: another module, the same one to leave it whole, or null to look at what is below it.
 using ModuleReplacer = std::function<nn::ModulePtr(const std::string& name, const nn::ModulePtr& module)>;
@@ -134,8 +133,7 @@ inline nn::ModulePtr replace_modules(const nn::ModulePtr& model, const ModuleRep
     return plan_replacements(model, replacer).apply();
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_MODULES_REPLACE_MODULES_HPP

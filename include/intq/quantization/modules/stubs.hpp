@@ -8,9 +8,8 @@
 #include "intq/graph/graph_module.hpp"
 #include "intq/nn/layers/quantize.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Adds the stubs that a model lacks: `quant` (quant_1, …) behind each input that is read by anything but a QuantStub,
 /// `dequant` (dequant_1, …) before each output that no DeQuantStub gives. A model that has all of them stays as it is.
@@ -63,8 +62,7 @@ inline int add_stubs(graph::GraphModule& model) {
     return added;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_MODULES_STUBS_HPP

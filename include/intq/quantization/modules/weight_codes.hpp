@@ -8,9 +8,8 @@
 #include "intq/observers/min_max.hpp"
 #include "intq/tensor/quantize.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Symmetric int8 codes of a weight by its range, carrying their qparams.
 ///
@@ -48,8 +47,7 @@ inline Tensor codes_of(const nn::Module& module, const std::string& name) {
     return codes;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_MODULES_WEIGHT_CODES_HPP

@@ -11,9 +11,8 @@
 #include "intq/io/error.hpp"
 #include "intq/io/nearest_names.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Rows with a member `name`, in the order in which they were added.
 template <class Row> class NamedTable {
@@ -46,8 +45,7 @@ private:
     std::vector<Row> rows_;
 };
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_OBSERVERS_NAMED_TABLE_HPP

@@ -14,9 +14,8 @@
 #include "intq/quantization/observers/compatibility.hpp"
 #include "intq/tensor/quantize.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// How processes that saw different data agree on one state: what `is_sync_quantize` asks for. All processes call the
 /// same functions in the same order with spans of one length; each replaces the values by those of all processes
@@ -239,8 +238,7 @@ inline OwnedQParams Observer::calculate_qparams() const {
     return result;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_OBSERVERS_OBSERVER_HPP

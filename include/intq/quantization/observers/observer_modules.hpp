@@ -8,9 +8,8 @@
 #include "intq/quantization/observers/range_observers.hpp"
 #include "intq/quantization/observers/statistics_observers.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// A row of the table of observers: the word that a qconfig is made with.
 struct NamedObserver {
@@ -39,8 +38,7 @@ inline NamedTable<NamedObserver>& observer_table() {
     return table;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_OBSERVERS_OBSERVER_MODULES_HPP

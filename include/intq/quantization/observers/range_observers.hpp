@@ -9,9 +9,8 @@
 #include "intq/observers/moving_average.hpp"
 #include "intq/quantization/observers/observer.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
@@ -142,8 +141,7 @@ private:
     }
 };
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_OBSERVERS_RANGE_OBSERVERS_HPP

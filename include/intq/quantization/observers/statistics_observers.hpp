@@ -10,9 +10,8 @@
 #include "intq/observers/torch_histogram.hpp"
 #include "intq/quantization/observers/observer.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// How a range is read from statistics.
 enum class RangeMethod : std::uint8_t { min_max, percentile, histogram, mse, kl, mix, clip_std };
@@ -377,8 +376,7 @@ inline Observer::Ranges HistogramObserver::ranges() const {
     return {{found.lowest}, {found.highest}};
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_OBSERVERS_STATISTICS_OBSERVERS_HPP

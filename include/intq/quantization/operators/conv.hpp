@@ -11,9 +11,8 @@
 #include "intq/quantization/operators/operator.hpp"
 #include "intq/quantization/operators/resize.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// A convolution or linear layer for add_conv(): input, sumin and their qparams are those of the tensors.
 struct ConvLayer {
@@ -344,8 +343,7 @@ inline constexpr QuantizedOperator conv_transpose2d{.name = "conv_transpose2d",
 
 }  // namespace operators
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_CONV_HPP

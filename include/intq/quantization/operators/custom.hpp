@@ -8,9 +8,8 @@
 #include "intq/quantization/operators/lowering.hpp"
 #include "intq/quantization/operators/operator.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Real values to real values by way of a quantized custom module.
 class CustomOnReals : public nn::Cloneable<CustomOnReals> {
@@ -76,8 +75,7 @@ inline constexpr QuantizedOperator custom{.name = "custom", .role = Role::own_ou
 
 }  // namespace operators
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_CUSTOM_HPP

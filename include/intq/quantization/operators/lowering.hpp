@@ -11,9 +11,8 @@
 #include "intq/program/program_builder.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The program under construction, and which of its tensors each tensor of the model became.
 class Lowering {
@@ -79,8 +78,7 @@ inline std::int32_t Lowering::tensor(int index) {
     return tensors_[index] = builder_.flatten(tensor(image.tensor), image.layer);
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_LOWERING_HPP

@@ -7,9 +7,8 @@
 #include "intq/quantization/fuse/fusion_table.hpp"
 #include "intq/quantization/operators/conv.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// An evaluated batch norm as the depthwise convolution that it is:
 ///
@@ -56,8 +55,7 @@ inline constexpr QuantizedOperator bn_relu62d = batch_norm("BNReLU62d");
 
 }  // namespace operators
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_NORM_HPP

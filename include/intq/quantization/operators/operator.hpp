@@ -14,9 +14,8 @@
 #include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/quantization/operators/reference.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 enum class Role : std::uint8_t {
     boundary,      // placeholder, get_attr: real values
@@ -109,8 +108,7 @@ private:
     FloatCall call_;
 };
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_OPERATOR_HPP

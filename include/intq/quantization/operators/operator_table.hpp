@@ -18,9 +18,8 @@
 #include "intq/quantization/operators/softmax.hpp"
 #include "intq/quantization/operators/unary.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 inline constexpr const QuantizedOperator* quantized_operators[] = {
     &operators::placeholder,
@@ -77,8 +76,7 @@ inline const QuantizedOperator& quantized_operator(const graph::Node& node, nn::
     return unknown_operator;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_OPERATOR_TABLE_HPP

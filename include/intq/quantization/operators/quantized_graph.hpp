@@ -11,9 +11,8 @@
 #include "intq/core/op_params.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 class Lowering;
 class ReferenceBuilder;
@@ -93,8 +92,7 @@ struct QuantizedGraph {
     const QuantizedTensor& output(const QuantizedNode& node) const { return tensor(node.output); }
 };
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_QUANTIZED_GRAPH_HPP

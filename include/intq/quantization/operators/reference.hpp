@@ -13,9 +13,8 @@
 #include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/tensor/quantize.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Real values to codes.
 class Quantize : public nn::Cloneable<Quantize> {
@@ -145,8 +144,7 @@ inline std::shared_ptr<graph::GraphModule> make_reference(const QuantizedGraph& 
     return ReferenceBuilder(quantized).run();
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_REFERENCE_HPP

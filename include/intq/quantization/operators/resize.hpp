@@ -10,9 +10,8 @@
 #include "intq/quantization/operators/lowering.hpp"
 #include "intq/quantization/operators/operator.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The scale stays.
 inline std::int32_t add_interpolate(program::ProgramBuilder& builder, std::int32_t x, arith::Resize rule, Size2d out,
@@ -128,8 +127,7 @@ inline constexpr QuantizedOperator pad{.name = "pad",
 
 }  // namespace operators
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_RESIZE_HPP

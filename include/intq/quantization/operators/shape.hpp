@@ -7,9 +7,8 @@
 #include "intq/nn/layers/move.hpp"
 #include "intq/quantization/operators/move.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Along the channels; each input is requantized to the scale of the output.
 inline std::int32_t add_cat(program::ProgramBuilder& builder, const std::vector<std::int32_t>& inputs,
@@ -111,8 +110,7 @@ inline constexpr QuantizedOperator dropout{.name = "dropout",
 
 }  // namespace operators
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_SHAPE_HPP

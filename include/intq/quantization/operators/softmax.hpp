@@ -9,9 +9,8 @@
 #include "intq/quantization/operators/lowering.hpp"
 #include "intq/quantization/operators/operator.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Along an axis that is not that of the samples.
 inline std::int32_t add_softmax(program::ProgramBuilder& builder, std::int32_t x, int axis, const OwnedQParams& output,
@@ -63,8 +62,7 @@ inline constexpr QuantizedOperator softmax{
 
 }  // namespace operators
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_OPERATORS_SOFTMAX_HPP

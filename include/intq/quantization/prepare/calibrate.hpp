@@ -10,9 +10,8 @@
 #include "intq/quantization/prepare/prepared_model.hpp"
 #include "intq/tensor/npy.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Batches by number; one at a time is in memory.
 struct BatchSource {
@@ -202,8 +201,7 @@ inline std::string to_string(const CalibrationReport& report) {
     return text;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_PREPARE_CALIBRATE_HPP

@@ -10,9 +10,8 @@
 #include "intq/io/safetensors.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Writes what the observers of a model have seen as safetensors; the file appears complete or not at all.
 ///
@@ -133,8 +132,7 @@ inline std::size_t load_calibration(const std::filesystem::path& path, nn::Modul
     return batches;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_PREPARE_CALIBRATION_FILE_HPP

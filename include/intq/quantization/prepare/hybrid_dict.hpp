@@ -7,9 +7,8 @@
 #include "intq/quantization/modules/custom_modules.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// A mapping in which the modules that a dictionary names have no qconfig, above all other entries and the modules'
 /// own.
@@ -53,8 +52,7 @@ inline QConfigMapping with_hybrid(QConfigMapping mapping, PreparedModel& model) 
     return with_hybrid(std::move(mapping), model, options.hybrid_dict);
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_PREPARE_HYBRID_DICT_HPP

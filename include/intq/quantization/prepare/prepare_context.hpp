@@ -8,9 +8,9 @@
 #include "intq/quantization/operators/operator_table.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization::detail {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+namespace detail {
 
 /// What prepare knows of a node's value.
 struct EdgeState {
@@ -114,8 +114,8 @@ protected:
     std::map<const graph::Node*, EdgeState> states_;
 };
 
-}  // namespace quantization::detail
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace detail
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_PREPARE_PREPARE_CONTEXT_HPP

@@ -12,9 +12,8 @@
 #include "intq/quantization/prepare/prepare_layer.hpp"
 #include "intq/quantization/qconfig/qconfig_dict.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 struct PrepareModulesOptions {
     bool inplace = false;  // false: a clone is prepared; true: what throws leaves the model as it was
@@ -206,8 +205,7 @@ inline nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const QConfigMappin
     return prepared;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_PREPARE_PREPARE_EAGER_HPP

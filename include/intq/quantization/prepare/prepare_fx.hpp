@@ -10,9 +10,8 @@
 #include "intq/quantization/prepare/prepare_layer.hpp"
 #include "intq/quantization/qconfig/qconfig_dict.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// A clone of the model, fused for the target, with a quantizer on every edge that will hold codes.
 ///
@@ -366,8 +365,7 @@ inline std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& m
     return prepared;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_PREPARE_PREPARE_FX_HPP

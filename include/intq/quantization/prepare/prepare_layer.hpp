@@ -8,9 +8,9 @@
 #include "intq/quantization/operators/operator.hpp"
 #include "intq/quantization/qconfig/qconfig.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization::detail {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+namespace detail {
 
 /// The quantizer for a value.
 ///
@@ -51,8 +51,8 @@ inline std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::string& wh
     return prepared;
 }
 
-}  // namespace quantization::detail
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace detail
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_PREPARE_PREPARE_LAYER_HPP

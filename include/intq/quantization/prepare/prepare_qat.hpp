@@ -7,9 +7,8 @@
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "intq/quantization/qconfig/qconfig_factories.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The same graph as prepare_calibration_fx gives, for training: the model is in training mode and its quantizers
 /// observe and round (FakeQuantState::qat). PrepareOptions::qat_mode says what becomes of the batch norm behind a layer
@@ -67,8 +66,7 @@ inline void load_calibration(PreparedModel& model, PreparedModel& calibrated) {
     }
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_PREPARE_PREPARE_QAT_HPP

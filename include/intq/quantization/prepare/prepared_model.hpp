@@ -10,9 +10,8 @@
 #include "intq/quantization/modules/qat_mode.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 struct PrepareOptions {
     Compatibility compatibility = Compatibility::horizon;
@@ -67,8 +66,7 @@ private:
     std::set<std::string> quantized_;
 };
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_PREPARE_PREPARED_MODEL_HPP

@@ -13,9 +13,8 @@
 #include "intq/quantization/modules/stubs.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Gives a qconfig, one without output quantizer, to each conv and linear that feeds DeQuantStubs only: their int32
 /// accumulators are the outputs of the model.
@@ -144,8 +143,7 @@ inline std::vector<std::string> set_sensitive_operators(QConfigMapping& mapping,
     return names;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_PREPARE_QCONFIG_RULES_HPP

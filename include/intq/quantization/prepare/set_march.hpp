@@ -9,9 +9,8 @@
 #include "intq/arith/march.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The marches of arith/march.hpp as values.
 enum class March : std::uint8_t { bernoulli2, bayes, meta };
@@ -70,8 +69,7 @@ inline std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& m
     return prepare_calibration_fx(model, QConfigMapping(), default_target(), options);
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_PREPARE_SET_MARCH_HPP

@@ -6,9 +6,8 @@
 
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Makes a FakeQuantize or a class derived from it.
 using FakeQuantizeFactory = std::function<std::shared_ptr<FakeQuantize>(const FakeQuantizeOptions&)>;
@@ -71,8 +70,7 @@ inline QConfig get_default_calib_out_qconfig(DType weight_dtype = DType::int8) {
 
 inline QConfig default_qconfig() { return get_default_calib_qconfig(); }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_QCONFIG_QCONFIG_HPP

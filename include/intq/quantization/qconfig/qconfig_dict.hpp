@@ -8,9 +8,8 @@
 #include "intq/nn/model/module.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The qconfig_dict of the documents; an entry of no qconfig switches quantization off.
 ///
@@ -63,8 +62,7 @@ inline QConfigMapping with_own_qconfigs(QConfigMapping mapping, const nn::Module
     return mapping;
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_QCONFIG_QCONFIG_DICT_HPP

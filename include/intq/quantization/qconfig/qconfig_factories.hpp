@@ -10,9 +10,8 @@
 #include "intq/quantization/observers/named_table.hpp"
 #include "intq/quantization/qconfig/qconfig.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// A row of the table of kinds: "fake_quant", "calib_fake_quant", "lsq" and "pact" are in it; others may be added.
 struct FakeQuantizeKind {
@@ -115,8 +114,7 @@ inline QConfig get_default_qat_out_qconfig(const QConfigArguments& arguments = {
 /// For calibration, with an observer of choice: get_default_calib_qconfig({.activation_observer = "kl"}).
 inline QConfig get_default_calib_qconfig(const QConfigArguments& arguments) { return make_qconfig(arguments); }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_QCONFIG_QCONFIG_FACTORIES_HPP

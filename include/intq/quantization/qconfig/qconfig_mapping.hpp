@@ -12,9 +12,8 @@
 #include "intq/nn/layers/weighted.hpp"
 #include "intq/quantization/qconfig/qconfig.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 /// How specific the entry was that decided.
 enum class QConfigLevel : std::uint8_t { none, global, object_type, module_name_regex, module_name, own };
@@ -166,8 +165,7 @@ inline void QConfigMapping::check_all_matched(const std::vector<std::string>& mo
     matched_.clear();
 }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_QCONFIG_QCONFIG_MAPPING_HPP

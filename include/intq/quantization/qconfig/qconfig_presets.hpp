@@ -6,9 +6,8 @@
 
 #include "intq/quantization/qconfig/qconfig_factories.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace quantization {
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
@@ -118,8 +117,7 @@ inline NamedTable<QConfigPreset>& qconfig_presets() {
 /// The preset of a name; throws the Error with the nearest names where there is none.
 inline QConfig qconfig_preset(const std::string& name) { return qconfig_presets().at(name).make(); }
 
-}  // namespace quantization
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 #endif  // INTQ_QUANTIZATION_QCONFIG_QCONFIG_PRESETS_HPP

@@ -13,9 +13,8 @@
 
 #include "intq/core/dtype.hpp"
 
-namespace intq {
+namespace intq::simd {
 inline namespace INTQ_ABI {
-namespace simd {
 
 #if defined(__SSE2__)
 inline constexpr bool has_streaming_stores = true;
@@ -42,8 +41,7 @@ inline void streaming_fence() noexcept { _mm_sfence(); }
 inline constexpr bool has_streaming_stores = false;
 #endif
 
-}  // namespace simd
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::simd
 
 #endif  // INTQ_SIMD_BASE_NON_TEMPORAL_STORE_HPP

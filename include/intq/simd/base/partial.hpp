@@ -13,9 +13,9 @@
 
 #include "intq/core/dtype.hpp"
 
-namespace intq {
+namespace intq::simd {
 inline namespace INTQ_ABI {
-namespace simd::detail {
+namespace detail {
 
 /// The value at an address of any alignment.
 template <class T> INTQ_ALWAYS_INLINE T read(const void* from) noexcept {
@@ -77,8 +77,8 @@ INTQ_ALWAYS_INLINE void write_bytes16(void* to, Bytes16 value, index_t count) no
     }
 }
 
-}  // namespace simd::detail
+}  // namespace detail
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::simd
 
 #endif  // INTQ_SIMD_BASE_PARTIAL_HPP

@@ -9,9 +9,8 @@
 #include "intq/arith/lanes.hpp"
 #include "intq/simd/base/tags.hpp"
 
-namespace intq {
+namespace intq::simd {
 inline namespace INTQ_ABI {
-namespace simd {
 
 /// The lanes of a backend: `LanesOf<avx2>::type`. Specialised in the backend's file; a backend without a
 /// specialisation cannot be used in this unit.
@@ -127,8 +126,7 @@ template <class Backend, class X, class W, class Acc> struct Tile;
 /// depthwise_tile.hpp.
 template <class Backend, class X, class W, class Acc> struct DepthwiseTile;
 
-}  // namespace simd
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::simd
 
 #endif  // INTQ_SIMD_BASE_PRIMITIVES_HPP

@@ -11,9 +11,8 @@
 
 #include "intq/core/dtype.hpp"
 
-namespace intq {
+namespace intq::simd {
 inline namespace INTQ_ABI {
-namespace simd {
 
 /// How a tile wants its activations: as they are; int8 with the top bit flipped (code + 128, unsigned); int8
 /// widened to int16. The skeleton stages a tensor once; the K loop never converts. Weights of groups (depth > 1) are
@@ -143,8 +142,7 @@ using AllBackends = BackendList<avx512vnni,  //
                                 xsimd<>,     //
                                 scalar>;
 
-}  // namespace simd
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::simd
 
 #endif  // INTQ_SIMD_BASE_TAGS_HPP

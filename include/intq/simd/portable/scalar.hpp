@@ -6,14 +6,12 @@
 
 #include "intq/simd/tiles/generic_tile.hpp"
 
-namespace intq {
+namespace intq::simd {
 inline namespace INTQ_ABI {
-namespace simd {
 
 template <> struct LanesOf<scalar> { using type = arith::scalar_lanes; };
 
-}  // namespace simd
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::simd
 
 #endif  // INTQ_SIMD_PORTABLE_SCALAR_HPP

@@ -26,9 +26,8 @@
 
 #    include "intq/simd/tiles/generic_tile.hpp"
 
-namespace intq {
+namespace intq::simd {
 inline namespace INTQ_ABI {
-namespace simd {
 
 static_assert(std::endian::native == std::endian::little,
               "xsimd_lanes takes the low half of an int64 for its even lane");
@@ -290,9 +289,8 @@ requires(Arch::supported()) struct LanesOf<xsimd<Arch>> {
 
 template <> struct LanesOf<xsimd<best_arch>> { using type = xsimd_lanes<::xsimd::default_arch>; };
 
-}  // namespace simd
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::simd
 
 #endif  // INTQ_DETAIL_XSIMD_
 

@@ -8,9 +8,8 @@
 
 #include "intq/simd/base/primitives.hpp"
 
-namespace intq {
+namespace intq::simd {
 inline namespace INTQ_ABI {
-namespace simd {
 
 /// A DepthwiseTile over one instruction and one way to interleave rows.
 ///
@@ -126,8 +125,7 @@ template <class Backend> struct DepthwiseTile<Backend, float, float, float> {
     };
 };
 
-}  // namespace simd
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::simd
 
 #endif  // INTQ_SIMD_TILES_DEPTHWISE_TILE_HPP

@@ -11,9 +11,8 @@
 #include "intq/simd/tiles/group_tile.hpp"
 #include "intq/simd/tiles/wide_group_tile.hpp"
 
-namespace intq {
+namespace intq::simd {
 inline namespace INTQ_ABI {
-namespace simd {
 
 /// The instructions of a backend, named as its packings in simd/base/tags.hpp are. Specialised in the backend's file;
 /// who specialises it gets all tiles of integers.
@@ -42,8 +41,7 @@ struct DepthwiseTile<Backend, std::int8_t, std::int8_t, std::int32_t> : DotsOf<B
 template <HasDots Backend, std::integral W>
 struct DepthwiseTile<Backend, std::int16_t, W, std::int32_t> : DotsOf<Backend>::depthwise_int16 {};
 
-}  // namespace simd
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::simd
 
 #endif  // INTQ_SIMD_TILES_DOT_TILES_HPP

@@ -9,9 +9,8 @@
 
 #include "intq/simd/base/primitives.hpp"
 
-namespace intq {
+namespace intq::simd {
 inline namespace INTQ_ABI {
-namespace simd {
 
 namespace detail {
 
@@ -116,8 +115,7 @@ template <class Backend, class X, class W, class Acc> struct Tile {
     };
 };
 
-}  // namespace simd
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::simd
 
 #endif  // INTQ_SIMD_TILES_GENERIC_TILE_HPP

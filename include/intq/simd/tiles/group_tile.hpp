@@ -9,9 +9,8 @@
 #include "intq/simd/base/partial.hpp"
 #include "intq/simd/base/primitives.hpp"
 
-namespace intq {
+namespace intq::simd {
 inline namespace INTQ_ABI {
-namespace simd {
 
 /// A Tile over one instruction.
 ///
@@ -80,8 +79,7 @@ template <class Dot> struct GroupTile {
     }
 };
 
-}  // namespace simd
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::simd
 
 #endif  // INTQ_SIMD_TILES_GROUP_TILE_HPP

@@ -14,9 +14,8 @@
 #include "intq/simd/base/partial.hpp"
 #include "intq/simd/base/primitives.hpp"
 
-namespace intq {
+namespace intq::simd {
 inline namespace INTQ_ABI {
-namespace simd {
 
 /// A Tile over one instruction.
 ///
@@ -124,8 +123,7 @@ template <class Dot, int Planes> struct WideGroupTile {
     };
 };
 
-}  // namespace simd
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::simd
 
 #endif  // INTQ_SIMD_TILES_WIDE_GROUP_TILE_HPP

@@ -14,9 +14,8 @@
 #    include "intq/simd/tiles/dot_tiles.hpp"
 #    include "intq/simd/tiles/generic_tile.hpp"
 
-namespace intq {
+namespace intq::simd {
 inline namespace INTQ_ABI {
-namespace simd {
 
 /// Eight lanes. An i64 is two registers, of the even and of the odd lanes: where vpmuldq puts its products.
 /// Each function is what arith::scalar_lanes says of one lane.
@@ -545,9 +544,8 @@ template <> struct DotsOf<avx2> {
     using depthwise_int16 = GroupDepthwiseTile<detail::Avx2PairDot, detail::Avx2PairRows<std::int16_t>>;
 };
 
-}  // namespace simd
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::simd
 
 #endif  // __AVX2__ && __x86_64__
 

@@ -15,9 +15,8 @@
 #    include "intq/simd/tiles/dot_tiles.hpp"
 #    include "intq/simd/tiles/generic_tile.hpp"
 
-namespace intq {
+namespace intq::simd {
 inline namespace INTQ_ABI {
-namespace simd {
 
 /// Sixteen lanes. An i64 is two registers, of the even and of the odd lanes: where vpmuldq puts its products.
 /// Each function is what arith::scalar_lanes says of one lane. Float operations name their rounding: neither
@@ -558,9 +557,8 @@ template <> struct DotsOf<avx512bw> {
     using depthwise_int16 = GroupDepthwiseTile<detail::Avx512PairDot, detail::Avx512PairRows<std::int16_t>>;
 };
 
-}  // namespace simd
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::simd
 
 #endif  // AVX-512 F, BW, DQ, VL
 

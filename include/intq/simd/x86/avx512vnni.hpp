@@ -10,9 +10,8 @@
 
 #    include "intq/simd/x86/avx512bw.hpp"
 
-namespace intq {
+namespace intq::simd {
 inline namespace INTQ_ABI {
-namespace simd {
 
 template <> struct LanesOf<avx512vnni> { using type = avx512_lanes; };
 
@@ -114,9 +113,8 @@ template <> struct DotsOf<avx512vnni> {
     using depthwise_int16 = GroupDepthwiseTile<detail::VnniPairDot, detail::Avx512PairRows<std::int16_t>>;
 };
 
-}  // namespace simd
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::simd
 
 #endif  // AVX-512 F, BW, DQ, VL, VNNI
 

@@ -10,9 +10,8 @@
 
 #    include "intq/simd/x86/avx2.hpp"
 
-namespace intq {
+namespace intq::simd {
 inline namespace INTQ_ABI {
-namespace simd {
 
 template <> struct LanesOf<avxvnni> { using type = avx2_lanes; };
 
@@ -84,9 +83,8 @@ template <> struct DotsOf<avxvnni> {
     using depthwise_int16 = GroupDepthwiseTile<detail::AvxVnniPairDot, detail::Avx2PairRows<std::int16_t>>;
 };
 
-}  // namespace simd
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::simd
 
 #endif  // AVX-VNNI, or AVX-512 VNNI with VL
 

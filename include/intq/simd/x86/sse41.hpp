@@ -14,9 +14,8 @@
 #    include "intq/simd/tiles/dot_tiles.hpp"
 #    include "intq/simd/tiles/generic_tile.hpp"
 
-namespace intq {
+namespace intq::simd {
 inline namespace INTQ_ABI {
-namespace simd {
 
 /// Four lanes. An i64 is two registers, of the even and of the odd lanes: where pmuldq puts its products.
 /// Each function is what arith::scalar_lanes says of one lane.
@@ -434,9 +433,8 @@ template <> struct DotsOf<sse41> {
     using depthwise_int16 = GroupDepthwiseTile<detail::Sse41PairDot, detail::Sse41PairRows<std::int16_t>>;
 };
 
-}  // namespace simd
 }  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace intq::simd
 
 #endif  // __SSE4_1__ && __x86_64__
 

@@ -11,9 +11,8 @@
 
 #include "intq/nn/model/module.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 class GradientContext;
 
@@ -108,8 +107,7 @@ inline const GradientRow* find_gradient(std::span<const GradientRow> rows, std::
 /// For GradientRow::matches: a module of the type M or one derived from it.
 template <class M> bool is_a(const nn::Module& module) { return dynamic_cast<const M*>(&module) != nullptr; }
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_GRADIENTS_CONTEXT_HPP

@@ -12,9 +12,8 @@
 #include "intq/training/gradients/linear.hpp"
 #include "intq/training/gradients/norm.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
@@ -179,8 +178,7 @@ template <class T> void functional_linear_backward(GradientContext& context) {
 
 }  // namespace detail
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_GRADIENTS_CONV_HPP

@@ -8,9 +8,8 @@
 
 #include "intq/nn/float_operators/conv.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 /// A convolution without bias, on float32 by the kernels, on double by plain loops; x, weight and result row_major.
 template <class T> Tensor convolve(const Tensor& x, const Tensor& weight, const Window2d& window, index_t groups);
@@ -138,8 +137,7 @@ template <class T> Tensor channel_sums(const Tensor& dy) {
     return result;
 }
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_GRADIENTS_CONV_PRODUCTS_HPP

@@ -9,9 +9,8 @@
 #include "intq/nn/layers/move.hpp"
 #include "intq/training/gradients/context.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 /// f(a[i], b[i]) for two tensors of one shape, row_major.
 template <class T, class F> Tensor zip(const Tensor& a, const Tensor& b, const F& function) {
@@ -148,8 +147,7 @@ inline nn::Value dropout_save(const nn::Module& module) {
 
 }  // namespace detail
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_GRADIENTS_ELEMENTWISE_HPP

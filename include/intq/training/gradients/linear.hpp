@@ -7,9 +7,8 @@
 #include "intq/nn/float_operators/linear.hpp"
 #include "intq/training/gradients/conv_products.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 /// y[r, s] = sum_k a[r, k] · b[s, k], on float32 by the kernels, on double by plain loops.
 template <class T> Tensor multiply_rows(const Tensor& a, const Tensor& b);
@@ -79,8 +78,7 @@ ProductGradients linear_gradients(const Tensor& x, const Tensor& weight, const T
     return gradients;
 }
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_GRADIENTS_LINEAR_HPP

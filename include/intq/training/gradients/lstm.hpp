@@ -9,9 +9,8 @@
 #include "intq/training/gradients/elementwise.hpp"
 #include "intq/training/gradients/linear.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 /// One direction of one layer, as its forward pass left it.
 struct LstmLayerCall {
@@ -173,8 +172,7 @@ LstmGradients lstm_layer_gradients(const LstmLayerCall& call, const Tensor& outp
     return {of_x.input, dh, dc, of_x.weight, of_h.weight, of_x.bias};
 }
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_GRADIENTS_LSTM_HPP

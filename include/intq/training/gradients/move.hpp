@@ -10,9 +10,8 @@
 #include "intq/nn/layers/embedding.hpp"
 #include "intq/training/gradients/context.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The numbers 0, 1, … of the elements of a tensor, as one of its shape: what an operator that moves elements makes of
 /// them says where each element of its result came from.
@@ -118,8 +117,7 @@ template <class T> void functional_embedding_backward(GradientContext& context) 
 
 }  // namespace detail
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_GRADIENTS_MOVE_HPP

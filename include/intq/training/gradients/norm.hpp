@@ -11,9 +11,8 @@
 #include "intq/nn/layers/unary.hpp"
 #include "intq/training/gradients/elementwise.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Gradients of softmax along an axis, from its output.
 ///
@@ -165,8 +164,7 @@ template <class T> Tensor softmax_gradient(const Tensor& y, const Tensor& dy, in
     return dx;
 }
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_GRADIENTS_NORM_HPP

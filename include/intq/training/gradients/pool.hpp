@@ -9,9 +9,9 @@
 #include "intq/nn/layers/resize.hpp"
 #include "intq/training/gradients/context.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training::detail {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
+namespace detail {
 
 /// dx from visit(plane of x, plane of dx, i, j, gradient of output (i, j)) for all outputs.
 template <class T, class Visit> void pool_backward(GradientContext& context, const Visit& visit) {
@@ -81,8 +81,8 @@ template <class T> void interpolate_backward(GradientContext& context) {
     });
 }
 
-}  // namespace training::detail
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace detail
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_GRADIENTS_POOL_HPP

@@ -9,9 +9,8 @@
 #include "intq/quantization/fake_quantize/pact_fake_quantize.hpp"
 #include "intq/training/gradients/context.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Gradient of quantization::fake_quantize for x: kernels::fake_quantize_backward behind a hosted signature.
 inline Tensor fake_quantize_gradient(const Tensor& x, const Tensor& dy, const OwnedQParams& qparams,
@@ -112,8 +111,7 @@ inline void pact_backward(GradientContext& context) {
 
 }  // namespace detail
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_GRADIENTS_QUANTIZE_HPP

@@ -8,9 +8,8 @@
 #include "intq/training/gradients/elementwise.hpp"
 #include "intq/training/gradients/linear.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
@@ -64,8 +63,7 @@ template <class T> void matmul_backward(GradientContext& context) {
 
 }  // namespace detail
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_GRADIENTS_REDUCE_HPP

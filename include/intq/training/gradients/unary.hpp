@@ -7,9 +7,8 @@
 #include "intq/nn/layers/unary.hpp"
 #include "intq/training/gradients/elementwise.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace training {
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 using arith::TableFunction;
 
@@ -83,8 +82,7 @@ inline constexpr GradientRow unary_gradient{nn::functional::unary_row(function).
 
 }  // namespace detail
 
-}  // namespace training
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
 #endif  // INTQ_TRAINING_GRADIENTS_UNARY_HPP

@@ -12,9 +12,8 @@
 
 #include "intq/interop/onnx/read/model.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace interop::onnx {
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The qualified name that a node's name stands for; `type_position` for a node without one.
 ///
@@ -85,8 +84,7 @@ inline std::string ModuleNames::create(const Node& node) {
     return name;
 }
 
-}  // namespace interop::onnx
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
 
 #endif  // INTQ_INTEROP_ONNX_NODES_NAMES_HPP

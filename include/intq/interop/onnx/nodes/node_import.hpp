@@ -25,9 +25,8 @@
 #include "intq/interop/onnx/read/model.hpp"
 #include "intq/nn/layers/layers.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace interop::onnx {
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Extents of a value as far as they are known before it runs; -1 for an unknown one.
 using Dims = std::optional<std::vector<index_t>>;
@@ -265,8 +264,7 @@ inline void NodeImport::set_constant(FileTensor tensor) {
     set_output({.constant = &kept, .dims = kept.dims});
 }
 
-}  // namespace interop::onnx
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
 
 #endif  // INTQ_INTEROP_ONNX_NODES_NODE_IMPORT_HPP

@@ -12,9 +12,8 @@
 #include "intq/core/op_params.hpp"
 #include "intq/interop/onnx/nodes/node_import.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace interop::onnx {
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The window that a node's attributes say.
 ///
@@ -122,8 +121,7 @@ inline Dims window_output_dims(const NodeImport& node, const Window2d& window, i
                                 in.width < 0 ? -1 : out.width};
 }
 
-}  // namespace interop::onnx
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
 
 #endif  // INTQ_INTEROP_ONNX_NODES_WINDOW_HPP

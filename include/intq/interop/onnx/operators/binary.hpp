@@ -12,9 +12,8 @@
 
 #include "intq/interop/onnx/nodes/node_import.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace interop::onnx::operators {
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Extents of two operands that are broadcast; nothing where a rank is not known.
 inline Dims broadcast_dims(const Dims& a, const Dims& b) {
@@ -91,8 +90,7 @@ inline void reduce(NodeImport& node, const nn::Function& function, std::int64_t 
 inline void reduce_mean(NodeImport& node) { reduce(node, nn::mean_function, 18); }
 inline void reduce_sum(NodeImport& node) { reduce(node, nn::sum_function, 13); }
 
-}  // namespace interop::onnx::operators
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
 
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_BINARY_HPP

@@ -14,9 +14,8 @@
 #include "intq/interop/onnx/nodes/node_import.hpp"
 #include "intq/interop/onnx/nodes/window.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace interop::onnx::operators {
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Kernel extents of a weight, which the attribute kernel_shape may repeat but not contradict.
 inline Size2d read_kernel(NodeImport& node, const FileTensor& weight) {
@@ -229,8 +228,7 @@ inline void matmul(NodeImport& node) {
     call_linear(node, x, linear_weight(node.float_constant(1, 2, "right operand"), false, 1.0f), {});
 }
 
-}  // namespace interop::onnx::operators
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
 
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_CONV_HPP

@@ -16,9 +16,8 @@
 #include "intq/interop/onnx/nodes/node_import.hpp"
 #include "intq/interop/onnx/operators/conv.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace interop::onnx::operators {
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
 
 inline void add_values(NodeImport& node) {
     graph::Node &a = node.value(0), &b = node.value(1);
@@ -125,8 +124,7 @@ inline void softmax(NodeImport& node) {
                      dims);
 }
 
-}  // namespace interop::onnx::operators
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
 
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_ELEMENTWISE_HPP

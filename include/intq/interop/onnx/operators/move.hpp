@@ -15,9 +15,8 @@
 #include "intq/interop/onnx/nodes/node_import.hpp"
 #include "intq/interop/onnx/nodes/window.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace interop::onnx::operators {
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The integers of a constant input; empty where it is left out.
 inline std::vector<std::int64_t> constant_integers(const NodeImport& node, std::size_t i, std::string_view what) {
@@ -212,8 +211,7 @@ inline void resize(NodeImport& node) {
     node.call_module(std::make_shared<nn::Upsample>(options), {x}, std::move(dims));
 }
 
-}  // namespace interop::onnx::operators
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
 
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_MOVE_HPP

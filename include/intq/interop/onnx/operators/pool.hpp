@@ -11,9 +11,8 @@
 #include "intq/interop/onnx/nodes/node_import.hpp"
 #include "intq/interop/onnx/nodes/window.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace interop::onnx::operators {
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
 
 inline index_t channels_of_image(const NodeImport& node) {
     node.expect_inputs(1, 1);
@@ -57,8 +56,7 @@ inline void global_average_pool(NodeImport& node) {
                      std::vector<index_t>{node.extent(0, 0), channels, 1, 1});
 }
 
-}  // namespace interop::onnx::operators
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
 
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_POOL_HPP

@@ -15,9 +15,8 @@
 
 #include "intq/interop/onnx/nodes/node_import.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace interop::onnx::operators {
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Product of the extents behind the first; -1 when one is not known.
 inline index_t sample_size(const Dims& dims) {
@@ -151,8 +150,7 @@ inline void constant(NodeImport& node) {
     }
 }
 
-}  // namespace interop::onnx::operators
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
 
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_SHAPE_HPP

@@ -9,9 +9,8 @@
 
 #include "intq/interop/onnx/nodes/node_import.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace interop::onnx::operators {
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
 
 /// A function with a module of its own and no attribute.
 template <nn::TableFunction function> void unary_module(NodeImport& node) {
@@ -47,8 +46,7 @@ inline void gelu(NodeImport& node) {
     node.call_module(std::make_shared<nn::GELU>(node.text("approximate", "none")), {node.value(0)}, node.dims(0));
 }
 
-}  // namespace interop::onnx::operators
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
 
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_UNARY_HPP

@@ -16,9 +16,8 @@
 #include "intq/core/dtype.hpp"
 #include "intq/io/error.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace interop::onnx {
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The opsets of the default domain that are read.
 inline constexpr std::int64_t oldest_opset = 11;
@@ -90,8 +89,7 @@ inline std::string describe_node(const Node& node, std::size_t count) {
            (node.name.empty() ? "" : " " + in_quotes(node.name)) + ")";
 }
 
-}  // namespace interop::onnx
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
 
 #endif  // INTQ_INTEROP_ONNX_READ_MODEL_HPP

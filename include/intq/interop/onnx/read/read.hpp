@@ -22,9 +22,8 @@
 #include "intq/io/file.hpp"
 #include "intq/io/protobuf.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace interop::onnx {
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
 
 /// Reads a model.
 ///
@@ -275,8 +274,7 @@ inline Model parse_model(std::span<const std::byte> file, std::string_view name)
 
 inline Model read_model(const std::filesystem::path& path) { return parse_model(io::read_file(path), path.string()); }
 
-}  // namespace interop::onnx
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
 
 #endif  // INTQ_INTEROP_ONNX_READ_READ_HPP

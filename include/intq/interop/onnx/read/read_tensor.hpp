@@ -20,9 +20,9 @@
 #include "intq/interop/onnx/read/model.hpp"
 #include "intq/io/protobuf.hpp"
 
-namespace intq {
-inline namespace INTQ_ABI {
-namespace interop::onnx::detail {
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+namespace detail {
 
 using io::ProtobufReader;
 
@@ -192,8 +192,8 @@ inline FileTensor to_tensor_checked(const RawTensor& raw) {
     return tensor;
 }
 
-}  // namespace interop::onnx::detail
-}  // namespace INTQ_ABI
-}  // namespace intq
+}  // namespace detail
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
 
 #endif  // INTQ_INTEROP_ONNX_READ_READ_TENSOR_HPP
