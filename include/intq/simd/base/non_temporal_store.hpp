@@ -39,6 +39,12 @@ inline void store_past_caches(void* to, const void* from, index_t bytes) noexcep
 inline void streaming_fence() noexcept { _mm_sfence(); }
 #else
 inline constexpr bool has_streaming_stores = false;
+
+// Never called, but templates name them where the constant above keeps the call out.
+inline void store_past_caches(void* to, const void* from, index_t bytes) noexcept {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+inline void streaming_fence() noexcept {}
 #endif
 
 }  // namespace INTQ_ABI
