@@ -2,28 +2,43 @@
 #
 # How tests are declared.
 #
-#   intq_add_test(<source> [BACKENDS <level>...] [VARIANT <word>] [SOURCES <file>...] [FLAGS <flag>...]
-#                 [DEFINES <macro=value>...] [LIBRARIES <target>...] [TIMEOUT <seconds>] [NO_SANITIZE])
+#   intq_test_group(<name> [FLAGS <flag>...] [DEFINES <macro=value>...] [LIBRARIES <target>...] [NO_SANITIZE]
+#                   [FORM <part>] [SANITIZE_LONG])
 #
-# builds one program from <source> (relative to tests/) and registers it with ctest as, say, core/status. Without
-# BACKENDS it is built once, at the default level of cmake/IntqIsa.cmake, where the tags of all weaker backends are
-# usable too; with BACKENDS once for each level, as kernels/conv[avx2]. A level that this CPU cannot execute is neither
-# built nor run, and is reported as skipped. VARIANT tells apart two declarations of the same source. NO_SANITIZE leaves
-# the test out of the sanitizer build.
+# makes a program of several test files that share their flags. It is header-only, or links a part of the compiled form
+# (cmake/IntqCompiled.cmake): FORM base, model, quantization or training. NO_SANITIZE leaves the group out of the
+# sanitizer build, SANITIZE_LONG out of the one that ./dev test makes without --all.
+#
+#   intq_add_test(<source> GROUP <name> [LONG])
+#
+# puts <source> (relative to tests/) into the group's program and registers it with ctest as, say, graph/tracer, which
+# runs the test cases of that file alone. LONG tests run with ./dev test --all only.
+#
+#   intq_add_test(<source> [BACKENDS <level>...] [VARIANT <word>] [FLAGS <flag>...] [DEFINES <macro=value>...]
+#                 [LIBRARIES <target>...] [NO_SANITIZE] [LONG])
+#
+# builds a program of its own, header-only. With BACKENDS it is built once for each level of cmake/IntqIsa.cmake, as
+# simd/base/primitives[avx2]; without, at the default level, where the tags of all weaker backends are usable too. A
+# level that this CPU cannot execute is neither built nor run, and is reported as skipped. VARIANT tells apart two
+# declarations of the same source.
 #
 #   intq_add_skipped(<name> <reason>)   a ctest entry that reports itself as skipped
+#   intq_long_test(<name>)              marks a ctest entry as LONG
 
 include_guard(GLOBAL)
 
 find_package(Catch2 REQUIRED)
 find_path(INTQ_JSON_INCLUDE_DIR nlohmann/json.hpp REQUIRED)
+option(INTQ_TEST_ALL "Also build and run the long tests (./dev test --all)" OFF)
 
 add_library(intq_test_support STATIC "${PROJECT_SOURCE_DIR}/tests/support/main.cpp")
 target_include_directories(intq_test_support PUBLIC "${PROJECT_SOURCE_DIR}/tests")
 target_include_directories(intq_test_support SYSTEM PUBLIC "${INTQ_JSON_INCLUDE_DIR}")
 target_compile_features(intq_test_support PUBLIC cxx_std_20)
+target_compile_definitions(intq_test_support PUBLIC $<$<BOOL:${INTQ_SANITIZE}>:INTQ_TEST_FEW_BACKENDS>)
 target_compile_definitions(
     intq_test_support PUBLIC "INTQ_TESTS_DIR=\"${PROJECT_SOURCE_DIR}/tests\""
+                             "INTQ_DOCS_DIR=\"${PROJECT_SOURCE_DIR}/docs\""
                              "INTQ_EXAMPLES_DIR=\"${PROJECT_SOURCE_DIR}/examples\"")
 # Catch2's runner takes 11 s to optimise (40 s with sanitizers) and spends no time when it runs.
 target_compile_options(intq_test_support PRIVATE -O0 $<$<BOOL:${INTQ_SANITIZE}>:-fno-sanitize=all>)
@@ -34,28 +49,79 @@ function(intq_add_skipped name reason)
     set_tests_properties("${name}" PROPERTIES SKIP_REGULAR_EXPRESSION "^SKIPPED: ")
 endfunction()
 
+function(intq_long_test name)
+    set_property(TEST "${name}" APPEND PROPERTY LABELS long)
+endfunction()
+
+# --- programs of several files ----------------------------------------------------------------------------------------
+function(intq_test_group name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "NO_SANITIZE;SANITIZE_LONG" "FORM" "FLAGS;DEFINES;LIBRARIES")
+    if(arg_UNPARSED_ARGUMENTS)
+        message(FATAL_ERROR "intq_test_group(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
+    endif()
+    if(INTQ_SANITIZE AND (arg_NO_SANITIZE OR (arg_SANITIZE_LONG AND NOT INTQ_TEST_ALL)))
+        set_property(GLOBAL PROPERTY INTQ_TEST_GROUP_${name} LEFT_OUT)
+        return()
+    endif()
+    set_property(GLOBAL PROPERTY INTQ_TEST_GROUP_${name} THERE)
+    set(form intq::hosted)
+    if(arg_FORM)
+        set(form intq_compiled_${arg_FORM})
+    endif()
+    add_executable(test_${name})
+    target_link_libraries(test_${name} PRIVATE ${form} intq_test_support intq_developer_warnings ${arg_LIBRARIES})
+    target_compile_definitions(test_${name} PRIVATE ${arg_DEFINES})
+    intq_target_isa(test_${name} default)
+    target_compile_options(test_${name} PRIVATE ${arg_FLAGS})
+endfunction()
+
+# The name that ctest shows.
+function(intq_test_name source variant result)
+    string(REGEX REPLACE "(_test)?\\.cpp$" "" name "${source}")
+    if(variant)
+        string(APPEND name "-${variant}")
+    endif()
+    set(${result} "${name}" PARENT_SCOPE)
+endfunction()
+
+function(intq_add_to_group source group is_long)
+    get_property(state GLOBAL PROPERTY INTQ_TEST_GROUP_${group})
+    if(NOT state)
+        message(FATAL_ERROR "intq_add_test(${source}): there is no group ${group}; declare it by intq_test_group")
+    elseif(state STREQUAL "LEFT_OUT" OR (is_long AND NOT INTQ_TEST_ALL))
+        return()
+    endif()
+    target_sources(test_${group} PRIVATE "${PROJECT_SOURCE_DIR}/tests/${source}")
+    intq_test_name("${source}" "" name)
+    cmake_path(GET source STEM file)
+    # Catch2 gives every test case the name of its file as a tag.
+    add_test(NAME "${name}" COMMAND test_${group} --filenames-as-tags "[#${file}]")
+    set_tests_properties("${name}" PROPERTIES TIMEOUT 900)
+    if(is_long)
+        intq_long_test("${name}")
+    endif()
+endfunction()
+
+# --- one test ---------------------------------------------------------------------------------------------------------
 function(intq_add_test source)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "NO_SANITIZE" "VARIANT;TIMEOUT" "BACKENDS;SOURCES;FLAGS;DEFINES;LIBRARIES")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "NO_SANITIZE;LONG" "GROUP;VARIANT" "BACKENDS;FLAGS;DEFINES;LIBRARIES")
     if(arg_UNPARSED_ARGUMENTS)
         message(FATAL_ERROR "intq_add_test(${source}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
     endif()
     set_property(GLOBAL APPEND PROPERTY INTQ_TEST_SOURCES "${source}")
-    if(arg_NO_SANITIZE AND INTQ_SANITIZE)
+    if(arg_GROUP)
+        intq_add_to_group("${source}" ${arg_GROUP} ${arg_LONG})
+        return()
+    endif()
+    if((arg_NO_SANITIZE AND INTQ_SANITIZE) OR (arg_LONG AND NOT INTQ_TEST_ALL))
         return()
     endif()
 
-    string(REGEX REPLACE "(_test)?\\.cpp$" "" base "${source}")
-    if(arg_VARIANT)
-        string(APPEND base "-${arg_VARIANT}")
-    endif()
+    intq_test_name("${source}" "${arg_VARIANT}" base)
     set(levels default)
     if(arg_BACKENDS)
         set(levels ${arg_BACKENDS})
     endif()
-    if(NOT arg_TIMEOUT)
-        set(arg_TIMEOUT 900)
-    endif()
-
     foreach(level IN LISTS levels)
         set(name "${base}")
         if(NOT level STREQUAL "default")
@@ -68,13 +134,15 @@ function(intq_add_test source)
         endif()
 
         string(MAKE_C_IDENTIFIER "test_${base}_${level}" target)
-        list(TRANSFORM arg_SOURCES PREPEND "${PROJECT_SOURCE_DIR}/tests/" OUTPUT_VARIABLE more_sources)
-        add_executable(${target} "${PROJECT_SOURCE_DIR}/tests/${source}" ${more_sources})
+        add_executable(${target} "${PROJECT_SOURCE_DIR}/tests/${source}")
         target_link_libraries(${target} PRIVATE intq::hosted intq_test_support intq_developer_warnings ${arg_LIBRARIES})
-        target_compile_definitions(${target} PRIVATE ${arg_DEFINES} $<$<BOOL:${INTQ_SANITIZE}>:INTQ_TEST_FEW_BACKENDS>)
+        target_compile_definitions(${target} PRIVATE ${arg_DEFINES})
         intq_target_isa(${target} ${level})
         target_compile_options(${target} PRIVATE ${arg_FLAGS})
         add_test(NAME "${name}" COMMAND ${target})
-        set_tests_properties("${name}" PROPERTIES TIMEOUT ${arg_TIMEOUT})
+        set_tests_properties("${name}" PROPERTIES TIMEOUT 900)
+        if(arg_LONG)
+            intq_long_test("${name}")
+        endif()
     endforeach()
 endfunction()

@@ -71,6 +71,12 @@ void skip_case(const std::string& reason) {
 
 int main(int argc, char** argv) {
     Catch::Session session;
-    session.configData().warnings = Catch::WarnAbout::NoAssertions;
+#if __has_include(<catch2/catch_all.hpp>)
+    session.configData().warnings =
+        static_cast<Catch::WarnAbout::What>(Catch::WarnAbout::NoAssertions | Catch::WarnAbout::UnmatchedTestSpec);
+#else
+    session.configData().warnings =
+        static_cast<Catch::WarnAbout::What>(Catch::WarnAbout::NoAssertions | Catch::WarnAbout::NoTests);
+#endif
     return session.run(argc, argv);
 }

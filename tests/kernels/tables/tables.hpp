@@ -1,45 +1,59 @@
 // SPDX-License-Identifier: MIT
 //
-// The registry of every backend as data: one translation unit a backend instantiates its kernels once, and all
-// tests that read rows link them.
+// The kernels of every backend as data: those of the compiled form that this CPU executes, and those of the backends
+// that the tests add, each of which has a unit of its own.
 #ifndef INTQ_TESTS_KERNELS_TABLES_TABLES_HPP
 #define INTQ_TESTS_KERNELS_TABLES_TABLES_HPP
 
-#include <span>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "intq/kernels/table/kernel_table.hpp"
+#include "intq/program/best_table.hpp"
 
 namespace intq::test {
 
+using program::BackendTables;
+
 template <int Width> struct odd_width;  // support/odd_width.hpp
 
-/// The kernel tables of one backend, in the order of kernels::AllTargets; empty where the unit cannot use it.
-struct BackendTables {
-    const char* name = "";
-    std::span<const kernels::KernelTable* const> tables{};
-};
-
-/// Defined by the backend's own unit: explicitly instantiated there.
+/// The kernels of a backend that the compiled form does not hold; defined by the backend's own unit.
 template <class Backend> BackendTables tables_of();
 
-inline BackendTables scalar_tables() { return tables_of<simd::scalar>(); }
-
 namespace detail {
-template <class... Backend> std::vector<BackendTables> tables_of_all(simd::BackendList<Backend...>) {
-    return {tables_of<Backend>()..., tables_of<odd_width<3>>(), tables_of<odd_width<5>>()};
+
+/// Those of a backend of the library; without tables where this program does not hold them or the CPU lacks it.
+template <class Backend> BackendTables tables_of_library() {
+#if INTQ_TEST_XSIMD
+    if constexpr (std::is_same_v<Backend, simd::xsimd<>>) return tables_of<Backend>();
+#endif
+    for (const BackendTables& backend : program::runnable_backends())
+        if (std::string_view(backend.name) == Backend::name) return backend;
+    return {Backend::name, {}, nullptr};
 }
+
+template <class... Backend> std::vector<BackendTables> tables_of_all(simd::BackendList<Backend...>) {
+    return {tables_of_library<Backend>()..., tables_of<odd_width<3>>(), tables_of<odd_width<5>>()};
+}
+
 }  // namespace detail
 
 /// Every backend that the library and the tests know, usable or not.
 inline std::vector<BackendTables> all_backend_tables() { return detail::tables_of_all(simd::AllBackends{}); }
 
-/// Those whose kernels this program holds.
+/// Those whose kernels this program holds and this CPU executes.
 inline std::vector<BackendTables> usable_backend_tables() {
     std::vector<BackendTables> usable;
     for (const BackendTables& backend : all_backend_tables())
         if (!backend.tables.empty()) usable.push_back(backend);
     return usable;
+}
+
+inline BackendTables scalar_tables() {
+    for (const BackendTables& backend : program::runnable_backends())
+        if (std::string_view(backend.name) == "scalar") return backend;
+    return {};
 }
 
 }  // namespace intq::test

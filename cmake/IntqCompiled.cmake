@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+#
+# The compiled form: static libraries that hold the definitions of the hosted half and the kernel tables of every backend
+# of the architecture. Used in the build tree and, installed beside the package config, by those who
+# find_package(intq COMPONENTS compiled).
+#
+#   intq_add_compiled(<target> INCLUDE <folder of intq's headers> HOSTED <target>)
+#
+# makes <target>_base, <target>_model, <target>_quantization and <target>_training, each linking those before it, and
+# <target>, which links all, from units that it writes into the build tree. They are built where something links them.
+#
+# INTQ_COMPILED_BACKENDS says whose kernels they hold: `all` backends of the architecture, `native` for the best one that
+# this CPU executes, or a list such as "avx2;scalar". Every unit of kernels is compiled with the flags of its backend,
+# and the program asks the CPU before it enters one.
+
+include_guard(GLOBAL)
+include("${CMAKE_CURRENT_LIST_DIR}/IntqBackends.cmake")
+
+set(INTQ_COMPILED_BACKENDS all CACHE STRING "Backends of intq::compiled: all, native, or a list of tags")
+
+# A row is a unit: the library that it goes into, its name, and the rooms (folders below include/intq) that it defines.
+# Rooms that share headers stand together, and the units take about as long as each other.
+set(intq_compiled_units
+    "base basics io tensor program numeric_suite"
+    "model nn nn/model nn/float_operators nn/functional nn/layers"
+    "model graph graph"
+    "model interop interop/onnx interop/onnx/read interop/onnx/nodes interop/onnx/operators"
+    "quantization quantizers quantization/observers quantization/fake_quantize quantization/qconfig quantization/modules"
+    "quantization operators quantization/operators quantization/fuse"
+    "quantization prepare quantization/prepare"
+    "quantization convert quantization/convert quantization/dynamic quantization/check"
+    "training training training training/gradients"
+    "training improve improve")
+set(intq_embeddable_rooms core arith simd kernels observers runtime)
+
+# Writes a file only when its text changes, so that configuring again compiles nothing.
+function(intq_write_unit path text)
+    if(EXISTS "${path}")
+        file(READ "${path}" old)
+        if(old STREQUAL text)
+            return()
+        endif()
+    endif()
+    file(WRITE "${path}" "${text}")
+endfunction()
+
+# Demands that every room of the hosted half has a row.
+function(intq_check_compiled_rooms include rooms)
+    file(GLOB_RECURSE headers RELATIVE "${include}/intq" "${include}/intq/*/*.hpp")
+    foreach(header IN LISTS headers)
+        cmake_path(GET header PARENT_PATH room)
+        string(REGEX REPLACE "/.*" "" layer "${room}")
+        if(NOT layer IN_LIST intq_embeddable_rooms AND NOT room IN_LIST rooms)
+            message(FATAL_ERROR "intq/${header}: its room ${room} has no row in intq_compiled_units "
+                                "(cmake/IntqCompiled.cmake), so nobody would define what it declares")
+        endif()
+    endforeach()
+endfunction()
+
+# The text of a unit that defines rooms.
+function(intq_room_unit include rooms result)
+    list(JOIN rooms ", " names)
+    set(text "// Made by IntqCompiled.cmake: the definitions of ${names}.\n")
+    set(includes "")
+    foreach(room IN LISTS rooms)
+        string(REPLACE "/" "_" word "${room}")
+        string(APPEND text "#define INTQ_DEFINES_${word} 1\n")
+        file(GLOB headers RELATIVE "${include}" CONFIGURE_DEPENDS "${include}/intq/${room}/*.hpp")
+        foreach(header IN LISTS headers)
+            string(APPEND includes "#include \"${header}\"\n")
+        endforeach()
+    endforeach()
+    set(${result} "${text}${includes}" PARENT_SCOPE)
+endfunction()
+
+function(intq_add_compiled target)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "INCLUDE;HOSTED" "")
+    set(folder "${CMAKE_CURRENT_BINARY_DIR}/${target}")
+    set(all_rooms "")
+    set(parts base model quantization training)
+    foreach(row IN LISTS intq_compiled_units)
+        string(REPLACE " " ";" row "${row}")
+        list(POP_FRONT row part unit)
+        list(APPEND all_rooms ${row})
+        intq_room_unit("${arg_INCLUDE}" "${row}" text)
+        intq_write_unit("${folder}/${unit}.cpp" "${text}")
+        list(APPEND sources_${part} "${folder}/${unit}.cpp")
+    endforeach()
+    intq_check_compiled_rooms("${arg_INCLUDE}" "${all_rooms}")
+
+    # A unit of kernels for each backend, and the list from which best_table() chooses, best first.
+    intq_compiled_backends("${arg_INCLUDE}" backends)
+    set(list "")
+    foreach(backend IN LISTS backends)
+        set(unit "${folder}/kernels_${backend}.cpp")
+        intq_write_unit("${unit}" "// Made by IntqCompiled.cmake: the kernels of one backend.\n\
+#include \"intq/program/backend_tables.hpp\"\n\nINTQ_DEFINE_BACKEND_TABLES(${backend})\n")
+        intq_backend_flags(${backend} flags)
+        set_source_files_properties("${unit}" PROPERTIES COMPILE_OPTIONS "${flags}")
+        list(APPEND sources_base "${unit}")
+        string(APPEND list " X(${backend})")
+    endforeach()
+
+    set(before ${arg_HOSTED})
+    foreach(part IN LISTS parts)
+        add_library(${target}_${part} STATIC EXCLUDE_FROM_ALL ${sources_${part}})
+        target_link_libraries(${target}_${part} PUBLIC ${before})
+        target_compile_definitions(${target}_${part} PUBLIC INTQ_COMPILED=1)
+        set_target_properties(${target}_${part} PROPERTIES POSITION_INDEPENDENT_CODE ON EXPORT_NAME compiled_${part})
+        set(before ${target}_${part})
+    endforeach()
+    target_compile_definitions(${target}_base PRIVATE "INTQ_COMPILED_BACKENDS(X)=${list}")
+    add_library(${target} INTERFACE)
+    target_link_libraries(${target} INTERFACE ${target}_training)
+endfunction()

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: MIT
+#
+# Demands that the objects of units that include one header each define no function and no variable.
+#
+#   cmake -D NM=<nm> -D FOLDER=<folder of the objects> -P check_header_objects.cmake
+cmake_minimum_required(VERSION 3.25)
+
+file(GLOB_RECURSE objects "${FOLDER}/*.o")
+list(LENGTH objects count)
+if(count LESS 100)
+    message(FATAL_ERROR "only ${count} objects in ${FOLDER}; nothing was checked")
+endif()
+execute_process(COMMAND "${NM}" --defined-only --demangle --print-file-name ${objects} OUTPUT_VARIABLE symbols
+                ERROR_QUIET COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "[^\n]*( [A-Zuvw] |intq::)[^\n]*" emitted "${symbols}")
+if(emitted)
+    list(SUBLIST emitted 0 20 emitted)
+    list(JOIN emitted "\n  " emitted)
+    message(FATAL_ERROR "a header emits what nobody asked for:\n  ${emitted}")
+endif()
+message("${count} headers compile alone and emit nothing")
