@@ -24,6 +24,7 @@ target_include_directories(intq_test_support SYSTEM PUBLIC "${INTQ_JSON_INCLUDE_
 target_compile_features(intq_test_support PUBLIC cxx_std_20)
 target_compile_definitions(
     intq_test_support PUBLIC "INTQ_TESTS_DIR=\"${PROJECT_SOURCE_DIR}/tests\""
+                             "INTQ_DOCS_DIR=\"${PROJECT_SOURCE_DIR}/docs\""
                              "INTQ_EXAMPLES_DIR=\"${PROJECT_SOURCE_DIR}/examples\"")
 # Catch2's runner takes 11 s to optimise (40 s with sanitizers) and spends no time when it runs.
 target_compile_options(intq_test_support PRIVATE -O0 $<$<BOOL:${INTQ_SANITIZE}>:-fno-sanitize=all>)
