@@ -1,0 +1,561 @@
+// SPDX-License-Identifier: MIT
+//
+// The functions that the worked examples of docs/arithmetic.md call, each by the public functions of arith/.
+#ifndef INTQ_TESTS_ARITH_EXAMPLE_FUNCTIONS_HPP
+#define INTQ_TESTS_ARITH_EXAMPLE_FUNCTIONS_HPP
+
+#include <algorithm>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "arith/targets.hpp"
+#include "intq/arith/accumulator_bound.hpp"
+#include "intq/arith/conv.hpp"
+#include "intq/arith/dynamic_qparams.hpp"
+#include "intq/arith/elementwise.hpp"
+#include "intq/arith/histogram.hpp"
+#include "intq/arith/learnable.hpp"
+#include "intq/arith/mul.hpp"
+#include "intq/arith/norm.hpp"
+#include "intq/arith/pool.hpp"
+#include "intq/arith/resize.hpp"
+#include "intq/arith/softmax.hpp"
+#include "intq/arith/sum.hpp"
+#include "intq/arith/unary.hpp"
+#include "intq/arith/value_grid.hpp"
+#include "support/worked_examples.hpp"
+
+namespace intq::test::examples {
+
+using arith::RequantizeSource;
+using arith::SumRange;
+
+// --- words and values ----------------------------------------------------------------------------------------------
+
+/// The value that a word names in a table of pairs.
+template <class T> T named(const std::string& word, std::initializer_list<std::pair<const char*, T>> names) {
+    for (const auto& [name, value] : names)
+        if (word == name) return value;
+    throw Malformed("there is no \"" + word + "\" here");
+}
+
+inline DType dtype_of(const std::string& word) {
+    for (const DType dtype : {DType::none, DType::int8, DType::int16, DType::int32, DType::uint8})
+        if (word == name_of(dtype)) return dtype;
+    throw Malformed("there is no dtype \"" + word + "\"");
+}
+
+inline Activation activation_of(const std::string& word) {
+    return named<Activation>(word,
+                             {{"none", Activation::none}, {"relu", Activation::relu}, {"relu6", Activation::relu6}});
+}
+
+inline arith::TableFunction function_of(const std::string& word) {
+    using F = arith::TableFunction;
+    return named<F>(word, {{"sigmoid", F::sigmoid},
+                           {"tanh", F::tanh},
+                           {"exp", F::exp},
+                           {"gelu_erf", F::gelu_erf},
+                           {"gelu_tanh", F::gelu_tanh},
+                           {"silu", F::silu},
+                           {"elu", F::elu},
+                           {"hard_sigmoid", F::hard_sigmoid},
+                           {"hard_tanh", F::hard_tanh},
+                           {"hard_swish", F::hard_swish},
+                           {"leaky_relu", F::leaky_relu},
+                           {"log", F::log},
+                           {"sqrt", F::sqrt},
+                           {"rsqrt", F::rsqrt},
+                           {"reciprocal", F::reciprocal}});
+}
+
+inline ExampleValues refusal(const Status& status) {
+    std::string code = name_of(status.code);
+    std::replace(code.begin(), code.end(), ' ', '_');
+    return {{ExampleValue::words, "refused " + code}};
+}
+
+template <class... Numbers> ExampleValues values(Numbers... numbers) { return {example_value(numbers)...}; }
+
+/// The values of a result, or its refusal.
+template <class T, class Function> ExampleValues values_of(const Result<T>& result, Function&& function) {
+    return result ? function(*result) : refusal(result.status());
+}
+
+/// Calls function(TargetType{}) for the target of the argument `target`.
+template <class Function> ExampleValues with_target(const CallArguments& a, Function&& function) {
+    ExampleValues result;
+    bool is_known = false;
+    for_each_target([&](auto target) {
+        if (a.word("target") != decltype(target)::policy.name) return;
+        is_known = true;
+        result = function(target);
+    });
+    if (!is_known) throw Malformed("there is no target \"" + a.word("target") + "\"");
+    return result;
+}
+
+template <class TargetType> using Policy32 = arith::RequantizePolicy<TargetType, std::int32_t>;
+
+inline arith::OutputCodes codes_of(DType dtype, std::int32_t zero_point) {
+    return arith::make_output_codes(lowest_code(dtype), highest_code(dtype), zero_point, 1.0f, Activation::none);
+}
+inline arith::CodesOf operand(const CallArguments& a, const char* scale, const char* zero_point) {
+    return {a.real(scale), a.code(zero_point), dtype_of(a.word("dtype"))};
+}
+
+// --- section 1 -----------------------------------------------------------------------------------------------------
+
+inline Result<arith::ScaleZeroPoint> qparams(const CallArguments& a, arith::QuantScheme scheme) {
+    const arith::RangeRule rule{a.integer("qmin"), a.integer("qmax"), scheme};
+    if (const Status status = arith::check_range_rule(rule, DType::int16); !status.ok()) return status;
+    return arith::qparams_from_range(a.real("min"), a.real("max"), rule);
+}
+inline arith::ScaleZeroPoint scale_and_zero_point(const CallArguments& a) { return {a.real("s"), a.code("zp")}; }
+inline arith::CodeRange range_of(const CallArguments& a) {
+    const DType dtype = dtype_of(a.word("dtype"));
+    return {lowest_code(dtype), highest_code(dtype)};
+}
+
+inline ExampleValues quantize(const CallArguments& a) {
+    const arith::QuantizeRule rule{
+        named<arith::Rounding>(a.word("rounding"),
+                               {{"half_even", arith::Rounding::half_even}, {"half_up", arith::Rounding::half_up}}),
+        named<arith::QuantizeBy>(
+            a.word("by"), {{"reciprocal", arith::QuantizeBy::reciprocal}, {"divide", arith::QuantizeBy::divide}})};
+    return values(arith::quantize(a.real("x"), scale_and_zero_point(a), range_of(a), rule));
+}
+
+inline ExampleValues learned_gradient(const CallArguments& a) {
+    const auto terms = arith::learnable_gradient(a.real("x"), a.real("dy"), scale_and_zero_point(a),
+                                                 {a.integer("qmin"), a.integer("qmax")}, a.real("g"));
+    return values(terms.x, terms.scale, terms.zero_point);
+}
+
+inline ExampleValues histogram_bin(const CallArguments& a) {
+    return values(
+        arith::HistogramBins<scalar_lanes>::make({a.real("min"), a.real("max")}, a.integer("bins")).bin(a.real("x")));
+}
+
+inline ExampleValues striped_sum(const CallArguments& a) {
+    std::vector<float> terms = a.list<float>("terms");
+    terms.resize((terms.size() + arith::StripedSum::block - 1) / arith::StripedSum::block * arith::StripedSum::block);
+    arith::StripedSum sum;
+    for (std::size_t at = 0; at < terms.size(); at += arith::StripedSum::block) sum.add_block(terms.data() + at);
+    return values(sum.total());
+}
+
+// --- section 2 -----------------------------------------------------------------------------------------------------
+
+/// Calls function(acc) with the accumulator in the type that a target has for inputs of a type.
+template <class TargetType, class Function>
+inline ExampleValues with_accumulator(const CallArguments& a, DType input, Function&& function) {
+    if constexpr (TargetType::policy.accumulator_bits_int16 == 64)
+        if (TargetType::policy.accumulator_bits(input) == 64) return function(a.integer("acc"));
+    return function(a.code("acc"));
+}
+
+inline ExampleValues requantize(const CallArguments& a) {
+    const DType input = dtype_of(a.word("input")), output = dtype_of(a.word("output"));
+    return with_target(a, [&](auto target) {
+        using TargetType = decltype(target);
+        return with_accumulator<TargetType>(a, input, [&](auto acc) {
+            const auto words = arith::make_requantize_words(TargetType::policy, RequantizeSource::gemm_accumulator,
+                                                            {a.real("s_in"), a.real("s_w"), a.real("s_out")}, input,
+                                                            output, SumRange{acc, acc});
+            return values_of(words, [&](const arith::ChannelWords& w) {
+                return values(test::requantize<TargetType>(acc, w, codes_of(output, a.code("zp"))));
+            });
+        });
+    });
+}
+
+inline ExampleValues requantize_code(const CallArguments& a) {
+    const DType input = dtype_of(a.word("input")), output = dtype_of(a.word("output"));
+    const std::int32_t steps = a.code("q") - a.code("zp_in");
+    return with_target(a, [&](auto target) {
+        using TargetType = decltype(target);
+        const auto words = arith::make_requantize_words(TargetType::policy, RequantizeSource::code,
+                                                        {a.real("s_in"), 1.0f, a.real("s_out")}, input, output,
+                                                        SumRange{steps, steps});
+        return values_of(words, [&](const arith::ChannelWords& w) {
+            return values(test::requantize<TargetType>(steps, w, codes_of(output, a.code("zp_out"))));
+        });
+    });
+}
+
+inline ExampleValues rdbpot(const CallArguments& a) {
+    using Rule = arith::fixed_point<arith::double_rounding>;
+    const auto words = Rule::make({1 << 30, -a.code("n")});
+    return values(Rule::round_by_power_of_two<scalar_lanes>(a.code("x"), Rule::load<scalar_lanes>(words.data(), 1)));
+}
+
+inline ExampleValues two_stage_params(const CallArguments& a) {
+    const auto source = named<RequantizeSource>(
+        a.word("source"), {{"accumulator", RequantizeSource::gemm_accumulator}, {"code", RequantizeSource::code}});
+    return values_of(
+        arith::make_two_stage(a.real("s_acc"), a.real("s_out"), dtype_of(a.word("output")), source, a.code("pre_cap")),
+        [](const arith::TwoStageParams& p) { return values(p.multiplier, p.pre, p.post); });
+}
+
+inline ExampleValues two_stage(const CallArguments& a) {
+    using arith::ShiftRounding;
+    const DType output = dtype_of(a.word("output"));
+    const auto post =
+        named<ShiftRounding>(a.word("POST"), {{"SH_F", ShiftRounding::floor}, {"SH_R", ShiftRounding::half_up}});
+    const auto pre = output == DType::int16 ? ShiftRounding::half_up : ShiftRounding::floor;
+    const auto words = arith::two_stage::make(a.code("M"), a.code("pre"), pre, a.code("post"), post);
+    return values(test::requantize<target::bpu<march::bayes>>(a.code("acc"), words, codes_of(output, 0)));
+}
+
+// --- section 3 -----------------------------------------------------------------------------------------------------
+
+inline ExampleValues fold_batch_norm(const CallArguments& a) {
+    const float weight = a.real("w"), bias = a.real("b"), mean = a.real("mean"), variance = a.real("var"),
+                gamma = a.real("gamma"), beta = a.real("beta");
+    const auto one = [](const float& value) { return std::span<const float>(&value, 1); };
+    float folded_weight = 0, folded_bias = 0;
+    arith::fold_batch_norm(
+        {1, 1, 1}, one(weight), one(bias), {one(mean), one(variance), one(gamma), one(beta), a.real("eps")},
+        named<arith::BatchNormOrder>(
+            a.word("order"), {{"conv", arith::BatchNormOrder::conv}, {"linear", arith::BatchNormOrder::linear}}),
+        {&folded_weight, 1}, {&folded_bias, 1});
+    return values(folded_weight, folded_bias);
+}
+
+inline ExampleValues raise_weight_scale(const CallArguments& a) {
+    const arith::SuminOperand sumin{a.real("s_e"), 0, a.integer("qmin_e"), INT8_MAX};
+    return with_target(a, [&](auto target) {
+        return values(arith::raise_weight_scale(target.policy, a.real("s_w"), a.number<double>("b"), a.real("s_in"),
+                                                sumin.scale > 0 ? &sumin : nullptr));
+    });
+}
+
+inline ExampleValues bias_code(const CallArguments& a) {
+    return with_target(a, [&](auto target) {
+        return values_of(
+            arith::quantize_bias(target.policy, static_cast<double>(a.real("b")), a.real("s_in"), a.real("s_w")),
+            [](std::int64_t code) { return values(code); });
+    });
+}
+
+/// Calls function(sumin) with what make_sumin() gives.
+template <class Function> ExampleValues with_sumin(const CallArguments& a, Function&& function) {
+    const DType dtype = dtype_of(a.word("dtype"));
+    return with_target(a, [&](auto target) {
+        return values_of(arith::make_sumin(target.policy, {a.real("s_e"), 0, lowest_code(dtype), highest_code(dtype)},
+                                           a.real("s_in"), a.real("s_w"), 1.0f, target.policy.accumulator_bits(dtype)),
+                         function);
+    });
+}
+
+inline ExampleValues requantize_with_sumin(const CallArguments& a) {
+    return with_target(a, [&](auto target) -> ExampleValues {
+        using TargetType = decltype(target);
+        if constexpr (!TargetType::policy.fused_add) {
+            return refusal({StatusCode::unsupported, OpKind::add, Field::sumin, 0, 0});
+        } else {
+            return with_accumulator<TargetType>(a, DType::int8, [&](auto acc) {
+                using Policy = arith::RequantizePolicy<TargetType, decltype(acc)>;
+                const float s_in = a.real("s_in"), s_w = a.real("s_w"), s_out = a.real("s_out");
+                const auto words =
+                    arith::make_requantize_words(TargetType::policy, RequantizeSource::gemm_accumulator,
+                                                 {s_in, s_w, s_out}, DType::int8, DType::int8, SumRange{acc, acc});
+                const auto sumin = arith::make_sumin(TargetType::policy, {a.real("s_e"), a.code("zp_e")}, s_in, s_w,
+                                                     s_out, 8 * static_cast<int>(sizeof acc));
+                if (!words) return refusal(words.status());
+                if (!sumin) return refusal(sumin.status());
+                arith::OutputCodes codes = codes_of(DType::int8, a.code("zp"));
+                codes.sumin_zero_point = a.code("zp_e");
+                return values(Policy::template apply_sumin<scalar_lanes>(
+                    acc, a.code("e"), Policy::template load<scalar_lanes>(words->data(), 1),
+                    Policy::template load_sumin<scalar_lanes>(sumin->words.data(), 1),
+                    arith::OutputLanes<scalar_lanes>(codes)));
+            });
+        }
+    });
+}
+
+inline SumRange pair_of(const CallArguments& a, const std::string& name) {
+    const auto ends = a.list<std::int64_t>(name);
+    if (ends.size() != 2) throw Malformed("\"" + name + "\" is not a pair");
+    return {ends[0], ends[1]};
+}
+
+inline ExampleValues accumulator_range(const CallArguments& a) {
+    arith::AccumulatorBound bound;
+    for (const std::int64_t weight : a.list<std::int64_t>("weights")) bound.add_weight(weight);
+    const SumRange range = bound.range(pair_of(a, "x"), a.integer("bias"), pair_of(a, "sumin"));
+    return values(range.lowest, range.highest);
+}
+
+// --- section 4 -----------------------------------------------------------------------------------------------------
+
+inline ExampleValues add_or_sub(const CallArguments& a, bool is_sub) {
+    const auto out = operand(a, "s_out", "zp_out");
+    return with_target(a, [&](auto target) {
+        const auto make = is_sub ? arith::make_sub : arith::make_add;
+        return values_of(make(target.policy, operand(a, "s_x", "zp_x"), operand(a, "s_y", "zp_y"), out,
+                              codes_of(out.dtype, out.zero_point)),
+                         [&](const arith::AddParams& params) {
+                             const arith::AddLanes<Policy32<decltype(target)>, scalar_lanes> formula(params);
+                             return values(formula.code(a.code("x"), a.code("y")));
+                         });
+    });
+}
+
+inline ExampleValues add_coefficients(const CallArguments& a) {
+    const DType dtype = dtype_of(a.word("dtype"));
+    const arith::CodesOf x{a.real("s_x"), 0, dtype}, y{a.real("s_y"), 0, dtype};
+    return with_target(a, [&](auto target) {
+        return values_of(arith::make_add(target.policy, x, y, x.scale > y.scale ? x : y, codes_of(dtype, 0)),
+                         [](const arith::AddParams& p) { return values(p.coefficient[0], p.coefficient[1]); });
+    });
+}
+
+inline ExampleValues mul(const CallArguments& a) {
+    const auto out = operand(a, "s_out", "zp_out");
+    return with_target(a, [&](auto target) {
+        using Policy = Policy32<decltype(target)>;
+        return values_of(arith::make_mul(target.policy, operand(a, "s_x", "zp_x"), operand(a, "s_y", "zp_y"), out,
+                                         codes_of(out.dtype, out.zero_point)),
+                         [&](const arith::MulParams& params) {
+                             const arith::MulLanes<Policy, scalar_lanes> formula(
+                                 params, Policy::template load<scalar_lanes>(params.words.data(), 1));
+                             return values(formula.code(a.code("x"), a.code("y")));
+                         });
+    });
+}
+
+inline ExampleValues average(const CallArguments& a) {
+    const auto in = operand(a, "s_in", "zp_in"), out = operand(a, "s_out", "zp_out");
+    const auto codes = a.list<std::int32_t>("codes");
+    const auto valid = static_cast<index_t>(codes.size());
+    const auto divisor = named<PoolDivisor>(
+        a.word("divisor"), {{"kernel_cells", PoolDivisor::kernel_cells}, {"valid_cells", PoolDivisor::valid_cells}});
+    std::int32_t sum = 0;
+    for (const std::int32_t code : codes) sum += code;
+    return with_target(a, [&](auto target) {
+        return values_of(arith::make_average(target.policy, in, out, codes_of(out.dtype, out.zero_point),
+                                             a.integer("cells"), divisor, valid < a.integer("cells")),
+                         [&](const arith::AverageParams& params) {
+                             return values(arith::Average<scalar_lanes>(params).code(sum, valid, params));
+                         });
+    });
+}
+
+inline arith::OutputCodes activation_codes(const CallArguments& a, const char* scale) {
+    const DType dtype = dtype_of(a.word("dtype"));
+    return arith::make_output_codes(lowest_code(dtype), highest_code(dtype), a.code("zp"), a.real(scale),
+                                    activation_of(a.word("activation")));
+}
+
+inline ExampleValues resize_tap(const CallArguments& a) {
+    using arith::Resize;
+    const auto tap = arith::resize_tap(named<Resize>(a.word("rule"), {{"nearest", Resize::nearest},
+                                                                      {"nearest_exact", Resize::nearest_exact},
+                                                                      {"half_pixel", Resize::half_pixel},
+                                                                      {"align_corners", Resize::align_corners}}),
+                                       a.integer("d"), a.integer("in"), a.integer("out"));
+    return values(tap.first, tap.second, tap.weight);
+}
+
+inline ExampleValues int8_entry(const CallArguments& a) {
+    std::int8_t entries[arith::int8_table_size];
+    const Status status = arith::make_int8_table(function_of(a.word("f")), {a.real("s_in"), 0, DType::int8},
+                                                 {a.real("s_out"), 0, DType::int8}, entries, a.number<double>("slope"));
+    return status.ok() ? values(entries[a.number<std::int8_t>("x") + 128]) : refusal(status);
+}
+
+/// Calls function(entries) with a table of int16 codes.
+template <class Function> ExampleValues with_int16_table(const CallArguments& a, Function&& function) {
+    std::int16_t entries[arith::int16_table_size];
+    const Status status =
+        arith::make_int16_table(function_of(a.word("f")), {a.real("s_in"), 0, DType::int16},
+                                {a.real("s_out"), 0, DType::int16}, entries, a.number<double>("slope"));
+    return status.ok() ? function(entries) : refusal(status);
+}
+
+inline ExampleValues softmax_entry(const CallArguments& a) {
+    return values_of(arith::make_softmax_tables({a.real("s_in"), 0, DType::int8}), [&](const auto& tables) {
+        const auto d = a.number<std::uint8_t>("d");
+        return values(tables.probability[d], tables.term[d]);
+    });
+}
+
+inline ExampleValues softmax(const CallArguments& a) {
+    const auto x = a.list<std::int8_t>("x");
+    const std::int32_t largest = *std::max_element(x.begin(), x.end());
+    return values_of(arith::make_softmax_tables({a.real("s_in"), 0, DType::int8}), [&](const auto& tables) {
+        std::uint64_t sum = 0;
+        for (const std::int8_t code : x) sum += tables.term[largest - code];
+        const auto reciprocal = arith::SoftmaxReciprocal::of(sum);
+        ExampleValues result;
+        for (const std::int8_t code : x)
+            result.push_back(example_value(reciprocal.code(tables.probability[largest - code])));
+        return result;
+    });
+}
+
+// --- section 5 -----------------------------------------------------------------------------------------------------
+
+inline ExampleValues accepts(const CallArguments& a) {
+    arith::OperatorUse use{OpKind::none, dtype_of(a.word("input")), dtype_of(a.word("weight")),
+                           dtype_of(a.word("output"))};
+    for (int kind = 0; kind < static_cast<int>(OpKind::count_); ++kind)
+        if (a.word("op") == name_of(static_cast<OpKind>(kind))) use.op = static_cast<OpKind>(kind);
+    const index_t kernel = a.integer("kernel"), stride = a.integer("stride"), padding = a.integer("padding");
+    use.window = {{kernel, kernel}, {stride, stride}, {padding, padding, padding, padding}, {1, 1}};
+    use.channels = a.integer("channels");
+    return with_target(a, [&](auto target) -> ExampleValues {
+        const Status status = arith::check_constraints(target.policy.constraints, use);
+        return status.ok() ? ExampleValues{{ExampleValue::words, "yes"}} : refusal(status);
+    });
+}
+
+// --- all functions of the page -------------------------------------------------------------------------------------
+
+#define INTQ_EXAMPLE(expression) [](const CallArguments& a) -> ExampleValues { return expression; }
+
+inline const ExampleFunctions& functions() {
+    const static ExampleFunctions table{
+        {"fl", {"x", INTQ_EXAMPLE(values(static_cast<std::int64_t>(arith::floor(a.real("x")))))}},
+        {"rhe", {"x", INTQ_EXAMPLE(values(static_cast<std::int64_t>(arith::round_half_even(a.real("x")))))}},
+        {"rhaz", {"x", INTQ_EXAMPLE(values(static_cast<std::int64_t>(arith::round_half_away(a.real("x")))))}},
+        {"rhu", {"x", INTQ_EXAMPLE(values(static_cast<std::int64_t>(arith::round_half_up(a.real("x")))))}},
+        {"SH_F", {"x n", INTQ_EXAMPLE(values(arith::shift_floor(a.code("x"), a.code("n"))))}},
+        {"SH_R", {"x n", INTQ_EXAMPLE(values(arith::shift_half_up(a.code("x"), a.code("n"))))}},
+        {"fmul", {"a b", INTQ_EXAMPLE(values(arith::fmul(a.real("a"), a.real("b"))))}},
+        {"fdiv", {"a b", INTQ_EXAMPLE(values(arith::fdiv(a.real("a"), a.real("b"))))}},
+        {"fadd", {"a b", INTQ_EXAMPLE(values(arith::fadd(a.real("a"), a.real("b"))))}},
+        {"ffma", {"a b c", INTQ_EXAMPLE(values(arith::ffma(a.real("a"), a.real("b"), a.real("c"))))}},
+        {"bitlen", {"n", INTQ_EXAMPLE(values(arith::bit_length(a.integer("n"))))}},
+        {"frexp",
+         {"r",
+          [](const CallArguments& a) {
+              const arith::Frexp parts = arith::frexp(a.number<double>("r"));
+              return values(parts.mantissa, parts.exponent);
+          }}},
+        {"lane_mul", {"a b", INTQ_EXAMPLE(values(scalar_lanes::mul(a.code("a"), a.code("b"))))}},
+        {"lane_narrow", {"a", INTQ_EXAMPLE(values(scalar_lanes::narrow(a.integer("a"))))}},
+        {"lane_round", {"x", INTQ_EXAMPLE(values(scalar_lanes::round_to_i32(a.real("x"))))}},
+        {"lane_to_f32", {"a", INTQ_EXAMPLE(values(scalar_lanes::to_f32(a.code("a"))))}},
+        {"lane_min", {"a b", INTQ_EXAMPLE(values(scalar_lanes::min(a.real("a"), a.real("b"))))}},
+        {"lane_max", {"a b", INTQ_EXAMPLE(values(scalar_lanes::max(a.real("a"), a.real("b"))))}},
+
+        {"symmetric_scale",
+         {"min max qmin=-128 qmax=127", INTQ_EXAMPLE(values_of(qparams(a, arith::QuantScheme::symmetric),
+                                                               [](const auto& q) { return values(q.scale); }))}},
+        {"affine_qparams",
+         {"min max qmin=-128 qmax=127",
+          INTQ_EXAMPLE(values_of(qparams(a, arith::QuantScheme::affine),
+                                 [](const auto& q) { return values(q.scale, q.zero_point); }))}},
+        {"symmetric_zero_point",
+         {"dtype qmin qmax custom=no",
+          INTQ_EXAMPLE(values(arith::torch_symmetric_zero_point(dtype_of(a.word("dtype")), a.integer("qmin"),
+                                                                a.integer("qmax"), a.word("custom") == "yes")))}},
+        {"quantize", {"x s zp=0 dtype=int8 rounding=half_even by=reciprocal", &quantize}},
+        {"dequantize", {"q s zp=0", INTQ_EXAMPLE(values(arith::dequantize(a.code("q"), scale_and_zero_point(a))))}},
+        {"fake_quantize",
+         {"x s zp=0 dtype=int8",
+          INTQ_EXAMPLE(values(arith::fake_quantize(a.real("x"), scale_and_zero_point(a), range_of(a))))}},
+        {"fake_quantize_gradient",
+         {"x dy s zp=0 dtype=int8", INTQ_EXAMPLE(values(arith::fake_quantize_gradient(
+                                        a.real("x"), a.real("dy"), scale_and_zero_point(a), range_of(a))))}},
+        {"learned_zero_point",
+         {"z qmin=-128 qmax=127",
+          INTQ_EXAMPLE(values(arith::learnable_zero_point(a.real("z"), a.integer("qmin"), a.integer("qmax"))))}},
+        {"learned_gradient", {"x dy s zp=0 g=1 qmin=-128 qmax=127", &learned_gradient}},
+        {"dynamic_qparams",
+         {"min max qmax=255",
+          INTQ_EXAMPLE(values_of(arith::dynamic_qparams(a.real("min"), a.real("max"), a.code("qmax")),
+                                 [](const auto& q) { return values(q.scale, q.zero_point); }))}},
+        {"dynamic_output",
+         {"acc zp weight_sum s_x s_w b",
+          INTQ_EXAMPLE(values(arith::dynamic_output(a.code("acc"), a.code("zp"), a.integer("weight_sum"),
+                                                    a.real("s_x"), a.real("s_w"), a.real("b"))))}},
+        {"histogram_range",
+         {"min max",
+          [](const CallArguments& a) {
+              const auto range = arith::histogram_range(a.real("min"), a.real("max"));
+              return values(range.lowest, range.highest);
+          }}},
+        {"histogram_bin", {"x min max bins", &histogram_bin}},
+        {"grid_bin", {"x e", INTQ_EXAMPLE(values(arith::grid_bin(a.real("x"), a.code("e"))))}},
+        {"grid_of_range",
+         {"min max bins",
+          [](const CallArguments& a) {
+              const auto grid = arith::grid_of_range(a.real("min"), a.real("max"), a.integer("bins"));
+              return values(grid.exponent, grid.first);
+          }}},
+        {"striped_sum", {"terms", &striped_sum}},
+
+        {"output_codes",
+         {"s_out activation zp=0 dtype=int8",
+          [](const CallArguments& a) {
+              const auto codes = activation_codes(a, "s_out");
+              return values(codes.lowest, codes.highest);
+          }}},
+        {"requantize", {"target s_in s_w s_out acc input=int8 output=int8 zp=0", &requantize}},
+        {"requantize_code", {"target s_in s_out q input=int8 output=int8 zp_in=0 zp_out=0", &requantize_code}},
+        {"quantize_multiplier",
+         {"r", INTQ_EXAMPLE(values_of(arith::quantize_multiplier(a.number<double>("r")),
+                                      [](const auto& m) { return values(m.multiplier, m.shift); }))}},
+        {"reduce_multiplier", {"M", INTQ_EXAMPLE(values(arith::reduce_multiplier_to_16_bits(a.code("M"))))}},
+        {"SRDHM", {"a b", INTQ_EXAMPLE(values(scalar_lanes::high_mul(a.code("a"), a.code("b"))))}},
+        {"RDBPOT", {"x n", &rdbpot}},
+        {"two_stage_params", {"s_acc s_out output=int8 source=accumulator pre_cap=17", &two_stage_params}},
+        {"two_stage", {"M pre post acc POST output=int8", &two_stage}},
+
+        {"fold_batch_norm", {"order w b mean var gamma beta eps", &fold_batch_norm}},
+        {"raise_weight_scale", {"target s_w b s_in s_e=0 qmin_e=-128", &raise_weight_scale}},
+        {"bias_code", {"target b s_in s_w", &bias_code}},
+        {"sumin_params", {"target s_e s_in s_w dtype=int8", INTQ_EXAMPLE(with_sumin(a, [](const arith::Sumin& s) {
+                              return values(s.words[0], s.words[1], s.words[2]);
+                          }))}},
+        {"sumin_range", {"target s_e s_in s_w dtype=int8", INTQ_EXAMPLE(with_sumin(a, [](const arith::Sumin& s) {
+                             return values(s.range.lowest, s.range.highest);
+                         }))}},
+        {"requantize_with_sumin", {"target s_in s_w s_out acc s_e e zp_e=0 zp=0", &requantize_with_sumin}},
+        {"accumulator_range", {"weights x bias=0 sumin=[0,0]", &accumulator_range}},
+
+        {"add", {"target s_x s_y s_out x y dtype=int8 zp_x=0 zp_y=0 zp_out=0", INTQ_EXAMPLE(add_or_sub(a, false))}},
+        {"sub", {"target s_x s_y s_out x y dtype=int8 zp_x=0 zp_y=0 zp_out=0", INTQ_EXAMPLE(add_or_sub(a, true))}},
+        {"add_coefficients", {"target s_x s_y dtype=int8", &add_coefficients}},
+        {"mul", {"target s_x s_y s_out x y dtype=int8 zp_x=0 zp_y=0 zp_out=0", &mul}},
+        {"average", {"target s_in s_out cells codes dtype=int8 zp_in=0 zp_out=0 divisor=kernel_cells", &average}},
+        {"clamp_code",
+         {"q s activation zp=0 dtype=int8",
+          INTQ_EXAMPLE(values(arith::OutputLanes<scalar_lanes>(activation_codes(a, "s")).clamp(a.code("q"))))}},
+        {"resize_tap", {"rule d in out", &resize_tap}},
+        {"bilinear", {"a b c d x y", INTQ_EXAMPLE(values(arith::bilinear<scalar_lanes>(
+                                         a.code("a"), a.code("b"), a.code("c"), a.code("d"), a.code("x"),
+                                         a.code("y"))))}},
+        {"int8_entry", {"f s_in s_out x slope=1", &int8_entry}},
+        {"int16_entry", {"f s_in s_out i slope=1", INTQ_EXAMPLE(with_int16_table(a, [&](const std::int16_t* entries) {
+                             return values(entries[a.integer("i")]);
+                         }))}},
+        {"int16_look_up",
+         {"f s_in s_out x slope=1", INTQ_EXAMPLE(with_int16_table(a, [&](const std::int16_t* entries) {
+              return values(arith::interpolate_table<scalar_lanes>(entries, a.number<std::int16_t>("x")));
+          }))}},
+        {"softmax_entry", {"s_in d", &softmax_entry}},
+        {"softmax_reciprocal",
+         {"S",
+          [](const CallArguments& a) {
+              const auto r = arith::SoftmaxReciprocal::of(static_cast<std::uint64_t>(a.integer("S")));
+              return values(r.factor, r.shift);
+          }}},
+        {"softmax", {"s_in x", &softmax}},
+        {"accepts", {"target op input output weight=none kernel=1 stride=1 padding=0 channels=1", &accepts}}};
+    return table;
+}
+
+#undef INTQ_EXAMPLE
+
+}  // namespace intq::test::examples
+
+#endif  // INTQ_TESTS_ARITH_EXAMPLE_FUNCTIONS_HPP
