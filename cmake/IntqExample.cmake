@@ -2,16 +2,17 @@
 #
 # How examples and benches are declared.
 #
-#   intq_add_example(<name> SOURCES <file>... [LEVEL <level>] [LIBRARIES <target>...])
-#   intq_add_bench(<name> SOURCES <file>... [LEVEL <level>] [LIBRARIES <target>...])
+#   intq_add_example(<name> SOURCES <file>... [LEVEL <level>] [LIBRARIES <target>...] [HEADER_ONLY])
+#   intq_add_bench(<name> SOURCES <file>... [LEVEL <level>] [LIBRARIES <target>...] [HEADER_ONLY])
 #
-# build a program at an instruction-set level of cmake/IntqIsa.cmake, by default the best that this CPU executes.
+# build a program that links the compiled form, or includes all of the library with HEADER_ONLY, at an instruction-set
+# level of cmake/IntqIsa.cmake, by default the best that this CPU executes.
 # A bench is linked to Google Benchmark and run by ./dev bench.
 
 include_guard(GLOBAL)
 
 function(intq_add_program name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "LEVEL" "SOURCES;LIBRARIES")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "HEADER_ONLY" "LEVEL" "SOURCES;LIBRARIES")
     if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
         message(FATAL_ERROR "${name}: SOURCES missing, or unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
     endif()
@@ -19,7 +20,11 @@ function(intq_add_program name)
         set(arg_LEVEL default)
     endif()
     add_executable(${name} ${arg_SOURCES})
-    target_link_libraries(${name} PRIVATE intq::hosted intq_developer_warnings ${arg_LIBRARIES})
+    set(form intq::compiled)
+    if(arg_HEADER_ONLY)
+        set(form intq::hosted)
+    endif()
+    target_link_libraries(${name} PRIVATE ${form} intq_developer_warnings ${arg_LIBRARIES})
     intq_target_isa(${name} ${arg_LEVEL})
 endfunction()
 

@@ -5,6 +5,7 @@
 
 #include "../train_digits/digits.hpp"
 #include "intq/interop/onnx/import.hpp"
+#include "intq/program/best_table.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/lower.hpp"
 #include "intq/quantization/prepare/set_march.hpp"
@@ -84,7 +85,7 @@ int run() {
     const auto reference = make_reference(convert_fx(*qat_model));
     show("converted", evaluate(*reference));
     // compile_model(quantized_model, …): the program, and its integers
-    const auto& kernels = kernels::kernel_table<target::bpu<march::bayes>, simd::default_backend>;
+    const auto& kernels = program::best_table<target::bpu<march::bayes>>();
     const LoweredModel program = lower(convert_fx(*qat_model), kernels, 50);
     const double integer = show("program", train_digits::accuracy(program.run(digits.test_images), digits));
     return integer > float_accuracy - 1 ? 0 : 1;

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "intq/interop/onnx/import.hpp"
+#include "intq/program/best_table.hpp"
 #include "intq/quantization/check/explain.hpp"
 #include "intq/quantization/convert/hybrid.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
@@ -33,7 +34,7 @@ double accuracy(const Tensor& logits, const Tensor& labels) {
 int run() {
     const auto model = interop::onnx::import_file(data + "digits_resnet.onnx");
     add_stubs(*model);
-    const auto& kernels = kernels::kernel_table<target::bpu<march::bayes>, simd::default_backend>;
+    const auto& kernels = program::best_table<target::bpu<march::bayes>>();
     const Tensor images = load("test_images"), labels = load("test_labels");
     std::printf("float   %.2f %%\n", accuracy((*model)(images).tensor(), labels));
 

@@ -24,13 +24,12 @@ struct Configuration {
 /// fp32, tflite, bernoulli2 and bayes in int8; bayes and meta in int16 (meta with int16 weights).
 inline std::vector<Configuration> all_configurations() {
     using namespace intq;
-    using Backend = simd::default_backend;
-    return {{"fp32", DType::int8, DType::int8, &kernels::kernel_table<target::fp32, Backend>},
-            {"tflite", DType::int8, DType::int8, &kernels::kernel_table<target::tflite<>, Backend>},
-            {"bernoulli2", DType::int8, DType::int8, &kernels::kernel_table<target::bpu<march::bernoulli2>, Backend>},
-            {"bayes", DType::int8, DType::int8, &kernels::kernel_table<target::bpu<march::bayes>, Backend>},
-            {"bayes", DType::int16, DType::int8, &kernels::kernel_table<target::bpu<march::bayes>, Backend>},
-            {"meta", DType::int16, DType::int16, &kernels::kernel_table<target::bpu<march::meta>, Backend>}};
+    return {{"fp32", DType::int8, DType::int8, &program::best_table<target::fp32>()},
+            {"tflite", DType::int8, DType::int8, &program::best_table<target::tflite<>>()},
+            {"bernoulli2", DType::int8, DType::int8, &program::best_table<target::bpu<march::bernoulli2>>()},
+            {"bayes", DType::int8, DType::int8, &program::best_table<target::bpu<march::bayes>>()},
+            {"bayes", DType::int16, DType::int8, &program::best_table<target::bpu<march::bayes>>()},
+            {"meta", DType::int16, DType::int16, &program::best_table<target::bpu<march::meta>>()}};
 }
 
 struct Arguments {

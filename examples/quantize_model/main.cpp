@@ -194,7 +194,7 @@ void run(const Arguments& arguments) {
 
     std::printf("%s\n%lld calibration images, %lld test images of shape %s, backend %s\n\n", arguments.model.c_str(),
                 static_cast<long long>(data.calibration.extent(0)), static_cast<long long>(data.images.extent(0)),
-                intq::to_string(data.images.shape()).c_str(), simd::default_backend::name);
+                intq::to_string(data.images.shape()).c_str(), all_configurations()[0].kernels->backend);
     const io::TextTable targets = compare_targets(configurations, *model, *with_stubs, data, arguments);
     std::fputs(targets.str(io::TableStyle::simple).c_str(), stdout);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// best_table: the kernels of a target on the best backend of this CPU, chosen at run time. Layer: program
-// (docs/design.md section 13).
+// best_table: the kernels of a target on the best backend. Layer: program (docs/design.md section 13).
 //
-// A part of the compiled form alone, because only there a program holds the kernels of several backends.
+// Header-only, that is the best backend of the unit's flags. The compiled form holds the kernels of several backends, so
+// there the CPU is asked when the program runs.
 #ifndef INTQ_PROGRAM_BEST_TABLE_HPP
 #define INTQ_PROGRAM_BEST_TABLE_HPP
 
@@ -12,6 +12,10 @@
 #include <string_view>
 
 #include "intq/core/abi.hpp"
+#if !INTQ_COMPILED
+#    include "intq/kernels/table/float_table.hpp"
+#    include "intq/kernels/table/kernel_table.hpp"
+#endif
 
 namespace intq::arith {
 inline namespace INTQ_CORE_ABI {
@@ -28,7 +32,17 @@ struct FloatTable;
 namespace intq::program {
 inline namespace INTQ_HOSTED_ABI {
 
-#if INTQ_COMPILED
+#if !INTQ_COMPILED
+
+/// The kernels of a target on the best backend that the unit's flags allow. Header-only as in the compiled form, so that
+/// one source serves both:
+///
+///     const auto lowered = quantization::lower(converted, program::best_table<target::fp32>());
+template <class Target> const kernels::KernelTable& best_table() {
+    return kernels::kernel_table<Target, simd::default_backend>;
+}
+
+#else
 
 /// The kernels of one backend: a table for each target of kernels::AllTargets, in that order, and the float kernels.
 struct BackendTables {
@@ -39,7 +53,7 @@ struct BackendTables {
 
 /// The kernels of a target on the best backend that this program holds and this CPU executes.
 ///
-///     const auto lowered = quantization::lower(converted, program::best_table(target::fp32::policy));
+///     const auto lowered = quantization::lower(converted, program::best_table<target::fp32>());
 ///
 /// The CPU is asked once, at the first call of a function of this header. The environment variable INTQ_BACKEND=<name>
 /// chooses another backend, for tests and comparisons; it is read once, too. Every backend gives the same bytes, so
@@ -50,6 +64,7 @@ struct BackendTables {
 ///                (kernels::kernel_table), and for an INTQ_BACKEND that this program does not hold or this CPU does not
 ///                execute, with the names that would do
 const kernels::KernelTable& best_table(const arith::PolicyRecord& target);
+template <class Target> const kernels::KernelTable& best_table() { return best_table(Target::policy); }
 
 /// The float kernels of the same backend: convolution and linear for calibration and training.
 const kernels::FloatTable& best_float_table();

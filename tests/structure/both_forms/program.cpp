@@ -17,7 +17,7 @@ using namespace intq::quantization;
 /// FNV-1a over bytes.
 std::uint64_t hash_of(const Tensor& tensor) {
     const Tensor plain = tensor.contiguous();
-    const auto* bytes = static_cast<const unsigned char*>(plain.data());
+    const auto* bytes = reinterpret_cast<const unsigned char*>(plain.data());
     std::uint64_t hash = 14695981039346656037u;
     for (index_t i = 0; i < plain.bytes(); ++i) hash = (hash ^ bytes[i]) * 1099511628211u;
     return hash;
@@ -43,14 +43,6 @@ nn::ModulePtr make_network() {
         });
 }
 
-template <class Target> const kernels::KernelTable& kernels_of() {
-#if INTQ_COMPILED
-    return program::best_table(Target::policy);
-#else
-    return kernels::kernel_table<Target, simd::default_backend>;
-#endif
-}
-
 template <class Target> void run_target(const nn::Module& model, const Tensor& images) {
     const std::string name = Target::policy.name;
     const auto prepared = prepare_qat_fx(model, get_default_qconfig_mapping(), Target::policy);
@@ -71,7 +63,7 @@ template <class Target> void run_target(const nn::Module& model, const Tensor& i
     prepared->eval();
     set_fake_quantize(*prepared, FakeQuantState::validation);
     show(name + " validated", (*prepared)(images).tensor());
-    const auto lowered = lower(convert_fx(*prepared), kernels_of<Target>(), 4);
+    const auto lowered = lower(convert_fx(*prepared), program::best_table<Target>(), 4);
     show(name + " program", lowered.run(images));
 }
 
