@@ -27,10 +27,6 @@ std::string describe(const Status& status);
 std::string in_quotes(std::string_view text, std::size_t limit = 120);
 
 /// "(1, 3, 224, 224)"; an extent of -1, unknown until run time, is printed as "?".
-template <class Extents> std::string describe_shape(const Extents& extents);
-
-// ---------------------------------------------------------------------------------------------------------------------
-
 template <class Extents> std::string describe_shape(const Extents& extents) {
     std::string text = "(";
     for (const auto extent : extents) {
@@ -40,7 +36,10 @@ template <class Extents> std::string describe_shape(const Extents& extents) {
     return text + ")";
 }
 
-inline std::string in_quotes(std::string_view text, std::size_t limit) {
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(io)
+
+INTQ_INLINE std::string in_quotes(std::string_view text, std::size_t limit) {
     constexpr std::string_view digits = "0123456789abcdef";
     std::string result = "\"";
     for (const char c : text.substr(0, limit)) {
@@ -56,24 +55,24 @@ inline std::string in_quotes(std::string_view text, std::size_t limit) {
 
 namespace detail {
 
-inline std::string phrase_of(Field field) {
+INTQ_INLINE std::string phrase_of(Field field) {
     return field == Field::none ? "a value" : std::string("the ") + name_of(field);
 }
 
-inline std::string dtype_name_of_code(std::int64_t code) {
+INTQ_INLINE std::string dtype_name_of_code(std::int64_t code) {
     if (code < 0 || code > static_cast<std::int64_t>(DType::uint8))
         return "unknown (code " + std::to_string(code) + ")";
     return name_of(static_cast<DType>(code));
 }
 
-inline std::string given_and_expected(const Status& status) {
+INTQ_INLINE std::string given_and_expected(const Status& status) {
     if (status.given == 0 && status.expected == 0) return {};
     return " (given " + std::to_string(status.given) + ", expected " + std::to_string(status.expected) + ")";
 }
 
 }  // namespace detail
 
-inline std::string describe(const Status& status) {
+INTQ_INLINE std::string describe(const Status& status) {
     const std::string field = detail::phrase_of(status.field);
     const std::string given = std::to_string(status.given), expected = std::to_string(status.expected);
     const auto sentence = [&]() -> std::string {
@@ -112,6 +111,8 @@ inline std::string describe(const Status& status) {
     if (status.ok() || status.op == OpKind::none) return sentence;
     return std::string(name_of(status.op)) + ": " + sentence;
 }
+
+#endif  // INTQ_DEFINES(io)
 
 }  // namespace INTQ_CORE_ABI
 }  // namespace intq

@@ -20,33 +20,49 @@ inline namespace INTQ_CORE_ABI {
 /// was expected.
 class Error : public std::runtime_error {
 public:
-    explicit Error(const std::string& sentence) : std::runtime_error(sentence) {}
+    explicit Error(const std::string& sentence);
 
     /// "where: sentence"; where is a node's or module's qualified name, or a path.
-    Error(std::string_view where, std::string_view sentence) : std::runtime_error(join(where, sentence)) {}
+    Error(std::string_view where, std::string_view sentence);
 
     /// The sentence of a Status, with the place where it came up.
-    explicit Error(const Status& status, std::string_view where = {})
-        : std::runtime_error(join(where, describe(status))) {}
+    explicit Error(const Status& status, std::string_view where = {});
 
 private:
-    static std::string join(std::string_view where, std::string_view sentence) {
-        return where.empty() ? std::string(sentence) : std::string(where) + ": " + std::string(sentence);
-    }
+    static std::string join(std::string_view where, std::string_view sentence);
 };
 
 /// Throws the Error of a Status that is not ok.
 ///
 /// @param where  qualified name of the node or module; may be empty
-inline void throw_if_failed(const Status& status, std::string_view where = {}) {
-    if (!status.ok()) throw Error(status, where);
-}
+void throw_if_failed(const Status& status, std::string_view where = {});
 
 /// The value of a Result, or the Error of its Status.
 template <class T> T value_or_throw(const Result<T>& result, std::string_view where = {}) {
     throw_if_failed(result.status(), where);
     return *result;
 }
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(io)
+
+INTQ_INLINE Error::Error(const std::string& sentence) : std::runtime_error(sentence) {}
+
+INTQ_INLINE Error::Error(std::string_view where, std::string_view sentence)
+    : std::runtime_error(join(where, sentence)) {}
+
+INTQ_INLINE Error::Error(const Status& status, std::string_view where)
+    : std::runtime_error(join(where, describe(status))) {}
+
+INTQ_INLINE std::string Error::join(std::string_view where, std::string_view sentence) {
+    return where.empty() ? std::string(sentence) : std::string(where) + ": " + std::string(sentence);
+}
+
+INTQ_INLINE void throw_if_failed(const Status& status, std::string_view where) {
+    if (!status.ok()) throw Error(status, where);
+}
+
+#endif  // INTQ_DEFINES(io)
 
 }  // namespace INTQ_CORE_ABI
 }  // namespace intq

@@ -4,18 +4,13 @@
 #ifndef INTQ_IO_FILE_HPP
 #define INTQ_IO_FILE_HPP
 
-#include <cerrno>
 #include <cstddef>
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <span>
-#include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
-#include "intq/io/error.hpp"
+#include "intq/core/abi.hpp"
 
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
@@ -34,11 +29,34 @@ std::vector<std::byte> read_file(const std::filesystem::path& path);
 void write_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 void write_file(const std::filesystem::path& path, std::string_view text);
 
-// ---------------------------------------------------------------------------------------------------------------------
+namespace detail {
+
+/// Throws the Error of a path with the system's reason, which is an errno.
+[[noreturn]] void throw_system_error(const std::filesystem::path& path, const char* what, int reason);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::io
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(io)
+
+#    include <cerrno>
+#    include <cstdio>
+#    include <memory>
+#    include <string>
+#    include <system_error>
+#    include <utility>
+
+#    include "intq/io/error.hpp"
+
+namespace intq::io {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-[[noreturn]] inline void throw_system_error(const std::filesystem::path& path, const char* what, int reason) {
+INTQ_INLINE void throw_system_error(const std::filesystem::path& path, const char* what, int reason) {
     throw Error(path.string(), std::string(what) + ": " + std::generic_category().message(reason));
 }
 
@@ -47,7 +65,7 @@ struct CloseFile {
 };
 using FileHandle = std::unique_ptr<std::FILE, CloseFile>;
 
-inline void write_and_close(FileHandle file, std::span<const std::byte> bytes, const std::filesystem::path& path) {
+INTQ_INLINE void write_and_close(FileHandle file, std::span<const std::byte> bytes, const std::filesystem::path& path) {
     if (!bytes.empty() && std::fwrite(bytes.data(), 1, bytes.size(), file.get()) != bytes.size())
         throw_system_error(path, "cannot be written", errno);
     if (std::fclose(file.release()) != 0) throw_system_error(path, "cannot be written", errno);
@@ -87,7 +105,7 @@ private:
 
 }  // namespace detail
 
-inline std::vector<std::byte> read_file(const std::filesystem::path& path) {
+INTQ_INLINE std::vector<std::byte> read_file(const std::filesystem::path& path) {
     constexpr std::size_t chunk = std::size_t{1} << 20;
     const detail::FileHandle file(std::fopen(path.c_str(), "rb"));
     if (file == nullptr) detail::throw_system_error(path, "cannot be opened", errno);
@@ -104,7 +122,7 @@ inline std::vector<std::byte> read_file(const std::filesystem::path& path) {
     }
 }
 
-inline void write_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+INTQ_INLINE void write_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {
     std::error_code ignored;
     const auto status = std::filesystem::status(path, ignored);
     if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
@@ -118,11 +136,12 @@ inline void write_file(const std::filesystem::path& path, std::span<const std::b
     detail::TemporaryFile(target).write_and_rename(bytes);
 }
 
-inline void write_file(const std::filesystem::path& path, std::string_view text) {
+INTQ_INLINE void write_file(const std::filesystem::path& path, std::string_view text) {
     write_file(path, std::as_bytes(std::span(text.data(), text.size())));
 }
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::io
 
+#endif  // INTQ_DEFINES(io)
 #endif  // INTQ_IO_FILE_HPP

@@ -6,14 +6,12 @@
 #ifndef INTQ_IO_JSON_TEXT_HPP
 #define INTQ_IO_JSON_TEXT_HPP
 
-#include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "intq/core/dtype.hpp"
-#include "intq/io/error.hpp"
 
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
@@ -21,7 +19,24 @@ inline namespace INTQ_HOSTED_ABI {
 /// Whether bytes are well-formed UTF-8: no overlong form, no surrogate, nothing above U+10FFFF.
 ///
 /// Source   The Unicode Standard, table 3-7
-constexpr bool is_utf8(std::string_view text) noexcept;
+constexpr bool is_utf8(std::string_view text) noexcept {
+    for (std::size_t i = 0; i < text.size();) {
+        const auto at = [&](std::size_t k) {
+            return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0u;
+        };
+        const unsigned lead = at(0);
+        const std::size_t tails = lead < 0x80 ? 0 : lead < 0xc2 ? 9 : lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
+        if (tails == 9 || lead > 0xf4) return false;
+        for (std::size_t k = 1; k <= tails; ++k)
+            if ((at(k) & 0xc0u) != 0x80u) return false;
+        const unsigned second = at(1);
+        if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f) || (lead == 0xf0 && second < 0x90) ||
+            (lead == 0xf4 && second > 0x8f))
+            return false;
+        i += tails + 1;
+    }
+    return true;
+}
 
 /// A string in quotes, with escapes.
 /// @throws Error where it is not UTF-8
@@ -33,7 +48,7 @@ public:
     /// @param name  of the file, for messages; both must outlive this
     JsonText(std::string_view text, std::string_view name) : rest_(text), name_(name) {}
 
-    [[noreturn]] void fail(const std::string& what) const { throw Error(name_, "damaged JSON: " + what); }
+    [[noreturn]] void fail(const std::string& what) const;
 
     /// Calls visit(key) where the value of each member of an object stands; visit must read the value.
     template <class Visit> void for_each_member(const Visit& visit) {
@@ -49,25 +64,12 @@ public:
     std::string parse_string();
     /// A number without sign, fraction and exponent that fits in index_t.
     index_t parse_count();
-    void expect_end() {
-        skip_spaces();
-        if (!rest_.empty()) fail("text after the end: " + in_quotes(rest_, 20));
-    }
+    void expect_end();
 
 private:
-    void skip_spaces() {
-        const auto first = rest_.find_first_not_of(" \t\n\r");
-        rest_.remove_prefix(std::min(first, rest_.size()));
-    }
-    bool accept(char c) {
-        skip_spaces();
-        if (rest_.empty() || rest_.front() != c) return false;
-        rest_.remove_prefix(1);
-        return true;
-    }
-    void expect(char c) {
-        if (!accept(c)) fail(std::string("'") + c + "' expected at " + in_quotes(rest_, 20));
-    }
+    void skip_spaces();
+    bool accept(char c);
+    void expect(char c);
     template <class Visit> void for_each(char open, char close, const Visit& visit) {
         expect(open);
         if (accept(close)) return;
@@ -75,19 +77,27 @@ private:
         while (accept(','));
         expect(close);
     }
-    char take() {
-        if (rest_.empty()) fail("a string does not end");
-        const char c = rest_.front();
-        rest_.remove_prefix(1);
-        return c;
-    }
+    char take();
     void take_escape(std::string& out);
     std::uint32_t take_hex();
 
     std::string_view rest_, name_;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::io
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(io)
+
+#    include <algorithm>
+#    include <charconv>
+#    include <iterator>
+
+#    include "intq/io/error.hpp"
+
+namespace intq::io {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
@@ -99,7 +109,7 @@ inline constexpr Escape escapes[] = {{'"', '"'},  {'\\', '\\'}, {'/', '/'},  {'b
                                      {'f', '\f'}, {'n', '\n'},  {'r', '\r'}, {'t', '\t'}};
 
 /// @pre code is no surrogate and at most 0x10ffff
-inline void append_utf8(std::string& out, std::uint32_t code) {
+INTQ_INLINE void append_utf8(std::string& out, std::uint32_t code) {
     const auto put = [&](std::uint32_t byte) { out += static_cast<char>(byte); };
     const auto tail = [&](int shift) { put(0x80 | ((code >> shift) & 0x3f)); };
     if (code < 0x80) {
@@ -121,26 +131,7 @@ inline void append_utf8(std::string& out, std::uint32_t code) {
 
 }  // namespace detail
 
-constexpr bool is_utf8(std::string_view text) noexcept {
-    for (std::size_t i = 0; i < text.size();) {
-        const auto at = [&](std::size_t k) {
-            return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0u;
-        };
-        const unsigned lead = at(0);
-        const std::size_t tails = lead < 0x80 ? 0 : lead < 0xc2 ? 9 : lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
-        if (tails == 9 || lead > 0xf4) return false;
-        for (std::size_t k = 1; k <= tails; ++k)
-            if ((at(k) & 0xc0u) != 0x80u) return false;
-        const unsigned second = at(1);
-        if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f) || (lead == 0xf0 && second < 0x90) ||
-            (lead == 0xf4 && second > 0x8f))
-            return false;
-        i += tails + 1;
-    }
-    return true;
-}
-
-inline std::string write_json_string(std::string_view text) {
+INTQ_INLINE std::string write_json_string(std::string_view text) {
     if (!is_utf8(text)) throw Error("JSON", "the text " + in_quotes(text, 20) + " is not UTF-8");
     std::string out = "\"";
     for (const char c : text) {
@@ -158,7 +149,7 @@ inline std::string write_json_string(std::string_view text) {
     return out + "\"";
 }
 
-inline std::string JsonText::parse_string() {
+INTQ_INLINE std::string JsonText::parse_string() {
     expect('"');
     std::string out;
     for (char c = take(); c != '"'; c = take()) {
@@ -173,7 +164,7 @@ inline std::string JsonText::parse_string() {
     return out;
 }
 
-inline std::uint32_t JsonText::take_hex() {
+INTQ_INLINE std::uint32_t JsonText::take_hex() {
     std::uint32_t code = 0;
     const std::string_view digits = rest_.substr(0, 4);
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
@@ -182,7 +173,7 @@ inline std::uint32_t JsonText::take_hex() {
     return code;
 }
 
-inline void JsonText::take_escape(std::string& out) {
+INTQ_INLINE void JsonText::take_escape(std::string& out) {
     const char letter = take();
     if (letter != 'u') {
         for (const detail::Escape& row : detail::escapes)
@@ -205,7 +196,7 @@ inline void JsonText::take_escape(std::string& out) {
     detail::append_utf8(out, code);
 }
 
-inline index_t JsonText::parse_count() {
+INTQ_INLINE index_t JsonText::parse_count() {
     skip_spaces();
     index_t value = 0;
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
@@ -218,7 +209,38 @@ inline index_t JsonText::parse_count() {
     return value;
 }
 
+INTQ_INLINE void JsonText::fail(const std::string& what) const { throw Error(name_, "damaged JSON: " + what); }
+
+INTQ_INLINE void JsonText::expect_end() {
+    skip_spaces();
+    if (!rest_.empty()) fail("text after the end: " + in_quotes(rest_, 20));
+}
+
+INTQ_INLINE void JsonText::skip_spaces() {
+    const auto first = rest_.find_first_not_of(" \t\n\r");
+    rest_.remove_prefix(std::min(first, rest_.size()));
+}
+
+INTQ_INLINE bool JsonText::accept(char c) {
+    skip_spaces();
+    if (rest_.empty() || rest_.front() != c) return false;
+    rest_.remove_prefix(1);
+    return true;
+}
+
+INTQ_INLINE void JsonText::expect(char c) {
+    if (!accept(c)) fail(std::string("'") + c + "' expected at " + in_quotes(rest_, 20));
+}
+
+INTQ_INLINE char JsonText::take() {
+    if (rest_.empty()) fail("a string does not end");
+    const char c = rest_.front();
+    rest_.remove_prefix(1);
+    return c;
+}
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::io
 
+#endif  // INTQ_DEFINES(io)
 #endif  // INTQ_IO_JSON_TEXT_HPP

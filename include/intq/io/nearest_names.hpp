@@ -4,10 +4,8 @@
 #ifndef INTQ_IO_NEAREST_NAMES_HPP
 #define INTQ_IO_NEAREST_NAMES_HPP
 
-#include <algorithm>
-#include <set>
+#include <cstddef>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "intq/core/abi.hpp"
@@ -16,7 +14,25 @@ namespace intq {
 inline namespace INTQ_CORE_ABI {
 
 /// Insertions, deletions and replacements that make one word the other.
-inline std::size_t edit_distance(const std::string& a, const std::string& b) {
+std::size_t edit_distance(const std::string& a, const std::string& b);
+
+/// Up to three names in quotes in the order of their distance to `key`; "none" when there are none.
+std::string nearest_names(const std::string& key, const std::vector<std::string>& names);
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(io)
+
+#    include <algorithm>
+#    include <set>
+#    include <utility>
+
+namespace intq {
+inline namespace INTQ_CORE_ABI {
+
+INTQ_INLINE std::size_t edit_distance(const std::string& a, const std::string& b) {
     std::vector<std::size_t> row(b.size() + 1);
     for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
     for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -31,8 +47,7 @@ inline std::size_t edit_distance(const std::string& a, const std::string& b) {
     return row[b.size()];
 }
 
-/// Up to three names in quotes in the order of their distance to `key`; "none" when there are none.
-inline std::string nearest_names(const std::string& key, const std::vector<std::string>& names) {
+INTQ_INLINE std::string nearest_names(const std::string& key, const std::vector<std::string>& names) {
     std::set<std::pair<std::size_t, std::string>> by_distance;
     for (const std::string& name : names)
         if (!name.empty()) by_distance.emplace(edit_distance(key, name), name);
@@ -46,4 +61,5 @@ inline std::string nearest_names(const std::string& key, const std::vector<std::
 }  // namespace INTQ_CORE_ABI
 }  // namespace intq
 
+#endif  // INTQ_DEFINES(io)
 #endif  // INTQ_IO_NEAREST_NAMES_HPP

@@ -7,25 +7,25 @@
 #ifndef INTQ_IO_NPY_HPP
 #define INTQ_IO_NPY_HPP
 
-#include <algorithm>
-#include <bit>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
-#include <limits>
 #include <span>
-#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "intq/core/dtype.hpp"
-#include "intq/io/error.hpp"
-#include "intq/io/file.hpp"
 
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+/// Throws the Error of an array that holds other elements than those that were asked for.
+void require_dtype(DType given, DType asked);
+
+}  // namespace detail
 
 /// An array as a file holds it: row-major (C order), in the machine's byte order.
 struct NpyArray {
@@ -41,16 +41,28 @@ struct NpyArray {
     /// The elements.
     /// @throws Error when the dtype is another one
     template <class T> std::span<const T> as() const {
-        if (dtype != dtype_of<T>)
-            throw Error({StatusCode::dtype_mismatch, OpKind::none, Field::tensor, static_cast<std::int64_t>(dtype),
-                         static_cast<std::int64_t>(dtype_of<T>)});
+        detail::require_dtype(dtype, dtype_of<T>);
         return {reinterpret_cast<const T*>(bytes.data()), static_cast<std::size_t>(size())};
     }
 };
 
+namespace detail {
+
+inline constexpr std::size_t max_npy_rank = 32;  // as in NumPy 1
+
+/// Bytes of an array. Throws when they, or the number of elements, do not fit in index_t.
+index_t checked_byte_count(const std::vector<index_t>& shape, DType dtype, std::string_view name);
+
+/// An array of `count` values.
+NpyArray make_npy(DType dtype, std::vector<index_t> shape, std::span<const std::byte> bytes, std::size_t count);
+
+}  // namespace detail
+
 /// An array of the given shape and values.
 /// @throws Error when the shape does not have as many elements
-template <class T> NpyArray make_npy(std::vector<index_t> shape, std::span<const T> values);
+template <class T> NpyArray make_npy(std::vector<index_t> shape, std::span<const T> values) {
+    return detail::make_npy(dtype_of<T>, std::move(shape), std::as_bytes(values), values.size());
+}
 
 /// Reads a .npy file. Fortran order is turned into C order.
 ///
@@ -69,12 +81,28 @@ void write_npy(const std::filesystem::path& path, const NpyArray& array);
 /// The bytes of such a file.
 std::vector<std::byte> serialize_npy(const NpyArray& array);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::io
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(io)
+
+#    include <algorithm>
+#    include <bit>
+#    include <charconv>
+#    include <cstring>
+#    include <iterator>
+#    include <string>
+
+#    include "intq/io/error.hpp"
+#    include "intq/io/file.hpp"
+
+namespace intq::io {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
 inline constexpr std::string_view npy_magic("\x93NUMPY", 6);
-inline constexpr std::size_t max_npy_rank = 32;  // as in NumPy 1
 
 struct NpyType {
     std::string_view name;  // without the byte order
@@ -91,8 +119,7 @@ struct NpyHeader {
     std::vector<index_t> shape;
 };
 
-/// Bytes of an array. Throws when they, or the number of elements, do not fit in index_t.
-inline index_t checked_byte_count(const std::vector<index_t>& shape, DType dtype, std::string_view name) {
+INTQ_INLINE index_t checked_byte_count(const std::vector<index_t>& shape, DType dtype, std::string_view name) {
     // A 0 must not hide extents that overflow without it.
     index_t bytes = size_of(dtype);
     bool empty = false, overflow = false;
@@ -222,7 +249,7 @@ struct NpyParts {
     std::string_view header;
     std::span<const std::byte> data;
 };
-inline NpyParts split_npy(std::span<const std::byte> file, std::string_view name) {
+INTQ_INLINE NpyParts split_npy(std::span<const std::byte> file, std::string_view name) {
     const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
     if (text.substr(0, 6) != npy_magic) throw Error(name, "not a .npy file: it does not start with \\x93NUMPY");
     const auto byte_at = [&](std::size_t index) -> std::size_t {
@@ -241,8 +268,8 @@ inline NpyParts split_npy(std::span<const std::byte> file, std::string_view name
 }
 
 /// Reorders elements whose first axis is contiguous into row-major order.
-inline std::vector<std::byte> from_fortran_order(std::span<const std::byte> data, const std::vector<index_t>& shape,
-                                                 std::size_t element) {
+INTQ_INLINE std::vector<std::byte> from_fortran_order(std::span<const std::byte> data,
+                                                      const std::vector<index_t>& shape, std::size_t element) {
     std::vector<std::byte> result(data.size());
     std::vector<index_t> index(shape.size(), 0), step(shape.size(), 1);
     for (std::size_t axis = 1; axis < shape.size(); ++axis) step[axis] = step[axis - 1] * shape[axis - 1];
@@ -261,7 +288,7 @@ inline std::vector<std::byte> from_fortran_order(std::span<const std::byte> data
 
 }  // namespace detail
 
-inline NpyArray parse_npy(std::span<const std::byte> file, std::string_view name) {
+INTQ_INLINE NpyArray parse_npy(std::span<const std::byte> file, std::string_view name) {
     const detail::NpyParts parts = detail::split_npy(file, name);
     detail::NpyHeader header = detail::NpyHeaderParser(parts.header, name).parse();
     const index_t expected = detail::checked_byte_count(header.shape, header.dtype, name);
@@ -275,9 +302,9 @@ inline NpyArray parse_npy(std::span<const std::byte> file, std::string_view name
                                  : std::vector<std::byte>(parts.data.begin(), parts.data.end())};
 }
 
-inline NpyArray read_npy(const std::filesystem::path& path) { return parse_npy(read_file(path), path.string()); }
+INTQ_INLINE NpyArray read_npy(const std::filesystem::path& path) { return parse_npy(read_file(path), path.string()); }
 
-inline std::vector<std::byte> serialize_npy(const NpyArray& array) {
+INTQ_INLINE std::vector<std::byte> serialize_npy(const NpyArray& array) {
     const auto* const type = std::find_if(std::begin(detail::npy_types), std::end(detail::npy_types),
                                           [&](const detail::NpyType& row) { return row.dtype == array.dtype; });
     if (type == std::end(detail::npy_types)) throw Error("npy: an array without a dtype cannot be written");
@@ -302,20 +329,30 @@ inline std::vector<std::byte> serialize_npy(const NpyArray& array) {
     return file;
 }
 
-inline void write_npy(const std::filesystem::path& path, const NpyArray& array) {
+INTQ_INLINE void write_npy(const std::filesystem::path& path, const NpyArray& array) {
     write_file(path, serialize_npy(array));
 }
 
-template <class T> NpyArray make_npy(std::vector<index_t> shape, std::span<const T> values) {
-    const auto bytes = std::as_bytes(values);
-    NpyArray array{dtype_of<T>, std::move(shape), {bytes.begin(), bytes.end()}};
-    if (detail::checked_byte_count(array.shape, array.dtype, "npy") != static_cast<index_t>(bytes.size()))
-        throw Error("npy: " + std::to_string(values.size()) + " values do not fill the shape " +
-                    describe_shape(array.shape));
+namespace detail {
+
+INTQ_INLINE void require_dtype(DType given, DType asked) {
+    if (given != asked)
+        throw Error({StatusCode::dtype_mismatch, OpKind::none, Field::tensor, static_cast<std::int64_t>(given),
+                     static_cast<std::int64_t>(asked)});
+}
+
+INTQ_INLINE NpyArray make_npy(DType dtype, std::vector<index_t> shape, std::span<const std::byte> bytes,
+                              std::size_t count) {
+    NpyArray array{dtype, std::move(shape), {bytes.begin(), bytes.end()}};
+    if (checked_byte_count(array.shape, array.dtype, "npy") != static_cast<index_t>(bytes.size()))
+        throw Error("npy: " + std::to_string(count) + " values do not fill the shape " + describe_shape(array.shape));
     return array;
 }
+
+}  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::io
 
+#endif  // INTQ_DEFINES(io)
 #endif  // INTQ_IO_NPY_HPP

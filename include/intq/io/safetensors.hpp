@@ -7,13 +7,14 @@
 #ifndef INTQ_IO_SAFETENSORS_HPP
 #define INTQ_IO_SAFETENSORS_HPP
 
-#include <algorithm>
+#include <cstddef>
+#include <filesystem>
 #include <map>
-#include <set>
-#include <tuple>
-#include <utility>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
-#include "intq/io/json_text.hpp"
 #include "intq/io/npy.hpp"
 
 namespace intq::io {
@@ -54,7 +55,25 @@ void write_safetensors(const std::filesystem::path& path, const Safetensors& con
 ///         and shape say
 std::vector<std::byte> serialize_safetensors(const Safetensors& content);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::io
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(io)
+
+#    include <algorithm>
+#    include <bit>
+#    include <cstdint>
+#    include <set>
+#    include <tuple>
+#    include <utility>
+
+#    include "intq/io/error.hpp"
+#    include "intq/io/file.hpp"
+#    include "intq/io/json_text.hpp"
+
+namespace intq::io {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
@@ -154,7 +173,7 @@ private:
 };
 
 /// Sorts the entries by their data, and refuses what does not fill it exactly.
-inline void check_entries(SafetensorsHeader& header, index_t data_size, std::string_view name) {
+INTQ_INLINE void check_entries(SafetensorsHeader& header, index_t data_size, std::string_view name) {
     for (const SafetensorsEntry& entry : header.entries) {
         const auto refuse = [&](const std::string& what) {
             throw Error(name, "the array " + in_quotes(entry.name) + " " + what);
@@ -184,14 +203,14 @@ inline void check_entries(SafetensorsHeader& header, index_t data_size, std::str
                               std::to_string(filled));
 }
 
-inline std::uint64_t read_little_endian(std::span<const std::byte> bytes) {
+INTQ_INLINE std::uint64_t read_little_endian(std::span<const std::byte> bytes) {
     std::uint64_t value = 0;
     for (std::size_t i = bytes.size(); i-- > 0;) value = value * 256 + std::to_integer<std::uint64_t>(bytes[i]);
     return value;
 }
 
 /// The elements of every dtype lie in little-endian order; other machines swap.
-inline std::vector<std::byte> swap_if_big_endian(std::span<const std::byte> bytes, std::size_t element) {
+INTQ_INLINE std::vector<std::byte> swap_if_big_endian(std::span<const std::byte> bytes, std::size_t element) {
     std::vector<std::byte> result(bytes.begin(), bytes.end());
     if (std::endian::native == std::endian::big)
         for (auto first = result.begin(); first != result.end(); first += static_cast<std::ptrdiff_t>(element))
@@ -199,13 +218,13 @@ inline std::vector<std::byte> swap_if_big_endian(std::span<const std::byte> byte
     return result;
 }
 
-inline std::string_view safetensors_name(const NamedArray& item) {
+INTQ_INLINE std::string_view safetensors_name(const NamedArray& item) {
     for (const SafetensorsType& type : safetensors_types)
         if (type.dtype == item.array.dtype) return type.name;
     throw Error("safetensors", "the array " + in_quotes(item.name) + " has no dtype and cannot be written");
 }
 
-inline void check_arrays(const Safetensors& content) {
+INTQ_INLINE void check_arrays(const Safetensors& content) {
     std::set<std::string_view> names;
     for (const NamedArray& item : content.arrays) {
         if (item.name == metadata_key || !names.insert(item.name).second)
@@ -220,8 +239,8 @@ inline void check_arrays(const Safetensors& content) {
     }
 }
 
-inline std::string header_text(const std::vector<const NamedArray*>& order,
-                               const std::map<std::string, std::string>& metadata) {
+INTQ_INLINE std::string header_text(const std::vector<const NamedArray*>& order,
+                                    const std::map<std::string, std::string>& metadata) {
     std::string text = "{";
     if (!metadata.empty()) {
         text += write_json_string(metadata_key) + ":{";
@@ -243,13 +262,13 @@ inline std::string header_text(const std::vector<const NamedArray*>& order,
 
 }  // namespace detail
 
-inline const NpyArray& Safetensors::at(std::string_view name) const {
+INTQ_INLINE const NpyArray& Safetensors::at(std::string_view name) const {
     for (const NamedArray& item : arrays)
         if (item.name == name) return item.array;
     throw Error("safetensors", "there is no array " + in_quotes(name));
 }
 
-inline Safetensors parse_safetensors(std::span<const std::byte> file, std::string_view name) {
+INTQ_INLINE Safetensors parse_safetensors(std::span<const std::byte> file, std::string_view name) {
     constexpr std::size_t prefix = 8;
     if (file.size() < prefix) throw Error(name, "not a safetensors file: it has fewer than 8 bytes");
     const std::uint64_t length = detail::read_little_endian(file.first(prefix));
@@ -275,11 +294,11 @@ inline Safetensors parse_safetensors(std::span<const std::byte> file, std::strin
     return content;
 }
 
-inline Safetensors read_safetensors(const std::filesystem::path& path) {
+INTQ_INLINE Safetensors read_safetensors(const std::filesystem::path& path) {
     return parse_safetensors(read_file(path), path.string());
 }
 
-inline std::vector<std::byte> serialize_safetensors(const Safetensors& content) {
+INTQ_INLINE std::vector<std::byte> serialize_safetensors(const Safetensors& content) {
     detail::check_arrays(content);
     std::vector<const NamedArray*> order;
     for (const NamedArray& item : content.arrays) order.push_back(&item);
@@ -302,11 +321,12 @@ inline std::vector<std::byte> serialize_safetensors(const Safetensors& content) 
     return file;
 }
 
-inline void write_safetensors(const std::filesystem::path& path, const Safetensors& content) {
+INTQ_INLINE void write_safetensors(const std::filesystem::path& path, const Safetensors& content) {
     write_file(path, serialize_safetensors(content));
 }
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::io
 
+#endif  // INTQ_DEFINES(io)
 #endif  // INTQ_IO_SAFETENSORS_HPP

@@ -4,14 +4,11 @@
 #ifndef INTQ_IO_TEXT_TABLE_HPP
 #define INTQ_IO_TEXT_TABLE_HPP
 
-#include <algorithm>
 #include <cstddef>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
-#include "intq/io/error.hpp"
+#include "intq/core/abi.hpp"
 
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
@@ -35,19 +32,10 @@ public:
         Align align = Align::left;
     };
 
-    explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
+    explicit TextTable(std::vector<Column> columns);
 
     /// @throws Error when the number of cells is not that of the columns
-    void add_row(std::vector<std::string> cells) {
-        if (cells.size() != columns_.size())
-            throw Error("a table row has " + std::to_string(cells.size()) + " cells, expected " +
-                        std::to_string(columns_.size()));
-        // A control character would break the columns, and a name out of a file may hold a terminal's escape sequence.
-        for (std::string& cell : cells)
-            std::replace_if(
-                cell.begin(), cell.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; }, '?');
-        rows_.push_back(std::move(cells));
-    }
+    void add_row(std::vector<std::string> cells);
 
     std::size_t row_count() const noexcept { return rows_.size(); }
 
@@ -63,24 +51,37 @@ private:
     std::vector<std::vector<std::string>> rows_;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::io
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(io)
+
+#    include <algorithm>
+#    include <string_view>
+#    include <utility>
+
+#    include "intq/io/error.hpp"
+
+namespace intq::io {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
 /// Columns that a text takes on a terminal: one a code point of UTF-8.
-inline std::size_t display_width(std::string_view text) {
+INTQ_INLINE std::size_t display_width(std::string_view text) {
     return static_cast<std::size_t>(
         std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
-inline std::string padded(const std::string& text, std::size_t width, Align align) {
+INTQ_INLINE std::string padded(const std::string& text, std::size_t width, Align align) {
     const std::string spaces(width - display_width(text), ' ');
     return align == Align::left ? text + spaces : spaces + text;
 }
 
 /// `left` ---- `middle` ---- `right`, with dashes for each column.
-inline std::string rule(const std::vector<std::size_t>& widths, std::string_view left, std::string_view middle,
-                        std::string_view right, std::size_t margin) {
+INTQ_INLINE std::string rule(const std::vector<std::size_t>& widths, std::string_view left, std::string_view middle,
+                             std::string_view right, std::size_t margin) {
     std::string line(left);
     for (std::size_t i = 0; i < widths.size(); ++i) {
         if (i > 0) line += middle;
@@ -91,7 +92,7 @@ inline std::string rule(const std::vector<std::size_t>& widths, std::string_view
 
 }  // namespace detail
 
-inline std::vector<std::size_t> TextTable::widths() const {
+INTQ_INLINE std::vector<std::size_t> TextTable::widths() const {
     std::vector<std::size_t> result;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
         std::size_t width = detail::display_width(columns_[i].title);
@@ -101,8 +102,8 @@ inline std::vector<std::size_t> TextTable::widths() const {
     return result;
 }
 
-inline std::string TextTable::line_of(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths,
-                                      TableStyle style) const {
+INTQ_INLINE std::string TextTable::line_of(const std::vector<std::string>& cells,
+                                           const std::vector<std::size_t>& widths, TableStyle style) const {
     std::string line = style == TableStyle::psql ? "| " : "";
     for (std::size_t i = 0; i < cells.size(); ++i) {
         if (i > 0) line += style == TableStyle::psql ? " | " : "  ";
@@ -113,7 +114,7 @@ inline std::string TextTable::line_of(const std::vector<std::string>& cells, con
     return line + '\n';
 }
 
-inline std::string TextTable::str(TableStyle style) const {
+INTQ_INLINE std::string TextTable::str(TableStyle style) const {
     const std::vector<std::size_t> width = widths();
     std::vector<std::string> titles;
     for (const Column& column : columns_) titles.push_back(column.title);
@@ -126,7 +127,21 @@ inline std::string TextTable::str(TableStyle style) const {
     return text + edge;
 }
 
+INTQ_INLINE TextTable::TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+INTQ_INLINE void TextTable::add_row(std::vector<std::string> cells) {
+    if (cells.size() != columns_.size())
+        throw Error("a table row has " + std::to_string(cells.size()) + " cells, expected " +
+                    std::to_string(columns_.size()));
+    // A control character would break the columns, and a name out of a file may hold a terminal's escape sequence.
+    for (std::string& cell : cells)
+        std::replace_if(
+            cell.begin(), cell.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; }, '?');
+    rows_.push_back(std::move(cells));
+}
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::io
 
+#endif  // INTQ_DEFINES(io)
 #endif  // INTQ_IO_TEXT_TABLE_HPP

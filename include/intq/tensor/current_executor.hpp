@@ -11,10 +11,8 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace tensor_detail {
 
-inline Executor& executor_of_thread() noexcept {
-    thread_local Executor executor = serial;
-    return executor;
-}
+/// The executor of this thread: one in the whole program.
+Executor& executor_of_thread() noexcept;
 
 }  // namespace tensor_detail
 
@@ -38,6 +36,20 @@ public:
 private:
     Executor former_;
 };
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(tensor)
+
+namespace tensor_detail {
+
+INTQ_INLINE Executor& executor_of_thread() noexcept {
+    thread_local Executor executor = serial;
+    return executor;
+}
+
+}  // namespace tensor_detail
+
+#endif  // INTQ_DEFINES(tensor)
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq

@@ -4,8 +4,8 @@
 #ifndef INTQ_TENSOR_NPY_HPP
 #define INTQ_TENSOR_NPY_HPP
 
-#include <cstring>
 #include <filesystem>
+#include <string_view>
 
 #include "intq/io/npy.hpp"
 #include "intq/tensor/tensor.hpp"
@@ -17,7 +17,30 @@ inline namespace INTQ_HOSTED_ABI {
 ///
 /// @param name  of the file or array, for messages
 /// @throws Error for more than max_rank axes
-inline Tensor to_tensor(const io::NpyArray& array, std::string_view name) {
+Tensor to_tensor(const io::NpyArray& array, std::string_view name);
+
+/// The array of a tensor, in row_major order.
+io::NpyArray to_array(const Tensor& tensor);
+
+/// Reads a .npy file as a row_major tensor. Throws the Error that names the file.
+Tensor load_npy(const std::filesystem::path& path);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(tensor)
+
+#    include <algorithm>
+#    include <cstring>
+#    include <string>
+
+#    include "intq/io/error.hpp"
+
+namespace intq {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Tensor to_tensor(const io::NpyArray& array, std::string_view name) {
     if (array.shape.size() > static_cast<std::size_t>(max_rank))
         throw Error(name, "the array has rank " + std::to_string(array.shape.size()) + ", at most " +
                               std::to_string(max_rank) + " is possible");
@@ -29,8 +52,7 @@ inline Tensor to_tensor(const io::NpyArray& array, std::string_view name) {
     return tensor;
 }
 
-/// The array of a tensor, in row_major order.
-inline io::NpyArray to_array(const Tensor& tensor) {
+INTQ_INLINE io::NpyArray to_array(const Tensor& tensor) {
     const Tensor rows = tensor.contiguous();
     const std::span<const std::byte> bytes(rows.data(), static_cast<std::size_t>(rows.bytes()));
     return {tensor.dtype(),
@@ -38,10 +60,10 @@ inline io::NpyArray to_array(const Tensor& tensor) {
             {bytes.begin(), bytes.end()}};
 }
 
-/// Reads a .npy file as a row_major tensor. Throws the Error that names the file.
-inline Tensor load_npy(const std::filesystem::path& path) { return to_tensor(io::read_npy(path), path.string()); }
+INTQ_INLINE Tensor load_npy(const std::filesystem::path& path) { return to_tensor(io::read_npy(path), path.string()); }
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq
 
+#endif  // INTQ_DEFINES(tensor)
 #endif  // INTQ_TENSOR_NPY_HPP

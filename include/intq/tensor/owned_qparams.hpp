@@ -5,11 +5,9 @@
 #define INTQ_TENSOR_OWNED_QPARAMS_HPP
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "intq/core/qparams.hpp"
-#include "intq/io/error.hpp"
 
 namespace intq {
 inline namespace INTQ_HOSTED_ABI {
@@ -29,26 +27,16 @@ struct OwnedQParams {
     DType dtype = DType::int8;
 
     /// Symmetric, with the whole range of `dtype`.
-    static OwnedQParams per_tensor(float scale, DType dtype) {
-        return {{scale}, {}, -1, lowest_code(dtype), highest_code(dtype), dtype};
-    }
-    static OwnedQParams per_channel(std::vector<float> scales, int axis, DType dtype) {
-        return {std::move(scales), {}, axis, lowest_code(dtype), highest_code(dtype), dtype};
-    }
+    static OwnedQParams per_tensor(float scale, DType dtype);
+    static OwnedQParams per_channel(std::vector<float> scales, int axis, DType dtype);
 
     bool is_per_channel() const noexcept { return axis >= 0; }
 
     /// The one scale of a per-tensor pair. Throws where the scales are per channel.
-    float scale() const {
-        if (scales.size() != 1) throw Error("the scales are per channel; one scale was asked for");
-        return scales[0];
-    }
+    float scale() const;
 
     /// The same without owning; valid as long as this object lives unchanged.
-    QParams view() const {
-        if (is_per_channel()) return QParams::per_channel(scales, zero_points, axis, quant_min, quant_max);
-        return QParams::per_tensor(scale(), zero_points.empty() ? 0 : zero_points[0], quant_min, quant_max);
-    }
+    QParams view() const;
 
     friend bool operator==(const OwnedQParams&, const OwnedQParams&) = default;
 };
@@ -56,4 +44,36 @@ struct OwnedQParams {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq
 
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(tensor)
+
+#    include <utility>
+
+#    include "intq/io/error.hpp"
+
+namespace intq {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE OwnedQParams OwnedQParams::per_tensor(float scale, DType dtype) {
+    return {{scale}, {}, -1, lowest_code(dtype), highest_code(dtype), dtype};
+}
+
+INTQ_INLINE OwnedQParams OwnedQParams::per_channel(std::vector<float> scales, int axis, DType dtype) {
+    return {std::move(scales), {}, axis, lowest_code(dtype), highest_code(dtype), dtype};
+}
+
+INTQ_INLINE float OwnedQParams::scale() const {
+    if (scales.size() != 1) throw Error("the scales are per channel; one scale was asked for");
+    return scales[0];
+}
+
+INTQ_INLINE QParams OwnedQParams::view() const {
+    if (is_per_channel()) return QParams::per_channel(scales, zero_points, axis, quant_min, quant_max);
+    return QParams::per_tensor(scale(), zero_points.empty() ? 0 : zero_points[0], quant_min, quant_max);
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq
+
+#endif  // INTQ_DEFINES(tensor)
 #endif  // INTQ_TENSOR_OWNED_QPARAMS_HPP

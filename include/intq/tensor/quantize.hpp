@@ -4,9 +4,7 @@
 #ifndef INTQ_TENSOR_QUANTIZE_HPP
 #define INTQ_TENSOR_QUANTIZE_HPP
 
-#include "intq/kernels/streaming/dequantize.hpp"
-#include "intq/kernels/streaming/fake_quantize.hpp"
-#include "intq/kernels/streaming/quantize.hpp"
+#include "intq/arith/quantize.hpp"
 #include "intq/tensor/tensor.hpp"
 
 namespace intq {
@@ -21,12 +19,35 @@ Tensor dequantize(const Tensor& codes, const OwnedQParams& qparams);
 /// dequantize(quantize(x)), carrying the qparams.
 Tensor fake_quantize(const Tensor& x, const OwnedQParams& qparams, arith::QuantizeRule rule);
 
-// ---------------------------------------------------------------------------------------------------------------------
-
 namespace tensor_detail {
 
 /// (outer, channels, inner): a row_major tensor seen from its channel axis; (1, 1, size) per tensor.
-inline Shape blocks_around(const Tensor& x, int axis) {
+Shape blocks_around(const Tensor& x, int axis);
+
+/// The same parameters for a tensor of the shape blocks_around() gives.
+QParams blocks_qparams(const OwnedQParams& qparams);
+
+}  // namespace tensor_detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(tensor)
+
+#    include <string>
+
+#    include "intq/io/error.hpp"
+#    include "intq/kernels/streaming/dequantize.hpp"
+#    include "intq/kernels/streaming/fake_quantize.hpp"
+#    include "intq/kernels/streaming/quantize.hpp"
+
+namespace intq {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace tensor_detail {
+
+INTQ_INLINE Shape blocks_around(const Tensor& x, int axis) {
     if (axis < 0) return Shape(1, 1, x.size());
     index_t outer = 1, inner = 1;
     for (int i = 0; i < axis; ++i) outer *= x.extent(i);
@@ -34,8 +55,7 @@ inline Shape blocks_around(const Tensor& x, int axis) {
     return Shape(outer, x.extent(axis), inner);
 }
 
-/// The same parameters for a tensor of the shape blocks_around() gives.
-inline QParams blocks_qparams(const OwnedQParams& qparams) {
+INTQ_INLINE QParams blocks_qparams(const OwnedQParams& qparams) {
     if (!qparams.is_per_channel()) return qparams.view();
     return QParams::per_channel(qparams.scales, qparams.zero_points, 1, qparams.quant_min, qparams.quant_max);
 }
@@ -57,7 +77,7 @@ template <class Code> void dequantize_into(const Tensor& codes, const QParams& q
 
 }  // namespace tensor_detail
 
-inline Tensor quantize(const Tensor& x, const OwnedQParams& qparams, arith::QuantizeRule rule) {
+INTQ_INLINE Tensor quantize(const Tensor& x, const OwnedQParams& qparams, arith::QuantizeRule rule) {
     Tensor codes = Tensor::empty(x.shape(), qparams.dtype);
     const Shape blocks = tensor_detail::blocks_around(x, qparams.axis);
     const Tensor from = x.reshape(blocks);
@@ -77,7 +97,7 @@ inline Tensor quantize(const Tensor& x, const OwnedQParams& qparams, arith::Quan
     return codes;
 }
 
-inline Tensor dequantize(const Tensor& codes, const OwnedQParams& qparams) {
+INTQ_INLINE Tensor dequantize(const Tensor& codes, const OwnedQParams& qparams) {
     Tensor out = Tensor::empty(codes.shape());
     const Shape blocks = tensor_detail::blocks_around(codes, qparams.axis);
     const Tensor from = codes.reshape(blocks);
@@ -100,7 +120,7 @@ inline Tensor dequantize(const Tensor& codes, const OwnedQParams& qparams) {
     return out;
 }
 
-inline Tensor fake_quantize(const Tensor& x, const OwnedQParams& qparams, arith::QuantizeRule rule) {
+INTQ_INLINE Tensor fake_quantize(const Tensor& x, const OwnedQParams& qparams, arith::QuantizeRule rule) {
     Tensor out = Tensor::empty(x.shape());
     const Shape blocks = tensor_detail::blocks_around(x, qparams.axis);
     const Tensor source = x.reshape(blocks);
@@ -117,4 +137,5 @@ inline Tensor fake_quantize(const Tensor& x, const OwnedQParams& qparams, arith:
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq
 
+#endif  // INTQ_DEFINES(tensor)
 #endif  // INTQ_TENSOR_QUANTIZE_HPP

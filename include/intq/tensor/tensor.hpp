@@ -4,16 +4,14 @@
 #ifndef INTQ_TENSOR_TENSOR_HPP
 #define INTQ_TENSOR_TENSOR_HPP
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstring>
 #include <initializer_list>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -45,7 +43,9 @@ public:
     static Tensor full(const Shape& shape, float value);
 
     /// A row_major tensor with a copy of `values`, which are in row_major order.
-    template <class T> static Tensor from(const Shape& shape, std::span<const T> values);
+    template <class T> static Tensor from(const Shape& shape, std::span<const T> values) {
+        return from_memory(shape, dtype_of<T>, values.data(), static_cast<index_t>(values.size()));
+    }
     template <class T> static Tensor from(const Shape& shape, const std::vector<T>& values) {
         return from(shape, std::span<const T>(values));
     }
@@ -105,8 +105,15 @@ public:
 private:
     friend class TensorCloner;
 
-    template <class T> T* checked_data(const char* function) const;
+    static Tensor from_memory(const Shape& shape, DType dtype, const void* values, index_t count);
+    template <class T> T* checked_data(const char* function) const {
+        static_assert(dtype_of<T> != DType::none, "Tensor: T must be one of the element types of core/dtype.hpp");
+        if (dtype_ != dtype_of<T>) throw_wrong_dtype(function, dtype_of<T>);
+        return reinterpret_cast<T*>(buffer_.get());
+    }
+    [[noreturn]] void throw_wrong_dtype(const char* function, DType asked) const;
     template <class T, int Rank, class LayoutTag> TensorView<T, Rank, LayoutTag> make_view() const;
+    void check_view(int rank, Layout layout) const;
     bool lies_in(Layout layout) const noexcept;
     std::string describe_self() const;
 
@@ -128,9 +135,54 @@ private:
 
 // ---------------------------------------------------------------------------------------------------------------------
 
+template <class T, int Rank, class LayoutTag> TensorView<T, Rank, LayoutTag> Tensor::make_view() const {
+    T* data = checked_data<T>("view");
+    check_view(Rank, LayoutTag::kind);
+    typename TensorView<T, Rank, LayoutTag>::Index extents{};
+    for (std::size_t axis = 0; axis < extents.size(); ++axis) extents[axis] = shape_.extents[axis];
+    if constexpr (std::is_same_v<LayoutTag, strided>) {
+        typename TensorView<T, Rank, LayoutTag>::Index steps{};
+        const auto all = strides();
+        for (std::size_t axis = 0; axis < steps.size(); ++axis) steps[axis] = all[axis];
+        return {data, extents, steps};
+    } else {
+        return {data, extents};
+    }
+}
+
 namespace tensor_detail {
 
-inline std::array<index_t, max_rank> strides_of(const Shape& shape, Layout layout) noexcept {
+/// The distance from an element to the next one along each axis.
+std::array<index_t, max_rank> strides_of(const Shape& shape, Layout layout) noexcept;
+
+/// Memory at a multiple of Tensor::alignment, padded to one.
+std::shared_ptr<std::byte> allocate_aligned(std::size_t bytes);
+
+/// Copies the elements of a shape between two places in memory with strides of their own.
+void copy_strided(DType dtype, const Shape& shape, const std::byte* from,
+                  const std::array<index_t, max_rank>& from_strides, std::byte* to,
+                  const std::array<index_t, max_rank>& to_strides);
+
+}  // namespace tensor_detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(tensor)
+
+#    include <algorithm>
+#    include <cstring>
+#    include <new>
+
+#    include "intq/io/error.hpp"
+
+namespace intq {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace tensor_detail {
+
+INTQ_INLINE std::array<index_t, max_rank> strides_of(const Shape& shape, Layout layout) noexcept {
     std::array<index_t, max_rank> result{};
     index_t step = 1;
     const auto take = [&](int axis) {
@@ -144,7 +196,7 @@ inline std::array<index_t, max_rank> strides_of(const Shape& shape, Layout layou
     return result;
 }
 
-inline index_t checked_bytes(const Shape& shape, DType dtype) {
+INTQ_INLINE index_t checked_bytes(const Shape& shape, DType dtype) {
     if (dtype == DType::none) throw Error("Tensor: a dtype is needed, given none");
     index_t bytes = size_of(dtype);
     for (int axis = 0; axis < shape.rank; ++axis) {
@@ -155,7 +207,7 @@ inline index_t checked_bytes(const Shape& shape, DType dtype) {
     return bytes;
 }
 
-inline std::shared_ptr<std::byte> allocate_aligned(std::size_t bytes) {
+INTQ_INLINE std::shared_ptr<std::byte> allocate_aligned(std::size_t bytes) {
     constexpr std::size_t unit = Tensor::alignment;
     const std::size_t padded = std::max((bytes + unit - 1) / unit * unit, unit);
     auto* memory = static_cast<std::byte*>(::operator new (padded, std::align_val_t{unit}));
@@ -193,9 +245,9 @@ void copy_strided(const Shape& shape, const std::byte* from, const std::array<in
 }
 
 // The same for the elements of a dtype.
-inline void copy_strided(DType dtype, const Shape& shape, const std::byte* from,
-                         const std::array<index_t, max_rank>& from_strides, std::byte* to,
-                         const std::array<index_t, max_rank>& to_strides) {
+INTQ_INLINE void copy_strided(DType dtype, const Shape& shape, const std::byte* from,
+                              const std::array<index_t, max_rank>& from_strides, std::byte* to,
+                              const std::array<index_t, max_rank>& to_strides) {
     switch (size_of(dtype)) {
         case 1:
             return copy_strided<std::uint8_t>(shape, from, from_strides, to, to_strides);
@@ -210,11 +262,11 @@ inline void copy_strided(DType dtype, const Shape& shape, const std::byte* from,
 
 }  // namespace tensor_detail
 
-inline std::string to_string(const Shape& shape) {
+INTQ_INLINE std::string to_string(const Shape& shape) {
     return describe_shape(std::span<const index_t>(shape.extents.data(), static_cast<std::size_t>(shape.rank)));
 }
 
-inline Tensor Tensor::empty(const Shape& shape, DType dtype, Layout layout) {
+INTQ_INLINE Tensor Tensor::empty(const Shape& shape, DType dtype, Layout layout) {
     if (layout == Layout::strided) throw Error("Tensor: the layout must be row_major or channels_last, given strided");
     Tensor result;
     result.buffer_ =
@@ -225,40 +277,40 @@ inline Tensor Tensor::empty(const Shape& shape, DType dtype, Layout layout) {
     return result;
 }
 
-inline Tensor Tensor::zeros(const Shape& shape, DType dtype, Layout layout) {
+INTQ_INLINE Tensor Tensor::zeros(const Shape& shape, DType dtype, Layout layout) {
     Tensor result = empty(shape, dtype, layout);
     std::memset(result.data(), 0, static_cast<std::size_t>(result.bytes()));
     return result;
 }
 
-inline Tensor Tensor::full(const Shape& shape, float value) {
+INTQ_INLINE Tensor Tensor::full(const Shape& shape, float value) {
     Tensor result = empty(shape);
     const auto values = result.flat<float>();
     std::fill(values.begin(), values.end(), value);
     return result;
 }
 
-template <class T> Tensor Tensor::from(const Shape& shape, std::span<const T> values) {
-    Tensor result = empty(shape, dtype_of<T>);
-    if (result.size() != static_cast<index_t>(values.size()))
+INTQ_INLINE Tensor Tensor::from_memory(const Shape& shape, DType dtype, const void* values, index_t count) {
+    Tensor result = empty(shape, dtype);
+    if (result.size() != count)
         throw Error("Tensor::from: shape " + to_string(shape) + " has " + std::to_string(result.size()) +
-                    " elements, given " + std::to_string(values.size()));
-    std::copy(values.begin(), values.end(), result.flat<T>().begin());
+                    " elements, given " + std::to_string(count));
+    if (count > 0) std::memcpy(result.data(), values, static_cast<std::size_t>(result.bytes()));
     return result;
 }
 
-inline index_t Tensor::extent(int axis) const {
+INTQ_INLINE index_t Tensor::extent(int axis) const {
     const int positive = axis < 0 ? axis + rank() : axis;
     if (positive < 0 || positive >= rank())
         throw Error("Tensor: " + describe_self() + " has no axis " + std::to_string(axis));
     return shape_[positive];
 }
 
-inline std::array<index_t, max_rank> Tensor::strides() const noexcept {
+INTQ_INLINE std::array<index_t, max_rank> Tensor::strides() const noexcept {
     return tensor_detail::strides_of(shape_, layout_);
 }
 
-inline Tensor Tensor::clone() const {
+INTQ_INLINE Tensor Tensor::clone() const {
     if (!defined()) return {};
     Tensor result = empty(shape_, dtype_, layout_);
     std::memcpy(result.data(), data(), static_cast<std::size_t>(bytes()));
@@ -266,7 +318,7 @@ inline Tensor Tensor::clone() const {
     return result;
 }
 
-inline Tensor Tensor::to_layout(Layout layout) const {
+INTQ_INLINE Tensor Tensor::to_layout(Layout layout) const {
     if (!defined() || layout_ == layout) return *this;
     if (rank() < 3) return *this;
     Tensor result = empty(shape_, dtype_, layout);
@@ -279,7 +331,7 @@ inline Tensor Tensor::to_layout(Layout layout) const {
     return result;
 }
 
-inline Tensor Tensor::reshape(const Shape& shape) const {
+INTQ_INLINE Tensor Tensor::reshape(const Shape& shape) const {
     if (shape.size() != size())
         throw Error("Tensor::reshape: " + describe_self() + " cannot take the shape " + to_string(shape));
     Tensor result = contiguous();
@@ -289,7 +341,7 @@ inline Tensor Tensor::reshape(const Shape& shape) const {
     return result;
 }
 
-inline Tensor Tensor::batch(index_t first, index_t count) const {
+INTQ_INLINE Tensor Tensor::batch(index_t first, index_t count) const {
     if (rank() < 1 || first < 0 || count < 0 || first + count > shape_[0])
         throw Error("Tensor::batch: " + describe_self() + " has no samples " + std::to_string(first) + " to " +
                     std::to_string(first + count));
@@ -302,33 +354,18 @@ inline Tensor Tensor::batch(index_t first, index_t count) const {
     return result;
 }
 
-template <class T> T* Tensor::checked_data(const char* function) const {
-    static_assert(dtype_of<T> != DType::none, "Tensor: T must be one of the element types of core/dtype.hpp");
-    if (dtype_ != dtype_of<T>)
-        throw Error(std::string("Tensor::") + function + ": " + describe_self() + ", asked for " +
-                    name_of(dtype_of<T>));
-    return reinterpret_cast<T*>(buffer_.get());
+INTQ_INLINE void Tensor::throw_wrong_dtype(const char* function, DType asked) const {
+    throw Error(std::string("Tensor::") + function + ": " + describe_self() + ", asked for " + name_of(asked));
 }
 
-template <class T, int Rank, class LayoutTag> TensorView<T, Rank, LayoutTag> Tensor::make_view() const {
-    T* data = checked_data<T>("view");
-    if (rank() != Rank || !lies_in(LayoutTag::kind))
-        throw Error("Tensor::view: " + describe_self() + ", asked for rank " + std::to_string(Rank) + ", " +
-                    name_of(LayoutTag::kind));
-    typename TensorView<T, Rank, LayoutTag>::Index extents{};
-    std::copy_n(shape_.extents.begin(), Rank, extents.begin());
-    if constexpr (std::is_same_v<LayoutTag, strided>) {
-        typename TensorView<T, Rank, LayoutTag>::Index steps{};
-        const auto all = strides();
-        std::copy_n(all.begin(), Rank, steps.begin());
-        return {data, extents, steps};
-    } else {
-        return {data, extents};
-    }
+INTQ_INLINE void Tensor::check_view(int rank, Layout layout) const {
+    if (this->rank() != rank || !lies_in(layout))
+        throw Error("Tensor::view: " + describe_self() + ", asked for rank " + std::to_string(rank) + ", " +
+                    name_of(layout));
 }
 
 // Axes of extent 1 do not move a byte: a (N, C, 1, 1) tensor lies in both layouts.
-inline bool Tensor::lies_in(Layout layout) const noexcept {
+INTQ_INLINE bool Tensor::lies_in(Layout layout) const noexcept {
     if (layout == Layout::strided || layout == layout_) return true;
     const auto own = strides(), other = tensor_detail::strides_of(shape_, layout);
     for (int axis = 0; axis < rank(); ++axis) {
@@ -338,12 +375,12 @@ inline bool Tensor::lies_in(Layout layout) const noexcept {
     return true;
 }
 
-inline std::string Tensor::describe_self() const {
+INTQ_INLINE std::string Tensor::describe_self() const {
     if (!defined()) return "the tensor is undefined";
     return std::string("the tensor is ") + name_of(dtype_) + " of shape " + to_string(shape_) + ", " + name_of(layout_);
 }
 
-inline Tensor TensorCloner::operator()(const Tensor& tensor) {
+INTQ_INLINE Tensor TensorCloner::operator()(const Tensor& tensor) {
     if (!tensor.defined()) return {};
     for (const auto& [old_buffer, new_buffer] : buffers_)
         if (old_buffer == tensor.buffer_) {
@@ -359,4 +396,5 @@ inline Tensor TensorCloner::operator()(const Tensor& tensor) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq
 
+#endif  // INTQ_DEFINES(tensor)
 #endif  // INTQ_TENSOR_TENSOR_HPP

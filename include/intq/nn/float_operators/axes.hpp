@@ -4,8 +4,6 @@
 #ifndef INTQ_NN_FLOAT_OPERATORS_AXES_HPP
 #define INTQ_NN_FLOAT_OPERATORS_AXES_HPP
 
-#include <string>
-
 #include "intq/tensor/tensor.hpp"
 
 namespace intq::nn::functional {
@@ -13,7 +11,32 @@ inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
 /// An axis counted from the front; a negative one counts from the end. Throws for one that does not exist.
-inline int positive_axis(int axis, int rank, const char* op) {
+int positive_axis(int axis, int rank, const char* op);
+
+/// Product of the extents of the axes [first, last).
+index_t product(const Shape& shape, int first, int last);
+
+void append_extent(Shape& shape, index_t extent, const char* op);
+
+/// Per-tensor qparams of a tensor whose values were moved or chosen.
+void keep_qparams(const Tensor& x, Tensor& y);
+
+}  // namespace detail
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_float_operators)
+
+#    include <string>
+
+#    include "intq/io/error.hpp"
+
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
+namespace detail {
+
+INTQ_INLINE int positive_axis(int axis, int rank, const char* op) {
     const int positive = axis < 0 ? axis + rank : axis;
     if (positive < 0 || positive >= rank)
         throw Error(std::string(op) + ": axis " + std::to_string(axis) + " does not exist in rank " +
@@ -21,21 +44,19 @@ inline int positive_axis(int axis, int rank, const char* op) {
     return positive;
 }
 
-/// Product of the extents of the axes [first, last).
-inline index_t product(const Shape& shape, int first, int last) {
+INTQ_INLINE index_t product(const Shape& shape, int first, int last) {
     index_t result = 1;
     for (int axis = first; axis < last; ++axis) result *= shape[axis];
     return result;
 }
 
-inline void append_extent(Shape& shape, index_t extent, const char* op) {
+INTQ_INLINE void append_extent(Shape& shape, index_t extent, const char* op) {
     if (shape.rank == max_rank)
         throw Error(std::string(op) + ": the result would have more than " + std::to_string(max_rank) + " axes");
     shape.extents[static_cast<std::size_t>(shape.rank++)] = extent;
 }
 
-/// Per-tensor qparams of a tensor whose values were moved or chosen.
-inline void keep_qparams(const Tensor& x, Tensor& y) {
+INTQ_INLINE void keep_qparams(const Tensor& x, Tensor& y) {
     if (x.qparams() && !x.qparams()->is_per_channel()) y.set_qparams(x.qparams());
 }
 
@@ -43,4 +64,5 @@ inline void keep_qparams(const Tensor& x, Tensor& y) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::functional
 
+#endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_AXES_HPP

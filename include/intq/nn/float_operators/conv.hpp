@@ -4,10 +4,8 @@
 #ifndef INTQ_NN_FLOAT_OPERATORS_CONV_HPP
 #define INTQ_NN_FLOAT_OPERATORS_CONV_HPP
 
-#include <algorithm>
-
 #include "intq/core/op_params.hpp"
-#include "intq/nn/float_operators/float_layer.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::nn::functional {
 inline namespace INTQ_HOSTED_ABI {
@@ -56,12 +54,70 @@ constexpr Size2d transposed_output_size(const Window2d& window, Size2d output_pa
                   window.kernel.width, output_padding.width)};
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+namespace detail {
+
+void check_conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
+                            Size2d output_padding, index_t groups);
+
+/// (C, O/groups, KH, KW) -> (O, C/groups, KH, KW), turned by 180 degrees.
+template <class T> Tensor turned_weight(const Tensor& weight, index_t groups) {
+    const index_t in = weight.extent(0) / groups, out = weight.extent(1);
+    const index_t height = weight.extent(2), width = weight.extent(3), cells = height * width;
+    const Tensor plain = weight.contiguous();
+    Tensor result = Tensor::empty(Shape(out * groups, in, height, width), weight.dtype());
+    const T* from = plain.template flat<T>().data();
+    T* to = result.flat<T>().data();
+    for (index_t g = 0; g < groups; ++g)
+        for (index_t o = 0; o < out; ++o)
+            for (index_t c = 0; c < in; ++c, to += cells) {
+                const T* const kernel = from + ((g * in + c) * out + o) * cells;
+                for (index_t cell = 0; cell < cells; ++cell) to[cell] = kernel[cells - 1 - cell];
+            }
+    return result;
+}
+
+/// The image whose plain convolution with the turned weight is the result: x spread out by the stride, with as much
+/// around it as the kernel reaches; cells that the padding cuts off are left out.
+template <class T> Tensor spread_image(const Tensor& x, const Window2d& window, Size2d out) {
+    const Size2d reach{window.dilation.height * (window.kernel.height - 1),
+                       window.dilation.width * (window.kernel.width - 1)};
+    const Tensor input = x.contiguous();
+    Tensor y =
+        Tensor::zeros(Shape(x.extent(0), x.extent(1), out.height + reach.height, out.width + reach.width), x.dtype());
+    const index_t height = y.extent(2), width = y.extent(3);
+    const T* from = input.template flat<T>().data();
+    T* plane = y.flat<T>().data();
+    for (index_t p = 0; p < x.extent(0) * x.extent(1); ++p, plane += height * width)
+        for (index_t i = 0; i < x.extent(2); ++i)
+            for (index_t j = 0; j < x.extent(3); ++j, ++from) {
+                const index_t h = i * window.stride.height + reach.height - window.padding.top;
+                const index_t w = j * window.stride.width + reach.width - window.padding.left;
+                if (h >= 0 && h < height && w >= 0 && w < width) plane[h * width + w] = *from;
+            }
+    return y;
+}
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_float_operators)
+
+#    include <algorithm>
+#    include <string>
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/float_layer.hpp"
+
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-inline void check_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
-                         index_t groups) {
+INTQ_INLINE void check_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
+                              index_t groups) {
     if (x.rank() != 4 || weight.rank() != 4)
         throw Error("conv2d: input and weight must have rank 4, given " + to_string(x.shape()) + " and " +
                     to_string(weight.shape()));
@@ -80,8 +136,8 @@ inline void check_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bi
 
 }  // namespace detail
 
-inline Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
-                     index_t groups) {
+INTQ_INLINE Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
+                          index_t groups) {
     detail::check_conv2d(x, weight, bias, window, groups);
     const Size2d out = output_size(window, {x.extent(2), x.extent(3)});
     Tensor y = Tensor::empty(Shape(x.extent(0), weight.extent(0), out.height, out.width), DType::float32,
@@ -96,8 +152,8 @@ inline Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, 
     return y.contiguous();
 }
 
-inline Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
-                     index_t groups) {
+INTQ_INLINE Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
+                          index_t groups) {
     if (x.rank() != 3 || weight.rank() != 3)
         throw Error("conv1d: input and weight must have rank 3, given " + to_string(x.shape()) + " and " +
                     to_string(weight.shape()));
@@ -108,8 +164,8 @@ inline Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, 
 
 namespace detail {
 
-inline void check_conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
-                                   Size2d output_padding, index_t groups) {
+INTQ_INLINE void check_conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                        const Window2d& window, Size2d output_padding, index_t groups) {
     if (x.rank() != 4 || weight.rank() != 4)
         throw Error("conv_transpose2d: input and weight must have rank 4, given " + to_string(x.shape()) + " and " +
                     to_string(weight.shape()));
@@ -134,47 +190,10 @@ inline void check_conv_transpose2d(const Tensor& x, const Tensor& weight, const 
                     std::to_string(output_padding.height) + " and " + std::to_string(output_padding.width));
 }
 
-// (C, O/groups, KH, KW) -> (O, C/groups, KH, KW), turned by 180 degrees.
-template <class T> Tensor turned_weight(const Tensor& weight, index_t groups) {
-    const index_t in = weight.extent(0) / groups, out = weight.extent(1);
-    const index_t height = weight.extent(2), width = weight.extent(3), cells = height * width;
-    const Tensor plain = weight.contiguous();
-    Tensor result = Tensor::empty(Shape(out * groups, in, height, width), weight.dtype());
-    const T* from = plain.template flat<T>().data();
-    T* to = result.flat<T>().data();
-    for (index_t g = 0; g < groups; ++g)
-        for (index_t o = 0; o < out; ++o)
-            for (index_t c = 0; c < in; ++c, to += cells)
-                std::reverse_copy(from + ((g * in + c) * out + o) * cells, from + ((g * in + c) * out + o + 1) * cells,
-                                  to);
-    return result;
-}
-
-// The image whose plain convolution with the turned weight is the result: x spread out by the stride, with as much
-// around it as the kernel reaches; cells that the padding cuts off are left out.
-template <class T> Tensor spread_image(const Tensor& x, const Window2d& window, Size2d out) {
-    const Size2d reach{window.dilation.height * (window.kernel.height - 1),
-                       window.dilation.width * (window.kernel.width - 1)};
-    const Tensor input = x.contiguous();
-    Tensor y =
-        Tensor::zeros(Shape(x.extent(0), x.extent(1), out.height + reach.height, out.width + reach.width), x.dtype());
-    const index_t height = y.extent(2), width = y.extent(3);
-    const T* from = input.template flat<T>().data();
-    T* plane = y.flat<T>().data();
-    for (index_t p = 0; p < x.extent(0) * x.extent(1); ++p, plane += height * width)
-        for (index_t i = 0; i < x.extent(2); ++i)
-            for (index_t j = 0; j < x.extent(3); ++j, ++from) {
-                const index_t h = i * window.stride.height + reach.height - window.padding.top;
-                const index_t w = j * window.stride.width + reach.width - window.padding.left;
-                if (h >= 0 && h < height && w >= 0 && w < width) plane[h * width + w] = *from;
-            }
-    return y;
-}
-
 }  // namespace detail
 
-inline Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
-                               Size2d output_padding, index_t groups) {
+INTQ_INLINE Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
+                                    Size2d output_padding, index_t groups) {
     detail::check_conv_transpose2d(x, weight, bias, window, output_padding, groups);
     const Size2d out = transposed_output_size(window, output_padding, {x.extent(2), x.extent(3)});
     if (x.extent(2) < 1 || x.extent(3) < 1 || out.height < 1 || out.width < 1)
@@ -189,4 +208,5 @@ inline Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tens
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::functional
 
+#endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_CONV_HPP

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "intq/core/op_params.hpp"
-#include "intq/nn/float_operators/move.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::nn::functional {
 inline namespace INTQ_HOSTED_ABI {
@@ -30,7 +30,16 @@ Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> h
 /// The clamp of a fused operator; Activation::none returns x itself.
 Tensor activate(const Tensor& x, Activation activation);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_float_operators)
+
+#    include "intq/nn/float_operators/move.hpp"
+
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
@@ -56,35 +65,35 @@ template <class F> Tensor map_pairs(const Tensor& a, const Tensor& b, const char
 
 }  // namespace detail
 
-inline Tensor add(const Tensor& a, const Tensor& b) {
+INTQ_INLINE Tensor add(const Tensor& a, const Tensor& b) {
     return detail::map_pairs(a, b, "add", [](float x, float y) { return x + y; });
 }
 
-inline Tensor sub(const Tensor& a, const Tensor& b) {
+INTQ_INLINE Tensor sub(const Tensor& a, const Tensor& b) {
     return detail::map_pairs(a, b, "sub", [](float x, float y) { return x - y; });
 }
 
-inline Tensor mul(const Tensor& a, const Tensor& b) {
+INTQ_INLINE Tensor mul(const Tensor& a, const Tensor& b) {
     return detail::map_pairs(a, b, "mul", [](float x, float y) { return x * y; });
 }
 
-inline Tensor add(const Tensor& a, double b) {
+INTQ_INLINE Tensor add(const Tensor& a, double b) {
     return detail::map(a, [term = static_cast<float>(b)](float x) { return x + term; });
 }
 
-inline Tensor sub(const Tensor& a, double b) {
+INTQ_INLINE Tensor sub(const Tensor& a, double b) {
     return detail::map(a, [term = static_cast<float>(b)](float x) { return x - term; });
 }
 
-inline Tensor sub(double a, const Tensor& b) {
+INTQ_INLINE Tensor sub(double a, const Tensor& b) {
     return detail::map(b, [term = static_cast<float>(a)](float x) { return term - x; });
 }
 
-inline Tensor mul(const Tensor& a, double b) {
+INTQ_INLINE Tensor mul(const Tensor& a, double b) {
     return detail::map(a, [factor = static_cast<float>(b)](float x) { return x * factor; });
 }
 
-inline Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high) {
+INTQ_INLINE Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> high) {
     return detail::map(x, [&](float value) {
         if (low && value < static_cast<float>(*low)) value = static_cast<float>(*low);
         if (high && value > static_cast<float>(*high)) value = static_cast<float>(*high);
@@ -92,19 +101,19 @@ inline Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<do
     });
 }
 
-inline Tensor relu(const Tensor& x) {
+INTQ_INLINE Tensor relu(const Tensor& x) {
     Tensor y = clamp(x, 0.0, std::nullopt);
     y.set_qparams(x.qparams());
     return y;
 }
 
-inline Tensor relu6(const Tensor& x) {
+INTQ_INLINE Tensor relu6(const Tensor& x) {
     Tensor y = clamp(x, 0.0, 6.0);
     y.set_qparams(x.qparams());
     return y;
 }
 
-inline Tensor activate(const Tensor& x, Activation activation) {
+INTQ_INLINE Tensor activate(const Tensor& x, Activation activation) {
     switch (activation) {
         case Activation::relu:
             return relu(x);
@@ -119,4 +128,5 @@ inline Tensor activate(const Tensor& x, Activation activation) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::functional
 
+#endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_ELEMENTWISE_HPP

@@ -4,9 +4,9 @@
 #ifndef INTQ_NN_FLOAT_OPERATORS_EMBEDDING_HPP
 #define INTQ_NN_FLOAT_OPERATORS_EMBEDDING_HPP
 
-#include <algorithm>
+#include <vector>
 
-#include "intq/nn/float_operators/axes.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::nn::functional {
 inline namespace INTQ_HOSTED_ABI {
@@ -14,7 +14,36 @@ inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
 /// The ids as numbers of rows, checked.
-inline std::vector<index_t> row_numbers(const Tensor& ids, index_t rows) {
+std::vector<index_t> row_numbers(const Tensor& ids, index_t rows);
+
+}  // namespace detail
+
+/// The rows of a table.
+///
+///     y[…, d] = weight[ids[…], d]
+///
+/// @param ids     int32 or int64, each in [0, rows)
+/// @param weight  (rows, D)
+Tensor embedding(const Tensor& ids, const Tensor& weight);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_float_operators)
+
+#    include <algorithm>
+#    include <string>
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/axes.hpp"
+
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE std::vector<index_t> row_numbers(const Tensor& ids, index_t rows) {
     if (ids.dtype() != DType::int32 && ids.dtype() != DType::int64)
         throw Error(std::string("embedding: the ids must be int32 or int64, given ") + name_of(ids.dtype()));
     const Tensor numbers = ids.contiguous();
@@ -32,13 +61,7 @@ inline std::vector<index_t> row_numbers(const Tensor& ids, index_t rows) {
 
 }  // namespace detail
 
-/// The rows of a table.
-///
-///     y[…, d] = weight[ids[…], d]
-///
-/// @param ids     int32 or int64, each in [0, rows)
-/// @param weight  (rows, D)
-inline Tensor embedding(const Tensor& ids, const Tensor& weight) {
+INTQ_INLINE Tensor embedding(const Tensor& ids, const Tensor& weight) {
     if (weight.rank() != 2) throw Error("embedding: the weight must have rank 2, given " + to_string(weight.shape()));
     const std::vector<index_t> rows = detail::row_numbers(ids, weight.extent(0));
     Shape shape = ids.shape();
@@ -54,4 +77,5 @@ inline Tensor embedding(const Tensor& ids, const Tensor& weight) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::functional
 
+#endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_EMBEDDING_HPP

@@ -5,25 +5,41 @@
 #ifndef INTQ_NN_FLOAT_OPERATORS_FLOAT_LAYER_HPP
 #define INTQ_NN_FLOAT_OPERATORS_FLOAT_LAYER_HPP
 
-#include "intq/io/error.hpp"
-#include "intq/kernels/conv/float_conv2d.hpp"
-#include "intq/tensor/current_executor.hpp"
+#include "intq/kernels/conv/pack_float.hpp"
 #include "intq/tensor/tensor.hpp"
 
 namespace intq::nn::functional {
 inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
-/// Memory of `size` bytes as the kernels want it.
-inline Tensor aligned_bytes(index_t size) { return Tensor::empty(Shape(size), DType::int8); }
-inline Workspace workspace_of(Tensor& bytes) { return {bytes.data(), bytes.bytes()}; }
-
 /// y = x * weight + bias for images in channels_last.
 ///
 /// @param spec  without its weight and bias
 /// @param y     (N, O, H', W'), channels_last
-inline void run_float_layer(kernels::FloatConv2dSpec spec, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                            Tensor& y) {
+void run_float_layer(kernels::FloatConv2dSpec spec, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                     Tensor& y);
+
+}  // namespace detail
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_float_operators)
+
+#    include "intq/io/error.hpp"
+#    include "intq/kernels/conv/float_conv2d.hpp"
+#    include "intq/tensor/current_executor.hpp"
+
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
+namespace detail {
+
+/// Memory of `size` bytes as the kernels want it.
+INTQ_INLINE Tensor aligned_bytes(index_t size) { return Tensor::empty(Shape(size), DType::int8); }
+INTQ_INLINE Workspace workspace_of(Tensor& bytes) { return {bytes.data(), bytes.bytes()}; }
+
+INTQ_INLINE void run_float_layer(kernels::FloatConv2dSpec spec, const Tensor& x, const Tensor& weight,
+                                 const Tensor& bias, Tensor& y) {
     const Tensor plain_weight = weight.contiguous();
     spec.weight = plain_weight.flat<float>().data();
     if (bias.defined()) spec.bias = bias.flat<float>().data();
@@ -41,4 +57,5 @@ inline void run_float_layer(kernels::FloatConv2dSpec spec, const Tensor& x, cons
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::functional
 
+#endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_FLOAT_LAYER_HPP

@@ -4,7 +4,7 @@
 #ifndef INTQ_NN_FLOAT_OPERATORS_LINEAR_HPP
 #define INTQ_NN_FLOAT_OPERATORS_LINEAR_HPP
 
-#include "intq/nn/float_operators/float_layer.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::nn::functional {
 inline namespace INTQ_HOSTED_ABI {
@@ -18,7 +18,23 @@ inline namespace INTQ_HOSTED_ABI {
 /// @param bias    (O), or undefined
 ///
 /// Result   as kernels::run_float_conv2d on simd::default_backend: other last bits on other backends
-inline Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_float_operators)
+
+#    include <string>
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/float_layer.hpp"
+
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     if (weight.rank() != 2 || x.rank() < 1 || x.extent(-1) != weight.extent(1))
         throw Error("linear: the input " + to_string(x.shape()) + " does not fit the weight " +
                     to_string(weight.shape()) + "; the last extents must be equal");
@@ -44,4 +60,5 @@ inline Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::functional
 
+#endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_LINEAR_HPP

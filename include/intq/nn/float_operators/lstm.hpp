@@ -5,9 +5,10 @@
 #define INTQ_NN_FLOAT_OPERATORS_LSTM_HPP
 
 #include <array>
+#include <cstring>
+#include <utility>
 
-#include "intq/arith/unary.hpp"
-#include "intq/nn/float_operators/linear.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::nn::functional {
 inline namespace INTQ_HOSTED_ABI {
@@ -28,6 +29,17 @@ struct LstmTrace {
     Tensor gates, cells;
 };
 
+namespace detail {
+
+/// The functions of the gates input, forget, cell, output.
+std::array<double, 4> lstm_gates(const std::array<double, 4>& sums);
+/// o·tanh(c)
+double lstm_hidden(double output_gate, double cell);
+/// Throws where a state is not (N, H).
+void check_lstm_state(const Tensor& state, index_t batch, index_t width);
+
+}  // namespace detail
+
 /// Runs over a sequence.
 ///
 ///     [i f g o] = product_x(x) + product_h(h)
@@ -47,15 +59,11 @@ template <class T, class ProductX, class ProductH>
 LstmResult lstm_layer_of(const Tensor& x, index_t width, const ProductX& product_x, const ProductH& product_h, Tensor h,
                          Tensor c, bool reverse = false, LstmTrace* trace = nullptr) {
     const index_t steps = x.extent(0), batch = x.extent(1);
-    for (const Tensor* state : {&h, &c})
-        if (!(state->shape() == Shape(batch, width)))
-            throw Error("lstm: a state has shape " + to_string(state->shape()) + ", expected " +
-                        to_string(Shape(batch, width)));
+    for (const Tensor* state : {&h, &c}) detail::check_lstm_state(*state, batch, width);
     const Tensor from_x = product_x(x);
     Tensor output = Tensor::empty(Shape(steps, batch, width), dtype_of<T>);
     if (trace != nullptr) *trace = {Tensor::empty(from_x.shape(), dtype_of<T>), output.clone()};
     c = c.clone();
-    const auto sigmoid = [](double v) { return arith::table_function(arith::TableFunction::sigmoid, v); };
     for (index_t step = 0; step < steps; ++step) {
         const index_t t = reverse ? steps - 1 - step : step;
         const Tensor from_h = product_h(h);
@@ -67,16 +75,18 @@ LstmResult lstm_layer_of(const Tensor& x, index_t width, const ProductX& product
                     return static_cast<double>(from_x.template flat<T>().data()[t * batch * 4 * width + place(which)]) +
                            static_cast<double>(from_h.template flat<T>().data()[place(which)]);
                 };
-                const std::array<double, 4> gates{sigmoid(sum(0)), sigmoid(sum(1)), std::tanh(sum(2)), sigmoid(sum(3))};
+                const std::array<double, 4> gates = detail::lstm_gates({sum(0), sum(1), sum(2), sum(3)});
                 T& cell = c.flat<T>().data()[n * width + k];
                 cell = static_cast<T>(gates[1] * static_cast<double>(cell) + gates[0] * gates[2]);
-                h.flat<T>().data()[n * width + k] = static_cast<T>(gates[3] * std::tanh(static_cast<double>(cell)));
+                h.flat<T>().data()[n * width + k] =
+                    static_cast<T>(detail::lstm_hidden(gates[3], static_cast<double>(cell)));
                 for (index_t which = 0; trace != nullptr && which < 4; ++which)
                     trace->gates.flat<T>().data()[t * batch * 4 * width + place(which)] =
                         static_cast<T>(gates[static_cast<std::size_t>(which)]);
             }
         const auto keep = [&](const Tensor& from, Tensor& to) {
-            std::copy_n(from.template flat<T>().data(), batch * width, to.flat<T>().data() + t * batch * width);
+            std::memcpy(to.flat<T>().data() + t * batch * width, from.template flat<T>().data(),
+                        static_cast<std::size_t>(from.bytes()));
         };
         keep(h, output);
         if (trace != nullptr) keep(c, trace->cells);
@@ -100,11 +110,46 @@ LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor h, Ten
 }
 
 /// The same of float32 tensors, with the products of linear().
-inline LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor h, Tensor c, bool reverse = false) {
+LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor h, Tensor c, bool reverse = false);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_float_operators)
+
+#    include <cmath>
+
+#    include "intq/arith/unary.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/linear.hpp"
+
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE std::array<double, 4> lstm_gates(const std::array<double, 4>& sums) {
+    const auto sigmoid = [](double v) { return arith::table_function(arith::TableFunction::sigmoid, v); };
+    return {sigmoid(sums[0]), sigmoid(sums[1]), std::tanh(sums[2]), sigmoid(sums[3])};
+}
+
+INTQ_INLINE double lstm_hidden(double output_gate, double cell) { return output_gate * std::tanh(cell); }
+
+INTQ_INLINE void check_lstm_state(const Tensor& state, index_t batch, index_t width) {
+    if (!(state.shape() == Shape(batch, width)))
+        throw Error("lstm: a state has shape " + to_string(state.shape()) + ", expected " +
+                    to_string(Shape(batch, width)));
+}
+
+}  // namespace detail
+
+INTQ_INLINE LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor h, Tensor c, bool reverse) {
     return lstm_layer<float>(x, weights, std::move(h), std::move(c), reverse, &linear);
 }
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::functional
 
+#endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_LSTM_HPP

@@ -4,8 +4,7 @@
 #ifndef INTQ_NN_FLOAT_OPERATORS_MATMUL_HPP
 #define INTQ_NN_FLOAT_OPERATORS_MATMUL_HPP
 
-#include "intq/nn/float_operators/linear.hpp"
-#include "intq/nn/float_operators/move.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::nn::functional {
 inline namespace INTQ_HOSTED_ABI {
@@ -17,7 +16,25 @@ inline namespace INTQ_HOSTED_ABI {
 /// @param a, b  rank 2 or more
 ///
 /// Result   as linear() of each pair of matrices
-inline Tensor matmul(const Tensor& a, const Tensor& b) {
+Tensor matmul(const Tensor& a, const Tensor& b);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_float_operators)
+
+#    include <algorithm>
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/axes.hpp"
+#    include "intq/nn/float_operators/linear.hpp"
+#    include "intq/nn/float_operators/move.hpp"
+
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Tensor matmul(const Tensor& a, const Tensor& b) {
     if (a.rank() < 2 || b.rank() < 2 || a.extent(-1) != b.extent(-2))
         throw Error("matmul: matrices of shapes " + to_string(a.shape()) + " and " + to_string(b.shape()) +
                     " cannot be multiplied; the last axis of the first must be the last but one of the second");
@@ -52,4 +69,5 @@ inline Tensor matmul(const Tensor& a, const Tensor& b) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::functional
 
+#endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_MATMUL_HPP

@@ -7,11 +7,10 @@
 #ifndef INTQ_NN_FLOAT_OPERATORS_MOVE_HPP
 #define INTQ_NN_FLOAT_OPERATORS_MOVE_HPP
 
-#include <algorithm>
 #include <span>
 #include <vector>
 
-#include "intq/nn/float_operators/axes.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::nn::functional {
 inline namespace INTQ_HOSTED_ABI {
@@ -59,14 +58,29 @@ Tensor expand(const Tensor& x, const Shape& shape, const char* op = "expand");
 /// The shape to which two operands are expanded, aligned at the last axis. Throws where extents differ and none is 1.
 Shape broadcast_shape(const Shape& a, const Shape& b, const char* op);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_float_operators)
+
+#    include <algorithm>
+#    include <array>
+#    include <string>
+#    include <utility>
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/axes.hpp"
+
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
 using Strides = std::array<index_t, max_rank>;
 
 // The elements of row_major x at offset + sum of index · stride.
-inline Tensor gather(const Tensor& x, const Shape& shape, const Strides& strides, index_t offset) {
+INTQ_INLINE Tensor gather(const Tensor& x, const Shape& shape, const Strides& strides, index_t offset) {
     Tensor y = Tensor::empty(shape, x.dtype());
     keep_qparams(x, y);
     if (y.size() != 0)
@@ -77,7 +91,7 @@ inline Tensor gather(const Tensor& x, const Shape& shape, const Strides& strides
 
 }  // namespace detail
 
-inline Tensor flatten(const Tensor& x, int start_axis, int end_axis) {
+INTQ_INLINE Tensor flatten(const Tensor& x, int start_axis, int end_axis) {
     if (x.rank() == 0) return x.reshape(Shape(1));
     const int first = detail::positive_axis(start_axis, x.rank(), "flatten");
     const int last = detail::positive_axis(end_axis, x.rank(), "flatten");
@@ -93,7 +107,7 @@ inline Tensor flatten(const Tensor& x, int start_axis, int end_axis) {
     return x.reshape(shape);
 }
 
-inline Tensor reshape(const Tensor& x, std::span<const index_t> extents) {
+INTQ_INLINE Tensor reshape(const Tensor& x, std::span<const index_t> extents) {
     Shape shape;
     int open = -1;
     index_t known = 1;
@@ -113,7 +127,7 @@ inline Tensor reshape(const Tensor& x, std::span<const index_t> extents) {
     return x.reshape(shape);
 }
 
-inline Tensor permute(const Tensor& x, std::span<const index_t> axes) {
+INTQ_INLINE Tensor permute(const Tensor& x, std::span<const index_t> axes) {
     if (static_cast<int>(axes.size()) != x.rank())
         throw Error("permute: " + std::to_string(axes.size()) + " axes are given for the shape " +
                     to_string(x.shape()));
@@ -132,7 +146,7 @@ inline Tensor permute(const Tensor& x, std::span<const index_t> axes) {
     return detail::gather(input, shape, steps, 0);
 }
 
-inline Tensor transpose(const Tensor& x, int axis0, int axis1) {
+INTQ_INLINE Tensor transpose(const Tensor& x, int axis0, int axis1) {
     std::vector<index_t> axes;
     for (int axis = 0; axis < x.rank(); ++axis) axes.push_back(axis);
     std::swap(axes[static_cast<std::size_t>(detail::positive_axis(axis0, x.rank(), "transpose"))],
@@ -140,14 +154,14 @@ inline Tensor transpose(const Tensor& x, int axis0, int axis1) {
     return permute(x, axes);
 }
 
-inline SliceRange slice_range(index_t extent, index_t start, index_t stop, index_t step) {
+INTQ_INLINE SliceRange slice_range(index_t extent, index_t start, index_t stop, index_t step) {
     if (step < 1) throw Error("slice: the step must be at least 1, given " + std::to_string(step));
     const auto inside = [extent](index_t at) { return std::clamp<index_t>(at < 0 ? at + extent : at, 0, extent); };
     const index_t first = inside(start), length = std::max<index_t>(inside(stop) - first, 0);
     return {first, length == 0 ? 0 : (length - 1) / step + 1};
 }
 
-inline Tensor slice(const Tensor& x, int axis, index_t start, index_t stop, index_t step) {
+INTQ_INLINE Tensor slice(const Tensor& x, int axis, index_t start, index_t stop, index_t step) {
     const int along = detail::positive_axis(axis, x.rank(), "slice");
     const index_t extent = x.extent(along);
     const auto [first, count] = slice_range(extent, start, stop, step);
@@ -161,7 +175,7 @@ inline Tensor slice(const Tensor& x, int axis, index_t start, index_t stop, inde
     return detail::gather(input, shape, strides, offset);
 }
 
-inline Tensor select(const Tensor& x, int axis, index_t at) {
+INTQ_INLINE Tensor select(const Tensor& x, int axis, index_t at) {
     const int along = detail::positive_axis(axis, x.rank(), "select");
     const index_t extent = x.extent(along), first = at < 0 ? at + extent : at;
     if (first < 0 || first >= extent)
@@ -173,7 +187,7 @@ inline Tensor select(const Tensor& x, int axis, index_t at) {
     return slice(x, along, first, first + 1).reshape(shape);
 }
 
-inline std::vector<Tensor> split(const Tensor& x, std::span<const index_t> sizes, int axis) {
+INTQ_INLINE std::vector<Tensor> split(const Tensor& x, std::span<const index_t> sizes, int axis) {
     const int along = detail::positive_axis(axis, x.rank(), "split");
     index_t sum = 0;
     for (const index_t size : sizes) sum += size;
@@ -189,7 +203,7 @@ inline std::vector<Tensor> split(const Tensor& x, std::span<const index_t> sizes
     return pieces;
 }
 
-inline std::vector<index_t> piece_sizes(index_t extent, index_t size) {
+INTQ_INLINE std::vector<index_t> piece_sizes(index_t extent, index_t size) {
     if (size < 1) throw Error("split: the size of a piece must be at least 1, given " + std::to_string(size));
     std::vector<index_t> sizes;
     for (index_t first = 0; first < extent; first += size) sizes.push_back(std::min(size, extent - first));
@@ -197,20 +211,20 @@ inline std::vector<index_t> piece_sizes(index_t extent, index_t size) {
     return sizes;
 }
 
-inline std::vector<Tensor> split(const Tensor& x, index_t size, int axis) {
+INTQ_INLINE std::vector<Tensor> split(const Tensor& x, index_t size, int axis) {
     return split(x, piece_sizes(x.extent(detail::positive_axis(axis, x.rank(), "split")), size), axis);
 }
 
-inline index_t chunk_size(index_t extent, index_t chunks) {
+INTQ_INLINE index_t chunk_size(index_t extent, index_t chunks) {
     if (chunks < 1) throw Error("chunk: the number of pieces must be at least 1, given " + std::to_string(chunks));
     return std::max<index_t>((extent + chunks - 1) / chunks, 1);
 }
 
-inline std::vector<Tensor> chunk(const Tensor& x, index_t chunks, int axis) {
+INTQ_INLINE std::vector<Tensor> chunk(const Tensor& x, index_t chunks, int axis) {
     return split(x, chunk_size(x.extent(detail::positive_axis(axis, x.rank(), "chunk")), chunks), axis);
 }
 
-inline Tensor cat(std::span<const Tensor> parts, int axis) {
+INTQ_INLINE Tensor cat(std::span<const Tensor> parts, int axis) {
     if (parts.empty()) throw Error("cat: there is nothing to concatenate");
     const int along = detail::positive_axis(axis, parts[0].rank(), "cat");
     Shape shape = parts[0].shape();
@@ -241,7 +255,7 @@ inline Tensor cat(std::span<const Tensor> parts, int axis) {
     return y;
 }
 
-inline Tensor pad(const Tensor& x, std::span<const index_t> padding, double value) {
+INTQ_INLINE Tensor pad(const Tensor& x, std::span<const index_t> padding, double value) {
     if (padding.size() % 2 != 0 || static_cast<int>(padding.size() / 2) > x.rank())
         throw Error("pad: two numbers an axis are needed, for at most " + std::to_string(x.rank()) + " axes; given " +
                     std::to_string(padding.size()) + " numbers");
@@ -268,7 +282,7 @@ inline Tensor pad(const Tensor& x, std::span<const index_t> padding, double valu
     return y;
 }
 
-inline Tensor expand(const Tensor& x, const Shape& shape, const char* op) {
+INTQ_INLINE Tensor expand(const Tensor& x, const Shape& shape, const char* op) {
     if (x.shape() == shape) return x.contiguous();
     const Tensor input = x.contiguous();
     const auto strides = input.strides();
@@ -286,7 +300,7 @@ inline Tensor expand(const Tensor& x, const Shape& shape, const char* op) {
     return detail::gather(input, shape, steps, 0);
 }
 
-inline Shape broadcast_shape(const Shape& a, const Shape& b, const char* op) {
+INTQ_INLINE Shape broadcast_shape(const Shape& a, const Shape& b, const char* op) {
     Shape result = a.rank < b.rank ? b : a;
     for (int back = 1; back <= std::min(a.rank, b.rank); ++back) {
         const index_t x = a[a.rank - back], y = b[b.rank - back];
@@ -301,4 +315,5 @@ inline Shape broadcast_shape(const Shape& a, const Shape& b, const char* op) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::functional
 
+#endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_MOVE_HPP

@@ -4,12 +4,10 @@
 #ifndef INTQ_NN_FLOAT_OPERATORS_NORM_HPP
 #define INTQ_NN_FLOAT_OPERATORS_NORM_HPP
 
-#include <cmath>
-#include <limits>
+#include <span>
 #include <vector>
 
-#include "intq/nn/float_operators/axes.hpp"
-#include "intq/tensor/current_executor.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::nn::functional {
 inline namespace INTQ_HOSTED_ABI {
@@ -20,8 +18,23 @@ struct ChannelMoments {
     std::vector<double> variance;  // divided by the count, not by count - 1
     index_t count = 0;             // elements of one channel
 };
+
+namespace detail {
+
+/// Elements of one channel of one sample of (N, C, …).
+index_t inner_size(const Tensor& x);
+
+/// @param dtype  float32 or float64, the dtype of x
+ChannelMoments channel_moments(const Tensor& x, DType dtype);
+
+}  // namespace detail
+
+/// The moments of a batch.
+///
 /// @tparam T  float or double, the dtype of x
-template <class T = float> ChannelMoments channel_moments(const Tensor& x);
+template <class T = float> ChannelMoments channel_moments(const Tensor& x) {
+    return detail::channel_moments(x, dtype_of<T>);
+}
 
 /// Normalizes channels.
 ///
@@ -46,20 +59,34 @@ Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, const Tensor&
 /// exp(x - max) / sum exp(x - max) along an axis, in double.
 Tensor softmax(const Tensor& x, int axis);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_float_operators)
+
+#    include <algorithm>
+#    include <cmath>
+#    include <limits>
+#    include <string>
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/axes.hpp"
+#    include "intq/tensor/current_executor.hpp"
+
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-inline index_t inner_size(const Tensor& x) {
+INTQ_INLINE index_t inner_size(const Tensor& x) {
     index_t inner = 1;
     for (int axis = 2; axis < x.rank(); ++axis) inner *= x.extent(axis);
     return inner;
 }
 
-}  // namespace detail
-
-template <class T> ChannelMoments channel_moments(const Tensor& x) {
-    const index_t channels = x.extent(1), inner = detail::inner_size(x);
+template <class T> ChannelMoments moments_of(const Tensor& x) {
+    const index_t channels = x.extent(1), inner = inner_size(x);
     ChannelMoments moments{std::vector<double>(static_cast<std::size_t>(channels)),
                            std::vector<double>(static_cast<std::size_t>(channels)), x.extent(0) * inner};
     if (moments.count == 0) throw Error("batch_norm: no elements to take statistics of, given " + to_string(x.shape()));
@@ -82,8 +109,14 @@ template <class T> ChannelMoments channel_moments(const Tensor& x) {
     return moments;
 }
 
-inline Tensor batch_norm(const Tensor& x, std::span<const double> mean, std::span<const double> variance,
-                         const Tensor& weight, const Tensor& bias, double eps) {
+INTQ_INLINE ChannelMoments channel_moments(const Tensor& x, DType dtype) {
+    return dtype == DType::float64 ? moments_of<double>(x) : moments_of<float>(x);
+}
+
+}  // namespace detail
+
+INTQ_INLINE Tensor batch_norm(const Tensor& x, std::span<const double> mean, std::span<const double> variance,
+                              const Tensor& weight, const Tensor& bias, double eps) {
     const index_t inner = detail::inner_size(x);
     Tensor y = Tensor::empty(x.shape());
     const Tensor input = x.contiguous();
@@ -104,7 +137,7 @@ inline Tensor batch_norm(const Tensor& x, std::span<const double> mean, std::spa
     return y;
 }
 
-inline Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, const Tensor& bias, double eps) {
+INTQ_INLINE Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, const Tensor& bias, double eps) {
     if (axes < 1 || axes > x.rank())
         throw Error("layer_norm: the input " + to_string(x.shape()) + " does not have " + std::to_string(axes) +
                     " axes to normalize");
@@ -136,7 +169,7 @@ inline Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, const 
     return y;
 }
 
-inline Tensor softmax(const Tensor& x, int axis) {
+INTQ_INLINE Tensor softmax(const Tensor& x, int axis) {
     const int along = detail::positive_axis(axis, x.rank(), "softmax");
     const Tensor input = x.contiguous();
     Tensor y = Tensor::empty(x.shape());
@@ -160,4 +193,5 @@ inline Tensor softmax(const Tensor& x, int axis) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::functional
 
+#endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_NORM_HPP

@@ -4,8 +4,6 @@
 #ifndef INTQ_NN_FLOAT_OPERATORS_POOL_HPP
 #define INTQ_NN_FLOAT_OPERATORS_POOL_HPP
 
-#include <algorithm>
-
 #include "intq/core/op_params.hpp"
 #include "intq/tensor/tensor.hpp"
 
@@ -25,8 +23,6 @@ Tensor avg_pool2d(const Tensor& x, const Window2d& window, PoolDivisor divisor =
 /// Mean of the cells from fl(i·in/out) up to ceil((i+1)·in/out) - 1 on each axis, for any output size.
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2d out);
 
-// ---------------------------------------------------------------------------------------------------------------------
-
 namespace detail {
 
 struct Cells {
@@ -34,34 +30,16 @@ struct Cells {
     index_t count() const noexcept { return (bottom - top) * (right - left); }
 };
 
-inline void check_pool(const Tensor& x, const Window2d& window, OpKind op) {
-    if (x.rank() != 4)
-        throw Error(std::string(name_of(op)) + ": the input must have rank 4, given " + to_string(x.shape()));
-    throw_if_failed(check_window(window, op));
-    const Padding2d& p = window.padding;
-    if (p.top >= window.kernel.height || p.bottom >= window.kernel.height || p.left >= window.kernel.width ||
-        p.right >= window.kernel.width)
-        throw Error(std::string(name_of(op)) + ": padding must be smaller than the kernel");
-}
+void check_pool(const Tensor& x, const Window2d& window, OpKind op);
 
 /// The cells under an output of avg_pool2d.
-inline Cells window_cells(const Window2d& window, Size2d in, index_t i, index_t j) noexcept {
-    const index_t top = i * window.stride.height - window.padding.top;
-    const index_t left = j * window.stride.width - window.padding.left;
-    return {std::max<index_t>(top, 0), std::max<index_t>(left, 0), std::min(top + window.kernel.height, in.height),
-            std::min(left + window.kernel.width, in.width)};
-}
+Cells window_cells(const Window2d& window, Size2d in, index_t i, index_t j) noexcept;
 
 /// What an average over a window divides by.
-inline index_t window_divisor(const Window2d& window, const Cells& cells, PoolDivisor divisor) noexcept {
-    return divisor == PoolDivisor::kernel_cells ? window.kernel.height * window.kernel.width : cells.count();
-}
+index_t window_divisor(const Window2d& window, const Cells& cells, PoolDivisor divisor) noexcept;
 
 /// The cells under an output of adaptive_avg_pool2d.
-inline Cells adaptive_cells(Size2d in, Size2d out, index_t i, index_t j) noexcept {
-    return {i * in.height / out.height, j * in.width / out.width, ((i + 1) * in.height + out.height - 1) / out.height,
-            ((j + 1) * in.width + out.width - 1) / out.width};
-}
+Cells adaptive_cells(Size2d in, Size2d out, index_t i, index_t j) noexcept;
 
 /// The place in its plane of the first largest element under an output of max_pool2d, or of the last NaN; -1 where
 /// the window holds no cell of the image.
@@ -79,6 +57,50 @@ index_t largest_cell(const T* plane, const Window2d& window, Size2d in, index_t 
     return best;
 }
 
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_float_operators)
+
+#    include <algorithm>
+#    include <string>
+
+#    include "intq/io/error.hpp"
+
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE void check_pool(const Tensor& x, const Window2d& window, OpKind op) {
+    if (x.rank() != 4)
+        throw Error(std::string(name_of(op)) + ": the input must have rank 4, given " + to_string(x.shape()));
+    throw_if_failed(check_window(window, op));
+    const Padding2d& p = window.padding;
+    if (p.top >= window.kernel.height || p.bottom >= window.kernel.height || p.left >= window.kernel.width ||
+        p.right >= window.kernel.width)
+        throw Error(std::string(name_of(op)) + ": padding must be smaller than the kernel");
+}
+
+INTQ_INLINE Cells window_cells(const Window2d& window, Size2d in, index_t i, index_t j) noexcept {
+    const index_t top = i * window.stride.height - window.padding.top;
+    const index_t left = j * window.stride.width - window.padding.left;
+    return {std::max<index_t>(top, 0), std::max<index_t>(left, 0), std::min(top + window.kernel.height, in.height),
+            std::min(left + window.kernel.width, in.width)};
+}
+
+INTQ_INLINE index_t window_divisor(const Window2d& window, const Cells& cells, PoolDivisor divisor) noexcept {
+    return divisor == PoolDivisor::kernel_cells ? window.kernel.height * window.kernel.width : cells.count();
+}
+
+INTQ_INLINE Cells adaptive_cells(Size2d in, Size2d out, index_t i, index_t j) noexcept {
+    return {i * in.height / out.height, j * in.width / out.width, ((i + 1) * in.height + out.height - 1) / out.height,
+            ((j + 1) * in.width + out.width - 1) / out.width};
+}
+
 // Calls visit(plane of the input, i, j, output element) for all outputs.
 template <class Visit> void for_each_output(const Tensor& input, Tensor& y, const Visit& visit) {
     const float* plane = input.flat<float>().data();
@@ -89,7 +111,7 @@ template <class Visit> void for_each_output(const Tensor& input, Tensor& y, cons
             for (index_t j = 0; j < y.extent(3); ++j) visit(plane, i, j, *to++);
 }
 
-inline double sum_of(const float* plane, index_t width, const Cells& cells) {
+INTQ_INLINE double sum_of(const float* plane, index_t width, const Cells& cells) {
     double sum = 0;
     for (index_t h = cells.top; h < cells.bottom; ++h)
         for (index_t w = cells.left; w < cells.right; ++w) sum += static_cast<double>(plane[h * width + w]);
@@ -98,7 +120,7 @@ inline double sum_of(const float* plane, index_t width, const Cells& cells) {
 
 }  // namespace detail
 
-inline Tensor max_pool2d(const Tensor& x, const Window2d& window) {
+INTQ_INLINE Tensor max_pool2d(const Tensor& x, const Window2d& window) {
     detail::check_pool(x, window, OpKind::max_pool2d);
     const index_t height = x.extent(2), width = x.extent(3);
     const Size2d out = output_size(window, {height, width});
@@ -113,7 +135,7 @@ inline Tensor max_pool2d(const Tensor& x, const Window2d& window) {
     return y;
 }
 
-inline Tensor avg_pool2d(const Tensor& x, const Window2d& window, PoolDivisor divisor) {
+INTQ_INLINE Tensor avg_pool2d(const Tensor& x, const Window2d& window, PoolDivisor divisor) {
     detail::check_pool(x, window, OpKind::avg_pool2d);
     if (!(window.dilation == Size2d{1, 1})) throw Error("avg_pool2d: dilation must be 1");
     const index_t height = x.extent(2), width = x.extent(3);
@@ -128,7 +150,7 @@ inline Tensor avg_pool2d(const Tensor& x, const Window2d& window, PoolDivisor di
     return y;
 }
 
-inline Tensor adaptive_avg_pool2d(const Tensor& x, Size2d out) {
+INTQ_INLINE Tensor adaptive_avg_pool2d(const Tensor& x, Size2d out) {
     if (x.rank() != 4) throw Error("adaptive_avg_pool2d: the input must have rank 4, given " + to_string(x.shape()));
     if (out.height < 1 || out.width < 1 || x.extent(2) < 1 || x.extent(3) < 1)
         throw Error("adaptive_avg_pool2d: extents must be at least 1, given " + to_string(x.shape()));
@@ -145,4 +167,5 @@ inline Tensor adaptive_avg_pool2d(const Tensor& x, Size2d out) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::functional
 
+#endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_POOL_HPP

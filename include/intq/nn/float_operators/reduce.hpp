@@ -4,11 +4,9 @@
 #ifndef INTQ_NN_FLOAT_OPERATORS_REDUCE_HPP
 #define INTQ_NN_FLOAT_OPERATORS_REDUCE_HPP
 
-#include <array>
 #include <span>
-#include <vector>
 
-#include "intq/nn/float_operators/axes.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::nn::functional {
 inline namespace INTQ_HOSTED_ABI {
@@ -22,11 +20,25 @@ Tensor sum(const Tensor& x, std::span<const index_t> axes = {}, bool keepdim = f
 /// The sum divided by the number of its terms; NaN where there are none.
 Tensor mean(const Tensor& x, std::span<const index_t> axes = {}, bool keepdim = false);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_float_operators)
+
+#    include <array>
+#    include <string>
+#    include <vector>
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/axes.hpp"
+
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-inline Tensor reduce(const Tensor& x, std::span<const index_t> axes, bool keepdim, bool divide, const char* op) {
+INTQ_INLINE Tensor reduce(const Tensor& x, std::span<const index_t> axes, bool keepdim, bool divide, const char* op) {
     std::array<bool, max_rank> goes{};
     if (axes.empty()) goes.fill(true);
     for (const index_t axis : axes) {
@@ -66,15 +78,16 @@ inline Tensor reduce(const Tensor& x, std::span<const index_t> axes, bool keepdi
 
 }  // namespace detail
 
-inline Tensor sum(const Tensor& x, std::span<const index_t> axes, bool keepdim) {
+INTQ_INLINE Tensor sum(const Tensor& x, std::span<const index_t> axes, bool keepdim) {
     return detail::reduce(x, axes, keepdim, false, "sum");
 }
 
-inline Tensor mean(const Tensor& x, std::span<const index_t> axes, bool keepdim) {
+INTQ_INLINE Tensor mean(const Tensor& x, std::span<const index_t> axes, bool keepdim) {
     return detail::reduce(x, axes, keepdim, true, "mean");
 }
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::functional
 
+#endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_REDUCE_HPP

@@ -4,13 +4,13 @@
 #ifndef INTQ_NN_FLOAT_OPERATORS_RESIZE_HPP
 #define INTQ_NN_FLOAT_OPERATORS_RESIZE_HPP
 
-#include <cmath>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "intq/arith/resize.hpp"
 #include "intq/core/op_params.hpp"
-#include "intq/nn/float_operators/axes.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::nn::functional {
 inline namespace INTQ_HOSTED_ABI {
@@ -64,11 +64,24 @@ struct Taps {
 };
 Taps interpolation_taps(const InterpolateOptions& options, Size2d in);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_float_operators)
+
+#    include <algorithm>
+#    include <cmath>
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/axes.hpp"
+
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-inline Tap real_tap(Resize rule, index_t d, index_t in, index_t out, double step) {
+INTQ_INLINE Tap real_tap(Resize rule, index_t d, index_t in, index_t out, double step) {
     const auto at = static_cast<double>(d);
     const auto inside = [in](double cell) {
         return std::clamp<index_t>(static_cast<index_t>(std::floor(cell)), 0, in - 1);
@@ -88,7 +101,7 @@ inline Tap real_tap(Resize rule, index_t d, index_t in, index_t out, double step
 }
 
 // Along one axis. Nearest cells by in and out are whole numbers, so that they are taken from the exact rule.
-inline std::vector<Tap> real_taps(Resize rule, index_t in, index_t out, std::optional<double> factor) {
+INTQ_INLINE std::vector<Tap> real_taps(Resize rule, index_t in, index_t out, std::optional<double> factor) {
     const bool by_extents = !factor || static_cast<double>(in) * *factor == static_cast<double>(out);
     const double step = by_extents ? static_cast<double>(in) / static_cast<double>(out) : 1.0 / *factor;
     std::vector<Tap> taps;
@@ -102,7 +115,7 @@ inline std::vector<Tap> real_taps(Resize rule, index_t in, index_t out, std::opt
     return taps;
 }
 
-inline float blend(const float* plane, index_t width, const Tap& row, const Tap& column) {
+INTQ_INLINE float blend(const float* plane, index_t width, const Tap& row, const Tap& column) {
     if (row.weight == 0.0 && column.weight == 0.0) return plane[row.first * width + column.first];
     const auto cell = [&](index_t h, index_t w) { return static_cast<double>(plane[h * width + w]); };
     const auto mix = [&](index_t h) {
@@ -113,7 +126,7 @@ inline float blend(const float* plane, index_t width, const Tap& row, const Tap&
 
 }  // namespace detail
 
-inline Resize resize_rule(const std::string& mode, bool align_corners) {
+INTQ_INLINE Resize resize_rule(const std::string& mode, bool align_corners) {
     if (mode == "bilinear") return align_corners ? Resize::align_corners : Resize::half_pixel;
     if (align_corners) throw Error("interpolate: align_corners has a meaning with bilinear only, given " + mode);
     if (mode == "nearest") return Resize::nearest;
@@ -121,7 +134,7 @@ inline Resize resize_rule(const std::string& mode, bool align_corners) {
     throw Error("interpolate: the modes are nearest, nearest-exact and bilinear, given \"" + mode + "\"");
 }
 
-inline Size2d interpolated_size(const InterpolateOptions& options, Size2d in) {
+INTQ_INLINE Size2d interpolated_size(const InterpolateOptions& options, Size2d in) {
     if (options.size.has_value() == options.scale_factor.has_value())
         throw Error("interpolate: either a size or a scale factor is needed");
     Size2d out = options.size.value_or(Size2d{});
@@ -141,7 +154,7 @@ inline Size2d interpolated_size(const InterpolateOptions& options, Size2d in) {
     return out;
 }
 
-inline Taps interpolation_taps(const InterpolateOptions& options, Size2d in) {
+INTQ_INLINE Taps interpolation_taps(const InterpolateOptions& options, Size2d in) {
     const Size2d out = interpolated_size(options, in);
     const auto factor = [&](double ScaleFactor::*side) {
         return options.scale_factor ? std::optional((*options.scale_factor).*side) : std::nullopt;
@@ -150,7 +163,7 @@ inline Taps interpolation_taps(const InterpolateOptions& options, Size2d in) {
             detail::real_taps(options.rule, in.width, out.width, factor(&ScaleFactor::width))};
 }
 
-inline Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
+INTQ_INLINE Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
     if (x.rank() != 4) throw Error("interpolate: the input must have rank 4, given " + to_string(x.shape()));
     const Size2d in{x.extent(2), x.extent(3)};
     const Taps taps = interpolation_taps(options, in);
@@ -169,4 +182,5 @@ inline Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::functional
 
+#endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_RESIZE_HPP

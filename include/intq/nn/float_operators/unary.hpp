@@ -5,7 +5,7 @@
 #define INTQ_NN_FLOAT_OPERATORS_UNARY_HPP
 
 #include "intq/arith/unary.hpp"
-#include "intq/nn/float_operators/elementwise.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::nn::functional {
 inline namespace INTQ_HOSTED_ABI {
@@ -53,7 +53,20 @@ constexpr const UnaryRow& unary_row(TableFunction function) {
 /// @param parameter  leaky_relu: the factor of negative elements; elu: alpha; no meaning for others
 ///
 /// Result   of arith::table_function in double, rounded once; NaN stays NaN
-inline Tensor unary(TableFunction function, const Tensor& x, double parameter = 1.0) {
+Tensor unary(TableFunction function, const Tensor& x, double parameter = 1.0);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_float_operators)
+
+#    include "intq/nn/float_operators/elementwise.hpp"
+
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Tensor unary(TableFunction function, const Tensor& x, double parameter) {
     return detail::map(x, [=](float value) {
         if (value != value) return value;
         return static_cast<float>(arith::table_function(function, static_cast<double>(value), parameter));
@@ -63,4 +76,5 @@ inline Tensor unary(TableFunction function, const Tensor& x, double parameter = 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::functional
 
+#endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_UNARY_HPP

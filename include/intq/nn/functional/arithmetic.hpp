@@ -4,10 +4,9 @@
 #ifndef INTQ_NN_FUNCTIONAL_ARITHMETIC_HPP
 #define INTQ_NN_FUNCTIONAL_ARITHMETIC_HPP
 
-#include "intq/nn/float_operators/elementwise.hpp"
-#include "intq/nn/float_operators/matmul.hpp"
-#include "intq/nn/float_operators/norm.hpp"
-#include "intq/nn/float_operators/reduce.hpp"
+#include <initializer_list>
+#include <span>
+
 #include "intq/nn/functional/call.hpp"
 
 namespace intq::nn {
@@ -15,57 +14,17 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-inline Value evaluate_add(std::span<const Value> values) {
-    const Arguments arguments(values);
-    if (arguments[1].is_number()) return functional::add(arguments.tensor(0), arguments[1].number());
-    if (arguments[0].is_number()) return functional::add(arguments.tensor(1), arguments[0].number());
-    return functional::add(arguments.tensor(0), arguments.tensor(1));
-}
-
-inline Value evaluate_sub(std::span<const Value> values) {
-    const Arguments arguments(values);
-    if (arguments[1].is_number()) return functional::sub(arguments.tensor(0), arguments[1].number());
-    if (arguments[0].is_number()) return functional::sub(arguments[0].number(), arguments.tensor(1));
-    return functional::sub(arguments.tensor(0), arguments.tensor(1));
-}
-
-inline Value evaluate_mul(std::span<const Value> values) {
-    const Arguments arguments(values);
-    if (arguments[1].is_number()) return functional::mul(arguments.tensor(0), arguments[1].number());
-    if (arguments[0].is_number()) return functional::mul(arguments.tensor(1), arguments[0].number());
-    return functional::mul(arguments.tensor(0), arguments.tensor(1));
-}
-
-inline Value evaluate_matmul(std::span<const Value> values) {
-    const Arguments arguments(values);
-    return functional::matmul(arguments.tensor(0), arguments.tensor(1));
-}
-
-inline Value evaluate_linear(std::span<const Value> values) {
-    const Arguments arguments(values);
-    return functional::linear(arguments.tensor(0), arguments.tensor(1),
-                              arguments.has(2) ? arguments.tensor(2) : Tensor());
-}
-
-inline Value evaluate_relu(std::span<const Value> values) { return functional::relu(Arguments(values).tensor(0)); }
-inline Value evaluate_relu6(std::span<const Value> values) { return functional::relu6(Arguments(values).tensor(0)); }
-
-inline Value evaluate_clamp(std::span<const Value> values) {
-    const Arguments arguments(values);
-    return functional::clamp(arguments.tensor(0), optional_number(arguments, 1), optional_number(arguments, 2));
-}
-
-inline Value evaluate_softmax(std::span<const Value> values) {
-    const Arguments arguments(values);
-    return functional::softmax(arguments.tensor(0), static_cast<int>(arguments[1].integer()));
-}
-
-template <Tensor (*reduce)(const Tensor&, std::span<const index_t>, bool)>
-Value evaluate_reduce(std::span<const Value> values) {
-    const Arguments arguments(values);
-    const auto axes = arguments.has(1) ? integers_of(arguments[1]) : std::vector<index_t>();
-    return reduce(arguments.tensor(0), axes, flag(arguments, 2));
-}
+Value evaluate_add(std::span<const Value> values);
+Value evaluate_sub(std::span<const Value> values);
+Value evaluate_mul(std::span<const Value> values);
+Value evaluate_matmul(std::span<const Value> values);
+Value evaluate_linear(std::span<const Value> values);
+Value evaluate_relu(std::span<const Value> values);
+Value evaluate_relu6(std::span<const Value> values);
+Value evaluate_clamp(std::span<const Value> values);
+Value evaluate_softmax(std::span<const Value> values);
+Value evaluate_sum(std::span<const Value> values);
+Value evaluate_mean(std::span<const Value> values);
 
 }  // namespace detail
 
@@ -78,36 +37,138 @@ inline constexpr Function relu_function{"relu", &detail::evaluate_relu};
 inline constexpr Function relu6_function{"relu6", &detail::evaluate_relu6};
 inline constexpr Function clamp_function{"clamp", &detail::evaluate_clamp};
 inline constexpr Function softmax_function{"softmax", &detail::evaluate_softmax};
-inline constexpr Function sum_function{"sum", &detail::evaluate_reduce<&functional::sum>};
-inline constexpr Function mean_function{"mean", &detail::evaluate_reduce<&functional::mean>};
+inline constexpr Function sum_function{"sum", &detail::evaluate_sum};
+inline constexpr Function mean_function{"mean", &detail::evaluate_mean};
 
 /// Of two tensors, broadcast as in PyTorch, or of a tensor and a number.
-inline Value add(const Value& a, const Value& b) { return call(add_function, a, b); }
-inline Value sub(const Value& a, const Value& b) { return call(sub_function, a, b); }
-inline Value mul(const Value& a, const Value& b) { return call(mul_function, a, b); }
-inline Value operator+(const Value& a, const Value& b) { return add(a, b); }
-inline Value operator-(const Value& a, const Value& b) { return sub(a, b); }
-inline Value operator*(const Value& a, const Value& b) { return mul(a, b); }
+Value add(const Value& a, const Value& b);
+Value sub(const Value& a, const Value& b);
+Value mul(const Value& a, const Value& b);
+Value operator+(const Value& a, const Value& b);
+Value operator-(const Value& a, const Value& b);
+Value operator*(const Value& a, const Value& b);
 /// Product of the matrices in the last two axes.
-inline Value matmul(const Value& a, const Value& b) { return call(matmul_function, a, b); }
+Value matmul(const Value& a, const Value& b);
 /// x · weight^T + bias, with the weight (O, I) as an argument; bias may be none.
-inline Value linear(const Value& x, const Value& weight, const Value& bias = {}) {
+Value linear(const Value& x, const Value& weight, const Value& bias = {});
+Value relu(const Value& x);
+Value relu6(const Value& x);
+/// min(max(x, low), high); none for a limit that there is not.
+Value clamp(const Value& x, const Value& low, const Value& high);
+Value softmax(const Value& x, int axis);
+/// Along axes, which become 1 with keepdim and go without; no axes: over all elements.
+Value sum(const Value& x, std::initializer_list<index_t> axes = {}, bool keepdim = false);
+Value mean(const Value& x, std::initializer_list<index_t> axes = {}, bool keepdim = false);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_functional)
+
+#    include <vector>
+
+#    include "intq/nn/float_operators/elementwise.hpp"
+#    include "intq/nn/float_operators/linear.hpp"
+#    include "intq/nn/float_operators/matmul.hpp"
+#    include "intq/nn/float_operators/norm.hpp"
+#    include "intq/nn/float_operators/reduce.hpp"
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE Value evaluate_add(std::span<const Value> values) {
+    const Arguments arguments(values);
+    if (arguments[1].is_number()) return functional::add(arguments.tensor(0), arguments[1].number());
+    if (arguments[0].is_number()) return functional::add(arguments.tensor(1), arguments[0].number());
+    return functional::add(arguments.tensor(0), arguments.tensor(1));
+}
+
+INTQ_INLINE Value evaluate_sub(std::span<const Value> values) {
+    const Arguments arguments(values);
+    if (arguments[1].is_number()) return functional::sub(arguments.tensor(0), arguments[1].number());
+    if (arguments[0].is_number()) return functional::sub(arguments[0].number(), arguments.tensor(1));
+    return functional::sub(arguments.tensor(0), arguments.tensor(1));
+}
+
+INTQ_INLINE Value evaluate_mul(std::span<const Value> values) {
+    const Arguments arguments(values);
+    if (arguments[1].is_number()) return functional::mul(arguments.tensor(0), arguments[1].number());
+    if (arguments[0].is_number()) return functional::mul(arguments.tensor(1), arguments[0].number());
+    return functional::mul(arguments.tensor(0), arguments.tensor(1));
+}
+
+INTQ_INLINE Value evaluate_matmul(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return functional::matmul(arguments.tensor(0), arguments.tensor(1));
+}
+
+INTQ_INLINE Value evaluate_linear(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return functional::linear(arguments.tensor(0), arguments.tensor(1),
+                              arguments.has(2) ? arguments.tensor(2) : Tensor());
+}
+
+INTQ_INLINE Value evaluate_relu(std::span<const Value> values) { return functional::relu(Arguments(values).tensor(0)); }
+INTQ_INLINE Value evaluate_relu6(std::span<const Value> values) {
+    return functional::relu6(Arguments(values).tensor(0));
+}
+
+INTQ_INLINE Value evaluate_clamp(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return functional::clamp(arguments.tensor(0), optional_number(arguments, 1), optional_number(arguments, 2));
+}
+
+INTQ_INLINE Value evaluate_softmax(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return functional::softmax(arguments.tensor(0), static_cast<int>(arguments[1].integer()));
+}
+
+INTQ_INLINE Value evaluate_reduce(Tensor (*reduce)(const Tensor&, std::span<const index_t>, bool),
+                                  std::span<const Value> values) {
+    const Arguments arguments(values);
+    const auto axes = arguments.has(1) ? integers_of(arguments[1]) : std::vector<index_t>();
+    return reduce(arguments.tensor(0), axes, flag(arguments, 2));
+}
+
+INTQ_INLINE Value evaluate_sum(std::span<const Value> values) { return evaluate_reduce(&functional::sum, values); }
+INTQ_INLINE Value evaluate_mean(std::span<const Value> values) { return evaluate_reduce(&functional::mean, values); }
+
+}  // namespace detail
+
+INTQ_INLINE Value add(const Value& a, const Value& b) { return call(add_function, a, b); }
+INTQ_INLINE Value sub(const Value& a, const Value& b) { return call(sub_function, a, b); }
+INTQ_INLINE Value mul(const Value& a, const Value& b) { return call(mul_function, a, b); }
+INTQ_INLINE Value operator+(const Value& a, const Value& b) { return add(a, b); }
+INTQ_INLINE Value operator-(const Value& a, const Value& b) { return sub(a, b); }
+INTQ_INLINE Value operator*(const Value& a, const Value& b) { return mul(a, b); }
+INTQ_INLINE Value matmul(const Value& a, const Value& b) { return call(matmul_function, a, b); }
+
+INTQ_INLINE Value linear(const Value& x, const Value& weight, const Value& bias) {
     return bias.is_none() ? call(linear_function, x, weight) : call(linear_function, x, weight, bias);
 }
-inline Value relu(const Value& x) { return call(relu_function, x); }
-inline Value relu6(const Value& x) { return call(relu6_function, x); }
-/// min(max(x, low), high); none for a limit that there is not.
-inline Value clamp(const Value& x, const Value& low, const Value& high) { return call(clamp_function, x, low, high); }
-inline Value softmax(const Value& x, int axis) { return call(softmax_function, x, axis); }
-/// Along axes, which become 1 with keepdim and go without; no axes: over all elements.
-inline Value sum(const Value& x, std::initializer_list<index_t> axes = {}, bool keepdim = false) {
+
+INTQ_INLINE Value relu(const Value& x) { return call(relu_function, x); }
+INTQ_INLINE Value relu6(const Value& x) { return call(relu6_function, x); }
+
+INTQ_INLINE Value clamp(const Value& x, const Value& low, const Value& high) {
+    return call(clamp_function, x, low, high);
+}
+
+INTQ_INLINE Value softmax(const Value& x, int axis) { return call(softmax_function, x, axis); }
+
+INTQ_INLINE Value sum(const Value& x, std::initializer_list<index_t> axes, bool keepdim) {
     return call(sum_function, x, detail::tuple_of({axes.begin(), axes.size()}), keepdim);
 }
-inline Value mean(const Value& x, std::initializer_list<index_t> axes = {}, bool keepdim = false) {
+
+INTQ_INLINE Value mean(const Value& x, std::initializer_list<index_t> axes, bool keepdim) {
     return call(mean_function, x, detail::tuple_of({axes.begin(), axes.size()}), keepdim);
 }
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
+#endif  // INTQ_DEFINES(nn_functional)
 #endif  // INTQ_NN_FUNCTIONAL_ARITHMETIC_HPP

@@ -6,31 +6,45 @@
 #define INTQ_NN_FUNCTIONAL_CALL_HPP
 
 #include <array>
+#include <cstddef>
 #include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "intq/nn/model/value.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
 
+namespace detail {
+
+Value call_values(const Function& function, std::span<const Value> values);
+Value call_method_values(const Function& function, std::span<const Value> values);
+/// Throws where a wrapped function is given another number of arguments than it takes.
+void check_argument_count(const char* function, std::size_t given, std::size_t expected);
+
+}  // namespace detail
+
 /// Calls a function, or records the call where an argument is a proxy.
 template <class... V> Value call(const Function& function, const V&... arguments) {
     const std::array<Value, sizeof...(V)> values{Value(arguments)...};
-    if (Recorder* recorder = find_recorder(values)) return recorder->record_function(function, values);
-    return function.evaluate(values);
+    return detail::call_values(function, values);
 }
 
 /// As call(), but recorded as a call_method node: what `x.relu()` is in PyTorch.
 template <class... V> Value call_method(const Function& function, const V&... arguments) {
     const std::array<Value, sizeof...(V)> values{Value(arguments)...};
-    if (Recorder* recorder = find_recorder(values)) return recorder->record_method(function, values);
-    return function.evaluate(values);
+    return detail::call_method_values(function, values);
 }
 
 /// A name as a template argument.
 template <std::size_t Size> struct FunctionName {
     char text[Size]{};
-    constexpr FunctionName(const char (&name)[Size]) { std::copy_n(name, Size, text); }
+    constexpr FunctionName(const char (&name)[Size]) {
+        for (std::size_t i = 0; i < Size; ++i) text[i] = name[i];
+    }
 };
 
 /// Makes a function that a trace does not look into: one call_function node of this name, whatever it does inside.
@@ -61,9 +75,7 @@ private:
     }
     template <class Result, class... T, std::size_t... I>
     static Value apply(Result (*target)(T...), std::span<const Value> values, std::index_sequence<I...>) {
-        if (values.size() != sizeof...(T))
-            throw Error(std::string(name.text) + " takes " + std::to_string(sizeof...(T)) + " arguments, given " +
-                        std::to_string(values.size()));
+        detail::check_argument_count(name.text, values.size(), sizeof...(T));
         return target(argument<std::remove_cvref_t<T>>(values[I])...);
     }
     template <class Result, class... T> static Value apply(Result (*target)(T...), std::span<const Value> values) {
@@ -77,7 +89,52 @@ private:
 namespace detail {
 
 /// The integers of a tuple, or one integer; nothing for none.
-inline std::vector<index_t> integers_of(const Value& value) {
+std::vector<index_t> integers_of(const Value& value);
+
+/// A tuple of integers.
+Value tuple_of(std::span<const index_t> integers);
+
+/// Nothing where argument `i` is none or missing.
+std::optional<double> optional_number(const Arguments& arguments, std::size_t i);
+
+bool flag(const Arguments& arguments, std::size_t i);
+
+int axis_of(const Arguments& arguments, std::size_t i, int otherwise);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_functional)
+
+#    include <string>
+
+#    include "intq/io/error.hpp"
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE Value call_values(const Function& function, std::span<const Value> values) {
+    if (Recorder* recorder = find_recorder(values)) return recorder->record_function(function, values);
+    return function.evaluate(values);
+}
+
+INTQ_INLINE Value call_method_values(const Function& function, std::span<const Value> values) {
+    if (Recorder* recorder = find_recorder(values)) return recorder->record_method(function, values);
+    return function.evaluate(values);
+}
+
+INTQ_INLINE void check_argument_count(const char* function, std::size_t given, std::size_t expected) {
+    if (given != expected)
+        throw Error(std::string(function) + " takes " + std::to_string(expected) + " arguments, given " +
+                    std::to_string(given));
+}
+
+INTQ_INLINE std::vector<index_t> integers_of(const Value& value) {
     std::vector<index_t> result;
     if (value.is_none()) return result;
     if (!value.is_tuple()) return {value.integer()};
@@ -85,16 +142,15 @@ inline std::vector<index_t> integers_of(const Value& value) {
     return result;
 }
 
-/// A tuple of integers.
-inline Value tuple_of(std::span<const index_t> integers) { return Value::Tuple(integers.begin(), integers.end()); }
+INTQ_INLINE Value tuple_of(std::span<const index_t> integers) { return Value::Tuple(integers.begin(), integers.end()); }
 
-inline std::optional<double> optional_number(const Arguments& arguments, std::size_t i) {
+INTQ_INLINE std::optional<double> optional_number(const Arguments& arguments, std::size_t i) {
     return arguments.has(i) ? std::optional(arguments[i].number()) : std::nullopt;
 }
 
-inline bool flag(const Arguments& arguments, std::size_t i) { return arguments.has(i) && arguments[i].boolean(); }
+INTQ_INLINE bool flag(const Arguments& arguments, std::size_t i) { return arguments.has(i) && arguments[i].boolean(); }
 
-inline int axis_of(const Arguments& arguments, std::size_t i, int otherwise) {
+INTQ_INLINE int axis_of(const Arguments& arguments, std::size_t i, int otherwise) {
     return static_cast<int>(arguments.integer(i, otherwise));
 }
 
@@ -103,4 +159,5 @@ inline int axis_of(const Arguments& arguments, std::size_t i, int otherwise) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
+#endif  // INTQ_DEFINES(nn_functional)
 #endif  // INTQ_NN_FUNCTIONAL_CALL_HPP

@@ -3,13 +3,21 @@
 // Functions on Values that a graph can name. Layer: nn.
 //
 // On tensors they compute; on a proxy they record a call_function node. The same functions are the methods that a
-// call_method node can name. nn/functional/ has the float loops.
+// call_method node can name. nn/float_operators/ has the float loops, which are declared here too.
 #ifndef INTQ_NN_FUNCTIONAL_FUNCTIONAL_HPP
 #define INTQ_NN_FUNCTIONAL_FUNCTIONAL_HPP
 
 #include "intq/nn/float_operators/conv.hpp"
+#include "intq/nn/float_operators/elementwise.hpp"
+#include "intq/nn/float_operators/embedding.hpp"
 #include "intq/nn/float_operators/linear.hpp"
+#include "intq/nn/float_operators/matmul.hpp"
+#include "intq/nn/float_operators/move.hpp"
+#include "intq/nn/float_operators/norm.hpp"
 #include "intq/nn/float_operators/pool.hpp"
+#include "intq/nn/float_operators/reduce.hpp"
+#include "intq/nn/float_operators/resize.hpp"
+#include "intq/nn/float_operators/unary.hpp"
 #include "intq/nn/functional/arithmetic.hpp"
 #include "intq/nn/functional/move.hpp"
 #include "intq/nn/functional/unary.hpp"

@@ -5,8 +5,13 @@
 #ifndef INTQ_NN_FUNCTIONAL_MOVE_HPP
 #define INTQ_NN_FUNCTIONAL_MOVE_HPP
 
-#include "intq/nn/float_operators/embedding.hpp"
-#include "intq/nn/float_operators/move.hpp"
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
 #include "intq/nn/float_operators/resize.hpp"
 #include "intq/nn/functional/call.hpp"
 
@@ -15,114 +20,24 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-inline Value evaluate_cat(std::span<const Value> values) {
-    const Arguments arguments(values);
-    std::vector<Tensor> parts;
-    for (const Value& part : arguments[0].tuple()) parts.push_back(part.tensor());
-    return functional::cat(parts, axis_of(arguments, 1, 0));
-}
+Value evaluate_cat(std::span<const Value> values);
+Value evaluate_flatten(std::span<const Value> values);
+Value evaluate_reshape(std::span<const Value> values);
+Value evaluate_permute(std::span<const Value> values);
+Value evaluate_transpose(std::span<const Value> values);
+Value evaluate_slice(std::span<const Value> values);
+Value evaluate_getitem(std::span<const Value> values);
+Value evaluate_split(std::span<const Value> values);
+Value evaluate_chunk(std::span<const Value> values);
+Value evaluate_pad(std::span<const Value> values);
+Value evaluate_interpolate(std::span<const Value> values);
+Value evaluate_embedding(std::span<const Value> values);
 
-inline Value evaluate_flatten(std::span<const Value> values) {
-    const Arguments arguments(values);
-    return functional::flatten(arguments.tensor(0), axis_of(arguments, 1, 0), axis_of(arguments, 2, -1));
-}
-
-// As methods, reshape, view and permute take a tuple or the numbers one by one.
-inline std::vector<index_t> integers_after(const Arguments& arguments, std::size_t first) {
-    if (arguments[first].is_tuple()) return integers_of(arguments[first]);
-    std::vector<index_t> result;
-    for (std::size_t i = first; i < arguments.size(); ++i) result.push_back(arguments[i].integer());
-    return result;
-}
-
-inline Value evaluate_reshape(std::span<const Value> values) {
-    const Arguments arguments(values);
-    return functional::reshape(arguments.tensor(0), integers_after(arguments, 1));
-}
-
-inline Value evaluate_permute(std::span<const Value> values) {
-    const Arguments arguments(values);
-    return functional::permute(arguments.tensor(0), integers_after(arguments, 1));
-}
-
-inline Value evaluate_transpose(std::span<const Value> values) {
-    const Arguments arguments(values);
-    return functional::transpose(arguments.tensor(0), static_cast<int>(arguments[1].integer()),
-                                 static_cast<int>(arguments[2].integer()));
-}
-
-inline Value evaluate_slice(std::span<const Value> values) {
-    const Arguments arguments(values);
-    return functional::slice(arguments.tensor(0), static_cast<int>(arguments[1].integer()), arguments.integer(2, 0),
-                             arguments.integer(3, std::numeric_limits<index_t>::max()), arguments.integer(4, 1));
-}
-
-// An item of a tuple, or an element of axis 0 of a tensor.
-inline Value evaluate_getitem(std::span<const Value> values) {
-    const Arguments arguments(values);
-    const std::int64_t at = arguments[1].integer();
-    if (!arguments[0].is_tuple()) return functional::select(arguments.tensor(0), 0, at);
-    const Value::Tuple& items = arguments[0].tuple();
-    const auto count = static_cast<std::int64_t>(items.size());
-    if (at < -count || at >= count)
-        throw Error("getitem: a tuple of " + std::to_string(count) + " has no item " + std::to_string(at));
-    return items[static_cast<std::size_t>(at < 0 ? at + count : at)];
-}
-
-inline Value to_tuple(const std::vector<Tensor>& tensors) { return Value::Tuple(tensors.begin(), tensors.end()); }
-
-inline Value evaluate_split(std::span<const Value> values) {
-    const Arguments arguments(values);
-    const Tensor& x = arguments.tensor(0);
-    const int axis = axis_of(arguments, 2, 0);
-    if (!arguments[1].is_tuple()) return to_tuple(functional::split(x, index_t{arguments[1].integer()}, axis));
-    return to_tuple(functional::split(x, integers_of(arguments[1]), axis));
-}
-
-inline Value evaluate_chunk(std::span<const Value> values) {
-    const Arguments arguments(values);
-    return to_tuple(functional::chunk(arguments.tensor(0), arguments[1].integer(), axis_of(arguments, 2, 0)));
-}
-
-inline Value evaluate_pad(std::span<const Value> values) {
-    const Arguments arguments(values);
-    if (arguments.has(2) && arguments[2].text() != "constant")
-        throw Error("pad: the mode must be constant, given \"" + arguments[2].text() + "\"");
-    return functional::pad(arguments.tensor(0), integers_of(arguments[1]), optional_number(arguments, 3).value_or(0.0));
-}
-
-// One value for both sides, or two.
-template <class Get> auto pair_of(const Value& value, const Get& get) {
-    if (!value.is_tuple()) return std::pair(get(value), get(value));
-    if (value.tuple().size() != 2)
-        throw Error("interpolate: height and width are needed, given " + std::to_string(value.tuple().size()) +
-                    " numbers");
-    return std::pair(get(value.tuple()[0]), get(value.tuple()[1]));
-}
-
-inline functional::InterpolateOptions interpolate_options(const Arguments& arguments) {
-    functional::InterpolateOptions options;
-    if (arguments.has(1)) {
-        const auto [height, width] = pair_of(arguments[1], [](const Value& v) { return v.integer(); });
-        options.size = Size2d{height, width};
-    }
-    if (arguments.has(2)) {
-        const auto [height, width] = pair_of(arguments[2], [](const Value& v) { return v.number(); });
-        options.scale_factor = functional::ScaleFactor{height, width};
-    }
-    options.rule = functional::resize_rule(arguments.has(3) ? arguments[3].text() : "nearest", flag(arguments, 4));
-    return options;
-}
-
-inline Value evaluate_interpolate(std::span<const Value> values) {
-    const Arguments arguments(values);
-    return functional::interpolate(arguments.tensor(0), interpolate_options(arguments));
-}
-
-inline Value evaluate_embedding(std::span<const Value> values) {
-    const Arguments arguments(values);
-    return functional::embedding(arguments.tensor(0), arguments.tensor(1));
-}
+/// The integers of argument `first`, a tuple, or of the arguments from it on: as methods, reshape, view and permute
+/// take a tuple or the numbers one by one.
+std::vector<index_t> integers_after(const Arguments& arguments, std::size_t first);
+/// What the arguments of interpolate say.
+functional::InterpolateOptions interpolate_options(const Arguments& arguments);
 
 }  // namespace detail
 
@@ -141,41 +56,192 @@ inline constexpr Function interpolate_function{"interpolate", &detail::evaluate_
 inline constexpr Function embedding_function{"embedding", &detail::evaluate_embedding};
 
 /// Concatenation of a tuple of tensors.
-inline Value cat(const Value::Tuple& parts, int axis = 0) { return call(cat_function, Value(parts), axis); }
+Value cat(const Value::Tuple& parts, int axis = 0);
 /// As PyTorch's: the axes from start_axis on become one.
-inline Value flatten(const Value& x, int start_axis = 0, int end_axis = -1) {
-    return call(flatten_function, x, start_axis, end_axis);
-}
+Value flatten(const Value& x, int start_axis = 0, int end_axis = -1);
 /// One extent may be -1: what is left.
-inline Value reshape(const Value& x, std::initializer_list<index_t> shape) {
-    return call(reshape_function, x, detail::tuple_of({shape.begin(), shape.size()}));
-}
-inline Value permute(const Value& x, std::initializer_list<index_t> axes) {
-    return call(permute_function, x, detail::tuple_of({axes.begin(), axes.size()}));
-}
-inline Value transpose(const Value& x, int axis0, int axis1) { return call(transpose_function, x, axis0, axis1); }
+Value reshape(const Value& x, std::initializer_list<index_t> shape);
+Value permute(const Value& x, std::initializer_list<index_t> axes);
+Value transpose(const Value& x, int axis0, int axis1);
 /// x[…, start:stop:step, …] at an axis; a stop of none is the end.
-inline Value slice(const Value& x, int axis, index_t start, const Value& stop = {}, index_t step = 1) {
-    return call(slice_function, x, axis, start, stop, step);
-}
+Value slice(const Value& x, int axis, index_t start, const Value& stop = {}, index_t step = 1);
 /// A tuple of pieces of `size`; or of the sizes of a tuple. Take its items with [i].
-inline Value split(const Value& x, const Value& size, int axis = 0) { return call(split_function, x, size, axis); }
+Value split(const Value& x, const Value& size, int axis = 0);
 /// A tuple of at most `chunks` equal pieces.
-inline Value chunk(const Value& x, index_t chunks, int axis = 0) { return call(chunk_function, x, chunks, axis); }
+Value chunk(const Value& x, index_t chunks, int axis = 0);
 /// Constant padding; the numbers count from the last axis, two an axis.
-inline Value pad(const Value& x, std::initializer_list<index_t> padding, double value = 0.0) {
-    return call(pad_function, x, detail::tuple_of({padding.begin(), padding.size()}), "constant", value);
-}
+Value pad(const Value& x, std::initializer_list<index_t> padding, double value = 0.0);
 /// @param size, scale_factor  a number or a tuple of height and width; one of them none
 /// @param mode  nearest, nearest-exact or bilinear
-inline Value interpolate(const Value& x, const Value& size, const Value& scale_factor = {},
-                         const std::string& mode = "nearest", bool align_corners = false) {
+Value interpolate(const Value& x, const Value& size, const Value& scale_factor = {},
+                  const std::string& mode = "nearest", bool align_corners = false);
+/// Rows of weight (rows, D) by int32 or int64 ids.
+Value embedding(const Value& ids, const Value& weight);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_functional)
+
+#    include <array>
+#    include <limits>
+#    include <utility>
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/embedding.hpp"
+#    include "intq/nn/float_operators/move.hpp"
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE Value evaluate_cat(std::span<const Value> values) {
+    const Arguments arguments(values);
+    std::vector<Tensor> parts;
+    for (const Value& part : arguments[0].tuple()) parts.push_back(part.tensor());
+    return functional::cat(parts, axis_of(arguments, 1, 0));
+}
+
+INTQ_INLINE Value evaluate_flatten(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return functional::flatten(arguments.tensor(0), axis_of(arguments, 1, 0), axis_of(arguments, 2, -1));
+}
+
+INTQ_INLINE std::vector<index_t> integers_after(const Arguments& arguments, std::size_t first) {
+    if (arguments[first].is_tuple()) return integers_of(arguments[first]);
+    std::vector<index_t> result;
+    for (std::size_t i = first; i < arguments.size(); ++i) result.push_back(arguments[i].integer());
+    return result;
+}
+
+INTQ_INLINE Value evaluate_reshape(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return functional::reshape(arguments.tensor(0), integers_after(arguments, 1));
+}
+
+INTQ_INLINE Value evaluate_permute(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return functional::permute(arguments.tensor(0), integers_after(arguments, 1));
+}
+
+INTQ_INLINE Value evaluate_transpose(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return functional::transpose(arguments.tensor(0), static_cast<int>(arguments[1].integer()),
+                                 static_cast<int>(arguments[2].integer()));
+}
+
+INTQ_INLINE Value evaluate_slice(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return functional::slice(arguments.tensor(0), static_cast<int>(arguments[1].integer()), arguments.integer(2, 0),
+                             arguments.integer(3, std::numeric_limits<index_t>::max()), arguments.integer(4, 1));
+}
+
+// An item of a tuple, or an element of axis 0 of a tensor.
+INTQ_INLINE Value evaluate_getitem(std::span<const Value> values) {
+    const Arguments arguments(values);
+    const std::int64_t at = arguments[1].integer();
+    if (!arguments[0].is_tuple()) return functional::select(arguments.tensor(0), 0, at);
+    const Value::Tuple& items = arguments[0].tuple();
+    const auto count = static_cast<std::int64_t>(items.size());
+    if (at < -count || at >= count)
+        throw Error("getitem: a tuple of " + std::to_string(count) + " has no item " + std::to_string(at));
+    return items[static_cast<std::size_t>(at < 0 ? at + count : at)];
+}
+
+INTQ_INLINE Value to_tuple(const std::vector<Tensor>& tensors) { return Value::Tuple(tensors.begin(), tensors.end()); }
+
+INTQ_INLINE Value evaluate_split(std::span<const Value> values) {
+    const Arguments arguments(values);
+    const Tensor& x = arguments.tensor(0);
+    const int axis = axis_of(arguments, 2, 0);
+    if (!arguments[1].is_tuple()) return to_tuple(functional::split(x, index_t{arguments[1].integer()}, axis));
+    return to_tuple(functional::split(x, integers_of(arguments[1]), axis));
+}
+
+INTQ_INLINE Value evaluate_chunk(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return to_tuple(functional::chunk(arguments.tensor(0), arguments[1].integer(), axis_of(arguments, 2, 0)));
+}
+
+INTQ_INLINE Value evaluate_pad(std::span<const Value> values) {
+    const Arguments arguments(values);
+    if (arguments.has(2) && arguments[2].text() != "constant")
+        throw Error("pad: the mode must be constant, given \"" + arguments[2].text() + "\"");
+    return functional::pad(arguments.tensor(0), integers_of(arguments[1]), optional_number(arguments, 3).value_or(0.0));
+}
+
+// One value for both sides, or two.
+template <class Get> auto pair_of(const Value& value, const Get& get) {
+    if (!value.is_tuple()) return std::pair(get(value), get(value));
+    if (value.tuple().size() != 2)
+        throw Error("interpolate: height and width are needed, given " + std::to_string(value.tuple().size()) +
+                    " numbers");
+    return std::pair(get(value.tuple()[0]), get(value.tuple()[1]));
+}
+
+INTQ_INLINE functional::InterpolateOptions interpolate_options(const Arguments& arguments) {
+    functional::InterpolateOptions options;
+    if (arguments.has(1)) {
+        const auto [height, width] = pair_of(arguments[1], [](const Value& v) { return v.integer(); });
+        options.size = Size2d{height, width};
+    }
+    if (arguments.has(2)) {
+        const auto [height, width] = pair_of(arguments[2], [](const Value& v) { return v.number(); });
+        options.scale_factor = functional::ScaleFactor{height, width};
+    }
+    options.rule = functional::resize_rule(arguments.has(3) ? arguments[3].text() : "nearest", flag(arguments, 4));
+    return options;
+}
+
+INTQ_INLINE Value evaluate_interpolate(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return functional::interpolate(arguments.tensor(0), interpolate_options(arguments));
+}
+
+INTQ_INLINE Value evaluate_embedding(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return functional::embedding(arguments.tensor(0), arguments.tensor(1));
+}
+
+}  // namespace detail
+
+INTQ_INLINE Value cat(const Value::Tuple& parts, int axis) { return call(cat_function, Value(parts), axis); }
+
+INTQ_INLINE Value flatten(const Value& x, int start_axis, int end_axis) {
+    return call(flatten_function, x, start_axis, end_axis);
+}
+
+INTQ_INLINE Value reshape(const Value& x, std::initializer_list<index_t> shape) {
+    return call(reshape_function, x, detail::tuple_of({shape.begin(), shape.size()}));
+}
+
+INTQ_INLINE Value permute(const Value& x, std::initializer_list<index_t> axes) {
+    return call(permute_function, x, detail::tuple_of({axes.begin(), axes.size()}));
+}
+
+INTQ_INLINE Value transpose(const Value& x, int axis0, int axis1) { return call(transpose_function, x, axis0, axis1); }
+
+INTQ_INLINE Value slice(const Value& x, int axis, index_t start, const Value& stop, index_t step) {
+    return call(slice_function, x, axis, start, stop, step);
+}
+
+INTQ_INLINE Value split(const Value& x, const Value& size, int axis) { return call(split_function, x, size, axis); }
+INTQ_INLINE Value chunk(const Value& x, index_t chunks, int axis) { return call(chunk_function, x, chunks, axis); }
+
+INTQ_INLINE Value pad(const Value& x, std::initializer_list<index_t> padding, double value) {
+    return call(pad_function, x, detail::tuple_of({padding.begin(), padding.size()}), "constant", value);
+}
+
+INTQ_INLINE Value interpolate(const Value& x, const Value& size, const Value& scale_factor, const std::string& mode,
+                              bool align_corners) {
     return call(interpolate_function, x, size, scale_factor, mode, align_corners);
 }
-/// Rows of weight (rows, D) by int32 or int64 ids.
-inline Value embedding(const Value& ids, const Value& weight) { return call(embedding_function, ids, weight); }
 
-inline Value Value::operator[](std::int64_t at) const {
+INTQ_INLINE Value embedding(const Value& ids, const Value& weight) { return call(embedding_function, ids, weight); }
+
+INTQ_INLINE Value Value::operator[](std::int64_t at) const {
     if (!is_tuple()) return call(getitem_function, *this, at);
     const std::array<Value, 2> arguments{*this, Value(at)};
     return getitem_function.evaluate(arguments);
@@ -184,4 +250,5 @@ inline Value Value::operator[](std::int64_t at) const {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
+#endif  // INTQ_DEFINES(nn_functional)
 #endif  // INTQ_NN_FUNCTIONAL_MOVE_HPP

@@ -4,6 +4,9 @@
 #ifndef INTQ_NN_FUNCTIONAL_UNARY_HPP
 #define INTQ_NN_FUNCTIONAL_UNARY_HPP
 
+#include <span>
+#include <string>
+
 #include "intq/nn/float_operators/unary.hpp"
 #include "intq/nn/functional/call.hpp"
 
@@ -14,23 +17,15 @@ using arith::TableFunction;
 
 namespace detail {
 
+Value evaluate_unary(TableFunction function, std::span<const Value> values);
 template <TableFunction function> Value evaluate_unary(std::span<const Value> values) {
-    const Arguments arguments(values);
-    const double otherwise = functional::unary_row(function).default_parameter;
-    return functional::unary(function, arguments.tensor(0), optional_number(arguments, 1).value_or(otherwise));
+    return evaluate_unary(function, values);
 }
 
 /// "none" is x·Φ(x), "tanh" its approximation.
-inline TableFunction gelu_of(const std::string& approximate) {
-    if (approximate == "none") return TableFunction::gelu_erf;
-    if (approximate == "tanh") return TableFunction::gelu_tanh;
-    throw Error("gelu: approximate is none or tanh, given \"" + approximate + "\"");
-}
+TableFunction gelu_of(const std::string& approximate);
 
-inline Value evaluate_gelu(std::span<const Value> values) {
-    const Arguments arguments(values);
-    return functional::unary(gelu_of(arguments.has(1) ? arguments[1].text() : "none"), arguments.tensor(0));
-}
+Value evaluate_gelu(std::span<const Value> values);
 
 }  // namespace detail
 
@@ -39,27 +34,76 @@ template <TableFunction function>
 inline constexpr Function unary_function{functional::unary_row(function).name, &detail::evaluate_unary<function>};
 inline constexpr Function gelu_function{"gelu", &detail::evaluate_gelu};
 
-inline Value sigmoid(const Value& x) { return call(unary_function<TableFunction::sigmoid>, x); }
-inline Value tanh(const Value& x) { return call(unary_function<TableFunction::tanh>, x); }
-inline Value exp(const Value& x) { return call(unary_function<TableFunction::exp>, x); }
-inline Value log(const Value& x) { return call(unary_function<TableFunction::log>, x); }
-inline Value sqrt(const Value& x) { return call(unary_function<TableFunction::sqrt>, x); }
-inline Value rsqrt(const Value& x) { return call(unary_function<TableFunction::rsqrt>, x); }
-inline Value reciprocal(const Value& x) { return call(unary_function<TableFunction::reciprocal>, x); }
-inline Value hardsigmoid(const Value& x) { return call(unary_function<TableFunction::hard_sigmoid>, x); }
-inline Value hardswish(const Value& x) { return call(unary_function<TableFunction::hard_swish>, x); }
-inline Value hardtanh(const Value& x) { return call(unary_function<TableFunction::hard_tanh>, x); }
-inline Value silu(const Value& x) { return call(unary_function<TableFunction::silu>, x); }
-inline Value leaky_relu(const Value& x, double negative_slope = 0.01) {
-    return call(unary_function<TableFunction::leaky_relu>, x, negative_slope);
-}
-inline Value elu(const Value& x, double alpha = 1.0) { return call(unary_function<TableFunction::elu>, x, alpha); }
+Value sigmoid(const Value& x);
+Value tanh(const Value& x);
+Value exp(const Value& x);
+Value log(const Value& x);
+Value sqrt(const Value& x);
+Value rsqrt(const Value& x);
+Value reciprocal(const Value& x);
+Value hardsigmoid(const Value& x);
+Value hardswish(const Value& x);
+Value hardtanh(const Value& x);
+Value silu(const Value& x);
+Value leaky_relu(const Value& x, double negative_slope = 0.01);
+Value elu(const Value& x, double alpha = 1.0);
 /// @param approximate  "none" or "tanh"
-inline Value gelu(const Value& x, const std::string& approximate = "none") {
-    return call(gelu_function, x, approximate);
-}
+Value gelu(const Value& x, const std::string& approximate = "none");
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_functional)
+
+#    include "intq/io/error.hpp"
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE Value evaluate_unary(TableFunction function, std::span<const Value> values) {
+    const Arguments arguments(values);
+    const double otherwise = functional::unary_row(function).default_parameter;
+    return functional::unary(function, arguments.tensor(0), optional_number(arguments, 1).value_or(otherwise));
+}
+
+INTQ_INLINE TableFunction gelu_of(const std::string& approximate) {
+    if (approximate == "none") return TableFunction::gelu_erf;
+    if (approximate == "tanh") return TableFunction::gelu_tanh;
+    throw Error("gelu: approximate is none or tanh, given \"" + approximate + "\"");
+}
+
+INTQ_INLINE Value evaluate_gelu(std::span<const Value> values) {
+    const Arguments arguments(values);
+    return functional::unary(gelu_of(arguments.has(1) ? arguments[1].text() : "none"), arguments.tensor(0));
+}
+
+}  // namespace detail
+
+INTQ_INLINE Value sigmoid(const Value& x) { return call(unary_function<TableFunction::sigmoid>, x); }
+INTQ_INLINE Value tanh(const Value& x) { return call(unary_function<TableFunction::tanh>, x); }
+INTQ_INLINE Value exp(const Value& x) { return call(unary_function<TableFunction::exp>, x); }
+INTQ_INLINE Value log(const Value& x) { return call(unary_function<TableFunction::log>, x); }
+INTQ_INLINE Value sqrt(const Value& x) { return call(unary_function<TableFunction::sqrt>, x); }
+INTQ_INLINE Value rsqrt(const Value& x) { return call(unary_function<TableFunction::rsqrt>, x); }
+INTQ_INLINE Value reciprocal(const Value& x) { return call(unary_function<TableFunction::reciprocal>, x); }
+INTQ_INLINE Value hardsigmoid(const Value& x) { return call(unary_function<TableFunction::hard_sigmoid>, x); }
+INTQ_INLINE Value hardswish(const Value& x) { return call(unary_function<TableFunction::hard_swish>, x); }
+INTQ_INLINE Value hardtanh(const Value& x) { return call(unary_function<TableFunction::hard_tanh>, x); }
+INTQ_INLINE Value silu(const Value& x) { return call(unary_function<TableFunction::silu>, x); }
+
+INTQ_INLINE Value leaky_relu(const Value& x, double negative_slope) {
+    return call(unary_function<TableFunction::leaky_relu>, x, negative_slope);
+}
+
+INTQ_INLINE Value elu(const Value& x, double alpha) { return call(unary_function<TableFunction::elu>, x, alpha); }
+
+INTQ_INLINE Value gelu(const Value& x, const std::string& approximate) { return call(gelu_function, x, approximate); }
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
+
+#endif  // INTQ_DEFINES(nn_functional)
 #endif  // INTQ_NN_FUNCTIONAL_UNARY_HPP

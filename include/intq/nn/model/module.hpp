@@ -8,9 +8,9 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "intq/nn/model/value.hpp"
@@ -41,13 +41,13 @@ template <class T> struct Named {
 /// tensors; clone() makes a model of its own.
 class Module {
 public:
-    virtual ~Module() = default;
+    virtual INTQ_INLINE ~Module();
 
     /// The class's name as users of PyTorch know it, e.g. "Conv2d".
     virtual std::string type_name() const = 0;
     virtual Value forward(Arguments arguments) = 0;
     /// The names that tracing gives to the inputs of a root module; their number is the number of inputs.
-    virtual std::vector<std::string> input_names() const { return {"x"}; }
+    virtual INTQ_INLINE std::vector<std::string> input_names() const;
     /// A leaf is one node of a graph; other modules are traced through.
     virtual bool is_leaf() const { return false; }
     /// A method that is one node of a graph though the module itself is traced through: how a method is wrapped.
@@ -69,7 +69,7 @@ public:
     /// Called with what a call of this module gave; what it returns takes the place of that. A function alone, which
     /// asks the module for whatever it needs, so that copies and clones have it too. A trace does not see it.
     using ForwardHook = Value (*)(Module& module, const Value& result);
-    void add_forward_hook(ForwardHook hook) { forward_hooks_.push_back(hook); }
+    void add_forward_hook(ForwardHook hook);
 
     /// Adds a slot. Throws for a name that is taken, is empty or holds a dot.
     void add_child(std::string name, ModulePtr module);
@@ -99,8 +99,8 @@ public:
     /// The parameter or buffer at a qualified name; null when there is none.
     Tensor* find_tensor(std::string_view qualified_name);
 
-    void add_parameter(std::string name, Tensor tensor) { add_tensor(parameters_, std::move(name), std::move(tensor)); }
-    void add_buffer(std::string name, Tensor tensor) { add_tensor(buffers_, std::move(name), std::move(tensor)); }
+    void add_parameter(std::string name, Tensor tensor);
+    void add_buffer(std::string name, Tensor tensor);
     /// Parameters and buffers of this module by name. Throws for a name that does not exist.
     Tensor& tensor(std::string_view name);
     const Tensor& tensor(std::string_view name) const { return const_cast<Module*>(this)->tensor(name); }
@@ -117,11 +117,10 @@ public:
     /// Throws the Error that lists the properties.
     const Value& property(std::string_view name) const;
     /// Values that layers above give to a module (its qconfig), by name; copies and clones have them too.
-    void set_attribute(const std::string& name, std::any value) { attributes_[name] = std::move(value); }
+    void set_attribute(const std::string& name, std::any value);
     /// Null where there is none of this type.
     template <class T> const T* attribute(const std::string& name) const {
-        const auto found = attributes_.find(name);
-        return found == attributes_.end() ? nullptr : std::any_cast<T>(&found->second);
+        return std::any_cast<T>(find_attribute(name));
     }
 
     /// Called after load_state_dict() has written tensors of this module: for what is made from them once.
@@ -133,15 +132,16 @@ public:
     void eval() { train(false); }
 
 protected:
-    Module() = default;
-    Module(const Module&) = default;
-    Module& operator=(const Module&) = default;
+    Module();
+    Module(const Module& other);
+    Module& operator=(const Module& other);
     /// For modules whose children are those of others (GraphModule).
-    void set_children(std::vector<Named<ModulePtr>> children) { children_ = std::move(children); }
+    void set_children(std::vector<Named<ModulePtr>> children);
 
 private:
     friend class ModuleCloner;
 
+    const std::any* find_attribute(const std::string& name) const noexcept;
     void add_tensor(std::vector<Named<Tensor>>& list, std::string name, Tensor tensor);
     Named<ModulePtr>* slot(std::string_view name) noexcept;
     std::pair<Module*, std::string_view> parent_of(std::string_view qualified_name);
@@ -161,7 +161,9 @@ public:
     using Base::Base;
     Cloneable() = default;
     explicit Cloneable(const Base& base) : Base(base) {}
-    ModulePtr copy() const override { return std::make_shared<Derived>(static_cast<const Derived&>(*this)); }
+    ModulePtr copy() const override {
+        return ModulePtr(static_cast<Module*>(new Derived(static_cast<const Derived&>(*this))));
+    }
 };
 
 /// A module of a user's as a leaf: one node of every graph, whatever its forward does. Made as the module itself is.
@@ -177,7 +179,26 @@ template <class T> std::shared_ptr<T> clone(const std::shared_ptr<T>& root) {
     return std::static_pointer_cast<T>(clone(static_cast<const Module&>(*root)));
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+namespace detail {
+
+/// "prefix.name"; the name alone where there is no prefix.
+std::string join_path(const std::string& prefix, const std::string& name);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_model)
+
+#    include <algorithm>
+#    include <utility>
+
+#    include "intq/io/error.hpp"
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
 
 /// The work of clone(): remembers what was cloned already.
 class ModuleCloner {
@@ -199,15 +220,15 @@ private:
     TensorCloner tensors_;
 };
 
-inline ModulePtr clone(const Module& root) { return ModuleCloner()(root); }
+INTQ_INLINE ModulePtr clone(const Module& root) { return ModuleCloner()(root); }
 
 namespace detail {
 
-inline std::string join_path(const std::string& prefix, const std::string& name) {
+INTQ_INLINE std::string join_path(const std::string& prefix, const std::string& name) {
     return prefix.empty() ? name : prefix + "." + name;
 }
 
-inline void collect_modules(Module& module, const std::string& path, std::vector<Named<Module*>>& out) {
+INTQ_INLINE void collect_modules(Module& module, const std::string& path, std::vector<Named<Module*>>& out) {
     for (const auto& known : out)
         if (known.value == &module) return;
     out.push_back({path, &module});
@@ -222,19 +243,19 @@ template <class T> std::string list_names(const std::vector<Named<T>>& items) {
 
 }  // namespace detail
 
-inline Value Module::invoke(std::string_view method, Arguments arguments) {
+INTQ_INLINE Value Module::invoke(std::string_view method, Arguments arguments) {
     if (method != "forward") throw Error(type_name() + " has no method \"" + std::string(method) + "\", only forward");
     return forward(arguments);
 }
 
-inline Value Module::dispatch(std::string_view method, std::span<const Value> arguments) {
+INTQ_INLINE Value Module::dispatch(std::string_view method, std::span<const Value> arguments) {
     if (Recorder* recorder = find_recorder(arguments)) return recorder->record_module(*this, method, arguments);
     Value result = invoke(method, Arguments(arguments));
     for (const ForwardHook hook : forward_hooks_) result = hook(*this, result);
     return result;
 }
 
-inline void Module::add_child(std::string name, ModulePtr module) {
+INTQ_INLINE void Module::add_child(std::string name, ModulePtr module) {
     if (module == nullptr) throw Error(type_name() + ": the child \"" + name + "\" is null");
     if (name.empty() || name.find('.') != std::string::npos)
         throw Error(type_name() + ": a child's name must not be empty and must not hold a dot, given \"" + name + "\"");
@@ -242,27 +263,27 @@ inline void Module::add_child(std::string name, ModulePtr module) {
     children_.push_back({std::move(name), std::move(module)});
 }
 
-inline Named<ModulePtr>* Module::slot(std::string_view name) noexcept {
+INTQ_INLINE Named<ModulePtr>* Module::slot(std::string_view name) noexcept {
     for (auto& child : children_)
         if (child.name == name) return &child;
     return nullptr;
 }
 
-inline bool Module::has_child(std::string_view name) const noexcept {
+INTQ_INLINE bool Module::has_child(std::string_view name) const noexcept {
     return const_cast<Module*>(this)->slot(name) != nullptr;
 }
 
-inline const ModulePtr& Module::child(std::string_view name) const {
+INTQ_INLINE const ModulePtr& Module::child(std::string_view name) const {
     if (const auto* found = const_cast<Module*>(this)->slot(name)) return found->value;
     throw Error(type_name() + " has no child \"" + std::string(name) +
                 "\"; its children: " + detail::list_names(children_));
 }
 
-inline Module& Module::find(std::string_view qualified_name) {
+INTQ_INLINE Module& Module::find(std::string_view qualified_name) {
     return qualified_name.empty() ? *this : *find_child(qualified_name);
 }
 
-inline std::pair<Module*, std::string_view> Module::parent_of(std::string_view qualified_name) {
+INTQ_INLINE std::pair<Module*, std::string_view> Module::parent_of(std::string_view qualified_name) {
     Module* module = this;
     std::string_view rest = qualified_name;
     for (auto dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
@@ -272,7 +293,7 @@ inline std::pair<Module*, std::string_view> Module::parent_of(std::string_view q
     return {module, rest};
 }
 
-inline const ModulePtr& Module::find_child(std::string_view qualified_name) {
+INTQ_INLINE const ModulePtr& Module::find_child(std::string_view qualified_name) {
     try {
         const auto [parent, name] = parent_of(qualified_name);
         return parent->child(name);
@@ -281,12 +302,12 @@ inline const ModulePtr& Module::find_child(std::string_view qualified_name) {
     }
 }
 
-inline void Module::replace_child(std::string_view qualified_name, ModulePtr module) {
+INTQ_INLINE void Module::replace_child(std::string_view qualified_name, ModulePtr module) {
     if (module == nullptr) throw Error("replace_child: the new \"" + std::string(qualified_name) + "\" is null");
     const_cast<ModulePtr&>(find_child(qualified_name)) = std::move(module);
 }
 
-inline void Module::remove_child(std::string_view qualified_name) {
+INTQ_INLINE void Module::remove_child(std::string_view qualified_name) {
     find_child(qualified_name);
     const auto [parent, name] = parent_of(qualified_name);
     auto& slots = parent->children_;
@@ -297,13 +318,13 @@ inline void Module::remove_child(std::string_view qualified_name) {
         }
 }
 
-inline std::vector<Named<Module*>> Module::named_modules(const std::string& prefix) {
+INTQ_INLINE std::vector<Named<Module*>> Module::named_modules(const std::string& prefix) {
     std::vector<Named<Module*>> result;
     detail::collect_modules(*this, prefix, result);
     return result;
 }
 
-inline std::vector<Named<Tensor*>> Module::named_parameters() {
+INTQ_INLINE std::vector<Named<Tensor*>> Module::named_parameters() {
     std::vector<Named<Tensor*>> result;
     for (const auto& module : named_modules())
         for (auto& item : module.value->parameters_)
@@ -311,7 +332,7 @@ inline std::vector<Named<Tensor*>> Module::named_parameters() {
     return result;
 }
 
-inline std::vector<Named<Tensor*>> Module::named_buffers() {
+INTQ_INLINE std::vector<Named<Tensor*>> Module::named_buffers() {
     std::vector<Named<Tensor*>> result;
     for (const auto& module : named_modules())
         for (auto& item : module.value->buffers_)
@@ -319,7 +340,7 @@ inline std::vector<Named<Tensor*>> Module::named_buffers() {
     return result;
 }
 
-inline Tensor* Module::find_tensor(std::string_view qualified_name) {
+INTQ_INLINE Tensor* Module::find_tensor(std::string_view qualified_name) {
     const auto dot = qualified_name.rfind('.');
     const bool own = dot == std::string_view::npos;
     Module& module = own ? *this : find(qualified_name.substr(0, dot));
@@ -330,7 +351,7 @@ inline Tensor* Module::find_tensor(std::string_view qualified_name) {
     return nullptr;
 }
 
-inline Tensor& Module::tensor(std::string_view name) {
+INTQ_INLINE Tensor& Module::tensor(std::string_view name) {
     for (auto* list : {&parameters_, &buffers_})
         for (auto& item : *list)
             if (item.name == name) return item.value;
@@ -338,14 +359,14 @@ inline Tensor& Module::tensor(std::string_view name) {
                 "\"; parameters: " + detail::list_names(parameters_) + "; buffers: " + detail::list_names(buffers_));
 }
 
-inline void Module::add_tensor(std::vector<Named<Tensor>>& list, std::string name, Tensor tensor) {
+INTQ_INLINE void Module::add_tensor(std::vector<Named<Tensor>>& list, std::string name, Tensor tensor) {
     for (const auto* known : {&parameters_, &buffers_})
         for (const auto& item : *known)
             if (item.name == name) throw Error(type_name() + ": there is a tensor \"" + name + "\" already");
     list.push_back({std::move(name), std::move(tensor)});
 }
 
-inline void Module::set_property(std::string name, Value value) {
+INTQ_INLINE void Module::set_property(std::string name, Value value) {
     for (auto& known : properties_)
         if (known.name == name) {
             known.value = std::move(value);
@@ -354,22 +375,51 @@ inline void Module::set_property(std::string name, Value value) {
     properties_.push_back({std::move(name), std::move(value)});
 }
 
-inline bool Module::has_property(std::string_view name) const noexcept {
+INTQ_INLINE bool Module::has_property(std::string_view name) const noexcept {
     return std::any_of(properties_.begin(), properties_.end(), [&](const auto& known) { return known.name == name; });
 }
 
-inline const Value& Module::property(std::string_view name) const {
+INTQ_INLINE const Value& Module::property(std::string_view name) const {
     for (const auto& known : properties_)
         if (known.name == name) return known.value;
     throw Error(type_name() + " has no property \"" + std::string(name) +
                 "\"; properties: " + detail::list_names(properties_));
 }
 
-inline void Module::train(bool on) {
+INTQ_INLINE void Module::train(bool on) {
     for (const auto& module : named_modules()) module.value->training_ = on;
+}
+
+INTQ_INLINE Module::Module() = default;
+INTQ_INLINE Module::Module(const Module& other) = default;
+INTQ_INLINE Module& Module::operator=(const Module& other) = default;
+INTQ_INLINE Module::~Module() = default;
+
+INTQ_INLINE std::vector<std::string> Module::input_names() const { return {"x"}; }
+
+INTQ_INLINE void Module::add_forward_hook(ForwardHook hook) { forward_hooks_.push_back(hook); }
+
+INTQ_INLINE void Module::add_parameter(std::string name, Tensor tensor) {
+    add_tensor(parameters_, std::move(name), std::move(tensor));
+}
+
+INTQ_INLINE void Module::add_buffer(std::string name, Tensor tensor) {
+    add_tensor(buffers_, std::move(name), std::move(tensor));
+}
+
+INTQ_INLINE void Module::set_attribute(const std::string& name, std::any value) {
+    attributes_[name] = std::move(value);
+}
+
+INTQ_INLINE void Module::set_children(std::vector<Named<ModulePtr>> children) { children_ = std::move(children); }
+
+INTQ_INLINE const std::any* Module::find_attribute(const std::string& name) const noexcept {
+    const auto found = attributes_.find(name);
+    return found == attributes_.end() ? nullptr : &found->second;
 }
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
+#endif  // INTQ_DEFINES(nn_model)
 #endif  // INTQ_NN_MODEL_MODULE_HPP

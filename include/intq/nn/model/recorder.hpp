@@ -54,7 +54,12 @@ struct Proxy {
 };
 
 /// Throws the TracingError for a proxy that was used as `use`, e.g. "the condition of an if".
-[[noreturn]] inline void throw_data_needed(const Proxy& proxy, std::string_view use) {
+[[noreturn]] void throw_data_needed(const Proxy& proxy, std::string_view use);
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_model)
+
+INTQ_INLINE void throw_data_needed(const Proxy& proxy, std::string_view use) {
     throw TracingError("symbolically traced values cannot be used as " + std::string(use) + " (in the forward of " +
                        proxy.recorder->current_module() +
                        "): while a model is traced its values have no data. Ways out: decide by something that is "
@@ -62,6 +67,8 @@ struct Proxy {
                        "data-dependent code into a module and name that module or its type as a leaf in TraceOptions; "
                        "or keep it outside of the traced model");
 }
+
+#endif  // INTQ_DEFINES(nn_model)
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn

@@ -4,7 +4,8 @@
 #ifndef INTQ_NN_MODEL_STATE_DICT_HPP
 #define INTQ_NN_MODEL_STATE_DICT_HPP
 
-#include <cstring>
+#include <string>
+#include <vector>
 
 #include "intq/nn/model/module.hpp"
 
@@ -31,25 +32,41 @@ void check_state_dict(Module& model, const StateDict& state);
 
 /// Copies values into a tensor's memory where it has the same shape and dtype, so that others who hold it see them;
 /// else the tensor becomes a copy.
-inline void assign(Tensor& to, const Tensor& from) {
-    if (to.defined() && to.shape() == from.shape() && to.dtype() == from.dtype() && to.layout() == from.layout()) {
-        std::memcpy(to.data(), from.data(), static_cast<std::size_t>(from.bytes()));
-    } else {
-        to = from.clone();
-    }
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
+void assign(Tensor& to, const Tensor& from);
 
 namespace detail {
 
-inline std::vector<Named<Tensor*>> all_tensors(Module& model) {
+/// The parameters, then the buffers, of all modules.
+std::vector<Named<Tensor*>> all_tensors(Module& model);
+
+/// Null when there is none of this name.
+const Tensor* find_named(const StateDict& state, const std::string& name);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_model)
+
+#    include <algorithm>
+#    include <cstring>
+
+#    include "intq/io/error.hpp"
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE std::vector<Named<Tensor*>> all_tensors(Module& model) {
     auto tensors = model.named_parameters();
     for (const auto& buffer : model.named_buffers()) tensors.push_back(buffer);
     return tensors;
 }
 
-inline const Tensor* find_named(const StateDict& state, const std::string& name) {
+INTQ_INLINE const Tensor* find_named(const StateDict& state, const std::string& name) {
     for (const auto& item : state)
         if (item.name == name) return &item.value;
     return nullptr;
@@ -57,14 +74,14 @@ inline const Tensor* find_named(const StateDict& state, const std::string& name)
 
 }  // namespace detail
 
-inline StateDict state_dict(Module& model) {
+INTQ_INLINE StateDict state_dict(Module& model) {
     StateDict state;
     for (const auto& tensor : detail::all_tensors(model))
         if (tensor.value->defined()) state.push_back({tensor.name, tensor.value->clone()});
     return state;
 }
 
-inline void check_state_dict(Module& model, const StateDict& state) {
+INTQ_INLINE void check_state_dict(Module& model, const StateDict& state) {
     const auto tensors = detail::all_tensors(model);
     std::size_t found = 0;
     for (const auto& tensor : tensors) {
@@ -83,7 +100,7 @@ inline void check_state_dict(Module& model, const StateDict& state) {
                 throw Error(item.name, "the model has no parameter or buffer of this name");
 }
 
-inline void load_state_dict(Module& model, const StateDict& state) {
+INTQ_INLINE void load_state_dict(Module& model, const StateDict& state) {
     check_state_dict(model, state);
     struct Former {
         Tensor* slot;
@@ -110,7 +127,16 @@ inline void load_state_dict(Module& model, const StateDict& state) {
     }
 }
 
+INTQ_INLINE void assign(Tensor& to, const Tensor& from) {
+    if (to.defined() && to.shape() == from.shape() && to.dtype() == from.dtype() && to.layout() == from.layout()) {
+        std::memcpy(to.data(), from.data(), static_cast<std::size_t>(from.bytes()));
+    } else {
+        to = from.clone();
+    }
+}
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
+#endif  // INTQ_DEFINES(nn_model)
 #endif  // INTQ_NN_MODEL_STATE_DICT_HPP

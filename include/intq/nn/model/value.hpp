@@ -4,9 +4,11 @@
 #ifndef INTQ_NN_MODEL_VALUE_HPP
 #define INTQ_NN_MODEL_VALUE_HPP
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <type_traits>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -23,46 +25,41 @@ class Value {
 public:
     using Tuple = std::vector<Value>;
 
-    Value() = default;
-    Value(Tensor tensor) : content_(std::move(tensor)) {}
-    Value(Proxy proxy) : content_(proxy) {}
-    Value(Tuple values) : content_(std::move(values)) {}
-    Value(std::string text) : content_(std::move(text)) {}
-    Value(const char* text) : content_(std::string(text)) {}
+    Value() noexcept;
+    Value(const Value& other);
+    Value(Value&& other) noexcept;
+    Value& operator=(const Value& other);
+    Value& operator=(Value&& other) noexcept;
+    ~Value();
+    Value(Tensor tensor);
+    Value(Proxy proxy);
+    Value(Tuple values);
+    Value(std::string text);
+    Value(const char* text);
     template <class T>
-    requires std::is_arithmetic_v<T> Value(T scalar) {
-        if constexpr (std::is_same_v<T, bool>) {
-            content_ = scalar;
-        } else if constexpr (std::is_integral_v<T>) {
-            content_ = static_cast<std::int64_t>(scalar);
-        } else {
-            content_ = static_cast<double>(scalar);
-        }
-    }
+    requires std::is_arithmetic_v<T> Value(T scalar) : Value(Scalar(), static_cast<Kept<T>>(scalar)) {}
 
-    bool is_none() const noexcept { return std::holds_alternative<std::monostate>(content_); }
-    bool is_tensor() const noexcept { return std::holds_alternative<Tensor>(content_); }
-    bool is_proxy() const noexcept { return std::holds_alternative<Proxy>(content_); }
-    bool is_tuple() const noexcept { return std::holds_alternative<Tuple>(content_); }
-    bool is_number() const noexcept { return is_integer() || std::holds_alternative<double>(content_); }
-    bool is_integer() const noexcept { return std::holds_alternative<std::int64_t>(content_); }
-    bool is_bool() const noexcept { return std::holds_alternative<bool>(content_); }
-    bool is_text() const noexcept { return std::holds_alternative<std::string>(content_); }
+    bool is_none() const noexcept;
+    bool is_tensor() const noexcept;
+    bool is_proxy() const noexcept;
+    bool is_tuple() const noexcept;
+    bool is_number() const noexcept;
+    bool is_integer() const noexcept;
+    bool is_bool() const noexcept;
+    bool is_text() const noexcept;
 
     /// Each throws an Error that says what the value is instead; a TracingError for a proxy.
-    const Tensor& tensor() const { return get<Tensor>("a tensor"); }
-    const Tuple& tuple() const { return get<Tuple>("a tuple"); }
-    std::int64_t integer() const { return get<std::int64_t>("an integer"); }
-    const std::string& text() const { return get<std::string>("a text"); }
-    bool boolean() const { return get<bool>("a bool"); }
-    const Proxy& proxy() const { return get<Proxy>("a proxy"); }
+    const Tensor& tensor() const;
+    const Tuple& tuple() const;
+    std::int64_t integer() const;
+    const std::string& text() const;
+    bool boolean() const;
+    const Proxy& proxy() const;
     /// A scalar, or the element of a float32 tensor that has one.
-    double number() const { return number_for("a number"); }
+    double number() const;
 
     /// The condition of an if: true for a number that is not 0.
-    explicit operator bool() const {
-        return is_bool() ? boolean() : number_for("the condition of an if or a loop") != 0;
-    }
+    explicit operator bool() const;
 
     /// An item of a tuple; of a tensor element `at` of axis 0. Of a proxy it records a getitem node. Negative numbers
     /// count from the end. Defined in nn/functional/move.hpp.
@@ -72,11 +69,18 @@ public:
     const char* kind_name() const noexcept;
 
 private:
-    template <class T> const T& get(const char* wanted) const {
-        if (const T* content = std::get_if<T>(&content_)) return *content;
-        if (const Proxy* proxy = std::get_if<Proxy>(&content_)) throw_data_needed(*proxy, wanted);
-        throw Error(std::string("expected ") + wanted + ", given " + kind_name());
-    }
+    /// What a scalar of a C++ type is kept as.
+    template <class T>
+    using Kept = std::conditional_t<std::is_same_v<T, bool>, bool,
+                                    std::conditional_t<std::is_integral_v<T>, std::int64_t, double>>;
+    struct Scalar {
+        explicit Scalar() = default;
+    };
+    Value(Scalar, bool scalar);
+    Value(Scalar, std::int64_t scalar);
+    Value(Scalar, double scalar);
+
+    template <class T> const T& get(const char* wanted) const;
     double number_for(const char* use) const;
 
     std::variant<std::monostate, Tensor, Proxy, Tuple, std::int64_t, double, bool, std::string> content_;
@@ -85,7 +89,7 @@ private:
     friend bool operator>(const Value& a, const Value& b) { return a.compared() > b.compared(); }
     friend bool operator<=(const Value& a, const Value& b) { return a.compared() <= b.compared(); }
     friend bool operator>=(const Value& a, const Value& b) { return a.compared() >= b.compared(); }
-    double compared() const { return number_for("an operand of a comparison"); }
+    double compared() const;
 };
 
 /// The arguments of a module or function, checked when they are read.
@@ -94,17 +98,11 @@ public:
     Arguments(std::span<const Value> values) : values_(values) {}
 
     std::size_t size() const noexcept { return values_.size(); }
-    bool has(std::size_t i) const noexcept { return i < values_.size() && !values_[i].is_none(); }
+    bool has(std::size_t i) const noexcept;
     std::span<const Value> values() const noexcept { return values_; }
-    const Value& operator[](std::size_t i) const {
-        if (i >= values_.size())
-            throw Error("argument " + std::to_string(i + 1) + " is missing, given " + std::to_string(values_.size()));
-        return values_[i];
-    }
-    const Tensor& tensor(std::size_t i) const { return (*this)[i].tensor(); }
-    std::int64_t integer(std::size_t i, std::int64_t otherwise) const {
-        return has(i) ? values_[i].integer() : otherwise;
-    }
+    const Value& operator[](std::size_t i) const;
+    const Tensor& tensor(std::size_t i) const;
+    std::int64_t integer(std::size_t i, std::int64_t otherwise) const;
 
 private:
     std::span<const Value> values_;
@@ -113,15 +111,32 @@ private:
 /// The recorder of the first proxy in the values, also inside tuples; null when there is none.
 Recorder* find_recorder(std::span<const Value> values) noexcept;
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
-inline const char* Value::kind_name() const noexcept {
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_model)
+
+#    include <utility>
+
+#    include "intq/io/error.hpp"
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
+
+template <class T> const T& Value::get(const char* wanted) const {
+    if (const T* content = std::get_if<T>(&content_)) return *content;
+    if (const Proxy* proxy = std::get_if<Proxy>(&content_)) throw_data_needed(*proxy, wanted);
+    throw Error(std::string("expected ") + wanted + ", given " + kind_name());
+}
+
+INTQ_INLINE const char* Value::kind_name() const noexcept {
     static constexpr const char* names[] = {"nothing",    "a tensor", "a proxy", "a tuple",
                                             "an integer", "a number", "a bool",  "a text"};
     return names[content_.index()];
 }
 
-inline double Value::number_for(const char* use) const {
+INTQ_INLINE double Value::number_for(const char* use) const {
     if (const auto* integer = std::get_if<std::int64_t>(&content_)) return static_cast<double>(*integer);
     if (const auto* number = std::get_if<double>(&content_)) return *number;
     if (const auto* tensor = std::get_if<Tensor>(&content_); tensor != nullptr && tensor->size() == 1)
@@ -129,7 +144,7 @@ inline double Value::number_for(const char* use) const {
     return get<double>(use);
 }
 
-inline Recorder* find_recorder(std::span<const Value> values) noexcept {
+INTQ_INLINE Recorder* find_recorder(std::span<const Value> values) noexcept {
     for (const Value& value : values) {
         if (value.is_proxy()) return value.proxy().recorder;
         if (value.is_tuple())
@@ -138,7 +153,81 @@ inline Recorder* find_recorder(std::span<const Value> values) noexcept {
     return nullptr;
 }
 
+INTQ_INLINE Value::Value() noexcept = default;
+INTQ_INLINE Value::Value(const Value& other) = default;
+INTQ_INLINE Value::Value(Value&& other) noexcept = default;
+INTQ_INLINE Value& Value::operator=(const Value& other) = default;
+INTQ_INLINE Value& Value::operator=(Value&& other) noexcept = default;
+INTQ_INLINE Value::~Value() = default;
+
+INTQ_INLINE Value::Value(Tensor tensor) : content_(std::move(tensor)) {}
+
+INTQ_INLINE Value::Value(Proxy proxy) : content_(proxy) {}
+
+INTQ_INLINE Value::Value(Tuple values) : content_(std::move(values)) {}
+
+INTQ_INLINE Value::Value(std::string text) : content_(std::move(text)) {}
+
+INTQ_INLINE Value::Value(const char* text) : content_(std::string(text)) {}
+
+INTQ_INLINE bool Value::is_none() const noexcept { return std::holds_alternative<std::monostate>(content_); }
+
+INTQ_INLINE bool Value::is_tensor() const noexcept { return std::holds_alternative<Tensor>(content_); }
+
+INTQ_INLINE bool Value::is_proxy() const noexcept { return std::holds_alternative<Proxy>(content_); }
+
+INTQ_INLINE bool Value::is_tuple() const noexcept { return std::holds_alternative<Tuple>(content_); }
+
+INTQ_INLINE bool Value::is_number() const noexcept { return is_integer() || std::holds_alternative<double>(content_); }
+
+INTQ_INLINE bool Value::is_integer() const noexcept { return std::holds_alternative<std::int64_t>(content_); }
+
+INTQ_INLINE bool Value::is_bool() const noexcept { return std::holds_alternative<bool>(content_); }
+
+INTQ_INLINE bool Value::is_text() const noexcept { return std::holds_alternative<std::string>(content_); }
+
+INTQ_INLINE const Tensor& Value::tensor() const { return get<Tensor>("a tensor"); }
+
+INTQ_INLINE const Value::Tuple& Value::tuple() const { return get<Tuple>("a tuple"); }
+
+INTQ_INLINE std::int64_t Value::integer() const { return get<std::int64_t>("an integer"); }
+
+INTQ_INLINE const std::string& Value::text() const { return get<std::string>("a text"); }
+
+INTQ_INLINE bool Value::boolean() const { return get<bool>("a bool"); }
+
+INTQ_INLINE const Proxy& Value::proxy() const { return get<Proxy>("a proxy"); }
+
+INTQ_INLINE double Value::number() const { return number_for("a number"); }
+
+INTQ_INLINE Value::operator bool() const {
+    return is_bool() ? boolean() : number_for("the condition of an if or a loop") != 0;
+}
+
+INTQ_INLINE Value::Value(Scalar, bool scalar) : content_(scalar) {}
+
+INTQ_INLINE Value::Value(Scalar, std::int64_t scalar) : content_(scalar) {}
+
+INTQ_INLINE Value::Value(Scalar, double scalar) : content_(scalar) {}
+
+INTQ_INLINE double Value::compared() const { return number_for("an operand of a comparison"); }
+
+INTQ_INLINE const Value& Arguments::operator[](std::size_t i) const {
+    if (i >= values_.size())
+        throw Error("argument " + std::to_string(i + 1) + " is missing, given " + std::to_string(values_.size()));
+    return values_[i];
+}
+
+INTQ_INLINE bool Arguments::has(std::size_t i) const noexcept { return i < values_.size() && !values_[i].is_none(); }
+
+INTQ_INLINE const Tensor& Arguments::tensor(std::size_t i) const { return (*this)[i].tensor(); }
+
+INTQ_INLINE std::int64_t Arguments::integer(std::size_t i, std::int64_t otherwise) const {
+    return has(i) ? values_[i].integer() : otherwise;
+}
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
+#endif  // INTQ_DEFINES(nn_model)
 #endif  // INTQ_NN_MODEL_VALUE_HPP
