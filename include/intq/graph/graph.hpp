@@ -4,10 +4,13 @@
 #ifndef INTQ_GRAPH_GRAPH_HPP
 #define INTQ_GRAPH_GRAPH_HPP
 
+#include <cstddef>
 #include <functional>
 #include <list>
-#include <map>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "intq/graph/names.hpp"
 #include "intq/graph/node.hpp"
@@ -79,17 +82,36 @@ public:
 
 private:
     friend class Graph;
-    InsertionPoint(Graph& graph, const Node* before) : graph_(graph), former_(graph.insert_before_) {
-        graph.insert_before_ = before;
-    }
+    InsertionPoint(Graph& graph, const Node* before);
 
     Graph& graph_;
     const Node* former_;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
 
-inline Graph::Graph(const Graph& other) : names_(other.names_) {
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(graph)
+
+#    include <algorithm>
+#    include <iterator>
+#    include <map>
+#    include <set>
+#    include <utility>
+#    include <variant>
+
+#    include "intq/io/error.hpp"
+
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Graph::InsertionPoint::InsertionPoint(Graph& graph, const Node* before)
+    : graph_(graph), former_(graph.insert_before_) {
+    graph.insert_before_ = before;
+}
+
+INTQ_INLINE Graph::Graph(const Graph& other) : names_(other.names_) {
     std::map<const Node*, Node*> copies;
     for (const auto& node : other.nodes_) {
         auto copy = std::unique_ptr<Node>(new Node());
@@ -108,37 +130,37 @@ inline Graph::Graph(const Graph& other) : names_(other.names_) {
     }
 }
 
-inline Node& Graph::placeholder(const std::string& name, Argument default_value) {
+INTQ_INLINE Node& Graph::placeholder(const std::string& name, Argument default_value) {
     ArgumentList args;
     if (!std::holds_alternative<std::monostate>(default_value.content())) args.push_back(std::move(default_value));
     return insert(Op::placeholder, name, name, std::move(args));
 }
 
-inline Node& Graph::get_attr(const std::string& qualified_name) {
+INTQ_INLINE Node& Graph::get_attr(const std::string& qualified_name) {
     return insert(Op::get_attr, qualified_name, qualified_name, {});
 }
 
-inline Node& Graph::call_function(const nn::Function& function, ArgumentList args) {
+INTQ_INLINE Node& Graph::call_function(const nn::Function& function, ArgumentList args) {
     Node& node = insert(Op::call_function, function.name, function.name, std::move(args));
     node.function_ = &function;
     return node;
 }
 
-inline Node& Graph::call_module(const std::string& qualified_name, ArgumentList args, const std::string& method) {
+INTQ_INLINE Node& Graph::call_module(const std::string& qualified_name, ArgumentList args, const std::string& method) {
     Node& node = insert(Op::call_module, qualified_name, qualified_name, std::move(args));
     node.method_ = method;
     return node;
 }
 
-inline Node& Graph::call_method(const nn::Function& function, ArgumentList args) {
+INTQ_INLINE Node& Graph::call_method(const nn::Function& function, ArgumentList args) {
     Node& node = insert(Op::call_method, function.name, function.name, std::move(args));
     node.function_ = &function;
     return node;
 }
 
-inline Node& Graph::output(Argument value) { return insert(Op::output, "output", "output", {std::move(value)}); }
+INTQ_INLINE Node& Graph::output(Argument value) { return insert(Op::output, "output", "output", {std::move(value)}); }
 
-inline Node& Graph::insert(Op op, const std::string& candidate, std::string target, ArgumentList args) {
+INTQ_INLINE Node& Graph::insert(Op op, const std::string& candidate, std::string target, ArgumentList args) {
     auto node = std::unique_ptr<Node>(new Node());
     node->op_ = op;
     node->name_ = names_.create(snake_case(candidate));
@@ -149,46 +171,46 @@ inline Node& Graph::insert(Op op, const std::string& candidate, std::string targ
     return result;
 }
 
-inline Graph::Nodes::iterator Graph::position(const Node& node) {
+INTQ_INLINE Graph::Nodes::iterator Graph::position(const Node& node) {
     const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& own) { return own.get() == &node; });
     if (found == nodes_.end()) throw Error("the node \"" + node.name() + "\" belongs to another graph");
     return found;
 }
 
-inline Graph::InsertionPoint Graph::before(const Node& node) { return {*this, position(node)->get()}; }
+INTQ_INLINE Graph::InsertionPoint Graph::before(const Node& node) { return {*this, position(node)->get()}; }
 
-inline Graph::InsertionPoint Graph::after(const Node& node) {
+INTQ_INLINE Graph::InsertionPoint Graph::after(const Node& node) {
     const auto next = std::next(position(node));
     return {*this, next == nodes_.end() ? nullptr : next->get()};
 }
 
-inline std::vector<Node*> Graph::nodes() const {
+INTQ_INLINE std::vector<Node*> Graph::nodes() const {
     std::vector<Node*> result;
     result.reserve(nodes_.size());
     for (const auto& node : nodes_) result.push_back(node.get());
     return result;
 }
 
-inline std::vector<Node*> Graph::placeholders() const {
+INTQ_INLINE std::vector<Node*> Graph::placeholders() const {
     std::vector<Node*> result;
     for (const auto& node : nodes_)
         if (node->op() == Op::placeholder) result.push_back(node.get());
     return result;
 }
 
-inline Node& Graph::output_node() const {
+INTQ_INLINE Node& Graph::output_node() const {
     for (const auto& node : nodes_)
         if (node->op() == Op::output) return *node;
     throw Error("the graph has no output node");
 }
 
-inline Node* Graph::find(std::string_view name) const noexcept {
+INTQ_INLINE Node* Graph::find(std::string_view name) const noexcept {
     for (const auto& node : nodes_)
         if (node->name() == name) return node.get();
     return nullptr;
 }
 
-inline void Graph::erase(Node& node) {
+INTQ_INLINE void Graph::erase(Node& node) {
     if (!node.users().empty()) {
         std::string users;
         for (const Node* user : node.users()) users += (users.empty() ? "" : ", ") + user->name();
@@ -198,19 +220,19 @@ inline void Graph::erase(Node& node) {
     nodes_.erase(position(node));
 }
 
-inline void Graph::replace_all_uses(Node& old, Node& replacement, const std::function<bool(const Node&)>& filter) {
+INTQ_INLINE void Graph::replace_all_uses(Node& old, Node& replacement, const std::function<bool(const Node&)>& filter) {
     const std::vector<Node*> users = old.users();
     for (Node* user : users)
         if (user != &replacement && (!filter || filter(*user))) user->replace_input(old, replacement);
 }
 
-inline void Graph::eliminate_dead_nodes() {
+INTQ_INLINE void Graph::eliminate_dead_nodes() {
     const auto all = nodes();
     for (auto node = all.rbegin(); node != all.rend(); ++node)
         if ((*node)->users().empty() && (*node)->op() != Op::placeholder && (*node)->op() != Op::output) erase(**node);
 }
 
-inline void Graph::lint(nn::Module* root) const {
+INTQ_INLINE void Graph::lint(nn::Module* root) const {
     std::set<const Node*> seen;
     std::set<std::string> names;
     for (const auto& node : nodes_) {
@@ -238,4 +260,5 @@ inline void Graph::lint(nn::Module* root) const {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::graph
 
+#endif  // INTQ_DEFINES(graph)
 #endif  // INTQ_GRAPH_GRAPH_HPP

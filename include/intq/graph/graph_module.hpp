@@ -4,7 +4,13 @@
 #ifndef INTQ_GRAPH_GRAPH_MODULE_HPP
 #define INTQ_GRAPH_GRAPH_MODULE_HPP
 
+#include <span>
+#include <string>
+#include <vector>
+
+#include "intq/graph/graph.hpp"
 #include "intq/graph/interpreter.hpp"
+#include "intq/nn/model/module.hpp"
 
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
@@ -18,31 +24,14 @@ public:
     /// Graph::lint() finds.
     ///
     /// @param constants  buffers that the graph reads and root does not have
-    GraphModule(nn::Module& root, Graph graph, std::vector<nn::Named<Tensor>> constants = {})
-        : graph_(std::move(graph)) {
-        set_children(root.children());
-        parameters() = root.parameters();
-        buffers() = root.buffers();
-        for (auto& constant : constants) add_buffer(std::move(constant.name), std::move(constant.value));
-        graph_.lint(this);
-        if (!root.training()) eval();
-    }
+    GraphModule(nn::Module& root, Graph graph, std::vector<nn::Named<Tensor>> constants = {});
 
     std::string type_name() const override { return "GraphModule"; }
-    std::vector<std::string> input_names() const override {
-        std::vector<std::string> names;
-        for (const Node* node : graph_.placeholders()) names.push_back(node->target());
-        return names;
-    }
-    nn::Value forward(nn::Arguments arguments) override { return run(arguments.values(), {}); }
+    INTQ_INLINE std::vector<std::string> input_names() const override;
+    INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
 
     /// forward with a hook that sees every node's value, and one that may replace it.
-    nn::Value run(std::span<const nn::Value> inputs, const NodeHook& hook, const ValueHook& value_of = {}) {
-        Interpreter interpreter(graph_, *this);
-        interpreter.set_hook(hook);
-        interpreter.set_value_hook(value_of);
-        return interpreter.run(inputs);
-    }
+    nn::Value run(std::span<const nn::Value> inputs, const NodeHook& hook, const ValueHook& value_of = {});
 
     Graph& graph() noexcept { return graph_; }
     const Graph& graph() const noexcept { return graph_; }
@@ -55,7 +44,48 @@ private:
 };
 
 /// Runs the graph and writes the shapes and dtypes of its values into the nodes' outputs.
-inline nn::Value propagate_shapes(GraphModule& module, std::span<const nn::Value> inputs) {
+nn::Value propagate_shapes(GraphModule& module, std::span<const nn::Value> inputs);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(graph)
+
+#    include <algorithm>
+#    include <cstddef>
+#    include <utility>
+
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE GraphModule::GraphModule(nn::Module& root, Graph graph, std::vector<nn::Named<Tensor>> constants)
+    : graph_(std::move(graph)) {
+    set_children(root.children());
+    parameters() = root.parameters();
+    buffers() = root.buffers();
+    for (auto& constant : constants) add_buffer(std::move(constant.name), std::move(constant.value));
+    graph_.lint(this);
+    if (!root.training()) eval();
+}
+
+INTQ_INLINE std::vector<std::string> GraphModule::input_names() const {
+    std::vector<std::string> names;
+    for (const Node* node : graph_.placeholders()) names.push_back(node->target());
+    return names;
+}
+
+INTQ_INLINE nn::Value GraphModule::forward(nn::Arguments arguments) { return run(arguments.values(), {}); }
+
+INTQ_INLINE nn::Value GraphModule::run(std::span<const nn::Value> inputs, const NodeHook& hook,
+                                       const ValueHook& value_of) {
+    Interpreter interpreter(graph_, *this);
+    interpreter.set_hook(hook);
+    interpreter.set_value_hook(value_of);
+    return interpreter.run(inputs);
+}
+
+INTQ_INLINE nn::Value propagate_shapes(GraphModule& module, std::span<const nn::Value> inputs) {
     return module.run(inputs, [&](const Node& node, const nn::Value& value) {
         auto& outputs = module.graph().find(node.name())->outputs();
         for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -65,11 +95,10 @@ inline nn::Value propagate_shapes(GraphModule& module, std::span<const nn::Value
     });
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
-
 namespace detail {
 
-inline void delete_unused_below(nn::Module& module, const std::string& path, const std::vector<std::string>& used) {
+INTQ_INLINE void delete_unused_below(nn::Module& module, const std::string& path,
+                                     const std::vector<std::string>& used) {
     const auto children = module.children();
     for (const auto& child : children) {
         const std::string name = nn::detail::join_path(path, child.name);
@@ -87,7 +116,7 @@ inline void delete_unused_below(nn::Module& module, const std::string& path, con
 
 }  // namespace detail
 
-inline void GraphModule::delete_unused_children() {
+INTQ_INLINE void GraphModule::delete_unused_children() {
     std::vector<std::string> used;
     for (const Node* node : graph_.nodes())
         if (node->op() == Op::call_module || node->op() == Op::get_attr) used.push_back(node->target());
@@ -97,4 +126,5 @@ inline void GraphModule::delete_unused_children() {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::graph
 
+#endif  // INTQ_DEFINES(graph)
 #endif  // INTQ_GRAPH_GRAPH_MODULE_HPP

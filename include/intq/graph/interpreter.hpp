@@ -7,8 +7,13 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "intq/graph/graph.hpp"
+#include "intq/nn/model/value.hpp"
 
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
@@ -53,9 +58,24 @@ private:
 /// "node 3 of 12, %relu = call_module[relu1] (%conv1)": how messages name a node.
 std::string describe(const Node& node, const Graph& graph);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
 
-inline std::string describe(const Node& node, const Graph& graph) {
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(graph)
+
+#    include <algorithm>
+#    include <cstddef>
+#    include <type_traits>
+#    include <variant>
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/model/module.hpp"
+
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::string describe(const Node& node, const Graph& graph) {
     const auto all = graph.nodes();
     const auto position = std::find(all.begin(), all.end(), &node) - all.begin() + 1;
     std::string inputs;
@@ -65,7 +85,7 @@ inline std::string describe(const Node& node, const Graph& graph) {
            inputs + ")";
 }
 
-inline nn::Value Interpreter::run(std::span<const nn::Value> inputs) {
+INTQ_INLINE nn::Value Interpreter::run(std::span<const nn::Value> inputs) {
     const auto placeholders = graph_.placeholders();
     if (inputs.size() > placeholders.size())
         throw Error("the graph has " + std::to_string(placeholders.size()) + " inputs, given " +
@@ -103,7 +123,7 @@ inline nn::Value Interpreter::run(std::span<const nn::Value> inputs) {
     throw Error("the graph has no output node");
 }
 
-inline nn::Value Interpreter::evaluate(const Node& node, const Values& values) {
+INTQ_INLINE nn::Value Interpreter::evaluate(const Node& node, const Values& values) {
     if (node.op() == Op::get_attr) {
         const Tensor* tensor = root_.find_tensor(node.target());
         if (tensor == nullptr) throw Error("there is no parameter or buffer of this name");
@@ -126,7 +146,7 @@ inline nn::Value Interpreter::evaluate(const Node& node, const Values& values) {
     }
 }
 
-inline nn::Value Interpreter::resolve(const Argument& argument, const Values& values) {
+INTQ_INLINE nn::Value Interpreter::resolve(const Argument& argument, const Values& values) {
     return std::visit(
         [&](const auto& content) -> nn::Value {
             using T = std::decay_t<decltype(content)>;
@@ -145,7 +165,7 @@ inline nn::Value Interpreter::resolve(const Argument& argument, const Values& va
         argument.content());
 }
 
-inline std::vector<nn::Value> Interpreter::resolve(const ArgumentList& arguments, const Values& values) {
+INTQ_INLINE std::vector<nn::Value> Interpreter::resolve(const ArgumentList& arguments, const Values& values) {
     std::vector<nn::Value> result;
     result.reserve(arguments.size());
     for (const Argument& argument : arguments) result.push_back(resolve(argument, values));
@@ -155,4 +175,5 @@ inline std::vector<nn::Value> Interpreter::resolve(const ArgumentList& arguments
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::graph
 
+#endif  // INTQ_DEFINES(graph)
 #endif  // INTQ_GRAPH_INTERPRETER_HPP

@@ -4,16 +4,14 @@
 #ifndef INTQ_GRAPH_NAMES_HPP
 #define INTQ_GRAPH_NAMES_HPP
 
-#include <algorithm>
 #include <array>
-#include <cctype>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 
-#include "intq/nn/model/value.hpp"
+#include "intq/core/abi.hpp"
 
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
@@ -36,8 +34,6 @@ private:
     std::map<std::string, int, std::less<>> last_suffix_;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
-
 namespace detail {
 
 /// Python's keywords and built-in functions, in order; lower case only, since names of nodes are.
@@ -57,10 +53,28 @@ inline constexpr auto python_names = std::to_array<std::string_view>(
      "slice",      "sorted",   "staticmethod", "str",       "sum",         "super",   "torch",      "try",
      "tuple",      "type",     "vars",         "while",     "with",        "yield",   "zip"});
 
-inline bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(graph)
+
+#    include <algorithm>
+#    include <cctype>
+#    include <cstddef>
+#    include <utility>
+
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 
 // "relu_12" -> ("relu", 12); ("relu", -1) without a suffix.
-inline std::pair<std::string, int> split_suffix(const std::string& name) {
+INTQ_INLINE std::pair<std::string, int> split_suffix(const std::string& name) {
     std::size_t digits = name.size();
     while (digits > 0 && is_digit(name[digits - 1])) --digits;
     if (digits == name.size() || name.size() - digits > 8 || digits < 1 || name[digits - 1] != '_') return {name, -1};
@@ -69,7 +83,7 @@ inline std::pair<std::string, int> split_suffix(const std::string& name) {
 
 }  // namespace detail
 
-inline std::string snake_case(std::string_view text) {
+INTQ_INLINE std::string snake_case(std::string_view text) {
     std::string result;
     for (const char c : text) {
         const auto byte = static_cast<unsigned char>(c);
@@ -81,7 +95,7 @@ inline std::string snake_case(std::string_view text) {
     return result;
 }
 
-inline std::string NameSpace::create(std::string_view candidate) {
+INTQ_INLINE std::string NameSpace::create(std::string_view candidate) {
     std::string name(candidate);
     for (char& c : name)
         if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
@@ -103,4 +117,5 @@ inline std::string NameSpace::create(std::string_view candidate) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::graph
 
+#endif  // INTQ_DEFINES(graph)
 #endif  // INTQ_GRAPH_NAMES_HPP

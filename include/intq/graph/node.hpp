@@ -4,13 +4,16 @@
 #ifndef INTQ_GRAPH_NODE_HPP
 #define INTQ_GRAPH_NODE_HPP
 
-#include <algorithm>
+#include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "intq/nn/model/value.hpp"
+#include "intq/core/dtype.hpp"
+#include "intq/core/shape.hpp"
+#include "intq/nn/model/recorder.hpp"
 
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
@@ -147,9 +150,18 @@ private:
     Scope scope_;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
 
-inline std::vector<Node*> Node::inputs() const {
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(graph)
+
+#    include <algorithm>
+
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::vector<Node*> Node::inputs() const {
     std::vector<Node*> result;
     for (Argument argument : args_)
         argument.for_each_ref([&](const NodeRef& ref) {
@@ -158,13 +170,13 @@ inline std::vector<Node*> Node::inputs() const {
     return result;
 }
 
-inline void Node::set_args(ArgumentList args) {
+INTQ_INLINE void Node::set_args(ArgumentList args) {
     for (Node* input : inputs()) input->users_.erase(std::find(input->users_.begin(), input->users_.end(), this));
     args_ = std::move(args);
     for (Node* input : inputs()) input->users_.push_back(this);
 }
 
-inline void Node::replace_input(const Node& old, Node& replacement) {
+INTQ_INLINE void Node::replace_input(const Node& old, Node& replacement) {
     ArgumentList args = args_;
     for (Argument& argument : args)
         argument.for_each_ref([&](NodeRef& ref) {
@@ -176,4 +188,5 @@ inline void Node::replace_input(const Node& old, Node& replacement) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::graph
 
+#endif  // INTQ_DEFINES(graph)
 #endif  // INTQ_GRAPH_NODE_HPP

@@ -4,10 +4,11 @@
 #ifndef INTQ_GRAPH_OPERATORS_HPP
 #define INTQ_GRAPH_OPERATORS_HPP
 
+#include <string>
 #include <string_view>
 
-#include "intq/graph/graph.hpp"
-#include "intq/nn/float_operators/unary.hpp"
+#include "intq/graph/node.hpp"
+#include "intq/nn/model/module.hpp"
 
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
@@ -96,18 +97,35 @@ inline constexpr OperatorRow operator_rows[] = {
 };
 
 /// The module that a call_module node calls; null for another node.
-inline nn::Module* module_of(const Node& node, nn::Module& root) {
+nn::Module* module_of(const Node& node, nn::Module& root);
+
+/// Type name of the called module, or the name of the function; "placeholder", "get_attr", "output" for those.
+std::string type_of(const Node& node, nn::Module& root);
+
+/// The operator's name by the table; where no row is, type_of(), so that a user's pattern can name a module's type.
+std::string operator_of(const Node& node, nn::Module& root);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(graph)
+
+#    include "intq/nn/float_operators/unary.hpp"
+
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE nn::Module* module_of(const Node& node, nn::Module& root) {
     return node.op() == Op::call_module ? &root.find(node.target()) : nullptr;
 }
 
-/// Type name of the called module, or the name of the function; "placeholder", "get_attr", "output" for those.
-inline std::string type_of(const Node& node, nn::Module& root) {
+INTQ_INLINE std::string type_of(const Node& node, nn::Module& root) {
     if (const nn::Module* module = module_of(node, root)) return module->type_name();
     return node.function() != nullptr ? node.function()->name : name_of(node.op());
 }
 
-/// The operator's name by the table; where no row is, type_of(), so that a user's pattern can name a module's type.
-inline std::string operator_of(const Node& node, nn::Module& root) {
+INTQ_INLINE std::string operator_of(const Node& node, nn::Module& root) {
     const std::string type = type_of(node, root);
     for (const OperatorRow& row : operator_rows)
         if (row.op == node.op() && row.key == type && (row.op != Op::call_module || row.method == node.method()))
@@ -121,4 +139,5 @@ inline std::string operator_of(const Node& node, nn::Module& root) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::graph
 
+#endif  // INTQ_DEFINES(graph)
 #endif  // INTQ_GRAPH_OPERATORS_HPP

@@ -5,8 +5,11 @@
 #define INTQ_GRAPH_PATTERN_HPP
 
 #include <optional>
+#include <string>
+#include <vector>
 
-#include "intq/graph/operators.hpp"
+#include "intq/graph/graph.hpp"
+#include "intq/nn/model/module.hpp"
 
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
@@ -46,15 +49,28 @@ MatchResult match_back(const OperatorSequence& sequence, Node& last, const Graph
 /// The call_module nodes that call a module, under whatever name.
 std::vector<Node*> callers_of(const nn::Module& module, const Graph& graph, nn::Module& root);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
 
-inline std::string to_string(const OperatorSequence& sequence) {
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(graph)
+
+#    include <algorithm>
+#    include <cstddef>
+#    include <utility>
+
+#    include "intq/graph/operators.hpp"
+
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::string to_string(const OperatorSequence& sequence) {
     std::string text;
     for (const std::string& step : sequence) text += (text.empty() ? "" : "-") + step;
     return text;
 }
 
-inline std::vector<Node*> callers_of(const nn::Module& module, const Graph& graph, nn::Module& root) {
+INTQ_INLINE std::vector<Node*> callers_of(const nn::Module& module, const Graph& graph, nn::Module& root) {
     std::vector<Node*> result;
     for (Node* node : graph.nodes())
         if (module_of(*node, root) == &module) result.push_back(node);
@@ -159,7 +175,7 @@ private:
 
 }  // namespace detail
 
-inline MatchResult match_back(const OperatorSequence& sequence, Node& last, const Graph& graph, nn::Module& root) {
+INTQ_INLINE MatchResult match_back(const OperatorSequence& sequence, Node& last, const Graph& graph, nn::Module& root) {
     if (sequence.empty()) return {};
     return detail::BackwardMatcher(sequence, graph, root).run(last);
 }
@@ -167,4 +183,5 @@ inline MatchResult match_back(const OperatorSequence& sequence, Node& last, cons
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::graph
 
+#endif  // INTQ_DEFINES(graph)
 #endif  // INTQ_GRAPH_PATTERN_HPP

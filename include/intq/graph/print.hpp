@@ -4,12 +4,9 @@
 #ifndef INTQ_GRAPH_PRINT_HPP
 #define INTQ_GRAPH_PRINT_HPP
 
-#include <array>
-#include <charconv>
+#include <string>
 
 #include "intq/graph/graph_module.hpp"
-#include "intq/graph/operators.hpp"
-#include "intq/io/text_table.hpp"
 
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
@@ -30,17 +27,32 @@ std::string to_table(GraphModule& module);
 
 std::string to_string(const Argument& argument);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(graph)
+
+#    include <array>
+#    include <charconv>
+#    include <type_traits>
+#    include <variant>
+
+#    include "intq/graph/operators.hpp"
+#    include "intq/io/text_table.hpp"
+
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-inline std::string join(const ArgumentList& arguments) {
+INTQ_INLINE std::string join(const ArgumentList& arguments) {
     std::string text;
     for (const Argument& argument : arguments) text += (text.empty() ? "" : ", ") + to_string(argument);
     return text;
 }
 
-inline std::string to_string(const Node& node) {
+INTQ_INLINE std::string to_string(const Node& node) {
     if (node.op() == Op::output) return "return " + graph::to_string(node.args()[0]);
     const std::string method = node.method() == "forward" ? "" : ", method=" + node.method();
     const bool has_arguments = node.op() != Op::placeholder && node.op() != Op::get_attr;
@@ -50,14 +62,14 @@ inline std::string to_string(const Node& node) {
            "[target=" + node.target() + method + "]" + (has_arguments ? "(args = (" + arguments + "))" : "");
 }
 
-inline std::string type_and_method(const Node& node, nn::Module& root) {
+INTQ_INLINE std::string type_and_method(const Node& node, nn::Module& root) {
     if (node.op() != Op::call_module) return "";
     return type_of(node, root) + (node.method() == "forward" ? "" : "." + node.method());
 }
 
 }  // namespace detail
 
-inline std::string to_string(const Argument& argument) {
+INTQ_INLINE std::string to_string(const Argument& argument) {
     return std::visit(
         [](const auto& content) -> std::string {
             using T = std::decay_t<decltype(content)>;
@@ -80,7 +92,7 @@ inline std::string to_string(const Argument& argument) {
         argument.content());
 }
 
-inline std::string to_string(const Graph& graph) {
+INTQ_INLINE std::string to_string(const Graph& graph) {
     std::string text = "graph():\n";
     for (const Node* node : graph.nodes()) {
         std::string line = detail::to_string(*node);
@@ -91,7 +103,7 @@ inline std::string to_string(const Graph& graph) {
     return text;
 }
 
-inline std::string to_table(GraphModule& module) {
+INTQ_INLINE std::string to_table(GraphModule& module) {
     io::TextTable table({{"opcode"}, {"name"}, {"target"}, {"type"}, {"args"}, {"shape"}});
     for (const Node* node : module.graph().nodes()) {
         const OutputInfo& info = node->outputs()[0];
@@ -104,4 +116,5 @@ inline std::string to_table(GraphModule& module) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::graph
 
+#endif  // INTQ_DEFINES(graph)
 #endif  // INTQ_GRAPH_PRINT_HPP

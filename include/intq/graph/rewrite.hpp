@@ -5,9 +5,14 @@
 #ifndef INTQ_GRAPH_REWRITE_HPP
 #define INTQ_GRAPH_REWRITE_HPP
 
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "intq/graph/graph_module.hpp"
-#include "intq/graph/operators.hpp"
-#include "intq/nn/model/container.hpp"
 
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
@@ -54,16 +59,32 @@ std::size_t replace_pattern(GraphModule& model, GraphModule& pattern, const Repl
 /// The same with one replacement, whose modules all places share.
 std::size_t replace_pattern(GraphModule& model, GraphModule& pattern, const std::shared_ptr<GraphModule>& replacement);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
 
-inline Node& SubgraphMatch::at(const std::string& pattern_node) const {
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(graph)
+
+#    include <algorithm>
+#    include <optional>
+#    include <set>
+#    include <utility>
+
+#    include "intq/graph/operators.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/model/container.hpp"
+
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Node& SubgraphMatch::at(const std::string& pattern_node) const {
     const auto found = nodes.find(pattern_node);
     if (found == nodes.end()) throw Error("the pattern has no node \"" + pattern_node + "\"");
     return *found->second;
 }
 
-inline Node& insert_module(GraphModule& model, Node& after, const std::string& name, nn::ModulePtr module,
-                           const std::function<bool(const Node& reader)>& filter) {
+INTQ_INLINE Node& insert_module(GraphModule& model, Node& after, const std::string& name, nn::ModulePtr module,
+                                const std::function<bool(const Node& reader)>& filter) {
     const std::string type = module->type_name();
     nn::add_module(model, name, std::move(module));
     const auto place = model.graph().after(after);
@@ -74,14 +95,14 @@ inline Node& insert_module(GraphModule& model, Node& after, const std::string& n
     return node;
 }
 
-inline Node& insert_module_between(GraphModule& model, Node& from, Node& to, const std::string& name,
-                                   nn::ModulePtr module) {
+INTQ_INLINE Node& insert_module_between(GraphModule& model, Node& from, Node& to, const std::string& name,
+                                        nn::ModulePtr module) {
     if (std::find(from.users().begin(), from.users().end(), &to) == from.users().end())
         throw Error("the node \"" + to.name() + "\" does not read \"" + from.name() + "\"");
     return insert_module(model, from, name, std::move(module), [&](const Node& reader) { return &reader == &to; });
 }
 
-inline void bypass(GraphModule& model, Node& node) {
+INTQ_INLINE void bypass(GraphModule& model, Node& node) {
     Node* input = node.args().empty() ? nullptr : node.args()[0].node();
     if (input == nullptr || node.args()[0].ref()->output != 0)
         throw Error("the node \"" + node.name() + "\" cannot be bypassed: its first argument is not another node");
@@ -159,7 +180,7 @@ private:
 };
 
 /// A name that the model has neither as child nor as tensor: "conv", "conv_1", …
-inline std::string free_slot(nn::Module& model, std::string name) {
+INTQ_INLINE std::string free_slot(nn::Module& model, std::string name) {
     std::replace(name.begin(), name.end(), '.', '_');
     const auto taken = [&](const std::string& text) {
         return model.has_child(text) || model.find_tensor(text) != nullptr;
@@ -267,13 +288,14 @@ template <class Visit> void for_each_match(GraphModule& model, GraphModule& patt
 
 }  // namespace detail
 
-inline std::vector<SubgraphMatch> find_matches(GraphModule& model, GraphModule& pattern) {
+INTQ_INLINE std::vector<SubgraphMatch> find_matches(GraphModule& model, GraphModule& pattern) {
     std::vector<SubgraphMatch> matches;
     detail::for_each_match(model, pattern, [&](const SubgraphMatch& match) { matches.push_back(match); });
     return matches;
 }
 
-inline std::size_t replace_pattern(GraphModule& model, GraphModule& pattern, const ReplacementMaker& make_replacement) {
+INTQ_INLINE std::size_t replace_pattern(GraphModule& model, GraphModule& pattern,
+                                        const ReplacementMaker& make_replacement) {
     std::map<const nn::Module*, std::string> slots;
     std::vector<std::shared_ptr<GraphModule>> kept;  // so that no module's address is used twice
     std::size_t count = 0;
@@ -295,12 +317,13 @@ inline std::size_t replace_pattern(GraphModule& model, GraphModule& pattern, con
     return count;
 }
 
-inline std::size_t replace_pattern(GraphModule& model, GraphModule& pattern,
-                                   const std::shared_ptr<GraphModule>& replacement) {
+INTQ_INLINE std::size_t replace_pattern(GraphModule& model, GraphModule& pattern,
+                                        const std::shared_ptr<GraphModule>& replacement) {
     return replace_pattern(model, pattern, [&](const SubgraphMatch&) { return replacement; });
 }
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::graph
 
+#endif  // INTQ_DEFINES(graph)
 #endif  // INTQ_GRAPH_REWRITE_HPP

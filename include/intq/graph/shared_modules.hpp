@@ -4,9 +4,10 @@
 #ifndef INTQ_GRAPH_SHARED_MODULES_HPP
 #define INTQ_GRAPH_SHARED_MODULES_HPP
 
+#include <string>
+#include <vector>
+
 #include "intq/graph/graph_module.hpp"
-#include "intq/graph/operators.hpp"
-#include "intq/io/text_table.hpp"
 
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
@@ -20,7 +21,27 @@ struct SharedModule {
 };
 
 /// The modules that more than one node calls, in the order of their first call.
-inline std::vector<SharedModule> shared_modules(GraphModule& model) {
+std::vector<SharedModule> shared_modules(GraphModule& model);
+
+/// A row for each shared module: name, type, number of calls, the nodes.
+std::string to_table(const std::vector<SharedModule>& modules);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(graph)
+
+#    include <algorithm>
+#    include <cstddef>
+
+#    include "intq/graph/operators.hpp"
+#    include "intq/io/text_table.hpp"
+
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::vector<SharedModule> shared_modules(GraphModule& model) {
     std::vector<SharedModule> all;
     std::vector<const nn::Module*> known;
     for (const Node* node : model.graph().nodes()) {
@@ -37,8 +58,7 @@ inline std::vector<SharedModule> shared_modules(GraphModule& model) {
     return all;
 }
 
-/// A row for each shared module: name, type, number of calls, the nodes.
-inline std::string to_table(const std::vector<SharedModule>& modules) {
+INTQ_INLINE std::string to_table(const std::vector<SharedModule>& modules) {
     io::TextTable table({{"module"}, {"type"}, {"calls"}, {"nodes"}});
     for (const SharedModule& module : modules) {
         std::string nodes;
@@ -51,4 +71,5 @@ inline std::string to_table(const std::vector<SharedModule>& modules) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::graph
 
+#endif  // INTQ_DEFINES(graph)
 #endif  // INTQ_GRAPH_SHARED_MODULES_HPP

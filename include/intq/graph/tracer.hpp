@@ -4,8 +4,19 @@
 #ifndef INTQ_GRAPH_TRACER_HPP
 #define INTQ_GRAPH_TRACER_HPP
 
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include "intq/graph/graph_module.hpp"
-#include "intq/io/nearest_names.hpp"
+#include "intq/nn/model/module.hpp"
+#include "intq/nn/model/recorder.hpp"
 
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
@@ -30,11 +41,7 @@ struct TraceOptions {
 ///
 /// Source   torch.fx (torch-semantics 3.1)
 std::shared_ptr<GraphModule> symbolic_trace(nn::Module& root, const TraceOptions& options = {});
-inline std::shared_ptr<GraphModule> symbolic_trace(const nn::ModulePtr& root, const TraceOptions& options = {}) {
-    return symbolic_trace(*root, options);
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
+std::shared_ptr<GraphModule> symbolic_trace(const nn::ModulePtr& root, const TraceOptions& options = {});
 
 /// The recorder behind symbolic_trace; a suite that needs other leaves derives from it.
 class Tracer : public nn::Recorder {
@@ -69,17 +76,36 @@ private:
     std::vector<Scope> scopes_{{"", ""}};
 };
 
-inline std::shared_ptr<GraphModule> symbolic_trace(nn::Module& root, const TraceOptions& options) {
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(graph)
+
+#    include <algorithm>
+#    include <cstddef>
+
+#    include "intq/io/error.hpp"
+#    include "intq/io/nearest_names.hpp"
+
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::shared_ptr<GraphModule> symbolic_trace(const nn::ModulePtr& root, const TraceOptions& options) {
+    return symbolic_trace(*root, options);
+}
+
+INTQ_INLINE std::shared_ptr<GraphModule> symbolic_trace(nn::Module& root, const TraceOptions& options) {
     return Tracer(root, options).trace();
 }
 
-inline Tracer::Tracer(nn::Module& root, const TraceOptions& options) : root_(root), options_(options) {
+INTQ_INLINE Tracer::Tracer(nn::Module& root, const TraceOptions& options) : root_(root), options_(options) {
     for (const auto& module : root.named_modules()) paths_.emplace(module.value, module.name);
     for (const auto& item : root.named_parameters()) attributes_.emplace_back(item.name, *item.value);
     for (const auto& item : root.named_buffers()) attributes_.emplace_back(item.name, *item.value);
 }
 
-inline std::shared_ptr<GraphModule> Tracer::trace() {
+INTQ_INLINE std::shared_ptr<GraphModule> Tracer::trace() {
     if (root_.is_leaf())
         throw nn::TracingError("a " + root_.type_name() +
                                " alone is a leaf and cannot be traced; put it into a Sequential");
@@ -93,7 +119,7 @@ inline std::shared_ptr<GraphModule> Tracer::trace() {
     return traced;
 }
 
-inline void Tracer::check_options() const {
+INTQ_INLINE void Tracer::check_options() const {
     std::vector<std::string> names, types, properties;
     for (const auto& [module, path] : paths_) {
         names.push_back(path);
@@ -112,7 +138,7 @@ inline void Tracer::check_options() const {
     check("property", options_.preserved_attributes, properties);
 }
 
-inline bool Tracer::is_leaf(const nn::Module& module, const std::string& qualified_name) const {
+INTQ_INLINE bool Tracer::is_leaf(const nn::Module& module, const std::string& qualified_name) const {
     const auto holds = [](const std::vector<std::string>& list, const std::string& text) {
         return std::find(list.begin(), list.end(), text) != list.end();
     };
@@ -121,8 +147,8 @@ inline bool Tracer::is_leaf(const nn::Module& module, const std::string& qualifi
            (options_.is_leaf && options_.is_leaf(module, qualified_name));
 }
 
-inline nn::Value Tracer::record_module(nn::Module& module, std::string_view method,
-                                       std::span<const nn::Value> arguments) {
+INTQ_INLINE nn::Value Tracer::record_module(nn::Module& module, std::string_view method,
+                                            std::span<const nn::Value> arguments) {
     const auto path = paths_.find(&module);
     if (path == paths_.end())
         throw nn::TracingError("a " + module.type_name() + " is called in the forward of " + current_module() +
@@ -143,25 +169,25 @@ inline nn::Value Tracer::record_module(nn::Module& module, std::string_view meth
     return result;
 }
 
-inline nn::Value Tracer::record_function(const nn::Function& function, std::span<const nn::Value> arguments) {
+INTQ_INLINE nn::Value Tracer::record_function(const nn::Function& function, std::span<const nn::Value> arguments) {
     Node& node = graph_.call_function(function, arguments_of(arguments));
     node.set_scope(scopes_.back());
     return proxy_of(node, 1);
 }
 
-inline nn::Value Tracer::record_method(const nn::Function& function, std::span<const nn::Value> arguments) {
+INTQ_INLINE nn::Value Tracer::record_method(const nn::Function& function, std::span<const nn::Value> arguments) {
     Node& node = graph_.call_method(function, arguments_of(arguments));
     node.set_scope(scopes_.back());
     return proxy_of(node, 1);
 }
 
-inline std::string Tracer::current_module() const {
+INTQ_INLINE std::string Tracer::current_module() const {
     const Scope& scope = scopes_.back();
     return scope.module.empty() ? "the root module (" + root_.type_name() + ")"
                                 : "\"" + scope.module + "\" (" + scope.type + ")";
 }
 
-inline nn::Value Tracer::proxy_of(Node& node, int output_count) {
+INTQ_INLINE nn::Value Tracer::proxy_of(Node& node, int output_count) {
     const auto id = static_cast<std::int64_t>(nodes_.size());
     nodes_.push_back(&node);
     node.outputs().resize(static_cast<std::size_t>(output_count));
@@ -171,7 +197,7 @@ inline nn::Value Tracer::proxy_of(Node& node, int output_count) {
     return outputs;
 }
 
-inline Argument Tracer::argument_of(const nn::Value& value) {
+INTQ_INLINE Argument Tracer::argument_of(const nn::Value& value) {
     if (value.is_proxy()) {
         if (value.proxy().recorder != this)
             throw nn::TracingError("a proxy of another trace was used in " + current_module());
@@ -186,13 +212,13 @@ inline Argument Tracer::argument_of(const nn::Value& value) {
     return {};
 }
 
-inline ArgumentList Tracer::arguments_of(std::span<const nn::Value> values) {
+INTQ_INLINE ArgumentList Tracer::arguments_of(std::span<const nn::Value> values) {
     ArgumentList result;
     for (const nn::Value& value : values) result.push_back(argument_of(value));
     return result;
 }
 
-inline Node& Tracer::attribute_of(const Tensor& tensor) {
+INTQ_INLINE Node& Tracer::attribute_of(const Tensor& tensor) {
     for (const auto& [name, known] : attributes_)
         if (known.shares_buffer_with(tensor) && known.shape() == tensor.shape()) return graph_.get_attr(name);
     std::string name;
@@ -208,4 +234,5 @@ inline Node& Tracer::attribute_of(const Tensor& tensor) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::graph
 
+#endif  // INTQ_DEFINES(graph)
 #endif  // INTQ_GRAPH_TRACER_HPP

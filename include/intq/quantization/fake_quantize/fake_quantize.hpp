@@ -5,14 +5,31 @@
 #ifndef INTQ_QUANTIZATION_FAKE_QUANTIZE_FAKE_QUANTIZE_HPP
 #define INTQ_QUANTIZATION_FAKE_QUANTIZE_FAKE_QUANTIZE_HPP
 
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "intq/arith/quantize.hpp"
+#include "intq/nn/model/module.hpp"
 #include "intq/quantization/observers/compatibility.hpp"
-#include "intq/quantization/observers/observer_modules.hpp"
+#include "intq/quantization/observers/observer.hpp"
+#include "intq/tensor/owned_qparams.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
+namespace detail {
+
+/// MovingAverageMinMaxObserver.
+ObserverFactory default_observer();
+
+}  // namespace detail
+
 struct FakeQuantizeOptions {
-    ObserverFactory observer = observer_factory<MovingAverageMinMaxObserver>();
+    ObserverFactory observer = detail::default_observer();
     ObserverOptions observer_options{};
     bool saturate = true;          // a clamped element stops its gradient
     bool use_grad_scaling = true;  // LSQ: gradients of scale and zero point times 1 / sqrt(elements · quant_max)
@@ -36,12 +53,7 @@ public:
 
 protected:
     /// Rounds x to the grid if the quantizer rounds; in both cases the result says its scale and type.
-    Tensor pass(const Tensor& x) const {
-        if (is_rounding()) return fake_quantize(x, qparams(), rule());
-        Tensor y = x;
-        if (has_qparams()) y.set_qparams(qparams());
-        return y;
-    }
+    Tensor pass(const Tensor& x) const;
 };
 
 /// Observes, then rounds to the grid of the scale:
@@ -55,30 +67,15 @@ protected:
 /// Source   WORKFLOW section 2; torch-semantics 2.5
 class FakeQuantize : public nn::Cloneable<FakeQuantize, Quantizer> {
 public:
-    explicit FakeQuantize(const FakeQuantizeOptions& options) : options_(options) {
-        ObserverOptions observed = options.observer_options;
-        if (options.compatibility == Compatibility::torch) observed.compatibility = Compatibility::torch;
-        add_child("activation_post_process", options.observer(observed));
-        add_buffer("scale", Tensor());
-        add_buffer("zero_point", Tensor());
-        update_qparams();  // a fixed scale needs no data
-    }
+    explicit FakeQuantize(const FakeQuantizeOptions& options);
 
     std::string type_name() const override { return "FakeQuantize"; }
-    nn::Value forward(nn::Arguments arguments) override {
-        if (is_observing()) observe(arguments.tensor(0));
-        return pass(arguments.tensor(0));
-    }
+    INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
 
     /// One observation, whatever the flags say.
-    void observe(const Tensor& x) {
-        observer().observe(x);
-        update_qparams();
-    }
+    void observe(const Tensor& x);
     /// Takes what the observer says now, if it saw data: after a change of its method, a merge, a load of its state.
-    void update_qparams() {
-        if (observer().seen()) store(observer().calculate_qparams());
-    }
+    void update_qparams();
 
     bool observer_enabled() const noexcept { return observer_enabled_; }
     bool fake_quant_enabled() const noexcept { return fake_quant_enabled_; }
@@ -120,10 +117,8 @@ private:
 /// Observes and passes through; never rounds.
 class CalibFakeQuantize : public nn::Cloneable<CalibFakeQuantize, FakeQuantize> {
 public:
-    explicit CalibFakeQuantize(const FakeQuantizeOptions& options) : Cloneable(FakeQuantize(options)) {
-        FakeQuantize::enable_fake_quant(false);
-    }
-    std::string type_name() const override { return "CalibFakeQuantize"; }
+    explicit CalibFakeQuantize(const FakeQuantizeOptions& options);
+    INTQ_INLINE std::string type_name() const override;
     void enable_fake_quant(bool) override {}
 };
 
@@ -131,10 +126,10 @@ public:
 /// values (an average of codes that divides the codes). Observes nothing.
 class FollowingFakeQuantize : public nn::Cloneable<FollowingFakeQuantize, Quantizer> {
 public:
-    explicit FollowingFakeQuantize(std::shared_ptr<Quantizer> source) { add_child("source", std::move(source)); }
+    explicit FollowingFakeQuantize(std::shared_ptr<Quantizer> source);
 
     std::string type_name() const override { return "FollowingFakeQuantize"; }
-    nn::Value forward(nn::Arguments arguments) override { return pass(arguments.tensor(0)); }
+    INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
     DType dtype() const override { return source().dtype(); }
     bool has_qparams() const override { return source().has_qparams(); }
     OwnedQParams qparams() const override { return source().qparams(); }
@@ -154,7 +149,73 @@ enum class FakeQuantState : std::uint8_t {
     float_        // neither
 };
 
-inline void set_fake_quantize(nn::Module& model, FakeQuantState state) {
+void set_fake_quantize(nn::Module& model, FakeQuantState state);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_fake_quantize)
+
+#    include <algorithm>
+#    include <utility>
+
+#    include "intq/quantization/observers/range_observers.hpp"
+#    include "intq/tensor/quantize.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE ObserverFactory default_observer() { return observer_factory<MovingAverageMinMaxObserver>(); }
+
+}  // namespace detail
+
+INTQ_INLINE Tensor Quantizer::pass(const Tensor& x) const {
+    if (is_rounding()) return fake_quantize(x, qparams(), rule());
+    Tensor y = x;
+    if (has_qparams()) y.set_qparams(qparams());
+    return y;
+}
+
+INTQ_INLINE FakeQuantize::FakeQuantize(const FakeQuantizeOptions& options) : options_(options) {
+    ObserverOptions observed = options.observer_options;
+    if (options.compatibility == Compatibility::torch) observed.compatibility = Compatibility::torch;
+    add_child("activation_post_process", options.observer(observed));
+    add_buffer("scale", Tensor());
+    add_buffer("zero_point", Tensor());
+    update_qparams();  // a fixed scale needs no data
+}
+
+INTQ_INLINE nn::Value FakeQuantize::forward(nn::Arguments arguments) {
+    if (is_observing()) observe(arguments.tensor(0));
+    return pass(arguments.tensor(0));
+}
+
+INTQ_INLINE void FakeQuantize::observe(const Tensor& x) {
+    observer().observe(x);
+    update_qparams();
+}
+
+INTQ_INLINE void FakeQuantize::update_qparams() {
+    if (observer().seen()) store(observer().calculate_qparams());
+}
+
+INTQ_INLINE CalibFakeQuantize::CalibFakeQuantize(const FakeQuantizeOptions& options)
+    : Cloneable(FakeQuantize(options)) {
+    FakeQuantize::enable_fake_quant(false);
+}
+
+INTQ_INLINE std::string CalibFakeQuantize::type_name() const { return "CalibFakeQuantize"; }
+
+INTQ_INLINE FollowingFakeQuantize::FollowingFakeQuantize(std::shared_ptr<Quantizer> source) {
+    add_child("source", std::move(source));
+}
+
+INTQ_INLINE nn::Value FollowingFakeQuantize::forward(nn::Arguments arguments) { return pass(arguments.tensor(0)); }
+
+INTQ_INLINE void set_fake_quantize(nn::Module& model, FakeQuantState state) {
     for (const auto& module : model.named_modules())
         if (auto* quantizer = dynamic_cast<FakeQuantize*>(module.value)) {
             quantizer->enable_observer(state == FakeQuantState::calibration || state == FakeQuantState::qat);
@@ -162,16 +223,15 @@ inline void set_fake_quantize(nn::Module& model, FakeQuantState state) {
         }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
-
-inline OwnedQParams FakeQuantize::qparams() const {
+INTQ_INLINE OwnedQParams FakeQuantize::qparams() const {
     if (!has_qparams()) return grid({}, {});
     const Tensor& zero_point = tensor("zero_point");
     return grid(tensor("scale").flat<float>(),
                 zero_point.defined() ? zero_point.flat<std::int32_t>() : std::span<const std::int32_t>());
 }
 
-inline OwnedQParams FakeQuantize::grid(std::span<const float> scales, std::span<const std::int32_t> zero_points) const {
+INTQ_INLINE OwnedQParams FakeQuantize::grid(std::span<const float> scales,
+                                            std::span<const std::int32_t> zero_points) const {
     OwnedQParams result = OwnedQParams::per_tensor(1.0f, dtype());
     result.quant_min = options_.observer_options.lowest();
     result.quant_max = options_.observer_options.highest();
@@ -183,13 +243,13 @@ inline OwnedQParams FakeQuantize::grid(std::span<const float> scales, std::span<
     return result;
 }
 
-inline void FakeQuantize::store(const OwnedQParams& qparams) {
+INTQ_INLINE void FakeQuantize::store(const OwnedQParams& qparams) {
     const Shape channels(static_cast<index_t>(qparams.scales.size()));
     tensor("scale") = Tensor::from(channels, qparams.scales);
     tensor("zero_point") = qparams.zero_points.empty() ? Tensor() : Tensor::from(channels, qparams.zero_points);
 }
 
-inline void FakeQuantize::set_qparams(float scale, std::optional<std::int32_t> zero_point) {
+INTQ_INLINE void FakeQuantize::set_qparams(float scale, std::optional<std::int32_t> zero_point) {
     OwnedQParams fixed = qparams();
     fixed.scales.assign(fixed.scales.size(), scale);
     fixed.zero_points.clear();
@@ -198,7 +258,7 @@ inline void FakeQuantize::set_qparams(float scale, std::optional<std::int32_t> z
     enable_observer(false);
 }
 
-inline void FakeQuantize::adopt(const OwnedQParams& qparams) {
+INTQ_INLINE void FakeQuantize::adopt(const OwnedQParams& qparams) {
     throw_if_failed(
         check_qparams(qparams.view(), dtype(), static_cast<index_t>(qparams.scales.size()), OpKind::fake_quantize),
         type_name() + "::set_qparams");
@@ -208,4 +268,5 @@ inline void FakeQuantize::adopt(const OwnedQParams& qparams) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_fake_quantize)
 #endif  // INTQ_QUANTIZATION_FAKE_QUANTIZE_FAKE_QUANTIZE_HPP

@@ -5,9 +5,10 @@
 #ifndef INTQ_QUANTIZATION_FAKE_QUANTIZE_LSQ_FAKE_QUANTIZE_HPP
 #define INTQ_QUANTIZATION_FAKE_QUANTIZE_LSQ_FAKE_QUANTIZE_HPP
 
-#include <cmath>
+#include <string>
 
-#include "intq/arith/learnable.hpp"
+#include "intq/arith/quantize.hpp"
+#include "intq/nn/model/module.hpp"
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
 
 namespace intq::quantization {
@@ -23,33 +24,15 @@ inline namespace INTQ_HOSTED_ABI {
 /// Source   Esser et al. 2020; torch-semantics 2.7 (Horizon's form; PyTorch's _LearnableFakeQuantize)
 class LSQFakeQuantize : public nn::Cloneable<LSQFakeQuantize, FakeQuantize> {
 public:
-    explicit LSQFakeQuantize(const FakeQuantizeOptions& options) : Cloneable(FakeQuantize(options)) {
-        buffers().clear();
-        add_parameter("scale", Tensor());
-        if (learns_zero_point()) {
-            add_parameter("zero_point", Tensor());
-        } else {
-            add_buffer("zero_point", Tensor());
-        }
-    }
+    explicit LSQFakeQuantize(const FakeQuantizeOptions& options);
 
     std::string type_name() const override { return "LSQFakeQuantize"; }
-    nn::Value forward(nn::Arguments arguments) override {
-        if (is_observing()) {
-            observe(arguments.tensor(0));
-        } else if (has_qparams()) {
-            constrain();
-        }
-        return pass(arguments.tensor(0));
-    }
+    INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
 
     bool learns_zero_point() const noexcept { return options().observer_options.scheme == arith::QuantScheme::affine; }
     INTQ_INLINE OwnedQParams qparams() const override;
     /// Factor of the gradients of scale and zero point.
-    float grad_factor(const Tensor& x) const {
-        const auto steps = static_cast<double>(x.size()) * static_cast<double>(options().observer_options.highest());
-        return options().use_grad_scaling && steps > 0 ? static_cast<float>(1.0 / std::sqrt(steps)) : 1.0f;
-    }
+    float grad_factor(const Tensor& x) const;
 
 protected:
     bool is_observing() const override { return observer_enabled() && (!fake_quant_enabled() || !has_qparams()); }
@@ -59,9 +42,47 @@ private:
     void constrain();
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
-inline OwnedQParams LSQFakeQuantize::qparams() const {
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_fake_quantize)
+
+#    include <algorithm>
+#    include <cmath>
+#    include <cstdint>
+#    include <vector>
+
+#    include "intq/arith/learnable.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE LSQFakeQuantize::LSQFakeQuantize(const FakeQuantizeOptions& options) : Cloneable(FakeQuantize(options)) {
+    buffers().clear();
+    add_parameter("scale", Tensor());
+    if (learns_zero_point()) {
+        add_parameter("zero_point", Tensor());
+    } else {
+        add_buffer("zero_point", Tensor());
+    }
+}
+
+INTQ_INLINE nn::Value LSQFakeQuantize::forward(nn::Arguments arguments) {
+    if (is_observing()) {
+        observe(arguments.tensor(0));
+    } else if (has_qparams()) {
+        constrain();
+    }
+    return pass(arguments.tensor(0));
+}
+
+INTQ_INLINE float LSQFakeQuantize::grad_factor(const Tensor& x) const {
+    const auto steps = static_cast<double>(x.size()) * static_cast<double>(options().observer_options.highest());
+    return options().use_grad_scaling && steps > 0 ? static_cast<float>(1.0 / std::sqrt(steps)) : 1.0f;
+}
+
+INTQ_INLINE OwnedQParams LSQFakeQuantize::qparams() const {
     if (!learns_zero_point() || !has_qparams()) return FakeQuantize::qparams();
     const ObserverOptions& range = options().observer_options;
     std::vector<std::int32_t> codes;
@@ -70,7 +91,7 @@ inline OwnedQParams LSQFakeQuantize::qparams() const {
     return grid(tensor("scale").flat<float>(), codes);
 }
 
-inline void LSQFakeQuantize::store(const OwnedQParams& qparams) {
+INTQ_INLINE void LSQFakeQuantize::store(const OwnedQParams& qparams) {
     FakeQuantize::store(qparams);
     if (!learns_zero_point()) return;
     std::vector<float> real(qparams.zero_points.begin(), qparams.zero_points.end());
@@ -78,7 +99,7 @@ inline void LSQFakeQuantize::store(const OwnedQParams& qparams) {
     tensor("zero_point") = Tensor::from(Shape(static_cast<index_t>(real.size())), real);
 }
 
-inline void LSQFakeQuantize::constrain() {
+INTQ_INLINE void LSQFakeQuantize::constrain() {
     for (float& scale : tensor("scale").flat<float>())
         scale = std::max(std::fabs(scale), options().observer_options.eps);
     if (!learns_zero_point()) return;
@@ -90,4 +111,5 @@ inline void LSQFakeQuantize::constrain() {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_fake_quantize)
 #endif  // INTQ_QUANTIZATION_FAKE_QUANTIZE_LSQ_FAKE_QUANTIZE_HPP

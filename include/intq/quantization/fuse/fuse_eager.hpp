@@ -4,11 +4,17 @@
 #ifndef INTQ_QUANTIZATION_FUSE_FUSE_EAGER_HPP
 #define INTQ_QUANTIZATION_FUSE_FUSE_EAGER_HPP
 
-#include "intq/nn/layers/elementwise.hpp"
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include "intq/nn/layers/move.hpp"
+#include "intq/nn/model/module.hpp"
 #include "intq/quantization/fuse/fusion_table.hpp"
-#include "intq/quantization/modules/replace_modules.hpp"
-#include "intq/quantization/qconfig/qconfig_dict.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -38,7 +44,7 @@ nn::ModulePtr fuse_modules(const nn::ModulePtr& model, const std::vector<std::ve
 /// its operands that is.
 class FusedInput : public nn::Cloneable<FusedInput, nn::Identity> {
 public:
-    nn::Value forward(nn::Arguments arguments) override { return passed_ = arguments.tensor(0); }
+    INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
     /// What passed since the last call; undefined when nothing did.
     Tensor take() { return std::exchange(passed_, Tensor()); }
 
@@ -50,23 +56,49 @@ private:
 /// the layer is the operand that came through "input". A layer that was fused without a relu has no add_relu.
 class FusedFloatFunctional : public nn::Cloneable<FusedFloatFunctional> {
 public:
-    FusedFloatFunctional(nn::ModulePtr layer, std::shared_ptr<FusedInput> input) {
-        const auto* weighted = dynamic_cast<const nn::Weighted*>(layer.get());
-        has_activation_ = weighted == nullptr || weighted->fusion().activation != Activation::none;
-        add_child("layer", std::move(layer));
-        add_child("input", std::move(input));
-    }
+    FusedFloatFunctional(nn::ModulePtr layer, std::shared_ptr<FusedInput> input);
     std::string type_name() const override { return "FusedFloatFunctional"; }
-    nn::Value forward(nn::Arguments) override { throw Error("a fused add is not meant to be called; use its add"); }
+    INTQ_INLINE nn::Value forward(nn::Arguments) override;
     INTQ_INLINE nn::Value invoke(std::string_view method, nn::Arguments arguments) override;
 
 private:
     bool has_activation_ = true;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
-inline nn::Value FusedFloatFunctional::invoke(std::string_view method, nn::Arguments arguments) {
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_fuse)
+
+#    include <algorithm>
+#    include <cstddef>
+
+#    include "intq/graph/operators.hpp"
+#    include "intq/graph/pattern.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/layers/elementwise.hpp"
+#    include "intq/nn/layers/weighted.hpp"
+#    include "intq/quantization/modules/replace_modules.hpp"
+#    include "intq/quantization/qconfig/qconfig_dict.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE nn::Value FusedInput::forward(nn::Arguments arguments) { return passed_ = arguments.tensor(0); }
+
+INTQ_INLINE FusedFloatFunctional::FusedFloatFunctional(nn::ModulePtr layer, std::shared_ptr<FusedInput> input) {
+    const auto* weighted = dynamic_cast<const nn::Weighted*>(layer.get());
+    has_activation_ = weighted == nullptr || weighted->fusion().activation != Activation::none;
+    add_child("layer", std::move(layer));
+    add_child("input", std::move(input));
+}
+
+INTQ_INLINE nn::Value FusedFloatFunctional::forward(nn::Arguments) {
+    throw Error("a fused add is not meant to be called; use its add");
+}
+
+INTQ_INLINE nn::Value FusedFloatFunctional::invoke(std::string_view method, nn::Arguments arguments) {
     if (method != "add" && method != "add_relu")
         throw Error("a fused add has the methods add and add_relu; given \"" + std::string(method) + "\"");
     if (method == "add_relu" && !has_activation_)
@@ -87,7 +119,7 @@ inline nn::Value FusedFloatFunctional::invoke(std::string_view method, nn::Argum
 namespace detail {
 
 /// The name that graph/operators.hpp gives to a call of the module alone; an add for a FloatFunctional.
-inline std::string operator_of_module(const nn::Module& module) {
+INTQ_INLINE std::string operator_of_module(const nn::Module& module) {
     if (const auto* weighted = dynamic_cast<const nn::Weighted*>(&module)) return weighted->operator_name();
     if (dynamic_cast<const nn::FloatFunctional*>(&module) != nullptr) return "add";
     for (const graph::OperatorRow& row : graph::operator_rows)
@@ -98,8 +130,8 @@ inline std::string operator_of_module(const nn::Module& module) {
 
 }  // namespace detail
 
-inline std::vector<nn::ModulePtr> fuse_known_modules(const std::vector<nn::ModulePtr>& modules,
-                                                     const std::vector<FusionRow>& more_rows) {
+INTQ_INLINE std::vector<nn::ModulePtr> fuse_known_modules(const std::vector<nn::ModulePtr>& modules,
+                                                          const std::vector<FusionRow>& more_rows) {
     graph::OperatorSequence sequence;
     std::vector<FusedOperator> operators;
     for (const nn::ModulePtr& module : modules) {
@@ -129,7 +161,7 @@ inline std::vector<nn::ModulePtr> fuse_known_modules(const std::vector<nn::Modul
 
 namespace detail {
 
-inline void fuse_list(Replacements& done, const std::vector<std::string>& names, const ModuleFuser& fuser) {
+INTQ_INLINE void fuse_list(Replacements& done, const std::vector<std::string>& names, const ModuleFuser& fuser) {
     nn::Module& model = *done.root;
     std::vector<nn::ModulePtr> modules;
     std::vector<nn::FusedMember> members;
@@ -156,9 +188,9 @@ inline void fuse_list(Replacements& done, const std::vector<std::string>& names,
 
 }  // namespace detail
 
-inline nn::ModulePtr fuse_modules(const nn::ModulePtr& model,
-                                  const std::vector<std::vector<std::string>>& modules_to_fuse, bool inplace,
-                                  const ModuleFuser& fuser) {
+INTQ_INLINE nn::ModulePtr fuse_modules(const nn::ModulePtr& model,
+                                       const std::vector<std::vector<std::string>>& modules_to_fuse, bool inplace,
+                                       const ModuleFuser& fuser) {
     Replacements done{inplace ? model : nn::clone(model)};
     try {
         for (const auto& names : modules_to_fuse) detail::fuse_list(done, names, fuser);
@@ -172,4 +204,5 @@ inline nn::ModulePtr fuse_modules(const nn::ModulePtr& model,
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_fuse)
 #endif  // INTQ_QUANTIZATION_FUSE_FUSE_EAGER_HPP

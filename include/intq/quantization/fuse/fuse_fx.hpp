@@ -4,8 +4,14 @@
 #ifndef INTQ_QUANTIZATION_FUSE_FUSE_FX_HPP
 #define INTQ_QUANTIZATION_FUSE_FUSE_FX_HPP
 
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "intq/graph/graph_module.hpp"
 #include "intq/graph/tracer.hpp"
-#include "intq/nn/layers/move.hpp"
+#include "intq/nn/layers/fusion.hpp"
+#include "intq/nn/model/module.hpp"
 #include "intq/quantization/fuse/fusion_table.hpp"
 
 namespace intq::quantization {
@@ -56,15 +62,33 @@ std::shared_ptr<graph::GraphModule> traced_clone(const nn::Module& model, const 
 /// What a qconfig mapping needs to know of a node.
 nn::FusedMember member_of(const graph::Node& node, nn::Module& root);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
-inline nn::FusedMember member_of(const graph::Node& node, nn::Module& root) {
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_fuse)
+
+#    include <algorithm>
+#    include <cstddef>
+#    include <set>
+#    include <utility>
+
+#    include "intq/graph/operators.hpp"
+#    include "intq/graph/pattern.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/layers/move.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE nn::FusedMember member_of(const graph::Node& node, nn::Module& root) {
     const bool is_module = node.op() == graph::Op::call_module;
     return {is_module ? node.target() : node.scope().module, graph::type_of(node, root),
             is_module ? "" : node.scope().type};
 }
 
-inline std::shared_ptr<graph::GraphModule> traced_clone(const nn::Module& model, const graph::TraceOptions& options) {
+INTQ_INLINE std::shared_ptr<graph::GraphModule> traced_clone(const nn::Module& model,
+                                                             const graph::TraceOptions& options) {
     const nn::ModulePtr copy = nn::clone(model);
     if (auto graph_module = std::dynamic_pointer_cast<graph::GraphModule>(copy)) return graph_module;
     return graph::symbolic_trace(copy, options);
@@ -72,7 +96,7 @@ inline std::shared_ptr<graph::GraphModule> traced_clone(const nn::Module& model,
 
 namespace detail {
 
-inline bool holds(const graph::OperatorSequence& operators, const char* name) {
+INTQ_INLINE bool holds(const graph::OperatorSequence& operators, const char* name) {
     return std::find(operators.begin(), operators.end(), name) != operators.end();
 }
 
@@ -183,13 +207,13 @@ private:
 
 }  // namespace detail
 
-inline void fuse_in_place(graph::GraphModule& model, const FuseOptions& options, FuseReport* report) {
+INTQ_INLINE void fuse_in_place(graph::GraphModule& model, const FuseOptions& options, FuseReport* report) {
     FuseReport unread;
     detail::Fuser(model, options, report != nullptr ? *report : unread).run();
 }
 
-inline std::shared_ptr<graph::GraphModule> fuse_fx(const nn::Module& model, const FuseOptions& options,
-                                                   FuseReport* report) {
+INTQ_INLINE std::shared_ptr<graph::GraphModule> fuse_fx(const nn::Module& model, const FuseOptions& options,
+                                                        FuseReport* report) {
     auto result = traced_clone(model, options.trace);
     fuse_in_place(*result, options, report);
     return result;
@@ -198,4 +222,5 @@ inline std::shared_ptr<graph::GraphModule> fuse_fx(const nn::Module& model, cons
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_fuse)
 #endif  // INTQ_QUANTIZATION_FUSE_FUSE_FX_HPP

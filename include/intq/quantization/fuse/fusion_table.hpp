@@ -5,10 +5,12 @@
 #ifndef INTQ_QUANTIZATION_FUSE_FUSION_TABLE_HPP
 #define INTQ_QUANTIZATION_FUSE_FUSION_TABLE_HPP
 
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "intq/graph/pattern.hpp"
-#include "intq/nn/layers/conv.hpp"
-#include "intq/nn/layers/linear.hpp"
-#include "intq/quantization/modules/fold_batch_norm.hpp"
+#include "intq/nn/model/module.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -34,16 +36,33 @@ struct FusionRow {
 /// bn-relu, add, bn-add, add-relu, bn-add-relu; batch_norm2d with relu; relu stands for relu and relu6.
 const std::vector<FusionRow>& fusion_table();
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_fuse)
+
+#    include <cstddef>
+#    include <memory>
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/layers/conv.hpp"
+#    include "intq/nn/layers/linear.hpp"
+#    include "intq/nn/layers/norm.hpp"
+#    include "intq/nn/layers/weighted.hpp"
+#    include "intq/quantization/modules/fold_batch_norm.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-inline Activation activation_of(const FusedOperator& op) {
+INTQ_INLINE Activation activation_of(const FusedOperator& op) {
     return op.name == "relu" ? Activation::relu : op.name == "relu6" ? Activation::relu6 : Activation::none;
 }
 
 /// Not folded into anything: its statistics stay, in training too.
-inline nn::ModulePtr make_fused_norm(const std::vector<FusedOperator>& operators) {
+INTQ_INLINE nn::ModulePtr make_fused_norm(const std::vector<FusedOperator>& operators) {
     const auto* norm = dynamic_cast<const nn::BatchNorm2d*>(operators[0].module);
     if (norm == nullptr) throw Error("the first operator is not the layer that its name says");
     return std::make_shared<nn::FusedBatchNorm2d>(*norm, activation_of(operators[1]));
@@ -75,7 +94,7 @@ template <class Layer> nn::ModulePtr make_fused(const std::vector<FusedOperator>
 
 }  // namespace detail
 
-inline const std::vector<FusionRow>& fusion_table() {
+INTQ_INLINE const std::vector<FusionRow>& fusion_table() {
     static const std::vector<FusionRow> rows = [] {
         struct Weighted {
             const char* name;
@@ -108,4 +127,5 @@ inline const std::vector<FusionRow>& fusion_table() {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_fuse)
 #endif  // INTQ_QUANTIZATION_FUSE_FUSION_TABLE_HPP

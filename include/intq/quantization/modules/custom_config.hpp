@@ -5,7 +5,15 @@
 #ifndef INTQ_QUANTIZATION_MODULES_CUSTOM_CONFIG_HPP
 #define INTQ_QUANTIZATION_MODULES_CUSTOM_CONFIG_HPP
 
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
 #include "intq/graph/tracer.hpp"
+#include "intq/nn/model/module.hpp"
+#include "intq/tensor/owned_qparams.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -51,7 +59,15 @@ struct HybridDict {
 
 /// The part that concerns tracing as options of symbolic_trace, fuse and prepare (FuseOptions::trace,
 /// PrepareOptions::trace).
-inline graph::TraceOptions trace_options(const PrepareCustomConfig& config) {
+graph::TraceOptions trace_options(const PrepareCustomConfig& config);
+
+/// The same added to options that are there.
+graph::TraceOptions trace_options(graph::TraceOptions options, const PrepareCustomConfig& config);
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_modules)
+
+INTQ_INLINE graph::TraceOptions trace_options(const PrepareCustomConfig& config) {
     graph::TraceOptions options;
     options.leaf_modules = config.non_traceable_module_name;
     options.leaf_types = config.non_traceable_module_class;
@@ -59,8 +75,7 @@ inline graph::TraceOptions trace_options(const PrepareCustomConfig& config) {
     return options;
 }
 
-/// The same added to options that are there.
-inline graph::TraceOptions trace_options(graph::TraceOptions options, const PrepareCustomConfig& config) {
+INTQ_INLINE graph::TraceOptions trace_options(graph::TraceOptions options, const PrepareCustomConfig& config) {
     const graph::TraceOptions more = trace_options(config);
     const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
     append(options.leaf_modules, more.leaf_modules);
@@ -68,6 +83,8 @@ inline graph::TraceOptions trace_options(graph::TraceOptions options, const Prep
     append(options.preserved_attributes, more.preserved_attributes);
     return options;
 }
+
+#endif  // INTQ_DEFINES(quantization_modules)
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization

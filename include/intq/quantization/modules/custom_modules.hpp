@@ -4,20 +4,74 @@
 #ifndef INTQ_QUANTIZATION_MODULES_CUSTOM_MODULES_HPP
 #define INTQ_QUANTIZATION_MODULES_CUSTOM_MODULES_HPP
 
+#include <string>
+
+#include "intq/arith/quantize.hpp"
+#include "intq/nn/model/module.hpp"
 #include "intq/quantization/modules/custom_config.hpp"
 #include "intq/quantization/modules/replace_modules.hpp"
-#include "intq/tensor/quantize.hpp"
+#include "intq/tensor/owned_qparams.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Whether a module was made by a FromFloat.
-inline bool is_observed_custom(const nn::Module& module) {
+bool is_observed_custom(const nn::Module& module);
+
+/// The observed form of a module whose type the configuration names; null for another one.
+nn::ModulePtr observed_custom(const nn::Module& module, const PrepareCustomConfig& config);
+
+/// Observed custom modules for the slots of those that the configuration names.
+Replacements plan_observed_custom(const nn::ModulePtr& model, const PrepareCustomConfig& config);
+
+/// The model with observed custom modules in their slots; the model itself where the configuration names none.
+nn::ModulePtr with_observed_custom(const nn::ModulePtr& model, const PrepareCustomConfig& config);
+
+/// The FromObserved for a type; null where there is none.
+const FromObserved* from_observed(const ConvertCustomConfig& config, QuantType mode, const std::string& type);
+
+/// What a FromObserved makes of a module.
+///
+/// @param where  the module, for messages
+nn::ModulePtr quantized_custom(const std::string& where, const FromObserved& make, const nn::Module& module,
+                               const OwnedQParams& output);
+
+/// The type name of what stands around a custom module, also where that is missing.
+std::string custom_type(const nn::ModulePtr& module);
+
+/// A quantized custom module with what it must give.
+class QuantizedCustomModule : public nn::Cloneable<QuantizedCustomModule> {
+public:
+    QuantizedCustomModule(nn::ModulePtr module, OwnedQParams output, arith::QuantizeRule rule);
+    std::string type_name() const override { return type_; }
+    bool is_leaf() const override { return true; }
+    INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
+
+private:
+    std::string type_;
+    OwnedQParams output_;
+    arith::QuantizeRule rule_;
+};
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_modules)
+
+#    include <utility>
+
+#    include "intq/io/error.hpp"
+#    include "intq/tensor/quantize.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE bool is_observed_custom(const nn::Module& module) {
     return module.attribute<bool>("observed_custom_module") != nullptr;
 }
 
-/// The observed form of a module whose type the configuration names; null for another one.
-inline nn::ModulePtr observed_custom(const nn::Module& module, const PrepareCustomConfig& config) {
+INTQ_INLINE nn::ModulePtr observed_custom(const nn::Module& module, const PrepareCustomConfig& config) {
     const auto mode = config.float_to_observed_custom_module_class.find(QuantType::static_);
     if (mode == config.float_to_observed_custom_module_class.end()) return nullptr;
     const auto row = mode->second.find(module.type_name());
@@ -31,64 +85,50 @@ inline nn::ModulePtr observed_custom(const nn::Module& module, const PrepareCust
     return observed;
 }
 
-/// Observed custom modules for the slots of those that the configuration names.
-inline Replacements plan_observed_custom(const nn::ModulePtr& model, const PrepareCustomConfig& config) {
+INTQ_INLINE Replacements plan_observed_custom(const nn::ModulePtr& model, const PrepareCustomConfig& config) {
     return plan_replacements(
         model, [&](const std::string&, const nn::ModulePtr& module) { return observed_custom(*module, config); });
 }
 
-/// The model with observed custom modules in their slots; the model itself where the configuration names none.
-inline nn::ModulePtr with_observed_custom(const nn::ModulePtr& model, const PrepareCustomConfig& config) {
+INTQ_INLINE nn::ModulePtr with_observed_custom(const nn::ModulePtr& model, const PrepareCustomConfig& config) {
     return plan_observed_custom(model, config).apply();
 }
 
-/// The FromObserved for a type; null where there is none.
-inline const FromObserved* from_observed(const ConvertCustomConfig& config, QuantType mode, const std::string& type) {
+INTQ_INLINE const FromObserved* from_observed(const ConvertCustomConfig& config, QuantType mode,
+                                              const std::string& type) {
     const auto rows = config.observed_to_quantized_custom_module_class.find(mode);
     if (rows == config.observed_to_quantized_custom_module_class.end()) return nullptr;
     const auto row = rows->second.find(type);
     return row == rows->second.end() ? nullptr : &row->second;
 }
 
-/// What a FromObserved makes of a module.
-///
-/// @param where  the module, for messages
-inline nn::ModulePtr quantized_custom(const std::string& where, const FromObserved& make, const nn::Module& module,
-                                      const OwnedQParams& output) {
+INTQ_INLINE nn::ModulePtr quantized_custom(const std::string& where, const FromObserved& make, const nn::Module& module,
+                                           const OwnedQParams& output) {
     nn::ModulePtr quantized = make(module, output);
     if (quantized == nullptr) throw Error(where, "its from_observed gave no module");
     return quantized;
 }
 
-/// The type name of what stands around a custom module, also where that is missing.
-inline std::string custom_type(const nn::ModulePtr& module) {
+INTQ_INLINE std::string custom_type(const nn::ModulePtr& module) {
     return module == nullptr ? "a quantized custom module" : module->type_name();
 }
 
-/// A quantized custom module with what it must give.
-class QuantizedCustomModule : public nn::Cloneable<QuantizedCustomModule> {
-public:
-    QuantizedCustomModule(nn::ModulePtr module, OwnedQParams output, arith::QuantizeRule rule)
-        : type_(custom_type(module)), output_(std::move(output)), rule_(rule) {
-        add_child("module", std::move(module));
-    }
-    std::string type_name() const override { return type_; }
-    bool is_leaf() const override { return true; }
-    nn::Value forward(nn::Arguments arguments) override {
-        const Tensor y = child("module")->dispatch("forward", arguments.values()).tensor();
-        if (y.dtype() == DType::float32) return quantize(y, output_, rule_);
-        if (!y.qparams() || !(*y.qparams() == output_))
-            throw Error(type_name(), "a quantized custom module gives real values, or codes of its output's qparams");
-        return y;
-    }
+INTQ_INLINE QuantizedCustomModule::QuantizedCustomModule(nn::ModulePtr module, OwnedQParams output,
+                                                         arith::QuantizeRule rule)
+    : type_(custom_type(module)), output_(std::move(output)), rule_(rule) {
+    add_child("module", std::move(module));
+}
 
-private:
-    std::string type_;
-    OwnedQParams output_;
-    arith::QuantizeRule rule_;
-};
+INTQ_INLINE nn::Value QuantizedCustomModule::forward(nn::Arguments arguments) {
+    const Tensor y = child("module")->dispatch("forward", arguments.values()).tensor();
+    if (y.dtype() == DType::float32) return quantize(y, output_, rule_);
+    if (!y.qparams() || !(*y.qparams() == output_))
+        throw Error(type_name(), "a quantized custom module gives real values, or codes of its output's qparams");
+    return y;
+}
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_modules)
 #endif  // INTQ_QUANTIZATION_MODULES_CUSTOM_MODULES_HPP

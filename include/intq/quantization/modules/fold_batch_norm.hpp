@@ -4,7 +4,10 @@
 #ifndef INTQ_QUANTIZATION_MODULES_FOLD_BATCH_NORM_HPP
 #define INTQ_QUANTIZATION_MODULES_FOLD_BATCH_NORM_HPP
 
-#include "intq/arith/norm.hpp"
+#include <memory>
+#include <vector>
+
+#include "intq/nn/layers/norm.hpp"
 #include "intq/nn/layers/weighted.hpp"
 
 namespace intq::quantization {
@@ -25,9 +28,25 @@ std::shared_ptr<nn::Weighted> with_folded_norm(const nn::Weighted& layer);
 /// Result   the factor of fold_batch_norm(), to the bit
 std::vector<float> fold_factors(const nn::BatchNorm& norm);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
-inline void fold_batch_norm(nn::Weighted& layer, const nn::BatchNorm& norm) {
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_modules)
+
+#    include <cstddef>
+#    include <span>
+#    include <string>
+#    include <utility>
+
+#    include "intq/arith/norm.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/tensor/tensor.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE void fold_batch_norm(nn::Weighted& layer, const nn::BatchNorm& norm) {
     if (norm.options().num_features != layer.out_channels())
         throw Error(norm.type_name() + " of " + std::to_string(norm.options().num_features) + " channels behind " +
                     layer.type_name() + " of " + std::to_string(layer.out_channels()));
@@ -67,14 +86,14 @@ inline void fold_batch_norm(nn::Weighted& layer, const nn::BatchNorm& norm) {
     layer.set_bias(std::move(bias));
 }
 
-inline std::shared_ptr<nn::Weighted> with_folded_norm(const nn::Weighted& layer) {
+INTQ_INLINE std::shared_ptr<nn::Weighted> with_folded_norm(const nn::Weighted& layer) {
     auto folded = std::static_pointer_cast<nn::Weighted>(layer.copy());
     fold_batch_norm(*folded, *layer.norm());
     folded->remove_norm();
     return folded;
 }
 
-inline std::vector<float> fold_factors(const nn::BatchNorm& norm) {
+INTQ_INLINE std::vector<float> fold_factors(const nn::BatchNorm& norm) {
     const auto gamma = norm.tensor("weight").flat<float>(), variance = norm.tensor("running_var").flat<float>();
     std::vector<float> factors;
     for (std::size_t c = 0; c < gamma.size(); ++c)
@@ -86,4 +105,5 @@ inline std::vector<float> fold_factors(const nn::BatchNorm& norm) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_modules)
 #endif  // INTQ_QUANTIZATION_MODULES_FOLD_BATCH_NORM_HPP

@@ -4,12 +4,24 @@
 #ifndef INTQ_QUANTIZATION_MODULES_PREPARED_LAYERS_HPP
 #define INTQ_QUANTIZATION_MODULES_PREPARED_LAYERS_HPP
 
-#include "intq/arith/conv.hpp"
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "intq/arith/target.hpp"
 #include "intq/nn/layers/conv.hpp"
 #include "intq/nn/layers/linear.hpp"
+#include "intq/nn/layers/weighted.hpp"
+#include "intq/nn/model/module.hpp"
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #include "intq/quantization/modules/qat_mode.hpp"
+#include "intq/tensor/owned_qparams.hpp"
+#include "intq/tensor/quantize.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -42,13 +54,9 @@ public:
 
     /// How a batch norm that the layer keeps is trained; fuse_bn is as with_bn here.
     void set_qat_mode(QATMode mode) noexcept { qat_mode_ = mode; }
-    bool folds_in_reverse() const noexcept {
-        return qat_mode_ == QATMode::with_bn_reverse_fold && layer().norm() != nullptr;
-    }
+    bool folds_in_reverse() const noexcept;
     /// What the quantizer of the weight observes: the weight, or the folded one.
-    Tensor observed_weight() const {
-        return folds_in_reverse() ? with_folded_norm(layer())->weight() : layer().weight();
-    }
+    Tensor observed_weight() const;
     /// @param observed  the quantizer's grid of observed_weight()
     DeployedWeight deployed(OwnedQParams observed) const;
 
@@ -61,7 +69,7 @@ public:
 
 protected:
     /// The weight of a layer that keeps a batch norm; raise(grid, bias) is the deployed grid.
-    template <class Raise> Tensor weight_before_norm(const Raise& raise);
+    Tensor weight_before_norm(const std::function<OwnedQParams(OwnedQParams grid, const Tensor& bias)>& raise);
 
 private:
     QATMode qat_mode_ = QATMode::fuse_bn;
@@ -124,8 +132,6 @@ using PreparedLinear = Prepared<nn::Linear>;
 /// @return how many were folded
 int fold_batch_norms(nn::Module& model);
 
-// ---------------------------------------------------------------------------------------------------------------------
-
 namespace detail {
 
 /// Each element times the factor of its output channel.
@@ -139,8 +145,36 @@ Tensor scaled_channels(const nn::Weighted& layer, const Tensor& weight, const Fa
     return result;
 }
 
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_modules)
+
+#    include <algorithm>
+#    include <cmath>
+
+#    include "intq/arith/conv.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/quantization/modules/fold_batch_norm.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE bool PreparedWeight::folds_in_reverse() const noexcept {
+    return qat_mode_ == QATMode::with_bn_reverse_fold && layer().norm() != nullptr;
+}
+
+INTQ_INLINE Tensor PreparedWeight::observed_weight() const {
+    return folds_in_reverse() ? with_folded_norm(layer())->weight() : layer().weight();
+}
+
+namespace detail {
+
 /// The grid of a weight behind the factors of folding: each channel's scale times |k|; where k is 0 as it was.
-inline OwnedQParams scaled_grid(const nn::Weighted& layer, OwnedQParams grid, const std::vector<float>& factors) {
+INTQ_INLINE OwnedQParams scaled_grid(const nn::Weighted& layer, OwnedQParams grid, const std::vector<float>& factors) {
     const int axis = layer.weight_channel_axis();
     if (axis != 0 && layer.out_channels() != layer.weight().extent(axis))
         throw Error(
@@ -157,7 +191,7 @@ inline OwnedQParams scaled_grid(const nn::Weighted& layer, OwnedQParams grid, co
 
 }  // namespace detail
 
-inline DeployedWeight PreparedWeight::deployed(OwnedQParams observed) const {
+INTQ_INLINE DeployedWeight PreparedWeight::deployed(OwnedQParams observed) const {
     if (layer().norm() == nullptr) return {layer().weight(), layer().bias(), std::move(observed)};
     const auto folded = with_folded_norm(layer());
     if (!folds_in_reverse())
@@ -165,7 +199,8 @@ inline DeployedWeight PreparedWeight::deployed(OwnedQParams observed) const {
     return {folded->weight(), folded->bias(), std::move(observed)};
 }
 
-template <class Raise> Tensor PreparedWeight::weight_before_norm(const Raise& raise) {
+INTQ_INLINE Tensor
+PreparedWeight::weight_before_norm(const std::function<OwnedQParams(OwnedQParams grid, const Tensor& bias)>& raise) {
     const FakeQuantize& quantizer = weight_fake_quant();
     weight_call_ = {layer().weight(), {}, {}};
     if (!quantizer.fake_quant_enabled()) return layer().weight();
@@ -197,7 +232,7 @@ template <class Raise> Tensor PreparedWeight::weight_before_norm(const Raise& ra
     return weight_call_.rounded;
 }
 
-inline int fold_batch_norms(nn::Module& model) {
+INTQ_INLINE int fold_batch_norms(nn::Module& model) {
     std::vector<nn::Weighted*> layers;
     for (const auto& module : model.named_modules())
         if (auto* layer = dynamic_cast<nn::Weighted*>(module.value); layer != nullptr && layer->norm() != nullptr)
@@ -214,8 +249,8 @@ inline int fold_batch_norms(nn::Module& model) {
     return static_cast<int>(layers.size());
 }
 
-inline OwnedQParams raise_weight_scales(const arith::PolicyRecord& target, OwnedQParams weight, const Tensor& bias,
-                                        const OwnedQParams& input, const OwnedQParams* sumin) {
+INTQ_INLINE OwnedQParams raise_weight_scales(const arith::PolicyRecord& target, OwnedQParams weight, const Tensor& bias,
+                                             const OwnedQParams& input, const OwnedQParams* sumin) {
     arith::SuminOperand operand;
     if (sumin != nullptr)
         operand = {sumin->scale(), sumin->zero_points.empty() ? 0 : sumin->zero_points[0], sumin->quant_min,
@@ -233,4 +268,5 @@ inline OwnedQParams raise_weight_scales(const arith::PolicyRecord& target, Owned
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_modules)
 #endif  // INTQ_QUANTIZATION_MODULES_PREPARED_LAYERS_HPP

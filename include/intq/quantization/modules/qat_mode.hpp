@@ -4,10 +4,10 @@
 #ifndef INTQ_QUANTIZATION_MODULES_QAT_MODE_HPP
 #define INTQ_QUANTIZATION_MODULES_QAT_MODE_HPP
 
-#include <atomic>
+#include <cstdint>
+#include <string>
 
-#include "intq/io/error.hpp"
-#include "intq/quantization/modules/fold_batch_norm.hpp"
+#include "intq/nn/model/module.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -29,32 +29,59 @@ constexpr const char* name_of(QATMode mode) noexcept {
     return mode == QATMode::fuse_bn ? "fuse_bn" : mode == QATMode::with_bn ? "with_bn" : "with_bn_reverse_fold";
 }
 
+/// The mode of prepare where PrepareOptions name none; fuse_bn unless set. Calibration keeps batch norms too, so that
+/// the training that follows finds the quantizers it needs.
+void set_qat_mode(QATMode mode);
+QATMode get_qat_mode();
+
+/// The same by name.
+void set_qat_mode(const std::string& name);
+
+/// All batch norms of a model, also those inside fused layers, use and keep the running statistics from now on,
+/// whatever train() says; gamma and beta go on learning.
+void freeze_bn_stats(nn::Module& model);
+/// Undoes it.
+void update_bn_stats(nn::Module& model);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_modules)
+
+#    include <atomic>
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/layers/norm.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
 namespace detail {
 
-inline std::atomic<QATMode> current_qat_mode{QATMode::fuse_bn};
+INTQ_INLINE std::atomic<QATMode>& current_qat_mode() {
+    static std::atomic<QATMode> mode{QATMode::fuse_bn};
+    return mode;
+}
 
 }  // namespace detail
 
-/// The mode of prepare where PrepareOptions name none; fuse_bn unless set. Calibration keeps batch norms too, so that
-/// the training that follows finds the quantizers it needs.
-inline void set_qat_mode(QATMode mode) { detail::current_qat_mode = mode; }
-inline QATMode get_qat_mode() { return detail::current_qat_mode; }
+INTQ_INLINE void set_qat_mode(QATMode mode) { detail::current_qat_mode() = mode; }
 
-/// The same by name.
-inline void set_qat_mode(const std::string& name) {
+INTQ_INLINE QATMode get_qat_mode() { return detail::current_qat_mode(); }
+
+INTQ_INLINE void set_qat_mode(const std::string& name) {
     for (const QATMode mode : {QATMode::fuse_bn, QATMode::with_bn, QATMode::with_bn_reverse_fold})
         if (name == name_of(mode)) return set_qat_mode(mode);
     throw Error("the QAT modes are fuse_bn, with_bn and with_bn_reverse_fold; given \"" + name + "\"");
 }
 
-/// All batch norms of a model, also those inside fused layers, use and keep the running statistics from now on,
-/// whatever train() says; gamma and beta go on learning.
-inline void freeze_bn_stats(nn::Module& model) {
+INTQ_INLINE void freeze_bn_stats(nn::Module& model) {
     for (const auto& module : model.named_modules())
         if (auto* norm = dynamic_cast<nn::BatchNorm*>(module.value)) norm->freeze_statistics();
 }
-/// Undoes it.
-inline void update_bn_stats(nn::Module& model) {
+
+INTQ_INLINE void update_bn_stats(nn::Module& model) {
     for (const auto& module : model.named_modules())
         if (auto* norm = dynamic_cast<nn::BatchNorm*>(module.value)) norm->freeze_statistics(false);
 }
@@ -62,4 +89,5 @@ inline void update_bn_stats(nn::Module& model) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_modules)
 #endif  // INTQ_QUANTIZATION_MODULES_QAT_MODE_HPP

@@ -7,8 +7,10 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <string>
+#include <string_view>
+#include <vector>
 
-#include "intq/io/nearest_names.hpp"
 #include "intq/nn/model/module.hpp"
 
 namespace intq::quantization {
@@ -41,6 +43,14 @@ Replacements plan_replacements(const nn::ModulePtr& model, const ModuleReplacer&
 /// @return the model, or what took its place
 nn::ModulePtr replace_modules(const nn::ModulePtr& model, const ModuleReplacer& replacer);
 
+namespace detail {
+
+/// Throws the Error with the nearest names.
+[[noreturn]] void throw_unmatched_key(const std::string& function, const std::string& key,
+                                      const std::set<std::string>& names, const std::set<std::string>& types);
+
+}  // namespace detail
+
 /// Which of the entries of a user's table, keyed by qualified name or by type of module, is for a module.
 ///
 /// A name covers all below it; of several the longest wins; a name stands above a type.
@@ -72,11 +82,7 @@ public:
     /// Throws for an entry that no find() has met, with the nearest names.
     void check_all_matched(const std::string& function) const {
         for (const auto& [key, entry] : entries_) {
-            if (matched_.count(key) != 0) continue;
-            std::vector<std::string> known(names_.begin(), names_.end());
-            known.insert(known.end(), types_.begin(), types_.end());
-            throw Error(function + ": no module has the name or type \"" + key + "\"; the nearest are " +
-                        nearest_names(key, known));
+            if (matched_.count(key) == 0) detail::throw_unmatched_key(function, key, names_, types_);
         }
     }
 
@@ -85,9 +91,27 @@ private:
     std::set<std::string> matched_, names_, types_;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_modules)
+
+#    include "intq/io/error.hpp"
+#    include "intq/io/nearest_names.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
+
+INTQ_INLINE void throw_unmatched_key(const std::string& function, const std::string& key,
+                                     const std::set<std::string>& names, const std::set<std::string>& types) {
+    std::vector<std::string> known(names.begin(), names.end());
+    known.insert(known.end(), types.begin(), types.end());
+    throw Error(function + ": no module has the name or type \"" + key + "\"; the nearest are " +
+                nearest_names(key, known));
+}
 
 class ReplacementPlanner {
 public:
@@ -113,27 +137,28 @@ private:
 
 }  // namespace detail
 
-inline nn::ModulePtr Replacements::apply() const {
+INTQ_INLINE nn::ModulePtr Replacements::apply() const {
     for (const Slot& slot : slots) slot.parent->replace_child(slot.name, slot.next);
     return root;
 }
 
-inline void Replacements::undo() const {
+INTQ_INLINE void Replacements::undo() const {
     for (auto slot = slots.rbegin(); slot != slots.rend(); ++slot)
         slot->parent->replace_child(slot->name, slot->former);
 }
 
-inline Replacements plan_replacements(const nn::ModulePtr& model, const ModuleReplacer& replacer) {
+INTQ_INLINE Replacements plan_replacements(const nn::ModulePtr& model, const ModuleReplacer& replacer) {
     Replacements result;
     result.root = detail::ReplacementPlanner(replacer, result.slots).plan(model, "");
     return result;
 }
 
-inline nn::ModulePtr replace_modules(const nn::ModulePtr& model, const ModuleReplacer& replacer) {
+INTQ_INLINE nn::ModulePtr replace_modules(const nn::ModulePtr& model, const ModuleReplacer& replacer) {
     return plan_replacements(model, replacer).apply();
 }
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_modules)
 #endif  // INTQ_QUANTIZATION_MODULES_REPLACE_MODULES_HPP

@@ -6,7 +6,7 @@
 #define INTQ_QUANTIZATION_MODULES_STUBS_HPP
 
 #include "intq/graph/graph_module.hpp"
-#include "intq/nn/layers/quantize.hpp"
+#include "intq/nn/model/module.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -17,16 +17,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// @return the number of stubs added
 int add_stubs(graph::GraphModule& model);
 
-// ---------------------------------------------------------------------------------------------------------------------
-
 namespace detail {
-
-/// `name`, or the first of name_1, name_2, … that is no child of root.
-inline std::string free_child_name(const nn::Module& root, const std::string& name) {
-    if (!root.has_child(name)) return name;
-    for (int k = 1;; ++k)
-        if (const std::string candidate = name + "_" + std::to_string(k); !root.has_child(candidate)) return candidate;
-}
 
 template <class Stub> bool calls(const graph::Node& node, nn::Module& root) {
     return node.op() == graph::Op::call_module && dynamic_cast<Stub*>(&root.find(node.target())) != nullptr;
@@ -34,7 +25,33 @@ template <class Stub> bool calls(const graph::Node& node, nn::Module& root) {
 
 }  // namespace detail
 
-inline int add_stubs(graph::GraphModule& model) {
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_modules)
+
+#    include <algorithm>
+#    include <memory>
+#    include <string>
+
+#    include "intq/nn/layers/quantize.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+/// `name`, or the first of name_1, name_2, … that is no child of root.
+INTQ_INLINE std::string free_child_name(const nn::Module& root, const std::string& name) {
+    if (!root.has_child(name)) return name;
+    for (int k = 1;; ++k)
+        if (const std::string candidate = name + "_" + std::to_string(k); !root.has_child(candidate)) return candidate;
+}
+
+}  // namespace detail
+
+INTQ_INLINE int add_stubs(graph::GraphModule& model) {
     int added = 0;
     graph::Graph& graph = model.graph();
     for (graph::Node* input : graph.placeholders()) {
@@ -65,4 +82,5 @@ inline int add_stubs(graph::GraphModule& model) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_modules)
 #endif  // INTQ_QUANTIZATION_MODULES_STUBS_HPP

@@ -8,11 +8,18 @@
 #include <utility>
 #include <vector>
 
-#include "intq/io/error.hpp"
-#include "intq/io/nearest_names.hpp"
+#include "intq/core/abi.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+/// Throws the Error with the nearest names.
+[[noreturn]] void throw_unknown_row(const std::string& what, const std::string& name,
+                                    const std::vector<std::string>& names);
+
+}  // namespace detail
 
 /// Rows with a member `name`, in the order in which they were added.
 template <class Row> class NamedTable {
@@ -37,7 +44,7 @@ public:
             if (row.name == name) return row;
             names.push_back(row.name);
         }
-        throw Error("there is no " + what_ + " \"" + name + "\"; the nearest are " + nearest_names(name, names));
+        detail::throw_unknown_row(what_, name, names);
     }
 
 private:
@@ -48,4 +55,26 @@ private:
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_observers)
+
+#    include "intq/io/error.hpp"
+#    include "intq/io/nearest_names.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE void throw_unknown_row(const std::string& what, const std::string& name,
+                                   const std::vector<std::string>& names) {
+    throw Error("there is no " + what + " \"" + name + "\"; the nearest are " + nearest_names(name, names));
+}
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+#endif  // INTQ_DEFINES(quantization_observers)
 #endif  // INTQ_QUANTIZATION_OBSERVERS_NAMED_TABLE_HPP

@@ -4,15 +4,21 @@
 #ifndef INTQ_QUANTIZATION_OBSERVERS_OBSERVER_HPP
 #define INTQ_QUANTIZATION_OBSERVERS_OBSERVER_HPP
 
-#include <cmath>
+#include <cstdint>
 #include <functional>
+#include <iterator>
+#include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
+#include "intq/arith/quantize.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/observers/mix.hpp"
 #include "intq/observers/mse.hpp"
 #include "intq/quantization/observers/compatibility.hpp"
-#include "intq/tensor/quantize.hpp"
+#include "intq/tensor/owned_qparams.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -54,11 +60,7 @@ struct ObserverOptions {
 
     std::int64_t lowest() const noexcept { return quant_min == 0 && quant_max == 0 ? lowest_code(dtype) : quant_min; }
     std::int64_t highest() const noexcept { return quant_min == 0 && quant_max == 0 ? highest_code(dtype) : quant_max; }
-    arith::RangeRule rule() const noexcept {
-        const bool whole = quant_min == 0 && quant_max == 0;
-        return {lowest(), highest(), scheme, arith::torch_symmetric_zero_point(dtype, lowest(), highest(), !whole),
-                eps};
-    }
+    arith::RangeRule rule() const noexcept;
 };
 
 /// Range statistics of the tensors that pass through. forward observes and returns its input.
@@ -72,19 +74,10 @@ public:
         std::vector<float> lowest, highest;
     };
 
-    explicit Observer(const ObserverOptions& options) : options_(options) {
-        throw_if_failed(arith::check_range_rule(options.rule(), options.dtype), "Observer");
-        if (options.is_sync_quantize && options.reduction == nullptr)
-            throw Error("Observer: is_sync_quantize needs a reduction, the StateReduction that joins the processes");
-        add_buffer("min_val", Tensor());
-        add_buffer("max_val", Tensor());
-    }
+    explicit Observer(const ObserverOptions& options);
 
     bool is_leaf() const override { return true; }
-    nn::Value forward(nn::Arguments arguments) override {
-        observe(arguments.tensor(0));
-        return arguments[0];
-    }
+    INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
 
     void observe(const Tensor& x);
     const ObserverOptions& options() const noexcept { return options_; }
@@ -96,9 +89,7 @@ public:
     /// Adds what another observer of the same class and options saw, as if this one had seen it. Throws where the
     /// order of the data matters (moving averages, PyTorch's histogram), and for other classes and channels.
     void merge(const Observer& other);
-    void reset_min_max_vals() {
-        for (auto& buffer : buffers()) buffer.value = Tensor();
-    }
+    void reset_min_max_vals();
     /// Throws for buffers, from a file, that no data could have made.
     virtual INTQ_INLINE void check_state() const;
 
@@ -112,11 +103,7 @@ protected:
     Ranges own_ranges() const;
     /// Throws unless a buffer is undefined like the ranges, or has the dtype and shape.
     void check_buffer(const std::string& name, DType dtype, const Shape& shape) const;
-    void set_ranges(const Ranges& ranges) {
-        const Shape channels(static_cast<index_t>(ranges.lowest.size()));
-        tensor("min_val") = Tensor::from(channels, ranges.lowest);
-        tensor("max_val") = Tensor::from(channels, ranges.highest);
-    }
+    void set_ranges(const Ranges& ranges);
     /// Ranges of all processes together. @pre is_sync_quantize
     Ranges synchronized(Ranges ranges) const;
 
@@ -133,21 +120,73 @@ template <class ObserverType> ObserverFactory observer_factory() {
 
 namespace detail {
 
-inline ObserverOptions per_tensor(ObserverOptions options) {
+ObserverOptions per_tensor(ObserverOptions options);
+
+ObserverOptions per_channel(ObserverOptions options);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_observers)
+
+#    include <algorithm>
+#    include <cmath>
+#    include <cstddef>
+#    include <limits>
+#    include <utility>
+
+#    include "intq/io/error.hpp"
+#    include "intq/tensor/quantize.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE arith::RangeRule ObserverOptions::rule() const noexcept {
+    const bool whole = quant_min == 0 && quant_max == 0;
+    return {lowest(), highest(), scheme, arith::torch_symmetric_zero_point(dtype, lowest(), highest(), !whole), eps};
+}
+
+INTQ_INLINE Observer::Observer(const ObserverOptions& options) : options_(options) {
+    throw_if_failed(arith::check_range_rule(options.rule(), options.dtype), "Observer");
+    if (options.is_sync_quantize && options.reduction == nullptr)
+        throw Error("Observer: is_sync_quantize needs a reduction, the StateReduction that joins the processes");
+    add_buffer("min_val", Tensor());
+    add_buffer("max_val", Tensor());
+}
+
+INTQ_INLINE nn::Value Observer::forward(nn::Arguments arguments) {
+    observe(arguments.tensor(0));
+    return arguments[0];
+}
+
+INTQ_INLINE void Observer::reset_min_max_vals() {
+    for (auto& buffer : buffers()) buffer.value = Tensor();
+}
+
+INTQ_INLINE void Observer::set_ranges(const Ranges& ranges) {
+    const Shape channels(static_cast<index_t>(ranges.lowest.size()));
+    tensor("min_val") = Tensor::from(channels, ranges.lowest);
+    tensor("max_val") = Tensor::from(channels, ranges.highest);
+}
+
+namespace detail {
+
+INTQ_INLINE ObserverOptions per_tensor(ObserverOptions options) {
     if (options.ch_axis >= 0) throw Error("this observer is per tensor; its PerChannel kin takes a ch_axis");
     return options;
 }
 
-inline ObserverOptions per_channel(ObserverOptions options) {
+INTQ_INLINE ObserverOptions per_channel(ObserverOptions options) {
     if (options.ch_axis < 0) options.ch_axis = 0;
     return options;
 }
 
 }  // namespace detail
 
-// ---------------------------------------------------------------------------------------------------------------------
-
-inline void Observer::observe(const Tensor& x) {
+INTQ_INLINE void Observer::observe(const Tensor& x) {
     if (x.size() == 0) return;
     const int axis = options_.ch_axis;
     if (axis >= x.rank())
@@ -161,7 +200,7 @@ inline void Observer::observe(const Tensor& x) {
     throw_if_failed(status, type_name() + " of a tensor " + to_string(x.shape()));
 }
 
-inline void Observer::check_buffer(const std::string& name, DType dtype, const Shape& shape) const {
+INTQ_INLINE void Observer::check_buffer(const std::string& name, DType dtype, const Shape& shape) const {
     const Tensor& buffer = tensor(name);
     if (buffer.defined() != tensor("min_val").defined())
         throw Error(type_name() + ": of the buffers min_val and " + name + " only one is there");
@@ -170,7 +209,7 @@ inline void Observer::check_buffer(const std::string& name, DType dtype, const S
                     to_string(buffer.shape()) + ", expected " + name_of(dtype) + " " + to_string(shape));
 }
 
-inline void Observer::check_state() const {
+INTQ_INLINE void Observer::check_state() const {
     const index_t channels = options_.ch_axis < 0 ? 1 : tensor("min_val").size();
     check_buffer("min_val", DType::float32, Shape(channels));
     check_buffer("max_val", DType::float32, Shape(channels));
@@ -183,17 +222,17 @@ inline void Observer::check_state() const {
     }
 }
 
-inline Observer::Ranges Observer::own_ranges() const {
+INTQ_INLINE Observer::Ranges Observer::own_ranges() const {
     if (!tensor("min_val").defined()) return {};
     const auto lowest = tensor("min_val").flat<float>(), highest = tensor("max_val").flat<float>();
     return {{lowest.begin(), lowest.end()}, {highest.begin(), highest.end()}};
 }
 
-inline Observer::Ranges Observer::ranges() const {
+INTQ_INLINE Observer::Ranges Observer::ranges() const {
     return options_.is_sync_quantize ? synchronized(own_ranges()) : own_ranges();
 }
 
-inline Observer::Ranges Observer::synchronized(Ranges ranges) const {
+INTQ_INLINE Observer::Ranges Observer::synchronized(Ranges ranges) const {
     constexpr float infinity = std::numeric_limits<float>::infinity();
     if (ranges.lowest.empty()) {
         // One range has an element that changes nothing; the number of channels is known to those who saw some.
@@ -206,7 +245,7 @@ inline Observer::Ranges Observer::synchronized(Ranges ranges) const {
     return ranges.lowest[0] > ranges.highest[0] ? Ranges{} : ranges;
 }
 
-inline void Observer::merge(const Observer& other) {
+INTQ_INLINE void Observer::merge(const Observer& other) {
     if (type_name() != other.type_name() || options_.ch_axis != other.options_.ch_axis)
         throw Error(type_name() + ": only an observer of the same class and channel axis can be merged, given " +
                     other.type_name());
@@ -218,7 +257,7 @@ inline void Observer::merge(const Observer& other) {
     merge_state(other);
 }
 
-inline OwnedQParams Observer::calculate_qparams() const {
+INTQ_INLINE OwnedQParams Observer::calculate_qparams() const {
     OwnedQParams result = OwnedQParams::per_tensor(1.0f, options_.dtype);
     result.quant_min = options_.lowest();
     result.quant_max = options_.highest();
@@ -241,4 +280,5 @@ inline OwnedQParams Observer::calculate_qparams() const {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_observers)
 #endif  // INTQ_QUANTIZATION_OBSERVERS_OBSERVER_HPP

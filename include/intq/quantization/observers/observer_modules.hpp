@@ -4,7 +4,10 @@
 #ifndef INTQ_QUANTIZATION_OBSERVERS_OBSERVER_MODULES_HPP
 #define INTQ_QUANTIZATION_OBSERVERS_OBSERVER_MODULES_HPP
 
+#include <string>
+
 #include "intq/quantization/observers/named_table.hpp"
+#include "intq/quantization/observers/observer.hpp"
 #include "intq/quantization/observers/range_observers.hpp"
 #include "intq/quantization/observers/statistics_observers.hpp"
 
@@ -19,7 +22,12 @@ struct NamedObserver {
 };
 
 /// The observers by name; open for more.
-inline NamedTable<NamedObserver>& observer_table() {
+NamedTable<NamedObserver>& observer_table();
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_observers)
+
+INTQ_INLINE NamedTable<NamedObserver>& observer_table() {
     static NamedTable<NamedObserver> table = [] {
         NamedTable<NamedObserver> rows("observer");
         rows.add({"min_max", observer_factory<MinMaxObserver>(), observer_factory<PerChannelMinMaxObserver>()});
@@ -37,6 +45,8 @@ inline NamedTable<NamedObserver>& observer_table() {
     }();
     return table;
 }
+
+#endif  // INTQ_DEFINES(quantization_observers)
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization

@@ -5,6 +5,13 @@
 #ifndef INTQ_QUANTIZATION_OBSERVERS_RANGE_OBSERVERS_HPP
 #define INTQ_QUANTIZATION_OBSERVERS_RANGE_OBSERVERS_HPP
 
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "intq/io/error.hpp"
+#include "intq/nn/model/module.hpp"
 #include "intq/observers/min_max.hpp"
 #include "intq/observers/moving_average.hpp"
 #include "intq/quantization/observers/observer.hpp"
@@ -73,56 +80,43 @@ protected:
 /// Smallest and largest value of all data.
 class MinMaxObserver : public detail::MinMaxBase<MinMaxObserver> {
 public:
-    explicit MinMaxObserver(const ObserverOptions& options = {}) : MinMaxBase(detail::per_tensor(options)) {}
-    std::string type_name() const override { return "MinMaxObserver"; }
+    explicit MinMaxObserver(const ObserverOptions& options = {});
+    INTQ_INLINE std::string type_name() const override;
 };
 
 /// The same for each channel of ch_axis (0 unless given).
 class PerChannelMinMaxObserver : public detail::MinMaxBase<PerChannelMinMaxObserver> {
 public:
-    explicit PerChannelMinMaxObserver(const ObserverOptions& options = {}) : MinMaxBase(detail::per_channel(options)) {}
-    std::string type_name() const override { return "PerChannelMinMaxObserver"; }
+    explicit PerChannelMinMaxObserver(const ObserverOptions& options = {});
+    INTQ_INLINE std::string type_name() const override;
 };
 
 /// Moving average of the batches' ranges; averaging_constant 0 freezes, 1 keeps the last batch.
 class MovingAverageMinMaxObserver : public detail::MovingAverageBase<MovingAverageMinMaxObserver> {
 public:
-    explicit MovingAverageMinMaxObserver(const ObserverOptions& options = {})
-        : MovingAverageBase(detail::per_tensor(options)) {}
-    std::string type_name() const override { return "MovingAverageMinMaxObserver"; }
+    explicit MovingAverageMinMaxObserver(const ObserverOptions& options = {});
+    INTQ_INLINE std::string type_name() const override;
 };
 
 /// The same for each channel of ch_axis (0 unless given).
 class MovingAveragePerChannelMinMaxObserver : public detail::MovingAverageBase<MovingAveragePerChannelMinMaxObserver> {
 public:
-    explicit MovingAveragePerChannelMinMaxObserver(const ObserverOptions& options = {})
-        : MovingAverageBase(detail::per_channel(options)) {}
-    std::string type_name() const override { return "MovingAveragePerChannelMinMaxObserver"; }
+    explicit MovingAveragePerChannelMinMaxObserver(const ObserverOptions& options = {});
+    INTQ_INLINE std::string type_name() const override;
 };
 
 /// Smallest and largest value of all data, each clamped to [xmin, xmax]. Per channel where a ch_axis is given.
 class ClipObserver : public detail::MinMaxBase<ClipObserver> {
 public:
-    explicit ClipObserver(const ObserverOptions& options) : MinMaxBase(options) {
-        if (!std::isfinite(options.xmin) || !std::isfinite(options.xmax) || options.xmin > options.xmax)
-            throw Error("ClipObserver: xmin and xmax must be finite and xmin <= xmax, given " +
-                        std::to_string(options.xmin) + " and " + std::to_string(options.xmax));
-    }
+    explicit ClipObserver(const ObserverOptions& options);
     std::string type_name() const override { return "ClipObserver"; }
-    Ranges ranges() const override {
-        Ranges clipped = Observer::ranges();
-        for (auto* ends : {&clipped.lowest, &clipped.highest})
-            for (float& end : *ends) end = std::clamp(end, options().xmin, options().xmax);
-        return clipped;
-    }
+    INTQ_INLINE Ranges ranges() const override;
 };
 
 /// Says the scale and zero point that it was given, whatever it sees. NaN and infinity are refused nevertheless.
 class FixedScaleObserver : public nn::Cloneable<FixedScaleObserver, Observer> {
 public:
-    explicit FixedScaleObserver(const ObserverOptions& options) : Cloneable(detail::per_tensor(options)) {
-        throw_if_failed(check_qparams(fixed().view(), options.dtype, 1, OpKind::observe), "FixedScaleObserver");
-    }
+    explicit FixedScaleObserver(const ObserverOptions& options);
     std::string type_name() const override { return "FixedScaleObserver"; }
     bool seen() const override { return true; }
     OwnedQParams calculate_qparams() const override { return fixed(); }
@@ -132,16 +126,71 @@ protected:
     void merge_state(const Observer&) override {}
 
 private:
-    OwnedQParams fixed() const {
-        OwnedQParams result = OwnedQParams::per_tensor(options().scale, options().dtype);
-        result.quant_min = options().lowest();
-        result.quant_max = options().highest();
-        if (options().zero_point != 0) result.zero_points = {options().zero_point};
-        return result;
-    }
+    OwnedQParams fixed() const;
 };
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_observers)
+
+#    include <cmath>
+
+#    include "intq/kernels/streaming/check_finite.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE MinMaxObserver::MinMaxObserver(const ObserverOptions& options) : MinMaxBase(detail::per_tensor(options)) {}
+
+INTQ_INLINE std::string MinMaxObserver::type_name() const { return "MinMaxObserver"; }
+
+INTQ_INLINE PerChannelMinMaxObserver::PerChannelMinMaxObserver(const ObserverOptions& options)
+    : MinMaxBase(detail::per_channel(options)) {}
+
+INTQ_INLINE std::string PerChannelMinMaxObserver::type_name() const { return "PerChannelMinMaxObserver"; }
+
+INTQ_INLINE MovingAverageMinMaxObserver::MovingAverageMinMaxObserver(const ObserverOptions& options)
+    : MovingAverageBase(detail::per_tensor(options)) {}
+
+INTQ_INLINE std::string MovingAverageMinMaxObserver::type_name() const { return "MovingAverageMinMaxObserver"; }
+
+INTQ_INLINE MovingAveragePerChannelMinMaxObserver::MovingAveragePerChannelMinMaxObserver(const ObserverOptions& options)
+    : MovingAverageBase(detail::per_channel(options)) {}
+
+INTQ_INLINE std::string MovingAveragePerChannelMinMaxObserver::type_name() const {
+    return "MovingAveragePerChannelMinMaxObserver";
+}
+
+INTQ_INLINE ClipObserver::ClipObserver(const ObserverOptions& options) : MinMaxBase(options) {
+    if (!std::isfinite(options.xmin) || !std::isfinite(options.xmax) || options.xmin > options.xmax)
+        throw Error("ClipObserver: xmin and xmax must be finite and xmin <= xmax, given " +
+                    std::to_string(options.xmin) + " and " + std::to_string(options.xmax));
+}
+
+INTQ_INLINE Observer::Ranges ClipObserver::ranges() const {
+    Ranges clipped = Observer::ranges();
+    for (auto* ends : {&clipped.lowest, &clipped.highest})
+        for (float& end : *ends) end = std::clamp(end, options().xmin, options().xmax);
+    return clipped;
+}
+
+INTQ_INLINE FixedScaleObserver::FixedScaleObserver(const ObserverOptions& options)
+    : Cloneable(detail::per_tensor(options)) {
+    throw_if_failed(check_qparams(fixed().view(), options.dtype, 1, OpKind::observe), "FixedScaleObserver");
+}
+
+INTQ_INLINE OwnedQParams FixedScaleObserver::fixed() const {
+    OwnedQParams result = OwnedQParams::per_tensor(options().scale, options().dtype);
+    result.quant_min = options().lowest();
+    result.quant_max = options().highest();
+    if (options().zero_point != 0) result.zero_points = {options().zero_point};
+    return result;
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+#endif  // INTQ_DEFINES(quantization_observers)
 #endif  // INTQ_QUANTIZATION_OBSERVERS_RANGE_OBSERVERS_HPP

@@ -5,10 +5,17 @@
 #ifndef INTQ_QUANTIZATION_OBSERVERS_STATISTICS_OBSERVERS_HPP
 #define INTQ_QUANTIZATION_OBSERVERS_STATISTICS_OBSERVERS_HPP
 
-#include "intq/observers/histogram_search.hpp"
-#include "intq/observers/kl.hpp"
-#include "intq/observers/torch_histogram.hpp"
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "intq/nn/model/module.hpp"
+#include "intq/observers/grid_histogram.hpp"
+#include "intq/observers/mix.hpp"
+#include "intq/quantization/observers/compatibility.hpp"
 #include "intq/quantization/observers/observer.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -46,11 +53,7 @@ struct RangeChoice {
 ///          of at most 16 tasks
 class StatisticsObserver : public nn::Cloneable<StatisticsObserver, Observer> {
 public:
-    explicit StatisticsObserver(const ObserverOptions& options = {}, RangeMethod method = RangeMethod::min_max)
-        : Cloneable(checked(options)), method_(method) {
-        add_buffer("histogram", Tensor());
-        add_buffer("grid", Tensor());
-    }
+    explicit StatisticsObserver(const ObserverOptions& options = {}, RangeMethod method = RangeMethod::min_max);
 
     std::string type_name() const override { return "StatisticsObserver"; }
     RangeMethod method() const noexcept { return method_; }
@@ -92,39 +95,36 @@ public:
 /// Leaves out the values of the largest magnitude: options.percentile of them stay. Per tensor.
 class PercentileObserver : public detail::NamedStatistics<PercentileObserver, RangeMethod::percentile> {
 public:
-    explicit PercentileObserver(const ObserverOptions& options = {}) : NamedStatistics(detail::per_tensor(options)) {}
-    std::string type_name() const override { return "PercentileObserver"; }
+    explicit PercentileObserver(const ObserverOptions& options = {});
+    INTQ_INLINE std::string type_name() const override;
 };
 
 /// The range, shrunk in steps of one percent, of the least squared error. Per channel where a ch_axis is given.
 class MSEObserver : public detail::NamedStatistics<MSEObserver, RangeMethod::mse> {
 public:
     using NamedStatistics::NamedStatistics;
-    std::string type_name() const override { return "MSEObserver"; }
+    INTQ_INLINE std::string type_name() const override;
 };
 
 /// The range whose quantized distribution diverges least (entropy calibration). Per tensor.
 class KLObserver : public detail::NamedStatistics<KLObserver, RangeMethod::kl> {
 public:
-    explicit KLObserver(const ObserverOptions& options = {}) : NamedStatistics(detail::per_tensor(options)) {
-        if (options.bins < 512)
-            throw Error("KLObserver: at least 512 bins are needed, given " + std::to_string(options.bins));
-    }
-    std::string type_name() const override { return "KLObserver"; }
+    explicit KLObserver(const ObserverOptions& options = {});
+    INTQ_INLINE std::string type_name() const override;
 };
 
 /// Of options.mix_percentiles the one of the least squared error. Per tensor.
 class MixObserver : public detail::NamedStatistics<MixObserver, RangeMethod::mix> {
 public:
-    explicit MixObserver(const ObserverOptions& options = {}) : NamedStatistics(detail::per_tensor(options)) {}
-    std::string type_name() const override { return "MixObserver"; }
+    explicit MixObserver(const ObserverOptions& options = {});
+    INTQ_INLINE std::string type_name() const override;
 };
 
 /// mean ± options.std_multiplier standard deviations, inside the extremes. Per tensor.
 class ClipStdObserver : public detail::NamedStatistics<ClipStdObserver, RangeMethod::clip_std> {
 public:
-    explicit ClipStdObserver(const ObserverOptions& options = {}) : NamedStatistics(detail::per_tensor(options)) {}
-    std::string type_name() const override { return "ClipStdObserver"; }
+    explicit ClipStdObserver(const ObserverOptions& options = {});
+    INTQ_INLINE std::string type_name() const override;
 };
 
 /// PyTorch's search for the range of the least squared error. Per tensor.
@@ -133,37 +133,88 @@ public:
 /// bit: its counts (the buffer histogram, of float32) depend on the order of the batches, and cannot be merged.
 class HistogramObserver : public detail::NamedStatistics<HistogramObserver, RangeMethod::histogram> {
 public:
-    explicit HistogramObserver(const ObserverOptions& options = {}) : NamedStatistics(detail::per_tensor(options)) {
-        if (is_torch() && options.is_sync_quantize)
-            throw Error("HistogramObserver: PyTorch's histogram cannot be synchronized; use horizon compatibility");
-    }
+    explicit HistogramObserver(const ObserverOptions& options = {});
     std::string type_name() const override { return "HistogramObserver"; }
     INTQ_INLINE Ranges ranges() const override;
     INTQ_INLINE void check_state() const override;
 
 protected:
     INTQ_INLINE Status add(const RowView& x, int axis) override;
-    void merge_state(const Observer& other) override {
-        if (is_torch())
-            throw Error(
-                "HistogramObserver: the order of the batches matters to PyTorch's histogram; it cannot be merged");
-        StatisticsObserver::merge_state(other);
-    }
+    INTQ_INLINE void merge_state(const Observer& other) override;
 
 private:
     bool is_torch() const noexcept { return options().compatibility == Compatibility::torch; }
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_observers)
+
+#    include <cmath>
+
+#    include "intq/io/error.hpp"
+#    include "intq/kernels/streaming/check_finite.hpp"
+#    include "intq/kernels/streaming/histogram.hpp"
+#    include "intq/observers/histogram_search.hpp"
+#    include "intq/observers/kl.hpp"
+#    include "intq/observers/mse.hpp"
+#    include "intq/observers/percentile.hpp"
+#    include "intq/observers/torch_histogram.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE StatisticsObserver::StatisticsObserver(const ObserverOptions& options, RangeMethod method)
+    : Cloneable(checked(options)), method_(method) {
+    add_buffer("histogram", Tensor());
+    add_buffer("grid", Tensor());
+}
+
+INTQ_INLINE PercentileObserver::PercentileObserver(const ObserverOptions& options)
+    : NamedStatistics(detail::per_tensor(options)) {}
+
+INTQ_INLINE std::string PercentileObserver::type_name() const { return "PercentileObserver"; }
+
+INTQ_INLINE std::string MSEObserver::type_name() const { return "MSEObserver"; }
+
+INTQ_INLINE KLObserver::KLObserver(const ObserverOptions& options) : NamedStatistics(detail::per_tensor(options)) {
+    if (options.bins < 512)
+        throw Error("KLObserver: at least 512 bins are needed, given " + std::to_string(options.bins));
+}
+
+INTQ_INLINE std::string KLObserver::type_name() const { return "KLObserver"; }
+
+INTQ_INLINE MixObserver::MixObserver(const ObserverOptions& options) : NamedStatistics(detail::per_tensor(options)) {}
+
+INTQ_INLINE std::string MixObserver::type_name() const { return "MixObserver"; }
+
+INTQ_INLINE ClipStdObserver::ClipStdObserver(const ObserverOptions& options)
+    : NamedStatistics(detail::per_tensor(options)) {}
+
+INTQ_INLINE std::string ClipStdObserver::type_name() const { return "ClipStdObserver"; }
+
+INTQ_INLINE HistogramObserver::HistogramObserver(const ObserverOptions& options)
+    : NamedStatistics(detail::per_tensor(options)) {
+    if (is_torch() && options.is_sync_quantize)
+        throw Error("HistogramObserver: PyTorch's histogram cannot be synchronized; use horizon compatibility");
+}
+
+INTQ_INLINE void HistogramObserver::merge_state(const Observer& other) {
+    if (is_torch())
+        throw Error("HistogramObserver: the order of the batches matters to PyTorch's histogram; it cannot be merged");
+    StatisticsObserver::merge_state(other);
+}
 
 namespace detail {
 
 /// 2^(bits of the dtype): what the search counts with.
-inline std::int64_t codes_of(DType dtype) noexcept { return highest_code(dtype) - lowest_code(dtype) + 1; }
+INTQ_INLINE std::int64_t codes_of(DType dtype) noexcept { return highest_code(dtype) - lowest_code(dtype) + 1; }
 
 }  // namespace detail
 
-inline const ObserverOptions& StatisticsObserver::checked(const ObserverOptions& options) {
+INTQ_INLINE const ObserverOptions& StatisticsObserver::checked(const ObserverOptions& options) {
     const auto require = [](bool holds, const std::string& sentence) {
         if (!holds) throw Error("StatisticsObserver: " + sentence);
     };
@@ -182,7 +233,7 @@ inline const ObserverOptions& StatisticsObserver::checked(const ObserverOptions&
     return options;
 }
 
-inline StatisticsObserver::Histograms StatisticsObserver::histograms(Tensor& counts, index_t channels) const {
+INTQ_INLINE StatisticsObserver::Histograms StatisticsObserver::histograms(Tensor& counts, index_t channels) const {
     const bool fresh = !counts.defined();
     if (fresh) counts = Tensor::zeros(Shape(channels, options().bins), DType::int64);
     const auto memory = counts.flat<std::int64_t>();
@@ -206,7 +257,7 @@ inline StatisticsObserver::Histograms StatisticsObserver::histograms(Tensor& cou
     return result;
 }
 
-inline void StatisticsObserver::check_state() const {
+INTQ_INLINE void StatisticsObserver::check_state() const {
     Observer::check_state();
     const index_t channels = tensor("min_val").size();
     check_buffer("histogram", DType::int64, Shape(channels, options().bins));
@@ -215,7 +266,7 @@ inline void StatisticsObserver::check_state() const {
     if (counts.defined()) histograms(counts, channels);
 }
 
-inline void StatisticsObserver::store(const Tensor& counts, const Histograms& all) {
+INTQ_INLINE void StatisticsObserver::store(const Tensor& counts, const Histograms& all) {
     const auto channels = static_cast<index_t>(all.size());
     Tensor grid = Tensor::empty(Shape(channels, 2), DType::int32);
     Ranges ranges;
@@ -230,7 +281,7 @@ inline void StatisticsObserver::store(const Tensor& counts, const Histograms& al
     set_ranges(ranges);
 }
 
-inline Status StatisticsObserver::add(const RowView& x, int axis) {
+INTQ_INLINE Status StatisticsObserver::add(const RowView& x, int axis) {
     const index_t channels = axis < 0 ? 1 : x.extent(axis);
     Tensor counts = tensor("histogram").clone();  // what fails leaves the old one
     Histograms all = histograms(counts, channels);
@@ -249,7 +300,7 @@ inline Status StatisticsObserver::add(const RowView& x, int axis) {
     return {};
 }
 
-inline void StatisticsObserver::merge_state(const Observer& other) {
+INTQ_INLINE void StatisticsObserver::merge_state(const Observer& other) {
     const auto& more = static_cast<const StatisticsObserver&>(other);
     Tensor counts = tensor("histogram").clone(), theirs = more.tensor("histogram");
     Histograms added = more.histograms(theirs, 0);
@@ -259,7 +310,7 @@ inline void StatisticsObserver::merge_state(const Observer& other) {
 }
 
 /// All processes widen to one range, which gives them one grid; then the counts are sums.
-inline void StatisticsObserver::synchronize(Tensor& counts, Histograms& all) const {
+INTQ_INLINE void StatisticsObserver::synchronize(Tensor& counts, Histograms& all) const {
     Ranges ranges = synchronized(own_ranges());
     if (all.empty()) all = histograms(counts, static_cast<index_t>(ranges.lowest.size()));
     for (std::size_t c = 0; c < all.size(); ++c) all[c].widen({ranges.lowest[c], ranges.highest[c]});
@@ -276,7 +327,7 @@ inline void StatisticsObserver::synchronize(Tensor& counts, Histograms& all) con
     }
 }
 
-inline Observer::Ranges StatisticsObserver::ranges() const {
+INTQ_INLINE Observer::Ranges StatisticsObserver::ranges() const {
     if (method_ == RangeMethod::min_max) return Observer::ranges();
     Tensor counts = tensor("histogram").clone();
     Histograms all;
@@ -291,7 +342,7 @@ inline Observer::Ranges StatisticsObserver::ranges() const {
     return result;
 }
 
-inline std::vector<RangeChoice> StatisticsObserver::choose(RangeMethod method) const {
+INTQ_INLINE std::vector<RangeChoice> StatisticsObserver::choose(RangeMethod method) const {
     std::vector<RangeChoice> result;
     Tensor counts = tensor("histogram");
     if (!counts.defined() || counts.dtype() != DType::int64) return result;
@@ -306,8 +357,8 @@ inline std::vector<RangeChoice> StatisticsObserver::choose(RangeMethod method) c
     return result;
 }
 
-inline observers::ValueRange StatisticsObserver::range_of(const observers::GridHistogram& histogram,
-                                                          RangeMethod method) const {
+INTQ_INLINE observers::ValueRange StatisticsObserver::range_of(const observers::GridHistogram& histogram,
+                                                               RangeMethod method) const {
     const ObserverOptions& o = options();
     switch (method) {
         case RangeMethod::percentile:
@@ -332,7 +383,7 @@ inline observers::ValueRange StatisticsObserver::range_of(const observers::GridH
     return histogram.range();
 }
 
-inline Status HistogramObserver::add(const RowView& x, int axis) {
+INTQ_INLINE Status HistogramObserver::add(const RowView& x, int axis) {
     if (!is_torch()) return StatisticsObserver::add(x, axis);
     const auto bins = static_cast<std::size_t>(options().bins);
     Tensor memory = tensor("histogram").clone();
@@ -352,7 +403,7 @@ inline Status HistogramObserver::add(const RowView& x, int axis) {
     return {};
 }
 
-inline void HistogramObserver::check_state() const {
+INTQ_INLINE void HistogramObserver::check_state() const {
     if (!is_torch()) return StatisticsObserver::check_state();
     Observer::check_state();
     check_buffer("histogram", DType::float32, Shape(options().bins));
@@ -365,7 +416,7 @@ inline void HistogramObserver::check_state() const {
     if (!(total > 0.0) || !std::isfinite(total)) throw Error("HistogramObserver: there are no counts");
 }
 
-inline Observer::Ranges HistogramObserver::ranges() const {
+INTQ_INLINE Observer::Ranges HistogramObserver::ranges() const {
     if (!is_torch()) return StatisticsObserver::ranges();
     const Ranges known = own_ranges();
     if (known.lowest.empty()) return known;
@@ -379,4 +430,5 @@ inline Observer::Ranges HistogramObserver::ranges() const {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_observers)
 #endif  // INTQ_QUANTIZATION_OBSERVERS_STATISTICS_OBSERVERS_HPP

@@ -4,7 +4,14 @@
 #ifndef INTQ_QUANTIZATION_QCONFIG_QCONFIG_HPP
 #define INTQ_QUANTIZATION_QCONFIG_QCONFIG_HPP
 
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "intq/arith/quantize.hpp"
+#include "intq/core/dtype.hpp"
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#include "intq/quantization/observers/compatibility.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -16,19 +23,21 @@ template <class FakeQuantizeType> FakeQuantizeFactory fake_quantize_factory() {
     return [](const FakeQuantizeOptions& options) { return std::make_shared<FakeQuantizeType>(options); };
 }
 
+namespace detail {
+
+/// FakeQuantize itself.
+FakeQuantizeFactory default_fake_quantize();
+
+}  // namespace detail
+
 /// One quantizer to be: which fake-quantize class, which observer, with which arguments.
 struct QuantizerConfig {
     FakeQuantizeOptions options{};
-    FakeQuantizeFactory fake_quantize = fake_quantize_factory<FakeQuantize>();
+    FakeQuantizeFactory fake_quantize = detail::default_fake_quantize();
 
     DType dtype() const noexcept { return options.observer_options.dtype; }
     /// @param rule  the rounding of the target for which the model is prepared
-    std::shared_ptr<FakeQuantize> make(arith::QuantizeRule rule, Compatibility compatibility) const {
-        FakeQuantizeOptions all = options;
-        all.rule = rule;
-        all.compatibility = compatibility;
-        return fake_quantize(all);
-    }
+    std::shared_ptr<FakeQuantize> make(arith::QuantizeRule rule, Compatibility compatibility) const;
 };
 
 /// The quantizers of an operator; a fused operator takes input and weight from its first member's, output from its
@@ -43,14 +52,51 @@ struct QConfig {
 };
 
 /// Per tensor, symmetric, moving average 0.01.
-inline QuantizerConfig default_activation(DType dtype = DType::int8) {
+QuantizerConfig default_activation(DType dtype = DType::int8);
+
+/// Per channel on an axis (0; 1 for transposed convolution), symmetric, min-max.
+QuantizerConfig default_weight(DType dtype = DType::int8, int ch_axis = 0);
+
+/// The defaults of WORKFLOW section 3, for calibration.
+QConfig get_default_calib_qconfig(DType dtype = DType::int8, DType weight_dtype = DType::int8);
+
+/// The same for an operator whose output is the accumulator (high precision).
+QConfig get_default_calib_out_qconfig(DType weight_dtype = DType::int8);
+
+QConfig default_qconfig();
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_qconfig)
+
+#    include "intq/quantization/observers/range_observers.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE FakeQuantizeFactory default_fake_quantize() { return fake_quantize_factory<FakeQuantize>(); }
+
+}  // namespace detail
+
+INTQ_INLINE std::shared_ptr<FakeQuantize> QuantizerConfig::make(arith::QuantizeRule rule,
+                                                                Compatibility compatibility) const {
+    FakeQuantizeOptions all = options;
+    all.rule = rule;
+    all.compatibility = compatibility;
+    return fake_quantize(all);
+}
+
+INTQ_INLINE QuantizerConfig default_activation(DType dtype) {
     QuantizerConfig config;
     config.options.observer_options.dtype = dtype;
     return config;
 }
 
-/// Per channel on an axis (0; 1 for transposed convolution), symmetric, min-max.
-inline QuantizerConfig default_weight(DType dtype = DType::int8, int ch_axis = 0) {
+INTQ_INLINE QuantizerConfig default_weight(DType dtype, int ch_axis) {
     QuantizerConfig config;
     config.options.observer = observer_factory<PerChannelMinMaxObserver>();
     config.options.observer_options.dtype = dtype;
@@ -58,19 +104,18 @@ inline QuantizerConfig default_weight(DType dtype = DType::int8, int ch_axis = 0
     return config;
 }
 
-/// The defaults of WORKFLOW section 3, for calibration.
-inline QConfig get_default_calib_qconfig(DType dtype = DType::int8, DType weight_dtype = DType::int8) {
+INTQ_INLINE QConfig get_default_calib_qconfig(DType dtype, DType weight_dtype) {
     return {std::nullopt, default_weight(weight_dtype), default_activation(dtype)};
 }
 
-/// The same for an operator whose output is the accumulator (high precision).
-inline QConfig get_default_calib_out_qconfig(DType weight_dtype = DType::int8) {
+INTQ_INLINE QConfig get_default_calib_out_qconfig(DType weight_dtype) {
     return {std::nullopt, default_weight(weight_dtype), std::nullopt};
 }
 
-inline QConfig default_qconfig() { return get_default_calib_qconfig(); }
+INTQ_INLINE QConfig default_qconfig() { return get_default_calib_qconfig(); }
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_qconfig)
 #endif  // INTQ_QUANTIZATION_QCONFIG_QCONFIG_HPP

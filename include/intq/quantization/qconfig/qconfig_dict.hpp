@@ -5,6 +5,10 @@
 #ifndef INTQ_QUANTIZATION_QCONFIG_QCONFIG_DICT_HPP
 #define INTQ_QUANTIZATION_QCONFIG_QCONFIG_DICT_HPP
 
+#include <map>
+#include <optional>
+#include <string>
+
 #include "intq/nn/model/module.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
@@ -21,35 +25,50 @@ struct QConfigDict {
     std::map<std::string, std::optional<QConfig>> module_type{};  // modules and functions by type
     std::map<std::string, std::optional<QConfig>> module_name{};  // modules by qualified name
 
-    QConfigMapping mapping() const {
-        QConfigMapping result;
-        result.set_global(global);
-        for (const auto& [type, qconfig] : module_type) result.set_object_type(type, qconfig);
-        for (const auto& [name, qconfig] : module_name) result.set_module_name(name, qconfig);
-        return result;
-    }
+    QConfigMapping mapping() const;
 };
 
 /// Gives a module a qconfig of its own, for it and all below it: `module.qconfig = …` of the documents. None switches
 /// quantization off.
-inline void set_qconfig(nn::Module& module, std::optional<QConfig> qconfig) {
-    module.set_attribute("qconfig", std::move(qconfig));
-}
+void set_qconfig(nn::Module& module, std::optional<QConfig> qconfig);
 
 /// A module's own qconfig; null where it carries none.
-inline const std::optional<QConfig>* own_qconfig(const nn::Module& module) {
-    return module.attribute<std::optional<QConfig>>("qconfig");
-}
+const std::optional<QConfig>* own_qconfig(const nn::Module& module);
 
 /// A mapping with the qconfigs that the modules of a model carry, which stand above it. That of the model itself takes
 /// the place of the global one. A module in several slots has its qconfig in each.
 QConfigMapping with_own_qconfigs(QConfigMapping mapping, const nn::Module& model);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_qconfig)
+
+#    include <utility>
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE QConfigMapping QConfigDict::mapping() const {
+    QConfigMapping result;
+    result.set_global(global);
+    for (const auto& [type, qconfig] : module_type) result.set_object_type(type, qconfig);
+    for (const auto& [name, qconfig] : module_name) result.set_module_name(name, qconfig);
+    return result;
+}
+
+INTQ_INLINE void set_qconfig(nn::Module& module, std::optional<QConfig> qconfig) {
+    module.set_attribute("qconfig", std::move(qconfig));
+}
+
+INTQ_INLINE const std::optional<QConfig>* own_qconfig(const nn::Module& module) {
+    return module.attribute<std::optional<QConfig>>("qconfig");
+}
 
 namespace detail {
 
-inline void collect_own_qconfigs(QConfigMapping& mapping, const nn::Module& module, const std::string& path) {
+INTQ_INLINE void collect_own_qconfigs(QConfigMapping& mapping, const nn::Module& module, const std::string& path) {
     if (const auto* qconfig = own_qconfig(module)) mapping.set_own(path, *qconfig);
     for (const auto& child : module.children())
         collect_own_qconfigs(mapping, *child.value, nn::detail::join_path(path, child.name));
@@ -57,7 +76,7 @@ inline void collect_own_qconfigs(QConfigMapping& mapping, const nn::Module& modu
 
 }  // namespace detail
 
-inline QConfigMapping with_own_qconfigs(QConfigMapping mapping, const nn::Module& model) {
+INTQ_INLINE QConfigMapping with_own_qconfigs(QConfigMapping mapping, const nn::Module& model) {
     detail::collect_own_qconfigs(mapping, model, "");
     return mapping;
 }
@@ -65,4 +84,5 @@ inline QConfigMapping with_own_qconfigs(QConfigMapping mapping, const nn::Module
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_qconfig)
 #endif  // INTQ_QUANTIZATION_QCONFIG_QCONFIG_DICT_HPP

@@ -5,8 +5,10 @@
 #ifndef INTQ_QUANTIZATION_QCONFIG_QCONFIG_FACTORIES_HPP
 #define INTQ_QUANTIZATION_QCONFIG_QCONFIG_FACTORIES_HPP
 
-#include "intq/quantization/fake_quantize/lsq_fake_quantize.hpp"
-#include "intq/quantization/fake_quantize/pact_fake_quantize.hpp"
+#include <functional>
+#include <string>
+
+#include "intq/core/dtype.hpp"
 #include "intq/quantization/observers/named_table.hpp"
 #include "intq/quantization/qconfig/qconfig.hpp"
 
@@ -19,22 +21,10 @@ struct FakeQuantizeKind {
     FakeQuantizeFactory factory;
 };
 
-inline NamedTable<FakeQuantizeKind>& fake_quantize_table() {
-    static NamedTable<FakeQuantizeKind> table = [] {
-        NamedTable<FakeQuantizeKind> rows("kind of fake-quantizer");
-        rows.add({"fake_quant", fake_quantize_factory<FakeQuantize>()});
-        rows.add({"calib_fake_quant", fake_quantize_factory<CalibFakeQuantize>()});
-        rows.add({"lsq", fake_quantize_factory<LSQFakeQuantize>()});
-        rows.add({"pact", fake_quantize_factory<PACTFakeQuantize>()});
-        return rows;
-    }();
-    return table;
-}
+NamedTable<FakeQuantizeKind>& fake_quantize_table();
 
 /// The class of fake-quantizers by its kind: "fake_quant", "lsq", … Throws for another word, with the nearest.
-inline FakeQuantizeFactory fake_quantize_kind(const std::string& kind) {
-    return fake_quantize_table().at(kind).factory;
-}
+FakeQuantizeFactory fake_quantize_kind(const std::string& kind);
 
 /// Changes arguments of a quantizer and its observer: the `qkwargs` of the documents.
 using QuantizerArguments = std::function<void(FakeQuantizeOptions&)>;
@@ -53,7 +43,59 @@ struct QConfigArguments {
 };
 
 /// A quantizer of activations, per tensor. Throws for names that are in no table.
-inline QuantizerConfig make_activation(const QConfigArguments& arguments) {
+QuantizerConfig make_activation(const QConfigArguments& arguments);
+
+/// A quantizer of weights, per channel of axis 0 unless weight_qkwargs say otherwise.
+QuantizerConfig make_weight(const QConfigArguments& arguments);
+
+/// Input, weight and output of one kind each; no word "none" is needed: a qconfig without output quantizer is
+/// get_default_qat_out_qconfig().
+QConfig make_qconfig(const QConfigArguments& arguments);
+
+/// For training: moving averages of 0.01 for activations, the present extremes for weights.
+///
+///     QConfig lsq = get_default_qat_qconfig({.activation_fake_quant = "lsq", .weight_fake_quant = "lsq"});
+QConfig get_default_qat_qconfig(QConfigArguments arguments = {});
+
+/// The same for an operator whose output is its int32 accumulator: there is no quantizer behind it.
+QConfig get_default_qat_out_qconfig(const QConfigArguments& arguments = {});
+
+/// For calibration, with an observer of choice: get_default_calib_qconfig({.activation_observer = "kl"}).
+QConfig get_default_calib_qconfig(const QConfigArguments& arguments);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_qconfig)
+
+#    include <optional>
+
+#    include "intq/io/error.hpp"
+#    include "intq/quantization/fake_quantize/lsq_fake_quantize.hpp"
+#    include "intq/quantization/fake_quantize/pact_fake_quantize.hpp"
+#    include "intq/quantization/observers/observer_modules.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE NamedTable<FakeQuantizeKind>& fake_quantize_table() {
+    static NamedTable<FakeQuantizeKind> table = [] {
+        NamedTable<FakeQuantizeKind> rows("kind of fake-quantizer");
+        rows.add({"fake_quant", fake_quantize_factory<FakeQuantize>()});
+        rows.add({"calib_fake_quant", fake_quantize_factory<CalibFakeQuantize>()});
+        rows.add({"lsq", fake_quantize_factory<LSQFakeQuantize>()});
+        rows.add({"pact", fake_quantize_factory<PACTFakeQuantize>()});
+        return rows;
+    }();
+    return table;
+}
+
+INTQ_INLINE FakeQuantizeFactory fake_quantize_kind(const std::string& kind) {
+    return fake_quantize_table().at(kind).factory;
+}
+
+INTQ_INLINE QuantizerConfig make_activation(const QConfigArguments& arguments) {
     QuantizerConfig config;
     config.fake_quantize = fake_quantize_table().at(arguments.activation_fake_quant).factory;
     config.options.observer = observer_table().at(arguments.activation_observer).per_tensor;
@@ -62,8 +104,7 @@ inline QuantizerConfig make_activation(const QConfigArguments& arguments) {
     return config;
 }
 
-/// A quantizer of weights, per channel of axis 0 unless weight_qkwargs say otherwise.
-inline QuantizerConfig make_weight(const QConfigArguments& arguments) {
+INTQ_INLINE QuantizerConfig make_weight(const QConfigArguments& arguments) {
     QuantizerConfig config;
     config.fake_quantize = fake_quantize_table().at(arguments.weight_fake_quant).factory;
     const NamedObserver& observer = observer_table().at(arguments.weight_observer);
@@ -82,39 +123,33 @@ inline QuantizerConfig make_weight(const QConfigArguments& arguments) {
 
 namespace detail {
 
-inline void check_qconfig_backend(const std::string& backend) {
+INTQ_INLINE void check_qconfig_backend(const std::string& backend) {
     if (!backend.empty() && backend != "bpu")
         throw Error("there is no qconfig backend \"" + backend + "\"; \"\" and \"bpu\" are known");
 }
 
 }  // namespace detail
 
-/// Input, weight and output of one kind each; no word "none" is needed: a qconfig without output quantizer is
-/// get_default_qat_out_qconfig().
-inline QConfig make_qconfig(const QConfigArguments& arguments) {
+INTQ_INLINE QConfig make_qconfig(const QConfigArguments& arguments) {
     detail::check_qconfig_backend(arguments.backend);
     return {std::nullopt, make_weight(arguments), make_activation(arguments)};
 }
 
-/// For training: moving averages of 0.01 for activations, the present extremes for weights.
-///
-///     QConfig lsq = get_default_qat_qconfig({.activation_fake_quant = "lsq", .weight_fake_quant = "lsq"});
-inline QConfig get_default_qat_qconfig(QConfigArguments arguments = {}) {
+INTQ_INLINE QConfig get_default_qat_qconfig(QConfigArguments arguments) {
     if (arguments.weight_observer == "min_max") arguments.weight_observer = "moving_average";
     return make_qconfig(arguments);
 }
 
-/// The same for an operator whose output is its int32 accumulator: there is no quantizer behind it.
-inline QConfig get_default_qat_out_qconfig(const QConfigArguments& arguments = {}) {
+INTQ_INLINE QConfig get_default_qat_out_qconfig(const QConfigArguments& arguments) {
     QConfig qconfig = get_default_qat_qconfig(arguments);
     qconfig.output.reset();
     return qconfig;
 }
 
-/// For calibration, with an observer of choice: get_default_calib_qconfig({.activation_observer = "kl"}).
-inline QConfig get_default_calib_qconfig(const QConfigArguments& arguments) { return make_qconfig(arguments); }
+INTQ_INLINE QConfig get_default_calib_qconfig(const QConfigArguments& arguments) { return make_qconfig(arguments); }
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_qconfig)
 #endif  // INTQ_QUANTIZATION_QCONFIG_QCONFIG_FACTORIES_HPP

@@ -4,12 +4,13 @@
 #ifndef INTQ_QUANTIZATION_QCONFIG_QCONFIG_MAPPING_HPP
 #define INTQ_QUANTIZATION_QCONFIG_QCONFIG_MAPPING_HPP
 
-#include <algorithm>
-#include <regex>
+#include <cstdint>
+#include <optional>
 #include <set>
+#include <string>
+#include <vector>
 
-#include "intq/io/nearest_names.hpp"
-#include "intq/nn/layers/weighted.hpp"
+#include "intq/nn/layers/fusion.hpp"
 #include "intq/quantization/qconfig/qconfig.hpp"
 
 namespace intq::quantization {
@@ -63,15 +64,32 @@ private:
 };
 
 /// The whole model with one qconfig.
-inline QConfigMapping get_default_qconfig_mapping(DType dtype = DType::int8, DType weight_dtype = DType::int8) {
+QConfigMapping get_default_qconfig_mapping(DType dtype = DType::int8, DType weight_dtype = DType::int8);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_qconfig)
+
+#    include <cstddef>
+#    include <regex>
+#    include <utility>
+
+#    include "intq/io/error.hpp"
+#    include "intq/io/nearest_names.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE QConfigMapping get_default_qconfig_mapping(DType dtype, DType weight_dtype) {
     QConfigMapping mapping;
     mapping.set_global(get_default_calib_qconfig(dtype, weight_dtype));
     return mapping;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
-
-inline void QConfigMapping::set(std::vector<Entry>& entries, const std::string& key, std::optional<QConfig> qconfig) {
+INTQ_INLINE void QConfigMapping::set(std::vector<Entry>& entries, const std::string& key,
+                                     std::optional<QConfig> qconfig) {
     for (Entry& entry : entries)
         if (entry.key == key) {
             entry.qconfig = std::move(qconfig);
@@ -80,28 +98,29 @@ inline void QConfigMapping::set(std::vector<Entry>& entries, const std::string& 
     entries.push_back({key, std::move(qconfig)});
 }
 
-inline QConfigMapping& QConfigMapping::set_global(std::optional<QConfig> qconfig) {
+INTQ_INLINE QConfigMapping& QConfigMapping::set_global(std::optional<QConfig> qconfig) {
     global_ = std::move(qconfig);
     return *this;
 }
 
-inline QConfigMapping& QConfigMapping::set_object_type(const std::string& type, std::optional<QConfig> qconfig) {
+INTQ_INLINE QConfigMapping& QConfigMapping::set_object_type(const std::string& type, std::optional<QConfig> qconfig) {
     set(types_, type, std::move(qconfig));
     return *this;
 }
 
-inline QConfigMapping& QConfigMapping::set_module_name(const std::string& name, std::optional<QConfig> qconfig) {
+INTQ_INLINE QConfigMapping& QConfigMapping::set_module_name(const std::string& name, std::optional<QConfig> qconfig) {
     set(names_, name, std::move(qconfig));
     return *this;
 }
 
-inline QConfigMapping& QConfigMapping::set_own(const std::string& name, std::optional<QConfig> qconfig) {
+INTQ_INLINE QConfigMapping& QConfigMapping::set_own(const std::string& name, std::optional<QConfig> qconfig) {
     if (name.empty()) return set_global(std::move(qconfig));
     set(own_, name, std::move(qconfig));
     return *this;
 }
 
-inline QConfigMapping& QConfigMapping::set_module_name_regex(const std::string& regex, std::optional<QConfig> qconfig) {
+INTQ_INLINE QConfigMapping& QConfigMapping::set_module_name_regex(const std::string& regex,
+                                                                  std::optional<QConfig> qconfig) {
     try {
         std::regex compiled(regex);
     } catch (const std::regex_error& error) {
@@ -111,11 +130,11 @@ inline QConfigMapping& QConfigMapping::set_module_name_regex(const std::string& 
     return *this;
 }
 
-inline bool QConfigMapping::covers(const std::string& name, const std::string& module) {
+INTQ_INLINE bool QConfigMapping::covers(const std::string& name, const std::string& module) {
     return module == name || module.rfind(name + ".", 0) == 0;
 }
 
-inline QConfigChoice QConfigMapping::find(const nn::FusedMember& op) const {
+INTQ_INLINE QConfigChoice QConfigMapping::find(const nn::FusedMember& op) const {
     QConfigChoice choice{global_, global_ ? QConfigLevel::global : QConfigLevel::none};
     const auto take = [&](const char* list, const Entry& entry, QConfigLevel level) {
         matched_.insert(list + entry.key);
@@ -150,8 +169,8 @@ inline QConfigChoice QConfigMapping::find(const nn::FusedMember& op) const {
     return choice;
 }
 
-inline void QConfigMapping::check_all_matched(const std::vector<std::string>& module_names,
-                                              const std::vector<std::string>& types) const {
+INTQ_INLINE void QConfigMapping::check_all_matched(const std::vector<std::string>& module_names,
+                                                   const std::vector<std::string>& types) const {
     const auto check = [&](const char* list, const char* what, const std::vector<Entry>& entries,
                            const std::vector<std::string>& known) {
         for (const Entry& entry : entries)
@@ -168,4 +187,5 @@ inline void QConfigMapping::check_all_matched(const std::vector<std::string>& mo
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_qconfig)
 #endif  // INTQ_QUANTIZATION_QCONFIG_QCONFIG_MAPPING_HPP

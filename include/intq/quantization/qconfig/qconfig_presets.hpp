@@ -4,7 +4,64 @@
 #ifndef INTQ_QUANTIZATION_QCONFIG_QCONFIG_PRESETS_HPP
 #define INTQ_QUANTIZATION_QCONFIG_QCONFIG_PRESETS_HPP
 
-#include "intq/quantization/qconfig/qconfig_factories.hpp"
+#include <functional>
+#include <string>
+
+#include "intq/quantization/observers/named_table.hpp"
+#include "intq/quantization/qconfig/qconfig.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+// --- training ---------------------------------------------------------------------------------------------------
+
+QConfig default_qat_8bit_fake_quant_qconfig();
+QConfig default_qat_8bit_fixed_act_fake_quant_qconfig();
+QConfig default_qat_8bit_weight_16bit_act_fake_quant_qconfig();
+QConfig default_qat_8bit_weight_16bit_fixed_act_fake_quant_qconfig();
+QConfig default_qat_8bit_weight_32bit_out_fake_quant_qconfig();
+QConfig default_qat_out_8bit_fake_quant_qconfig();
+QConfig default_qat_8bit_lsq_quant_qconfig();
+QConfig default_qat_8bit_weight_32bit_out_lsq_quant_qconfig();
+/// PACT clips activations; the weights are those of default_qat_8bit_fake_quant_qconfig().
+QConfig default_qat_8bit_pact_quant_qconfig();
+
+// --- calibration ------------------------------------------------------------------------------------------------
+
+/// The percentile 99.99 for activations, extremes for weights.
+QConfig default_calib_8bit_fake_quant_qconfig();
+QConfig default_calib_8bit_weight_16bit_act_fake_quant_qconfig();
+QConfig default_calib_8bit_weight_32bit_out_fake_quant_qconfig();
+QConfig default_calib_out_8bit_fake_quant_qconfig();
+
+// --- PyTorch ----------------------------------------------------------------------------------------------------
+
+/// Affine int8 activations by the histogram observer, symmetric weights per tensor in -127 … 127, eps 2^-12.
+/// Source   PyTorch 2.6, default_symmetric_qnnpack_qconfig
+QConfig default_symmetric_qnnpack_qconfig();
+
+// --- all of them by name ----------------------------------------------------------------------------------------
+
+struct QConfigPreset {
+    std::string name;
+    std::function<QConfig()> make;
+};
+
+/// The presets above, and default_calib_8bit_<observer>_qconfig for each observer that calibrates activations; open
+/// for more.
+NamedTable<QConfigPreset>& qconfig_presets();
+
+/// The preset of a name; throws the Error with the nearest names where there is none.
+QConfig qconfig_preset(const std::string& name);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_qconfig)
+
+#    include "intq/arith/quantize.hpp"
+#    include "intq/quantization/qconfig/qconfig_factories.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -12,55 +69,56 @@ inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
 /// Moving averages that stay at what calibration found.
-inline void freeze_average(FakeQuantizeOptions& options) { options.observer_options.averaging_constant = 0.0f; }
+INTQ_INLINE void freeze_average(FakeQuantizeOptions& options) { options.observer_options.averaging_constant = 0.0f; }
 
 /// PyTorch's smallest scale for its symmetric 8-bit engines.
-inline void set_qnnpack_eps(FakeQuantizeOptions& options) { options.observer_options.eps = 0x1p-12f; }
+INTQ_INLINE void set_qnnpack_eps(FakeQuantizeOptions& options) { options.observer_options.eps = 0x1p-12f; }
 
 }  // namespace detail
 
-// --- training ---------------------------------------------------------------------------------------------------
+INTQ_INLINE QConfig default_qat_8bit_fake_quant_qconfig() { return get_default_qat_qconfig(); }
 
-inline QConfig default_qat_8bit_fake_quant_qconfig() { return get_default_qat_qconfig(); }
-inline QConfig default_qat_8bit_fixed_act_fake_quant_qconfig() {
+INTQ_INLINE QConfig default_qat_8bit_fixed_act_fake_quant_qconfig() {
     return get_default_qat_qconfig({.activation_qkwargs = detail::freeze_average});
 }
-inline QConfig default_qat_8bit_weight_16bit_act_fake_quant_qconfig() {
+
+INTQ_INLINE QConfig default_qat_8bit_weight_16bit_act_fake_quant_qconfig() {
     return get_default_qat_qconfig({.dtype = DType::int16});
 }
-inline QConfig default_qat_8bit_weight_16bit_fixed_act_fake_quant_qconfig() {
+
+INTQ_INLINE QConfig default_qat_8bit_weight_16bit_fixed_act_fake_quant_qconfig() {
     return get_default_qat_qconfig({.dtype = DType::int16, .activation_qkwargs = detail::freeze_average});
 }
-inline QConfig default_qat_8bit_weight_32bit_out_fake_quant_qconfig() { return get_default_qat_out_qconfig(); }
-inline QConfig default_qat_out_8bit_fake_quant_qconfig() { return get_default_qat_out_qconfig(); }
-inline QConfig default_qat_8bit_lsq_quant_qconfig() {
+
+INTQ_INLINE QConfig default_qat_8bit_weight_32bit_out_fake_quant_qconfig() { return get_default_qat_out_qconfig(); }
+
+INTQ_INLINE QConfig default_qat_out_8bit_fake_quant_qconfig() { return get_default_qat_out_qconfig(); }
+
+INTQ_INLINE QConfig default_qat_8bit_lsq_quant_qconfig() {
     return get_default_qat_qconfig({.activation_fake_quant = "lsq", .weight_fake_quant = "lsq"});
 }
-inline QConfig default_qat_8bit_weight_32bit_out_lsq_quant_qconfig() {
+
+INTQ_INLINE QConfig default_qat_8bit_weight_32bit_out_lsq_quant_qconfig() {
     return get_default_qat_out_qconfig({.weight_fake_quant = "lsq"});
 }
-/// PACT clips activations; the weights are those of default_qat_8bit_fake_quant_qconfig().
-inline QConfig default_qat_8bit_pact_quant_qconfig() {
+
+INTQ_INLINE QConfig default_qat_8bit_pact_quant_qconfig() {
     return get_default_qat_qconfig({.activation_fake_quant = "pact"});
 }
 
-// --- calibration ------------------------------------------------------------------------------------------------
-
-/// The percentile 99.99 for activations, extremes for weights.
-inline QConfig default_calib_8bit_fake_quant_qconfig() {
+INTQ_INLINE QConfig default_calib_8bit_fake_quant_qconfig() {
     return get_default_calib_qconfig({.activation_observer = "percentile"});
 }
-inline QConfig default_calib_8bit_weight_16bit_act_fake_quant_qconfig() {
+
+INTQ_INLINE QConfig default_calib_8bit_weight_16bit_act_fake_quant_qconfig() {
     return get_default_calib_qconfig({.dtype = DType::int16, .activation_observer = "percentile"});
 }
-inline QConfig default_calib_8bit_weight_32bit_out_fake_quant_qconfig() { return get_default_calib_out_qconfig(); }
-inline QConfig default_calib_out_8bit_fake_quant_qconfig() { return get_default_calib_out_qconfig(); }
 
-// --- PyTorch ----------------------------------------------------------------------------------------------------
+INTQ_INLINE QConfig default_calib_8bit_weight_32bit_out_fake_quant_qconfig() { return get_default_calib_out_qconfig(); }
 
-/// Affine int8 activations by the histogram observer, symmetric weights per tensor in -127 … 127, eps 2^-12.
-/// Source   PyTorch 2.6, default_symmetric_qnnpack_qconfig
-inline QConfig default_symmetric_qnnpack_qconfig() {
+INTQ_INLINE QConfig default_calib_out_8bit_fake_quant_qconfig() { return get_default_calib_out_qconfig(); }
+
+INTQ_INLINE QConfig default_symmetric_qnnpack_qconfig() {
     return get_default_calib_qconfig({.activation_qkwargs =
                                           [](FakeQuantizeOptions& options) {
                                               detail::set_qnnpack_eps(options);
@@ -76,19 +134,10 @@ inline QConfig default_symmetric_qnnpack_qconfig() {
                                       .activation_observer = "histogram"});
 }
 
-// --- all of them by name ----------------------------------------------------------------------------------------
-
-struct QConfigPreset {
-    std::string name;
-    std::function<QConfig()> make;
-};
-
-/// The presets above, and default_calib_8bit_<observer>_qconfig for each observer that calibrates activations; open
-/// for more.
-inline NamedTable<QConfigPreset>& qconfig_presets() {
+INTQ_INLINE NamedTable<QConfigPreset>& qconfig_presets() {
     static NamedTable<QConfigPreset> table = [] {
         NamedTable<QConfigPreset> rows("qconfig");
-#define INTQ_DETAIL_PRESET_(name) rows.add({#name, [] { return name(); }})
+#    define INTQ_DETAIL_PRESET_(name) rows.add({#    name, [] { return name(); }})
         INTQ_DETAIL_PRESET_(default_qconfig);
         INTQ_DETAIL_PRESET_(default_qat_8bit_fake_quant_qconfig);
         INTQ_DETAIL_PRESET_(default_qat_8bit_fixed_act_fake_quant_qconfig);
@@ -104,7 +153,7 @@ inline NamedTable<QConfigPreset>& qconfig_presets() {
         INTQ_DETAIL_PRESET_(default_calib_8bit_weight_32bit_out_fake_quant_qconfig);
         INTQ_DETAIL_PRESET_(default_calib_out_8bit_fake_quant_qconfig);
         INTQ_DETAIL_PRESET_(default_symmetric_qnnpack_qconfig);
-#undef INTQ_DETAIL_PRESET_
+#    undef INTQ_DETAIL_PRESET_
         for (const char* observer :
              {"min_max", "moving_average", "percentile", "histogram", "mse", "kl", "mix", "clip_std"})
             rows.add({std::string("default_calib_8bit_") + observer + "_qconfig",
@@ -114,10 +163,10 @@ inline NamedTable<QConfigPreset>& qconfig_presets() {
     return table;
 }
 
-/// The preset of a name; throws the Error with the nearest names where there is none.
-inline QConfig qconfig_preset(const std::string& name) { return qconfig_presets().at(name).make(); }
+INTQ_INLINE QConfig qconfig_preset(const std::string& name) { return qconfig_presets().at(name).make(); }
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_qconfig)
 #endif  // INTQ_QUANTIZATION_QCONFIG_QCONFIG_PRESETS_HPP
