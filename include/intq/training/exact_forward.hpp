@@ -9,12 +9,17 @@
 #include <span>
 
 #include "intq/graph/node.hpp"
-#include "intq/kernels/table/kernel_table.hpp"
 #include "intq/nn/model/value.hpp"
 #include "intq/quantization/convert/exact_simulation.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 #include "intq/tensor/tensor.hpp"
 #include "intq/training/autograd.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+struct KernelTable;
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
 
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
@@ -73,6 +78,7 @@ private:
 #    include "intq/core/dtype.hpp"
 #    include "intq/graph/operators.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/kernels/table/kernel_table.hpp"
 #    include "intq/nn/layers/move.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/operators/quantized_graph.hpp"
