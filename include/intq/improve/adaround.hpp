@@ -4,13 +4,14 @@
 #ifndef INTQ_IMPROVE_ADAROUND_HPP
 #define INTQ_IMPROVE_ADAROUND_HPP
 
-#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
 
+#include "intq/core/dtype.hpp"
 #include "intq/improve/layer_calls.hpp"
-#include "intq/training/batches.hpp"
-#include "intq/training/gradients.hpp"
-#include "intq/training/loss.hpp"
-#include "intq/training/optimizer.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/quantization/prepare/prepared_model.hpp"
 
 namespace intq::improve {
 inline namespace INTQ_HOSTED_ABI {
@@ -70,27 +71,69 @@ AdaRoundReport adaround(quantization::PreparedModel& model, const quantization::
 inline constexpr double stretch = 1.2, stretch_lowest = -0.1;
 
 /// (zeta - gamma) · sigmoid(v) + gamma
-inline double stretched_sigmoid(double v) { return stretch / (1.0 + std::exp(-v)) + stretch_lowest; }
+double stretched_sigmoid(double v);
 /// h of AdaRound.
 ///
 ///     h(v) = clamp(stretched_sigmoid(v), 0, 1)
 ///
 /// Source   Louizos et al. 2018, arXiv 1712.01312, in the form of arXiv 2004.10568, equation 23
-inline double rectified_sigmoid(double v) { return std::clamp(stretched_sigmoid(v), 0.0, 1.0); }
+double rectified_sigmoid(double v);
 /// 0 where h is clamped.
-inline double rectified_sigmoid_gradient(double v) {
+double rectified_sigmoid_gradient(double v);
+/// The v whose h is `h`, in (0, 1) or at its ends.
+double rectified_sigmoid_inverse(double h);
+/// d/dh of 1 - |2h - 1|^beta
+double rounding_cost_gradient(double h, double beta);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::improve
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(improve)
+
+#    include <algorithm>
+#    include <cmath>
+#    include <cstddef>
+#    include <memory>
+#    include <set>
+#    include <span>
+
+#    include "intq/core/shape.hpp"
+#    include "intq/graph/node.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/move.hpp"
+#    include "intq/nn/layers/weighted.hpp"
+#    include "intq/nn/model/module.hpp"
+#    include "intq/nn/model/value.hpp"
+#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/modules/prepared_layers.hpp"
+#    include "intq/tensor/owned_qparams.hpp"
+#    include "intq/tensor/quantize.hpp"
+#    include "intq/tensor/tensor.hpp"
+#    include "intq/training/batches.hpp"
+#    include "intq/training/gradients.hpp"
+#    include "intq/training/gradients/context.hpp"
+#    include "intq/training/loss.hpp"
+#    include "intq/training/optimizer.hpp"
+
+namespace intq::improve {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE double stretched_sigmoid(double v) { return stretch / (1.0 + std::exp(-v)) + stretch_lowest; }
+
+INTQ_INLINE double rectified_sigmoid(double v) { return std::clamp(stretched_sigmoid(v), 0.0, 1.0); }
+
+INTQ_INLINE double rectified_sigmoid_gradient(double v) {
     const double h = stretched_sigmoid(v), above = h - stretch_lowest;
     return h > 0.0 && h < 1.0 ? above * (stretch - above) / stretch : 0.0;
 }
-/// The v whose h is `h`, in (0, 1) or at its ends.
-inline double rectified_sigmoid_inverse(double h) { return -std::log(stretch / (h - stretch_lowest) - 1.0); }
-/// d/dh of 1 - |2h - 1|^beta
-inline double rounding_cost_gradient(double h, double beta) {
+
+INTQ_INLINE double rectified_sigmoid_inverse(double h) { return -std::log(stretch / (h - stretch_lowest) - 1.0); }
+
+INTQ_INLINE double rounding_cost_gradient(double h, double beta) {
     const double distance = 2.0 * h - 1.0;
     return -2.0 * beta * std::copysign(std::pow(std::abs(distance), beta - 1.0), distance);
 }
-
-// ---------------------------------------------------------------------------------------------------------------------
 
 namespace detail {
 
@@ -103,8 +146,8 @@ struct LayerData {
     index_t samples() const { return target.extent(0); }
 };
 
-inline LayerData layer_data(quantization::PreparedModel& model, quantization::PreparedModel& reference,
-                            const LayerCall& call, const quantization::BatchSource& source) {
+INTQ_INLINE LayerData layer_data(quantization::PreparedModel& model, quantization::PreparedModel& reference,
+                                 const LayerCall& call, const quantization::BatchSource& source) {
     LayerData data;
     std::vector<std::vector<Tensor>> inputs;
     std::vector<Tensor> targets;
@@ -234,14 +277,14 @@ private:
 };
 
 /// beta of an iteration; 0 in the warm start.
-inline double beta_of(int iteration, const AdaRoundOptions& options) {
+INTQ_INLINE double beta_of(int iteration, const AdaRoundOptions& options) {
     const double part = static_cast<double>(iteration) / static_cast<double>(std::max(options.iterations, 1));
     if (part < options.warm_start) return 0.0;
     const double rest = (part - options.warm_start) / (1.0 - options.warm_start);
     return options.first_beta + (options.last_beta - options.first_beta) * rest;
 }
 
-inline void learn(SoftlyRounded& rounding, index_t samples, const AdaRoundOptions& options) {
+INTQ_INLINE void learn(SoftlyRounded& rounding, index_t samples, const AdaRoundOptions& options) {
     const index_t batch = std::min(options.batch_size, samples);
     std::vector<index_t> order;
     std::uint64_t epoch = 0;
@@ -253,7 +296,7 @@ inline void learn(SoftlyRounded& rounding, index_t samples, const AdaRoundOption
     }
 }
 
-inline RoundedLayer round_layer(const LayerCall& call, const LayerData& data, const AdaRoundOptions& options) {
+INTQ_INLINE RoundedLayer round_layer(const LayerCall& call, const LayerData& data, const AdaRoundOptions& options) {
     quantization::FakeQuantize& quantizer = call.prepared->weight_fake_quant();
     const Tensor nearest = fake_quantize(call.weighted->weight(), data.grid, quantizer.rule());
     SoftlyRounded rounding(call, data);
@@ -276,8 +319,8 @@ inline RoundedLayer round_layer(const LayerCall& call, const LayerData& data, co
 
 }  // namespace detail
 
-inline AdaRoundReport adaround(quantization::PreparedModel& model, const quantization::BatchSource& source,
-                               const AdaRoundOptions& options) {
+INTQ_INLINE AdaRoundReport adaround(quantization::PreparedModel& model, const quantization::BatchSource& source,
+                                    const AdaRoundOptions& options) {
     if (options.batch_size < 1) throw Error("adaround: the batch size must be at least 1");
     AdaRoundReport report;
     const std::vector<LayerCall> calls = layer_calls(model, report.skipped);
@@ -303,4 +346,5 @@ inline AdaRoundReport adaround(quantization::PreparedModel& model, const quantiz
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::improve
 
+#endif  // INTQ_DEFINES(improve)
 #endif  // INTQ_IMPROVE_ADAROUND_HPP

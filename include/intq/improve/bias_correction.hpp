@@ -4,7 +4,12 @@
 #ifndef INTQ_IMPROVE_BIAS_CORRECTION_HPP
 #define INTQ_IMPROVE_BIAS_CORRECTION_HPP
 
+#include <string>
+#include <vector>
+
 #include "intq/improve/layer_calls.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/quantization/prepare/prepared_model.hpp"
 
 namespace intq::improve {
 inline namespace INTQ_HOSTED_ABI {
@@ -38,7 +43,33 @@ struct BiasCorrectionReport {
 /// Source   Nagel et al. 2019, arXiv 1906.04721, section 4.2 (empirical)
 BiasCorrectionReport correct_bias(quantization::PreparedModel& model, const quantization::BatchSource& source);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::improve
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(improve)
+
+#    include <algorithm>
+#    include <cmath>
+#    include <cstddef>
+#    include <map>
+#    include <set>
+#    include <span>
+
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/shape.hpp"
+#    include "intq/graph/node.hpp"
+#    include "intq/graph/operators.hpp"
+#    include "intq/nn/float_operators/elementwise.hpp"
+#    include "intq/nn/layers/weighted.hpp"
+#    include "intq/nn/model/value.hpp"
+#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/modules/prepared_layers.hpp"
+#    include "intq/tensor/quantize.hpp"
+#    include "intq/tensor/tensor.hpp"
+
+namespace intq::improve {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
@@ -63,13 +94,14 @@ private:
 };
 
 /// What a layer gives before its activation.
-inline Tensor before_activation(const nn::Weighted& layer, const Tensor& weight, std::span<const nn::Value> inputs) {
+INTQ_INLINE Tensor before_activation(const nn::Weighted& layer, const Tensor& weight,
+                                     std::span<const nn::Value> inputs) {
     const Tensor product = layer.apply(inputs[0].tensor(), weight);
     return layer.fusion().add ? nn::functional::add(product, inputs[1].tensor()) : product;
 }
 
-inline ChannelMeans quantized_means(quantization::PreparedModel& model, const quantization::BatchSource& source,
-                                    const LayerCall& call) {
+INTQ_INLINE ChannelMeans quantized_means(quantization::PreparedModel& model, const quantization::BatchSource& source,
+                                         const LayerCall& call) {
     ChannelMeans means;
     for_each_batch(source, "correct_bias", [&](const Tensor& batch) {
         run_and_visit(model, batch, {call.node->name()},
@@ -84,7 +116,8 @@ inline ChannelMeans quantized_means(quantization::PreparedModel& model, const qu
 
 }  // namespace detail
 
-inline BiasCorrectionReport correct_bias(quantization::PreparedModel& model, const quantization::BatchSource& source) {
+INTQ_INLINE BiasCorrectionReport correct_bias(quantization::PreparedModel& model,
+                                              const quantization::BatchSource& source) {
     BiasCorrectionReport report;
     const std::vector<LayerCall> calls = layer_calls(model, report.skipped);
     std::set<std::string> names;
@@ -130,4 +163,5 @@ inline BiasCorrectionReport correct_bias(quantization::PreparedModel& model, con
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::improve
 
+#endif  // INTQ_DEFINES(improve)
 #endif  // INTQ_IMPROVE_BIAS_CORRECTION_HPP

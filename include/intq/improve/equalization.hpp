@@ -4,13 +4,17 @@
 #ifndef INTQ_IMPROVE_EQUALIZATION_HPP
 #define INTQ_IMPROVE_EQUALIZATION_HPP
 
-#include <cmath>
+#include <string>
+#include <vector>
 
-#include "intq/graph/graph_module.hpp"
-#include "intq/graph/operators.hpp"
-#include "intq/nn/layers/conv.hpp"
-#include "intq/nn/layers/move.hpp"
-#include "intq/quantization/operators/operator_table.hpp"
+#include "intq/core/abi.hpp"
+#include "intq/core/dtype.hpp"
+
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
+class GraphModule;
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
 
 namespace intq::improve {
 inline namespace INTQ_HOSTED_ABI {
@@ -58,7 +62,32 @@ struct EqualizationReport {
 /// Source   Nagel et al. 2019, arXiv 1906.04721, section 4.1
 EqualizationReport equalize(graph::GraphModule& model, const EqualizationOptions& options = {});
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::improve
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(improve)
+
+#    include <algorithm>
+#    include <cmath>
+#    include <cstddef>
+#    include <utility>
+
+#    include "intq/core/op_params.hpp"
+#    include "intq/graph/graph_module.hpp"
+#    include "intq/graph/node.hpp"
+#    include "intq/graph/operators.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/layers/conv.hpp"
+#    include "intq/nn/layers/move.hpp"
+#    include "intq/nn/layers/weighted.hpp"
+#    include "intq/nn/model/module.hpp"
+#    include "intq/quantization/operators/operator.hpp"
+#    include "intq/quantization/operators/operator_table.hpp"
+#    include "intq/tensor/tensor.hpp"
+
+namespace intq::improve {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
@@ -220,7 +249,7 @@ struct EqualizationPair {
 
 }  // namespace detail
 
-inline EqualizationReport equalize(graph::GraphModule& model, const EqualizationOptions& options) {
+INTQ_INLINE EqualizationReport equalize(graph::GraphModule& model, const EqualizationOptions& options) {
     EqualizationReport report;
     std::vector<detail::EqualizationPair> pairs;
     for (const graph::Node* node : model.graph().nodes()) {
@@ -251,4 +280,5 @@ inline EqualizationReport equalize(graph::GraphModule& model, const Equalization
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::improve
 
+#endif  // INTQ_DEFINES(improve)
 #endif  // INTQ_IMPROVE_EQUALIZATION_HPP

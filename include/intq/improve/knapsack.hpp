@@ -4,15 +4,10 @@
 #ifndef INTQ_IMPROVE_KNAPSACK_HPP
 #define INTQ_IMPROVE_KNAPSACK_HPP
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <numeric>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "intq/io/error.hpp"
+#include "intq/core/abi.hpp"
 
 namespace intq::improve {
 inline namespace INTQ_HOSTED_ABI {
@@ -48,7 +43,22 @@ struct KnapsackItem {
 /// Memory   8 bytes for each choice that was ever kept
 std::vector<bool> solve_knapsack(std::span<const KnapsackItem> items, double capacity);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::improve
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(improve)
+
+#    include <algorithm>
+#    include <cstddef>
+#    include <cstdint>
+#    include <numeric>
+#    include <string>
+
+#    include "intq/io/error.hpp"
+
+namespace intq::improve {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
@@ -157,7 +167,7 @@ private:
 
 }  // namespace detail
 
-inline std::vector<bool> solve_knapsack(std::span<const KnapsackItem> items, double capacity) {
+INTQ_INLINE std::vector<bool> solve_knapsack(std::span<const KnapsackItem> items, double capacity) {
     for (const KnapsackItem& item : items)
         if (!(item.weight > 0.0 && item.weight < 1e300 && item.value > 0.0 && item.value < 1e300))
             throw Error("solve_knapsack: an item has weight " + std::to_string(item.weight) + " and value " +
@@ -169,4 +179,5 @@ inline std::vector<bool> solve_knapsack(std::span<const KnapsackItem> items, dou
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::improve
 
+#endif  // INTQ_DEFINES(improve)
 #endif  // INTQ_IMPROVE_KNAPSACK_HPP

@@ -4,8 +4,36 @@
 #ifndef INTQ_IMPROVE_LAYER_CALLS_HPP
 #define INTQ_IMPROVE_LAYER_CALLS_HPP
 
-#include "intq/quantization/modules/prepared_layers.hpp"
+#include <functional>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "intq/graph/node.hpp"
+#include "intq/nn/model/value.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/quantization/prepare/prepared_model.hpp"
+#include "intq/tensor/tensor.hpp"
+
+namespace intq::graph {
+inline namespace INTQ_HOSTED_ABI {
+class GraphModule;
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::graph
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
+class Weighted;
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+class PreparedWeight;
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
 namespace intq::improve {
 inline namespace INTQ_HOSTED_ABI {
@@ -24,10 +52,7 @@ struct LayerCall {
     quantization::PreparedWeight* prepared = nullptr;
 
     /// The axis of the output on which its channels lie.
-    int channel_axis(const Tensor& output) const {
-        const int axis = weighted->channel_axis();
-        return axis < 0 ? axis + output.rank() : axis;
-    }
+    int channel_axis(const Tensor& output) const;
 };
 
 /// The layers of a prepared model in the order in which they run. One that several nodes call is skipped: it has as
@@ -52,9 +77,33 @@ std::shared_ptr<quantization::PreparedModel> float_copy(const quantization::Prep
 void for_each_batch(const quantization::BatchSource& source, const char* who,
                     const std::function<void(const Tensor& batch)>& visit);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::improve
 
-inline std::vector<LayerCall> layer_calls(quantization::PreparedModel& model, std::vector<SkippedLayer>& skipped) {
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(improve)
+
+#    include <algorithm>
+#    include <cstddef>
+
+#    include "intq/graph/graph_module.hpp"
+#    include "intq/graph/interpreter.hpp"
+#    include "intq/graph/operators.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/layers/weighted.hpp"
+#    include "intq/nn/model/module.hpp"
+#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/modules/prepared_layers.hpp"
+
+namespace intq::improve {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE int LayerCall::channel_axis(const Tensor& output) const {
+    const int axis = weighted->channel_axis();
+    return axis < 0 ? axis + output.rank() : axis;
+}
+
+INTQ_INLINE std::vector<LayerCall> layer_calls(quantization::PreparedModel& model, std::vector<SkippedLayer>& skipped) {
     for (const auto& module : model.named_modules())
         if (const auto* quantizer = dynamic_cast<const quantization::FakeQuantize*>(module.value))
             if (!quantizer->has_qparams())
@@ -78,8 +127,8 @@ inline std::vector<LayerCall> layer_calls(quantization::PreparedModel& model, st
     return calls;
 }
 
-inline void run_and_visit(graph::GraphModule& model, const Tensor& batch, const std::set<std::string>& nodes,
-                          const CallHook& visit) {
+INTQ_INLINE void run_and_visit(graph::GraphModule& model, const Tensor& batch, const std::set<std::string>& nodes,
+                               const CallHook& visit) {
     std::set<const graph::Node*> read;
     for (const graph::Node* node : model.graph().nodes())
         if (nodes.count(node->name()) != 0)
@@ -92,15 +141,15 @@ inline void run_and_visit(graph::GraphModule& model, const Tensor& batch, const 
     });
 }
 
-inline std::shared_ptr<quantization::PreparedModel> float_copy(const quantization::PreparedModel& model) {
+INTQ_INLINE std::shared_ptr<quantization::PreparedModel> float_copy(const quantization::PreparedModel& model) {
     auto copy =
         std::dynamic_pointer_cast<quantization::PreparedModel>(nn::clone(static_cast<const nn::Module&>(model)));
     set_fake_quantize(*copy, quantization::FakeQuantState::float_);
     return copy;
 }
 
-inline void for_each_batch(const quantization::BatchSource& source, const char* who,
-                           const std::function<void(const Tensor& batch)>& visit) {
+INTQ_INLINE void for_each_batch(const quantization::BatchSource& source, const char* who,
+                                const std::function<void(const Tensor& batch)>& visit) {
     bool any = false;
     for (std::size_t i = 0; i < source.count; ++i)
         if (const Tensor batch = source.batch(i); batch.size() > 0) {
@@ -113,4 +162,5 @@ inline void for_each_batch(const quantization::BatchSource& source, const char* 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::improve
 
+#endif  // INTQ_DEFINES(improve)
 #endif  // INTQ_IMPROVE_LAYER_CALLS_HPP

@@ -4,6 +4,19 @@
 #ifndef INTQ_IMPROVE_MEASUREMENT_JOURNAL_HPP
 #define INTQ_IMPROVE_MEASUREMENT_JOURNAL_HPP
 
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "intq/core/dtype.hpp"
 #include "intq/improve/mixed_precision.hpp"
 
 namespace intq::improve {
@@ -58,14 +71,38 @@ using MeasureLayer = std::function<TypeCost(const std::string& layer, DType dtyp
 std::vector<LayerCosts> measure_layers(std::span<const std::string> layers, const MeasureLayer& measure,
                                        const std::filesystem::path& journal);
 
-// ---------------------------------------------------------------------------------------------------------------------
-
 namespace detail {
 
 /// 16 hexadecimal digits that follow from a text.
 ///
 /// Source   Fowler, Noll, Vo: FNV-1a, 64 bits
-inline std::string checksum(std::string_view text) {
+std::string checksum(std::string_view text);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::improve
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(improve)
+
+#    include <algorithm>
+#    include <cerrno>
+#    include <charconv>
+#    include <cstdint>
+#    include <cstdio>
+#    include <system_error>
+
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/io/file.hpp"
+
+namespace intq::improve {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE std::string checksum(std::string_view text) {
     std::uint64_t hash = 0xcbf29ce484222325u;
     for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
     std::string digits(16, '0');
@@ -74,20 +111,20 @@ inline std::string checksum(std::string_view text) {
 }
 
 /// The shortest text that reads as this number again.
-inline std::string exact_text(double value) {
+INTQ_INLINE std::string exact_text(double value) {
     char buffer[32];
     const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
     return std::string(buffer, end);
 }
 
-inline std::string journal_line(const std::string& layer, DType dtype, const TypeCost& cost) {
+INTQ_INLINE std::string journal_line(const std::string& layer, DType dtype, const TypeCost& cost) {
     const std::string numbers =
         std::string(name_of(dtype)) + " " + exact_text(cost.loss) + " " + exact_text(cost.seconds);
     return numbers + " " + checksum(numbers + " " + layer) + " " + layer + "\n";
 }
 
 /// Adds text to the end of a file; 0, or the number of the system's error where not all of it could be written.
-inline int append_to_file(const std::filesystem::path& path, std::string_view text) {
+INTQ_INLINE int append_to_file(const std::filesystem::path& path, std::string_view text) {
     std::FILE* const file = std::fopen(path.c_str(), "ab");
     if (file == nullptr) return errno;
     errno = 0;
@@ -97,7 +134,7 @@ inline int append_to_file(const std::filesystem::path& path, std::string_view te
 }
 
 /// The part of a text before the next space, which is taken off with it; the whole where there is none.
-inline std::string_view take_word(std::string_view& text) {
+INTQ_INLINE std::string_view take_word(std::string_view& text) {
     const std::size_t end = std::min(text.find(' '), text.size());
     const std::string_view word = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
@@ -106,7 +143,7 @@ inline std::string_view take_word(std::string_view& text) {
 
 }  // namespace detail
 
-inline MeasurementJournal::MeasurementJournal(std::filesystem::path path, std::span<const std::string> layers)
+INTQ_INLINE MeasurementJournal::MeasurementJournal(std::filesystem::path path, std::span<const std::string> layers)
     : path_(std::move(path)) {
     for (const std::string& layer : layers) {
         const bool is_plain = std::none_of(layer.begin(), layer.end(), [](char c) {
@@ -121,13 +158,13 @@ inline MeasurementJournal::MeasurementJournal(std::filesystem::path path, std::s
     read({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
-inline std::string MeasurementJournal::header() const {
+INTQ_INLINE std::string MeasurementJournal::header() const {
     std::string names;
     for (const std::string& layer : layers_) names += layer + "\n";
     return "intq measurements 1 " + detail::checksum(names) + "\n";
 }
 
-inline void MeasurementJournal::read(std::string_view text) {
+INTQ_INLINE void MeasurementJournal::read(std::string_view text) {
     const std::string first = header();
     if (text.size() < first.size() && first.substr(0, text.size()) == text) {
         torn_ = true;
@@ -145,7 +182,7 @@ inline void MeasurementJournal::read(std::string_view text) {
     io::write_file(path_, text.substr(0, start));
 }
 
-inline void MeasurementJournal::read_line(std::string_view line, std::size_t number) {
+INTQ_INLINE void MeasurementJournal::read_line(std::string_view line, std::size_t number) {
     const auto fail = [&](const std::string& sentence) {
         throw Error(path_.string() + ":" + std::to_string(number), sentence + ", given " + in_quotes(line) +
                                                                        "; the line can be taken out, and is then "
@@ -166,12 +203,12 @@ inline void MeasurementJournal::read_line(std::string_view line, std::size_t num
     if (!known_.emplace(Key{layer, dtype}, TypeCost{*loss, *seconds}).second) fail("this was measured before");
 }
 
-inline std::optional<TypeCost> MeasurementJournal::find(const std::string& layer, DType dtype) const {
+INTQ_INLINE std::optional<TypeCost> MeasurementJournal::find(const std::string& layer, DType dtype) const {
     const auto known = known_.find({layer, dtype});
     return known == known_.end() ? std::nullopt : std::optional(known->second);
 }
 
-inline void MeasurementJournal::add(const std::string& layer, DType dtype, const TypeCost& cost) {
+INTQ_INLINE void MeasurementJournal::add(const std::string& layer, DType dtype, const TypeCost& cost) {
     if (layers_.count(layer) == 0) throw Error(layer, "measurements: the layer is not in the list");
     if (dtype != DType::int8 && dtype != DType::int16)
         throw Error(layer, std::string("measurements: a layer is in int8 or int16, given ") + name_of(dtype));
@@ -193,8 +230,8 @@ inline void MeasurementJournal::add(const std::string& layer, DType dtype, const
     known_[{layer, dtype}] = cost;
 }
 
-inline std::vector<LayerCosts> measure_layers(std::span<const std::string> layers, const MeasureLayer& measure,
-                                              const std::filesystem::path& journal) {
+INTQ_INLINE std::vector<LayerCosts> measure_layers(std::span<const std::string> layers, const MeasureLayer& measure,
+                                                   const std::filesystem::path& journal) {
     MeasurementJournal known(journal, layers);
     std::vector<LayerCosts> costs;
     for (const std::string& layer : layers) {
@@ -211,4 +248,5 @@ inline std::vector<LayerCosts> measure_layers(std::span<const std::string> layer
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::improve
 
+#endif  // INTQ_DEFINES(improve)
 #endif  // INTQ_IMPROVE_MEASUREMENT_JOURNAL_HPP

@@ -4,8 +4,17 @@
 #ifndef INTQ_IMPROVE_MIXED_PRECISION_HPP
 #define INTQ_IMPROVE_MIXED_PRECISION_HPP
 
-#include "intq/improve/knapsack.hpp"
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "intq/core/dtype.hpp"
 #include "intq/quantization/prepare/qconfig_rules.hpp"
+#include "intq/quantization/qconfig/qconfig.hpp"
+#include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
 namespace intq::improve {
 inline namespace INTQ_HOSTED_ABI {
@@ -64,15 +73,46 @@ void set_mixed_precision(quantization::QConfigMapping& mapping, const MixedPreci
                          const quantization::QConfig& int16 = quantization::get_default_calib_qconfig(DType::int16,
                                                                                                       DType::int8));
 
-// ---------------------------------------------------------------------------------------------------------------------
+namespace detail {
+
+/// Whether both numbers are finite and the time is not below 0.
+bool is_cost(const TypeCost& cost);
+
+/// A finite number that is the whole word.
+std::optional<double> finite_number(std::string_view word);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::improve
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(improve)
+
+#    include <algorithm>
+#    include <charconv>
+#    include <cmath>
+#    include <cstddef>
+#    include <map>
+#    include <set>
+#    include <system_error>
+#    include <utility>
+
+#    include "intq/improve/knapsack.hpp"
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/io/file.hpp"
+
+namespace intq::improve {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-inline bool is_cost(const TypeCost& cost) {
+INTQ_INLINE bool is_cost(const TypeCost& cost) {
     return std::isfinite(cost.loss) && std::isfinite(cost.seconds) && cost.seconds >= 0.0;
 }
 
-inline void check_costs(std::span<const LayerCosts> costs, double budget) {
+INTQ_INLINE void check_costs(std::span<const LayerCosts> costs, double budget) {
     if (!std::isfinite(budget)) throw Error("mixed precision: the budget must be a finite number");
     std::set<std::string> names;
     for (const LayerCosts& layer : costs) {
@@ -86,8 +126,8 @@ inline void check_costs(std::span<const LayerCosts> costs, double budget) {
 }
 
 /// The least of one cost within a budget of another.
-inline MixedPrecision choose(std::span<const LayerCosts> costs, double TypeCost::*wanted, double TypeCost::*limited,
-                             double budget, const char* what) {
+INTQ_INLINE MixedPrecision choose(std::span<const LayerCosts> costs, double TypeCost::*wanted,
+                                  double TypeCost::*limited, double budget, const char* what) {
     check_costs(costs, budget);
     std::vector<bool> is_int16;     // where nothing of the budget is spent that need not be
     std::vector<std::size_t> open;  // layers whose other type costs more of the budget and less of what is wanted
@@ -121,8 +161,7 @@ inline MixedPrecision choose(std::span<const LayerCosts> costs, double TypeCost:
     return result;
 }
 
-/// A finite number that is the whole word.
-inline std::optional<double> finite_number(std::string_view word) {
+INTQ_INLINE std::optional<double> finite_number(std::string_view word) {
     double value = 0;
     const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (error != std::errc() || stop != word.data() + word.size() || !std::isfinite(value)) return std::nullopt;
@@ -131,16 +170,16 @@ inline std::optional<double> finite_number(std::string_view word) {
 
 }  // namespace detail
 
-inline MixedPrecision choose_within_seconds(std::span<const LayerCosts> costs, double budget) {
+INTQ_INLINE MixedPrecision choose_within_seconds(std::span<const LayerCosts> costs, double budget) {
     return detail::choose(costs, &TypeCost::loss, &TypeCost::seconds, budget, "time in seconds");
 }
 
-inline MixedPrecision choose_within_loss(std::span<const LayerCosts> costs, double budget) {
+INTQ_INLINE MixedPrecision choose_within_loss(std::span<const LayerCosts> costs, double budget) {
     return detail::choose(costs, &TypeCost::seconds, &TypeCost::loss, budget, "loss");
 }
 
-inline std::vector<LayerCosts> layer_costs(std::span<const quantization::SensitiveOperator> sensitivity,
-                                           std::span<const LayerTimes> times) {
+INTQ_INLINE std::vector<LayerCosts> layer_costs(std::span<const quantization::SensitiveOperator> sensitivity,
+                                                std::span<const LayerTimes> times) {
     std::map<std::string, double> losses;
     for (const auto& op : sensitivity) {
         if (!(op.metric >= 0.0))
@@ -161,7 +200,7 @@ inline std::vector<LayerCosts> layer_costs(std::span<const quantization::Sensiti
     return costs;
 }
 
-inline std::vector<LayerCosts> read_layer_costs(const std::filesystem::path& path) {
+INTQ_INLINE std::vector<LayerCosts> read_layer_costs(const std::filesystem::path& path) {
     const std::vector<std::byte> bytes = io::read_file(path);
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     std::vector<LayerCosts> costs;
@@ -185,12 +224,13 @@ inline std::vector<LayerCosts> read_layer_costs(const std::filesystem::path& pat
     return costs;
 }
 
-inline void set_mixed_precision(quantization::QConfigMapping& mapping, const MixedPrecision& choice,
-                                const quantization::QConfig& int16) {
+INTQ_INLINE void set_mixed_precision(quantization::QConfigMapping& mapping, const MixedPrecision& choice,
+                                     const quantization::QConfig& int16) {
     for (const std::string& layer : choice.int16) mapping.set_module_name(layer, int16);
 }
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::improve
 
+#endif  // INTQ_DEFINES(improve)
 #endif  // INTQ_IMPROVE_MIXED_PRECISION_HPP

@@ -8,13 +8,9 @@
 #ifndef INTQ_NUMERIC_SUITE_METRICS_HPP
 #define INTQ_NUMERIC_SUITE_METRICS_HPP
 
-#include <cmath>
-#include <cstddef>
 #include <span>
-#include <string>
 
 #include "intq/core/abi.hpp"
-#include "intq/io/error.hpp"
 
 namespace intq::numeric_suite {
 inline namespace INTQ_HOSTED_ABI {
@@ -57,7 +53,20 @@ float compute_mse(std::span<const float> x, std::span<const float> y);
 /// Mean absolute error, sum |x - y| / n; NaN when empty.
 float compute_l1(std::span<const float> x, std::span<const float> y);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::numeric_suite
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(numeric_suite)
+
+#    include <cmath>
+#    include <cstddef>
+#    include <string>
+
+#    include "intq/io/error.hpp"
+
+namespace intq::numeric_suite {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
@@ -71,21 +80,21 @@ template <class Term> double sum_over(std::span<const float> x, std::span<const 
     return sum;
 }
 
-inline double sum_of_products(std::span<const float> x, std::span<const float> y) {
+INTQ_INLINE double sum_of_products(std::span<const float> x, std::span<const float> y) {
     return sum_over(x, y, [](double a, double b) { return a * b; });
 }
 
-inline double sum_of_squared_errors(std::span<const float> x, std::span<const float> y) {
+INTQ_INLINE double sum_of_squared_errors(std::span<const float> x, std::span<const float> y) {
     return sum_over(x, y, [](double a, double b) { return (a - b) * (a - b); });
 }
 
 }  // namespace detail
 
-inline float compute_sqnr(std::span<const float> x, std::span<const float> y) {
+INTQ_INLINE float compute_sqnr(std::span<const float> x, std::span<const float> y) {
     return static_cast<float>(10.0 * std::log10(detail::sum_of_products(x, x) / detail::sum_of_squared_errors(x, y)));
 }
 
-inline float compute_cosine_similarity(std::span<const float> x, std::span<const float> y) {
+INTQ_INLINE float compute_cosine_similarity(std::span<const float> x, std::span<const float> y) {
     constexpr double least_length = 1e-8;
     const auto length = [](std::span<const float> v) {
         const double squared = detail::sum_of_products(v, v);
@@ -95,15 +104,15 @@ inline float compute_cosine_similarity(std::span<const float> x, std::span<const
     return static_cast<float>(detail::sum_of_products(x, y) / (length(x) * length(y)));
 }
 
-inline float compute_normalized_l2_error(std::span<const float> x, std::span<const float> y) {
+INTQ_INLINE float compute_normalized_l2_error(std::span<const float> x, std::span<const float> y) {
     return static_cast<float>(std::sqrt(detail::sum_of_squared_errors(x, y) / detail::sum_of_products(x, x)));
 }
 
-inline float compute_mse(std::span<const float> x, std::span<const float> y) {
+INTQ_INLINE float compute_mse(std::span<const float> x, std::span<const float> y) {
     return static_cast<float>(detail::sum_of_squared_errors(x, y) / static_cast<double>(x.size()));
 }
 
-inline float compute_l1(std::span<const float> x, std::span<const float> y) {
+INTQ_INLINE float compute_l1(std::span<const float> x, std::span<const float> y) {
     const double sum = detail::sum_over(x, y, [](double a, double b) { return std::abs(a - b); });
     return static_cast<float>(sum / static_cast<double>(x.size()));
 }
@@ -111,4 +120,5 @@ inline float compute_l1(std::span<const float> x, std::span<const float> y) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::numeric_suite
 
+#endif  // INTQ_DEFINES(numeric_suite)
 #endif  // INTQ_NUMERIC_SUITE_METRICS_HPP

@@ -4,14 +4,22 @@
 #ifndef INTQ_TRAINING_AUTOGRAD_HPP
 #define INTQ_TRAINING_AUTOGRAD_HPP
 
-#include <cmath>
+#include <cstddef>
+#include <functional>
 #include <map>
-#include <optional>
 #include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "intq/graph/graph_module.hpp"
-#include "intq/graph/operators.hpp"
-#include "intq/training/gradients.hpp"
+#include "intq/graph/interpreter.hpp"
+#include "intq/graph/node.hpp"
+#include "intq/io/error.hpp"
+#include "intq/nn/model/value.hpp"
+#include "intq/tensor/tensor.hpp"
+#include "intq/training/gradients/context.hpp"
 
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
@@ -54,10 +62,7 @@ public:
     /// @param inputs  one for each placeholder
     /// @return the graph's output
     nn::Value forward(std::span<const nn::Value> inputs);
-    nn::Value forward(const Tensor& input) {
-        const nn::Value value(input);
-        return forward(std::span(&value, 1));
-    }
+    nn::Value forward(const Tensor& input);
 
     /// Of the last forward pass.
     ///
@@ -66,10 +71,7 @@ public:
     Gradients backward(const Tensor& output_gradient) { return backward(std::span(&output_gradient, 1)); }
 
     /// A node's value in the last forward pass, as what follows saw it; null without one.
-    const nn::Value* value_of(const graph::Node& node) const {
-        const auto found = values_.find(&node);
-        return found == values_.end() ? nullptr : &found->second;
-    }
+    const nn::Value* value_of(const graph::Node& node) const;
 
     /// The first node, in the order of the graph, whose value of the last forward pass holds NaN or infinity, as
     /// messages name it; empty when there is none.
@@ -89,9 +91,7 @@ private:
                      const Tensor& gradient) const;
     void step_back(const Step& step, NodeGradients& gradients, Gradients& result);
     void add_to_parameter(Gradients& result, const Tensor& parameter, const Tensor& gradient) const;
-    Error error(const graph::Node& node, const std::string& sentence) const {
-        return Error(graph::describe(node, model_.graph()), sentence);
-    }
+    Error error(const graph::Node& node, const std::string& sentence) const;
 
     graph::GraphModule& model_;
     AutogradOptions options_;
@@ -103,19 +103,35 @@ private:
     ValueHook value_of_;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(training)
+
+#    include <algorithm>
+#    include <cmath>
+#    include <optional>
+
+#    include "intq/graph/operators.hpp"
+#    include "intq/nn/model/module.hpp"
+#    include "intq/training/gradients.hpp"
+#    include "intq/training/gradients/elementwise.hpp"
+
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
 /// The values of a tuple of tuples, one behind the other; a value that is none by itself.
-inline void collect_values(const nn::Value& value, std::vector<const nn::Value*>& result) {
+INTQ_INLINE void collect_values(const nn::Value& value, std::vector<const nn::Value*>& result) {
     if (!value.is_tuple()) return result.push_back(&value);
     for (const nn::Value& item : value.tuple()) collect_values(item, result);
 }
 
 }  // namespace detail
 
-inline Autograd::Autograd(graph::GraphModule& model, AutogradOptions options)
+INTQ_INLINE Autograd::Autograd(graph::GraphModule& model, AutogradOptions options)
     : model_(model), options_(std::move(options)), rows_(all_gradient_rows(options_.more_rows)) {
     for (const graph::Node* node : model_.graph().nodes()) {
         const auto inputs = node->inputs();
@@ -135,7 +151,7 @@ inline Autograd::Autograd(graph::GraphModule& model, AutogradOptions options)
     }
 }
 
-inline bool Autograd::trains(const graph::Node& node) const {
+INTQ_INLINE bool Autograd::trains(const graph::Node& node) const {
     const auto is_trained = [&](const std::string& name) { return !options_.trains || options_.trains(name); };
     if (node.op() == graph::Op::get_attr) {
         for (const auto& parameter : model_.named_parameters())
@@ -150,7 +166,7 @@ inline bool Autograd::trains(const graph::Node& node) const {
     return false;
 }
 
-inline nn::Value Autograd::forward(std::span<const nn::Value> inputs) {
+INTQ_INLINE nn::Value Autograd::forward(std::span<const nn::Value> inputs) {
     values_.clear();
     std::size_t next = 0;
     const auto keep = [&](const graph::Node& node, const nn::Value& value) {
@@ -174,7 +190,12 @@ inline nn::Value Autograd::forward(std::span<const nn::Value> inputs) {
     return model_.run(inputs, keep, value_of_ ? graph::ValueHook(replace) : graph::ValueHook());
 }
 
-inline Gradients Autograd::backward(std::span<const Tensor> output_gradients) {
+INTQ_INLINE nn::Value Autograd::forward(const Tensor& input) {
+    const nn::Value value(input);
+    return forward(std::span(&value, 1));
+}
+
+INTQ_INLINE Gradients Autograd::backward(std::span<const Tensor> output_gradients) {
     if (values_.empty()) throw Error("Autograd: backward without a forward before");
     parameter_names_.clear();
     for (const auto& parameter : model_.named_parameters())
@@ -200,7 +221,7 @@ inline Gradients Autograd::backward(std::span<const Tensor> output_gradients) {
     return result;
 }
 
-inline void Autograd::step_back(const Step& step, NodeGradients& gradients, Gradients& result) {
+INTQ_INLINE void Autograd::step_back(const Step& step, NodeGradients& gradients, Gradients& result) {
     const graph::Node& node = *step.node;
     const std::vector<Tensor>& own = gradients.at(&node);
     if (node.op() == graph::Op::placeholder) {
@@ -238,8 +259,8 @@ inline void Autograd::step_back(const Step& step, NodeGradients& gradients, Grad
         add_to_parameter(result, parameter, gradient);
 }
 
-inline void Autograd::add_to_node(NodeGradients& gradients, const graph::Argument& argument, std::size_t item,
-                                  const Tensor& gradient) const {
+INTQ_INLINE void Autograd::add_to_node(NodeGradients& gradients, const graph::Argument& argument, std::size_t item,
+                                       const Tensor& gradient) const {
     const graph::NodeRef* ref = argument.ref();
     if (ref == nullptr || !gradient.defined() || !is_needed(*ref->node)) return;
     const nn::Value& value = values_.at(ref->node);
@@ -258,14 +279,23 @@ inline void Autograd::add_to_node(NodeGradients& gradients, const graph::Argumen
     own[at] = own[at].defined() ? sum_of<float>(own[at], gradient) : gradient;
 }
 
-inline void Autograd::add_to_parameter(Gradients& result, const Tensor& parameter, const Tensor& gradient) const {
+INTQ_INLINE void Autograd::add_to_parameter(Gradients& result, const Tensor& parameter, const Tensor& gradient) const {
     const auto known = parameter_names_.find(parameter.data());
     if (known == parameter_names_.end() || (options_.trains && !options_.trains(known->second))) return;
     Tensor& sum = result.parameters[known->second];
     sum = sum.defined() ? sum_of<float>(sum, gradient) : gradient;
 }
 
-inline std::string Autograd::first_non_finite() const {
+INTQ_INLINE Error Autograd::error(const graph::Node& node, const std::string& sentence) const {
+    return Error(graph::describe(node, model_.graph()), sentence);
+}
+
+INTQ_INLINE const nn::Value* Autograd::value_of(const graph::Node& node) const {
+    const auto found = values_.find(&node);
+    return found == values_.end() ? nullptr : &found->second;
+}
+
+INTQ_INLINE std::string Autograd::first_non_finite() const {
     const auto is_finite = [](const nn::Value& value) {
         std::vector<const nn::Value*> all;
         detail::collect_values(value, all);
@@ -285,4 +315,5 @@ inline std::string Autograd::first_non_finite() const {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::training
 
+#endif  // INTQ_DEFINES(training)
 #endif  // INTQ_TRAINING_AUTOGRAD_HPP

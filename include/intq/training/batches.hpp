@@ -4,25 +4,51 @@
 #ifndef INTQ_TRAINING_BATCHES_HPP
 #define INTQ_TRAINING_BATCHES_HPP
 
-#include <cstring>
-#include <numeric>
+#include <cstdint>
 #include <random>
+#include <span>
+#include <vector>
 
-#include "intq/tensor/random.hpp"
+#include "intq/core/dtype.hpp"
 #include "intq/tensor/tensor.hpp"
 
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
 
 /// A uniform number below `count`, the same on every standard library.
-inline std::uint64_t uniform_below(std::mt19937_64& generator, std::uint64_t count) {
+std::uint64_t uniform_below(std::mt19937_64& generator, std::uint64_t count);
+
+/// All numbers below `count` in a random order, which follows from the seed.
+std::vector<index_t> shuffled_order(index_t count, std::uint64_t seed);
+
+/// The samples of given numbers, along axis 0, as a copy.
+Tensor gather(const Tensor& tensor, std::span<const index_t> samples);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(training)
+
+#    include <cstddef>
+#    include <cstring>
+#    include <numeric>
+#    include <string>
+#    include <utility>
+
+#    include "intq/core/shape.hpp"
+#    include "intq/io/error.hpp"
+
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::uint64_t uniform_below(std::mt19937_64& generator, std::uint64_t count) {
     const std::uint64_t limit = UINT64_MAX - UINT64_MAX % count;
     for (;;)
         if (const std::uint64_t value = generator(); value < limit) return value % count;
 }
 
-/// All numbers below `count` in a random order, which follows from the seed.
-inline std::vector<index_t> shuffled_order(index_t count, std::uint64_t seed) {
+INTQ_INLINE std::vector<index_t> shuffled_order(index_t count, std::uint64_t seed) {
     std::vector<index_t> order(static_cast<std::size_t>(count));
     std::iota(order.begin(), order.end(), index_t{0});
     std::mt19937_64 generator(seed);
@@ -30,8 +56,7 @@ inline std::vector<index_t> shuffled_order(index_t count, std::uint64_t seed) {
     return order;
 }
 
-/// The samples of given numbers, along axis 0, as a copy.
-inline Tensor gather(const Tensor& tensor, std::span<const index_t> samples) {
+INTQ_INLINE Tensor gather(const Tensor& tensor, std::span<const index_t> samples) {
     Shape shape = tensor.shape();
     const index_t count = tensor.extent(0), bytes = count == 0 ? 0 : tensor.bytes() / count;
     shape[0] = static_cast<index_t>(samples.size());
@@ -48,4 +73,5 @@ inline Tensor gather(const Tensor& tensor, std::span<const index_t> samples) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::training
 
+#endif  // INTQ_DEFINES(training)
 #endif  // INTQ_TRAINING_BATCHES_HPP

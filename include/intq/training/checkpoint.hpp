@@ -4,9 +4,11 @@
 #ifndef INTQ_TRAINING_CHECKPOINT_HPP
 #define INTQ_TRAINING_CHECKPOINT_HPP
 
+#include <cstdint>
+#include <string>
+
 #include "intq/io/safetensors.hpp"
-#include "intq/nn/model/state_dict.hpp"
-#include "intq/tensor/npy.hpp"
+#include "intq/nn/model/module.hpp"
 #include "intq/training/optimizer.hpp"
 
 namespace intq::training {
@@ -39,7 +41,27 @@ TrainingPosition read_position(const io::Safetensors& file, const std::string& n
 TrainingPosition restore_checkpoint(const io::Safetensors& file, const std::string& name, nn::Module& model,
                                     Optimizer& optimizer);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(training)
+
+#    include <cstddef>
+#    include <span>
+#    include <string_view>
+#    include <utility>
+
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/shape.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/io/npy.hpp"
+#    include "intq/nn/model/state_dict.hpp"
+#    include "intq/tensor/npy.hpp"
+#    include "intq/tensor/tensor.hpp"
+
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
@@ -49,14 +71,14 @@ inline constexpr const char* position_array = "training/position";
 inline constexpr const char* loss_array = "training/epoch_loss";
 
 /// "optimizer/exp_avg/conv.weight": state and parameter.
-inline std::pair<std::string, std::string> split_state_name(std::string_view name) {
+INTQ_INLINE std::pair<std::string, std::string> split_state_name(std::string_view name) {
     const std::string_view rest = name.substr(optimizer_prefix.size());
     const auto slash = rest.find('/');
     if (slash == std::string_view::npos) throw Error(name, "this is no state of an optimizer");
     return {std::string(rest.substr(0, slash)), std::string(rest.substr(slash + 1))};
 }
 
-inline nn::StateDict model_state(const io::Safetensors& file) {
+INTQ_INLINE nn::StateDict model_state(const io::Safetensors& file) {
     nn::StateDict state;
     for (const io::NamedArray& item : file.arrays)
         if (item.name.starts_with(model_prefix))
@@ -65,7 +87,7 @@ inline nn::StateDict model_state(const io::Safetensors& file) {
 }
 
 /// Counts, or tensors of the shapes of their parameters.
-inline Optimizer::State optimizer_state(const io::Safetensors& file, const nn::StateDict& model) {
+INTQ_INLINE Optimizer::State optimizer_state(const io::Safetensors& file, const nn::StateDict& model) {
     Optimizer::State state;
     for (const io::NamedArray& item : file.arrays) {
         if (!item.name.starts_with(optimizer_prefix)) continue;
@@ -84,7 +106,7 @@ inline Optimizer::State optimizer_state(const io::Safetensors& file, const nn::S
 
 }  // namespace detail
 
-inline TrainingPosition read_position(const io::Safetensors& file, const std::string& name) {
+INTQ_INLINE TrainingPosition read_position(const io::Safetensors& file, const std::string& name) {
     const auto format = file.metadata.find("format");
     if (format == file.metadata.end() || format->second != detail::checkpoint_format)
         throw Error(name,
@@ -102,8 +124,8 @@ inline TrainingPosition read_position(const io::Safetensors& file, const std::st
     }
 }
 
-inline io::Safetensors make_checkpoint(nn::Module& model, const Optimizer& optimizer,
-                                       const TrainingPosition& position) {
+INTQ_INLINE io::Safetensors make_checkpoint(nn::Module& model, const Optimizer& optimizer,
+                                            const TrainingPosition& position) {
     io::Safetensors file;
     file.metadata["format"] = detail::checkpoint_format;
     for (const auto& item : nn::state_dict(model))
@@ -118,8 +140,8 @@ inline io::Safetensors make_checkpoint(nn::Module& model, const Optimizer& optim
     return file;
 }
 
-inline TrainingPosition restore_checkpoint(const io::Safetensors& file, const std::string& name, nn::Module& model,
-                                           Optimizer& optimizer) {
+INTQ_INLINE TrainingPosition restore_checkpoint(const io::Safetensors& file, const std::string& name, nn::Module& model,
+                                                Optimizer& optimizer) {
     const TrainingPosition position = read_position(file, name);
     try {
         const nn::StateDict state = detail::model_state(file);
@@ -135,4 +157,5 @@ inline TrainingPosition restore_checkpoint(const io::Safetensors& file, const st
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::training
 
+#endif  // INTQ_DEFINES(training)
 #endif  // INTQ_TRAINING_CHECKPOINT_HPP

@@ -5,9 +5,21 @@
 #ifndef INTQ_TRAINING_EXACT_FORWARD_HPP
 #define INTQ_TRAINING_EXACT_FORWARD_HPP
 
+#include <memory>
+#include <span>
+
+#include "intq/graph/node.hpp"
+#include "intq/nn/model/value.hpp"
 #include "intq/quantization/convert/exact_simulation.hpp"
+#include "intq/quantization/prepare/prepared_model.hpp"
+#include "intq/tensor/tensor.hpp"
 #include "intq/training/autograd.hpp"
-#include "intq/training/kept_buffers.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+struct KernelTable;
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
 
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
@@ -39,10 +51,7 @@ public:
     /// @param autograd  a tape of the model; its value hook is this one's during the call, and none afterwards
     /// @param inputs    float32 tensors
     nn::Value operator()(Autograd& autograd, std::span<const nn::Value> inputs);
-    nn::Value operator()(Autograd& autograd, const Tensor& input) {
-        const nn::Value value(input);
-        return (*this)(autograd, std::span(&value, 1));
-    }
+    nn::Value operator()(Autograd& autograd, const Tensor& input);
 
     /// Of the last call; null before one.
     const quantization::ExactSimulation* simulation() const noexcept { return simulation_.get(); }
@@ -57,9 +66,28 @@ private:
     std::unique_ptr<quantization::ExactSimulation> simulation_;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
-inline nn::Value ExactForward::operator()(Autograd& autograd, std::span<const nn::Value> inputs) {
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(training)
+
+#    include <optional>
+#    include <vector>
+
+#    include "intq/core/dtype.hpp"
+#    include "intq/graph/operators.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/kernels/table/kernel_table.hpp"
+#    include "intq/nn/layers/move.hpp"
+#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/operators/quantized_graph.hpp"
+#    include "intq/training/kept_buffers.hpp"
+
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE nn::Value ExactForward::operator()(Autograd& autograd, std::span<const nn::Value> inputs) {
     check_dropout();
     simulation_.reset();
     model_.forward(nn::Arguments(inputs));
@@ -93,7 +121,12 @@ inline nn::Value ExactForward::operator()(Autograd& autograd, std::span<const nn
     }
 }
 
-inline nn::Value ExactForward::run_tape(Autograd& autograd, std::span<const nn::Value> inputs) const {
+INTQ_INLINE nn::Value ExactForward::operator()(Autograd& autograd, const Tensor& input) {
+    const nn::Value value(input);
+    return (*this)(autograd, std::span(&value, 1));
+}
+
+INTQ_INLINE nn::Value ExactForward::run_tape(Autograd& autograd, std::span<const nn::Value> inputs) const {
     autograd.set_value_of([this](const graph::Node& node, const nn::Value&) -> std::optional<nn::Value> {
         if (!replaces(node)) return std::nullopt;
         const Tensor exact = *simulation_->value_of(node.name());
@@ -104,7 +137,7 @@ inline nn::Value ExactForward::run_tape(Autograd& autograd, std::span<const nn::
     return autograd.forward(inputs);
 }
 
-inline bool ExactForward::replaces(const graph::Node& node) const {
+INTQ_INLINE bool ExactForward::replaces(const graph::Node& node) const {
     const quantization::QuantizedGraph& quantized = simulation_->quantized();
     const auto tensor_of = [&](const graph::Node& other) {
         const auto found = quantized.values.find(other.name());
@@ -124,7 +157,7 @@ inline bool ExactForward::replaces(const graph::Node& node) const {
     return true;
 }
 
-inline void ExactForward::check_dropout() const {
+INTQ_INLINE void ExactForward::check_dropout() const {
     for (const graph::Node* node : model_.graph().nodes()) {
         const auto* dropout = dynamic_cast<const nn::Dropout*>(graph::module_of(*node, model_));
         if (dropout != nullptr && dropout->is_active() && model_.is_quantized(*node))
@@ -136,4 +169,5 @@ inline void ExactForward::check_dropout() const {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::training
 
+#endif  // INTQ_DEFINES(training)
 #endif  // INTQ_TRAINING_EXACT_FORWARD_HPP

@@ -4,6 +4,14 @@
 #ifndef INTQ_TRAINING_GRADIENTS_HPP
 #define INTQ_TRAINING_GRADIENTS_HPP
 
+#include <span>
+#include <vector>
+
+#include "intq/arith/unary.hpp"
+#include "intq/nn/functional/move.hpp"
+#include "intq/nn/layers/conv.hpp"
+#include "intq/nn/layers/linear.hpp"
+#include "intq/training/gradients/context.hpp"
 #include "intq/training/gradients/conv.hpp"
 #include "intq/training/gradients/elementwise.hpp"
 #include "intq/training/gradients/lstm.hpp"
@@ -92,7 +100,20 @@ inline constexpr GradientRow quantizer_gradient_rows[] = {
 };
 
 /// Both tables in one, for float32; rows of the caller's come last and win.
-inline std::vector<GradientRow> all_gradient_rows(std::span<const GradientRow> more = {}) {
+std::vector<GradientRow> all_gradient_rows(std::span<const GradientRow> more = {});
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(training)
+
+#    include <iterator>
+
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::vector<GradientRow> all_gradient_rows(std::span<const GradientRow> more) {
     std::vector<GradientRow> rows(std::begin(gradient_rows<float>), std::end(gradient_rows<float>));
     rows.insert(rows.end(), std::begin(quantizer_gradient_rows), std::end(quantizer_gradient_rows));
     rows.insert(rows.end(), more.begin(), more.end());
@@ -102,4 +123,5 @@ inline std::vector<GradientRow> all_gradient_rows(std::span<const GradientRow> m
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::training
 
+#endif  // INTQ_DEFINES(training)
 #endif  // INTQ_TRAINING_GRADIENTS_HPP

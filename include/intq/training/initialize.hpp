@@ -4,17 +4,32 @@
 #ifndef INTQ_TRAINING_INITIALIZE_HPP
 #define INTQ_TRAINING_INITIALIZE_HPP
 
-#include <cmath>
+#include <cstdint>
 
-#include "intq/nn/layers/weighted.hpp"
-#include "intq/training/batches.hpp"
+#include "intq/nn/model/module.hpp"
 
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Gives the layers with weights the first weights that PyTorch gives conv and linear: uniform in ±1/sqrt(inputs of one
 /// output), bias too. The numbers follow from the seed and the order of the layers. Other modules stay as they are.
-inline void initialize(nn::Module& model, std::uint64_t seed) {
+void initialize(nn::Module& model, std::uint64_t seed);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(training)
+
+#    include <cmath>
+#    include <random>
+
+#    include "intq/nn/layers/weighted.hpp"
+
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE void initialize(nn::Module& model, std::uint64_t seed) {
     std::mt19937_64 generator(seed);
     for (const auto& module : model.named_modules()) {
         auto* layer = dynamic_cast<nn::Weighted*>(module.value);
@@ -29,4 +44,5 @@ inline void initialize(nn::Module& model, std::uint64_t seed) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::training
 
+#endif  // INTQ_DEFINES(training)
 #endif  // INTQ_TRAINING_INITIALIZE_HPP

@@ -4,7 +4,10 @@
 #ifndef INTQ_TRAINING_KEPT_BUFFERS_HPP
 #define INTQ_TRAINING_KEPT_BUFFERS_HPP
 
-#include "intq/nn/model/state_dict.hpp"
+#include <vector>
+
+#include "intq/nn/model/module.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
@@ -13,19 +16,9 @@ inline namespace INTQ_HOSTED_ABI {
 class KeptBuffers {
 public:
     /// The model must outlive this.
-    explicit KeptBuffers(nn::Module& model) : model_(model) {
-        for (const auto& buffer : model.named_buffers()) buffers_.push_back({buffer.name, buffer.value->clone()});
-    }
+    explicit KeptBuffers(nn::Module& model);
 
-    void restore() {
-        for (const auto& buffer : buffers_) {
-            Tensor& tensor = *model_.find_tensor(buffer.name);
-            if (buffer.value.defined())
-                nn::assign(tensor, buffer.value);
-            else
-                tensor = Tensor();
-        }
-    }
+    void restore();
 
 private:
     nn::Module& model_;
@@ -35,4 +28,30 @@ private:
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::training
 
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(training)
+
+#    include "intq/nn/model/state_dict.hpp"
+
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE KeptBuffers::KeptBuffers(nn::Module& model) : model_(model) {
+    for (const auto& buffer : model.named_buffers()) buffers_.push_back({buffer.name, buffer.value->clone()});
+}
+
+INTQ_INLINE void KeptBuffers::restore() {
+    for (const auto& buffer : buffers_) {
+        Tensor& tensor = *model_.find_tensor(buffer.name);
+        if (buffer.value.defined())
+            nn::assign(tensor, buffer.value);
+        else
+            tensor = Tensor();
+    }
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
+
+#endif  // INTQ_DEFINES(training)
 #endif  // INTQ_TRAINING_KEPT_BUFFERS_HPP

@@ -4,11 +4,9 @@
 #ifndef INTQ_TRAINING_LOSS_HPP
 #define INTQ_TRAINING_LOSS_HPP
 
-#include <cmath>
 #include <span>
-#include <string>
-#include <vector>
 
+#include "intq/core/dtype.hpp"
 #include "intq/tensor/tensor.hpp"
 
 namespace intq::training {
@@ -47,23 +45,37 @@ Loss distillation_loss(const Tensor& student, const Tensor& teacher, double temp
 /// a_weight · a + b_weight · b, for losses of the same tensor.
 Loss combine(const Loss& a, double a_weight, const Loss& b, double b_weight);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(training)
+
+#    include <cmath>
+#    include <cstddef>
+#    include <string>
+#    include <vector>
+
+#    include "intq/io/error.hpp"
+
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-inline void check_logits(const Tensor& logits, const char* loss) {
+INTQ_INLINE void check_logits(const Tensor& logits, const char* loss) {
     if (logits.rank() != 2 || logits.size() == 0)
         throw Error(loss, "the logits have shape " + to_string(logits.shape()) + ", expected (N, classes)");
 }
 
-inline void check_same_shape(const Tensor& a, const Tensor& b, const char* loss) {
+INTQ_INLINE void check_same_shape(const Tensor& a, const Tensor& b, const char* loss) {
     if (!(a.shape() == b.shape()) || a.size() == 0)
         throw Error(loss, "the shapes " + to_string(a.shape()) + " and " + to_string(b.shape()) +
                               " must be equal and not empty");
 }
 
 /// log softmax(row / temperature)
-inline std::vector<double> log_softmax(std::span<const float> row, double temperature) {
+INTQ_INLINE std::vector<double> log_softmax(std::span<const float> row, double temperature) {
     std::vector<double> result(row.size());
     double largest = -HUGE_VAL, sum = 0;
     for (const float x : row) largest = std::fmax(largest, static_cast<double>(x) / temperature);
@@ -73,14 +85,14 @@ inline std::vector<double> log_softmax(std::span<const float> row, double temper
     return result;
 }
 
-inline std::span<const float> row_of(const Tensor& matrix, index_t row) {
+INTQ_INLINE std::span<const float> row_of(const Tensor& matrix, index_t row) {
     const auto width = static_cast<std::size_t>(matrix.extent(1));
     return matrix.flat<float>().subspan(static_cast<std::size_t>(row) * width, width);
 }
 
 }  // namespace detail
 
-inline Loss cross_entropy(const Tensor& logits, std::span<const index_t> labels, double smoothing) {
+INTQ_INLINE Loss cross_entropy(const Tensor& logits, std::span<const index_t> labels, double smoothing) {
     detail::check_logits(logits, "cross_entropy");
     const index_t samples = logits.extent(0), classes = logits.extent(1);
     if (static_cast<index_t>(labels.size()) != samples)
@@ -108,7 +120,7 @@ inline Loss cross_entropy(const Tensor& logits, std::span<const index_t> labels,
     return loss;
 }
 
-inline Loss mse_loss(const Tensor& x, const Tensor& target) {
+INTQ_INLINE Loss mse_loss(const Tensor& x, const Tensor& target) {
     detail::check_same_shape(x, target, "mse_loss");
     const Tensor values = x.contiguous(), targets = target.contiguous();
     Loss loss{0.0, Tensor::empty(x.shape())};
@@ -123,7 +135,7 @@ inline Loss mse_loss(const Tensor& x, const Tensor& target) {
     return loss;
 }
 
-inline Loss distillation_loss(const Tensor& student, const Tensor& teacher, double temperature) {
+INTQ_INLINE Loss distillation_loss(const Tensor& student, const Tensor& teacher, double temperature) {
     detail::check_logits(student, "distillation_loss");
     detail::check_same_shape(student, teacher, "distillation_loss");
     if (!(temperature > 0.0))
@@ -144,7 +156,7 @@ inline Loss distillation_loss(const Tensor& student, const Tensor& teacher, doub
     return loss;
 }
 
-inline Loss combine(const Loss& a, double a_weight, const Loss& b, double b_weight) {
+INTQ_INLINE Loss combine(const Loss& a, double a_weight, const Loss& b, double b_weight) {
     detail::check_same_shape(a.gradient, b.gradient, "combine");
     Loss loss{a_weight * a.value + b_weight * b.value, Tensor::empty(a.gradient.shape())};
     const auto gradient = loss.gradient.flat<float>();
@@ -157,4 +169,5 @@ inline Loss combine(const Loss& a, double a_weight, const Loss& b, double b_weig
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::training
 
+#endif  // INTQ_DEFINES(training)
 #endif  // INTQ_TRAINING_LOSS_HPP

@@ -4,13 +4,15 @@
 #ifndef INTQ_TRAINING_OPTIMIZER_HPP
 #define INTQ_TRAINING_OPTIMIZER_HPP
 
-#include <cmath>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "intq/nn/model/module.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
@@ -64,10 +66,7 @@ struct SGDOptions {
 class SGD : public Optimizer {
 public:
     /// Throws for Nesterov without momentum or with dampening.
-    explicit SGD(const SGDOptions& options = {}) : options_(options) {
-        if (options.nesterov && (options.momentum <= 0.0 || options.dampening != 0.0))
-            throw Error("SGD: Nesterov needs momentum and no dampening");
-    }
+    explicit SGD(const SGDOptions& options = {});
 
 protected:
     double weight_decay() const override { return options_.weight_decay; }
@@ -107,10 +106,25 @@ private:
     AdamOptions options_;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
-inline void Optimizer::step(const std::vector<nn::Named<Tensor*>>& parameters,
-                            const std::map<std::string, Tensor>& gradients, double rate) {
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(training)
+
+#    include <cmath>
+#    include <cstddef>
+#    include <cstdint>
+
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/shape.hpp"
+#    include "intq/io/error.hpp"
+
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE void Optimizer::step(const std::vector<nn::Named<Tensor*>>& parameters,
+                                 const std::map<std::string, Tensor>& gradients, double rate) {
     for (const auto& parameter : parameters) {
         const auto found = gradients.find(parameter.name);
         if (found != gradients.end() && !(found->second.shape() == parameter.value->shape()))
@@ -126,8 +140,13 @@ inline void Optimizer::step(const std::vector<nn::Named<Tensor*>>& parameters,
     }
 }
 
-inline void SGD::update(Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
-                        std::map<std::string, Tensor>& state) const {
+INTQ_INLINE SGD::SGD(const SGDOptions& options) : options_(options) {
+    if (options.nesterov && (options.momentum <= 0.0 || options.dampening != 0.0))
+        throw Error("SGD: Nesterov needs momentum and no dampening");
+}
+
+INTQ_INLINE void SGD::update(Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
+                             std::map<std::string, Tensor>& state) const {
     const auto values = parameter.flat<float>();
     Tensor& buffer = state["momentum_buffer"];
     const bool first = !buffer.defined();
@@ -149,8 +168,8 @@ inline void SGD::update(Tensor& parameter, std::span<const float> gradient, doub
     }
 }
 
-inline void Adam::update(Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
-                         std::map<std::string, Tensor>& state) const {
+INTQ_INLINE void Adam::update(Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
+                              std::map<std::string, Tensor>& state) const {
     if (!state["step"].defined()) {
         state["step"] = Tensor::zeros(Shape(1), DType::int64);
         state["exp_avg"] = Tensor::zeros(parameter.shape());
@@ -178,4 +197,5 @@ inline void Adam::update(Tensor& parameter, std::span<const float> gradient, dou
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::training
 
+#endif  // INTQ_DEFINES(training)
 #endif  // INTQ_TRAINING_OPTIMIZER_HPP

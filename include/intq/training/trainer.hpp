@@ -4,13 +4,22 @@
 #ifndef INTQ_TRAINING_TRAINER_HPP
 #define INTQ_TRAINING_TRAINER_HPP
 
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "intq/core/dtype.hpp"
+#include "intq/core/executor.hpp"
+#include "intq/graph/graph_module.hpp"
 #include "intq/io/progress.hpp"
-#include "intq/tensor/current_executor.hpp"
+#include "intq/nn/model/value.hpp"
+#include "intq/tensor/tensor.hpp"
 #include "intq/training/autograd.hpp"
-#include "intq/training/batches.hpp"
 #include "intq/training/checkpoint.hpp"
-#include "intq/training/kept_buffers.hpp"
 #include "intq/training/loss.hpp"
+#include "intq/training/optimizer.hpp"
 #include "intq/training/schedule.hpp"
 
 namespace intq::training {
@@ -67,9 +76,7 @@ public:
     void fit(const Tensor& inputs, const LossFunction& loss);
 
     const TrainingPosition& position() const noexcept { return position_; }
-    void save(const std::filesystem::path& path) {
-        io::write_safetensors(path, make_checkpoint(model_, optimizer_, position_));
-    }
+    void save(const std::filesystem::path& path);
     /// Goes on where a checkpoint was written; nothing is changed where that fails.
     void load(const std::filesystem::path& path);
 
@@ -87,9 +94,30 @@ private:
     TrainingPosition position_;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
 
-inline Trainer::Trainer(graph::GraphModule& model, Optimizer& optimizer, TrainerOptions options)
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(training)
+
+#    include <algorithm>
+#    include <cmath>
+#    include <cstddef>
+#    include <numeric>
+#    include <utility>
+#    include <vector>
+
+#    include "intq/io/error.hpp"
+#    include "intq/io/safetensors.hpp"
+#    include "intq/tensor/current_executor.hpp"
+#    include "intq/tensor/random.hpp"
+#    include "intq/training/batches.hpp"
+#    include "intq/training/kept_buffers.hpp"
+
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Trainer::Trainer(graph::GraphModule& model, Optimizer& optimizer, TrainerOptions options)
     : model_(model), optimizer_(optimizer), options_(std::move(options)), autograd_(model, options_.autograd) {
     if (options_.batch_size < 1 || options_.epochs < 0 || options_.checkpoint_every < 1)
         throw Error("Trainer: batch size and checkpoint_every must be at least 1, epochs at least 0");
@@ -97,13 +125,17 @@ inline Trainer::Trainer(graph::GraphModule& model, Optimizer& optimizer, Trainer
     position_.seed = options_.seed;
 }
 
-inline void Trainer::load(const std::filesystem::path& path) {
+INTQ_INLINE void Trainer::save(const std::filesystem::path& path) {
+    io::write_safetensors(path, make_checkpoint(model_, optimizer_, position_));
+}
+
+INTQ_INLINE void Trainer::load(const std::filesystem::path& path) {
     const io::Safetensors file = io::read_safetensors(path);
     check_same_course(read_position(file, path.string()), path.string());
     position_ = restore_checkpoint(file, path.string(), model_, optimizer_);
 }
 
-inline void Trainer::check_same_course(const TrainingPosition& other, const std::string& where) const {
+INTQ_INLINE void Trainer::check_same_course(const TrainingPosition& other, const std::string& where) const {
     const auto check = [&](const char* what, std::uint64_t given, std::uint64_t expected) {
         if (given != expected)
             throw Error(where, std::string("the checkpoint is of another training: its ") + what + " is " +
@@ -113,7 +145,7 @@ inline void Trainer::check_same_course(const TrainingPosition& other, const std:
     check("seed", other.seed, options_.seed);
 }
 
-inline void Trainer::fit(const Tensor& inputs, const LossFunction& loss) {
+INTQ_INLINE void Trainer::fit(const Tensor& inputs, const LossFunction& loss) {
     const index_t samples = inputs.rank() > 0 ? inputs.extent(0) : 0;
     if (samples < (options_.drop_last ? options_.batch_size : 1))
         throw Error("Trainer: " + std::to_string(samples) + " samples do not fill a batch of " +
@@ -132,7 +164,7 @@ inline void Trainer::fit(const Tensor& inputs, const LossFunction& loss) {
     }
 }
 
-inline void Trainer::run_epoch(const Tensor& inputs, const LossFunction& loss) {
+INTQ_INLINE void Trainer::run_epoch(const Tensor& inputs, const LossFunction& loss) {
     const index_t samples = position_.samples, size = options_.batch_size;
     const index_t batches = options_.drop_last ? samples / size : (samples + size - 1) / size;
     const std::int64_t epoch = position_.epoch;
@@ -161,7 +193,7 @@ inline void Trainer::run_epoch(const Tensor& inputs, const LossFunction& loss) {
     if (options_.on_epoch) options_.on_epoch(report);
 }
 
-inline void Trainer::run_batch(const Tensor& inputs, std::span<const index_t> samples, const LossFunction& loss) {
+INTQ_INLINE void Trainer::run_batch(const Tensor& inputs, std::span<const index_t> samples, const LossFunction& loss) {
     // A forward pass moves running statistics and observers: an error must not leave them spoilt.
     KeptBuffers buffers(model_);
     try {
@@ -185,14 +217,14 @@ inline void Trainer::run_batch(const Tensor& inputs, std::span<const index_t> sa
     }
 }
 
-inline void Trainer::check_finite(const Loss& loss) const {
+INTQ_INLINE void Trainer::check_finite(const Loss& loss) const {
     if (std::isfinite(loss.value)) return;
     const std::string node = autograd_.first_non_finite();
     throw Error("the loss is not finite; " +
                 (node.empty() ? "the values of all nodes are" : "the first value that is not is that of " + node));
 }
 
-inline void Trainer::check_finite(const Gradients& gradients) {
+INTQ_INLINE void Trainer::check_finite(const Gradients& gradients) {
     for (const auto& [name, gradient] : gradients.parameters) {
         const auto values = gradient.flat<float>();
         if (std::any_of(values.begin(), values.end(), [](float x) { return !std::isfinite(x); }))
@@ -203,4 +235,5 @@ inline void Trainer::check_finite(const Gradients& gradients) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::training
 
+#endif  // INTQ_DEFINES(training)
 #endif  // INTQ_TRAINING_TRAINER_HPP

@@ -4,12 +4,16 @@
 #ifndef INTQ_TRAINING_GRADIENTS_CONTEXT_HPP
 #define INTQ_TRAINING_GRADIENTS_CONTEXT_HPP
 
+#include <cstddef>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "intq/core/shape.hpp"
 #include "intq/nn/model/module.hpp"
+#include "intq/nn/model/value.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
@@ -45,17 +49,13 @@ public:
     /// @param wanted     whether the gradient of an argument is of use; empty: of all
     /// @param rows       the table, for an operator that holds others (a layer's weight quantizer)
     GradientContext(const OperatorCall& call, std::span<const Tensor> gradients, std::span<const GradientRow> rows,
-                    std::vector<bool> wanted = {})
-        : call_(call), gradients_(gradients), rows_(rows), wanted_(std::move(wanted)), inputs_(call.inputs.size()) {}
+                    std::vector<bool> wanted = {});
 
-    nn::Module& module() const {
-        if (call_.module == nullptr) throw Error("this gradient is that of a module, given a function");
-        return *call_.module;
-    }
+    nn::Module& module() const;
     bool has_module() const noexcept { return call_.module != nullptr; }
     template <class M> M& module_as() const {
         if (auto* typed = dynamic_cast<M*>(&module())) return *typed;
-        throw Error("this gradient is not that of a module of type " + module().type_name());
+        throw_other_type();
     }
     const nn::Arguments& inputs() const noexcept { return call_.inputs; }
     const Tensor& input(std::size_t argument) const { return call_.inputs.tensor(argument); }
@@ -70,21 +70,17 @@ public:
         return argument < inputs_.size() && (wanted_.empty() || wanted_[argument]);
     }
     /// The gradient of an argument, or of a tensor of an argument that is a tuple.
-    void add_input(std::size_t argument, Tensor gradient, std::size_t item = 0) {
-        auto& items = inputs_.at(argument);
-        if (items.size() <= item) items.resize(item + 1);
-        items[item] = std::move(gradient);
-    }
+    void add_input(std::size_t argument, Tensor gradient, std::size_t item = 0);
     /// The gradient of a parameter, which is known by its memory.
-    void add_parameter(const Tensor& parameter, Tensor gradient) {
-        parameters_.emplace_back(parameter, std::move(gradient));
-    }
+    void add_parameter(const Tensor& parameter, Tensor gradient);
 
     /// By argument, then by element of a tuple.
     const std::vector<std::vector<Tensor>>& input_gradients() const noexcept { return inputs_; }
     const std::vector<std::pair<Tensor, Tensor>>& parameter_gradients() const noexcept { return parameters_; }
 
 private:
+    [[noreturn]] void throw_other_type() const;
+
     const OperatorCall& call_;
     std::span<const Tensor> gradients_;
     std::span<const GradientRow> rows_;
@@ -95,8 +91,56 @@ private:
 
 /// The row of an operator by its name, or else of its module; null when there is none. Later rows come first, so that
 /// a user's can replace the library's.
-inline const GradientRow* find_gradient(std::span<const GradientRow> rows, std::string_view op,
-                                        const nn::Module* module) {
+const GradientRow* find_gradient(std::span<const GradientRow> rows, std::string_view op, const nn::Module* module);
+
+/// For GradientRow::matches: a module of the type M or one derived from it.
+template <class M> bool is_a(const nn::Module& module) { return dynamic_cast<const M*>(&module) != nullptr; }
+
+namespace detail {
+
+/// Throws the Error of a gradient that is not as large as what it is the gradient of.
+void check_gradient_shape(const Shape& gradient, const Shape& expected);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(training_gradients)
+
+#    include <string>
+
+#    include "intq/io/error.hpp"
+
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE GradientContext::GradientContext(const OperatorCall& call, std::span<const Tensor> gradients,
+                                             std::span<const GradientRow> rows, std::vector<bool> wanted)
+    : call_(call), gradients_(gradients), rows_(rows), wanted_(std::move(wanted)), inputs_(call.inputs.size()) {}
+
+INTQ_INLINE nn::Module& GradientContext::module() const {
+    if (call_.module == nullptr) throw Error("this gradient is that of a module, given a function");
+    return *call_.module;
+}
+
+INTQ_INLINE void GradientContext::throw_other_type() const {
+    throw Error("this gradient is not that of a module of type " + module().type_name());
+}
+
+INTQ_INLINE void GradientContext::add_input(std::size_t argument, Tensor gradient, std::size_t item) {
+    auto& items = inputs_.at(argument);
+    if (items.size() <= item) items.resize(item + 1);
+    items[item] = std::move(gradient);
+}
+
+INTQ_INLINE void GradientContext::add_parameter(const Tensor& parameter, Tensor gradient) {
+    parameters_.emplace_back(parameter, std::move(gradient));
+}
+
+INTQ_INLINE const GradientRow* find_gradient(std::span<const GradientRow> rows, std::string_view op,
+                                             const nn::Module* module) {
     for (std::size_t i = rows.size(); i-- > 0;)
         if (rows[i].op == op) return &rows[i];
     for (std::size_t i = rows.size(); module != nullptr && i-- > 0;)
@@ -104,10 +148,17 @@ inline const GradientRow* find_gradient(std::span<const GradientRow> rows, std::
     return nullptr;
 }
 
-/// For GradientRow::matches: a module of the type M or one derived from it.
-template <class M> bool is_a(const nn::Module& module) { return dynamic_cast<const M*>(&module) != nullptr; }
+namespace detail {
+
+INTQ_INLINE void check_gradient_shape(const Shape& gradient, const Shape& expected) {
+    if (!(gradient == expected))
+        throw Error("a gradient has shape " + to_string(gradient) + ", expected " + to_string(expected));
+}
+
+}  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::training
 
+#endif  // INTQ_DEFINES(training_gradients)
 #endif  // INTQ_TRAINING_GRADIENTS_CONTEXT_HPP

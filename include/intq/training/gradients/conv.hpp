@@ -5,9 +5,21 @@
 #ifndef INTQ_TRAINING_GRADIENTS_CONV_HPP
 #define INTQ_TRAINING_GRADIENTS_CONV_HPP
 
+#include <utility>
+
+#include "intq/core/dtype.hpp"
+#include "intq/core/op_params.hpp"
+#include "intq/core/shape.hpp"
+#include "intq/nn/float_operators/move.hpp"
 #include "intq/nn/layers/conv.hpp"
 #include "intq/nn/layers/linear.hpp"
-#include "intq/quantization/modules/prepared_layers.hpp"
+#include "intq/nn/layers/norm.hpp"
+#include "intq/nn/layers/weighted.hpp"
+#include "intq/nn/model/module.hpp"
+#include "intq/nn/model/value.hpp"
+#include "intq/tensor/tensor.hpp"
+#include "intq/training/gradients/context.hpp"
+#include "intq/training/gradients/conv_products.hpp"
 #include "intq/training/gradients/elementwise.hpp"
 #include "intq/training/gradients/linear.hpp"
 #include "intq/training/gradients/norm.hpp"
@@ -19,68 +31,20 @@ namespace detail {
 
 /// What save keeps of a layer that keeps a batch norm: product in front of it, weight of the product, and of a prepared
 /// layer weight_call(): what was observed, what was rounded, factors.
-inline nn::Value weighted_save(const nn::Module& module) {
-    const auto* layer = dynamic_cast<const nn::Weighted*>(&module);
-    if (layer == nullptr || layer->norm() == nullptr) return {};
-    nn::Value::Tuple saved{layer->last_call().product, layer->last_call().weight};
-    const auto* prepared = dynamic_cast<const quantization::PreparedWeight*>(layer);
-    if (prepared == nullptr || !prepared->weight_call().rounded.defined()) return saved;
-    const auto& call = prepared->weight_call();
-    saved.insert(saved.end(), {call.observed, call.rounded});
-    if (!call.factors.empty())
-        saved.push_back(Tensor::from(Shape(static_cast<index_t>(call.factors.size())), call.factors));
-    return saved;
-}
+nn::Value weighted_save(const nn::Module& module);
 
-/// The gradient through the quantizer of the weight, as if it stood on an edge of its own; adds those of its
-/// parameters.
-inline Tensor weight_quantizer_gradient(GradientContext& context, const quantization::PreparedWeight& prepared,
-                                        const Tensor& observed, const Tensor& rounded, const Tensor& gradient) {
-    quantization::FakeQuantize& quantizer = prepared.weight_fake_quant();
-    const GradientRow* row = find_gradient(context.rows(), quantizer.type_name(), &quantizer);
-    if (row == nullptr) throw Error("weight_fake_quant", "there is no gradient of a " + quantizer.type_name());
-    const std::array<nn::Value, 1> inputs{observed};
-    const nn::Value output(rounded);
-    const OperatorCall call{&quantizer, nn::Arguments(inputs), &output, {}};
-    GradientContext inner(call, std::span(&gradient, 1), context.rows());
-    row->backward(inner);
-    for (const auto& [parameter, own] : inner.parameter_gradients()) context.add_parameter(parameter, own);
-    return inner.input_gradients().at(0).at(0);
-}
-
-/// Through W = FQ(w·k) / k, k = gamma · r, for output channels c whose k is not 0; W = w where it is.
+/// The weight that the product of a call took: the saved one of a layer that keeps a batch norm, the quantized one of a
+/// prepared layer, or the layer's.
 ///
-///     g = gradient through FQ of dW / k,   dw = g · k,   dgamma[c] += r · sum over the channel of g · w - dW · W / k
-inline Tensor reverse_fold_gradient(GradientContext& context, const quantization::PreparedWeight& prepared,
-                                    const nn::Value::Tuple& saved, const Tensor& gradient) {
-    const nn::Weighted& layer = prepared.layer();
-    const auto factors = saved.at(4).tensor().flat<float>();
-    const auto scaled = [&](const Tensor& t, bool divide) {
-        return quantization::detail::scaled_channels(layer, t, [&](std::size_t c) {
-            return factors[c] == 0.0f ? 0.0f : divide ? 1.0f / factors[c] : factors[c];
-        });
-    };
-    const Tensor through =
-        weight_quantizer_gradient(context, prepared, saved[2].tensor(), saved[3].tensor(), scaled(gradient, true));
-    Tensor dw = scaled(through, false);
-    const Tensor weight = layer.weight().contiguous();
-    const auto gamma = layer.norm()->tensor("weight").flat<float>();
-    std::vector<double> dgamma(factors.size());
-    for (std::size_t i = 0; i < dw.flat<float>().size(); ++i) {
-        const auto c = static_cast<std::size_t>(layer.output_channel_of(static_cast<index_t>(i)));
-        const auto at = [i](const Tensor& t) { return static_cast<double>(t.flat<float>()[i]); };
-        if (factors[c] == 0.0f) {
-            dw.flat<float>()[i] = gradient.flat<float>()[i];
-            continue;
-        }
-        const double k = static_cast<double>(factors[c]), r = k / static_cast<double>(gamma[c]);
-        dgamma[c] += r * (at(through) * at(weight) - at(gradient) * at(saved[1].tensor()) / k);
-    }
-    context.add_parameter(
-        layer.norm()->tensor("weight"),
-        Tensor::from(Shape(static_cast<index_t>(dgamma.size())), std::vector<float>(dgamma.begin(), dgamma.end())));
-    return dw;
-}
+/// @param saved  what weighted_save() kept
+Tensor weight_of_call(const GradientContext& context, const nn::Weighted& layer, const nn::Value::Tuple& saved);
+
+/// Adds the gradient of a layer's weight; that of a prepared layer goes through the quantizer first.
+///
+/// @param weight    weight_of_call()
+/// @param gradient  of that
+void add_weight_gradient(GradientContext& context, const nn::Weighted& layer, const nn::Value::Tuple& saved,
+                         const Tensor& weight, Tensor gradient);
 
 /// The gradient of a layer of any form, from that of its product alone.
 ///
@@ -90,27 +54,19 @@ template <class T, class Product> void weighted_backward(GradientContext& contex
     Tensor dy = clamp_gradient<T>(context.output(), context.gradient(), layer.fusion().activation);
     if (layer.fusion().add && context.wants(1)) context.add_input(1, dy);
 
-    const auto* prepared = dynamic_cast<const quantization::PreparedWeight*>(&layer);
     nn::Value::Tuple saved;
     if (!context.saved().is_none()) saved = context.saved().tuple();
-    Tensor weight = layer.weight();
     if (nn::BatchNorm* const norm = layer.norm()) {
         NormGradients gradients = batch_norm_gradients<T>(*norm, saved.at(0).tensor(), dy);
         context.add_parameter(norm->tensor("weight"), std::move(gradients.weight));
         context.add_parameter(norm->tensor("bias"), std::move(gradients.bias));
         dy = std::move(gradients.input);
-        weight = saved.at(1).tensor();
-    } else if (prepared != nullptr) {
-        weight = prepared->quantized_weight(context.inputs());
     }
+    const Tensor weight = weight_of_call(context, layer, saved);
     ProductGradients gradients = product(context.input(0), weight, dy, {context.wants(0), layer.has_bias()});
     if (context.wants(0)) context.add_input(0, std::move(gradients.input));
     if (layer.has_bias()) context.add_parameter(layer.bias(), std::move(gradients.bias));
-    if (prepared != nullptr && saved.size() == 5)
-        gradients.weight = reverse_fold_gradient(context, *prepared, saved, gradients.weight);
-    else if (prepared != nullptr)
-        gradients.weight = weight_quantizer_gradient(context, *prepared, layer.weight(), weight, gradients.weight);
-    context.add_parameter(layer.weight(), std::move(gradients.weight));
+    add_weight_gradient(context, layer, saved, weight, std::move(gradients.weight));
 }
 
 template <class T>
@@ -181,4 +137,107 @@ template <class T> void functional_linear_backward(GradientContext& context) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::training
 
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(training_gradients)
+
+#    include <array>
+#    include <cstddef>
+#    include <span>
+#    include <vector>
+
+#    include "intq/io/error.hpp"
+#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/modules/prepared_layers.hpp"
+
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE nn::Value weighted_save(const nn::Module& module) {
+    const auto* layer = dynamic_cast<const nn::Weighted*>(&module);
+    if (layer == nullptr || layer->norm() == nullptr) return {};
+    nn::Value::Tuple saved{layer->last_call().product, layer->last_call().weight};
+    const auto* prepared = dynamic_cast<const quantization::PreparedWeight*>(layer);
+    if (prepared == nullptr || !prepared->weight_call().rounded.defined()) return saved;
+    const auto& call = prepared->weight_call();
+    saved.insert(saved.end(), {call.observed, call.rounded});
+    if (!call.factors.empty())
+        saved.push_back(Tensor::from(Shape(static_cast<index_t>(call.factors.size())), call.factors));
+    return saved;
+}
+
+/// The gradient through the quantizer of the weight, as if it stood on an edge of its own; adds those of its
+/// parameters.
+INTQ_INLINE Tensor weight_quantizer_gradient(GradientContext& context, const quantization::PreparedWeight& prepared,
+                                             const Tensor& observed, const Tensor& rounded, const Tensor& gradient) {
+    quantization::FakeQuantize& quantizer = prepared.weight_fake_quant();
+    const GradientRow* row = find_gradient(context.rows(), quantizer.type_name(), &quantizer);
+    if (row == nullptr) throw Error("weight_fake_quant", "there is no gradient of a " + quantizer.type_name());
+    const std::array<nn::Value, 1> inputs{observed};
+    const nn::Value output(rounded);
+    const OperatorCall call{&quantizer, nn::Arguments(inputs), &output, {}};
+    GradientContext inner(call, std::span(&gradient, 1), context.rows());
+    row->backward(inner);
+    for (const auto& [parameter, own] : inner.parameter_gradients()) context.add_parameter(parameter, own);
+    return inner.input_gradients().at(0).at(0);
+}
+
+/// Through W = FQ(w·k) / k, k = gamma · r, for output channels c whose k is not 0; W = w where it is.
+///
+///     g = gradient through FQ of dW / k,   dw = g · k,   dgamma[c] += r · sum over the channel of g · w - dW · W / k
+INTQ_INLINE Tensor reverse_fold_gradient(GradientContext& context, const quantization::PreparedWeight& prepared,
+                                         const nn::Value::Tuple& saved, const Tensor& gradient) {
+    const nn::Weighted& layer = prepared.layer();
+    const auto factors = saved.at(4).tensor().flat<float>();
+    const auto scaled = [&](const Tensor& t, bool divide) {
+        return quantization::detail::scaled_channels(layer, t, [&](std::size_t c) {
+            return factors[c] == 0.0f ? 0.0f : divide ? 1.0f / factors[c] : factors[c];
+        });
+    };
+    const Tensor through =
+        weight_quantizer_gradient(context, prepared, saved[2].tensor(), saved[3].tensor(), scaled(gradient, true));
+    Tensor dw = scaled(through, false);
+    const Tensor weight = layer.weight().contiguous();
+    const auto gamma = layer.norm()->tensor("weight").flat<float>();
+    std::vector<double> dgamma(factors.size());
+    for (std::size_t i = 0; i < dw.flat<float>().size(); ++i) {
+        const auto c = static_cast<std::size_t>(layer.output_channel_of(static_cast<index_t>(i)));
+        const auto at = [i](const Tensor& t) { return static_cast<double>(t.flat<float>()[i]); };
+        if (factors[c] == 0.0f) {
+            dw.flat<float>()[i] = gradient.flat<float>()[i];
+            continue;
+        }
+        const double k = static_cast<double>(factors[c]), r = k / static_cast<double>(gamma[c]);
+        dgamma[c] += r * (at(through) * at(weight) - at(gradient) * at(saved[1].tensor()) / k);
+    }
+    context.add_parameter(
+        layer.norm()->tensor("weight"),
+        Tensor::from(Shape(static_cast<index_t>(dgamma.size())), std::vector<float>(dgamma.begin(), dgamma.end())));
+    return dw;
+}
+
+INTQ_INLINE Tensor weight_of_call(const GradientContext& context, const nn::Weighted& layer,
+                                  const nn::Value::Tuple& saved) {
+    if (layer.norm() != nullptr) return saved.at(1).tensor();
+    const auto* prepared = dynamic_cast<const quantization::PreparedWeight*>(&layer);
+    return prepared != nullptr ? prepared->quantized_weight(context.inputs()) : layer.weight();
+}
+
+INTQ_INLINE void add_weight_gradient(GradientContext& context, const nn::Weighted& layer, const nn::Value::Tuple& saved,
+                                     const Tensor& weight, Tensor gradient) {
+    const auto* prepared = dynamic_cast<const quantization::PreparedWeight*>(&layer);
+    if (prepared != nullptr && saved.size() == 5)
+        gradient = reverse_fold_gradient(context, *prepared, saved, gradient);
+    else if (prepared != nullptr)
+        gradient = weight_quantizer_gradient(context, *prepared, layer.weight(), weight, gradient);
+    context.add_parameter(layer.weight(), std::move(gradient));
+}
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
+
+#endif  // INTQ_DEFINES(training_gradients)
 #endif  // INTQ_TRAINING_GRADIENTS_CONV_HPP

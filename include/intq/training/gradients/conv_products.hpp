@@ -4,9 +4,17 @@
 #ifndef INTQ_TRAINING_GRADIENTS_CONV_PRODUCTS_HPP
 #define INTQ_TRAINING_GRADIENTS_CONV_PRODUCTS_HPP
 
+#include <array>
+#include <cstddef>
 #include <cstring>
+#include <type_traits>
 
+#include "intq/core/dtype.hpp"
+#include "intq/core/op_params.hpp"
+#include "intq/core/shape.hpp"
 #include "intq/nn/float_operators/conv.hpp"
+#include "intq/tensor/current_executor.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {

@@ -4,9 +4,21 @@
 #ifndef INTQ_TRAINING_GRADIENTS_ELEMENTWISE_HPP
 #define INTQ_TRAINING_GRADIENTS_ELEMENTWISE_HPP
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "intq/core/dtype.hpp"
+#include "intq/core/layout.hpp"
 #include "intq/core/op_params.hpp"
-#include "intq/nn/float_operators/elementwise.hpp"
+#include "intq/core/shape.hpp"
+#include "intq/nn/float_operators/move.hpp"
+#include "intq/nn/functional/call.hpp"
 #include "intq/nn/layers/move.hpp"
+#include "intq/nn/model/module.hpp"
+#include "intq/nn/model/value.hpp"
+#include "intq/tensor/tensor.hpp"
 #include "intq/training/gradients/context.hpp"
 
 namespace intq::training {
@@ -14,8 +26,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// f(a[i], b[i]) for two tensors of one shape, row_major.
 template <class T, class F> Tensor zip(const Tensor& a, const Tensor& b, const F& function) {
-    if (!(a.shape() == b.shape()))
-        throw Error("a gradient has shape " + to_string(b.shape()) + ", expected " + to_string(a.shape()));
+    detail::check_gradient_shape(b.shape(), a.shape());
     const Tensor x = a.contiguous(), z = b.contiguous();
     Tensor y = Tensor::empty(a.shape(), dtype_of<T>);
     const auto from = x.flat<T>(), with = z.flat<T>();
@@ -71,7 +82,7 @@ template <class T> Tensor clamp_gradient(const Tensor& y, const Tensor& gradient
 
 namespace detail {
 
-inline void identity_backward(GradientContext& context) { context.add_input(0, context.gradient()); }
+void identity_backward(GradientContext& context);
 
 template <class T> void relu_backward(GradientContext& context) {
     context.add_input(0, clamp_gradient<T>(context.output(), context.gradient(), Activation::relu));
@@ -140,12 +151,25 @@ template <class T> void dropout_backward(GradientContext& context) {
     context.add_input(0, dx);
 }
 
-inline nn::Value dropout_save(const nn::Module& module) {
+nn::Value dropout_save(const nn::Module& module);
+
+}  // namespace detail
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(training_gradients)
+
+namespace detail {
+
+INTQ_INLINE void identity_backward(GradientContext& context) { context.add_input(0, context.gradient()); }
+
+INTQ_INLINE nn::Value dropout_save(const nn::Module& module) {
     const auto& dropout = dynamic_cast<const nn::Dropout&>(module);
     return dropout.is_active() ? nn::Value(dropout.calls() - 1) : nn::Value();
 }
 
 }  // namespace detail
+
+#endif  // INTQ_DEFINES(training_gradients)
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::training

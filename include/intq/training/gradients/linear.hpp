@@ -4,7 +4,13 @@
 #ifndef INTQ_TRAINING_GRADIENTS_LINEAR_HPP
 #define INTQ_TRAINING_GRADIENTS_LINEAR_HPP
 
+#include <cstddef>
+#include <type_traits>
+
+#include "intq/core/dtype.hpp"
+#include "intq/core/shape.hpp"
 #include "intq/nn/float_operators/linear.hpp"
+#include "intq/tensor/tensor.hpp"
 #include "intq/training/gradients/conv_products.hpp"
 
 namespace intq::training {

@@ -4,7 +4,18 @@
 #ifndef INTQ_TRAINING_GRADIENTS_LSTM_HPP
 #define INTQ_TRAINING_GRADIENTS_LSTM_HPP
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "intq/core/dtype.hpp"
+#include "intq/core/shape.hpp"
+#include "intq/nn/float_operators/lstm.hpp"
+#include "intq/nn/float_operators/move.hpp"
 #include "intq/nn/layers/lstm.hpp"
+#include "intq/nn/model/value.hpp"
+#include "intq/tensor/tensor.hpp"
 #include "intq/training/gradients/context.hpp"
 #include "intq/training/gradients/elementwise.hpp"
 #include "intq/training/gradients/linear.hpp"
@@ -42,7 +53,7 @@ LstmGradients lstm_layer_gradients(const LstmLayerCall& call, const Tensor& outp
 namespace detail {
 
 /// The elements of one step: (N, W) of (L, N, W).
-inline Tensor step_of(const Tensor& x, index_t t) { return x.batch(t, 1).reshape(Shape(x.extent(1), x.extent(2))); }
+Tensor step_of(const Tensor& x, index_t t);
 
 /// [di df dg do] of one step; `dc` becomes the gradient of the cells of the step before.
 template <class T>
@@ -171,6 +182,19 @@ LstmGradients lstm_layer_gradients(const LstmLayerCall& call, const Tensor& outp
     const ProductGradients of_h = linear_gradients<T>(before, call.weights.weight_hh, dgates, {false, false});
     return {of_x.input, dh, dc, of_x.weight, of_h.weight, of_x.bias};
 }
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(training_gradients)
+
+namespace detail {
+
+INTQ_INLINE Tensor step_of(const Tensor& x, index_t t) {
+    return x.batch(t, 1).reshape(Shape(x.extent(1), x.extent(2)));
+}
+
+}  // namespace detail
+
+#endif  // INTQ_DEFINES(training_gradients)
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::training

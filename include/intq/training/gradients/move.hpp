@@ -4,10 +4,21 @@
 #ifndef INTQ_TRAINING_GRADIENTS_MOVE_HPP
 #define INTQ_TRAINING_GRADIENTS_MOVE_HPP
 
-#include <numeric>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
 
+#include "intq/core/dtype.hpp"
+#include "intq/core/shape.hpp"
+#include "intq/nn/float_operators/axes.hpp"
+#include "intq/nn/float_operators/move.hpp"
+#include "intq/nn/functional/call.hpp"
 #include "intq/nn/functional/move.hpp"
 #include "intq/nn/layers/embedding.hpp"
+#include "intq/nn/model/recorder.hpp"
+#include "intq/nn/model/value.hpp"
+#include "intq/tensor/tensor.hpp"
 #include "intq/training/gradients/context.hpp"
 
 namespace intq::training {
@@ -15,17 +26,11 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// The numbers 0, 1, … of the elements of a tensor, as one of its shape: what an operator that moves elements makes of
 /// them says where each element of its result came from.
-inline Tensor numbered(const Shape& shape) {
-    Tensor numbers = Tensor::empty(shape, DType::int64);
-    const auto all = numbers.flat<std::int64_t>();
-    std::iota(all.begin(), all.end(), std::int64_t{0});
-    return numbers;
-}
+Tensor numbered(const Shape& shape);
 
 /// to[places[i]] += from[i]; places as of numbered().
 template <class T> void scatter(const Tensor& from, const Tensor& places, Tensor& to) {
-    if (!(from.shape() == places.shape()))
-        throw Error("a gradient has shape " + to_string(from.shape()) + ", expected " + to_string(places.shape()));
+    detail::check_gradient_shape(from.shape(), places.shape());
     const Tensor values = from.contiguous(), at = places.contiguous();
     const auto numbers = at.flat<std::int64_t>();
     for (std::size_t i = 0; i < numbers.size(); ++i)
@@ -46,9 +51,7 @@ template <class T> void cat_backward(GradientContext& context) {
     }
 }
 
-inline void reshape_backward(GradientContext& context) {
-    context.add_input(0, context.gradient().reshape(context.input(0).shape()));
-}
+void reshape_backward(GradientContext& context);
 
 /// Of a function that moves elements of its first argument, or takes some, into one tensor or a tuple of them.
 template <class T, const nn::Function& function> void moved_backward(GradientContext& context) {
@@ -120,4 +123,31 @@ template <class T> void functional_embedding_backward(GradientContext& context) 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::training
 
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(training_gradients)
+
+#    include <numeric>
+
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Tensor numbered(const Shape& shape) {
+    Tensor numbers = Tensor::empty(shape, DType::int64);
+    const auto all = numbers.flat<std::int64_t>();
+    std::iota(all.begin(), all.end(), std::int64_t{0});
+    return numbers;
+}
+
+namespace detail {
+
+INTQ_INLINE void reshape_backward(GradientContext& context) {
+    context.add_input(0, context.gradient().reshape(context.input(0).shape()));
+}
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
+
+#endif  // INTQ_DEFINES(training_gradients)
 #endif  // INTQ_TRAINING_GRADIENTS_MOVE_HPP

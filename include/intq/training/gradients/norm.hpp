@@ -5,10 +5,20 @@
 #define INTQ_TRAINING_GRADIENTS_NORM_HPP
 
 #include <cmath>
+#include <cstddef>
+#include <vector>
 
+#include "intq/core/dtype.hpp"
+#include "intq/core/shape.hpp"
+#include "intq/nn/float_operators/axes.hpp"
+#include "intq/nn/float_operators/move.hpp"
+#include "intq/nn/float_operators/norm.hpp"
 #include "intq/nn/layers/layer_norm.hpp"
 #include "intq/nn/layers/norm.hpp"
 #include "intq/nn/layers/unary.hpp"
+#include "intq/tensor/current_executor.hpp"
+#include "intq/tensor/tensor.hpp"
+#include "intq/training/gradients/context.hpp"
 #include "intq/training/gradients/elementwise.hpp"
 
 namespace intq::training {

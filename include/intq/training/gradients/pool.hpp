@@ -4,9 +4,17 @@
 #ifndef INTQ_TRAINING_GRADIENTS_POOL_HPP
 #define INTQ_TRAINING_GRADIENTS_POOL_HPP
 
+#include <cstddef>
+
+#include "intq/core/dtype.hpp"
+#include "intq/core/op_params.hpp"
+#include "intq/nn/float_operators/pool.hpp"
+#include "intq/nn/float_operators/resize.hpp"
 #include "intq/nn/functional/move.hpp"
 #include "intq/nn/layers/pool.hpp"
 #include "intq/nn/layers/resize.hpp"
+#include "intq/tensor/current_executor.hpp"
+#include "intq/tensor/tensor.hpp"
 #include "intq/training/gradients/context.hpp"
 
 namespace intq::training {

@@ -4,17 +4,69 @@
 #ifndef INTQ_TRAINING_GRADIENTS_QUANTIZE_HPP
 #define INTQ_TRAINING_GRADIENTS_QUANTIZE_HPP
 
-#include "intq/kernels/streaming/learnable_fake_quantize.hpp"
-#include "intq/quantization/fake_quantize/lsq_fake_quantize.hpp"
-#include "intq/quantization/fake_quantize/pact_fake_quantize.hpp"
-#include "intq/training/gradients/context.hpp"
+#include "intq/arith/quantize.hpp"
+#include "intq/tensor/owned_qparams.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
 
+class GradientContext;
+
 /// Gradient of quantization::fake_quantize for x: kernels::fake_quantize_backward behind a hosted signature.
-inline Tensor fake_quantize_gradient(const Tensor& x, const Tensor& dy, const OwnedQParams& qparams,
-                                     arith::QuantizeRule rule, bool saturate) {
+Tensor fake_quantize_gradient(const Tensor& x, const Tensor& dy, const OwnedQParams& qparams, arith::QuantizeRule rule,
+                              bool saturate);
+
+/// What LSQ learns from.
+struct LearnableGradients {
+    Tensor input, scale, zero_point;
+};
+
+/// kernels::learnable_fake_quantize_backward behind a hosted signature.
+LearnableGradients learnable_fake_quantize_gradient(const Tensor& x, const Tensor& dy, const OwnedQParams& qparams,
+                                                    arith::QuantizeRule rule, float grad_factor);
+
+namespace detail {
+
+void fake_quantize_backward(GradientContext& context);
+
+/// A scale that the target raised (quantization::raise_weight_scales) is not the one that learns: its gradient is 0.
+void lsq_backward(GradientContext& context);
+
+/// With low = 0 where the input had no negative element, else -alpha:
+///
+///     dx     = dy where low <= x <= alpha, else 0
+///     dalpha = sum of dy where x > alpha, minus sum of dy where x < low = -alpha
+void pact_backward(GradientContext& context);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(training_gradients)
+
+#    include <cstddef>
+#    include <vector>
+
+#    include "intq/core/channel_blocks.hpp"
+#    include "intq/core/qparams.hpp"
+#    include "intq/core/shape.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/kernels/streaming/fake_quantize.hpp"
+#    include "intq/kernels/streaming/learnable_fake_quantize.hpp"
+#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/fake_quantize/lsq_fake_quantize.hpp"
+#    include "intq/quantization/fake_quantize/pact_fake_quantize.hpp"
+#    include "intq/tensor/quantize.hpp"
+#    include "intq/training/gradients/context.hpp"
+
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Tensor fake_quantize_gradient(const Tensor& x, const Tensor& dy, const OwnedQParams& qparams,
+                                          arith::QuantizeRule rule, bool saturate) {
     Tensor dx = Tensor::empty(x.shape());
     const Shape blocks = tensor_detail::blocks_around(x, qparams.axis);
     const Tensor source = x.reshape(blocks), gradient = dy.reshape(blocks);
@@ -27,15 +79,9 @@ inline Tensor fake_quantize_gradient(const Tensor& x, const Tensor& dy, const Ow
     return dx;
 }
 
-/// What LSQ learns from.
-struct LearnableGradients {
-    Tensor input, scale, zero_point;
-};
-
-/// kernels::learnable_fake_quantize_backward behind a hosted signature.
-inline LearnableGradients learnable_fake_quantize_gradient(const Tensor& x, const Tensor& dy,
-                                                           const OwnedQParams& qparams, arith::QuantizeRule rule,
-                                                           float grad_factor) {
+INTQ_INLINE LearnableGradients learnable_fake_quantize_gradient(const Tensor& x, const Tensor& dy,
+                                                                const OwnedQParams& qparams, arith::QuantizeRule rule,
+                                                                float grad_factor) {
     const auto channels = static_cast<index_t>(qparams.scales.size());
     LearnableGradients result{Tensor::empty(x.shape()), Tensor::empty(Shape(channels)), Tensor::empty(Shape(channels))};
     const Shape blocks = tensor_detail::blocks_around(x, qparams.axis);
@@ -55,13 +101,13 @@ inline LearnableGradients learnable_fake_quantize_gradient(const Tensor& x, cons
 namespace detail {
 
 /// The grid of the forward pass: its output carries it. None where it did not round.
-inline const OwnedQParams* grid_of(GradientContext& context) {
+INTQ_INLINE const OwnedQParams* grid_of(GradientContext& context) {
     const auto& quantizer = context.module_as<quantization::Quantizer>();
     const auto& qparams = context.output().qparams();
     return quantizer.is_rounding() && qparams ? &*qparams : nullptr;
 }
 
-inline void fake_quantize_backward(GradientContext& context) {
+INTQ_INLINE void fake_quantize_backward(GradientContext& context) {
     const OwnedQParams* grid = grid_of(context);
     if (grid == nullptr) return context.add_input(0, context.gradient());
     const auto& quantizer = context.module_as<quantization::Quantizer>();
@@ -69,8 +115,7 @@ inline void fake_quantize_backward(GradientContext& context) {
                                                 quantizer.saturates()));
 }
 
-/// A scale that the target raised (quantization::raise_weight_scales) is not the one that learns: its gradient is 0.
-inline void lsq_backward(GradientContext& context) {
+INTQ_INLINE void lsq_backward(GradientContext& context) {
     const OwnedQParams* grid = grid_of(context);
     if (grid == nullptr) return context.add_input(0, context.gradient());
     const auto& quantizer = context.module_as<quantization::LSQFakeQuantize>();
@@ -85,11 +130,7 @@ inline void lsq_backward(GradientContext& context) {
     if (quantizer.learns_zero_point()) context.add_parameter(quantizer.tensor("zero_point"), gradients.zero_point);
 }
 
-/// With low = 0 where the input had no negative element, else -alpha:
-///
-///     dx     = dy where low <= x <= alpha, else 0
-///     dalpha = sum of dy where x > alpha, minus sum of dy where x < low = -alpha
-inline void pact_backward(GradientContext& context) {
+INTQ_INLINE void pact_backward(GradientContext& context) {
     const OwnedQParams* grid = grid_of(context);
     if (grid == nullptr) return context.add_input(0, context.gradient());
     const auto& quantizer = context.module_as<quantization::PACTFakeQuantize>();
@@ -114,4 +155,5 @@ inline void pact_backward(GradientContext& context) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::training
 
+#endif  // INTQ_DEFINES(training_gradients)
 #endif  // INTQ_TRAINING_GRADIENTS_QUANTIZE_HPP

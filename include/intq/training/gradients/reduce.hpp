@@ -4,7 +4,16 @@
 #ifndef INTQ_TRAINING_GRADIENTS_REDUCE_HPP
 #define INTQ_TRAINING_GRADIENTS_REDUCE_HPP
 
+#include <algorithm>
+#include <vector>
+
+#include "intq/core/dtype.hpp"
+#include "intq/core/shape.hpp"
+#include "intq/nn/float_operators/axes.hpp"
+#include "intq/nn/float_operators/move.hpp"
 #include "intq/nn/functional/call.hpp"
+#include "intq/tensor/tensor.hpp"
+#include "intq/training/gradients/context.hpp"
 #include "intq/training/gradients/elementwise.hpp"
 #include "intq/training/gradients/linear.hpp"
 
@@ -29,12 +38,7 @@ template <class T, bool divides> void reduce_backward(GradientContext& context) 
 }
 
 /// The matrices of the last two axes, one behind the other, repeated to the axes before them.
-inline Tensor matrices_of(const Tensor& x, const Shape& leading) {
-    Shape full = leading;
-    for (int axis = x.rank() - 2; axis < x.rank(); ++axis)
-        nn::functional::detail::append_extent(full, x.extent(axis), "matmul");
-    return nn::functional::expand(x, full, "matmul").reshape(Shape(leading.size(), x.extent(-2), x.extent(-1)));
-}
+Tensor matrices_of(const Tensor& x, const Shape& leading);
 
 /// da = dy · b^T,  db = a^T · dy for each pair of matrices; summed where one was repeated.
 template <class T> void matmul_backward(GradientContext& context) {
@@ -62,6 +66,22 @@ template <class T> void matmul_backward(GradientContext& context) {
 }
 
 }  // namespace detail
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(training_gradients)
+
+namespace detail {
+
+INTQ_INLINE Tensor matrices_of(const Tensor& x, const Shape& leading) {
+    Shape full = leading;
+    for (int axis = x.rank() - 2; axis < x.rank(); ++axis)
+        nn::functional::detail::append_extent(full, x.extent(axis), "matmul");
+    return nn::functional::expand(x, full, "matmul").reshape(Shape(leading.size(), x.extent(-2), x.extent(-1)));
+}
+
+}  // namespace detail
+
+#endif  // INTQ_DEFINES(training_gradients)
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::training

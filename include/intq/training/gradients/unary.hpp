@@ -4,7 +4,11 @@
 #ifndef INTQ_TRAINING_GRADIENTS_UNARY_HPP
 #define INTQ_TRAINING_GRADIENTS_UNARY_HPP
 
+#include "intq/arith/unary.hpp"
+#include "intq/nn/float_operators/unary.hpp"
+#include "intq/nn/functional/unary.hpp"
 #include "intq/nn/layers/unary.hpp"
+#include "intq/training/gradients/context.hpp"
 #include "intq/training/gradients/elementwise.hpp"
 
 namespace intq::training {
@@ -15,7 +19,45 @@ using arith::TableFunction;
 /// The derivative of arith::table_function at x; at a kink that of the side that PyTorch takes.
 ///
 /// @param slope  as there
-inline double table_derivative(TableFunction function, double x, double slope = 1.0) noexcept {
+double table_derivative(TableFunction function, double x, double slope = 1.0) noexcept;
+
+namespace detail {
+
+/// @tparam named  the function of that name; of gelu, whose kind is an argument, either
+template <class T, TableFunction named> void unary_backward(GradientContext& context) {
+    TableFunction function = named;
+    double parameter = nn::functional::unary_row(named).default_parameter;
+    if (context.has_module()) {
+        function = context.module_as<nn::Unary>().function();
+        parameter = context.module_as<nn::Unary>().parameter();
+    } else if (context.inputs().has(1) && context.inputs()[1].is_text()) {
+        function = nn::detail::gelu_of(context.inputs()[1].text());
+    } else if (context.inputs().has(1)) {
+        parameter = context.inputs()[1].number();
+    }
+    context.add_input(0, zip<T>(context.input(0), context.gradient(), [&](T x, T dy) {
+                          return static_cast<T>(static_cast<double>(dy) *
+                                                table_derivative(function, static_cast<double>(x), parameter));
+                      }));
+}
+
+template <class T, TableFunction function>
+inline constexpr GradientRow unary_gradient{nn::functional::unary_row(function).name, &unary_backward<T, function>};
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::training
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(training_gradients)
+
+#    include <cmath>
+
+namespace intq::training {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE double table_derivative(TableFunction function, double x, double slope) noexcept {
     const auto f = [&](TableFunction other) { return arith::table_function(other, x, slope); };
     switch (function) {
         case TableFunction::sigmoid:
@@ -57,32 +99,8 @@ inline double table_derivative(TableFunction function, double x, double slope = 
     return -1.0 / (x * x);
 }
 
-namespace detail {
-
-/// @tparam named  the function of that name; of gelu, whose kind is an argument, either
-template <class T, TableFunction named> void unary_backward(GradientContext& context) {
-    TableFunction function = named;
-    double parameter = nn::functional::unary_row(named).default_parameter;
-    if (context.has_module()) {
-        function = context.module_as<nn::Unary>().function();
-        parameter = context.module_as<nn::Unary>().parameter();
-    } else if (context.inputs().has(1) && context.inputs()[1].is_text()) {
-        function = nn::detail::gelu_of(context.inputs()[1].text());
-    } else if (context.inputs().has(1)) {
-        parameter = context.inputs()[1].number();
-    }
-    context.add_input(0, zip<T>(context.input(0), context.gradient(), [&](T x, T dy) {
-                          return static_cast<T>(static_cast<double>(dy) *
-                                                table_derivative(function, static_cast<double>(x), parameter));
-                      }));
-}
-
-template <class T, TableFunction function>
-inline constexpr GradientRow unary_gradient{nn::functional::unary_row(function).name, &unary_backward<T, function>};
-
-}  // namespace detail
-
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::training
 
+#endif  // INTQ_DEFINES(training_gradients)
 #endif  // INTQ_TRAINING_GRADIENTS_UNARY_HPP
