@@ -17,7 +17,6 @@
 #include "intq/kernels/conv/stage.hpp"
 #include "intq/kernels/streaming/dequantize.hpp"
 #include "intq/kernels/streaming/elementwise.hpp"
-#include "intq/kernels/streaming/mul.hpp"
 #include "intq/kernels/streaming/quantize_planes.hpp"
 #include "intq/kernels/window/pool.hpp"
 #include "intq/kernels/window/resize.hpp"
