@@ -8,7 +8,7 @@
 #ifndef INTQ_KERNELS_CONV_GEMM_HPP
 #define INTQ_KERNELS_CONV_GEMM_HPP
 
-#include "intq/core/executor.hpp"
+#include "intq/kernels/conv/conv_call.hpp"
 #include "intq/kernels/conv/epilogue.hpp"
 #include "intq/kernels/conv/gemm_input.hpp"
 #include "intq/kernels/conv/gemm_tasks.hpp"
@@ -17,16 +17,6 @@
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
-
-/// One run of a packed layer, as a function pointer takes it.
-struct ConvCall {
-    const PackedConv2d* packed = nullptr;
-    const ConvGeometry* geometry = nullptr;
-    const void* x = nullptr;      // channels last, of the layer's input type; staged for gemm
-    const void* sumin = nullptr;  // as y in shape, of the layer's input type
-    void* y = nullptr;
-    const Executor* executor = nullptr;
-};
 
 /// The inner part, keyed on operand types alone: sums of a tile of output pixels by one packed panel.
 ///

@@ -4,7 +4,7 @@
 #ifndef INTQ_KERNELS_OPERATORS_CONV_HPP
 #define INTQ_KERNELS_OPERATORS_CONV_HPP
 
-#include "intq/kernels/conv/conv2d.hpp"
+#include "intq/kernels/conv/input_form.hpp"
 #include "intq/kernels/operators/operator.hpp"
 
 namespace intq::kernels {

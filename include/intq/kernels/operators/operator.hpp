@@ -9,7 +9,7 @@
 
 #include "intq/core/executor.hpp"
 #include "intq/core/layout.hpp"
-#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/kernels/table/rows.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {

@@ -4,6 +4,7 @@
 #ifndef INTQ_KERNELS_OPERATORS_UNARY_HPP
 #define INTQ_KERNELS_OPERATORS_UNARY_HPP
 
+#include "intq/arith/unary.hpp"
 #include "intq/kernels/operators/operator.hpp"
 
 namespace intq::kernels {

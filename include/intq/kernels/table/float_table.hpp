@@ -5,8 +5,10 @@
 #ifndef INTQ_KERNELS_TABLE_FLOAT_TABLE_HPP
 #define INTQ_KERNELS_TABLE_FLOAT_TABLE_HPP
 
+#include <span>
+
+#include "intq/kernels/conv/conv_rows.hpp"
 #include "intq/kernels/conv/pack_float.hpp"
-#include "intq/kernels/table/kernel_table.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
@@ -17,17 +19,6 @@ struct FloatTable {
     FloatPacking packing{};
     std::span<const ConvRow> conv{};
 };
-
-namespace detail {
-
-template <class Backend>
-inline constexpr ConvRow float_conv_rows[] = {
-    gemm_row<Backend, arith::keep_real, float, float, float, float, no_sumin>(),
-    gemm_row<Backend, arith::keep_real, float, float, float, float, float>(),
-    depthwise_row<Backend, arith::keep_real, float, float, float, float, no_sumin>(),
-    depthwise_row<Backend, arith::keep_real, float, float, float, float, float>()};
-
-}  // namespace detail
 
 template <class Backend>
 inline constexpr FloatTable float_table{Backend::name, float_packing<Backend>(), detail::float_conv_rows<Backend>};
