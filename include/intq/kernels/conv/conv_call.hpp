@@ -11,7 +11,7 @@
 #include "intq/kernels/window/geometry.hpp"
 
 namespace intq::kernels {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// One run of a packed layer, as a function pointer takes it.
 struct ConvCall {
@@ -30,8 +30,14 @@ struct ConvRow {
     bool has_sumin;
     bool is_depthwise;
     const char* policy;
-    void (*run)(const ConvCall&) INTQ_NOEXCEPT;
+    void (*run)(const ConvCall&);
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
 
 /// The row that runs a packed layer; null where there is none.
 constexpr const ConvRow* find_conv(std::span<const ConvRow> rows, const PackedConv2d& packed) noexcept {

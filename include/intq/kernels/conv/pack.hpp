@@ -98,7 +98,7 @@ constexpr bool merging_saves_groups(const PackedConv2d& packed) noexcept {
 
 /// What a packed layer is whatever its packing.
 inline PackedConv2d describe_layer(const Conv2dSpec& spec, int accumulator_bits) noexcept {
-    PackedConv2d packed;
+    PackedConv2d packed{};
     packed.op = spec.op;
     packed.window = spec.window;
     packed.in_channels = spec.in_channels;

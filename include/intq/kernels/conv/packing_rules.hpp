@@ -8,7 +8,7 @@
 #include "intq/simd/base/tags.hpp"
 
 namespace intq::kernels {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// What packing must know of a target and a backend, as data.
 struct PackingRules {
@@ -19,6 +19,12 @@ struct PackingRules {
     simd::DepthwisePacking depthwise_int8_packing{};
     simd::DepthwisePacking depthwise_int16_packing{};
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
 
 template <class TargetType, class Backend>
 requires arith::Target<TargetType>

@@ -8,13 +8,19 @@
 #include "intq/kernels/operators/operator.hpp"
 
 namespace intq::kernels {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Parameters of a convolution or linear instruction: x (, sumin).
 struct ConvStep {
     PackedConv2d packed{};
     ConvGeometry geometry{};  // its batch is set by each run
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
 
 namespace operators {
 

@@ -9,7 +9,7 @@
 #include "intq/core/executor.hpp"
 
 namespace intq::kernels {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// One run of an add, as a function pointer takes it. Elements in any order that x, y and out share.
 struct AddCall {
@@ -24,7 +24,7 @@ struct AddCall {
 struct AddRow {
     DType dtype;
     const char* policy;
-    void (*run)(const AddCall&) INTQ_NOEXCEPT;
+    void (*run)(const AddCall&);
 };
 
 /// Codes of one tensor at another scale; see make_requantize.
@@ -35,6 +35,12 @@ struct RequantizeParams {
     arith::OutputCodes codes{};
 };
 
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+
 /// Parameters of code -> code.
 ///
 ///     y = requantize(x - zp_in);  bpu: pre = 0;  equal scale, zero point and type: identity
@@ -43,7 +49,7 @@ struct RequantizeParams {
 constexpr Result<RequantizeParams> make_requantize(const arith::PolicyRecord& policy, const arith::CodesOf& in,
                                                    const arith::CodesOf& out,
                                                    const arith::OutputCodes& codes) noexcept {
-    RequantizeParams params;
+    RequantizeParams params{};
     params.zero_point = in.zero_point;
     params.codes = codes;
     params.is_identity = in.scale == out.scale && in.zero_point == out.zero_point && in.dtype == out.dtype;
@@ -57,6 +63,12 @@ constexpr Result<RequantizeParams> make_requantize(const arith::PolicyRecord& po
     params.words = *words;
     return params;
 }
+
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_CORE_ABI {
 
 /// One run of requantize over rows of codes: `rows` rows of `columns`, strides in elements. A cat is one call an
 /// input, into its slice of the channels.
@@ -74,7 +86,7 @@ struct RequantizeCall {
 struct RequantizeRow {
     DType input, output;
     const char* policy;
-    void (*run)(const RequantizeCall&) INTQ_NOEXCEPT;
+    void (*run)(const RequantizeCall&);
 };
 
 /// One run of relu on codes.
@@ -88,7 +100,7 @@ struct ClampCall {
 
 struct ClampRow {
     DType dtype;
-    void (*run)(const ClampCall&) INTQ_NOEXCEPT;
+    void (*run)(const ClampCall&);
 };
 
 /// One run of a product, as a function pointer takes it. Elements in any order that x, y and out share.
@@ -104,10 +116,10 @@ struct MulCall {
 struct MulRow {
     DType dtype;
     const char* policy;
-    void (*run)(const MulCall&) INTQ_NOEXCEPT;
+    void (*run)(const MulCall&);
 };
 
-}  // namespace INTQ_ABI
+}  // namespace INTQ_CORE_ABI
 }  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_STREAMING_ELEMENTWISE_CALL_HPP

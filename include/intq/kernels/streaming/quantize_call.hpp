@@ -10,7 +10,7 @@
 #include "intq/core/qparams.hpp"
 
 namespace intq::kernels {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Per tensor or per channel, on contiguous memory.
 struct QuantizeRow {
@@ -27,7 +27,7 @@ struct DequantizeRow {
     void (*run)(const void* x, const ChannelBlocks& blocks, const QParams& qparams, float* y, const Executor& executor);
 };
 
-}  // namespace INTQ_ABI
+}  // namespace INTQ_CORE_ABI
 }  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_STREAMING_QUANTIZE_CALL_HPP

@@ -8,7 +8,7 @@
 #include "intq/core/status.hpp"
 
 namespace intq::kernels {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// One run of a table, as a function pointer takes it.
 struct LookUpCall {
@@ -22,10 +22,10 @@ struct LookUpCall {
 /// A table of 256 int8 or 513 int16 entries.
 struct LookUpRow {
     DType dtype;
-    void (*run)(const LookUpCall&) INTQ_NOEXCEPT;
+    void (*run)(const LookUpCall&);
 };
 
-}  // namespace INTQ_ABI
+}  // namespace INTQ_CORE_ABI
 }  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_STREAMING_UNARY_CALL_HPP

@@ -11,7 +11,7 @@
 #include "intq/kernels/conv/pack_float.hpp"
 
 namespace intq::kernels {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// The float kernels of one backend, and the packing that they read.
 struct FloatTable {
@@ -19,6 +19,12 @@ struct FloatTable {
     FloatPacking packing{};
     std::span<const ConvRow> conv{};
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
 
 template <class Backend>
 inline constexpr FloatTable float_table{Backend::name, float_packing<Backend>(), detail::float_conv_rows<Backend>};

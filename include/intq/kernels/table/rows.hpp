@@ -17,7 +17,7 @@
 #include "intq/kernels/window/resize_call.hpp"
 
 namespace intq::kernels {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// The kernels of one target and backend, by family, and what packing for them needs.
 struct KernelTable {
@@ -33,11 +33,16 @@ struct KernelTable {
     std::span<const MulRow> mul{};
     std::span<const LookUpRow> look_up{};
     std::span<const InterpolateRow> interpolate{};
-    const void* (*stage)(const PackedConv2d&, const ConvGeometry&, const void* x, Workspace,
-                         const Executor&)INTQ_NOEXCEPT = nullptr;
+    const void* (*stage)(const PackedConv2d&, const ConvGeometry&, const void* x, Workspace, const Executor&) = nullptr;
 
-    constexpr const arith::PolicyRecord& policy() const noexcept { return *packing.policy; }
+    INTQ_ALWAYS_INLINE constexpr const arith::PolicyRecord& policy() const noexcept { return *packing.policy; }
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
 
 constexpr const ConvRow* find_conv(const KernelTable& table, const PackedConv2d& packed) noexcept {
     return find_conv(table.conv, packed);

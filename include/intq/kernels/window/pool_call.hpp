@@ -9,7 +9,7 @@
 #include "intq/core/op_params.hpp"
 
 namespace intq::kernels {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// One run of a pooling, as a function pointer takes it. x and y are channels last.
 struct PoolCall {
@@ -23,6 +23,12 @@ struct PoolCall {
     Size2d out{0, 0};
     const Executor* executor = nullptr;
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
 
 /// @return ok; kernel, stride or padding errors; padding as large as the kernel, where a window would see no
 ///         cell; shape_mismatch where there is no output
@@ -39,13 +45,19 @@ constexpr Status check_pool(const Window2d& window, Size2d in, OpKind op) noexce
     return {};
 }
 
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_CORE_ABI {
+
 struct PoolRow {
     OpKind op;
     DType dtype;
-    void (*run)(const PoolCall&) INTQ_NOEXCEPT;
+    void (*run)(const PoolCall&);
 };
 
-}  // namespace INTQ_ABI
+}  // namespace INTQ_CORE_ABI
 }  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_WINDOW_POOL_CALL_HPP

@@ -12,7 +12,7 @@
 #include "intq/core/op_params.hpp"
 
 namespace intq::kernels {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Which cells each output row and column reads; made once for a shape, on caller's memory.
 struct ResizeTable {
@@ -21,6 +21,12 @@ struct ResizeTable {
     Size2d in{0, 0};
     bool is_nearest = false;
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
 
 /// Taps that make_resize_table() needs.
 constexpr index_t resize_table_size(Size2d out) noexcept { return out.height + out.width; }
@@ -51,6 +57,12 @@ constexpr Result<ResizeTable> make_resize_table(arith::Resize rule, Size2d in, S
                        rule == arith::Resize::nearest || rule == arith::Resize::nearest_exact};
 }
 
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_CORE_ABI {
+
 /// One run of interpolate, as a function pointer takes it. x and y are channels last.
 struct InterpolateCall {
     const ResizeTable* table = nullptr;
@@ -63,10 +75,10 @@ struct InterpolateCall {
 
 struct InterpolateRow {
     DType dtype;
-    void (*run)(const InterpolateCall&) INTQ_NOEXCEPT;
+    void (*run)(const InterpolateCall&);
 };
 
-}  // namespace INTQ_ABI
+}  // namespace INTQ_CORE_ABI
 }  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_WINDOW_RESIZE_CALL_HPP
