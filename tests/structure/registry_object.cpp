@@ -7,6 +7,7 @@
 #include "intq/arith/norm.hpp"
 #include "intq/embedded.hpp"
 #include "intq/kernels/conv/float_conv2d.hpp"
+#include "intq/kernels/table/float_table.hpp"
 #include "intq/kernels/table/registry.hpp"
 
 namespace {

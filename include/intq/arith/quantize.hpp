@@ -189,8 +189,10 @@ INTQ_ALWAYS_INLINE constexpr typename L::f32 dequantize_lanes(typename L::i32 co
     return L::mul(L::sub(L::to_f32(code), L::to_f32(zero_point)), scale);
 }
 
-/// Calls function(rule) with the FixedQuantizeRule of the value.
-template <class Function> constexpr decltype(auto) with_rule(QuantizeRule rule, Function&& function) {
+/// Calls function(rule) with the FixedQuantizeRule of the value. Inlined, so that a caller that writes its rule down
+/// compiles that one alone.
+template <class Function>
+INTQ_ALWAYS_INLINE constexpr decltype(auto) with_rule(QuantizeRule rule, Function&& function) {
     const bool divide = rule.by == QuantizeBy::divide;
     if (rule.rounding == Rounding::half_even) {
         if (divide) return function(FixedQuantizeRule<Rounding::half_even, QuantizeBy::divide>{});

@@ -3,6 +3,7 @@
 // Every float row of every backend against a loop in double: within the bound of a float sum, equal where all sums are
 // exact, and NaN and infinities where arithmetic takes them.
 #include "intq/kernels/conv/float_conv2d.hpp"
+#include "intq/kernels/table/float_table.hpp"
 
 #include <cmath>
 #include <cstdint>

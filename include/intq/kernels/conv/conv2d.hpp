@@ -7,8 +7,13 @@
 #include <concepts>
 #include <type_traits>
 
+#include "intq/arith/bpu.hpp"
+#include "intq/arith/fp32.hpp"
+#include "intq/arith/tflite.hpp"
+#include "intq/kernels/conv/conv_rows.hpp"
 #include "intq/kernels/conv/pack.hpp"
-#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/kernels/conv/stage.hpp"
+#include "intq/simd/select.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
@@ -62,14 +67,6 @@ template <class TargetType, class Backend = simd::default_backend>
 Result<PackedConv2d> make_conv2d(const Conv2dSpec& spec, Workspace storage) noexcept {
     detail::check_arguments<TargetType, Backend>();
     return pack_conv2d(packing_rules<TargetType, Backend>(), spec, storage);
-}
-
-/// Bytes of workspace for one run: the staged input, where the backend's tile wants another form of it.
-inline index_t conv2d_workspace_size(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
-    if (!detail::is_staged(packed)) return 0;
-    return round_up(
-        detail::staged_size(packed, geometry) * size_of(detail::staged_input(packed.packing, packed.input_dtype)),
-        buffer_alignment);
 }
 
 /// What run_conv2d relies on.

@@ -5,7 +5,7 @@
 #define INTQ_KERNELS_CONV_FLOAT_CONV2D_HPP
 
 #include "intq/kernels/conv/conv2d.hpp"
-#include "intq/kernels/table/float_table.hpp"
+#include "intq/kernels/conv/pack_float.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {

@@ -8,7 +8,7 @@
 #ifndef INTQ_KERNELS_CONV_GEMM_HPP
 #define INTQ_KERNELS_CONV_GEMM_HPP
 
-#include "intq/core/executor.hpp"
+#include "intq/kernels/conv/conv_call.hpp"
 #include "intq/kernels/conv/epilogue.hpp"
 #include "intq/kernels/conv/gemm_input.hpp"
 #include "intq/kernels/conv/gemm_tasks.hpp"
@@ -17,16 +17,6 @@
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
-
-/// One run of a packed layer, as a function pointer takes it.
-struct ConvCall {
-    const PackedConv2d* packed = nullptr;
-    const ConvGeometry* geometry = nullptr;
-    const void* x = nullptr;      // channels last, of the layer's input type; staged for gemm
-    const void* sumin = nullptr;  // as y in shape, of the layer's input type
-    void* y = nullptr;
-    const Executor* executor = nullptr;
-};
 
 /// The inner part, keyed on operand types alone: sums of a tile of output pixels by one packed panel.
 ///
@@ -92,19 +82,24 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
     };
 
     /// Rows of the next tile, of `left` rows that are padded alike: at most what fits, the last tiles of one size.
-    static index_t tile_rows(index_t vectors, index_t left) noexcept {
+    ///
+    /// @param takes_most  whether a tile may have the most rows that fit
+    static index_t tile_rows(index_t vectors, index_t left, bool takes_most) noexcept {
         const index_t most = Tile::max_rows(static_cast<int>(vectors)), few = small_rows(static_cast<int>(vectors));
-        if (left >= 2 * most || (left >= most && most > few)) return most;
-        const index_t limit = most < few ? most : few, tiles = (left + limit - 1) / limit;
+        if (takes_most && (left >= 2 * most || (left >= most && most > few))) return most;
+        const index_t limit = takes_most ? (most < few ? most : few) : rows_below_most(static_cast<int>(vectors));
+        const index_t tiles = (left + limit - 1) / limit;
         return (left + tiles - 1) / tiles;
     }
 
     /// Sums of `rows` slots from `slot` on, tile_rows() of them: `panel.vectors` vectors a row.
-    static void run(const Panel& panel, index_t slot, index_t rows, Acc* sums) noexcept {
+    ///
+    /// @tparam TakesMost  as that of tile_rows(): without it the largest tiles are not compiled
+    template <bool TakesMost> static void run(const Panel& panel, index_t slot, index_t rows, Acc* sums) noexcept {
         simd::unroll<Tile::vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
             constexpr int count = v + 1;
             if constexpr (count >= Tile::narrowest)
-                if (panel.vectors == count) select_rows<count>(panel, slot, rows, sums);
+                if (panel.vectors == count) select_rows<count, TakesMost>(panel, slot, rows, sums);
         });
     }
 
@@ -133,17 +128,23 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
     }
 
 private:
-    /// Every number of rows up to this has code of its own; above it only the most that fit. Panels are narrower once a
-    /// layer at most, and each number costs compile time.
+    /// Each number of rows up to this one has code of its own. Above it, only the largest tile that fits has. A layer
+    /// has at most one panel that is narrower, and each number of rows costs compile time.
     static constexpr int small_rows(int panel_vectors) noexcept { return panel_vectors == Tile::vectors ? 6 : 4; }
+    /// The most rows with code of their own apart from those of the largest tile.
+    static constexpr int rows_below_most(int panel_vectors) noexcept {
+        const int below = Tile::max_rows(panel_vectors) - 1, few = small_rows(panel_vectors);
+        return below < 1 ? 1 : below < few ? below : few;
+    }
     /// Offset-binary activations exist in staged copies only.
     static constexpr bool is_always_staged = std::is_same_v<Activation, std::uint8_t>;
 
-    template <int Vectors> static void select_rows(const Panel& panel, index_t slot, index_t rows, Acc* sums) noexcept {
+    template <int Vectors, bool TakesMost>
+    static void select_rows(const Panel& panel, index_t slot, index_t rows, Acc* sums) noexcept {
         constexpr int most = Tile::max_rows(Vectors);
-        if (rows == most) return run_rows<most, Vectors>(panel, slot, sums);
-        constexpr int few = small_rows(Vectors), below = most - 1 < few ? most - 1 : few;
-        simd::unroll<below>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
+        if constexpr (TakesMost)
+            if (rows == most) return run_rows<most, Vectors>(panel, slot, sums);
+        simd::unroll<rows_below_most(Vectors)>([&](auto r) INTQ_ALWAYS_INLINE_LAMBDA {
             if (rows == r + 1) run_rows<r + 1, Vectors>(panel, slot, sums);
         });
     }
@@ -211,6 +212,10 @@ template <class Backend, class Policy, class X, class W, class Acc, class Y, cla
 private:
     using Task = detail::GemmTasks::Task;
 
+    /// Whether the largest tiles have their epilogue in registers. A layer whose requantization is not proven to stay
+    /// in range then runs in tiles of fewer rows: no other code needs the largest ones with their sums in memory.
+    static constexpr bool has_fused = Epilogue<L, Policy, Y, E>::has_quads;
+
     /// Whether rows are converted as the kernel comes to them.
     static bool converts_blocks(const ConvCall& call) noexcept {
         return !std::is_same_v<X, typename Inner::Activation> &&
@@ -250,10 +255,11 @@ private:
         for (index_t index = task.first_panel; index < task.last_panel; ++index) {
             const Panel panel(*call.packed, source, group, index);
             for (index_t slot = task.first_row; slot < task.last_row;) {
-                const index_t rows = Inner::tile_rows(panel.vectors, source.run_end(slot, task.last_row) - slot);
+                const index_t left = source.run_end(slot, task.last_row) - slot;
+                const index_t rows = Inner::tile_rows(panel.vectors, left, !has_fused || call.packed->scaled_is_small);
                 if constexpr (std::is_same_v<Y, float>) prefetch(call, panel, slot, rows);
                 if (!run_fused(call, panel, slot, rows)) {
-                    Inner::run(panel, slot, rows, sums);
+                    Inner::template run<!has_fused>(panel, slot, rows, sums);
                     store(call, panel, sums, slot, rows);
                 }
                 slot += rows;
@@ -283,7 +289,7 @@ private:
     /// requantization is proven to stay in range.
     static bool run_fused(const ConvCall& call, const Panel& panel, index_t slot, index_t rows) INTQ_NOEXCEPT {
         bool done = false;
-        if constexpr (Epilogue<L, Policy, Y, E>::has_quads)
+        if constexpr (has_fused)
             simd::unroll<Inner::vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
                 constexpr int vectors = v + 1, most = Inner::max_rows(vectors);
                 if (panel.vectors == vectors && rows == most && call.packed->scaled_is_small) {

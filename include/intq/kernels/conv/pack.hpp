@@ -9,26 +9,10 @@
 #include <cstring>
 
 #include "intq/kernels/conv/pack_depthwise.hpp"
+#include "intq/kernels/conv/packing_rules.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
-
-/// What packing must know of a target and a backend, as data.
-struct PackingRules {
-    const arith::PolicyRecord* policy = nullptr;
-    simd::Packing int8_packing{};
-    simd::Packing int16_packing{};
-    simd::Packing wide_packing{};
-    simd::DepthwisePacking depthwise_int8_packing{};
-    simd::DepthwisePacking depthwise_int16_packing{};
-};
-
-template <class TargetType, class Backend>
-requires arith::Target<TargetType>
-constexpr PackingRules packing_rules() noexcept {
-    return {&TargetType::policy,   Backend::int8_packing,           Backend::int16_packing,
-            Backend::wide_packing, Backend::depthwise_int8_packing, Backend::depthwise_int16_packing};
-}
 
 namespace detail {
 
@@ -114,7 +98,7 @@ constexpr bool merging_saves_groups(const PackedConv2d& packed) noexcept {
 
 /// What a packed layer is whatever its packing.
 inline PackedConv2d describe_layer(const Conv2dSpec& spec, int accumulator_bits) noexcept {
-    PackedConv2d packed;
+    PackedConv2d packed{};
     packed.op = spec.op;
     packed.window = spec.window;
     packed.in_channels = spec.in_channels;

@@ -8,16 +8,29 @@
 #include "intq/kernels/conv/pack.hpp"
 
 namespace intq::kernels {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// What packing must know of a backend.
 struct FloatPacking {
     simd::Packing gemm{};
     simd::DepthwisePacking depthwise{};
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+
 template <class Backend> constexpr FloatPacking float_packing() noexcept {
     return {Backend::float_packing, Backend::depthwise_float_packing};
 }
+
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_CORE_ABI {
 
 /// A float convolution as its maker is told it; a linear layer is one whose kernel covers its input (see Conv2dSpec).
 struct FloatConv2dSpec {
@@ -32,11 +45,17 @@ struct FloatConv2dSpec {
     bool has_sumin = false;  // whether a tensor is added before the activation
 };
 
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+
 namespace detail {
 
 /// The layer in the terms of the shared checks and writers.
 constexpr Conv2dSpec shared_spec(const FloatConv2dSpec& spec) noexcept {
-    Conv2dSpec shared;
+    Conv2dSpec shared{};
     shared.op = spec.op;
     shared.window = spec.window;
     shared.in_channels = spec.in_channels;

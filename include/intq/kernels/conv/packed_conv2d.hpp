@@ -11,7 +11,7 @@
 #include "intq/simd/base/tags.hpp"
 
 namespace intq::kernels {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// A convolution as its maker is told it. A linear layer is a convolution whose kernel covers its input:
 /// kernel {1, 1} on vectors, kernel {H, W} behind a Flatten of (C, H, W) images — the weight of the float
@@ -62,26 +62,38 @@ struct PackedConv2d {
     const void* padding_row = nullptr;  // one pixel of zero points; depthwise only
     arith::OutputCodes codes{};
 
-    constexpr index_t taps() const noexcept { return window.kernel.height * window.kernel.width; }
+    INTQ_ALWAYS_INLINE constexpr index_t taps() const noexcept { return window.kernel.height * window.kernel.width; }
     /// Small layers feel a division, so one group has none.
-    constexpr index_t group_inputs() const noexcept { return groups == 1 ? in_channels : in_channels / groups; }
-    constexpr index_t group_outputs() const noexcept { return groups == 1 ? out_channels : out_channels / groups; }
-    constexpr index_t padded_outputs() const noexcept { return is_depthwise ? group_stride : groups * group_stride; }
-    constexpr index_t panels() const noexcept { return (group_stride + packing.columns - 1) / packing.columns; }
+    INTQ_ALWAYS_INLINE constexpr index_t group_inputs() const noexcept {
+        return groups == 1 ? in_channels : in_channels / groups;
+    }
+    INTQ_ALWAYS_INLINE constexpr index_t group_outputs() const noexcept {
+        return groups == 1 ? out_channels : out_channels / groups;
+    }
+    INTQ_ALWAYS_INLINE constexpr index_t padded_outputs() const noexcept {
+        return is_depthwise ? group_stride : groups * group_stride;
+    }
+    INTQ_ALWAYS_INLINE constexpr index_t panels() const noexcept {
+        return (group_stride + packing.columns - 1) / packing.columns;
+    }
     /// What the skeleton takes as taps, and the products of each.
-    constexpr index_t tap_count() const noexcept { return merges_row ? window.kernel.height : taps(); }
-    constexpr index_t tap_depth() const noexcept {
+    INTQ_ALWAYS_INLINE constexpr index_t tap_count() const noexcept {
+        return merges_row ? window.kernel.height : taps();
+    }
+    INTQ_ALWAYS_INLINE constexpr index_t tap_depth() const noexcept {
         return merges_row ? window.kernel.width * in_channels : group_inputs();
     }
-    constexpr index_t planes() const noexcept { return packing.splits && weight_dtype == DType::int16 ? 2 : 1; }
+    INTQ_ALWAYS_INLINE constexpr index_t planes() const noexcept {
+        return packing.splits && weight_dtype == DType::int16 ? 2 : 1;
+    }
     /// Elements of a column, of a whole panel, and of all panels of a group.
-    constexpr index_t column_size() const noexcept {
+    INTQ_ALWAYS_INLINE constexpr index_t column_size() const noexcept {
         return tap_count() * round_up(tap_depth(), packing.depth) * planes();
     }
-    constexpr index_t panel_size() const noexcept { return column_size() * packing.columns; }
-    constexpr index_t group_weights() const noexcept { return column_size() * group_stride; }
+    INTQ_ALWAYS_INLINE constexpr index_t panel_size() const noexcept { return column_size() * packing.columns; }
+    INTQ_ALWAYS_INLINE constexpr index_t group_weights() const noexcept { return column_size() * group_stride; }
     /// Weights of one channel when depthwise, with those of rows that only fill a group.
-    constexpr index_t depthwise_weights() const noexcept {
+    INTQ_ALWAYS_INLINE constexpr index_t depthwise_weights() const noexcept {
         return window.kernel.width * round_up(window.kernel.height, depthwise.depth);
     }
 };
@@ -92,6 +104,12 @@ struct DepthwiseBlock {
     index_t padded;  // its channels with padding
     bool is_whole;   // of packing.columns, in that block's order
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
 
 /// The block that starts at channel `first`.
 constexpr DepthwiseBlock depthwise_block(const simd::DepthwisePacking& packing, index_t first,

@@ -4,17 +4,23 @@
 #ifndef INTQ_KERNELS_OPERATORS_CONV_HPP
 #define INTQ_KERNELS_OPERATORS_CONV_HPP
 
-#include "intq/kernels/conv/conv2d.hpp"
+#include "intq/kernels/conv/input_form.hpp"
 #include "intq/kernels/operators/operator.hpp"
 
 namespace intq::kernels {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Parameters of a convolution or linear instruction: x (, sumin).
 struct ConvStep {
     PackedConv2d packed{};
     ConvGeometry geometry{};  // its batch is set by each run
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
 
 namespace operators {
 

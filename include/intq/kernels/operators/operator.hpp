@@ -9,10 +9,10 @@
 
 #include "intq/core/executor.hpp"
 #include "intq/core/layout.hpp"
-#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/kernels/table/rows.hpp"
 
 namespace intq::kernels {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// A tensor in an arena; the batch is that of the run.
 struct ArenaTensor {
@@ -25,10 +25,10 @@ struct ArenaTensor {
     /// (OperatorRow::reads_planes); every instruction writes channels_last.
     Layout layout = Layout::channels_last;
 
-    constexpr index_t elements_per_image() const noexcept {
+    INTQ_ALWAYS_INLINE constexpr index_t elements_per_image() const noexcept {
         return shape.rank > 0 && shape[0] > 0 ? shape.size() / shape[0] : 0;
     }
-    constexpr index_t bytes() const noexcept { return shape.size() * size_of(dtype); }
+    INTQ_ALWAYS_INLINE constexpr index_t bytes() const noexcept { return shape.size() * size_of(dtype); }
 };
 
 /// One instruction as its operator sees it: operands -> output.
@@ -44,17 +44,21 @@ struct OperatorCall {
     Workspace workspace{};
     const Executor* executor = nullptr;
 
-    index_t operand_count() const noexcept { return static_cast<index_t>(operands.size()); }
-    const ArenaTensor& x(index_t operand = 0) const noexcept {
+    INTQ_ALWAYS_INLINE index_t operand_count() const noexcept { return static_cast<index_t>(operands.size()); }
+    INTQ_ALWAYS_INLINE const ArenaTensor& x(index_t operand = 0) const noexcept {
         return tensors[static_cast<std::size_t>(operands[static_cast<std::size_t>(operand)])];
     }
-    const ArenaTensor& y() const noexcept { return tensors[static_cast<std::size_t>(output)]; }
-    void* x_data(index_t operand = 0) const noexcept { return arena + x(operand).offset; }
-    void* y_data() const noexcept { return arena + y().offset; }
+    INTQ_ALWAYS_INLINE const ArenaTensor& y() const noexcept { return tensors[static_cast<std::size_t>(output)]; }
+    INTQ_ALWAYS_INLINE void* x_data(index_t operand = 0) const noexcept { return arena + x(operand).offset; }
+    INTQ_ALWAYS_INLINE void* y_data() const noexcept { return arena + y().offset; }
     /// Elements of this run.
-    index_t x_size(index_t operand = 0) const noexcept { return x(operand).elements_per_image() * batch; }
-    index_t y_size() const noexcept { return y().elements_per_image() * batch; }
-    template <class Params> const Params& params_as() const noexcept { return *static_cast<const Params*>(params); }
+    INTQ_ALWAYS_INLINE index_t x_size(index_t operand = 0) const noexcept {
+        return x(operand).elements_per_image() * batch;
+    }
+    INTQ_ALWAYS_INLINE index_t y_size() const noexcept { return y().elements_per_image() * batch; }
+    template <class Params> INTQ_ALWAYS_INLINE const Params& params_as() const noexcept {
+        return *static_cast<const Params*>(params);
+    }
 };
 
 /// Types of an operator, as the constraint tables name them.
@@ -72,12 +76,18 @@ struct OperatorRow {
     bool may_run_in_place = false;  // element by element: the output may take the place of an operand
     bool reads_planes = false;      // takes row_major images
     Status (*check)(const OperatorCall&) noexcept = nullptr;
-    void (*run)(const OperatorCall&) INTQ_NOEXCEPT = nullptr;
+    void (*run)(const OperatorCall&) = nullptr;
     /// Whether a table has the kernels for these types.
     bool (*has_kernel)(const KernelTable&, const OperatorTypes&) noexcept = nullptr;
     /// Bytes of scratch; null: none.
     index_t (*workspace_size)(const OperatorCall&) noexcept = nullptr;
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
 
 namespace detail {
 

@@ -7,13 +7,19 @@
 #include "intq/kernels/operators/operator.hpp"
 
 namespace intq::kernels {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Parameters of a pooling instruction.
 struct PoolStep {
     Window2d window{};
     arith::AverageParams average{};  // not read by max_pool2d
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
 
 namespace operators {
 

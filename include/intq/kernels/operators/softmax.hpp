@@ -8,7 +8,7 @@
 #include "intq/kernels/streaming/softmax.hpp"
 
 namespace intq::kernels {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Parameters of a softmax instruction.
 struct SoftmaxStep {
@@ -17,6 +17,12 @@ struct SoftmaxStep {
     index_t count = 1;              // extent of the axis
     index_t inner = 1;              // elements from one to the next along it
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
 
 namespace operators {
 

@@ -4,16 +4,23 @@
 #ifndef INTQ_KERNELS_OPERATORS_UNARY_HPP
 #define INTQ_KERNELS_OPERATORS_UNARY_HPP
 
+#include "intq/arith/unary.hpp"
 #include "intq/kernels/operators/operator.hpp"
 
 namespace intq::kernels {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Parameters of a table instruction.
 struct LookUpStep {
     const void* entries = nullptr;  // of the input's type
     index_t size = 0;               // arith::int8_table_size or arith::int16_table_size
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
 
 namespace operators {
 

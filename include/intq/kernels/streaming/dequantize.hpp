@@ -8,6 +8,7 @@
 #include "intq/arith/quantize.hpp"
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/kernels/streaming/past_caches.hpp"
+#include "intq/kernels/streaming/quantize_call.hpp"
 #include "intq/simd/select.hpp"
 
 namespace intq::kernels {
@@ -107,6 +108,20 @@ void dequantize(const TensorView<Code, Rank, QLayout, QExtents>& q, const QParam
                           out);
     }
 }
+
+namespace detail {
+
+template <class Backend, class Code>
+void dequantize_erased(const void* x, const ChannelBlocks& blocks, const QParams& qparams, float* y,
+                       const Executor& executor) {
+    dequantize_blocks<Backend>(static_cast<const Code*>(x), blocks, qparams, y, executor);
+}
+template <class Backend>
+inline constexpr DequantizeRow dequantize_rows[] = {{DType::int8, &dequantize_erased<Backend, std::int8_t>},
+                                                    {DType::int16, &dequantize_erased<Backend, std::int16_t>},
+                                                    {DType::int32, &dequantize_erased<Backend, std::int32_t>}};
+
+}  // namespace detail
 
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels

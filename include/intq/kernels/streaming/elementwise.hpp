@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// Streaming kernels on codes: add, requantize, relu. Layer: kernels (DESIGN section 5, the third skeleton).
+// Streaming kernels on codes: add, requantize, relu, mul. Layer: kernels (DESIGN section 5, the third skeleton).
 #ifndef INTQ_KERNELS_STREAMING_ELEMENTWISE_HPP
 #define INTQ_KERNELS_STREAMING_ELEMENTWISE_HPP
 
 #include "intq/arith/elementwise.hpp"
+#include "intq/arith/target.hpp"
 #include "intq/kernels/streaming/channel_walk.hpp"
+#include "intq/kernels/streaming/elementwise_call.hpp"
 #include "intq/kernels/streaming/past_caches.hpp"
 #include "intq/kernels/streaming/unary.hpp"
 
@@ -49,16 +51,6 @@ void add_run(const arith::AddParams& params, index_t count, const Code* x, const
 
 }  // namespace detail
 
-/// One run of an add, as a function pointer takes it. Elements in any order that x, y and out share.
-struct AddCall {
-    const arith::AddParams* params = nullptr;
-    const void* x = nullptr;
-    const void* y = nullptr;
-    void* out = nullptr;
-    index_t size = 0;
-    const Executor* executor = nullptr;
-};
-
 /// out[i] = requantize(x[i]·s_x + y[i]·s_y), by the formula of the policy in arith/elementwise.hpp
 ///
 /// @pre params made by arith::make_add; out may be x or y
@@ -76,50 +68,6 @@ template <class Backend, class Policy, class Code> void add_codes(const AddCall&
         detail::write_past_caches(out, count, [&](index_t at, index_t piece, Code* to) { run(first + at, piece, to); });
     });
 }
-
-/// Codes of one tensor at another scale; see make_requantize.
-struct RequantizeParams {
-    bool is_identity = false;  // equal scales, zero points and types: codes pass through
-    std::int32_t zero_point = 0;
-    arith::ChannelWords words{};
-    arith::OutputCodes codes{};
-};
-
-/// Parameters of code -> code.
-///
-///     y = requantize(x - zp_in);  bpu: pre = 0;  equal scale, zero point and type: identity
-///
-/// @return unsupported, scale_out_of_range
-constexpr Result<RequantizeParams> make_requantize(const arith::PolicyRecord& policy, const arith::CodesOf& in,
-                                                   const arith::CodesOf& out,
-                                                   const arith::OutputCodes& codes) noexcept {
-    RequantizeParams params;
-    params.zero_point = in.zero_point;
-    params.codes = codes;
-    params.is_identity = in.scale == out.scale && in.zero_point == out.zero_point && in.dtype == out.dtype;
-    const arith::SumRange range{lowest_code(in.dtype) - in.zero_point, highest_code(in.dtype) - in.zero_point};
-    const auto words = arith::make_requantize_words(policy, arith::RequantizeSource::code, {in.scale, 1.0f, out.scale},
-                                                    in.dtype, out.dtype, range);
-    if (!words) {
-        if (params.is_identity) return params;
-        return words.status();
-    }
-    params.words = *words;
-    return params;
-}
-
-/// One run of requantize over rows of codes: `rows` rows of `columns`, strides in elements. A cat is one call an
-/// input, into its slice of the channels.
-struct RequantizeCall {
-    const RequantizeParams* params = nullptr;
-    const void* x = nullptr;
-    void* y = nullptr;
-    index_t rows = 1;
-    index_t columns = 0;
-    index_t x_stride = 0;
-    index_t y_stride = 0;
-    const Executor* executor = nullptr;
-};
 
 namespace detail {
 
@@ -195,15 +143,6 @@ void requantize_codes(const RequantizeCall& call) INTQ_NOEXCEPT {
         call, [&](index_t count, const X* x, Y* y) { detail::requantize_run<L, Policy>(*call.params, count, x, y); });
 }
 
-/// One run of relu on codes.
-struct ClampCall {
-    arith::OutputCodes codes{};
-    const void* x = nullptr;
-    void* y = nullptr;
-    index_t size = 0;
-    const Executor* executor = nullptr;
-};
-
 /// y[i] = clamp(x[i], lowest, highest): relu and relu6 on codes, exact; the scale stays.
 /// @pre lowest and highest are codes
 template <class Backend, class Code> void clamp_codes(const ClampCall& call) INTQ_NOEXCEPT {
@@ -221,6 +160,56 @@ template <class Backend, class Code> void clamp_codes(const ClampCall& call) INT
         if (i < count) L::store_packed(y + i, clamp(L::load_packed(x + i, count - i)), count - i);
     });
 }
+
+/// out[i] = requantize((x[i] - zx)·(y[i] - zy)), by arith/elementwise.hpp
+///
+/// @pre params made by arith::make_mul; out may be x or y
+/// Result   exact; the same bytes on every backend
+/// Cost     O(n)
+template <class Backend, class Policy, class Code> void mul_codes(const MulCall& call) INTQ_NOEXCEPT {
+    using L = simd::lanes<Backend>;
+    const arith::MulLanes<Policy, L> formula(*call.params, detail::broadcast_channel<Policy, L>(call.params->words));
+    const auto* const x = static_cast<const Code*>(call.x);
+    const auto* const y = static_cast<const Code*>(call.y);
+    auto* const out = static_cast<Code*>(call.out);
+    detail::stream(call.size, *call.executor, [&](index_t first, index_t count) {
+        detail::store_scaled_run<L>(out + first, count, call.params->codes,
+                                    [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                                        return formula.scaled(detail::load_codes<L>(x + first + i, lanes),
+                                                              detail::load_codes<L>(y + first + i, lanes));
+                                    });
+    });
+}
+
+namespace detail {
+
+/// The policy for sums of 32 bits: adds and codes, also of a target whose convolutions sum in 64.
+template <class TargetType> using NarrowPolicy = arith::RequantizePolicy<TargetType, std::int32_t>;
+template <class TargetType, class Backend>
+inline constexpr AddRow add_rows[] = {
+    {DType::int8, NarrowPolicy<TargetType>::name, &add_codes<Backend, NarrowPolicy<TargetType>, std::int8_t>},
+    {DType::int16, NarrowPolicy<TargetType>::name, &add_codes<Backend, NarrowPolicy<TargetType>, std::int16_t>}};
+
+template <class TargetType, class Backend>
+inline constexpr MulRow mul_rows[] = {
+    {DType::int8, NarrowPolicy<TargetType>::name, &mul_codes<Backend, NarrowPolicy<TargetType>, std::int8_t>},
+    {DType::int16, NarrowPolicy<TargetType>::name, &mul_codes<Backend, NarrowPolicy<TargetType>, std::int16_t>}};
+
+template <class TargetType, class Backend, class X, class Y> constexpr RequantizeRow requantize_row() noexcept {
+    return {dtype_of<X>, dtype_of<Y>, NarrowPolicy<TargetType>::name,
+            &requantize_codes<Backend, NarrowPolicy<TargetType>, X, Y>};
+}
+template <class TargetType, class Backend>
+inline constexpr RequantizeRow requantize_rows[] = {requantize_row<TargetType, Backend, std::int8_t, std::int8_t>(),
+                                                    requantize_row<TargetType, Backend, std::int8_t, std::int16_t>(),
+                                                    requantize_row<TargetType, Backend, std::int16_t, std::int8_t>(),
+                                                    requantize_row<TargetType, Backend, std::int16_t, std::int16_t>()};
+
+template <class Backend>
+inline constexpr ClampRow clamp_rows[] = {{DType::int8, &clamp_codes<Backend, std::int8_t>},
+                                          {DType::int16, &clamp_codes<Backend, std::int16_t>}};
+
+}  // namespace detail
 
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels

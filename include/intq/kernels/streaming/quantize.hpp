@@ -182,8 +182,8 @@ private:
 /// quantize() on contiguous memory, with extents in place of views: what a table of kernels points at.
 /// @pre check_quantize_params()
 template <class Backend = simd::default_backend, class Code>
-void quantize_blocks(const float* x, const ChannelBlocks& blocks, const QParams& qparams, arith::QuantizeRule rule,
-                     Code* out, const Executor& executor) INTQ_NOEXCEPT {
+INTQ_ALWAYS_INLINE void quantize_blocks(const float* x, const ChannelBlocks& blocks, const QParams& qparams,
+                                        arith::QuantizeRule rule, Code* out, const Executor& executor) INTQ_NOEXCEPT {
     arith::with_rule(rule, [&](auto fixed) {
         detail::walk_blocks_to(detail::QuantizeOp<simd::lanes<Backend>, decltype(fixed), Code>{qparams}, blocks,
                                executor, x, out);
@@ -206,9 +206,9 @@ void quantize_blocks(const float* x, const ChannelBlocks& blocks, const QParams&
 /// Source   ARITHMETIC.md section 1; PyTorch quantize_per_tensor and quantize_per_channel
 template <class Backend = simd::default_backend, class X, class Code, int Rank, class XLayout, class OutLayout,
           class XExtents, class OutExtents>
-void quantize(const TensorView<X, Rank, XLayout, XExtents>& x, const QParams& qparams, arith::QuantizeRule rule,
-              const TensorView<Code, Rank, OutLayout, OutExtents>& out,
-              const Executor& executor = serial) INTQ_NOEXCEPT {
+INTQ_ALWAYS_INLINE void quantize(const TensorView<X, Rank, XLayout, XExtents>& x, const QParams& qparams,
+                                 arith::QuantizeRule rule, const TensorView<Code, Rank, OutLayout, OutExtents>& out,
+                                 const Executor& executor = serial) INTQ_NOEXCEPT {
     INTQ_ASSERT(check_quantize(x, qparams, rule, out).ok());
     const TensorView<const float, Rank, XLayout, XExtents> input = x;
     if (detail::same_order(input, out)) {

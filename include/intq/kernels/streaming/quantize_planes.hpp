@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "intq/kernels/streaming/quantize.hpp"
+#include "intq/kernels/streaming/quantize_call.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
@@ -80,6 +81,27 @@ void quantize_planes(const float* x, index_t images, index_t channels, index_t p
         });
     });
 }
+
+namespace detail {
+
+template <class Backend, class Code>
+void quantize_erased(const float* x, const ChannelBlocks& blocks, const QParams& qparams, arith::QuantizeRule rule,
+                     void* y, const Executor& executor) {
+    quantize_blocks<Backend>(x, blocks, qparams, rule, static_cast<Code*>(y), executor);
+}
+template <class Backend, class Code>
+void quantize_planes_erased(const float* x, index_t images, index_t channels, index_t pixels, const QParams& qparams,
+                            arith::QuantizeRule rule, void* y, const Executor& executor) {
+    quantize_planes<Backend>(x, images, channels, pixels, qparams, rule, static_cast<Code*>(y), executor);
+}
+template <class Backend, class Code> constexpr QuantizeRow quantize_row() noexcept {
+    return {dtype_of<Code>, &quantize_erased<Backend, Code>, &quantize_planes_erased<Backend, Code>};
+}
+template <class Backend>
+inline constexpr QuantizeRow quantize_rows[] = {quantize_row<Backend, std::int8_t>(),
+                                                quantize_row<Backend, std::int16_t>()};
+
+}  // namespace detail
 
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels

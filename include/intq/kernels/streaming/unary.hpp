@@ -7,19 +7,11 @@
 
 #include "intq/arith/unary.hpp"
 #include "intq/kernels/streaming/channel_walk.hpp"
+#include "intq/kernels/streaming/unary_call.hpp"
 #include "intq/simd/select.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
-
-/// One run of a table, as a function pointer takes it.
-struct LookUpCall {
-    const void* entries = nullptr;  // 256 int8, or 513 int16
-    const void* x = nullptr;
-    void* y = nullptr;
-    index_t size = 0;
-    const Executor* executor = nullptr;
-};
 
 namespace detail {
 
@@ -78,6 +70,14 @@ template <class Backend> void look_up_int16(const LookUpCall& call) INTQ_NOEXCEP
                              });
     });
 }
+
+namespace detail {
+
+template <class Backend>
+inline constexpr LookUpRow look_up_rows[] = {{DType::int8, &look_up_int8<Backend>},
+                                             {DType::int16, &look_up_int16<Backend>}};
+
+}  // namespace detail
 
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels

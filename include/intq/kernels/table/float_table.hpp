@@ -5,11 +5,13 @@
 #ifndef INTQ_KERNELS_TABLE_FLOAT_TABLE_HPP
 #define INTQ_KERNELS_TABLE_FLOAT_TABLE_HPP
 
+#include <span>
+
+#include "intq/kernels/conv/conv_rows.hpp"
 #include "intq/kernels/conv/pack_float.hpp"
-#include "intq/kernels/table/kernel_table.hpp"
 
 namespace intq::kernels {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// The float kernels of one backend, and the packing that they read.
 struct FloatTable {
@@ -18,16 +20,11 @@ struct FloatTable {
     std::span<const ConvRow> conv{};
 };
 
-namespace detail {
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
 
-template <class Backend>
-inline constexpr ConvRow float_conv_rows[] = {
-    gemm_row<Backend, arith::keep_real, float, float, float, float, no_sumin>(),
-    gemm_row<Backend, arith::keep_real, float, float, float, float, float>(),
-    depthwise_row<Backend, arith::keep_real, float, float, float, float, no_sumin>(),
-    depthwise_row<Backend, arith::keep_real, float, float, float, float, float>()};
-
-}  // namespace detail
+namespace intq::kernels {
+inline namespace INTQ_ABI {
 
 template <class Backend>
 inline constexpr FloatTable float_table{Backend::name, float_packing<Backend>(), detail::float_conv_rows<Backend>};

@@ -10,7 +10,7 @@
 #include "intq/core/workspace.hpp"
 
 namespace intq::kernels {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// The indirection of a convolution: for each output pixel and tap the input pixel, or -1 on padding.
 ///
@@ -30,16 +30,23 @@ struct ConvGeometry {
     /// (out_pixels()) the first slot after each one that is padded otherwise; null where no tap falls on padding.
     const std::int32_t* run_ends = nullptr;
 
-    constexpr index_t in_pixels() const noexcept { return in.height * in.width; }
-    constexpr index_t out_pixels() const noexcept { return out.height * out.width; }
+    INTQ_ALWAYS_INLINE constexpr index_t in_pixels() const noexcept { return in.height * in.width; }
+    INTQ_ALWAYS_INLINE constexpr index_t out_pixels() const noexcept { return out.height * out.width; }
 };
 
 /// The taps of a window that lie inside the image, along one axis: none where first >= last.
 struct ValidTaps {
     index_t first;
     index_t last;  // one past
-    friend constexpr bool operator==(const ValidTaps&, const ValidTaps&) = default;
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const ValidTaps&, const ValidTaps&) = default;
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+
 constexpr ValidTaps valid_taps(index_t out, index_t stride, index_t padding, index_t dilation, index_t kernel,
                                index_t extent) noexcept {
     const index_t start = out * stride - padding;
@@ -149,7 +156,7 @@ constexpr index_t conv2d_geometry_size(const Window2d& window, Size2d in) noexce
 inline Result<ConvGeometry> make_conv2d_geometry(const Window2d& window, index_t batch, Size2d in,
                                                  Workspace storage) noexcept {
     if (const Status status = check_window(window, OpKind::conv2d); !status) return status;
-    ConvGeometry geometry;
+    ConvGeometry geometry{};
     geometry.batch = batch;
     geometry.in = in;
     geometry.out = output_size(window, in);

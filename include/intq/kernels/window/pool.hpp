@@ -10,39 +10,12 @@
 #include "intq/core/op_params.hpp"
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/kernels/window/geometry.hpp"
+#include "intq/kernels/window/pool_call.hpp"
 #include "intq/simd/base/primitives.hpp"
 #include "intq/simd/select.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
-
-/// One run of a pooling, as a function pointer takes it. x and y are channels last.
-struct PoolCall {
-    const Window2d* window = nullptr;
-    const arith::AverageParams* average = nullptr;  // not read by max
-    const void* x = nullptr;
-    void* y = nullptr;
-    index_t batch = 0;
-    index_t channels = 0;
-    Size2d in{0, 0};
-    Size2d out{0, 0};
-    const Executor* executor = nullptr;
-};
-
-/// @return ok; kernel, stride or padding errors; padding as large as the kernel, where a window would see no
-///         cell; shape_mismatch where there is no output
-constexpr Status check_pool(const Window2d& window, Size2d in, OpKind op) noexcept {
-    if (const Status status = check_window(window, op); !status) return status;
-    const index_t reach_y = window.dilation.height * (window.kernel.height - 1) + 1;
-    const index_t reach_x = window.dilation.width * (window.kernel.width - 1) + 1;
-    for (const index_t pad : {window.padding.top, window.padding.bottom})
-        if (pad >= reach_y) return {StatusCode::value_out_of_range, op, Field::padding, pad, reach_y - 1};
-    for (const index_t pad : {window.padding.left, window.padding.right})
-        if (pad >= reach_x) return {StatusCode::value_out_of_range, op, Field::padding, pad, reach_x - 1};
-    const Size2d out = output_size(window, in);
-    if (out.height < 1 || out.width < 1) return {StatusCode::shape_mismatch, op, Field::output, 0, 1};
-    return {};
-}
 
 namespace detail {
 
@@ -258,6 +231,16 @@ template <class Backend, class Code> void avg_pool2d_codes(const PoolCall& call)
         });
     });
 }
+
+namespace detail {
+
+template <class Backend>
+inline constexpr PoolRow pool_rows[] = {{OpKind::max_pool2d, DType::int8, &max_pool2d_codes<Backend, std::int8_t>},
+                                        {OpKind::max_pool2d, DType::int16, &max_pool2d_codes<Backend, std::int16_t>},
+                                        {OpKind::avg_pool2d, DType::int8, &avg_pool2d_codes<Backend, std::int8_t>},
+                                        {OpKind::avg_pool2d, DType::int16, &avg_pool2d_codes<Backend, std::int16_t>}};
+
+}  // namespace detail
 
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels

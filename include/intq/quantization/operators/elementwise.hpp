@@ -4,7 +4,7 @@
 #ifndef INTQ_QUANTIZATION_OPERATORS_ELEMENTWISE_HPP
 #define INTQ_QUANTIZATION_OPERATORS_ELEMENTWISE_HPP
 
-#include "intq/arith/mul.hpp"
+#include "intq/arith/elementwise.hpp"
 #include "intq/arith/rounding.hpp"
 #include "intq/nn/functional/call.hpp"
 #include "intq/quantization/operators/lowering.hpp"

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+//
+// One run of a packed layer, as a function pointer takes it, and its row. Layer: kernels.
+#ifndef INTQ_KERNELS_CONV_CONV_CALL_HPP
+#define INTQ_KERNELS_CONV_CONV_CALL_HPP
+
+#include <span>
+
+#include "intq/core/executor.hpp"
+#include "intq/kernels/conv/packed_conv2d.hpp"
+#include "intq/kernels/window/geometry.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_CORE_ABI {
+
+/// One run of a packed layer, as a function pointer takes it.
+struct ConvCall {
+    const PackedConv2d* packed = nullptr;
+    const ConvGeometry* geometry = nullptr;
+    const void* x = nullptr;      // channels last, of the layer's input type; staged for gemm
+    const void* sumin = nullptr;  // as y in shape, of the layer's input type
+    void* y = nullptr;
+    const Executor* executor = nullptr;
+};
+
+/// A convolution kernel: GEMM or depthwise.
+struct ConvRow {
+    DType input, weight, output;
+    int accumulator_bits;
+    bool has_sumin;
+    bool is_depthwise;
+    const char* policy;
+    void (*run)(const ConvCall&);
+};
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+
+/// The row that runs a packed layer; null where there is none.
+constexpr const ConvRow* find_conv(std::span<const ConvRow> rows, const PackedConv2d& packed) noexcept {
+    for (const ConvRow& row : rows)
+        if (row.input == packed.input_dtype && row.weight == packed.weight_dtype && row.output == packed.output_dtype &&
+            row.has_sumin == packed.has_sumin && row.is_depthwise == packed.is_depthwise &&
+            row.accumulator_bits == packed.accumulator_bits)
+            return &row;
+    return nullptr;
+}
+
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_CONV_CONV_CALL_HPP

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+//
+// The rows of convolution and linear: the kernels of each combination of types, on integers and on float.
+// Layer: kernels.
+#ifndef INTQ_KERNELS_CONV_CONV_ROWS_HPP
+#define INTQ_KERNELS_CONV_CONV_ROWS_HPP
+
+#include <array>
+#include <type_traits>
+
+#include "intq/arith/target.hpp"
+#include "intq/kernels/conv/depthwise.hpp"
+#include "intq/kernels/conv/gemm.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+
+namespace detail {
+
+template <class Backend, class Policy, class X, class W, class Acc, class Y, class E>
+constexpr ConvRow gemm_row() noexcept {
+    return {dtype_of<X>,
+            dtype_of<W>,
+            dtype_of<Y>,
+            static_cast<int>(8 * sizeof(Acc)),
+            !std::is_same_v<E, no_sumin>,
+            false,
+            Policy::name,
+            &Gemm<Backend, Policy, X, W, Acc, Y, E>::run};
+}
+template <class Backend, class Policy, class X, class W, class Acc, class Y, class E>
+constexpr ConvRow depthwise_row() noexcept {
+    return {dtype_of<X>,
+            dtype_of<W>,
+            dtype_of<Y>,
+            static_cast<int>(8 * sizeof(Acc)),
+            !std::is_same_v<E, no_sumin>,
+            true,
+            Policy::name,
+            &Depthwise<Backend, Policy, X, W, Acc, Y, E>::run};
+}
+
+template <std::size_t... Sizes> constexpr auto join(const std::array<ConvRow, Sizes>&... parts) noexcept {
+    std::array<ConvRow, (Sizes + ...)> all{};
+    std::size_t at = 0;
+    const auto append = [&](const auto& part) {
+        for (const ConvRow& row : part) all[at++] = row;
+    };
+    (append(parts), ...);
+    return all;
+}
+
+constexpr bool has_row(const arith::PolicyRecord& policy, OpKind op, DType input, DType weight, DType output) noexcept {
+    for (const arith::ConstraintRow& row : policy.constraints)
+        if (row.op == op && row.input == input && row.weight == weight && row.output == output) return true;
+    return false;
+}
+
+/// The two rows of a combination of types, GEMM and depthwise; none where the target's constraint table has no such
+/// operator. An int32 output is the accumulator itself, and takes no add.
+template <class TargetType, class Backend, class X, class W, class Y, class E> constexpr auto conv_pair() noexcept {
+    using Acc = arith::Accumulator<TargetType, dtype_of<X>>;
+    constexpr bool keeps = std::is_same_v<Y, std::int32_t>, adds = !std::is_same_v<E, no_sumin>;
+    constexpr bool is_accepted = has_row(TargetType::policy, OpKind::conv2d, dtype_of<X>, dtype_of<W>, dtype_of<Y>);
+    if constexpr (!is_accepted || (adds && (keeps || !TargetType::policy.fused_add))) {
+        return std::array<ConvRow, 0>{};
+    } else {
+        using Policy = std::conditional_t<keeps, arith::keep_accumulator, arith::RequantizePolicy<TargetType, Acc>>;
+        return std::array{gemm_row<Backend, Policy, X, W, Acc, Y, E>(),
+                          depthwise_row<Backend, Policy, X, W, Acc, Y, E>()};
+    }
+}
+
+/// The rows for a given input and output type. A caller that knows both instantiates these alone.
+template <class TargetType, class Backend, class X, class Y, class E>
+inline constexpr auto typed_conv_rows = join(conv_pair<TargetType, Backend, X, std::int8_t, Y, E>(),
+                                             conv_pair<TargetType, Backend, X, std::int16_t, Y, E>());
+
+template <class TargetType, class Backend, class X> constexpr auto conv_rows_from() noexcept {
+    return join(typed_conv_rows<TargetType, Backend, X, std::int8_t, no_sumin>,
+                typed_conv_rows<TargetType, Backend, X, std::int8_t, X>,
+                typed_conv_rows<TargetType, Backend, X, std::int16_t, no_sumin>,
+                typed_conv_rows<TargetType, Backend, X, std::int16_t, X>,
+                typed_conv_rows<TargetType, Backend, X, std::int32_t, no_sumin>);
+}
+
+/// The rows of a target are those of its constraint table.
+template <class TargetType, class Backend>
+inline constexpr auto conv_rows = join(conv_rows_from<TargetType, Backend, std::int8_t>(),
+                                       conv_rows_from<TargetType, Backend, std::int16_t>());
+
+template <class Backend>
+inline constexpr ConvRow float_conv_rows[] = {
+    gemm_row<Backend, arith::keep_real, float, float, float, float, no_sumin>(),
+    gemm_row<Backend, arith::keep_real, float, float, float, float, float>(),
+    depthwise_row<Backend, arith::keep_real, float, float, float, float, no_sumin>(),
+    depthwise_row<Backend, arith::keep_real, float, float, float, float, float>()};
+
+}  // namespace detail
+
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_CONV_CONV_ROWS_HPP

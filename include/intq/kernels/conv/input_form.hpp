@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+//
+// In which form a layer reads its input, and the workspace that this takes. Layer: kernels.
+#ifndef INTQ_KERNELS_CONV_INPUT_FORM_HPP
+#define INTQ_KERNELS_CONV_INPUT_FORM_HPP
+
+#include "intq/kernels/conv/packed_conv2d.hpp"
+#include "intq/kernels/window/geometry.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+
+namespace detail {
+
+/// How rows find their activations in the input or in its staged copy.
+enum class InputForm : std::uint8_t {
+    image,     // as the input is; taps through the geometry's offsets, or in place
+    gathered,  // one pixel for each output pixel: what a strided 1×1 window reads
+    padded,    // images with their margins, so that a row of a window is one run of elements
+    blocks,    // the input itself: the kernel converts rows as it comes to them
+};
+
+/// Bytes of converted rows that a kernel keeps on its stack, of form blocks: at most, and where rows are short, so that
+/// they and a panel stay in the L1 cache.
+inline constexpr index_t staged_block_bytes = 64 * 1024;
+inline constexpr index_t near_block_bytes = 16 * 1024;
+/// Rows that a block should have at least: each reads all panels anew.
+inline constexpr index_t staged_block_rows = 42;
+/// Weights beyond this are read from far away for each block: then the whole input is converted first.
+inline constexpr index_t block_weight_bytes = 256 * 1024;
+
+/// Whether enough rows fit into a block, for an input that is read in place.
+constexpr bool fits_in_blocks(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
+    const index_t element = size_of(staged_input(packed.packing, packed.input_dtype));
+    return geometry.offsets == nullptr && packed.groups == 1 &&
+           packed.in_channels * element * staged_block_rows <= staged_block_bytes &&
+           packed.group_weights() * element <= block_weight_bytes;
+}
+
+/// Elements of a block.
+/// @pre fits_in_blocks()
+constexpr index_t near_block_elements(index_t channels, index_t element) noexcept {
+    const index_t least = channels * staged_block_rows, near = near_block_bytes / element;
+    return least > near ? least : near;
+}
+
+constexpr InputForm input_form(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
+    if (packed.merges_row) return InputForm::padded;
+    if (packed.is_depthwise || !is_staged(packed)) return InputForm::image;
+    if (fits_in_blocks(packed, geometry)) return InputForm::blocks;
+    const bool strided = geometry.offsets != nullptr && geometry.taps == 1 && geometry.pixels == nullptr;
+    return strided ? InputForm::gathered : InputForm::image;
+}
+
+/// The part of an image with margins that its windows read.
+constexpr Size2d padded_size(const Window2d& window, Size2d out) noexcept {
+    return {(out.height - 1) * window.stride.height + (window.kernel.height - 1) * window.dilation.height + 1,
+            (out.width - 1) * window.stride.width + window.kernel.width};
+}
+
+/// Elements of the staged copy, with what a whole group reads beyond the last one: there the weights are zero.
+constexpr index_t staged_size(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
+    index_t pixels = geometry.in_pixels();
+    switch (input_form(packed, geometry)) {
+        case InputForm::blocks:
+            return 0;
+        case InputForm::gathered:
+            pixels = geometry.out_pixels();
+            break;
+        case InputForm::padded: {
+            const Size2d size = padded_size(packed.window, geometry.out);
+            pixels = size.height * size.width;
+            break;
+        }
+        default:
+            break;
+    }
+    return geometry.batch * pixels * packed.in_channels + packed.packing.depth;
+}
+
+}  // namespace detail
+
+/// Bytes of workspace for one run: the staged input, where the backend's tile wants another form of it.
+inline index_t conv2d_workspace_size(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
+    if (!detail::is_staged(packed)) return 0;
+    return round_up(
+        detail::staged_size(packed, geometry) * size_of(detail::staged_input(packed.packing, packed.input_dtype)),
+        buffer_alignment);
+}
+
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_CONV_INPUT_FORM_HPP

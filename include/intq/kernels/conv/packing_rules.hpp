@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+//
+// What packing must know of a target and a backend, as data. Layer: kernels.
+#ifndef INTQ_KERNELS_CONV_PACKING_RULES_HPP
+#define INTQ_KERNELS_CONV_PACKING_RULES_HPP
+
+#include "intq/arith/target.hpp"
+#include "intq/simd/base/tags.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_CORE_ABI {
+
+/// What packing must know of a target and a backend, as data.
+struct PackingRules {
+    const arith::PolicyRecord* policy = nullptr;
+    simd::Packing int8_packing{};
+    simd::Packing int16_packing{};
+    simd::Packing wide_packing{};
+    simd::DepthwisePacking depthwise_int8_packing{};
+    simd::DepthwisePacking depthwise_int16_packing{};
+};
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+
+template <class TargetType, class Backend>
+requires arith::Target<TargetType>
+constexpr PackingRules packing_rules() noexcept {
+    return {&TargetType::policy,   Backend::int8_packing,           Backend::int16_packing,
+            Backend::wide_packing, Backend::depthwise_int8_packing, Backend::depthwise_int16_packing};
+}
+
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_CONV_PACKING_RULES_HPP

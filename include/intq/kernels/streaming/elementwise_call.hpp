@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+//
+// One run of add, requantize, relu and mul, as a function pointer takes it, and the rows of these kernels. Layer:
+// kernels.
+#ifndef INTQ_KERNELS_STREAMING_ELEMENTWISE_CALL_HPP
+#define INTQ_KERNELS_STREAMING_ELEMENTWISE_CALL_HPP
+
+#include "intq/arith/elementwise.hpp"
+#include "intq/core/executor.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_CORE_ABI {
+
+/// One run of an add, as a function pointer takes it. Elements in any order that x, y and out share.
+struct AddCall {
+    const arith::AddParams* params = nullptr;
+    const void* x = nullptr;
+    const void* y = nullptr;
+    void* out = nullptr;
+    index_t size = 0;
+    const Executor* executor = nullptr;
+};
+
+struct AddRow {
+    DType dtype;
+    const char* policy;
+    void (*run)(const AddCall&);
+};
+
+/// Codes of one tensor at another scale; see make_requantize.
+struct RequantizeParams {
+    bool is_identity = false;  // equal scales, zero points and types: codes pass through
+    std::int32_t zero_point = 0;
+    arith::ChannelWords words{};
+    arith::OutputCodes codes{};
+};
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+
+/// Parameters of code -> code.
+///
+///     y = requantize(x - zp_in);  bpu: pre = 0;  equal scale, zero point and type: identity
+///
+/// @return unsupported, scale_out_of_range
+constexpr Result<RequantizeParams> make_requantize(const arith::PolicyRecord& policy, const arith::CodesOf& in,
+                                                   const arith::CodesOf& out,
+                                                   const arith::OutputCodes& codes) noexcept {
+    RequantizeParams params{};
+    params.zero_point = in.zero_point;
+    params.codes = codes;
+    params.is_identity = in.scale == out.scale && in.zero_point == out.zero_point && in.dtype == out.dtype;
+    const arith::SumRange range{lowest_code(in.dtype) - in.zero_point, highest_code(in.dtype) - in.zero_point};
+    const auto words = arith::make_requantize_words(policy, arith::RequantizeSource::code, {in.scale, 1.0f, out.scale},
+                                                    in.dtype, out.dtype, range);
+    if (!words) {
+        if (params.is_identity) return params;
+        return words.status();
+    }
+    params.words = *words;
+    return params;
+}
+
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_CORE_ABI {
+
+/// One run of requantize over rows of codes: `rows` rows of `columns`, strides in elements. A cat is one call an
+/// input, into its slice of the channels.
+struct RequantizeCall {
+    const RequantizeParams* params = nullptr;
+    const void* x = nullptr;
+    void* y = nullptr;
+    index_t rows = 1;
+    index_t columns = 0;
+    index_t x_stride = 0;
+    index_t y_stride = 0;
+    const Executor* executor = nullptr;
+};
+
+struct RequantizeRow {
+    DType input, output;
+    const char* policy;
+    void (*run)(const RequantizeCall&);
+};
+
+/// One run of relu on codes.
+struct ClampCall {
+    arith::OutputCodes codes{};
+    const void* x = nullptr;
+    void* y = nullptr;
+    index_t size = 0;
+    const Executor* executor = nullptr;
+};
+
+struct ClampRow {
+    DType dtype;
+    void (*run)(const ClampCall&);
+};
+
+/// One run of a product, as a function pointer takes it. Elements in any order that x, y and out share.
+struct MulCall {
+    const arith::MulParams* params = nullptr;
+    const void* x = nullptr;
+    const void* y = nullptr;
+    void* out = nullptr;
+    index_t size = 0;
+    const Executor* executor = nullptr;
+};
+
+struct MulRow {
+    DType dtype;
+    const char* policy;
+    void (*run)(const MulCall&);
+};
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_STREAMING_ELEMENTWISE_CALL_HPP

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+//
+// One run of a function of one code, as a function pointer takes it, and its row. Layer: kernels.
+#ifndef INTQ_KERNELS_STREAMING_UNARY_CALL_HPP
+#define INTQ_KERNELS_STREAMING_UNARY_CALL_HPP
+
+#include "intq/core/executor.hpp"
+#include "intq/core/status.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_CORE_ABI {
+
+/// One run of a table, as a function pointer takes it.
+struct LookUpCall {
+    const void* entries = nullptr;  // 256 int8, or 513 int16
+    const void* x = nullptr;
+    void* y = nullptr;
+    index_t size = 0;
+    const Executor* executor = nullptr;
+};
+
+/// A table of 256 int8 or 513 int16 entries.
+struct LookUpRow {
+    DType dtype;
+    void (*run)(const LookUpCall&);
+};
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_STREAMING_UNARY_CALL_HPP

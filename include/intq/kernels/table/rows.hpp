@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+//
+// KernelTable: the kernels of one target and backend as rows of function pointers. Types alone. What chooses an
+// operator at run time (a program, the hosted half) reads them and compiles no kernel; kernel_table.hpp has the tables.
+// Layer: kernels (DESIGN section 5).
+#ifndef INTQ_KERNELS_TABLE_ROWS_HPP
+#define INTQ_KERNELS_TABLE_ROWS_HPP
+
+#include <span>
+
+#include "intq/kernels/conv/conv_call.hpp"
+#include "intq/kernels/conv/packing_rules.hpp"
+#include "intq/kernels/streaming/elementwise_call.hpp"
+#include "intq/kernels/streaming/quantize_call.hpp"
+#include "intq/kernels/streaming/unary_call.hpp"
+#include "intq/kernels/window/pool_call.hpp"
+#include "intq/kernels/window/resize_call.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_CORE_ABI {
+
+/// The kernels of one target and backend, by family, and what packing for them needs.
+struct KernelTable {
+    const char* backend = "";
+    PackingRules packing{};
+    std::span<const ConvRow> conv{};
+    std::span<const AddRow> add{};
+    std::span<const RequantizeRow> requantize{};
+    std::span<const ClampRow> clamp{};
+    std::span<const PoolRow> pool{};
+    std::span<const QuantizeRow> quantize{};
+    std::span<const DequantizeRow> dequantize{};
+    std::span<const MulRow> mul{};
+    std::span<const LookUpRow> look_up{};
+    std::span<const InterpolateRow> interpolate{};
+    const void* (*stage)(const PackedConv2d&, const ConvGeometry&, const void* x, Workspace, const Executor&) = nullptr;
+
+    INTQ_ALWAYS_INLINE constexpr const arith::PolicyRecord& policy() const noexcept { return *packing.policy; }
+};
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+
+constexpr const ConvRow* find_conv(const KernelTable& table, const PackedConv2d& packed) noexcept {
+    return find_conv(table.conv, packed);
+}
+
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_TABLE_ROWS_HPP

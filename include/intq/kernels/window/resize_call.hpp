@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+//
+// The table of a resize, one run of it as a function pointer takes it, and its row. Layer: kernels (ARITHMETIC section
+// 4).
+#ifndef INTQ_KERNELS_WINDOW_RESIZE_CALL_HPP
+#define INTQ_KERNELS_WINDOW_RESIZE_CALL_HPP
+
+#include <span>
+
+#include "intq/arith/resize.hpp"
+#include "intq/core/executor.hpp"
+#include "intq/core/op_params.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_CORE_ABI {
+
+/// Which cells each output row and column reads; made once for a shape, on caller's memory.
+struct ResizeTable {
+    std::span<const arith::ResizeTap> rows;     // (out.height)
+    std::span<const arith::ResizeTap> columns;  // (out.width)
+    Size2d in{0, 0};
+    bool is_nearest = false;
+};
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+
+/// Taps that make_resize_table() needs.
+constexpr index_t resize_table_size(Size2d out) noexcept { return out.height + out.width; }
+
+/// The table of a resize. The scale is always in / out: a model's scale factor that is another has no table.
+///
+/// @param memory  resize_table_size(out) taps, which outlive the table
+/// @return the table; value_out_of_range of input or output where an extent is not in 1 … arith::largest_resized;
+///         buffer_too_small of storage, in taps
+constexpr Result<ResizeTable> make_resize_table(arith::Resize rule, Size2d in, Size2d out,
+                                                std::span<arith::ResizeTap> memory) noexcept {
+    constexpr OpKind op = OpKind::none;
+    for (const index_t extent : {in.height, in.width})
+        if (extent < 1 || extent > arith::largest_resized)
+            return Status{StatusCode::value_out_of_range, op, Field::input, extent, 1};
+    for (const index_t extent : {out.height, out.width})
+        if (extent < 1 || extent > arith::largest_resized)
+            return Status{StatusCode::value_out_of_range, op, Field::output, extent, 1};
+    if (static_cast<index_t>(memory.size()) < resize_table_size(out))
+        return Status{StatusCode::buffer_too_small, op, Field::storage, static_cast<index_t>(memory.size()),
+                      resize_table_size(out)};
+    const auto height = static_cast<std::size_t>(out.height), width = static_cast<std::size_t>(out.width);
+    for (std::size_t y = 0; y < height; ++y)
+        memory[y] = arith::resize_tap(rule, static_cast<index_t>(y), in.height, out.height);
+    for (std::size_t x = 0; x < width; ++x)
+        memory[height + x] = arith::resize_tap(rule, static_cast<index_t>(x), in.width, out.width);
+    return ResizeTable{memory.first(height), memory.subspan(height, width), in,
+                       rule == arith::Resize::nearest || rule == arith::Resize::nearest_exact};
+}
+
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_CORE_ABI {
+
+/// One run of interpolate, as a function pointer takes it. x and y are channels last.
+struct InterpolateCall {
+    const ResizeTable* table = nullptr;
+    const void* x = nullptr;
+    void* y = nullptr;
+    index_t batch = 0;
+    index_t channels = 0;
+    const Executor* executor = nullptr;
+};
+
+struct InterpolateRow {
+    DType dtype;
+    void (*run)(const InterpolateCall&);
+};
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_WINDOW_RESIZE_CALL_HPP
