@@ -77,8 +77,7 @@ enum class Numbers {
     count_
 };
 
-// --- the definition
-// ---------------------------------------------------------------------------------------------------
+// --- the definition --------------------------------------------------------------------------------------------------
 
 struct FloatProblem {
     FloatShape shape;
@@ -186,8 +185,7 @@ std::vector<Exact> define_all(const FloatProblem& p) {
     return all;
 }
 
-// --- one problem on one backend
-// ---------------------------------------------------------------------------------------
+// --- one problem on one backend --------------------------------------------------------------------------------------
 
 FloatConv2dSpec spec_of(const FloatProblem& p) {
     FloatConv2dSpec spec;
