@@ -27,8 +27,7 @@ using namespace intq_bench;
 using intq::io::Align;
 using intq::io::TextTable;
 
-// --- what two threads can do
-// ------------------------------------------------------------------------------------------
+// --- what two threads can do -----------------------------------------------------------------------------------------
 
 /// The rate of the peak loop on all threads of a pool at once, over its rate on one: what the machine gives to work
 /// that shares nothing.
@@ -39,8 +38,7 @@ double peak_scaling(intq::ThreadPool& pool, const PeakLoop& loop, const Sampling
     return pool.threads() * median_ratio(measured[0], measured[1]);
 }
 
-// --- instructions
-// -----------------------------------------------------------------------------------------------------
+// --- instructions ----------------------------------------------------------------------------------------------------
 
 /// Seconds of each instruction, from the moment that the one before it ended.
 struct InstructionTimes {
@@ -89,8 +87,7 @@ void print_instructions(const LoweredNetwork& network, intq::ThreadPool* pool, i
     fmt::print("{}\n", table.str(intq::io::TableStyle::simple));
 }
 
-// --- networks
-// ---------------------------------------------------------------------------------------------------------
+// --- networks --------------------------------------------------------------------------------------------------------
 
 Row row_of(const LoweredNetwork& network, const Network& description) {
     Row row;

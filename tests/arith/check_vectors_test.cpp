@@ -15,8 +15,7 @@ using arith::ShiftRounding;
 using arith::SumRange;
 using arith::TwoStageParams;
 
-// --- 2.3: bpu
-// -----------------------------------------------------------------------------------------------------------
+// --- 2.3: bpu --------------------------------------------------------------------------------------------------------
 constexpr auto accumulator = RequantizeSource::gemm_accumulator;
 constexpr auto code = RequantizeSource::code;
 
@@ -87,8 +86,7 @@ static_assert(gives(row_6, DType::int8, 127, 51, 50));
 static_assert(y(TwoStageParams{16384, 1, 15}, DType::int16, INT32_MAX, ShiftRounding::half_up) == 16384);
 static_assert(y(TwoStageParams{16384, 1, 15}, DType::int16, INT32_MIN, ShiftRounding::half_up) == -16384);
 
-// --- 2.1: fp32
-// ----------------------------------------------------------------------------------------------------------
+// --- 2.1: fp32 -------------------------------------------------------------------------------------------------------
 constexpr arith::OutputCodes with_zero_point(std::int32_t zero_point) {
     return arith::make_output_codes(-128, 127, zero_point, 1.0f, Activation::none);
 }
@@ -107,8 +105,7 @@ static_assert(fp32(INT32_MAX, 0x1p-30f) == 2);
 static_assert(fp32(16777217, 0x1p-18f) == 64);     // float32(2^24 + 1) is 2^24
 static_assert(fp32(INT32_MIN, 1e28f, 5) == -128);  // clamped before it is converted
 
-// --- 2.2: tflite
-// --------------------------------------------------------------------------------------------------------
+// --- 2.2: tflite -----------------------------------------------------------------------------------------------------
 static_assert(*arith::quantize_multiplier(0.5) == QuantizedMultiplier{1 << 30, 0});
 static_assert(*arith::quantize_multiplier(1.0) == QuantizedMultiplier{1 << 30, 1});
 static_assert(*arith::quantize_multiplier(0.75) == QuantizedMultiplier{1610612736, 0});

@@ -83,8 +83,7 @@ template <class Backend> Counts count(const std::vector<float>& values, const Hi
     return counts;
 }
 
-// --- golden numbers
-// ----------------------------------------------------------------------------------------------------
+// --- golden numbers --------------------------------------------------------------------------------------------------
 /// PyTorch's counts, as a dense list.
 std::vector<float> golden_histogram(const json& row, index_t bins) {
     if (row.contains("histogram")) return golden_floats(row.at("histogram"));

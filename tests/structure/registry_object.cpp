@@ -15,8 +15,7 @@ namespace {
 using namespace intq;
 using kernels::KernelTable;
 
-// --- the board's memory
-// -----------------------------------------------------------------------------------------------
+// --- the board's memory ----------------------------------------------------------------------------------------------
 
 constexpr index_t batch = 2, side = 5, inputs = 6, outputs = 6, groups_of_one = 6;
 constexpr index_t pixels = batch * side * side, weight_count = outputs * inputs * 9;
@@ -78,8 +77,7 @@ void clear_y() {
     for (std::int32_t& word : y_memory) word = 0;
 }
 
-// --- rows
-// -------------------------------------------------------------------------------------------------------------
+// --- rows ------------------------------------------------------------------------------------------------------------
 
 kernels::Conv2dSpec spec_of(const kernels::ConvRow& row, const arith::SuminOperand& sumin) {
     kernels::Conv2dSpec spec;
@@ -246,8 +244,7 @@ bool run_quantize_rows(const KernelTable& table) {
     return true;
 }
 
-// --- the entry points that a caller names
-// -----------------------------------------------------------------------------
+// --- the entry points that a caller names ----------------------------------------------------------------------------
 
 template <class Backend> bool call_float_functions() {
     const ImageView<const float> x(reals, {batch, inputs, side, side}),
@@ -403,8 +400,7 @@ bool run_program(const KernelTable& table) {
     return steps == 3 && ledger.agrees(hash_of(runtime::tensor_data(program, arena, 3), sizeof(float) * 2 * batch));
 }
 
-// --- all of it
-// --------------------------------------------------------------------------------------------------------
+// --- all of it -------------------------------------------------------------------------------------------------------
 
 /// 0, or the number of the step that failed.
 template <class Backend> int run_backend(bool records) {

@@ -16,8 +16,7 @@ using namespace intq::test;
 using kernels::ConvRow;
 using kernels::KernelTable;
 
-// --- shapes
-// -----------------------------------------------------------------------------------------------------------
+// --- shapes ----------------------------------------------------------------------------------------------------------
 
 Window2d window(Size2d kernel, Size2d stride = {}, Padding2d padding = {}, Size2d dilation = {}) {
     return {kernel, stride, padding, dilation};
@@ -75,8 +74,7 @@ std::vector<ConvShape> depthwise_shapes() {
     return shapes;
 }
 
-// --- one problem on one backend
-// ---------------------------------------------------------------------------------------
+// --- one problem on one backend --------------------------------------------------------------------------------------
 
 /// A packed layer with everything a run needs, each in a buffer of exactly the announced size.
 struct Prepared {

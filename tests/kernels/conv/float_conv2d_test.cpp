@@ -78,8 +78,7 @@ enum class Numbers {
     count_
 };
 
-// --- the definition
-// ---------------------------------------------------------------------------------------------------
+// --- the definition --------------------------------------------------------------------------------------------------
 
 struct FloatProblem {
     FloatShape shape;
@@ -187,8 +186,7 @@ std::vector<Exact> define_all(const FloatProblem& p) {
     return all;
 }
 
-// --- one problem on one backend
-// ---------------------------------------------------------------------------------------
+// --- one problem on one backend --------------------------------------------------------------------------------------
 
 FloatConv2dSpec spec_of(const FloatProblem& p) {
     FloatConv2dSpec spec;

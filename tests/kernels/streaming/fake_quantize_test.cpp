@@ -38,8 +38,7 @@ constexpr QuantizeRule rules[] = {{Rounding::half_even, QuantizeBy::reciprocal},
                                   {Rounding::half_up, QuantizeBy::reciprocal},
                                   {Rounding::half_up, QuantizeBy::divide}};
 
-// --- golden numbers
-// -----------------------------------------------------------------------------------------------------
+// --- golden numbers --------------------------------------------------------------------------------------------------
 const std::map<std::string, std::string> refused{
     {"special_values_x86", "NaN and overflow are defined here; PyTorch leaves them to the CPU"},
     {"float_zero_point", "zero points are integers (QParams)"},
@@ -64,8 +63,7 @@ void check_golden(const json& row, const std::vector<float>& x,
     CHECK(same_bits(grad_x, grad_y));
 }
 
-// --- conformance
-// --------------------------------------------------------------------------------------------------------
+// --- conformance -----------------------------------------------------------------------------------------------------
 template <class Backend>
 void check_blocks(const ChannelBlocks& blocks, const QParams& qparams, QuantizeRule rule,
                   GuardedBuffer::Against against) {
@@ -121,8 +119,7 @@ template <class Backend> void check_conformance() {
             }
 }
 
-// --- layouts
-// ------------------------------------------------------------------------------------------------------------
+// --- layouts ---------------------------------------------------------------------------------------------------------
 template <class XLayout, class GradientLayout, class OutLayout> void check_layouts() {
     const std::array<index_t, 4> extents{2, 5, 3, 67};
     TestTensor<float, 4, XLayout> x(extents);

@@ -112,8 +112,7 @@ void check_expected(const Gradients& got, const Expected& expected) {
     }
 }
 
-// --- golden numbers
-// ----------------------------------------------------------------------------------------------------
+// --- golden numbers --------------------------------------------------------------------------------------------------
 /// The zero point of PyTorch's backward pass per tensor; its other passes round half to even.
 std::int32_t torch_backward_zero_point(float zero_point, std::int64_t low, std::int64_t high) {
     const float moved = zero_point + 0.5f;
@@ -209,8 +208,7 @@ GoldenCase module_case(const json& row) {
     return golden;
 }
 
-// --- conformance
-// -------------------------------------------------------------------------------------------------------
+// --- conformance -----------------------------------------------------------------------------------------------------
 struct Problem {
     std::vector<float> x, grad_out, scales;
     std::vector<std::int32_t> zero_points;

@@ -53,8 +53,7 @@ template <class Function> void for_each_code_type(Function&& function) {
     function(std::uint8_t{});
 }
 
-// --- golden numbers
-// -----------------------------------------------------------------------------------------------------
+// --- golden numbers --------------------------------------------------------------------------------------------------
 const std::map<std::string, std::string> refused{
     {"special_values_x86", "NaN and overflow are defined here; PyTorch leaves them to the CPU"},
     {"float_zero_point", "zero points are integers (QParams)"},
@@ -90,8 +89,7 @@ template <class Code> void check_golden(const json& row) {
     check_golden<Code, 3>(row, x, row.at("x").at("shape").get<std::array<index_t, 3>>(), qparams);
 }
 
-// --- conformance
-// --------------------------------------------------------------------------------------------------------
+// --- conformance -----------------------------------------------------------------------------------------------------
 template <class Backend> std::vector<index_t> lengths() {
     const index_t width = simd::lanes<Backend>::width();
     return {0, 1, width - 1, width, width + 1, 3 * width + 2};
@@ -148,8 +146,7 @@ template <class Backend, class Code> void check_conformance() {
             }
 }
 
-// --- layouts
-// ------------------------------------------------------------------------------------------------------------
+// --- layouts ---------------------------------------------------------------------------------------------------------
 template <class XLayout, class OutLayout, class Code> void check_layouts() {
     const std::array<index_t, 4> extents{2, 5, 3, 67};
     TestTensor<float, 4, XLayout> x(extents);

@@ -176,8 +176,7 @@ template <class Backend, class X, class W, class Acc> void tile_conforms(const c
     }
 }
 
-// --- depthwise
-// --------------------------------------------------------------------------------------------------------
+// --- depthwise -------------------------------------------------------------------------------------------------------
 
 /// Where the packing's own equation puts channel i of a block.
 index_t lane_of(const intq::simd::DepthwisePacking& packing, bool is_whole, index_t i) {
