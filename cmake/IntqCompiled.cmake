@@ -6,8 +6,9 @@
 #
 #   intq_add_compiled(<target> INCLUDE <folder of intq's headers> HOSTED <target>)
 #
-# makes <target>_base, <target>_model, <target>_quantization and <target>_training, each linking those before it, and
-# <target>, which links all, from units that it writes into the build tree. They are built where something links them.
+# makes <target>_base, <target>_model, <target>_quantization and <target>_training, each linking those before it,
+# <target>_kernels, which links the first, and <target>, which links all, from units that it writes into the build tree.
+# They are built where something links them.
 #
 # INTQ_COMPILED_BACKENDS says whose kernels they hold: `all` backends of the architecture, `native` for the best one that
 # this CPU executes, or a list such as "avx2;scalar". Every unit of kernels is compiled with the flags of its backend,
@@ -22,6 +23,7 @@ set(INTQ_COMPILED_BACKENDS all CACHE STRING "Backends of intq::compiled: all, na
 # Rooms that share headers stand together, and the units take about as long as each other.
 set(intq_compiled_units
     "base basics io tensor program numeric_suite"
+    "kernels tables program/backends"
     "model nn nn/model nn/float_operators nn/functional nn/layers"
     "model graph graph"
     "model interop interop/onnx interop/onnx/read interop/onnx/nodes interop/onnx/operators"
@@ -76,27 +78,31 @@ endfunction()
 function(intq_add_compiled target)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "INCLUDE;HOSTED" "")
     set(folder "${CMAKE_CURRENT_BINARY_DIR}/${target}")
-    # A unit of kernels for each backend, and the list from which best_table() chooses, best first.
+    # Units for each backend, and the list from which one is chosen, best first.
     intq_compiled_backends("${arg_INCLUDE}" backends)
     set(list "")
     foreach(backend IN LISTS backends)
-        set(unit "${folder}/kernels_${backend}.cpp")
-        intq_write_unit("${unit}" "// Made by IntqCompiled.cmake: the kernels of one backend.\n\
-#include \"intq/program/backend_tables.hpp\"\n\nINTQ_DEFINE_BACKEND_TABLES(${backend})\n")
-        intq_backend_flags(${backend} flags)
-        set_source_files_properties("${unit}" PROPERTIES COMPILE_OPTIONS "${flags}")
-        list(APPEND sources_base "${unit}")
         string(APPEND list " X(${backend})")
+        intq_backend_flags(${backend} flags)
+        foreach(row IN ITEMS "base|float|unit_of_backend.hpp|INTQ_DEFINE_FLOAT_KERNELS"
+                             "kernels|kernels|backends/unit_of_tables.hpp|INTQ_DEFINE_BACKEND_TABLES")
+            string(REPLACE "|" ";" row "${row}")
+            list(POP_FRONT row part kind header define)
+            set(unit "${folder}/${kind}_${backend}.cpp")
+            intq_write_unit("${unit}" "// Made by IntqCompiled.cmake: the ${kind} kernels of one backend.\n\
+#include \"intq/program/${header}\"\n\n${define}(${backend})\n")
+            set_source_files_properties("${unit}" PROPERTIES COMPILE_OPTIONS "${flags}")
+            list(APPEND sources_${part} "${unit}")
+        endforeach()
     endforeach()
 
     set(all_rooms "")
-    set(parts base model quantization training)
     foreach(row IN LISTS intq_compiled_units)
         string(REPLACE " " ";" row "${row}")
         list(POP_FRONT row part unit)
         list(APPEND all_rooms ${row})
         intq_room_unit("${arg_INCLUDE}" "${row}" text)
-        if("program" IN_LIST row)
+        if(row MATCHES "program")
             string(PREPEND text "#define INTQ_COMPILED_BACKENDS(X)${list}\n")
         endif()
         intq_write_unit("${folder}/${unit}.cpp" "${text}")
@@ -105,7 +111,10 @@ function(intq_add_compiled target)
     intq_check_compiled_rooms("${arg_INCLUDE}" "${all_rooms}")
 
     set(before ${arg_HOSTED})
-    foreach(part IN LISTS parts)
+    foreach(part IN ITEMS base model quantization training kernels)
+        if(part STREQUAL "kernels")
+            set(before ${target}_base)
+        endif()
         add_library(${target}_${part} STATIC EXCLUDE_FROM_ALL ${sources_${part}})
         target_link_libraries(${target}_${part} PUBLIC ${before})
         target_compile_definitions(${target}_${part} PUBLIC INTQ_COMPILED=1)
@@ -113,5 +122,5 @@ function(intq_add_compiled target)
         set(before ${target}_${part})
     endforeach()
     add_library(${target} INTERFACE)
-    target_link_libraries(${target} INTERFACE ${target}_training)
+    target_link_libraries(${target} INTERFACE ${target}_training ${target}_kernels)
 endfunction()

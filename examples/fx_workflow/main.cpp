@@ -5,7 +5,7 @@
 
 #include "../train_digits/digits.hpp"
 #include "intq/interop/onnx/import.hpp"
-#include "intq/program/best_table.hpp"
+#include "intq/program/backends/best_table.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/lower.hpp"
 #include "intq/quantization/prepare/set_march.hpp"

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "intq/interop/onnx/import.hpp"
-#include "intq/program/best_table.hpp"
+#include "intq/program/backends/best_table.hpp"
 #include "intq/quantization/check/explain.hpp"
 #include "intq/quantization/convert/hybrid.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"

@@ -3,8 +3,9 @@
 // The definitions of the compiled form, for the one source file of a program that holds them where CMake's target
 // intq::compiled does not serve:
 //
-//     g++ -std=c++20 -O2 -march=native -DINTQ_COMPILED=1 -I include -c definitions.cpp    // #include "intq/compiled.hpp"
-//     g++ -std=c++20 -O2 -DINTQ_COMPILED=1 -I include -c program.cpp                      // #include "intq/intq.hpp"
+//     g++ -std=c++20 -O2 -march=native -DINTQ_COMPILED=1 -I include -c definitions.cpp    // #include
+//     "intq/compiled.hpp" g++ -std=c++20 -O2 -DINTQ_COMPILED=1 -I include -c program.cpp                      //
+//     #include "intq/intq.hpp"
 //
 // The kernels are those of the flags of that file. See docs/design.md section 13.
 #ifndef INTQ_COMPILED_HPP

@@ -4,15 +4,13 @@
 #ifndef INTQ_TESTS_KERNELS_TABLES_MAKE_TABLES_HPP
 #define INTQ_TESTS_KERNELS_TABLES_MAKE_TABLES_HPP
 
-#include "intq/program/backend_tables.hpp"
+#include "intq/kernels/table/registry.hpp"
 #include "kernels/tables/tables.hpp"
 #include "support/odd_width.hpp"
 
 namespace intq::test {
 
-template <class Backend> BackendTables tables_of() {
-    return {Backend::name, kernels::registry<Backend>, &kernels::float_table<Backend>};
-}
+template <class Backend> BackendTables tables_of() { return {Backend::name, kernels::registry<Backend>}; }
 
 }  // namespace intq::test
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "intq/kernels/table/kernel_table.hpp"
-#include "intq/program/best_table.hpp"
+#include "intq/program/backends/best_table.hpp"
 
 namespace intq::test {
 
@@ -28,9 +28,9 @@ template <class Backend> BackendTables tables_of_library() {
 #if INTQ_TEST_XSIMD
     if constexpr (std::is_same_v<Backend, simd::xsimd<>>) return tables_of<Backend>();
 #endif
-    for (const BackendTables& backend : program::runnable_backends())
+    for (const BackendTables& backend : program::runnable_tables())
         if (std::string_view(backend.name) == Backend::name) return backend;
-    return {Backend::name, {}, nullptr};
+    return {Backend::name, {}};
 }
 
 template <class... Backend> std::vector<BackendTables> tables_of_all(simd::BackendList<Backend...>) {
@@ -51,7 +51,7 @@ inline std::vector<BackendTables> usable_backend_tables() {
 }
 
 inline BackendTables scalar_tables() {
-    for (const BackendTables& backend : program::runnable_backends())
+    for (const BackendTables& backend : program::runnable_tables())
         if (std::string_view(backend.name) == "scalar") return backend;
     return {};
 }

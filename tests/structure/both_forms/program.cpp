@@ -28,19 +28,18 @@ void show(const std::string& stage, const Tensor& tensor) {
 }
 
 nn::ModulePtr make_network() {
-    return test::make_model(
-        {{"quant", std::make_shared<nn::QuantStub>()},
-         {"conv1", test::make_conv(3, 8, 3, 1)},
-         {"bn1", test::make_batch_norm<nn::BatchNorm2d>(8, 2)},
-         {"conv2", test::make_conv(8, 8, 3, 3)},
-         {"pool", std::make_shared<nn::AdaptiveAvgPool2d>(Size2d{1, 1})},
-         {"fc", test::make_linear(8, 5, 4)},
-         {"dequant", std::make_shared<nn::DeQuantStub>()}},
-        [](test::LambdaModel& m, nn::Arguments x) {
-            const nn::Value first = nn::relu(m.call("bn1", m.call("conv1", m.call("quant", x[0]))));
-            const nn::Value sum = nn::relu(nn::add(m.call("conv2", first), first));
-            return m.call("dequant", m.call("fc", nn::flatten(m.call("pool", sum), 1)));
-        });
+    return test::make_model({{"quant", std::make_shared<nn::QuantStub>()},
+                             {"conv1", test::make_conv(3, 8, 3, 1)},
+                             {"bn1", test::make_batch_norm<nn::BatchNorm2d>(8, 2)},
+                             {"conv2", test::make_conv(8, 8, 3, 3)},
+                             {"pool", std::make_shared<nn::AdaptiveAvgPool2d>(Size2d{1, 1})},
+                             {"fc", test::make_linear(8, 5, 4)},
+                             {"dequant", std::make_shared<nn::DeQuantStub>()}},
+                            [](test::LambdaModel& m, nn::Arguments x) {
+                                const nn::Value first = nn::relu(m.call("bn1", m.call("conv1", m.call("quant", x[0]))));
+                                const nn::Value sum = nn::relu(nn::add(m.call("conv2", first), first));
+                                return m.call("dequant", m.call("fc", nn::flatten(m.call("pool", sum), 1)));
+                            });
 }
 
 template <class Target> void run_target(const nn::Module& model, const Tensor& images) {

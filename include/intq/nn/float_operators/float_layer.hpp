@@ -27,7 +27,7 @@ void run_float_layer(kernels::FloatConv2dSpec spec, const Tensor& x, const Tenso
 #if INTQ_DEFINES(nn_float_operators)
 
 #    include "intq/io/error.hpp"
-#    include "intq/kernels/conv/float_conv2d.hpp"
+#    include "intq/program/float_kernels.hpp"
 #    include "intq/tensor/current_executor.hpp"
 
 namespace intq::nn::functional {
@@ -43,14 +43,17 @@ INTQ_INLINE void run_float_layer(kernels::FloatConv2dSpec spec, const Tensor& x,
     const Tensor plain_weight = weight.contiguous();
     spec.weight = plain_weight.flat<float>().data();
     if (bias.defined()) spec.bias = bias.flat<float>().data();
-    Tensor storage = aligned_bytes(kernels::float_conv2d_storage_size(spec));
-    const kernels::PackedConv2d packed = value_or_throw(kernels::make_float_conv2d(spec, workspace_of(storage)));
+    const program::FloatKernels& backend = program::float_kernels();
+    Tensor storage = aligned_bytes(kernels::packed_float_conv2d_size(backend.packing, spec));
+    const kernels::PackedConv2d packed =
+        value_or_throw(kernels::pack_float_conv2d(backend.packing, spec, workspace_of(storage)));
     const Size2d in{x.extent(2), x.extent(3)};
     Tensor memory = aligned_bytes(kernels::conv2d_geometry_size(spec.window, in));
     const kernels::ConvGeometry geometry =
         value_or_throw(kernels::make_conv2d_geometry(spec.window, x.extent(0), in, workspace_of(memory)));
-    kernels::run_float_conv2d(packed, geometry, x.view<float, 4, channels_last>(), y.view<float, 4, channels_last>(),
-                              current_executor());
+    const auto from = x.view<float, 4, channels_last>();
+    const auto to = y.view<float, 4, channels_last>();
+    backend.run({&packed, &geometry, from.data(), nullptr, to.data(), &current_executor()});
 }
 
 }  // namespace detail
