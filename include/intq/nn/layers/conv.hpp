@@ -4,6 +4,9 @@
 #ifndef INTQ_NN_LAYERS_CONV_HPP
 #define INTQ_NN_LAYERS_CONV_HPP
 
+#include <string>
+
+#include "intq/core/op_params.hpp"
 #include "intq/nn/layers/weighted.hpp"
 
 namespace intq::nn {
@@ -22,38 +25,18 @@ struct Conv2dOptions {
     bool bias = true;
 };
 
-namespace detail {
-
-inline void check_conv_options(const char* type, index_t in_channels, index_t out_channels, index_t groups,
-                               const Window2d& window) {
-    throw_if_failed(check_window(window, OpKind::conv2d), type);
-    if (groups < 1 || in_channels < 1 || out_channels < 1 || in_channels % groups != 0 || out_channels % groups != 0)
-        throw Error(std::string(type) + ": " + std::to_string(in_channels) + " input and " +
-                    std::to_string(out_channels) + " output channels cannot be split into " + std::to_string(groups) +
-                    " groups");
-}
-
-}  // namespace detail
-
 /// Two-dimensional convolution. Parameters: weight (O, C/groups, KH, KW) and, with a bias, bias (O); both start as 0.
 class Conv2d : public Cloneable<Conv2d, Weighted> {
 public:
-    explicit Conv2d(const Conv2dOptions& options) : options_(options) {
-        detail::check_conv_options("Conv2d", options.in_channels, options.out_channels, options.groups, options.window);
-        add_parameter("weight", Tensor::zeros(Shape(options.out_channels, options.in_channels / options.groups,
-                                                    options.window.kernel.height, options.window.kernel.width)));
-        if (options.bias) add_parameter("bias", Tensor::zeros(Shape(options.out_channels)));
-    }
+    explicit Conv2d(const Conv2dOptions& options);
 
     std::string type_name() const override { return "Conv2d"; }
     std::string operator_name() const override { return "conv2d"; }
     const Conv2dOptions& options() const noexcept { return options_; }
-    Tensor apply(const Tensor& x, const Tensor& weight) const override {
-        return functional::conv2d(x, weight, bias(), options_.window, options_.groups);
-    }
+    INTQ_INLINE Tensor apply(const Tensor& x, const Tensor& weight) const override;
 
     /// "ConvReLU2d", "ConvAddReLU62d", …
-    static std::string fused_type_name(const Fusion& fusion) { return "Conv" + name_of(fusion) + "2d"; }
+    static std::string fused_type_name(const Fusion& fusion);
 
 private:
     Conv2dOptions options_;
@@ -77,12 +60,7 @@ struct Conv1dOptions {
 /// start as 0.
 class Conv1d : public Cloneable<Conv1d, Weighted> {
 public:
-    explicit Conv1d(const Conv1dOptions& options) : options_(options) {
-        detail::check_conv_options("Conv1d", options.in_channels, options.out_channels, options.groups, window());
-        add_parameter("weight",
-                      Tensor::zeros(Shape(options.out_channels, options.in_channels / options.groups, options.kernel)));
-        if (options.bias) add_parameter("bias", Tensor::zeros(Shape(options.out_channels)));
-    }
+    explicit Conv1d(const Conv1dOptions& options);
 
     std::string type_name() const override { return "Conv1d"; }
     std::string operator_name() const override { return "conv1d"; }
@@ -94,10 +72,8 @@ public:
                 {0, options_.padding, 0, options_.padding},
                 {1, options_.dilation}};
     }
-    Tensor apply(const Tensor& x, const Tensor& weight) const override {
-        return functional::conv1d(x, weight, bias(), window(), options_.groups);
-    }
-    static std::string fused_type_name(const Fusion& fusion) { return "Conv" + name_of(fusion) + "1d"; }
+    INTQ_INLINE Tensor apply(const Tensor& x, const Tensor& weight) const override;
+    static std::string fused_type_name(const Fusion& fusion);
 
 private:
     Conv1dOptions options_;
@@ -115,24 +91,15 @@ struct ConvTranspose2dOptions {
 /// Transposed convolution. Parameters: weight (C, O/groups, KH, KW) and, with a bias, bias (O); both start as 0.
 class ConvTranspose2d : public Cloneable<ConvTranspose2d, Weighted> {
 public:
-    explicit ConvTranspose2d(const ConvTranspose2dOptions& options) : options_(options) {
-        detail::check_conv_options("ConvTranspose2d", options.in_channels, options.out_channels, options.groups,
-                                   options.window);
-        add_parameter("weight", Tensor::zeros(Shape(options.in_channels, options.out_channels / options.groups,
-                                                    options.window.kernel.height, options.window.kernel.width)));
-        if (options.bias) add_parameter("bias", Tensor::zeros(Shape(options.out_channels)));
-    }
+    explicit ConvTranspose2d(const ConvTranspose2dOptions& options);
 
     std::string type_name() const override { return "ConvTranspose2d"; }
     std::string operator_name() const override { return "conv_transpose2d"; }
     const ConvTranspose2dOptions& options() const noexcept { return options_; }
     int weight_channel_axis() const noexcept override { return 1; }
     index_t out_channels() const override { return options_.out_channels; }
-    Tensor apply(const Tensor& x, const Tensor& weight) const override {
-        return functional::conv_transpose2d(x, weight, bias(), options_.window, options_.output_padding,
-                                            options_.groups);
-    }
-    static std::string fused_type_name(const Fusion& fusion) { return "ConvTranspose" + name_of(fusion) + "2d"; }
+    INTQ_INLINE Tensor apply(const Tensor& x, const Tensor& weight) const override;
+    static std::string fused_type_name(const Fusion& fusion);
 
 private:
     ConvTranspose2dOptions options_;
@@ -141,4 +108,72 @@ private:
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_layers)
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/conv.hpp"
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE void check_conv_options(const char* type, index_t in_channels, index_t out_channels, index_t groups,
+                                    const Window2d& window) {
+    throw_if_failed(check_window(window, OpKind::conv2d), type);
+    if (groups < 1 || in_channels < 1 || out_channels < 1 || in_channels % groups != 0 || out_channels % groups != 0)
+        throw Error(std::string(type) + ": " + std::to_string(in_channels) + " input and " +
+                    std::to_string(out_channels) + " output channels cannot be split into " + std::to_string(groups) +
+                    " groups");
+}
+
+}  // namespace detail
+
+INTQ_INLINE Conv2d::Conv2d(const Conv2dOptions& options) : options_(options) {
+    detail::check_conv_options("Conv2d", options.in_channels, options.out_channels, options.groups, options.window);
+    add_parameter("weight", Tensor::zeros(Shape(options.out_channels, options.in_channels / options.groups,
+                                                options.window.kernel.height, options.window.kernel.width)));
+    if (options.bias) add_parameter("bias", Tensor::zeros(Shape(options.out_channels)));
+}
+
+INTQ_INLINE Tensor Conv2d::apply(const Tensor& x, const Tensor& weight) const {
+    return functional::conv2d(x, weight, bias(), options_.window, options_.groups);
+}
+
+INTQ_INLINE std::string Conv2d::fused_type_name(const Fusion& fusion) { return "Conv" + name_of(fusion) + "2d"; }
+
+INTQ_INLINE Conv1d::Conv1d(const Conv1dOptions& options) : options_(options) {
+    detail::check_conv_options("Conv1d", options.in_channels, options.out_channels, options.groups, window());
+    add_parameter("weight",
+                  Tensor::zeros(Shape(options.out_channels, options.in_channels / options.groups, options.kernel)));
+    if (options.bias) add_parameter("bias", Tensor::zeros(Shape(options.out_channels)));
+}
+
+INTQ_INLINE Tensor Conv1d::apply(const Tensor& x, const Tensor& weight) const {
+    return functional::conv1d(x, weight, bias(), window(), options_.groups);
+}
+
+INTQ_INLINE std::string Conv1d::fused_type_name(const Fusion& fusion) { return "Conv" + name_of(fusion) + "1d"; }
+
+INTQ_INLINE ConvTranspose2d::ConvTranspose2d(const ConvTranspose2dOptions& options) : options_(options) {
+    detail::check_conv_options("ConvTranspose2d", options.in_channels, options.out_channels, options.groups,
+                               options.window);
+    add_parameter("weight", Tensor::zeros(Shape(options.in_channels, options.out_channels / options.groups,
+                                                options.window.kernel.height, options.window.kernel.width)));
+    if (options.bias) add_parameter("bias", Tensor::zeros(Shape(options.out_channels)));
+}
+
+INTQ_INLINE Tensor ConvTranspose2d::apply(const Tensor& x, const Tensor& weight) const {
+    return functional::conv_transpose2d(x, weight, bias(), options_.window, options_.output_padding, options_.groups);
+}
+
+INTQ_INLINE std::string ConvTranspose2d::fused_type_name(const Fusion& fusion) {
+    return "ConvTranspose" + name_of(fusion) + "2d";
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
+
+#endif  // INTQ_DEFINES(nn_layers)
 #endif  // INTQ_NN_LAYERS_CONV_HPP

@@ -5,15 +5,70 @@
 #ifndef INTQ_NN_LAYERS_ELEMENTWISE_HPP
 #define INTQ_NN_LAYERS_ELEMENTWISE_HPP
 
-#include "intq/nn/functional/functional.hpp"
+#include <array>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
 #include "intq/nn/model/module.hpp"
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
+
+/// Operators without weights as methods of a module: add, add_scalar, add_relu, sub, mul, mul_scalar, matmul, cat, sum,
+/// mean, each with the arguments of its function.
+///
+/// It is a leaf: a graph sees a call_module node whose method is "add", "cat", …, as Horizon's plug-in keeps it
+/// (PyTorch's FX turns it into a function). In the forward of a model that holds one as the child "skip":
+///
+///     nn::call_float(*this, "skip", "add_relu", x, y)
+class FloatFunctional : public Cloneable<FloatFunctional> {
+public:
+    std::string type_name() const override { return "FloatFunctional"; }
+    bool is_leaf() const override { return true; }
+    INTQ_INLINE Value forward(Arguments) override;
+    INTQ_INLINE Value invoke(std::string_view method, Arguments arguments) override;
+
+    Value add(const Value& a, const Value& b);
+    Value add_scalar(const Value& a, double b);
+    Value add_relu(const Value& a, const Value& b);
+    Value sub(const Value& a, const Value& b);
+    Value mul(const Value& a, const Value& b);
+    Value mul_scalar(const Value& a, double b);
+    Value matmul(const Value& a, const Value& b);
+    Value cat(const Value::Tuple& parts, int axis = 0);
+    Value sum(const Value& a, std::initializer_list<index_t> axes = {}, bool keepdim = false);
+    Value mean(const Value& a, std::initializer_list<index_t> axes = {}, bool keepdim = false);
+};
+
+/// The method calls on whatever module stands in a slot: it may have been replaced.
+template <class... V>
+Value call_float(const Module& parent, std::string_view name, std::string_view method, const V&... arguments) {
+    const std::array<Value, sizeof...(V)> values{Value(arguments)...};
+    return parent.child(name)->dispatch(method, values);
+}
+Value call_add(const Module& parent, std::string_view name, const Value& a, const Value& b);
+Value call_cat(const Module& parent, std::string_view name, const Value::Tuple& parts, int axis = 0);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_layers)
+
+#    include <span>
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/elementwise.hpp"
+#    include "intq/nn/functional/arithmetic.hpp"
+#    include "intq/nn/functional/move.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-inline Value evaluate_add_relu(std::span<const Value> values) {
+INTQ_INLINE Value evaluate_add_relu(std::span<const Value> values) {
     return functional::relu(evaluate_add(values).tensor());
 }
 
@@ -29,7 +84,7 @@ inline constexpr FloatFunctionalMethod float_functional_methods[] = {
     {"mean", mean_function.evaluate},
 };
 
-inline const FloatFunctionalMethod& float_functional_method(std::string_view name) {
+INTQ_INLINE const FloatFunctionalMethod& float_functional_method(std::string_view name) {
     std::string names;
     for (const FloatFunctionalMethod& method : float_functional_methods) {
         if (method.name == name) return method;
@@ -40,56 +95,57 @@ inline const FloatFunctionalMethod& float_functional_method(std::string_view nam
 
 }  // namespace detail
 
-/// Operators without weights as methods of a module: add, add_scalar, add_relu, sub, mul, mul_scalar, matmul, cat, sum,
-/// mean, each with the arguments of its function.
-///
-/// It is a leaf: a graph sees a call_module node whose method is "add", "cat", …, as Horizon's plug-in keeps it
-/// (PyTorch's FX turns it into a function). In the forward of a model that holds one as the child "skip":
-///
-///     nn::call_float(*this, "skip", "add_relu", x, y)
-class FloatFunctional : public Cloneable<FloatFunctional> {
-public:
-    std::string type_name() const override { return "FloatFunctional"; }
-    bool is_leaf() const override { return true; }
-    Value forward(Arguments) override {
-        throw Error("FloatFunctional is not meant to be called; use its methods, such as add and cat");
-    }
-    Value invoke(std::string_view method, Arguments arguments) override {
-        return detail::float_functional_method(method).evaluate(arguments.values());
-    }
-
-    Value add(const Value& a, const Value& b) { return dispatch("add", std::array{a, b}); }
-    Value add_scalar(const Value& a, double b) { return dispatch("add_scalar", std::array{a, Value(b)}); }
-    Value add_relu(const Value& a, const Value& b) { return dispatch("add_relu", std::array{a, b}); }
-    Value sub(const Value& a, const Value& b) { return dispatch("sub", std::array{a, b}); }
-    Value mul(const Value& a, const Value& b) { return dispatch("mul", std::array{a, b}); }
-    Value mul_scalar(const Value& a, double b) { return dispatch("mul_scalar", std::array{a, Value(b)}); }
-    Value matmul(const Value& a, const Value& b) { return dispatch("matmul", std::array{a, b}); }
-    Value cat(const Value::Tuple& parts, int axis = 0) {
-        return dispatch("cat", std::array{Value(parts), Value(axis)});
-    }
-    Value sum(const Value& a, std::initializer_list<index_t> axes = {}, bool keepdim = false) {
-        return dispatch("sum", std::array{a, detail::tuple_of({axes.begin(), axes.size()}), Value(keepdim)});
-    }
-    Value mean(const Value& a, std::initializer_list<index_t> axes = {}, bool keepdim = false) {
-        return dispatch("mean", std::array{a, detail::tuple_of({axes.begin(), axes.size()}), Value(keepdim)});
-    }
-};
-
-/// The method calls on whatever module stands in a slot: it may have been replaced.
-template <class... V>
-Value call_float(const Module& parent, std::string_view name, std::string_view method, const V&... arguments) {
-    const std::array<Value, sizeof...(V)> values{Value(arguments)...};
-    return parent.child(name)->dispatch(method, values);
+INTQ_INLINE Value FloatFunctional::forward(Arguments) {
+    throw Error("FloatFunctional is not meant to be called; use its methods, such as add and cat");
 }
-inline Value call_add(const Module& parent, std::string_view name, const Value& a, const Value& b) {
+
+INTQ_INLINE Value FloatFunctional::invoke(std::string_view method, Arguments arguments) {
+    return detail::float_functional_method(method).evaluate(arguments.values());
+}
+
+INTQ_INLINE Value FloatFunctional::add(const Value& a, const Value& b) { return dispatch("add", std::array{a, b}); }
+
+INTQ_INLINE Value FloatFunctional::add_scalar(const Value& a, double b) {
+    return dispatch("add_scalar", std::array{a, Value(b)});
+}
+
+INTQ_INLINE Value FloatFunctional::add_relu(const Value& a, const Value& b) {
+    return dispatch("add_relu", std::array{a, b});
+}
+
+INTQ_INLINE Value FloatFunctional::sub(const Value& a, const Value& b) { return dispatch("sub", std::array{a, b}); }
+INTQ_INLINE Value FloatFunctional::mul(const Value& a, const Value& b) { return dispatch("mul", std::array{a, b}); }
+
+INTQ_INLINE Value FloatFunctional::mul_scalar(const Value& a, double b) {
+    return dispatch("mul_scalar", std::array{a, Value(b)});
+}
+
+INTQ_INLINE Value FloatFunctional::matmul(const Value& a, const Value& b) {
+    return dispatch("matmul", std::array{a, b});
+}
+
+INTQ_INLINE Value FloatFunctional::cat(const Value::Tuple& parts, int axis) {
+    return dispatch("cat", std::array{Value(parts), Value(axis)});
+}
+
+INTQ_INLINE Value FloatFunctional::sum(const Value& a, std::initializer_list<index_t> axes, bool keepdim) {
+    return dispatch("sum", std::array{a, detail::tuple_of({axes.begin(), axes.size()}), Value(keepdim)});
+}
+
+INTQ_INLINE Value FloatFunctional::mean(const Value& a, std::initializer_list<index_t> axes, bool keepdim) {
+    return dispatch("mean", std::array{a, detail::tuple_of({axes.begin(), axes.size()}), Value(keepdim)});
+}
+
+INTQ_INLINE Value call_add(const Module& parent, std::string_view name, const Value& a, const Value& b) {
     return call_float(parent, name, "add", a, b);
 }
-inline Value call_cat(const Module& parent, std::string_view name, const Value::Tuple& parts, int axis = 0) {
+
+INTQ_INLINE Value call_cat(const Module& parent, std::string_view name, const Value::Tuple& parts, int axis) {
     return call_float(parent, name, "cat", parts, axis);
 }
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
+#endif  // INTQ_DEFINES(nn_layers)
 #endif  // INTQ_NN_LAYERS_ELEMENTWISE_HPP

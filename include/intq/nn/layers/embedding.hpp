@@ -4,7 +4,8 @@
 #ifndef INTQ_NN_LAYERS_EMBEDDING_HPP
 #define INTQ_NN_LAYERS_EMBEDDING_HPP
 
-#include "intq/nn/functional/functional.hpp"
+#include <string>
+
 #include "intq/nn/model/module.hpp"
 
 namespace intq::nn {
@@ -18,18 +19,13 @@ struct EmbeddingOptions {
 /// Rows of a table by int32 or int64 ids. Parameter: weight (num_embeddings, embedding_dim), which starts as 0.
 class Embedding : public Cloneable<Embedding> {
 public:
-    explicit Embedding(const EmbeddingOptions& options) : options_(options) {
-        if (options.num_embeddings < 1 || options.embedding_dim < 1)
-            throw Error("Embedding: extents must be at least 1, given " + std::to_string(options.num_embeddings) +
-                        " and " + std::to_string(options.embedding_dim));
-        add_parameter("weight", Tensor::zeros(Shape(options.num_embeddings, options.embedding_dim)));
-    }
+    explicit Embedding(const EmbeddingOptions& options);
 
     std::string type_name() const override { return "Embedding"; }
     bool is_leaf() const override { return true; }
     const EmbeddingOptions& options() const noexcept { return options_; }
     const Tensor& weight() const { return tensor("weight"); }
-    Value forward(Arguments arguments) override { return functional::embedding(arguments.tensor(0), weight()); }
+    INTQ_INLINE Value forward(Arguments arguments) override;
 
 private:
     EmbeddingOptions options_;
@@ -38,4 +34,28 @@ private:
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_layers)
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/embedding.hpp"
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Embedding::Embedding(const EmbeddingOptions& options) : options_(options) {
+    if (options.num_embeddings < 1 || options.embedding_dim < 1)
+        throw Error("Embedding: extents must be at least 1, given " + std::to_string(options.num_embeddings) + " and " +
+                    std::to_string(options.embedding_dim));
+    add_parameter("weight", Tensor::zeros(Shape(options.num_embeddings, options.embedding_dim)));
+}
+
+INTQ_INLINE Value Embedding::forward(Arguments arguments) {
+    return functional::embedding(arguments.tensor(0), weight());
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
+
+#endif  // INTQ_DEFINES(nn_layers)
 #endif  // INTQ_NN_LAYERS_EMBEDDING_HPP

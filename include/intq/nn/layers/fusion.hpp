@@ -5,7 +5,6 @@
 #define INTQ_NN_LAYERS_FUSION_HPP
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "intq/core/op_params.hpp"
@@ -22,12 +21,7 @@ struct Fusion {
 };
 
 /// "", "ReLU", "AddReLU6", "BnReLU", …: what a fused layer's name says of it.
-inline std::string name_of(const Fusion& fusion) {
-    const char* activation = fusion.activation == Activation::relu    ? "ReLU"
-                             : fusion.activation == Activation::relu6 ? "ReLU6"
-                                                                      : "";
-    return (fusion.norm ? "Bn" : "") + std::string(fusion.add ? "Add" : "") + activation;
-}
+std::string name_of(const Fusion& fusion);
 
 /// An operator that became part of a fused layer, as a qconfig mapping knows it.
 struct FusedMember {
@@ -39,10 +33,13 @@ struct FusedMember {
 /// A layer that others can be fused into.
 class FusedFrom {
 public:
-    virtual ~FusedFrom() = default;
+    FusedFrom();
+    FusedFrom(const FusedFrom& other);
+    FusedFrom& operator=(const FusedFrom& other);
+    virtual INTQ_INLINE ~FusedFrom();
     /// The operators that this layer was fused from, in order; empty when it was not.
     const std::vector<FusedMember>& members() const noexcept { return members_; }
-    void set_members(std::vector<FusedMember> members) { members_ = std::move(members); }
+    void set_members(std::vector<FusedMember> members);
 
 private:
     std::vector<FusedMember> members_;
@@ -51,4 +48,30 @@ private:
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_layers)
+
+#    include <utility>
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::string name_of(const Fusion& fusion) {
+    const char* activation = fusion.activation == Activation::relu    ? "ReLU"
+                             : fusion.activation == Activation::relu6 ? "ReLU6"
+                                                                      : "";
+    return (fusion.norm ? "Bn" : "") + std::string(fusion.add ? "Add" : "") + activation;
+}
+
+INTQ_INLINE FusedFrom::FusedFrom() = default;
+INTQ_INLINE FusedFrom::FusedFrom(const FusedFrom& other) = default;
+INTQ_INLINE FusedFrom& FusedFrom::operator=(const FusedFrom& other) = default;
+INTQ_INLINE FusedFrom::~FusedFrom() = default;
+
+INTQ_INLINE void FusedFrom::set_members(std::vector<FusedMember> members) { members_ = std::move(members); }
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
+
+#endif  // INTQ_DEFINES(nn_layers)
 #endif  // INTQ_NN_LAYERS_FUSION_HPP

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// All layers. Layer: nn.
+// All layers, and the functions that a forward calls beside them. Layer: nn.
 #ifndef INTQ_NN_LAYERS_LAYERS_HPP
 #define INTQ_NN_LAYERS_LAYERS_HPP
 
+#include "intq/nn/functional/functional.hpp"
 #include "intq/nn/layers/conv.hpp"
 #include "intq/nn/layers/elementwise.hpp"
 #include "intq/nn/layers/embedding.hpp"

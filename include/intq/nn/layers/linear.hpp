@@ -4,6 +4,8 @@
 #ifndef INTQ_NN_LAYERS_LINEAR_HPP
 #define INTQ_NN_LAYERS_LINEAR_HPP
 
+#include <string>
+
 #include "intq/nn/layers/weighted.hpp"
 
 namespace intq::nn {
@@ -18,24 +20,16 @@ struct LinearOptions {
 /// Linear layer on the last axis. Parameters: weight (O, I) and, with a bias, bias (O); both start as 0.
 class Linear : public Cloneable<Linear, Weighted> {
 public:
-    explicit Linear(const LinearOptions& options) : options_(options) {
-        if (options.in_features < 1 || options.out_features < 1)
-            throw Error("Linear: features must be at least 1, given " + std::to_string(options.in_features) + " and " +
-                        std::to_string(options.out_features));
-        add_parameter("weight", Tensor::zeros(Shape(options.out_features, options.in_features)));
-        if (options.bias) add_parameter("bias", Tensor::zeros(Shape(options.out_features)));
-    }
+    explicit Linear(const LinearOptions& options);
 
     std::string type_name() const override { return "Linear"; }
     std::string operator_name() const override { return "linear"; }
     int channel_axis() const noexcept override { return -1; }
     const LinearOptions& options() const noexcept { return options_; }
-    Tensor apply(const Tensor& x, const Tensor& weight) const override { return functional::linear(x, weight, bias()); }
+    INTQ_INLINE Tensor apply(const Tensor& x, const Tensor& weight) const override;
 
     /// "LinearReLU", "LinearAddReLU6", "LinearBn1d", …
-    static std::string fused_type_name(const Fusion& fusion) {
-        return "Linear" + name_of(fusion) + (fusion.norm ? "1d" : "");
-    }
+    static std::string fused_type_name(const Fusion& fusion);
 
 private:
     LinearOptions options_;
@@ -47,4 +41,33 @@ using FusedLinear = Fused<Linear>;
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_layers)
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/linear.hpp"
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Linear::Linear(const LinearOptions& options) : options_(options) {
+    if (options.in_features < 1 || options.out_features < 1)
+        throw Error("Linear: features must be at least 1, given " + std::to_string(options.in_features) + " and " +
+                    std::to_string(options.out_features));
+    add_parameter("weight", Tensor::zeros(Shape(options.out_features, options.in_features)));
+    if (options.bias) add_parameter("bias", Tensor::zeros(Shape(options.out_features)));
+}
+
+INTQ_INLINE Tensor Linear::apply(const Tensor& x, const Tensor& weight) const {
+    return functional::linear(x, weight, bias());
+}
+
+INTQ_INLINE std::string Linear::fused_type_name(const Fusion& fusion) {
+    return "Linear" + name_of(fusion) + (fusion.norm ? "1d" : "");
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
+
+#endif  // INTQ_DEFINES(nn_layers)
 #endif  // INTQ_NN_LAYERS_LINEAR_HPP

@@ -4,8 +4,11 @@
 #ifndef INTQ_NN_LAYERS_LSTM_HPP
 #define INTQ_NN_LAYERS_LSTM_HPP
 
+#include <cstddef>
+#include <string>
+#include <vector>
+
 #include "intq/nn/float_operators/lstm.hpp"
-#include "intq/nn/functional/functional.hpp"
 #include "intq/nn/model/module.hpp"
 
 namespace intq::nn {
@@ -30,48 +33,24 @@ struct LSTMOptions {
 /// bias_hh_l<k> (4·H), each with the suffix _reverse again for the way back. The gates are input, forget, cell, output.
 class LSTM : public Cloneable<LSTM> {
 public:
-    explicit LSTM(const LSTMOptions& options) : options_(options) {
-        if (options.input_size < 1 || options.hidden_size < 1 || options.num_layers < 1)
-            throw Error("LSTM: sizes and the number of layers must be at least 1, given " +
-                        std::to_string(options.input_size) + ", " + std::to_string(options.hidden_size) + " and " +
-                        std::to_string(options.num_layers));
-        const index_t gates = 4 * options.hidden_size;
-        for (index_t layer = 0; layer < options.num_layers; ++layer)
-            for (index_t direction = 0; direction < directions(); ++direction) {
-                const std::string suffix = suffix_of(layer, direction);
-                const index_t in = layer == 0 ? options.input_size : directions() * options.hidden_size;
-                add_parameter("weight_ih" + suffix, Tensor::zeros(Shape(gates, in)));
-                add_parameter("weight_hh" + suffix, Tensor::zeros(Shape(gates, options.hidden_size)));
-                if (!options.bias) continue;
-                add_parameter("bias_ih" + suffix, Tensor::zeros(Shape(gates)));
-                add_parameter("bias_hh" + suffix, Tensor::zeros(Shape(gates)));
-            }
-    }
+    explicit LSTM(const LSTMOptions& options);
 
     std::string type_name() const override { return "LSTM"; }
     bool is_leaf() const override { return true; }
-    std::vector<std::string> input_names() const override { return {"input", "hx"}; }
+    INTQ_INLINE std::vector<std::string> input_names() const override;
     /// The output, and the tuple of the states.
     int output_count() const override { return 2; }
     const LSTMOptions& options() const noexcept { return options_; }
     index_t directions() const noexcept { return options_.bidirectional ? 2 : 1; }
     /// "_l0", "_l0_reverse", "_l1", …: how the parameters of a layer and direction end.
-    static std::string suffix_of(index_t layer, index_t direction) {
-        return "_l" + std::to_string(layer) + (direction == 0 ? "" : "_reverse");
-    }
-    functional::LstmWeights weights(index_t layer, index_t direction) const {
-        const std::string suffix = suffix_of(layer, direction);
-        const auto bias = [&](const char* name) { return options_.bias ? tensor(name + suffix) : Tensor(); };
-        return {tensor("weight_ih" + suffix), tensor("weight_hh" + suffix), bias("bias_ih"), bias("bias_hh")};
-    }
+    static std::string suffix_of(index_t layer, index_t direction);
+    functional::LstmWeights weights(index_t layer, index_t direction) const;
     INTQ_INLINE Value forward(Arguments arguments) override;
 
 protected:
     /// One direction of one layer.
     virtual INTQ_INLINE functional::LstmResult run_layer(const Tensor& x, index_t layer, index_t direction,
-                                                         const Tensor& h, const Tensor& c) const {
-        return functional::lstm_layer(x, weights(layer, direction), h, c, direction == 1);
-    }
+                                                         const Tensor& h, const Tensor& c) const;
 
 private:
     // h_0 or c_0.
@@ -80,9 +59,19 @@ private:
     LSTMOptions options_;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
-inline Tensor LSTM::initial_state(const Arguments& arguments, std::size_t which, index_t batch) const {
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_layers)
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/move.hpp"
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Tensor LSTM::initial_state(const Arguments& arguments, std::size_t which, index_t batch) const {
     const Shape expected(directions() * options_.num_layers, batch, options_.hidden_size);
     if (!arguments.has(1)) return Tensor::zeros(expected);
     const Value::Tuple& states = arguments[1].tuple();
@@ -93,7 +82,7 @@ inline Tensor LSTM::initial_state(const Arguments& arguments, std::size_t which,
     return states[which].tensor();
 }
 
-inline Value LSTM::forward(Arguments arguments) {
+INTQ_INLINE Value LSTM::forward(Arguments arguments) {
     Tensor x = arguments.tensor(0);
     if (x.rank() != 3 || x.extent(2) != options_.input_size)
         throw Error("LSTM: the input has shape " + to_string(x.shape()) + ", expected rank 3 and " +
@@ -119,7 +108,43 @@ inline Value LSTM::forward(Arguments arguments) {
     return Value::Tuple{x, Value::Tuple{functional::cat(h_n, 0), functional::cat(c_n, 0)}};
 }
 
+INTQ_INLINE LSTM::LSTM(const LSTMOptions& options) : options_(options) {
+    if (options.input_size < 1 || options.hidden_size < 1 || options.num_layers < 1)
+        throw Error("LSTM: sizes and the number of layers must be at least 1, given " +
+                    std::to_string(options.input_size) + ", " + std::to_string(options.hidden_size) + " and " +
+                    std::to_string(options.num_layers));
+    const index_t gates = 4 * options.hidden_size;
+    for (index_t layer = 0; layer < options.num_layers; ++layer)
+        for (index_t direction = 0; direction < directions(); ++direction) {
+            const std::string suffix = suffix_of(layer, direction);
+            const index_t in = layer == 0 ? options.input_size : directions() * options.hidden_size;
+            add_parameter("weight_ih" + suffix, Tensor::zeros(Shape(gates, in)));
+            add_parameter("weight_hh" + suffix, Tensor::zeros(Shape(gates, options.hidden_size)));
+            if (!options.bias) continue;
+            add_parameter("bias_ih" + suffix, Tensor::zeros(Shape(gates)));
+            add_parameter("bias_hh" + suffix, Tensor::zeros(Shape(gates)));
+        }
+}
+
+INTQ_INLINE std::vector<std::string> LSTM::input_names() const { return {"input", "hx"}; }
+
+INTQ_INLINE std::string LSTM::suffix_of(index_t layer, index_t direction) {
+    return "_l" + std::to_string(layer) + (direction == 0 ? "" : "_reverse");
+}
+
+INTQ_INLINE functional::LstmWeights LSTM::weights(index_t layer, index_t direction) const {
+    const std::string suffix = suffix_of(layer, direction);
+    const auto bias = [&](const char* name) { return options_.bias ? tensor(name + suffix) : Tensor(); };
+    return {tensor("weight_ih" + suffix), tensor("weight_hh" + suffix), bias("bias_ih"), bias("bias_hh")};
+}
+
+INTQ_INLINE functional::LstmResult LSTM::run_layer(const Tensor& x, index_t layer, index_t direction, const Tensor& h,
+                                                   const Tensor& c) const {
+    return functional::lstm_layer(x, weights(layer, direction), h, c, direction == 1);
+}
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
+#endif  // INTQ_DEFINES(nn_layers)
 #endif  // INTQ_NN_LAYERS_LSTM_HPP

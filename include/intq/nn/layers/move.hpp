@@ -4,7 +4,10 @@
 #ifndef INTQ_NN_LAYERS_MOVE_HPP
 #define INTQ_NN_LAYERS_MOVE_HPP
 
-#include "intq/nn/functional/functional.hpp"
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
 #include "intq/nn/model/module.hpp"
 #include "intq/tensor/random.hpp"
 
@@ -18,9 +21,7 @@ public:
 
     std::string type_name() const override { return "Flatten"; }
     bool is_leaf() const override { return true; }
-    Value forward(Arguments arguments) override {
-        return functional::flatten(arguments.tensor(0), start_axis_, end_axis_);
-    }
+    INTQ_INLINE Value forward(Arguments arguments) override;
     int start_axis() const noexcept { return start_axis_; }
     int end_axis() const noexcept { return end_axis_; }
 
@@ -32,7 +33,7 @@ class Identity : public Cloneable<Identity> {
 public:
     std::string type_name() const override { return "Identity"; }
     bool is_leaf() const override { return true; }
-    Value forward(Arguments arguments) override { return arguments[0]; }
+    INTQ_INLINE Value forward(Arguments arguments) override;
 };
 
 /// Which elements one call of Dropout keeps.
@@ -53,32 +54,17 @@ struct DropoutMask {
 /// state, so that training resumes to the same bits and a gradient finds the mask of its call.
 class Dropout : public Cloneable<Dropout> {
 public:
-    explicit Dropout(double p = 0.5, std::uint64_t seed = 0) : p_(p), seed_(seed) {
-        if (!(p >= 0.0 && p < 1.0)) throw Error("Dropout: p must be in [0, 1), given " + std::to_string(p));
-        add_buffer("calls", Tensor::zeros(Shape(1), DType::int64));
-    }
+    explicit Dropout(double p = 0.5, std::uint64_t seed = 0);
 
     std::string type_name() const override { return "Dropout"; }
     bool is_leaf() const override { return true; }
-    Value forward(Arguments arguments) override {
-        if (!is_active()) return arguments[0];
-        Tensor y = arguments.tensor(0).contiguous().clone();
-        y.set_qparams(std::nullopt);
-        const auto values = y.flat<float>();
-        const DropoutMask call = mask(calls());
-        for (std::size_t i = 0; i < values.size(); ++i) values[i] = call.apply(values[i], i);
-        tensor("calls") = Tensor::from(Shape(1), {calls() + 1});
-        return y;
-    }
+    INTQ_INLINE Value forward(Arguments arguments) override;
 
     bool is_active() const noexcept { return training() && p_ != 0.0; }
     /// How often forward dropped elements.
-    std::int64_t calls() const { return tensor("calls").flat<std::int64_t>()[0]; }
+    std::int64_t calls() const;
     /// The mask of call number `call`, counted from 0.
-    DropoutMask mask(std::int64_t call) const noexcept {
-        return {random_bits(seed_, static_cast<std::uint64_t>(call)),
-                static_cast<std::uint64_t>((1.0 - p_) * 4294967296.0), 1.0 - p_};
-    }
+    DropoutMask mask(std::int64_t call) const noexcept;
 
 private:
     double p_;
@@ -88,4 +74,48 @@ private:
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_layers)
+
+#    include <optional>
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/move.hpp"
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Value Flatten::forward(Arguments arguments) {
+    return functional::flatten(arguments.tensor(0), start_axis_, end_axis_);
+}
+
+INTQ_INLINE Value Identity::forward(Arguments arguments) { return arguments[0]; }
+
+INTQ_INLINE Dropout::Dropout(double p, std::uint64_t seed) : p_(p), seed_(seed) {
+    if (!(p >= 0.0 && p < 1.0)) throw Error("Dropout: p must be in [0, 1), given " + std::to_string(p));
+    add_buffer("calls", Tensor::zeros(Shape(1), DType::int64));
+}
+
+INTQ_INLINE Value Dropout::forward(Arguments arguments) {
+    if (!is_active()) return arguments[0];
+    Tensor y = arguments.tensor(0).contiguous().clone();
+    y.set_qparams(std::nullopt);
+    const auto values = y.flat<float>();
+    const DropoutMask call = mask(calls());
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = call.apply(values[i], i);
+    tensor("calls") = Tensor::from(Shape(1), {calls() + 1});
+    return y;
+}
+
+INTQ_INLINE std::int64_t Dropout::calls() const { return tensor("calls").flat<std::int64_t>()[0]; }
+
+INTQ_INLINE DropoutMask Dropout::mask(std::int64_t call) const noexcept {
+    return {random_bits(seed_, static_cast<std::uint64_t>(call)), static_cast<std::uint64_t>((1.0 - p_) * 4294967296.0),
+            1.0 - p_};
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
+
+#endif  // INTQ_DEFINES(nn_layers)
 #endif  // INTQ_NN_LAYERS_MOVE_HPP

@@ -4,9 +4,19 @@
 #ifndef INTQ_NN_LAYERS_NORM_HPP
 #define INTQ_NN_LAYERS_NORM_HPP
 
-#include "intq/nn/functional/functional.hpp"
+#include <string>
+
+#include "intq/core/op_params.hpp"
 #include "intq/nn/layers/fusion.hpp"
 #include "intq/nn/model/module.hpp"
+
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
+
+struct ChannelMoments;
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
@@ -24,14 +34,7 @@ struct BatchNormOptions {
 /// `v += momentum·(batch - v)`, with the variance divided by count - 1.
 class BatchNorm : public Module, public FusedFrom {
 public:
-    explicit BatchNorm(const BatchNormOptions& options) : options_(options) {
-        if (options.num_features < 1)
-            throw Error("BatchNorm: num_features must be at least 1, given " + std::to_string(options.num_features));
-        add_parameter("weight", Tensor::full(Shape(options.num_features), 1.0f));
-        add_parameter("bias", Tensor::zeros(Shape(options.num_features)));
-        add_buffer("running_mean", Tensor::zeros(Shape(options.num_features)));
-        add_buffer("running_var", Tensor::full(Shape(options.num_features), 1.0f));
-    }
+    explicit BatchNorm(const BatchNormOptions& options);
 
     bool is_leaf() const override { return true; }
     INTQ_INLINE Value forward(Arguments arguments) override;
@@ -60,14 +63,14 @@ public:
     std::string type_name() const override { return "BatchNorm2d"; }
 
 protected:
-    bool accepts_rank(int rank) const override { return rank == 4; }
+    INTQ_INLINE bool accepts_rank(int rank) const override;
 };
 
 /// BNReLU2d, BNReLU62d: a BatchNorm2d with a clamp behind it.
 class FusedBatchNorm2d : public Cloneable<FusedBatchNorm2d, BatchNorm2d> {
 public:
-    FusedBatchNorm2d(const BatchNorm2d& norm, Activation activation) : Cloneable(norm), activation_(activation) {}
-    std::string type_name() const override { return "BN" + name_of(Fusion{false, activation_}) + "2d"; }
+    FusedBatchNorm2d(const BatchNorm2d& norm, Activation activation);
+    INTQ_INLINE std::string type_name() const override;
     Activation activation() const override { return activation_; }
 
 private:
@@ -81,12 +84,23 @@ public:
     std::string type_name() const override { return "BatchNorm1d"; }
 
 protected:
-    bool accepts_rank(int rank) const override { return rank == 2 || rank == 3; }
+    INTQ_INLINE bool accepts_rank(int rank) const override;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
-inline Value BatchNorm::forward(Arguments arguments) {
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_layers)
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/elementwise.hpp"
+#    include "intq/nn/float_operators/norm.hpp"
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Value BatchNorm::forward(Arguments arguments) {
     const Tensor& x = arguments.tensor(0);
     if (!accepts_rank(x.rank()) || x.extent(1) != options_.num_features)
         throw Error(type_name() + ": the input has shape " + to_string(x.shape()) + ", expected " +
@@ -105,7 +119,7 @@ inline Value BatchNorm::forward(Arguments arguments) {
         activation());
 }
 
-inline void BatchNorm::update_running(const functional::ChannelMoments& moments) {
+INTQ_INLINE void BatchNorm::update_running(const functional::ChannelMoments& moments) {
     const auto mean = tensor("running_mean").flat<float>(), variance = tensor("running_var").flat<float>();
     const auto count = static_cast<double>(moments.count);
     const double unbiased = moments.count > 1 ? count / (count - 1) : 1.0;
@@ -119,7 +133,27 @@ inline void BatchNorm::update_running(const functional::ChannelMoments& moments)
     }
 }
 
+INTQ_INLINE BatchNorm::BatchNorm(const BatchNormOptions& options) : options_(options) {
+    if (options.num_features < 1)
+        throw Error("BatchNorm: num_features must be at least 1, given " + std::to_string(options.num_features));
+    add_parameter("weight", Tensor::full(Shape(options.num_features), 1.0f));
+    add_parameter("bias", Tensor::zeros(Shape(options.num_features)));
+    add_buffer("running_mean", Tensor::zeros(Shape(options.num_features)));
+    add_buffer("running_var", Tensor::full(Shape(options.num_features), 1.0f));
+}
+
+INTQ_INLINE bool BatchNorm2d::accepts_rank(int rank) const { return rank == 4; }
+INTQ_INLINE bool BatchNorm1d::accepts_rank(int rank) const { return rank == 2 || rank == 3; }
+
+INTQ_INLINE FusedBatchNorm2d::FusedBatchNorm2d(const BatchNorm2d& norm, Activation activation)
+    : Cloneable(norm), activation_(activation) {}
+
+INTQ_INLINE std::string FusedBatchNorm2d::type_name() const {
+    return "BN" + name_of(Fusion{false, activation_}) + "2d";
+}
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
+#endif  // INTQ_DEFINES(nn_layers)
 #endif  // INTQ_NN_LAYERS_NORM_HPP

@@ -4,7 +4,9 @@
 #ifndef INTQ_NN_LAYERS_RESIZE_HPP
 #define INTQ_NN_LAYERS_RESIZE_HPP
 
-#include "intq/nn/functional/functional.hpp"
+#include <string>
+
+#include "intq/nn/float_operators/resize.hpp"
 #include "intq/nn/model/module.hpp"
 
 namespace intq::nn {
@@ -18,15 +20,12 @@ using functional::ScaleFactor;
 ///     Upsample({.scale_factor = ScaleFactor{2, 2}, .rule = functional::resize_rule("bilinear", false)})
 class Upsample : public Cloneable<Upsample> {
 public:
-    explicit Upsample(const InterpolateOptions& options) : options_(options) {
-        if (options.size.has_value() == options.scale_factor.has_value())
-            throw Error("Upsample: either a size or a scale factor is needed");
-    }
+    explicit Upsample(const InterpolateOptions& options);
 
     std::string type_name() const override { return "Upsample"; }
     bool is_leaf() const override { return true; }
     const InterpolateOptions& options() const noexcept { return options_; }
-    Value forward(Arguments arguments) override { return functional::interpolate(arguments.tensor(0), options_); }
+    INTQ_INLINE Value forward(Arguments arguments) override;
 
 private:
     InterpolateOptions options_;
@@ -35,4 +34,25 @@ private:
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_layers)
+
+#    include "intq/io/error.hpp"
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Upsample::Upsample(const InterpolateOptions& options) : options_(options) {
+    if (options.size.has_value() == options.scale_factor.has_value())
+        throw Error("Upsample: either a size or a scale factor is needed");
+}
+
+INTQ_INLINE Value Upsample::forward(Arguments arguments) {
+    return functional::interpolate(arguments.tensor(0), options_);
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
+
+#endif  // INTQ_DEFINES(nn_layers)
 #endif  // INTQ_NN_LAYERS_RESIZE_HPP

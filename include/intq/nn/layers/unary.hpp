@@ -5,24 +5,28 @@
 #ifndef INTQ_NN_LAYERS_UNARY_HPP
 #define INTQ_NN_LAYERS_UNARY_HPP
 
-#include "intq/nn/functional/functional.hpp"
+#include <string>
+
+#include "intq/nn/float_operators/unary.hpp"
 #include "intq/nn/model/module.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
 
+using arith::TableFunction;
+
 class ReLU : public Cloneable<ReLU> {
 public:
     std::string type_name() const override { return "ReLU"; }
     bool is_leaf() const override { return true; }
-    Value forward(Arguments arguments) override { return functional::relu(arguments.tensor(0)); }
+    INTQ_INLINE Value forward(Arguments arguments) override;
 };
 
 class ReLU6 : public Cloneable<ReLU6> {
 public:
     std::string type_name() const override { return "ReLU6"; }
     bool is_leaf() const override { return true; }
-    Value forward(Arguments arguments) override { return functional::relu6(arguments.tensor(0)); }
+    INTQ_INLINE Value forward(Arguments arguments) override;
 };
 
 /// Softmax along one axis; from_axis is for files that mean "along this axis and all after it, as one".
@@ -34,11 +38,7 @@ public:
     bool is_leaf() const override { return true; }
     int axis() const noexcept { return axis_; }
     bool is_from_axis() const noexcept { return from_axis_; }
-    Value forward(Arguments arguments) override {
-        const Tensor& x = arguments.tensor(0);
-        if (!from_axis_) return functional::softmax(x, axis_);
-        return functional::softmax(functional::flatten(x, axis_, -1), axis_ < 0 ? -1 : axis_).reshape(x.shape());
-    }
+    INTQ_INLINE Value forward(Arguments arguments) override;
 
 private:
     int axis_;
@@ -48,17 +48,15 @@ private:
 /// A function of single elements, from the table of functional/unary.hpp.
 class Unary : public Module {
 public:
-    std::string type_name() const override { return functional::unary_row(function_).module; }
+    INTQ_INLINE std::string type_name() const override;
     bool is_leaf() const override { return true; }
-    Value forward(Arguments arguments) override {
-        return functional::unary(function_, arguments.tensor(0), parameter_);
-    }
+    INTQ_INLINE Value forward(Arguments arguments) override;
     TableFunction function() const noexcept { return function_; }
     /// LeakyReLU: the negative slope; ELU: alpha; no meaning for others.
     double parameter() const noexcept { return parameter_; }
 
 protected:
-    Unary(TableFunction function, double parameter) : function_(function), parameter_(parameter) {}
+    Unary(TableFunction function, double parameter);
 
 private:
     TableFunction function_;
@@ -86,10 +84,42 @@ using SiLU = UnaryLayer<TableFunction::silu>;
 class GELU : public Cloneable<GELU, Unary> {
 public:
     /// @param approximate  "none" or "tanh"
-    explicit GELU(const std::string& approximate = "none") : Cloneable(detail::gelu_of(approximate), 1.0) {}
+    explicit GELU(const std::string& approximate = "none");
 };
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_layers)
+
+#    include "intq/nn/float_operators/elementwise.hpp"
+#    include "intq/nn/float_operators/move.hpp"
+#    include "intq/nn/float_operators/norm.hpp"
+#    include "intq/nn/functional/unary.hpp"
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Value ReLU::forward(Arguments arguments) { return functional::relu(arguments.tensor(0)); }
+INTQ_INLINE Value ReLU6::forward(Arguments arguments) { return functional::relu6(arguments.tensor(0)); }
+
+INTQ_INLINE Value Softmax::forward(Arguments arguments) {
+    const Tensor& x = arguments.tensor(0);
+    if (!from_axis_) return functional::softmax(x, axis_);
+    return functional::softmax(functional::flatten(x, axis_, -1), axis_ < 0 ? -1 : axis_).reshape(x.shape());
+}
+
+INTQ_INLINE Value Unary::forward(Arguments arguments) {
+    return functional::unary(function_, arguments.tensor(0), parameter_);
+}
+
+INTQ_INLINE std::string Unary::type_name() const { return functional::unary_row(function_).module; }
+INTQ_INLINE Unary::Unary(TableFunction function, double parameter) : function_(function), parameter_(parameter) {}
+INTQ_INLINE GELU::GELU(const std::string& approximate) : Cloneable(detail::gelu_of(approximate), 1.0) {}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
+
+#endif  // INTQ_DEFINES(nn_layers)
 #endif  // INTQ_NN_LAYERS_UNARY_HPP

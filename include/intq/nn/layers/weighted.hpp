@@ -4,7 +4,12 @@
 #ifndef INTQ_NN_LAYERS_WEIGHTED_HPP
 #define INTQ_NN_LAYERS_WEIGHTED_HPP
 
+#include <string>
+#include <vector>
+
+#include "intq/nn/layers/fusion.hpp"
 #include "intq/nn/layers/norm.hpp"
+#include "intq/nn/model/module.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
@@ -17,72 +22,52 @@ public:
     bool is_leaf() const override { return true; }
     /// The operator of graph/operators.hpp that this layer is, whatever is fused into it.
     virtual std::string operator_name() const = 0;
-    Value forward(Arguments arguments) override {
-        const Tensor weight = effective_weight(arguments);
-        Tensor product = apply(arguments.tensor(0), weight);
-        if (BatchNorm* const own = norm()) {
-            last_call_ = {product, weight};
-            product = (*own)(product).tensor();
-        }
-        const Tensor sum = fusion().add ? functional::add(product, arguments.tensor(1)) : product;
-        return functional::activate(sum, fusion().activation);
-    }
+    INTQ_INLINE Value forward(Arguments arguments) override;
 
     const Tensor& weight() const { return tensor("weight"); }
-    void set_weight(Tensor weight) { tensor("weight") = std::move(weight); }
-    bool has_bias() const noexcept {
-        for (const auto& parameter : parameters())
-            if (parameter.name == "bias") return true;
-        return false;
-    }
+    void set_weight(Tensor weight);
+    bool has_bias() const noexcept;
     /// Undefined without a bias.
-    Tensor bias() const { return has_bias() ? tensor("bias") : Tensor(); }
+    Tensor bias() const;
     /// Adds the parameter where there was none.
-    void set_bias(Tensor bias) {
-        if (has_bias()) {
-            tensor("bias") = std::move(bias);
-        } else {
-            add_parameter("bias", std::move(bias));
-        }
-    }
+    void set_bias(Tensor bias);
     /// The batch norm behind the product, child "bn"; null where there is none.
-    BatchNorm* norm() const { return has_child("bn") ? static_cast<BatchNorm*>(child("bn").get()) : nullptr; }
+    BatchNorm* norm() const;
     /// What forward computed last in front of its batch norm, and with which weight; for the backward pass.
     struct NormCall {
         Tensor product, weight;
     };
     const NormCall& last_call() const noexcept { return last_call_; }
     /// Forgets batch norm and last call, as folding does.
-    void remove_norm() {
-        if (norm() != nullptr) remove_child("bn");
-        last_call_ = {};
-    }
+    void remove_norm();
 
     /// The axis of the weight on which each output channel has its own scale; within a group where it is not axis 0.
     virtual int weight_channel_axis() const noexcept { return 0; }
     /// The axis that counts the channels of input and output; -1: the last.
     virtual int channel_axis() const noexcept { return 1; }
-    virtual index_t out_channels() const { return weight().extent(0); }
+    virtual INTQ_INLINE index_t out_channels() const;
     /// The output channel of an element of the weight, in row_major order.
-    index_t output_channel_of(index_t element) const {
-        const Shape& shape = weight().shape();
-        if (weight_channel_axis() == 0) return element / (shape.size() / shape[0]);
-        const index_t input = element / (shape.size() / shape[0]), groups = out_channels() / shape[1];
-        return input / (shape[0] / groups) * shape[1] + element / (shape.size() / (shape[0] * shape[1])) % shape[1];
-    }
+    index_t output_channel_of(index_t element) const;
 
-    virtual Fusion fusion() const { return {}; }
+    virtual INTQ_INLINE Fusion fusion() const;
 
     /// Product with another weight, and bias; no add, no activation.
     virtual Tensor apply(const Tensor& x, const Tensor& weight) const = 0;
 
 protected:
     /// The weight that forward uses; a prepared layer fake-quantizes it.
-    virtual Tensor effective_weight(Arguments) { return weight(); }
+    virtual INTQ_INLINE Tensor effective_weight(Arguments);
 
 private:
     NormCall last_call_;
 };
+
+namespace detail {
+
+/// "x", and "y" where there is an add.
+std::vector<std::string> fused_input_names(const Fusion& fusion);
+
+}  // namespace detail
 
 /// A Conv2d or Linear with an add or an activation inside. Its second argument is the operand of the add.
 template <class Base> class Fused : public Cloneable<Fused<Base>, Base> {
@@ -90,9 +75,7 @@ public:
     Fused(const Base& layer, const Fusion& fusion) : Cloneable<Fused<Base>, Base>(layer), fusion_(fusion) {}
 
     std::string type_name() const override { return Base::fused_type_name(fusion()); }
-    std::vector<std::string> input_names() const override {
-        return fusion_.add ? std::vector<std::string>{"x", "y"} : std::vector<std::string>{"x"};
-    }
+    std::vector<std::string> input_names() const override { return detail::fused_input_names(fusion_); }
     Fusion fusion() const override { return {fusion_.add, fusion_.activation, this->norm() != nullptr}; }
 
 private:
@@ -102,4 +85,76 @@ private:
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_layers)
+
+#    include <utility>
+
+#    include "intq/nn/float_operators/elementwise.hpp"
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Value Weighted::forward(Arguments arguments) {
+    const Tensor weight = effective_weight(arguments);
+    Tensor product = apply(arguments.tensor(0), weight);
+    if (BatchNorm* const own = norm()) {
+        last_call_ = {product, weight};
+        product = (*own)(product).tensor();
+    }
+    const Tensor sum = fusion().add ? functional::add(product, arguments.tensor(1)) : product;
+    return functional::activate(sum, fusion().activation);
+}
+
+INTQ_INLINE void Weighted::set_weight(Tensor weight) { tensor("weight") = std::move(weight); }
+
+INTQ_INLINE bool Weighted::has_bias() const noexcept {
+    for (const auto& parameter : parameters())
+        if (parameter.name == "bias") return true;
+    return false;
+}
+
+INTQ_INLINE Tensor Weighted::bias() const { return has_bias() ? tensor("bias") : Tensor(); }
+
+INTQ_INLINE void Weighted::set_bias(Tensor bias) {
+    if (has_bias()) {
+        tensor("bias") = std::move(bias);
+    } else {
+        add_parameter("bias", std::move(bias));
+    }
+}
+
+INTQ_INLINE BatchNorm* Weighted::norm() const {
+    return has_child("bn") ? static_cast<BatchNorm*>(child("bn").get()) : nullptr;
+}
+
+INTQ_INLINE void Weighted::remove_norm() {
+    if (norm() != nullptr) remove_child("bn");
+    last_call_ = {};
+}
+
+INTQ_INLINE index_t Weighted::out_channels() const { return weight().extent(0); }
+
+INTQ_INLINE index_t Weighted::output_channel_of(index_t element) const {
+    const Shape& shape = weight().shape();
+    if (weight_channel_axis() == 0) return element / (shape.size() / shape[0]);
+    const index_t input = element / (shape.size() / shape[0]), groups = out_channels() / shape[1];
+    return input / (shape[0] / groups) * shape[1] + element / (shape.size() / (shape[0] * shape[1])) % shape[1];
+}
+
+INTQ_INLINE Fusion Weighted::fusion() const { return {}; }
+INTQ_INLINE Tensor Weighted::effective_weight(Arguments) { return weight(); }
+
+namespace detail {
+
+INTQ_INLINE std::vector<std::string> fused_input_names(const Fusion& fusion) {
+    return fusion.add ? std::vector<std::string>{"x", "y"} : std::vector<std::string>{"x"};
+}
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
+
+#endif  // INTQ_DEFINES(nn_layers)
 #endif  // INTQ_NN_LAYERS_WEIGHTED_HPP
