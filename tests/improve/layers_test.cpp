@@ -13,6 +13,7 @@
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/operators/conv.hpp"
 #include "intq/quantization/operators/operator_table.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"
