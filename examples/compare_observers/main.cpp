@@ -12,6 +12,7 @@
 #include "intq/io/text_table.hpp"
 #include "intq/numeric_suite/metrics.hpp"
 #include "intq/quantization/modules/stubs.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 
 namespace {

@@ -8,6 +8,7 @@
 #include "intq/graph/print.hpp"
 #include "intq/nn/layers/layers.hpp"
 #include "intq/quantization/modules/custom_config.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 
 using namespace intq;

@@ -7,6 +7,7 @@
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/modules/stubs.hpp"
 #include "intq/quantization/operators/reference.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_qat.hpp"
 #include "intq/training/trainer.hpp"
 #include "io/temporary_folder.hpp"

@@ -7,6 +7,7 @@
 #include "intq/graph/print.hpp"
 #include "intq/nn/layers/layers.hpp"
 #include "intq/quantization/operators/reference.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"

@@ -11,6 +11,7 @@
 
 #include "intq/interop/onnx/import.hpp"
 #include "intq/nn/layers/layers.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "intq/tensor/npy.hpp"
 #include "kernels/oracle_bridge.hpp"

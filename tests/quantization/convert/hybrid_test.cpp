@@ -9,6 +9,7 @@
 #include "intq/quantization/check/explain.hpp"
 #include "intq/quantization/convert/convert_eager.hpp"
 #include "intq/quantization/dynamic/weight_only.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"

@@ -7,6 +7,7 @@
 
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/lower.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "intq/tensor/thread_pool.hpp"
 #include "kernels/tables/tables.hpp"

@@ -9,6 +9,7 @@
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/lower.hpp"
 #include "intq/quantization/modules/stubs.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "intq/tensor/npy.hpp"
 #include "kernels/tables/tables.hpp"

@@ -9,6 +9,7 @@
 #include "intq/graph/print.hpp"
 #include "intq/nn/layers/layers.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_qat.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"

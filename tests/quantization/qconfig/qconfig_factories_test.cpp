@@ -65,7 +65,7 @@ std::filesystem::path write_list(const std::string& text) {
 }
 
 struct ResetMarch {
-    ~ResetMarch() { quantization::detail::current_march = 0; }
+    ~ResetMarch() { quantization::detail::current_march() = 0; }
 };
 
 }  // namespace

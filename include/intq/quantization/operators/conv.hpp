@@ -4,12 +4,18 @@
 #ifndef INTQ_QUANTIZATION_OPERATORS_CONV_HPP
 #define INTQ_QUANTIZATION_OPERATORS_CONV_HPP
 
-#include "intq/arith/ieee.hpp"
-#include "intq/kernels/operators/conv.hpp"
-#include "intq/quantization/modules/prepared_layers.hpp"
-#include "intq/quantization/operators/lowering.hpp"
-#include "intq/quantization/operators/operator.hpp"
-#include "intq/quantization/operators/resize.hpp"
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "intq/core/op_kind.hpp"
+#include "intq/core/op_params.hpp"
+#include "intq/kernels/streaming/pad.hpp"
+#include "intq/nn/model/module.hpp"
+#include "intq/program/program_builder.hpp"
+#include "intq/quantization/operators/quantized_graph.hpp"
+#include "intq/tensor/owned_qparams.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -55,9 +61,35 @@ public:
     INTQ_INLINE void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
-inline std::vector<float> accumulator_scales(float input, const OwnedQParams& weight, index_t out_channels) {
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_operators)
+
+#    include <cstddef>
+#    include <memory>
+#    include <string>
+#    include <utility>
+
+#    include "intq/arith/ieee.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/kernels/operators/conv.hpp"
+#    include "intq/nn/layers/conv.hpp"
+#    include "intq/nn/layers/linear.hpp"
+#    include "intq/nn/layers/weighted.hpp"
+#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/modules/prepared_layers.hpp"
+#    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/operator.hpp"
+#    include "intq/quantization/operators/reference.hpp"
+#    include "intq/quantization/operators/resize.hpp"
+#    include "intq/tensor/quantize.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::vector<float> accumulator_scales(float input, const OwnedQParams& weight, index_t out_channels) {
     std::vector<float> scales;
     for (index_t c = 0; c < out_channels; ++c)
         scales.push_back(arith::fmul(input, weight.scales[weight.is_per_channel() ? static_cast<std::size_t>(c) : 0]));
@@ -66,7 +98,7 @@ inline std::vector<float> accumulator_scales(float input, const OwnedQParams& we
 
 namespace detail {
 
-inline kernels::Conv2dSpec conv_spec(const kernels::ArenaTensor& in, const ConvLayer& conv) {
+INTQ_INLINE kernels::Conv2dSpec conv_spec(const kernels::ArenaTensor& in, const ConvLayer& conv) {
     kernels::Conv2dSpec spec;
     spec.op = conv.op;
     spec.window = conv.window;
@@ -85,8 +117,8 @@ inline kernels::Conv2dSpec conv_spec(const kernels::ArenaTensor& in, const ConvL
     return spec;
 }
 
-inline kernels::PackedConv2d pack(program::ProgramBuilder& builder, const kernels::Conv2dSpec& spec,
-                                  const program::LayerName& layer) {
+INTQ_INLINE kernels::PackedConv2d pack(program::ProgramBuilder& builder, const kernels::Conv2dSpec& spec,
+                                       const program::LayerName& layer) {
     const kernels::PackingRules& rules = builder.table().packing;
     const Workspace storage = builder.new_buffer(kernels::packed_conv2d_size(rules, spec));
     const Result<kernels::PackedConv2d> packed = kernels::pack_conv2d(rules, spec, storage);
@@ -98,8 +130,8 @@ inline kernels::PackedConv2d pack(program::ProgramBuilder& builder, const kernel
     return value_or_throw(packed, layer.name);
 }
 
-inline arith::SuminOperand sumin_operand(const program::ProgramBuilder& builder, std::int32_t sumin, DType dtype,
-                                         const program::LayerName& layer) {
+INTQ_INLINE arith::SuminOperand sumin_operand(const program::ProgramBuilder& builder, std::int32_t sumin, DType dtype,
+                                              const program::LayerName& layer) {
     const kernels::ArenaTensor& e = builder.at(sumin);
     if (e.dtype != dtype)
         throw Error(layer.name, "the operand of a fused add must have the input's dtype " +
@@ -109,8 +141,8 @@ inline arith::SuminOperand sumin_operand(const program::ProgramBuilder& builder,
 
 }  // namespace detail
 
-inline std::int32_t add_conv(program::ProgramBuilder& builder, std::int32_t x, std::optional<std::int32_t> sumin,
-                             const ConvLayer& conv, const program::LayerName& layer) {
+INTQ_INLINE std::int32_t add_conv(program::ProgramBuilder& builder, std::int32_t x, std::optional<std::int32_t> sumin,
+                                  const ConvLayer& conv, const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
     if (in.shape.rank < 2 || in.shape.rank > 4)
         throw Error(layer.name, "an input of rank 2 to 4 is needed, given " + to_string(in.shape));
@@ -151,7 +183,7 @@ inline std::int32_t add_conv(program::ProgramBuilder& builder, std::int32_t x, s
                         builder.keep_params(step), layer);
 }
 
-inline void WeightedStep::lower(Lowering& l, const QuantizedNode& node) const {
+INTQ_INLINE void WeightedStep::lower(Lowering& l, const QuantizedNode& node) const {
     ConvLayer conv{op, window, groups, weight, weight_qparams, bias, l.qparams(node), activation};
     std::int32_t x;
     if (const auto image = l.image_behind(node.inputs[0]); image && op == OpKind::linear) {
@@ -170,7 +202,7 @@ inline void WeightedStep::lower(Lowering& l, const QuantizedNode& node) const {
     l.set(node, add_conv(l.builder(), x, operand, conv, Lowering::layer(node)));
 }
 
-inline void WeightedStep::add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const {
+INTQ_INLINE void WeightedStep::add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const {
     graph::ArgumentList args{reference.real_input(node, 0)};
     if (sumin) args.emplace_back(reference.real_input(node, 1));
     graph::Node& value = reference.call(node, layer, std::move(args));
@@ -183,7 +215,7 @@ inline void WeightedStep::add_reference(ReferenceBuilder& reference, const Quant
 namespace operators {
 
 // A fresh look at the weight, which may have changed since calibration; but qparams that were set stay.
-inline OwnedQParams weight_qparams_of(const PreparedWeight& prepared) {
+INTQ_INLINE OwnedQParams weight_qparams_of(const PreparedWeight& prepared) {
     FakeQuantize& quantizer = prepared.weight_fake_quant();
     if (quantizer.has_qparams() && !quantizer.observer().seen()) return quantizer.qparams();
     const auto fresh = nn::clone(static_cast<const nn::Module&>(quantizer));
@@ -194,7 +226,7 @@ inline OwnedQParams weight_qparams_of(const PreparedWeight& prepared) {
 }
 
 /// The qparams of the operand of a fused add; null without one.
-inline const OwnedQParams* operand_of(const StepRequest& request, const nn::Fusion& fusion) {
+INTQ_INLINE const OwnedQParams* operand_of(const StepRequest& request, const nn::Fusion& fusion) {
     if (!fusion.add) return nullptr;
     if (!request.target.fused_add)
         throw request.error(std::string("the target ") + request.target.name + " has no fused add");
@@ -205,7 +237,7 @@ inline const OwnedQParams* operand_of(const StepRequest& request, const nn::Fusi
     return &sumin.qparams;
 }
 
-inline void require_finite(const StepRequest& request, const Tensor& tensor, const char* name) {
+INTQ_INLINE void require_finite(const StepRequest& request, const Tensor& tensor, const char* name) {
     if (!tensor.defined()) return;
     const Tensor values = tensor.contiguous();
     for (std::size_t i = 0; i < values.flat<float>().size(); ++i)
@@ -214,7 +246,7 @@ inline void require_finite(const StepRequest& request, const Tensor& tensor, con
 }
 
 /// What all layers with weights share.
-inline std::shared_ptr<WeightedStep> weighted_step(const StepRequest& request, OpKind op) {
+INTQ_INLINE std::shared_ptr<WeightedStep> weighted_step(const StepRequest& request, OpKind op) {
     const auto& prepared = dynamic_cast<const PreparedWeight&>(*request.module);
     const nn::Weighted& layer = prepared.layer();
     auto step = std::make_shared<WeightedStep>();
@@ -242,7 +274,7 @@ template <class Layer> nn::ModulePtr with_weight(const Layer& layer, const Weigh
     return std::make_shared<nn::Fused<Layer>>(plain, fusion);
 }
 
-inline StepPtr make_conv2d(const StepRequest& request) {
+INTQ_INLINE StepPtr make_conv2d(const StepRequest& request) {
     const auto& conv = dynamic_cast<const nn::Conv2d&>(*request.module);
     auto step = weighted_step(request, OpKind::conv2d);
     step->window = conv.options().window;
@@ -251,13 +283,13 @@ inline StepPtr make_conv2d(const StepRequest& request) {
     return step;
 }
 
-inline StepPtr make_linear(const StepRequest& request) {
+INTQ_INLINE StepPtr make_linear(const StepRequest& request) {
     auto step = weighted_step(request, OpKind::linear);
     step->layer = with_weight(dynamic_cast<const nn::Linear&>(*request.module), *step);
     return step;
 }
 
-inline StepPtr make_conv1d(const StepRequest& request) {
+INTQ_INLINE StepPtr make_conv1d(const StepRequest& request) {
     const auto& conv = dynamic_cast<const nn::Conv1d&>(*request.module);
     auto step = weighted_step(request, OpKind::conv2d);
     step->window = conv.window();
@@ -267,7 +299,7 @@ inline StepPtr make_conv1d(const StepRequest& request) {
 }
 
 /// Padding p of a transposed convolution cuts; what is left of the window's reach is added on each side.
-inline kernels::PadParams spread_of(const nn::ConvTranspose2dOptions& options) {
+INTQ_INLINE kernels::PadParams spread_of(const nn::ConvTranspose2dOptions& options) {
     const Window2d& w = options.window;
     const index_t reach_y = w.dilation.height * (w.kernel.height - 1),
                   reach_x = w.dilation.width * (w.kernel.width - 1);
@@ -278,7 +310,7 @@ inline kernels::PadParams spread_of(const nn::ConvTranspose2dOptions& options) {
         0};
 }
 
-inline StepPtr make_conv_transpose2d(const StepRequest& request) {
+INTQ_INLINE StepPtr make_conv_transpose2d(const StepRequest& request) {
     const auto& conv = dynamic_cast<const nn::ConvTranspose2d&>(*request.module);
     const nn::ConvTranspose2dOptions& options = conv.options();
     auto step = weighted_step(request, OpKind::conv2d);
@@ -307,7 +339,7 @@ std::shared_ptr<nn::Weighted> prepare_layer(const nn::Weighted& layer, std::shar
                                              target);
 }
 
-inline Window2d conv2d_window(const nn::Module& module) {
+INTQ_INLINE Window2d conv2d_window(const nn::Module& module) {
     return dynamic_cast<const nn::Conv2d&>(module).options().window;
 }
 
@@ -323,8 +355,10 @@ inline constexpr QuantizedOperator linear{.name = "linear",
                                           .make_step = &make_linear,
                                           .prepare = &prepare_layer<nn::Linear>};
 
-inline Window2d conv1d_window(const nn::Module& module) { return dynamic_cast<const nn::Conv1d&>(module).window(); }
-inline Window2d conv_transpose2d_window(const nn::Module& module) {
+INTQ_INLINE Window2d conv1d_window(const nn::Module& module) {
+    return dynamic_cast<const nn::Conv1d&>(module).window();
+}
+INTQ_INLINE Window2d conv_transpose2d_window(const nn::Module& module) {
     return dynamic_cast<const nn::ConvTranspose2d&>(module).options().window;
 }
 
@@ -346,4 +380,5 @@ inline constexpr QuantizedOperator conv_transpose2d{.name = "conv_transpose2d",
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_operators)
 #endif  // INTQ_QUANTIZATION_OPERATORS_CONV_HPP

@@ -4,11 +4,95 @@
 #ifndef INTQ_QUANTIZATION_OPERATORS_ELEMENTWISE_HPP
 #define INTQ_QUANTIZATION_OPERATORS_ELEMENTWISE_HPP
 
-#include "intq/arith/elementwise.hpp"
-#include "intq/arith/rounding.hpp"
-#include "intq/nn/functional/call.hpp"
-#include "intq/quantization/operators/lowering.hpp"
+#include <cstdint>
+#include <optional>
+
+#include "intq/arith/requantize.hpp"
+#include "intq/core/op_kind.hpp"
+#include "intq/core/op_params.hpp"
+#include "intq/program/program_builder.hpp"
 #include "intq/quantization/operators/operator.hpp"
+#include "intq/quantization/operators/quantized_graph.hpp"
+#include "intq/tensor/owned_qparams.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+/// @param op  add or sub
+std::int32_t add_sum(program::ProgramBuilder& builder, OpKind op, std::int32_t x, std::int32_t y,
+                     const OwnedQParams& output, Activation activation, const program::LayerName& layer);
+
+std::int32_t add_mul(program::ProgramBuilder& builder, std::int32_t x, std::int32_t y, const OwnedQParams& output,
+                     const program::LayerName& layer);
+
+/// Codes kept between two codes; the scale stays.
+std::int32_t add_clamp(program::ProgramBuilder& builder, std::int32_t x, const arith::OutputCodes& codes,
+                       const program::LayerName& layer);
+
+/// relu or relu6; the scale stays.
+std::int32_t add_relu(program::ProgramBuilder& builder, std::int32_t x, Activation activation,
+                      const program::LayerName& layer);
+
+/// The sum or the difference of two tensors of codes, and perhaps a clamp.
+class AddStep : public FloatBackedStep {
+public:
+    explicit AddStep(FloatCall call, OpKind op = OpKind::add, Activation activation = Activation::none);
+
+    OpKind kind() const noexcept override { return op_; }
+    Activation activation() const noexcept { return activation_; }
+    INTQ_INLINE StepPtr with_activation(Activation activation) const override;
+    INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
+    INTQ_INLINE void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override;
+
+private:
+    OpKind op_;
+    Activation activation_;
+};
+
+/// relu, relu6 on codes; the scale stays.
+class ClampStep : public FloatBackedStep {
+public:
+    ClampStep(FloatCall call, Activation activation);
+    OpKind kind() const noexcept override { return OpKind::relu; }
+    Activation activation() const noexcept { return activation_; }
+    INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
+
+private:
+    Activation activation_;
+};
+
+/// Between two real numbers, as codes; the scale stays.
+///
+///     lowest = zp + rhu(low / s),  highest = zp + rhu(high / s)
+class BoundStep : public FloatBackedStep {
+public:
+    BoundStep(FloatCall call, std::optional<double> low, std::optional<double> high);
+    OpKind kind() const noexcept override { return OpKind::relu; }
+    INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
+
+private:
+    std::optional<double> low_, high_;
+};
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_operators)
+
+#    include <algorithm>
+#    include <memory>
+#    include <string>
+#    include <utility>
+
+#    include "intq/arith/elementwise.hpp"
+#    include "intq/arith/elementwise.hpp"
+#    include "intq/arith/rounding.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/functional/arithmetic.hpp"
+#    include "intq/nn/functional/call.hpp"
+#    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/reference.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -16,8 +100,8 @@ inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
 /// Shape and type of both operands of a binary operator.
-inline kernels::ArenaTensor check_binary(program::ProgramBuilder& builder, OpKind op, std::int32_t x, std::int32_t y,
-                                         DType output, const program::LayerName& layer) {
+INTQ_INLINE kernels::ArenaTensor check_binary(program::ProgramBuilder& builder, OpKind op, std::int32_t x,
+                                              std::int32_t y, DType output, const program::LayerName& layer) {
     const kernels::ArenaTensor a = builder.at(x), b = builder.at(y);
     if (!(a.shape == b.shape))
         throw Error(layer.name, std::string(name_of(op)) + " needs operands of one shape, given " + to_string(a.shape) +
@@ -31,9 +115,8 @@ inline kernels::ArenaTensor check_binary(program::ProgramBuilder& builder, OpKin
 
 }  // namespace detail
 
-/// @param op  add or sub
-inline std::int32_t add_sum(program::ProgramBuilder& builder, OpKind op, std::int32_t x, std::int32_t y,
-                            const OwnedQParams& output, Activation activation, const program::LayerName& layer) {
+INTQ_INLINE std::int32_t add_sum(program::ProgramBuilder& builder, OpKind op, std::int32_t x, std::int32_t y,
+                                 const OwnedQParams& output, Activation activation, const program::LayerName& layer) {
     const kernels::ArenaTensor in = detail::check_binary(builder, op, x, y, output.dtype, layer);
     const QParams out = builder.keep(output);
     const auto* const params = builder.keep_params(value_or_throw(
@@ -44,8 +127,8 @@ inline std::int32_t add_sum(program::ProgramBuilder& builder, OpKind op, std::in
     return builder.push(op, {x, y}, builder.tensor(output.dtype, in.shape, out, layer), params, layer);
 }
 
-inline std::int32_t add_mul(program::ProgramBuilder& builder, std::int32_t x, std::int32_t y,
-                            const OwnedQParams& output, const program::LayerName& layer) {
+INTQ_INLINE std::int32_t add_mul(program::ProgramBuilder& builder, std::int32_t x, std::int32_t y,
+                                 const OwnedQParams& output, const program::LayerName& layer) {
     const kernels::ArenaTensor in = detail::check_binary(builder, OpKind::mul, x, y, output.dtype, layer);
     const QParams out = builder.keep(output);
     const auto* const params = builder.keep_params(value_or_throw(
@@ -55,61 +138,44 @@ inline std::int32_t add_mul(program::ProgramBuilder& builder, std::int32_t x, st
     return builder.push(OpKind::mul, {x, y}, builder.tensor(output.dtype, in.shape, out, layer), params, layer);
 }
 
-/// Codes kept between two codes; the scale stays.
-inline std::int32_t add_clamp(program::ProgramBuilder& builder, std::int32_t x, const arith::OutputCodes& codes,
-                              const program::LayerName& layer) {
+INTQ_INLINE std::int32_t add_clamp(program::ProgramBuilder& builder, std::int32_t x, const arith::OutputCodes& codes,
+                                   const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
     builder.check({OpKind::relu, in.dtype, DType::none, in.dtype}, layer);
     return builder.push(OpKind::relu, {x}, builder.tensor(in.dtype, in.shape, in.qparams, layer),
                         builder.keep_params(codes), layer);
 }
 
-/// relu or relu6; the scale stays.
-inline std::int32_t add_relu(program::ProgramBuilder& builder, std::int32_t x, Activation activation,
-                             const program::LayerName& layer) {
+INTQ_INLINE std::int32_t add_relu(program::ProgramBuilder& builder, std::int32_t x, Activation activation,
+                                  const program::LayerName& layer) {
     return add_clamp(builder, x, program::ProgramBuilder::output_codes(builder.at(x).qparams, activation), layer);
 }
 
-/// The sum or the difference of two tensors of codes, and perhaps a clamp.
-class AddStep : public FloatBackedStep {
-public:
-    explicit AddStep(FloatCall call, OpKind op = OpKind::add, Activation activation = Activation::none)
-        : FloatBackedStep(std::move(call)), op_(op), activation_(activation) {}
+INTQ_INLINE AddStep::AddStep(FloatCall call, OpKind op, Activation activation)
+    : FloatBackedStep(std::move(call)), op_(op), activation_(activation) {}
 
-    OpKind kind() const noexcept override { return op_; }
-    Activation activation() const noexcept { return activation_; }
-    StepPtr with_activation(Activation activation) const override {
-        return std::make_shared<AddStep>(call(), op_, activation);
-    }
-    void lower(Lowering& l, const QuantizedNode& node) const override {
-        l.set(node, add_sum(l.builder(), op_, l.input(node, 0), l.input(node, 1), l.qparams(node), activation_,
-                            Lowering::layer(node)));
-    }
-    void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override {
-        graph::Node* sum = &reference.call(node, call());
-        if (activation_ == Activation::relu) sum = &reference.graph().call_function(nn::relu_function, {*sum});
-        if (activation_ == Activation::relu6) sum = &reference.graph().call_function(nn::relu6_function, {*sum});
-        reference.quantize_output(node, *sum);
-    }
+INTQ_INLINE StepPtr AddStep::with_activation(Activation activation) const {
+    return std::make_shared<AddStep>(call(), op_, activation);
+}
 
-private:
-    OpKind op_;
-    Activation activation_;
-};
+INTQ_INLINE void AddStep::lower(Lowering& l, const QuantizedNode& node) const {
+    l.set(node, add_sum(l.builder(), op_, l.input(node, 0), l.input(node, 1), l.qparams(node), activation_,
+                        Lowering::layer(node)));
+}
 
-/// relu, relu6 on codes; the scale stays.
-class ClampStep : public FloatBackedStep {
-public:
-    ClampStep(FloatCall call, Activation activation) : FloatBackedStep(std::move(call)), activation_(activation) {}
-    OpKind kind() const noexcept override { return OpKind::relu; }
-    Activation activation() const noexcept { return activation_; }
-    void lower(Lowering& l, const QuantizedNode& node) const override {
-        l.set(node, add_relu(l.builder(), l.input(node), activation_, Lowering::layer(node)));
-    }
+INTQ_INLINE void AddStep::add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const {
+    graph::Node* sum = &reference.call(node, call());
+    if (activation_ == Activation::relu) sum = &reference.graph().call_function(nn::relu_function, {*sum});
+    if (activation_ == Activation::relu6) sum = &reference.graph().call_function(nn::relu6_function, {*sum});
+    reference.quantize_output(node, *sum);
+}
 
-private:
-    Activation activation_;
-};
+INTQ_INLINE ClampStep::ClampStep(FloatCall call, Activation activation)
+    : FloatBackedStep(std::move(call)), activation_(activation) {}
+
+INTQ_INLINE void ClampStep::lower(Lowering& l, const QuantizedNode& node) const {
+    l.set(node, add_relu(l.builder(), l.input(node), activation_, Lowering::layer(node)));
+}
 
 /// The product of two tensors of codes.
 class MulStep : public FloatBackedStep {
@@ -121,39 +187,30 @@ public:
     }
 };
 
-/// Between two real numbers, as codes; the scale stays.
-///
-///     lowest = zp + rhu(low / s),  highest = zp + rhu(high / s)
-class BoundStep : public FloatBackedStep {
-public:
-    BoundStep(FloatCall call, std::optional<double> low, std::optional<double> high)
-        : FloatBackedStep(std::move(call)), low_(low), high_(high) {}
-    OpKind kind() const noexcept override { return OpKind::relu; }
-    void lower(Lowering& l, const QuantizedNode& node) const override {
-        const std::int32_t x = l.input(node);
-        const QParams qparams = l.builder().at(x).qparams;
-        arith::OutputCodes codes = program::ProgramBuilder::output_codes(qparams);
-        const auto code = [&](double bound) {
-            const double steps = bound / static_cast<double>(qparams.scale());
-            const double inside = std::clamp(steps, -65536.0, 65536.0);
-            return std::clamp(qparams.zero_point() + static_cast<std::int32_t>(arith::round_half_up(inside)),
-                              codes.lowest, codes.highest);
-        };
-        const std::int32_t low = low_ ? code(*low_) : codes.lowest, high = high_ ? code(*high_) : codes.highest;
-        codes.lowest = std::min(low, high);
-        codes.highest = high;
-        l.set(node, add_clamp(l.builder(), x, codes, Lowering::layer(node)));
-    }
+INTQ_INLINE BoundStep::BoundStep(FloatCall call, std::optional<double> low, std::optional<double> high)
+    : FloatBackedStep(std::move(call)), low_(low), high_(high) {}
 
-private:
-    std::optional<double> low_, high_;
-};
+INTQ_INLINE void BoundStep::lower(Lowering& l, const QuantizedNode& node) const {
+    const std::int32_t x = l.input(node);
+    const QParams qparams = l.builder().at(x).qparams;
+    arith::OutputCodes codes = program::ProgramBuilder::output_codes(qparams);
+    const auto code = [&](double bound) {
+        const double steps = bound / static_cast<double>(qparams.scale());
+        const double inside = std::clamp(steps, -65536.0, 65536.0);
+        return std::clamp(qparams.zero_point() + static_cast<std::int32_t>(arith::round_half_up(inside)), codes.lowest,
+                          codes.highest);
+    };
+    const std::int32_t low = low_ ? code(*low_) : codes.lowest, high = high_ ? code(*high_) : codes.highest;
+    codes.lowest = std::min(low, high);
+    codes.highest = high;
+    l.set(node, add_clamp(l.builder(), x, codes, Lowering::layer(node)));
+}
 
 namespace operators {
 
-inline StepPtr make_mul(const StepRequest& request) { return std::make_shared<MulStep>(request.call); }
+INTQ_INLINE StepPtr make_mul(const StepRequest& request) { return std::make_shared<MulStep>(request.call); }
 
-inline StepPtr make_clamp(const StepRequest& request) {
+INTQ_INLINE StepPtr make_clamp(const StepRequest& request) {
     const nn::Arguments arguments = request.arguments();
     const auto low = nn::detail::optional_number(arguments, 1), high = nn::detail::optional_number(arguments, 2);
     for (const auto& bound : {low, high})
@@ -161,12 +218,14 @@ inline StepPtr make_clamp(const StepRequest& request) {
     return std::make_shared<BoundStep>(request.call, low, high);
 }
 
-inline StepPtr make_add(const StepRequest& request) { return std::make_shared<AddStep>(request.call); }
-inline StepPtr make_sub(const StepRequest& request) { return std::make_shared<AddStep>(request.call, OpKind::sub); }
-inline StepPtr make_relu(const StepRequest& request) {
+INTQ_INLINE StepPtr make_add(const StepRequest& request) { return std::make_shared<AddStep>(request.call); }
+INTQ_INLINE StepPtr make_sub(const StepRequest& request) {
+    return std::make_shared<AddStep>(request.call, OpKind::sub);
+}
+INTQ_INLINE StepPtr make_relu(const StepRequest& request) {
     return std::make_shared<ClampStep>(request.call, Activation::relu);
 }
-inline StepPtr make_relu6(const StepRequest& request) {
+INTQ_INLINE StepPtr make_relu6(const StepRequest& request) {
     return std::make_shared<ClampStep>(request.call, Activation::relu6);
 }
 
@@ -206,4 +265,5 @@ inline constexpr QuantizedOperator relu6{
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_operators)
 #endif  // INTQ_QUANTIZATION_OPERATORS_ELEMENTWISE_HPP

@@ -4,8 +4,9 @@
 #ifndef INTQ_QUANTIZATION_OPERATORS_FLOAT_STEP_HPP
 #define INTQ_QUANTIZATION_OPERATORS_FLOAT_STEP_HPP
 
-#include "intq/quantization/operators/lowering.hpp"
-#include "intq/quantization/operators/operator.hpp"
+#include "intq/core/op_kind.hpp"
+#include "intq/quantization/operators/quantized_graph.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -14,19 +15,14 @@ inline namespace INTQ_HOSTED_ABI {
 class RealStep : public Step {
 public:
     OpKind kind() const noexcept override { return OpKind::none; }
-    void lower(Lowering&, const QuantizedNode& node) const override {
-        throw Error("lower: " + node.name + " (" + node.type + ")",
-                    "it stays in float; a program executes integers only");
-    }
+    INTQ_INLINE void lower(Lowering&, const QuantizedNode& node) const override;
 };
 
 /// An operator that stays in float.
 class FloatStep : public RealStep {
 public:
-    explicit FloatStep(FloatCall call) : call_(std::move(call)) {}
-    void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override {
-        reference.set_real(node, reference.call(node, call_));
-    }
+    explicit FloatStep(FloatCall call);
+    INTQ_INLINE void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override;
     const FloatCall& call() const noexcept { return call_; }
 
 private:
@@ -36,10 +32,8 @@ private:
 /// A parameter or buffer that the graph reads.
 class ConstantStep : public RealStep {
 public:
-    explicit ConstantStep(Tensor value) : value_(std::move(value)) {}
-    void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override {
-        reference.set_real(node, reference.constant(value_));
-    }
+    explicit ConstantStep(Tensor value);
+    INTQ_INLINE void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override;
     const Tensor& value() const noexcept { return value_; }
 
 private:
@@ -49,4 +43,37 @@ private:
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_operators)
+
+#    include <utility>
+
+#    include "intq/io/error.hpp"
+#    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/operator.hpp"
+#    include "intq/quantization/operators/reference.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE void RealStep::lower(Lowering&, const QuantizedNode& node) const {
+    throw Error("lower: " + node.name + " (" + node.type + ")", "it stays in float; a program executes integers only");
+}
+
+INTQ_INLINE FloatStep::FloatStep(FloatCall call) : call_(std::move(call)) {}
+
+INTQ_INLINE void FloatStep::add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const {
+    reference.set_real(node, reference.call(node, call_));
+}
+
+INTQ_INLINE ConstantStep::ConstantStep(Tensor value) : value_(std::move(value)) {}
+
+INTQ_INLINE void ConstantStep::add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const {
+    reference.set_real(node, reference.constant(value_));
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+#endif  // INTQ_DEFINES(quantization_operators)
 #endif  // INTQ_QUANTIZATION_OPERATORS_FLOAT_STEP_HPP

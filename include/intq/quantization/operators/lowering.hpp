@@ -4,9 +4,10 @@
 #ifndef INTQ_QUANTIZATION_OPERATORS_LOWERING_HPP
 #define INTQ_QUANTIZATION_OPERATORS_LOWERING_HPP
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
-#include <set>
-#include <string_view>
+#include <optional>
 
 #include "intq/program/program_builder.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
@@ -18,12 +19,7 @@ inline namespace INTQ_HOSTED_ABI {
 class Lowering {
 public:
     /// @throws Error for kernels of another target than the model was converted for
-    Lowering(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch)
-        : quantized_(quantized), builder_(table, max_batch) {
-        if (std::string_view(table.policy().name) != quantized.target.name)
-            throw Error(std::string("lower: the model was converted for the target ") + quantized.target.name +
-                        ", the kernels are those of " + table.policy().name);
-    }
+    Lowering(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch);
 
     const QuantizedGraph& quantized() const noexcept { return quantized_; }
     program::ProgramBuilder& builder() noexcept { return builder_; }
@@ -31,9 +27,7 @@ public:
     /// The program's tensor for an input of a node.
     std::int32_t input(const QuantizedNode& node, std::size_t i = 0) { return tensor(node.inputs.at(i)); }
     const OwnedQParams& qparams(const QuantizedNode& node) const { return quantized_.output(node).qparams; }
-    static program::LayerName layer(const QuantizedNode& node) {
-        return {node.module.empty() ? node.name : node.module, node.type};
-    }
+    static program::LayerName layer(const QuantizedNode& node);
     /// Says which tensor of the program is a node's output.
     void set(const QuantizedNode& node, std::int32_t tensor) { tensors_[node.output] = tensor; }
 
@@ -41,22 +35,11 @@ public:
     /// else than a linear layer reads it.
     void set_flattened_image(const QuantizedNode& node) { images_[node.output] = {node.inputs[0], layer(node)}; }
     /// The image that a tensor is a flattened one of; nothing for another tensor.
-    std::optional<int> image_behind(int tensor) const {
-        const auto found = images_.find(tensor);
-        return found == images_.end() ? std::nullopt : std::optional(found->second.tensor);
-    }
+    std::optional<int> image_behind(int tensor) const;
 
     /// The program's tensor for a tensor of the model.
     std::int32_t tensor(int index);
-    void add_input(int index) {
-        const QuantizedTensor& tensor = quantized_.tensor(index);
-        Shape per_image;
-        for (int axis = 1; axis < tensor.shape.rank; ++axis)
-            per_image.extents[static_cast<std::size_t>(per_image.rank++)] = tensor.shape[axis];
-        tensors_[index] = tensor.dtype == DType::float32
-                              ? builder_.input(per_image, tensor.name)
-                              : builder_.code_input(per_image, tensor.dtype, tensor.qparams, tensor.name);
-    }
+    void add_input(int index);
 
 private:
     struct FlattenedImage {
@@ -70,9 +53,47 @@ private:
     std::map<int, FlattenedImage> images_;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
-inline std::int32_t Lowering::tensor(int index) {
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_operators)
+
+#    include <string>
+#    include <string_view>
+
+#    include "intq/io/error.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Lowering::Lowering(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch)
+    : quantized_(quantized), builder_(table, max_batch) {
+    if (std::string_view(table.policy().name) != quantized.target.name)
+        throw Error(std::string("lower: the model was converted for the target ") + quantized.target.name +
+                    ", the kernels are those of " + table.policy().name);
+}
+
+INTQ_INLINE program::LayerName Lowering::layer(const QuantizedNode& node) {
+    return {node.module.empty() ? node.name : node.module, node.type};
+}
+
+INTQ_INLINE std::optional<int> Lowering::image_behind(int tensor) const {
+    const auto found = images_.find(tensor);
+    return found == images_.end() ? std::nullopt : std::optional(found->second.tensor);
+}
+
+INTQ_INLINE void Lowering::add_input(int index) {
+    const QuantizedTensor& tensor = quantized_.tensor(index);
+    Shape per_image;
+    for (int axis = 1; axis < tensor.shape.rank; ++axis)
+        per_image.extents[static_cast<std::size_t>(per_image.rank++)] = tensor.shape[axis];
+    tensors_[index] = tensor.dtype == DType::float32
+                          ? builder_.input(per_image, tensor.name)
+                          : builder_.code_input(per_image, tensor.dtype, tensor.qparams, tensor.name);
+}
+
+INTQ_INLINE std::int32_t Lowering::tensor(int index) {
     if (const auto known = tensors_.find(index); known != tensors_.end()) return known->second;
     const FlattenedImage& image = images_.at(index);
     return tensors_[index] = builder_.flatten(tensor(image.tensor), image.layer);
@@ -81,4 +102,5 @@ inline std::int32_t Lowering::tensor(int index) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_operators)
 #endif  // INTQ_QUANTIZATION_OPERATORS_LOWERING_HPP

@@ -5,14 +5,14 @@
 #ifndef INTQ_QUANTIZATION_OPERATORS_MOVE_HPP
 #define INTQ_QUANTIZATION_OPERATORS_MOVE_HPP
 
-#include <limits>
-#include <numeric>
+#include <array>
+#include <cstdint>
 
-#include "intq/graph/interpreter.hpp"
-#include "intq/kernels/streaming/move.hpp"
-#include "intq/nn/functional/move.hpp"
-#include "intq/quantization/operators/lowering.hpp"
-#include "intq/quantization/operators/operator.hpp"
+#include "intq/core/layout.hpp"
+#include "intq/core/op_kind.hpp"
+#include "intq/core/shape.hpp"
+#include "intq/program/program_builder.hpp"
+#include "intq/quantization/operators/quantized_graph.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -22,13 +22,55 @@ namespace detail {
 /// Elements from one to the next along each axis of an image in a program.
 using ImageSteps = std::array<index_t, max_rank>;
 
-inline ImageSteps channels_last_steps(const Shape& shape) {
+}  // namespace detail
+
+/// One instruction that moves codes; the scale stays.
+///
+/// @param shape  of the output; its first extent is not read
+std::int32_t add_move(program::ProgramBuilder& builder, OpKind op, std::int32_t x, Shape shape,
+                      const detail::ImageSteps& steps, index_t offset, const program::LayerName& layer);
+
+/// The elements in row_major order in another shape. In channels_last memory that is two moves, to a vector and from
+/// it, where both sides have channels.
+std::int32_t add_reshape(program::ProgramBuilder& builder, std::int32_t x, const Shape& shape,
+                         const program::LayerName& layer);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_operators)
+
+#    include <algorithm>
+#    include <cstddef>
+#    include <limits>
+#    include <memory>
+#    include <numeric>
+#    include <string_view>
+#    include <utility>
+#    include <vector>
+
+#    include "intq/graph/interpreter.hpp"
+#    include "intq/kernels/streaming/move.hpp"
+#    include "intq/nn/functional/call.hpp"
+#    include "intq/nn/functional/move.hpp"
+#    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/operator.hpp"
+#    include "intq/quantization/operators/reference.hpp"
+#    include "intq/tensor/tensor.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE ImageSteps channels_last_steps(const Shape& shape) {
     return tensor_detail::strides_of(shape, Layout::channels_last);
 }
 
 /// The move that writes a tensor of a program of `shape`: element (n, a, b, …) is the one at offset + a·steps[1] +
 /// b·steps[2] + … of image n. Neighbouring axes that lie one in the other on both sides become one.
-inline kernels::MoveParams move_of(const Shape& shape, const ImageSteps& steps, index_t offset) {
+INTQ_INLINE kernels::MoveParams move_of(const Shape& shape, const ImageSteps& steps, index_t offset) {
     std::vector<int> order;  // of the output's memory
     for (int axis = 2; axis < shape.rank; ++axis) order.push_back(axis);
     if (shape.rank > 1) order.push_back(1);
@@ -53,11 +95,8 @@ inline kernels::MoveParams move_of(const Shape& shape, const ImageSteps& steps, 
 
 }  // namespace detail
 
-/// One instruction that moves codes; the scale stays.
-///
-/// @param shape  of the output; its first extent is not read
-inline std::int32_t add_move(program::ProgramBuilder& builder, OpKind op, std::int32_t x, Shape shape,
-                             const detail::ImageSteps& steps, index_t offset, const program::LayerName& layer) {
+INTQ_INLINE std::int32_t add_move(program::ProgramBuilder& builder, OpKind op, std::int32_t x, Shape shape,
+                                  const detail::ImageSteps& steps, index_t offset, const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
     builder.check({op, in.dtype, DType::none, in.dtype}, layer);
     shape[0] = in.shape[0];
@@ -65,10 +104,8 @@ inline std::int32_t add_move(program::ProgramBuilder& builder, OpKind op, std::i
                         builder.keep_params(detail::move_of(shape, steps, offset)), layer);
 }
 
-/// The elements in row_major order in another shape. In channels_last memory that is two moves, to a vector and from
-/// it, where both sides have channels.
-inline std::int32_t add_reshape(program::ProgramBuilder& builder, std::int32_t x, const Shape& shape,
-                                const program::LayerName& layer) {
+INTQ_INLINE std::int32_t add_reshape(program::ProgramBuilder& builder, std::int32_t x, const Shape& shape,
+                                     const program::LayerName& layer) {
     const Shape in = builder.at(x).shape;
     const Shape vector(in[0], in.size() / in[0]);
     const auto spread = [](const Shape& of) {  // whether channels lie between the others
@@ -149,14 +186,14 @@ private:
 
 namespace operators {
 
-inline std::vector<int> axes_in_order(int rank) {
+INTQ_INLINE std::vector<int> axes_in_order(int rank) {
     std::vector<int> axes(static_cast<std::size_t>(rank));
     for (int axis = 0; axis < rank; ++axis) axes[static_cast<std::size_t>(axis)] = axis;
     return axes;
 }
 
 /// Elements of an axis that is not that of the batch.
-inline StepPtr slice_step(const StepRequest& request, FloatCall call, int axis, index_t first, index_t step) {
+INTQ_INLINE StepPtr slice_step(const StepRequest& request, FloatCall call, int axis, index_t first, index_t step) {
     if (axis == 0) throw request.error("a program keeps axis 0, that of the samples, whole");
     if (request.output_shape.size() == 0)
         throw request.error("nothing is left of " + to_string(request.inputs.at(0)->shape));
@@ -164,7 +201,7 @@ inline StepPtr slice_step(const StepRequest& request, FloatCall call, int axis, 
                                       request.output_shape, axis, first, step);
 }
 
-inline StepPtr make_slice(const StepRequest& request) {
+INTQ_INLINE StepPtr make_slice(const StepRequest& request) {
     const nn::Arguments arguments = request.arguments();
     const int axis = request.axis(request.integer(1, 0));
     const index_t step = arguments.integer(4, 1);
@@ -174,7 +211,7 @@ inline StepPtr make_slice(const StepRequest& request) {
 }
 
 /// One piece of a split or chunk: the slice of its input that getitem names.
-inline StepPtr make_item(const StepRequest& request) {
+INTQ_INLINE StepPtr make_item(const StepRequest& request) {
     const graph::Node& source = *request.node.args().at(0).node();
     graph::ArgumentList constants(source.args().begin() + 1, source.args().end());
     std::vector<nn::Value> values{nn::Value()};
@@ -201,26 +238,26 @@ inline StepPtr make_item(const StepRequest& request) {
     return slice_step(request, std::move(call), axis, first, 1);
 }
 
-inline StepPtr permute_step(const StepRequest& request, std::vector<int> axes) {
+INTQ_INLINE StepPtr permute_step(const StepRequest& request, std::vector<int> axes) {
     if (axes.empty() || axes[0] != 0) throw request.error("a program keeps axis 0, that of the samples, in its place");
     return std::make_shared<MoveStep>(request.call, OpKind::permute, std::move(axes), request.output_shape);
 }
 
-inline StepPtr make_permute(const StepRequest& request) {
+INTQ_INLINE StepPtr make_permute(const StepRequest& request) {
     std::vector<int> axes;
     for (const index_t axis : nn::detail::integers_after(request.arguments(), 1))
         axes.push_back(request.axis(static_cast<int>(axis)));
     return permute_step(request, std::move(axes));
 }
 
-inline StepPtr make_transpose(const StepRequest& request) {
+INTQ_INLINE StepPtr make_transpose(const StepRequest& request) {
     std::vector<int> axes = axes_in_order(request.output_shape.rank);
     std::swap(axes.at(static_cast<std::size_t>(request.axis(request.integer(1, 0)))),
               axes.at(static_cast<std::size_t>(request.axis(request.integer(2, 0)))));
     return permute_step(request, std::move(axes));
 }
 
-inline StepPtr make_reshape(const StepRequest& request) {
+INTQ_INLINE StepPtr make_reshape(const StepRequest& request) {
     const Shape &in = request.inputs.at(0)->shape, &out = request.output_shape;
     if (out.rank < 1 || in[0] != out[0])
         throw request.error("a program keeps axis 0, that of the samples, given " + to_string(in) + " to " +
@@ -255,4 +292,5 @@ inline constexpr QuantizedOperator getitem{
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_operators)
 #endif  // INTQ_QUANTIZATION_OPERATORS_MOVE_HPP

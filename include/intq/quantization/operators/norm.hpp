@@ -4,8 +4,22 @@
 #ifndef INTQ_QUANTIZATION_OPERATORS_NORM_HPP
 #define INTQ_QUANTIZATION_OPERATORS_NORM_HPP
 
-#include "intq/quantization/fuse/fusion_table.hpp"
-#include "intq/quantization/operators/conv.hpp"
+#include "intq/core/config.hpp"
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_operators)
+
+#    include <memory>
+#    include <string>
+#    include <string_view>
+
+#    include "intq/core/op_params.hpp"
+#    include "intq/nn/layers/conv.hpp"
+#    include "intq/nn/layers/norm.hpp"
+#    include "intq/nn/layers/weighted.hpp"
+#    include "intq/quantization/modules/fold_batch_norm.hpp"
+#    include "intq/quantization/operators/conv.hpp"
+#    include "intq/quantization/operators/operator.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -34,7 +48,7 @@ private:
 
 namespace operators {
 
-inline std::shared_ptr<nn::Weighted> layer_of_norm(const nn::Module& module) {
+INTQ_INLINE std::shared_ptr<nn::Weighted> layer_of_norm(const nn::Module& module) {
     const auto& norm = dynamic_cast<const nn::BatchNorm&>(module);
     const BatchNormConv2d layer(norm);
     if (norm.activation() == Activation::none) return std::make_shared<BatchNormConv2d>(layer);
@@ -58,4 +72,5 @@ inline constexpr QuantizedOperator bn_relu62d = batch_norm("BNReLU62d");
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_operators)
 #endif  // INTQ_QUANTIZATION_OPERATORS_NORM_HPP

@@ -5,17 +5,32 @@
 #ifndef INTQ_QUANTIZATION_OPERATORS_OPERATOR_HPP
 #define INTQ_QUANTIZATION_OPERATORS_OPERATOR_HPP
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "intq/core/op_kind.hpp"
-#include "intq/graph/operators.hpp"
-#include "intq/nn/layers/weighted.hpp"
-#include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#include "intq/core/op_params.hpp"
+#include "intq/core/shape.hpp"
+#include "intq/graph/node.hpp"
+#include "intq/io/error.hpp"
+#include "intq/nn/model/module.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
-#include "intq/quantization/operators/reference.hpp"
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
+class Weighted;
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
+
+class FakeQuantize;
 
 enum class Role : std::uint8_t {
     boundary,      // placeholder, get_attr: real values
@@ -56,12 +71,7 @@ struct StepRequest {
         return static_cast<int>(arguments().integer(argument, otherwise));
     }
     /// An axis of the first input, counted from the front.
-    int axis(int given) const {
-        const int rank = inputs.at(0)->shape.rank, result = given < 0 ? given + rank : given;
-        if (result < 0 || result >= rank)
-            throw error("axis " + std::to_string(given) + " does not exist in rank " + std::to_string(rank));
-        return result;
-    }
+    int axis(int given) const;
 };
 
 /// An operator of the graph in quantized models.
@@ -93,15 +103,13 @@ struct QuantizedOperator {
 };
 
 /// For keeps_scale: on every target.
-inline bool keeps_scale_always(const arith::PolicyRecord&) { return true; }
+bool keeps_scale_always(const arith::PolicyRecord&);
 
 /// A step whose reference is the float operator that the model has.
 class FloatBackedStep : public Step {
 public:
-    explicit FloatBackedStep(FloatCall call) : call_(std::move(call)) {}
-    void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override {
-        reference.quantize_output(node, reference.call(node, call_));
-    }
+    explicit FloatBackedStep(FloatCall call);
+    INTQ_INLINE void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override;
     const FloatCall& call() const noexcept { return call_; }
 
 private:
@@ -111,4 +119,33 @@ private:
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_operators)
+
+#    include <utility>
+
+#    include "intq/quantization/operators/reference.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE int StepRequest::axis(int given) const {
+    const int rank = inputs.at(0)->shape.rank, result = given < 0 ? given + rank : given;
+    if (result < 0 || result >= rank)
+        throw error("axis " + std::to_string(given) + " does not exist in rank " + std::to_string(rank));
+    return result;
+}
+
+INTQ_INLINE bool keeps_scale_always(const arith::PolicyRecord&) { return true; }
+
+INTQ_INLINE FloatBackedStep::FloatBackedStep(FloatCall call) : call_(std::move(call)) {}
+
+INTQ_INLINE void FloatBackedStep::add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const {
+    reference.quantize_output(node, reference.call(node, call_));
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+#endif  // INTQ_DEFINES(quantization_operators)
 #endif  // INTQ_QUANTIZATION_OPERATORS_OPERATOR_HPP

@@ -5,72 +5,99 @@
 #ifndef INTQ_QUANTIZATION_OPERATORS_OPERATOR_TABLE_HPP
 #define INTQ_QUANTIZATION_OPERATORS_OPERATOR_TABLE_HPP
 
-#include "intq/quantization/operators/conv.hpp"
-#include "intq/quantization/operators/custom.hpp"
-#include "intq/quantization/operators/elementwise.hpp"
-#include "intq/quantization/operators/float_step.hpp"
-#include "intq/quantization/operators/move.hpp"
-#include "intq/quantization/operators/norm.hpp"
-#include "intq/quantization/operators/pool.hpp"
-#include "intq/quantization/operators/quantize.hpp"
-#include "intq/quantization/operators/resize.hpp"
-#include "intq/quantization/operators/shape.hpp"
-#include "intq/quantization/operators/softmax.hpp"
-#include "intq/quantization/operators/unary.hpp"
+#include <span>
+
+#include "intq/graph/node.hpp"
+#include "intq/nn/model/module.hpp"
+#include "intq/quantization/operators/operator.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-inline constexpr const QuantizedOperator* quantized_operators[] = {
-    &operators::placeholder,
-    &operators::get_attr,
-    &operators::output,
-    &operators::quant_stub,
-    &operators::dequant_stub,
-    &operators::conv2d,
-    &operators::linear,
-    &operators::add,
-    &operators::relu,
-    &operators::relu6,
-    &operators::max_pool2d,
-    &operators::avg_pool2d,
-    &operators::adaptive_avg_pool2d,
-    &operators::cat,
-    &operators::sub,
-    &operators::slice,
-    &operators::split,
-    &operators::chunk,
-    &operators::getitem,
-    &operators::permute,
-    &operators::transpose,
-    &operators::reshape,
-    &operators::softmax,
-    &operators::flatten,
-    &operators::identity,
-    &operators::dropout,
-    &operators::mul,
-    &operators::clamp,
-    &operators::mean,
-    &operators::interpolate,
-    &operators::pad,
-    &operators::conv1d,
-    &operators::conv_transpose2d,
-    &operators::batch_norm2d,
-    &operators::bn_relu2d,
-    &operators::bn_relu62d,
-    &operators::leaky_relu,
-};
+/// The rows of the list, in its order.
+std::span<const QuantizedOperator* const> quantized_operators();
+
+/// The row of a node. Layers with weights say their operator themselves, so that fused ones need no rows.
+const QuantizedOperator& quantized_operator(const graph::Node& node, nn::Module& root);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_operators)
+
+#    include <string>
+
+#    include "intq/graph/operators.hpp"
+#    include "intq/nn/layers/weighted.hpp"
+#    include "intq/quantization/modules/custom_modules.hpp"
+#    include "intq/quantization/operators/conv.hpp"
+#    include "intq/quantization/operators/custom.hpp"
+#    include "intq/quantization/operators/elementwise.hpp"
+#    include "intq/quantization/operators/move.hpp"
+#    include "intq/quantization/operators/norm.hpp"
+#    include "intq/quantization/operators/pool.hpp"
+#    include "intq/quantization/operators/quantize.hpp"
+#    include "intq/quantization/operators/resize.hpp"
+#    include "intq/quantization/operators/shape.hpp"
+#    include "intq/quantization/operators/softmax.hpp"
+#    include "intq/quantization/operators/unary.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::span<const QuantizedOperator* const> quantized_operators() {
+    static constexpr const QuantizedOperator* rows[] = {
+        &operators::placeholder,
+        &operators::get_attr,
+        &operators::output,
+        &operators::quant_stub,
+        &operators::dequant_stub,
+        &operators::conv2d,
+        &operators::linear,
+        &operators::add,
+        &operators::relu,
+        &operators::relu6,
+        &operators::max_pool2d,
+        &operators::avg_pool2d,
+        &operators::adaptive_avg_pool2d,
+        &operators::cat,
+        &operators::sub,
+        &operators::slice,
+        &operators::split,
+        &operators::chunk,
+        &operators::getitem,
+        &operators::permute,
+        &operators::transpose,
+        &operators::reshape,
+        &operators::softmax,
+        &operators::flatten,
+        &operators::identity,
+        &operators::dropout,
+        &operators::mul,
+        &operators::clamp,
+        &operators::mean,
+        &operators::interpolate,
+        &operators::pad,
+        &operators::conv1d,
+        &operators::conv_transpose2d,
+        &operators::batch_norm2d,
+        &operators::bn_relu2d,
+        &operators::bn_relu62d,
+        &operators::leaky_relu,
+    };
+    return rows;
+}
 
 /// The row of an operator that the table does not know.
 inline constexpr QuantizedOperator unknown_operator{};
 
-/// The row of a node. Layers with weights say their operator themselves, so that fused ones need no rows.
-inline const QuantizedOperator& quantized_operator(const graph::Node& node, nn::Module& root) {
+INTQ_INLINE const QuantizedOperator& quantized_operator(const graph::Node& node, nn::Module& root) {
     const nn::Module* const module = graph::module_of(node, root);
     if (module != nullptr && is_observed_custom(*module)) return operators::custom;
     const auto* weighted = dynamic_cast<const nn::Weighted*>(module);
     const std::string name = weighted != nullptr ? weighted->operator_name() : graph::operator_of(node, root);
-    for (const QuantizedOperator* row : quantized_operators)
+    for (const QuantizedOperator* row : quantized_operators())
         if (row->name == name) return *row;
     if (operators::is_unary(name)) return operators::unary;
     return unknown_operator;
@@ -79,4 +106,5 @@ inline const QuantizedOperator& quantized_operator(const graph::Node& node, nn::
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_operators)
 #endif  // INTQ_QUANTIZATION_OPERATORS_OPERATOR_TABLE_HPP

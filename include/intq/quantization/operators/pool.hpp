@@ -4,29 +4,86 @@
 #ifndef INTQ_QUANTIZATION_OPERATORS_POOL_HPP
 #define INTQ_QUANTIZATION_OPERATORS_POOL_HPP
 
-#include <set>
+#include <cstdint>
 
-#include "intq/kernels/operators/pool.hpp"
-#include "intq/nn/functional/call.hpp"
-#include "intq/nn/layers/pool.hpp"
-#include "intq/quantization/operators/lowering.hpp"
+#include "intq/core/op_kind.hpp"
+#include "intq/core/op_params.hpp"
+#include "intq/program/program_builder.hpp"
 #include "intq/quantization/operators/operator.hpp"
+#include "intq/quantization/operators/quantized_graph.hpp"
+#include "intq/tensor/owned_qparams.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+/// The scale stays.
+std::int32_t add_max_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window,
+                          const program::LayerName& layer);
+
+std::int32_t add_avg_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window, PoolDivisor divisor,
+                          const OwnedQParams& output, const program::LayerName& layer);
+
+class MaxPoolStep : public FloatBackedStep {
+public:
+    MaxPoolStep(FloatCall call, const Window2d& window);
+    OpKind kind() const noexcept override { return OpKind::max_pool2d; }
+    const Window2d& window() const noexcept { return window_; }
+    INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
+
+private:
+    Window2d window_;
+};
+
+class AvgPoolStep : public FloatBackedStep {
+public:
+    /// @param flattens  the output is (N, C): only of a window that is the whole image
+    AvgPoolStep(FloatCall call, const Window2d& window, PoolDivisor divisor, bool flattens = false);
+    OpKind kind() const noexcept override { return OpKind::avg_pool2d; }
+    const Window2d& window() const noexcept { return window_; }
+    PoolDivisor divisor() const noexcept { return divisor_; }
+    INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
+
+private:
+    Window2d window_;
+    PoolDivisor divisor_;
+    bool flattens_;
+};
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_operators)
+
+#    include <memory>
+#    include <set>
+#    include <string>
+#    include <utility>
+#    include <vector>
+
+#    include "intq/arith/pool.hpp"
+#    include "intq/kernels/operators/pool.hpp"
+#    include "intq/nn/functional/call.hpp"
+#    include "intq/nn/layers/pool.hpp"
+#    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/reference.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-inline std::int32_t add_pool(program::ProgramBuilder& builder, OpKind op, std::int32_t x, const kernels::PoolStep& step,
-                             DType dtype, const QParams& output, const program::LayerName& layer) {
+INTQ_INLINE std::int32_t add_pool(program::ProgramBuilder& builder, OpKind op, std::int32_t x,
+                                  const kernels::PoolStep& step, DType dtype, const QParams& output,
+                                  const program::LayerName& layer) {
     const Shape in = builder.at(x).shape;
     const Size2d out = output_size(step.window, {in[2], in[3]});
     const Shape shape(builder.max_batch(), in[1], out.height, out.width);
     return builder.push(op, {x}, builder.tensor(dtype, shape, output, layer), builder.keep_params(step), layer);
 }
 
-inline void check_pool(program::ProgramBuilder& builder, OpKind op, std::int32_t x, const Window2d& window,
-                       DType output, const program::LayerName& layer) {
+INTQ_INLINE void check_pool(program::ProgramBuilder& builder, OpKind op, std::int32_t x, const Window2d& window,
+                            DType output, const program::LayerName& layer) {
     builder.require_image(x, layer);
     const kernels::ArenaTensor& in = builder.at(x);
     builder.check({op, in.dtype, DType::none, output, window, in.shape[1]}, layer);
@@ -35,16 +92,16 @@ inline void check_pool(program::ProgramBuilder& builder, OpKind op, std::int32_t
 
 }  // namespace detail
 
-/// The scale stays.
-inline std::int32_t add_max_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window,
-                                 const program::LayerName& layer) {
+INTQ_INLINE std::int32_t add_max_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window,
+                                      const program::LayerName& layer) {
     detail::check_pool(builder, OpKind::max_pool2d, x, window, builder.at(x).dtype, layer);
     const kernels::ArenaTensor in = builder.at(x);
     return detail::add_pool(builder, OpKind::max_pool2d, x, {window, {}}, in.dtype, in.qparams, layer);
 }
 
-inline std::int32_t add_avg_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window,
-                                 PoolDivisor divisor, const OwnedQParams& output, const program::LayerName& layer) {
+INTQ_INLINE std::int32_t add_avg_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window,
+                                      PoolDivisor divisor, const OwnedQParams& output,
+                                      const program::LayerName& layer) {
     detail::check_pool(builder, OpKind::avg_pool2d, x, window, output.dtype, layer);
     const QParams out = builder.keep(output);
     const bool has_padding = !(window.padding == Padding2d{});
@@ -56,52 +113,35 @@ inline std::int32_t add_avg_pool(program::ProgramBuilder& builder, std::int32_t 
     return detail::add_pool(builder, OpKind::avg_pool2d, x, {window, average}, output.dtype, out, layer);
 }
 
-class MaxPoolStep : public FloatBackedStep {
-public:
-    MaxPoolStep(FloatCall call, const Window2d& window) : FloatBackedStep(std::move(call)), window_(window) {}
-    OpKind kind() const noexcept override { return OpKind::max_pool2d; }
-    const Window2d& window() const noexcept { return window_; }
-    void lower(Lowering& l, const QuantizedNode& node) const override {
-        l.set(node, add_max_pool(l.builder(), l.input(node), window_, Lowering::layer(node)));
-    }
+INTQ_INLINE MaxPoolStep::MaxPoolStep(FloatCall call, const Window2d& window)
+    : FloatBackedStep(std::move(call)), window_(window) {}
 
-private:
-    Window2d window_;
-};
+INTQ_INLINE void MaxPoolStep::lower(Lowering& l, const QuantizedNode& node) const {
+    l.set(node, add_max_pool(l.builder(), l.input(node), window_, Lowering::layer(node)));
+}
 
-class AvgPoolStep : public FloatBackedStep {
-public:
-    /// @param flattens  the output is (N, C): only of a window that is the whole image
-    AvgPoolStep(FloatCall call, const Window2d& window, PoolDivisor divisor, bool flattens = false)
-        : FloatBackedStep(std::move(call)), window_(window), divisor_(divisor), flattens_(flattens) {}
-    OpKind kind() const noexcept override { return OpKind::avg_pool2d; }
-    const Window2d& window() const noexcept { return window_; }
-    PoolDivisor divisor() const noexcept { return divisor_; }
-    void lower(Lowering& l, const QuantizedNode& node) const override {
-        const program::LayerName layer = Lowering::layer(node);
-        const std::int32_t image = add_avg_pool(l.builder(), l.input(node), window_, divisor_, l.qparams(node), layer);
-        l.set(node, flattens_ ? l.builder().flatten(image, layer) : image);
-    }
+INTQ_INLINE AvgPoolStep::AvgPoolStep(FloatCall call, const Window2d& window, PoolDivisor divisor, bool flattens)
+    : FloatBackedStep(std::move(call)), window_(window), divisor_(divisor), flattens_(flattens) {}
 
-private:
-    Window2d window_;
-    PoolDivisor divisor_;
-    bool flattens_;
-};
+INTQ_INLINE void AvgPoolStep::lower(Lowering& l, const QuantizedNode& node) const {
+    const program::LayerName layer = Lowering::layer(node);
+    const std::int32_t image = add_avg_pool(l.builder(), l.input(node), window_, divisor_, l.qparams(node), layer);
+    l.set(node, flattens_ ? l.builder().flatten(image, layer) : image);
+}
 
 namespace operators {
 
-inline StepPtr make_max_pool(const StepRequest& request) {
+INTQ_INLINE StepPtr make_max_pool(const StepRequest& request) {
     const auto& pool = dynamic_cast<const nn::MaxPool2d&>(*request.module);
     return std::make_shared<MaxPoolStep>(request.call, pool.window());
 }
 
-inline StepPtr make_avg_pool(const StepRequest& request) {
+INTQ_INLINE StepPtr make_avg_pool(const StepRequest& request) {
     const auto& pool = dynamic_cast<const nn::AvgPool2d&>(*request.module);
     return std::make_shared<AvgPoolStep>(request.call, pool.window(), pool.divisor());
 }
 
-inline StepPtr make_adaptive_avg_pool(const StepRequest& request) {
+INTQ_INLINE StepPtr make_adaptive_avg_pool(const StepRequest& request) {
     const Shape& in = request.inputs.at(0)->shape;
     const Size2d out = dynamic_cast<const nn::AdaptiveAvgPool2d&>(*request.module).output();
     if (in[2] % out.height != 0 || in[3] % out.width != 0)
@@ -113,7 +153,7 @@ inline StepPtr make_adaptive_avg_pool(const StepRequest& request) {
 }
 
 /// Over height and width of images.
-inline StepPtr make_mean(const StepRequest& request) {
+INTQ_INLINE StepPtr make_mean(const StepRequest& request) {
     const Shape& in = request.inputs.at(0)->shape;
     const nn::Arguments arguments = request.arguments();
     const auto axes = arguments.has(1) ? nn::detail::integers_of(arguments[1]) : std::vector<index_t>();
@@ -131,7 +171,7 @@ inline StepPtr make_mean(const StepRequest& request) {
 template <class Pool> Window2d window_of(const nn::Module& module) {
     return dynamic_cast<const Pool&>(module).window();
 }
-inline bool divides_codes(const arith::PolicyRecord& target) {
+INTQ_INLINE bool divides_codes(const arith::PolicyRecord& target) {
     return target.average == arith::AverageRule::divide_codes;
 }
 
@@ -169,4 +209,5 @@ inline constexpr QuantizedOperator mean{.name = "mean",
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_operators)
 #endif  // INTQ_QUANTIZATION_OPERATORS_POOL_HPP

@@ -4,14 +4,61 @@
 #ifndef INTQ_QUANTIZATION_OPERATORS_QUANTIZE_HPP
 #define INTQ_QUANTIZATION_OPERATORS_QUANTIZE_HPP
 
-#include "intq/quantization/operators/lowering.hpp"
-#include "intq/quantization/operators/operator.hpp"
+#include <cstdint>
+
+#include "intq/core/op_kind.hpp"
+#include "intq/program/program_builder.hpp"
+#include "intq/quantization/operators/quantized_graph.hpp"
+#include "intq/tensor/owned_qparams.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-inline std::int32_t add_quantize(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& qparams,
-                                 const program::LayerName& layer) {
+std::int32_t add_quantize(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& qparams,
+                          const program::LayerName& layer);
+
+std::int32_t add_dequantize(program::ProgramBuilder& builder, std::int32_t x, const program::LayerName& layer);
+
+std::int32_t add_requantize(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& output,
+                            const program::LayerName& layer);
+
+/// Real values -> codes.
+struct QuantizeStep : Step {
+    OpKind kind() const noexcept override { return OpKind::quantize; }
+    INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
+    INTQ_INLINE void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override;
+};
+
+/// Codes -> real values.
+struct DequantizeStep : Step {
+    OpKind kind() const noexcept override { return OpKind::dequantize; }
+    INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
+    INTQ_INLINE void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override;
+};
+
+/// Codes -> codes of another scale or type.
+struct RequantizeStep : Step {
+    OpKind kind() const noexcept override { return OpKind::requantize; }
+    INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
+    INTQ_INLINE void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override;
+};
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_operators)
+
+#    include "intq/kernels/streaming/quantize.hpp"
+#    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/operator.hpp"
+#    include "intq/quantization/operators/reference.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::int32_t add_quantize(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& qparams,
+                                      const program::LayerName& layer) {
     const Shape shape = builder.at(x).shape;
     builder.check({OpKind::quantize, builder.at(x).dtype, DType::none, qparams.dtype}, layer);
     const QParams kept = builder.keep(qparams);
@@ -19,14 +66,15 @@ inline std::int32_t add_quantize(program::ProgramBuilder& builder, std::int32_t 
     return builder.push(OpKind::quantize, {x}, builder.tensor(qparams.dtype, shape, kept, layer), nullptr, layer);
 }
 
-inline std::int32_t add_dequantize(program::ProgramBuilder& builder, std::int32_t x, const program::LayerName& layer) {
+INTQ_INLINE std::int32_t add_dequantize(program::ProgramBuilder& builder, std::int32_t x,
+                                        const program::LayerName& layer) {
     const Shape shape = builder.at(x).shape;
     builder.check({OpKind::dequantize, builder.at(x).dtype, DType::none, DType::float32}, layer);
     return builder.push(OpKind::dequantize, {x}, builder.tensor(DType::float32, shape, {}, layer), nullptr, layer);
 }
 
-inline std::int32_t add_requantize(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& output,
-                                   const program::LayerName& layer) {
+INTQ_INLINE std::int32_t add_requantize(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& output,
+                                        const program::LayerName& layer) {
     const Shape shape = builder.at(x).shape;
     builder.check({OpKind::requantize, builder.at(x).dtype, DType::none, output.dtype}, layer);
     const QParams out = builder.keep(output);
@@ -37,38 +85,29 @@ inline std::int32_t add_requantize(program::ProgramBuilder& builder, std::int32_
     return builder.push(OpKind::requantize, {x}, builder.tensor(output.dtype, shape, out, layer), params, layer);
 }
 
-/// Real values -> codes.
-struct QuantizeStep : Step {
-    OpKind kind() const noexcept override { return OpKind::quantize; }
-    void lower(Lowering& l, const QuantizedNode& node) const override {
-        l.set(node, add_quantize(l.builder(), l.input(node), l.qparams(node), Lowering::layer(node)));
-    }
-    void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override {
-        reference.quantize_output(node, reference.real_input(node, 0));
-    }
-};
+INTQ_INLINE void QuantizeStep::lower(Lowering& l, const QuantizedNode& node) const {
+    l.set(node, add_quantize(l.builder(), l.input(node), l.qparams(node), Lowering::layer(node)));
+}
 
-/// Codes -> real values.
-struct DequantizeStep : Step {
-    OpKind kind() const noexcept override { return OpKind::dequantize; }
-    void lower(Lowering& l, const QuantizedNode& node) const override {
-        l.set(node, add_dequantize(l.builder(), l.input(node), Lowering::layer(node)));
-    }
-    void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override {
-        reference.set_real(node, reference.real_input(node, 0));
-    }
-};
+INTQ_INLINE void QuantizeStep::add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const {
+    reference.quantize_output(node, reference.real_input(node, 0));
+}
 
-/// Codes -> codes of another scale or type.
-struct RequantizeStep : Step {
-    OpKind kind() const noexcept override { return OpKind::requantize; }
-    void lower(Lowering& l, const QuantizedNode& node) const override {
-        l.set(node, add_requantize(l.builder(), l.input(node), l.qparams(node), Lowering::layer(node)));
-    }
-    void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override {
-        reference.quantize_output(node, reference.real_input(node, 0));
-    }
-};
+INTQ_INLINE void DequantizeStep::lower(Lowering& l, const QuantizedNode& node) const {
+    l.set(node, add_dequantize(l.builder(), l.input(node), Lowering::layer(node)));
+}
+
+INTQ_INLINE void DequantizeStep::add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const {
+    reference.set_real(node, reference.real_input(node, 0));
+}
+
+INTQ_INLINE void RequantizeStep::lower(Lowering& l, const QuantizedNode& node) const {
+    l.set(node, add_requantize(l.builder(), l.input(node), l.qparams(node), Lowering::layer(node)));
+}
+
+INTQ_INLINE void RequantizeStep::add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const {
+    reference.quantize_output(node, reference.real_input(node, 0));
+}
 
 namespace operators {
 
@@ -83,4 +122,5 @@ inline constexpr QuantizedOperator dequant_stub{"dequant_stub", Role::dequant_st
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_operators)
 #endif  // INTQ_QUANTIZATION_OPERATORS_QUANTIZE_HPP

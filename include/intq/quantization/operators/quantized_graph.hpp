@@ -5,11 +5,19 @@
 #ifndef INTQ_QUANTIZATION_OPERATORS_QUANTIZED_GRAPH_HPP
 #define INTQ_QUANTIZATION_OPERATORS_QUANTIZED_GRAPH_HPP
 
+#include <cstddef>
 #include <map>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "intq/arith/target.hpp"
+#include "intq/core/dtype.hpp"
+#include "intq/core/op_kind.hpp"
 #include "intq/core/op_params.hpp"
+#include "intq/core/shape.hpp"
 #include "intq/nn/model/module.hpp"
+#include "intq/tensor/owned_qparams.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -37,9 +45,7 @@ public:
     /// Adds the float operator that the step stands for to the reference graph.
     virtual void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const = 0;
     /// The same step with a clamp on its output. Throws for an operator that takes none.
-    virtual std::shared_ptr<const Step> with_activation(Activation) const {
-        throw Error(std::string(name_of(kind())) + " takes no activation");
-    }
+    virtual INTQ_INLINE std::shared_ptr<const Step> with_activation(Activation) const;
 };
 using StepPtr = std::shared_ptr<const Step>;
 
@@ -59,6 +65,13 @@ struct FloatCall {
     std::vector<FloatArgument> arguments{};
 };
 
+namespace detail {
+
+/// Throws the Error that names the node.
+[[noreturn]] void throw_other_step(const std::string& node, const std::string& type);
+
+}  // namespace detail
+
 /// One operator between tensors.
 struct QuantizedNode {
     std::string name;    // of the graph node
@@ -73,7 +86,7 @@ struct QuantizedNode {
     /// The same; throws the Error that names the node.
     template <class StepType> const StepType& step_as() const {
         if (const auto* typed = as<StepType>()) return *typed;
-        throw Error(name + " (" + type + ")", "its step is another than was asked for");
+        detail::throw_other_step(name, type);
     }
 };
 
@@ -95,4 +108,28 @@ struct QuantizedGraph {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_operators)
+
+#    include "intq/io/error.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::shared_ptr<const Step> Step::with_activation(Activation) const {
+    throw Error(std::string(name_of(kind())) + " takes no activation");
+}
+
+namespace detail {
+
+INTQ_INLINE void throw_other_step(const std::string& node, const std::string& type) {
+    throw Error(node + " (" + type + ")", "its step is another than was asked for");
+}
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+#endif  // INTQ_DEFINES(quantization_operators)
 #endif  // INTQ_QUANTIZATION_OPERATORS_QUANTIZED_GRAPH_HPP

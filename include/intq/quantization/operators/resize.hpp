@@ -4,18 +4,51 @@
 #ifndef INTQ_QUANTIZATION_OPERATORS_RESIZE_HPP
 #define INTQ_QUANTIZATION_OPERATORS_RESIZE_HPP
 
-#include "intq/arith/quantize.hpp"
-#include "intq/kernels/operators/resize.hpp"
-#include "intq/nn/layers/resize.hpp"
-#include "intq/quantization/operators/lowering.hpp"
-#include "intq/quantization/operators/operator.hpp"
+#include <cstdint>
+
+#include "intq/arith/resize.hpp"
+#include "intq/core/op_params.hpp"
+#include "intq/kernels/streaming/pad.hpp"
+#include "intq/program/program_builder.hpp"
+#include "intq/quantization/operators/quantized_graph.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 /// The scale stays.
-inline std::int32_t add_interpolate(program::ProgramBuilder& builder, std::int32_t x, arith::Resize rule, Size2d out,
-                                    const program::LayerName& layer) {
+std::int32_t add_interpolate(program::ProgramBuilder& builder, std::int32_t x, arith::Resize rule, Size2d out,
+                             const program::LayerName& layer);
+
+/// @param pad  its fill is a code; the scale stays
+std::int32_t add_pad(program::ProgramBuilder& builder, std::int32_t x, const kernels::PadParams& pad,
+                     const program::LayerName& layer);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_operators)
+
+#    include <cstddef>
+#    include <memory>
+#    include <span>
+#    include <string>
+#    include <utility>
+
+#    include "intq/arith/quantize.hpp"
+#    include "intq/kernels/operators/resize.hpp"
+#    include "intq/nn/functional/call.hpp"
+#    include "intq/nn/functional/move.hpp"
+#    include "intq/nn/layers/resize.hpp"
+#    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/operator.hpp"
+#    include "intq/quantization/operators/reference.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::int32_t add_interpolate(program::ProgramBuilder& builder, std::int32_t x, arith::Resize rule,
+                                         Size2d out, const program::LayerName& layer) {
     builder.require_image(x, layer);
     const kernels::ArenaTensor in = builder.at(x);
     builder.check({OpKind::interpolate, in.dtype, DType::none, in.dtype}, layer);
@@ -29,9 +62,8 @@ inline std::int32_t add_interpolate(program::ProgramBuilder& builder, std::int32
     return builder.push(OpKind::interpolate, {x}, builder.tensor(in.dtype, shape, in.qparams, layer), params, layer);
 }
 
-/// @param pad  its fill is a code; the scale stays
-inline std::int32_t add_pad(program::ProgramBuilder& builder, std::int32_t x, const kernels::PadParams& pad,
-                            const program::LayerName& layer) {
+INTQ_INLINE std::int32_t add_pad(program::ProgramBuilder& builder, std::int32_t x, const kernels::PadParams& pad,
+                                 const program::LayerName& layer) {
     builder.require_image(x, layer);
     const kernels::ArenaTensor in = builder.at(x);
     builder.check({OpKind::pad, in.dtype, DType::none, in.dtype}, layer);
@@ -82,7 +114,7 @@ private:
 
 namespace operators {
 
-inline StepPtr make_interpolate(const StepRequest& request) {
+INTQ_INLINE StepPtr make_interpolate(const StepRequest& request) {
     const auto* upsample = dynamic_cast<const nn::Upsample*>(request.module);
     const nn::InterpolateOptions options =
         upsample != nullptr ? upsample->options() : nn::detail::interpolate_options(request.arguments());
@@ -100,7 +132,7 @@ inline StepPtr make_interpolate(const StepRequest& request) {
     return std::make_shared<InterpolateStep>(request.call, options.rule, Size2d{out[2], out[3]});
 }
 
-inline StepPtr make_pad(const StepRequest& request) {
+INTQ_INLINE StepPtr make_pad(const StepRequest& request) {
     const nn::Arguments arguments = request.arguments();
     const auto sides = nn::detail::integers_of(arguments[1]);
     if (request.inputs.at(0)->shape.rank != 4 || sides.size() > 4 || sides.size() % 2 != 0)
@@ -130,4 +162,5 @@ inline constexpr QuantizedOperator pad{.name = "pad",
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_operators)
 #endif  // INTQ_QUANTIZATION_OPERATORS_RESIZE_HPP

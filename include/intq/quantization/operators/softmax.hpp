@@ -4,17 +4,44 @@
 #ifndef INTQ_QUANTIZATION_OPERATORS_SOFTMAX_HPP
 #define INTQ_QUANTIZATION_OPERATORS_SOFTMAX_HPP
 
-#include "intq/kernels/operators/softmax.hpp"
-#include "intq/nn/layers/unary.hpp"
-#include "intq/quantization/operators/lowering.hpp"
-#include "intq/quantization/operators/operator.hpp"
+#include <cstdint>
+
+#include "intq/program/program_builder.hpp"
+#include "intq/quantization/operators/quantized_graph.hpp"
+#include "intq/tensor/owned_qparams.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Along an axis that is not that of the samples.
-inline std::int32_t add_softmax(program::ProgramBuilder& builder, std::int32_t x, int axis, const OwnedQParams& output,
-                                const program::LayerName& layer) {
+std::int32_t add_softmax(program::ProgramBuilder& builder, std::int32_t x, int axis, const OwnedQParams& output,
+                         const program::LayerName& layer);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_operators)
+
+#    include <cstddef>
+#    include <memory>
+#    include <string>
+#    include <utility>
+
+#    include "intq/arith/softmax.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/kernels/operators/softmax.hpp"
+#    include "intq/nn/layers/unary.hpp"
+#    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/operator.hpp"
+#    include "intq/quantization/operators/reference.hpp"
+#    include "intq/tensor/tensor.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::int32_t add_softmax(program::ProgramBuilder& builder, std::int32_t x, int axis,
+                                     const OwnedQParams& output, const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
     builder.check({OpKind::softmax, in.dtype, DType::none, output.dtype}, layer);
     const QParams out = builder.keep(output);
@@ -48,7 +75,7 @@ private:
 
 namespace operators {
 
-inline StepPtr make_softmax(const StepRequest& request) {
+INTQ_INLINE StepPtr make_softmax(const StepRequest& request) {
     const auto* module = dynamic_cast<const nn::Softmax*>(request.module);
     const int axis = request.axis(module != nullptr ? module->axis() : request.integer(1, -1));
     if (axis == 0) throw request.error("a softmax over the samples (axis 0) has no integer form");
@@ -65,4 +92,5 @@ inline constexpr QuantizedOperator softmax{
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_operators)
 #endif  // INTQ_QUANTIZATION_OPERATORS_SOFTMAX_HPP

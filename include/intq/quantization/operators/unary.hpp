@@ -4,10 +4,13 @@
 #ifndef INTQ_QUANTIZATION_OPERATORS_UNARY_HPP
 #define INTQ_QUANTIZATION_OPERATORS_UNARY_HPP
 
-#include "intq/kernels/operators/unary.hpp"
-#include "intq/nn/layers/unary.hpp"
-#include "intq/quantization/operators/lowering.hpp"
-#include "intq/quantization/operators/operator.hpp"
+#include <cstdint>
+#include <string_view>
+
+#include "intq/arith/unary.hpp"
+#include "intq/program/program_builder.hpp"
+#include "intq/quantization/operators/quantized_graph.hpp"
+#include "intq/tensor/owned_qparams.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -19,8 +22,40 @@ struct TabledFunction {
 };
 
 /// The table is computed here, once, by the math library of the host.
-inline std::int32_t add_look_up(program::ProgramBuilder& builder, std::int32_t x, const TabledFunction& f,
-                                const OwnedQParams& output, const program::LayerName& layer) {
+std::int32_t add_look_up(program::ProgramBuilder& builder, std::int32_t x, const TabledFunction& f,
+                         const OwnedQParams& output, const program::LayerName& layer);
+
+namespace operators {
+
+bool is_unary(std::string_view name);
+
+}  // namespace operators
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_operators)
+
+#    include <cstddef>
+#    include <memory>
+#    include <string>
+#    include <utility>
+
+#    include "intq/kernels/operators/unary.hpp"
+#    include "intq/nn/float_operators/unary.hpp"
+#    include "intq/nn/functional/call.hpp"
+#    include "intq/nn/functional/unary.hpp"
+#    include "intq/nn/layers/unary.hpp"
+#    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/operator.hpp"
+#    include "intq/quantization/operators/reference.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::int32_t add_look_up(program::ProgramBuilder& builder, std::int32_t x, const TabledFunction& f,
+                                     const OwnedQParams& output, const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
     builder.check({OpKind::lookup_table, in.dtype, DType::none, output.dtype}, layer);
     const bool is_narrow = in.dtype == DType::int8;
@@ -57,7 +92,7 @@ private:
 namespace operators {
 
 /// A module says its function; of a function the name does, and gelu's argument.
-inline TabledFunction tabled_function(const StepRequest& request) {
+INTQ_INLINE TabledFunction tabled_function(const StepRequest& request) {
     if (const auto* module = dynamic_cast<const nn::Unary*>(request.module))
         return {module->function(), module->parameter()};
     const std::string name = request.node.function()->name;
@@ -69,7 +104,7 @@ inline TabledFunction tabled_function(const StepRequest& request) {
     throw request.error("no table of functions has \"" + name + "\"");
 }
 
-inline StepPtr make_look_up(const StepRequest& request) {
+INTQ_INLINE StepPtr make_look_up(const StepRequest& request) {
     return std::make_shared<LookUpTableStep>(request.call, tabled_function(request));
 }
 
@@ -82,7 +117,7 @@ inline constexpr QuantizedOperator leaky_relu{.name = "leaky_relu",
                                               .make_step = &make_look_up,
                                               .channel_factors = ChannelFactors::anywhere};
 
-inline bool is_unary(std::string_view name) {
+INTQ_INLINE bool is_unary(std::string_view name) {
     for (const auto& row : nn::functional::unary_rows)
         if (name == row.name) return true;
     return false;
@@ -93,4 +128,5 @@ inline bool is_unary(std::string_view name) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_operators)
 #endif  // INTQ_QUANTIZATION_OPERATORS_UNARY_HPP

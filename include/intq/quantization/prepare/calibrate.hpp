@@ -4,11 +4,20 @@
 #ifndef INTQ_QUANTIZATION_PREPARE_CALIBRATE_HPP
 #define INTQ_QUANTIZATION_PREPARE_CALIBRATE_HPP
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "intq/core/shape.hpp"
 #include "intq/io/progress.hpp"
+#include "intq/nn/model/module.hpp"
+#include "intq/quantization/observers/statistics_observers.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
-#include "intq/tensor/npy.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -19,9 +28,7 @@ struct BatchSource {
     std::function<Tensor(std::size_t)> batch{};
 };
 
-inline BatchSource batches_of(std::span<const Tensor> batches) {
-    return {batches.size(), [batches](std::size_t i) { return batches[i]; }};
-}
+BatchSource batches_of(std::span<const Tensor> batches);
 
 /// The samples of one tensor, batch_size at a time.
 BatchSource batches_of(const Tensor& samples, index_t batch_size);
@@ -64,14 +71,10 @@ std::string to_string(const CalibrationReport& report);
 /// Memory   that of one batch and of the observers, whatever the number of batches
 CalibrationReport calibrate(PreparedModel& model, const BatchSource& source, const CalibrationOptions& options = {});
 
-inline CalibrationReport calibrate(PreparedModel& model, std::span<const Tensor> batches,
-                                   const CalibrationProgress& progress = {}) {
-    return calibrate(model, batches_of(batches), {.progress = progress});
-}
-inline CalibrationReport calibrate(PreparedModel& model, const Tensor& samples, index_t batch_size,
-                                   const CalibrationProgress& progress = {}) {
-    return calibrate(model, batches_of(samples, batch_size), {.progress = progress});
-}
+CalibrationReport calibrate(PreparedModel& model, std::span<const Tensor> batches,
+                            const CalibrationProgress& progress = {});
+CalibrationReport calibrate(PreparedModel& model, const Tensor& samples, index_t batch_size,
+                            const CalibrationProgress& progress = {});
 
 /// Reads the ranges of all statistics observers (StatisticsObserver and its kin) by another method, without another
 /// pass over the data.
@@ -79,13 +82,42 @@ inline CalibrationReport calibrate(PreparedModel& model, const Tensor& samples, 
 /// @return the number of quantizers that have such an observer
 int set_range_method(nn::Module& model, RangeMethod method);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_prepare)
+
+#    include <algorithm>
+#    include <system_error>
+#    include <utility>
+
+#    include "intq/io/error.hpp"
+#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/tensor/npy.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE BatchSource batches_of(std::span<const Tensor> batches) {
+    return {batches.size(), [batches](std::size_t i) { return batches[i]; }};
+}
+
+INTQ_INLINE CalibrationReport calibrate(PreparedModel& model, std::span<const Tensor> batches,
+                                        const CalibrationProgress& progress) {
+    return calibrate(model, batches_of(batches), {.progress = progress});
+}
+
+INTQ_INLINE CalibrationReport calibrate(PreparedModel& model, const Tensor& samples, index_t batch_size,
+                                        const CalibrationProgress& progress) {
+    return calibrate(model, batches_of(samples, batch_size), {.progress = progress});
+}
 
 namespace detail {
 
 /// The buffers of the quantizers. An observer replaces its tensors and does not write into them, so that handles are a
 /// copy of the state.
-inline std::vector<std::pair<Tensor*, Tensor>> observed_state(nn::Module& model) {
+INTQ_INLINE std::vector<std::pair<Tensor*, Tensor>> observed_state(nn::Module& model) {
     std::vector<std::pair<Tensor*, Tensor>> state;
     for (const auto& module : model.named_modules())
         if (dynamic_cast<FakeQuantize*>(module.value) != nullptr || dynamic_cast<Observer*>(module.value) != nullptr)
@@ -93,7 +125,7 @@ inline std::vector<std::pair<Tensor*, Tensor>> observed_state(nn::Module& model)
     return state;
 }
 
-inline void calibrate_batch(PreparedModel& model, const Tensor& batch) {
+INTQ_INLINE void calibrate_batch(PreparedModel& model, const Tensor& batch) {
     const auto before = observed_state(model);
     try {
         model(batch);
@@ -103,7 +135,7 @@ inline void calibrate_batch(PreparedModel& model, const Tensor& batch) {
     }
 }
 
-inline void report_findings(nn::Module& model, CalibrationReport& report) {
+INTQ_INLINE void report_findings(nn::Module& model, CalibrationReport& report) {
     for (const auto& module : model.named_modules()) {
         const auto* quantizer = dynamic_cast<const FakeQuantize*>(module.value);
         if (quantizer == nullptr) continue;
@@ -120,7 +152,7 @@ inline void report_findings(nn::Module& model, CalibrationReport& report) {
 
 }  // namespace detail
 
-inline BatchSource batches_of(const Tensor& samples, index_t batch_size) {
+INTQ_INLINE BatchSource batches_of(const Tensor& samples, index_t batch_size) {
     if (batch_size < 1)
         throw Error("calibrate: the batch size must be at least 1, given " + std::to_string(batch_size));
     const index_t count = samples.rank() > 0 ? samples.extent(0) : 0;
@@ -130,7 +162,7 @@ inline BatchSource batches_of(const Tensor& samples, index_t batch_size) {
             }};
 }
 
-inline BatchSource npy_batches(const std::filesystem::path& folder) {
+INTQ_INLINE BatchSource npy_batches(const std::filesystem::path& folder) {
     std::error_code reason;
     std::vector<std::filesystem::path> files;
     for (auto entry = std::filesystem::directory_iterator(folder, reason);
@@ -142,7 +174,8 @@ inline BatchSource npy_batches(const std::filesystem::path& folder) {
     return {files.size(), [files](std::size_t i) { return load_npy(files[i]); }};
 }
 
-inline CalibrationReport calibrate(PreparedModel& model, const BatchSource& source, const CalibrationOptions& options) {
+INTQ_INLINE CalibrationReport calibrate(PreparedModel& model, const BatchSource& source,
+                                        const CalibrationOptions& options) {
     constexpr const char* empty = "calibrate: the calibration set is empty; give at least one batch";
     if (source.count == 0) throw Error(empty);
     if (options.first > source.count)
@@ -168,7 +201,7 @@ inline CalibrationReport calibrate(PreparedModel& model, const BatchSource& sour
     return report;
 }
 
-inline int set_range_method(nn::Module& model, RangeMethod method) {
+INTQ_INLINE int set_range_method(nn::Module& model, RangeMethod method) {
     int changed = 0;
     for (const auto& module : model.named_modules()) {
         auto* quantizer = dynamic_cast<FakeQuantize*>(module.value);
@@ -182,7 +215,7 @@ inline int set_range_method(nn::Module& model, RangeMethod method) {
     return changed;
 }
 
-inline std::string to_string(const CalibrationReport& report) {
+INTQ_INLINE std::string to_string(const CalibrationReport& report) {
     std::string text;
     if (!report.complete())
         text += "calibration: " + std::to_string(report.done) + " of " + std::to_string(report.total) +
@@ -204,4 +237,5 @@ inline std::string to_string(const CalibrationReport& report) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_prepare)
 #endif  // INTQ_QUANTIZATION_PREPARE_CALIBRATE_HPP

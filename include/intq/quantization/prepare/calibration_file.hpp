@@ -4,11 +4,10 @@
 #ifndef INTQ_QUANTIZATION_PREPARE_CALIBRATION_FILE_HPP
 #define INTQ_QUANTIZATION_PREPARE_CALIBRATION_FILE_HPP
 
-#include <charconv>
-#include <set>
+#include <cstddef>
+#include <filesystem>
 
-#include "intq/io/safetensors.hpp"
-#include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/nn/model/module.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -31,14 +30,38 @@ void save_calibration(const std::filesystem::path& path, nn::Module& model, std:
 /// @return the number of batches that are done
 std::size_t load_calibration(const std::filesystem::path& path, nn::Module& model);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_prepare)
+
+#    include <algorithm>
+#    include <charconv>
+#    include <memory>
+#    include <set>
+#    include <string>
+#    include <system_error>
+#    include <vector>
+
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/io/nearest_names.hpp"
+#    include "intq/io/safetensors.hpp"
+#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/observers/observer.hpp"
+#    include "intq/tensor/npy.hpp"
+#    include "intq/tensor/tensor.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
 inline constexpr const char* calibration_format = "intq calibration 1";
 
 /// The observers of a model with their qualified names.
-inline std::vector<nn::Named<Observer*>> observers_of(nn::Module& model) {
+INTQ_INLINE std::vector<nn::Named<Observer*>> observers_of(nn::Module& model) {
     std::vector<nn::Named<Observer*>> result;
     for (const auto& module : model.named_modules())
         if (auto* observer = dynamic_cast<Observer*>(module.value)) result.push_back({module.name, observer});
@@ -47,7 +70,7 @@ inline std::vector<nn::Named<Observer*>> observers_of(nn::Module& model) {
 
 }  // namespace detail
 
-inline void save_calibration(const std::filesystem::path& path, nn::Module& model, std::size_t batches) {
+INTQ_INLINE void save_calibration(const std::filesystem::path& path, nn::Module& model, std::size_t batches) {
     io::Safetensors content;
     content.metadata["format"] = detail::calibration_format;
     content.metadata["batches"] = std::to_string(batches);
@@ -63,9 +86,9 @@ inline void save_calibration(const std::filesystem::path& path, nn::Module& mode
 namespace detail {
 
 /// A file's buffers for one observer: tried on a copy, which refuses what contradicts itself.
-inline std::shared_ptr<Observer> loaded_observer(const Observer& observer, const std::string& name,
-                                                 const io::Safetensors& content, std::set<std::string>& known,
-                                                 const std::string& where) {
+INTQ_INLINE std::shared_ptr<Observer> loaded_observer(const Observer& observer, const std::string& name,
+                                                      const io::Safetensors& content, std::set<std::string>& known,
+                                                      const std::string& where) {
     const auto copy = std::static_pointer_cast<Observer>(nn::clone(static_cast<const nn::Module&>(observer)));
     for (auto& buffer : copy->buffers()) {
         const std::string key = nn::detail::join_path(name, buffer.name);
@@ -82,7 +105,7 @@ inline std::shared_ptr<Observer> loaded_observer(const Observer& observer, const
     return copy;
 }
 
-inline std::size_t batches_in(const io::Safetensors& content, const std::string& where) {
+INTQ_INLINE std::size_t batches_in(const io::Safetensors& content, const std::string& where) {
     const auto format = content.metadata.find("format"), batches = content.metadata.find("batches");
     if (format == content.metadata.end() || format->second != calibration_format || batches == content.metadata.end())
         throw Error(where, "this is not the state of a calibration");
@@ -96,7 +119,7 @@ inline std::size_t batches_in(const io::Safetensors& content, const std::string&
 
 }  // namespace detail
 
-inline std::size_t load_calibration(const std::filesystem::path& path, nn::Module& model) {
+INTQ_INLINE std::size_t load_calibration(const std::filesystem::path& path, nn::Module& model) {
     const std::string where = path.string();
     const io::Safetensors content = io::read_safetensors(path);
     const std::size_t batches = detail::batches_in(content, where);
@@ -135,4 +158,5 @@ inline std::size_t load_calibration(const std::filesystem::path& path, nn::Modul
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_prepare)
 #endif  // INTQ_QUANTIZATION_PREPARE_CALIBRATION_FILE_HPP

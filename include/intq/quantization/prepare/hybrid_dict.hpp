@@ -4,8 +4,10 @@
 #ifndef INTQ_QUANTIZATION_PREPARE_HYBRID_DICT_HPP
 #define INTQ_QUANTIZATION_PREPARE_HYBRID_DICT_HPP
 
-#include "intq/quantization/modules/custom_modules.hpp"
+#include "intq/nn/model/module.hpp"
+#include "intq/quantization/modules/custom_config.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
+#include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -15,7 +17,31 @@ inline namespace INTQ_HOSTED_ABI {
 ///
 /// @throws Error for a name that the model does not have, with the nearest ones; later, from check_all_matched(), for a
 ///         type of neither a module nor a function
-inline QConfigMapping with_hybrid(QConfigMapping mapping, nn::Module& model, const HybridDict& dict) {
+QConfigMapping with_hybrid(QConfigMapping mapping, nn::Module& model, const HybridDict& dict);
+
+/// The same with the options of a model that is being prepared.
+QConfigMapping with_hybrid(QConfigMapping mapping, PreparedModel& model);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_prepare)
+
+#    include <algorithm>
+#    include <optional>
+#    include <string>
+#    include <utility>
+#    include <vector>
+
+#    include "intq/io/error.hpp"
+#    include "intq/io/nearest_names.hpp"
+#    include "intq/nn/layers/fusion.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE QConfigMapping with_hybrid(QConfigMapping mapping, nn::Module& model, const HybridDict& dict) {
     std::vector<std::string> names;
     for (const auto& module : model.named_modules()) names.push_back(module.name);
     for (const std::string& type : dict.module_type) {
@@ -44,8 +70,7 @@ inline QConfigMapping with_hybrid(QConfigMapping mapping, nn::Module& model, con
     return mapping;
 }
 
-/// The same with the options of a model that is being prepared.
-inline QConfigMapping with_hybrid(QConfigMapping mapping, PreparedModel& model) {
+INTQ_INLINE QConfigMapping with_hybrid(QConfigMapping mapping, PreparedModel& model) {
     const PrepareOptions& options = model.options();
     if (!options.hybrid && !options.hybrid_dict.empty())
         throw Error("prepare: there is a hybrid_dict, but hybrid is off; a hybrid model must be asked for");
@@ -55,4 +80,5 @@ inline QConfigMapping with_hybrid(QConfigMapping mapping, PreparedModel& model) 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_prepare)
 #endif  // INTQ_QUANTIZATION_PREPARE_HYBRID_DICT_HPP

@@ -4,12 +4,26 @@
 #ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_CONTEXT_HPP
 #define INTQ_QUANTIZATION_PREPARE_PREPARE_CONTEXT_HPP
 
-#include "intq/quantization/modules/stubs.hpp"
-#include "intq/quantization/operators/operator_table.hpp"
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "intq/arith/constraints.hpp"
+#include "intq/arith/target.hpp"
+#include "intq/core/dtype.hpp"
+#include "intq/graph/graph.hpp"
+#include "intq/io/error.hpp"
+#include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#include "intq/quantization/observers/compatibility.hpp"
+#include "intq/quantization/operators/operator.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
+#include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
+
 namespace detail {
 
 /// What prepare knows of a node's value.
@@ -25,86 +39,35 @@ struct EdgeState {
 /// The state of a walk over the nodes of a model that is being prepared; changes nothing itself.
 class PrepareContext {
 protected:
-    PrepareContext(PreparedModel& model, const QConfigMapping& mapping)
-        : model_(model), graph_(model.graph()), target_(model.target()), options_(model.options()), mapping_(mapping) {}
+    PrepareContext(PreparedModel& model, const QConfigMapping& mapping);
 
     bool is_torch() const noexcept { return options_.compatibility == Compatibility::torch; }
-    Role role_of(const QuantizedOperator& row) const {
-        return is_torch() && row.torch_role ? *row.torch_role : row.role;
-    }
+    Role role_of(const QuantizedOperator& row) const;
 
     struct Config {
         std::optional<QConfig> qconfig;
         bool by_name = false;  // an entry by module name or regex decided
     };
 
-    Config config_of(const graph::Node& node) const {
-        const auto* fused = dynamic_cast<const nn::FusedFrom*>(graph::module_of(node, model_));
-        std::vector<nn::FusedMember> members{member_of(node, model_)};
-        if (fused != nullptr && !fused->members().empty()) members = fused->members();
-        std::vector<QConfigChoice> choices;
-        for (const nn::FusedMember& member : members) choices.push_back(mapping_.find(member));
-        const QConfigChoice& first = choices.front();
-        const QConfigChoice& last = choices.back();
-        Config config;
-        if (first.qconfig && last.qconfig)
-            config.qconfig = QConfig{first.qconfig->input, first.qconfig->weight, last.qconfig->output};
-        config.by_name = std::max(first.level, last.level) >= QConfigLevel::module_name_regex;
-        return config;
-    }
+    Config config_of(const graph::Node& node) const;
 
-    const QuantizerConfig& output_of(const graph::Node& node, const QConfig& qconfig) const {
-        if (qconfig.output) return *qconfig.output;
-        throw error(node, "its qconfig has no output quantizer; only conv and linear can give their accumulator");
-    }
+    const QuantizerConfig& output_of(const graph::Node& node, const QConfig& qconfig) const;
 
-    arith::OperatorUse use(const graph::Node& node, DType input, DType weight, DType output) const {
-        const QuantizedOperator& row = quantized_operator(node, model_);
-        arith::OperatorUse result{row.kind, input, weight, output};
-        const nn::Module* const module = graph::module_of(node, model_);
-        if (row.window != nullptr && module != nullptr) result.window = row.window(*module);
-        return result;
-    }
+    arith::OperatorUse use(const graph::Node& node, DType input, DType weight, DType output) const;
 
-    void check(const graph::Node& node, const arith::OperatorUse& use) const {
-        if (use.op == OpKind::none) return;  // a custom module
-        const Status status = arith::check_constraints(target_.constraints, use);
-        if (!status.ok()) throw error(node, describe(status) + " (target " + target_.name + ")");
-    }
+    void check(const graph::Node& node, const arith::OperatorUse& use) const;
 
-    bool feeds_dequant_only(const graph::Node& node) const {
-        const auto& users = node.users();
-        return !users.empty() && std::all_of(users.begin(), users.end(), [&](const graph::Node* user) {
-            return calls<nn::DeQuantStub>(*user, model_);
-        });
-    }
+    bool feeds_dequant_only(const graph::Node& node) const;
 
     // The relu, with a qconfig, that alone reads an add: the add's quantizer stands behind it.
-    const graph::Node* only_reader_if_relu(const graph::Node& node) const {
-        if (node.users().size() != 1) return nullptr;
-        const graph::Node& reader = *node.users()[0];
-        const QuantizedOperator& row = quantized_operator(reader, model_);
-        const bool is_relu = row.kind == OpKind::relu && row.role == Role::shares_input;  // a clamp may have any bounds
-        return is_relu && config_of(reader).qconfig ? &reader : nullptr;
-    }
+    const graph::Node* only_reader_if_relu(const graph::Node& node) const;
 
-    const EdgeState& state_of(const graph::Node& node, std::size_t argument) const {
-        const graph::Node* producer = argument < node.args().size() ? node.args()[argument].node() : nullptr;
-        if (producer == nullptr)
-            throw error(node, "argument " + std::to_string(argument + 1) + " is not a value of the graph");
-        return states_.at(producer);
-    }
+    const EdgeState& state_of(const graph::Node& node, std::size_t argument) const;
 
-    static EdgeState real(const graph::Node& node, const graph::Node* origin = nullptr) {
-        EdgeState state;
-        state.origin = origin != nullptr ? origin : &node;
-        return state;
-    }
+    static EdgeState real(const graph::Node& node, const graph::Node* origin = nullptr);
 
-    std::string where(const graph::Node& node) const {
-        return "prepare: %" + node.name() + " (" + graph::type_of(node, model_) + ")";
-    }
-    Error error(const graph::Node& node, const std::string& sentence) const { return Error(where(node), sentence); }
+    std::string where(const graph::Node& node) const;
+    Error error(const graph::Node& node, const std::string& sentence) const;
 
     PreparedModel& model_;
     graph::Graph& graph_;
@@ -115,7 +78,111 @@ protected:
 };
 
 }  // namespace detail
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_prepare)
+
+#    include <algorithm>
+#    include <vector>
+
+#    include "intq/graph/operators.hpp"
+#    include "intq/io/describe.hpp"
+#    include "intq/nn/layers/fusion.hpp"
+#    include "intq/nn/layers/quantize.hpp"
+#    include "intq/quantization/fuse/fuse_fx.hpp"
+#    include "intq/quantization/modules/stubs.hpp"
+#    include "intq/quantization/operators/operator_table.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE PrepareContext::PrepareContext(PreparedModel& model, const QConfigMapping& mapping)
+    : model_(model), graph_(model.graph()), target_(model.target()), options_(model.options()), mapping_(mapping) {}
+
+INTQ_INLINE Role PrepareContext::role_of(const QuantizedOperator& row) const {
+    return is_torch() && row.torch_role ? *row.torch_role : row.role;
+}
+
+INTQ_INLINE PrepareContext::Config PrepareContext::config_of(const graph::Node& node) const {
+    const auto* fused = dynamic_cast<const nn::FusedFrom*>(graph::module_of(node, model_));
+    std::vector<nn::FusedMember> members{member_of(node, model_)};
+    if (fused != nullptr && !fused->members().empty()) members = fused->members();
+    std::vector<QConfigChoice> choices;
+    for (const nn::FusedMember& member : members) choices.push_back(mapping_.find(member));
+    const QConfigChoice& first = choices.front();
+    const QConfigChoice& last = choices.back();
+    Config config;
+    if (first.qconfig && last.qconfig)
+        config.qconfig = QConfig{first.qconfig->input, first.qconfig->weight, last.qconfig->output};
+    config.by_name = std::max(first.level, last.level) >= QConfigLevel::module_name_regex;
+    return config;
+}
+
+INTQ_INLINE const QuantizerConfig& PrepareContext::output_of(const graph::Node& node, const QConfig& qconfig) const {
+    if (qconfig.output) return *qconfig.output;
+    throw error(node, "its qconfig has no output quantizer; only conv and linear can give their accumulator");
+}
+
+INTQ_INLINE arith::OperatorUse PrepareContext::use(const graph::Node& node, DType input, DType weight,
+                                                   DType output) const {
+    const QuantizedOperator& row = quantized_operator(node, model_);
+    arith::OperatorUse result{row.kind, input, weight, output};
+    const nn::Module* const module = graph::module_of(node, model_);
+    if (row.window != nullptr && module != nullptr) result.window = row.window(*module);
+    return result;
+}
+
+INTQ_INLINE void PrepareContext::check(const graph::Node& node, const arith::OperatorUse& use) const {
+    if (use.op == OpKind::none) return;  // a custom module
+    const Status status = arith::check_constraints(target_.constraints, use);
+    if (!status.ok()) throw error(node, describe(status) + " (target " + target_.name + ")");
+}
+
+INTQ_INLINE bool PrepareContext::feeds_dequant_only(const graph::Node& node) const {
+    const auto& users = node.users();
+    return !users.empty() && std::all_of(users.begin(), users.end(), [&](const graph::Node* user) {
+        return calls<nn::DeQuantStub>(*user, model_);
+    });
+}
+
+INTQ_INLINE const graph::Node* PrepareContext::only_reader_if_relu(const graph::Node& node) const {
+    if (node.users().size() != 1) return nullptr;
+    const graph::Node& reader = *node.users()[0];
+    const QuantizedOperator& row = quantized_operator(reader, model_);
+    const bool is_relu = row.kind == OpKind::relu && row.role == Role::shares_input;  // a clamp may have any bounds
+    return is_relu && config_of(reader).qconfig ? &reader : nullptr;
+}
+
+INTQ_INLINE const EdgeState& PrepareContext::state_of(const graph::Node& node, std::size_t argument) const {
+    const graph::Node* producer = argument < node.args().size() ? node.args()[argument].node() : nullptr;
+    if (producer == nullptr)
+        throw error(node, "argument " + std::to_string(argument + 1) + " is not a value of the graph");
+    return states_.at(producer);
+}
+
+INTQ_INLINE EdgeState PrepareContext::real(const graph::Node& node, const graph::Node* origin) {
+    EdgeState state;
+    state.origin = origin != nullptr ? origin : &node;
+    return state;
+}
+
+INTQ_INLINE std::string PrepareContext::where(const graph::Node& node) const {
+    return "prepare: %" + node.name() + " (" + graph::type_of(node, model_) + ")";
+}
+
+INTQ_INLINE Error PrepareContext::error(const graph::Node& node, const std::string& sentence) const {
+    return Error(where(node), sentence);
+}
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+#endif  // INTQ_DEFINES(quantization_prepare)
 #endif  // INTQ_QUANTIZATION_PREPARE_PREPARE_CONTEXT_HPP

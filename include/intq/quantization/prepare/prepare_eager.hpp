@@ -5,12 +5,17 @@
 #ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_EAGER_HPP
 #define INTQ_QUANTIZATION_PREPARE_PREPARE_EAGER_HPP
 
-#include "intq/nn/layers/elementwise.hpp"
-#include "intq/quantization/modules/replace_modules.hpp"
-#include "intq/quantization/operators/operator_table.hpp"
-#include "intq/quantization/prepare/hybrid_dict.hpp"
-#include "intq/quantization/prepare/prepare_layer.hpp"
-#include "intq/quantization/qconfig/qconfig_dict.hpp"
+#include <string>
+
+#include "intq/arith/target.hpp"
+#include "intq/graph/graph.hpp"
+#include "intq/nn/model/container.hpp"
+#include "intq/nn/model/module.hpp"
+#include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#include "intq/quantization/modules/custom_config.hpp"
+#include "intq/quantization/observers/compatibility.hpp"
+#include "intq/quantization/operators/operator.hpp"
+#include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -36,25 +41,17 @@ struct PrepareModulesOptions {
 nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const QConfigMapping& mapping,
                                   const arith::PolicyRecord& target, const PrepareModulesOptions& options = {});
 /// For modules that carry their qconfigs.
-inline nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const arith::PolicyRecord& target,
-                                         const PrepareModulesOptions& options = {}) {
-    return prepare_calibration(model, QConfigMapping(), target, options);
-}
+nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const arith::PolicyRecord& target,
+                                  const PrepareModulesOptions& options = {});
 
 /// The same for training: in training mode, quantizers that observe and round (FakeQuantState::qat).
 nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const QConfigMapping& mapping, const arith::PolicyRecord& target,
                           const PrepareModulesOptions& options = {});
-inline nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const arith::PolicyRecord& target,
-                                 const PrepareModulesOptions& options = {}) {
-    return prepare_qat(model, QConfigMapping(), target, options);
-}
+nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const arith::PolicyRecord& target,
+                          const PrepareModulesOptions& options = {});
 
 /// Takes the qconfigs from all modules that carry one.
-inline void remove_qconfig(nn::Module& model) {
-    for (const auto& module : model.named_modules()) module.value->set_attribute("qconfig", {});
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
+void remove_qconfig(nn::Module& model);
 
 namespace detail {
 
@@ -64,21 +61,70 @@ struct SingleCall {
     graph::Graph graph;
     graph::Node* node = nullptr;
 
-    SingleCall(const nn::ModulePtr& module, const std::string& method) {
-        root.add_child("layer", module);
-        node = &graph.call_module("layer", {graph.placeholder("x")}, method);
-    }
-    const QuantizedOperator& row() { return quantized_operator(*node, root); }
+    SingleCall(const nn::ModulePtr& module, const std::string& method);
+    const QuantizedOperator& row();
 };
 
 /// The quantizer behind a module; null without one.
-inline Quantizer* output_quantizer(const nn::Module& module) {
+Quantizer* output_quantizer(const nn::Module& module);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_prepare)
+
+#    include <memory>
+#    include <optional>
+#    include <utility>
+#    include <vector>
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/layers/elementwise.hpp"
+#    include "intq/nn/layers/fusion.hpp"
+#    include "intq/nn/layers/weighted.hpp"
+#    include "intq/quantization/modules/custom_modules.hpp"
+#    include "intq/quantization/modules/replace_modules.hpp"
+#    include "intq/quantization/operators/operator_table.hpp"
+#    include "intq/quantization/prepare/hybrid_dict.hpp"
+#    include "intq/quantization/prepare/prepare_layer.hpp"
+#    include "intq/quantization/qconfig/qconfig_dict.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const arith::PolicyRecord& target,
+                                              const PrepareModulesOptions& options) {
+    return prepare_calibration(model, QConfigMapping(), target, options);
+}
+
+INTQ_INLINE nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const arith::PolicyRecord& target,
+                                      const PrepareModulesOptions& options) {
+    return prepare_qat(model, QConfigMapping(), target, options);
+}
+
+INTQ_INLINE void remove_qconfig(nn::Module& model) {
+    for (const auto& module : model.named_modules()) module.value->set_attribute("qconfig", {});
+}
+
+namespace detail {
+
+INTQ_INLINE SingleCall::SingleCall(const nn::ModulePtr& module, const std::string& method) {
+    root.add_child("layer", module);
+    node = &graph.call_module("layer", {graph.placeholder("x")}, method);
+}
+
+INTQ_INLINE const QuantizedOperator& SingleCall::row() { return quantized_operator(*node, root); }
+
+INTQ_INLINE Quantizer* output_quantizer(const nn::Module& module) {
     return module.has_child("activation_post_process")
                ? dynamic_cast<Quantizer*>(module.child("activation_post_process").get())
                : nullptr;
 }
 
-inline nn::Value call_output_quantizer(nn::Module& module, const nn::Value& result) {
+INTQ_INLINE nn::Value call_output_quantizer(nn::Module& module, const nn::Value& result) {
     return module.call("activation_post_process", result);
 }
 
@@ -155,13 +201,9 @@ private:
     const PrepareModulesOptions& options_;
 };
 
-}  // namespace detail
-
-namespace detail {
-
 /// Prepares in place, or leaves the model as it is and throws.
-inline nn::ModulePtr prepare_modules(const nn::ModulePtr& model, const QConfigMapping& mapping,
-                                     const arith::PolicyRecord& target, const PrepareModulesOptions& options) {
+INTQ_INLINE nn::ModulePtr prepare_modules(const nn::ModulePtr& model, const QConfigMapping& mapping,
+                                          const arith::PolicyRecord& target, const PrepareModulesOptions& options) {
     std::vector<std::string> names, types;
     for (const auto& module : model->named_modules()) {
         names.push_back(module.name);
@@ -182,8 +224,8 @@ inline nn::ModulePtr prepare_modules(const nn::ModulePtr& model, const QConfigMa
 
 }  // namespace detail
 
-inline nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const QConfigMapping& mapping,
-                                         const arith::PolicyRecord& target, const PrepareModulesOptions& options) {
+INTQ_INLINE nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const QConfigMapping& mapping,
+                                              const arith::PolicyRecord& target, const PrepareModulesOptions& options) {
     const Replacements custom = plan_observed_custom(options.inplace ? model : nn::clone(model), options.custom);
     nn::ModulePtr result = custom.apply();
     try {
@@ -197,8 +239,8 @@ inline nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const QConf
     return result;
 }
 
-inline nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const QConfigMapping& mapping,
-                                 const arith::PolicyRecord& target, const PrepareModulesOptions& options) {
+INTQ_INLINE nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const QConfigMapping& mapping,
+                                      const arith::PolicyRecord& target, const PrepareModulesOptions& options) {
     nn::ModulePtr prepared = prepare_calibration(model, mapping, target, options);
     prepared->train();
     set_fake_quantize(*prepared, FakeQuantState::qat);
@@ -208,4 +250,5 @@ inline nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const QConfigMappin
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_prepare)
 #endif  // INTQ_QUANTIZATION_PREPARE_PREPARE_EAGER_HPP

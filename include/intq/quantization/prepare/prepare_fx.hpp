@@ -4,11 +4,12 @@
 #ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_FX_HPP
 #define INTQ_QUANTIZATION_PREPARE_PREPARE_FX_HPP
 
-#include "intq/quantization/prepare/calibrate.hpp"
-#include "intq/quantization/prepare/hybrid_dict.hpp"
-#include "intq/quantization/prepare/prepare_context.hpp"
-#include "intq/quantization/prepare/prepare_layer.hpp"
-#include "intq/quantization/qconfig/qconfig_dict.hpp"
+#include <memory>
+
+#include "intq/arith/target.hpp"
+#include "intq/nn/model/module.hpp"
+#include "intq/quantization/prepare/prepared_model.hpp"
+#include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -33,7 +34,39 @@ std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, c
                                                       const arith::PolicyRecord& target,
                                                       const PrepareOptions& options = {});
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_prepare)
+
+#    include <algorithm>
+#    include <cstddef>
+#    include <functional>
+#    include <map>
+#    include <optional>
+#    include <string>
+#    include <utility>
+#    include <vector>
+
+#    include "intq/arith/constraints.hpp"
+#    include "intq/graph/operators.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/layers/quantize.hpp"
+#    include "intq/nn/layers/weighted.hpp"
+#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/fuse/fuse_fx.hpp"
+#    include "intq/quantization/modules/custom_modules.hpp"
+#    include "intq/quantization/modules/prepared_layers.hpp"
+#    include "intq/quantization/modules/stubs.hpp"
+#    include "intq/quantization/operators/operator_table.hpp"
+#    include "intq/quantization/prepare/hybrid_dict.hpp"
+#    include "intq/quantization/prepare/prepare_context.hpp"
+#    include "intq/quantization/prepare/prepare_layer.hpp"
+#    include "intq/quantization/qconfig/qconfig_dict.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
@@ -340,9 +373,10 @@ private:
 
 }  // namespace detail
 
-inline std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, const QConfigMapping& mapping,
-                                                             const arith::PolicyRecord& target,
-                                                             const PrepareOptions& options) {
+INTQ_INLINE std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model,
+                                                                  const QConfigMapping& mapping,
+                                                                  const arith::PolicyRecord& target,
+                                                                  const PrepareOptions& options) {
     const auto fused = traced_clone(*with_observed_custom(nn::clone(model), options.custom),
                                     trace_options(options.trace, options.custom));
     FuseOptions fusion{target.fused_add, options.more_fusions, {}};
@@ -368,4 +402,5 @@ inline std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& m
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_prepare)
 #endif  // INTQ_QUANTIZATION_PREPARE_PREPARE_FX_HPP

@@ -4,21 +4,57 @@
 #ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_LAYER_HPP
 #define INTQ_QUANTIZATION_PREPARE_PREPARE_LAYER_HPP
 
-#include "intq/quantization/modules/prepared_layers.hpp"
+#include <memory>
+#include <string>
+
+#include "intq/arith/target.hpp"
+#include "intq/nn/layers/weighted.hpp"
+#include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#include "intq/quantization/observers/compatibility.hpp"
 #include "intq/quantization/operators/operator.hpp"
 #include "intq/quantization/qconfig/qconfig.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
+
 namespace detail {
 
 /// The quantizer for a value.
 ///
 /// @param where  the operator, for messages
 /// @throws Error for a scheme that no activation, or none of the target, has
-inline std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::string& where, const QuantizerConfig& config,
-                                                               const arith::PolicyRecord& target,
-                                                               Compatibility compatibility) {
+std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::string& where, const QuantizerConfig& config,
+                                                        const arith::PolicyRecord& target, Compatibility compatibility);
+
+/// The layer with weights that a module becomes, for a row with as_layer.
+std::shared_ptr<nn::Weighted> layer_of(const std::string& where, const nn::Module& module,
+                                       const QuantizedOperator& row);
+
+/// The layer with a weight quantizer, by channel where the configuration has an axis.
+std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::string& where, const nn::Weighted& layer,
+                                                    const QuantizedOperator& row, QuantizerConfig config,
+                                                    const arith::PolicyRecord& target, Compatibility compatibility);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_prepare)
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/layers/fusion.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::string& where,
+                                                                    const QuantizerConfig& config,
+                                                                    const arith::PolicyRecord& target,
+                                                                    Compatibility compatibility) {
     const ObserverOptions& options = config.options.observer_options;
     if (options.ch_axis >= 0)
         throw Error(where, "activations are quantized per tensor; its qconfig has a channel axis");
@@ -27,9 +63,8 @@ inline std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::string
     return config.make(target.quantize, compatibility);
 }
 
-/// The layer with weights that a module becomes, for a row with as_layer.
-inline std::shared_ptr<nn::Weighted> layer_of(const std::string& where, const nn::Module& module,
-                                              const QuantizedOperator& row) {
+INTQ_INLINE std::shared_ptr<nn::Weighted> layer_of(const std::string& where, const nn::Module& module,
+                                                   const QuantizedOperator& row) {
     if (module.training())
         throw Error(where, "it becomes a layer with weights in evaluation only; call eval() on the model first");
     const std::shared_ptr<nn::Weighted> layer = row.as_layer(module);
@@ -38,11 +73,10 @@ inline std::shared_ptr<nn::Weighted> layer_of(const std::string& where, const nn
     return layer;
 }
 
-/// The layer with a weight quantizer, by channel where the configuration has an axis.
-inline std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::string& where, const nn::Weighted& layer,
-                                                           const QuantizedOperator& row, QuantizerConfig config,
-                                                           const arith::PolicyRecord& target,
-                                                           Compatibility compatibility) {
+INTQ_INLINE std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::string& where, const nn::Weighted& layer,
+                                                                const QuantizedOperator& row, QuantizerConfig config,
+                                                                const arith::PolicyRecord& target,
+                                                                Compatibility compatibility) {
     ObserverOptions& options = config.options.observer_options;
     if (options.scheme == arith::QuantScheme::affine) throw Error(where, "weights are symmetric always");
     if (options.ch_axis >= 0) options.ch_axis = layer.weight_channel_axis();
@@ -52,7 +86,9 @@ inline std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::string& wh
 }
 
 }  // namespace detail
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_prepare)
 #endif  // INTQ_QUANTIZATION_PREPARE_PREPARE_LAYER_HPP

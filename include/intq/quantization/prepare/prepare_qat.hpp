@@ -4,8 +4,12 @@
 #ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_QAT_HPP
 #define INTQ_QUANTIZATION_PREPARE_PREPARE_QAT_HPP
 
-#include "intq/quantization/prepare/prepare_fx.hpp"
-#include "intq/quantization/qconfig/qconfig_factories.hpp"
+#include <memory>
+
+#include "intq/arith/target.hpp"
+#include "intq/nn/model/module.hpp"
+#include "intq/quantization/prepare/prepared_model.hpp"
+#include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -24,10 +28,27 @@ std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const QCo
 /// @throws Error naming the quantizer that the calibrated model lacks, or that saw no data; before anything is changed
 void load_calibration(PreparedModel& model, PreparedModel& calibrated);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
-inline std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const QConfigMapping& mapping,
-                                                     const arith::PolicyRecord& target, const PrepareOptions& options) {
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_prepare)
+
+#    include <cstddef>
+#    include <map>
+#    include <string>
+
+#    include "intq/io/error.hpp"
+#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/observers/observer.hpp"
+#    include "intq/quantization/prepare/prepare_fx.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const QConfigMapping& mapping,
+                                                          const arith::PolicyRecord& target,
+                                                          const PrepareOptions& options) {
     auto prepared = prepare_calibration_fx(model, mapping, target, options);
     prepared->train();
     set_fake_quantize(*prepared, FakeQuantState::qat);
@@ -37,7 +58,7 @@ inline std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, co
 namespace detail {
 
 /// The quantizers that hold scales of their own, by qualified name.
-inline std::map<std::string, FakeQuantize*> fake_quantizers(nn::Module& model) {
+INTQ_INLINE std::map<std::string, FakeQuantize*> fake_quantizers(nn::Module& model) {
     std::map<std::string, FakeQuantize*> result;
     for (const auto& module : model.named_modules())
         if (auto* quantizer = dynamic_cast<FakeQuantize*>(module.value)) result.emplace(module.name, quantizer);
@@ -46,7 +67,7 @@ inline std::map<std::string, FakeQuantize*> fake_quantizers(nn::Module& model) {
 
 }  // namespace detail
 
-inline void load_calibration(PreparedModel& model, PreparedModel& calibrated) {
+INTQ_INLINE void load_calibration(PreparedModel& model, PreparedModel& calibrated) {
     const auto from = detail::fake_quantizers(calibrated), to = detail::fake_quantizers(model);
     for (const auto& [name, quantizer] : to) {
         const auto found = from.find(name);
@@ -69,4 +90,5 @@ inline void load_calibration(PreparedModel& model, PreparedModel& calibrated) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_prepare)
 #endif  // INTQ_QUANTIZATION_PREPARE_PREPARE_QAT_HPP

@@ -4,11 +4,19 @@
 #ifndef INTQ_QUANTIZATION_PREPARE_PREPARED_MODEL_HPP
 #define INTQ_QUANTIZATION_PREPARE_PREPARED_MODEL_HPP
 
+#include <set>
+#include <string>
+#include <vector>
+
 #include "intq/arith/target.hpp"
+#include "intq/graph/graph_module.hpp"
+#include "intq/graph/tracer.hpp"
+#include "intq/nn/model/module.hpp"
 #include "intq/quantization/fuse/fuse_fx.hpp"
+#include "intq/quantization/fuse/fusion_table.hpp"
 #include "intq/quantization/modules/custom_config.hpp"
 #include "intq/quantization/modules/qat_mode.hpp"
-#include "intq/quantization/qconfig/qconfig_mapping.hpp"
+#include "intq/quantization/observers/compatibility.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -46,10 +54,9 @@ struct PrepareReport {
 /// weight_fake_quant. Made by prepare_calibration_fx. Each run records the shapes of all values in the graph.
 class PreparedModel : public nn::Cloneable<PreparedModel, graph::GraphModule> {
 public:
-    PreparedModel(const graph::GraphModule& model, const arith::PolicyRecord& target, const PrepareOptions& options)
-        : Cloneable(model), target_(target), options_(options) {}
+    PreparedModel(const graph::GraphModule& model, const arith::PolicyRecord& target, const PrepareOptions& options);
 
-    nn::Value forward(nn::Arguments arguments) override { return graph::propagate_shapes(*this, arguments.values()); }
+    INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
 
     const arith::PolicyRecord& target() const noexcept { return target_; }
     const PrepareOptions& options() const noexcept { return options_; }
@@ -57,7 +64,7 @@ public:
     PrepareReport& report() noexcept { return report_; }
     /// Whether a node computes on codes once converted; the others stay in float.
     bool is_quantized(const graph::Node& node) const { return quantized_.count(node.name()) != 0; }
-    void mark_quantized(const graph::Node& node) { quantized_.insert(node.name()); }
+    void mark_quantized(const graph::Node& node);
 
 private:
     arith::PolicyRecord target_;
@@ -65,6 +72,21 @@ private:
     PrepareReport report_;
     std::set<std::string> quantized_;
 };
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_prepare)
+
+INTQ_INLINE PreparedModel::PreparedModel(const graph::GraphModule& model, const arith::PolicyRecord& target,
+                                         const PrepareOptions& options)
+    : Cloneable(model), target_(target), options_(options) {}
+
+INTQ_INLINE nn::Value PreparedModel::forward(nn::Arguments arguments) {
+    return graph::propagate_shapes(*this, arguments.values());
+}
+
+INTQ_INLINE void PreparedModel::mark_quantized(const graph::Node& node) { quantized_.insert(node.name()); }
+
+#endif  // INTQ_DEFINES(quantization_prepare)
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization

@@ -5,12 +5,16 @@
 #ifndef INTQ_QUANTIZATION_PREPARE_QCONFIG_RULES_HPP
 #define INTQ_QUANTIZATION_PREPARE_QCONFIG_RULES_HPP
 
-#include <charconv>
-#include <cmath>
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
 
-#include "intq/io/file.hpp"
-#include "intq/quantization/fuse/fuse_fx.hpp"
-#include "intq/quantization/modules/stubs.hpp"
+#include "intq/core/dtype.hpp"
+#include "intq/graph/tracer.hpp"
+#include "intq/nn/model/module.hpp"
+#include "intq/quantization/qconfig/qconfig.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
 namespace intq::quantization {
@@ -51,10 +55,35 @@ struct SensitiveRule {
 std::vector<std::string> set_sensitive_operators(QConfigMapping& mapping, std::span<const SensitiveOperator> list,
                                                  const SensitiveRule& rule);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
-inline std::vector<std::string> set_high_precision_output(QConfigMapping& mapping, const nn::Module& model,
-                                                          const QConfig& qconfig, const graph::TraceOptions& trace) {
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_prepare)
+
+#    include <algorithm>
+#    include <charconv>
+#    include <cmath>
+#    include <map>
+#    include <string_view>
+#    include <system_error>
+#    include <utility>
+
+#    include "intq/graph/operators.hpp"
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/io/file.hpp"
+#    include "intq/nn/layers/quantize.hpp"
+#    include "intq/nn/layers/weighted.hpp"
+#    include "intq/quantization/fuse/fuse_fx.hpp"
+#    include "intq/quantization/modules/stubs.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::vector<std::string> set_high_precision_output(QConfigMapping& mapping, const nn::Module& model,
+                                                               const QConfig& qconfig,
+                                                               const graph::TraceOptions& trace) {
     if (qconfig.output) throw Error("set_high_precision_output: the qconfig has an output quantizer");
     const auto traced = traced_clone(model, trace);
     std::vector<std::string> names;
@@ -73,7 +102,7 @@ inline std::vector<std::string> set_high_precision_output(QConfigMapping& mappin
 
 namespace detail {
 
-inline std::vector<std::string> words_of(const std::string& line) {
+INTQ_INLINE std::vector<std::string> words_of(const std::string& line) {
     std::vector<std::string> words;
     std::size_t at = 0;
     while ((at = line.find_first_not_of(" \t\r", at)) != std::string::npos) {
@@ -86,7 +115,7 @@ inline std::vector<std::string> words_of(const std::string& line) {
 
 }  // namespace detail
 
-inline std::vector<SensitiveOperator> read_sensitivity_list(const std::filesystem::path& path) {
+INTQ_INLINE std::vector<SensitiveOperator> read_sensitivity_list(const std::filesystem::path& path) {
     const std::vector<std::byte> bytes = io::read_file(path);
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     std::vector<SensitiveOperator> list;
@@ -114,9 +143,9 @@ inline std::vector<SensitiveOperator> read_sensitivity_list(const std::filesyste
     return list;
 }
 
-inline std::vector<std::string> set_sensitive_operators(QConfigMapping& mapping,
-                                                        std::span<const SensitiveOperator> list,
-                                                        const SensitiveRule& rule) {
+INTQ_INLINE std::vector<std::string> set_sensitive_operators(QConfigMapping& mapping,
+                                                             std::span<const SensitiveOperator> list,
+                                                             const SensitiveRule& rule) {
     if ((rule.top_k != 0) == (rule.ratio != 0.0) || rule.ratio < 0.0 || rule.ratio > 1.0)
         throw Error("set_sensitive_operators: give either top_k or a ratio in 0 … 1, given " +
                     std::to_string(rule.top_k) + " and " + std::to_string(rule.ratio));
@@ -146,4 +175,5 @@ inline std::vector<std::string> set_sensitive_operators(QConfigMapping& mapping,
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_prepare)
 #endif  // INTQ_QUANTIZATION_PREPARE_QCONFIG_RULES_HPP
