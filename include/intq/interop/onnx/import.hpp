@@ -4,19 +4,11 @@
 #ifndef INTQ_INTEROP_ONNX_IMPORT_HPP
 #define INTQ_INTEROP_ONNX_IMPORT_HPP
 
-#include <algorithm>
 #include <filesystem>
-#include <iterator>
-#include <map>
 #include <memory>
-#include <string>
-#include <string_view>
-#include <utility>
 
 #include "intq/graph/graph_module.hpp"
-#include "intq/interop/onnx/nodes/node_import.hpp"
-#include "intq/interop/onnx/operators.hpp"
-#include "intq/interop/onnx/read/read.hpp"
+#include "intq/interop/onnx/read/model.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -35,7 +27,32 @@ std::shared_ptr<graph::GraphModule> import_model(const Model& model);
 /// Reads and imports a file; messages begin with the path.
 std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& path);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx)
+
+#    include <algorithm>
+#    include <cstddef>
+#    include <cstdint>
+#    include <iterator>
+#    include <map>
+#    include <string>
+#    include <utility>
+
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/shape.hpp"
+#    include "intq/graph/graph.hpp"
+#    include "intq/graph/node.hpp"
+#    include "intq/interop/onnx/nodes/node_import.hpp"
+#    include "intq/interop/onnx/operators.hpp"
+#    include "intq/interop/onnx/read/read.hpp"
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
@@ -175,9 +192,11 @@ private:
 
 }  // namespace detail
 
-inline std::shared_ptr<graph::GraphModule> import_model(const Model& model) { return detail::Importer(model).run(); }
+INTQ_INLINE std::shared_ptr<graph::GraphModule> import_model(const Model& model) {
+    return detail::Importer(model).run();
+}
 
-inline std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& path) {
+INTQ_INLINE std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& path) {
     const Model model = read_model(path);
     try {
         return import_model(model);
@@ -189,4 +208,5 @@ inline std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::pa
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx
 
+#endif  // INTQ_DEFINES(interop_onnx)
 #endif  // INTQ_INTEROP_ONNX_IMPORT_HPP

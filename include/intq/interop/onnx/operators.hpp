@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "intq/arith/unary.hpp"
 #include "intq/interop/onnx/nodes/node_import.hpp"
 #include "intq/interop/onnx/operators/binary.hpp"
 #include "intq/interop/onnx/operators/conv.hpp"
@@ -16,6 +17,7 @@
 #include "intq/interop/onnx/operators/pool.hpp"
 #include "intq/interop/onnx/operators/shape.hpp"
 #include "intq/interop/onnx/operators/unary.hpp"
+#include "intq/interop/onnx/read/model.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {

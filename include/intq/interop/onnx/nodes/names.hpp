@@ -4,16 +4,15 @@
 #ifndef INTQ_INTEROP_ONNX_NODES_NAMES_HPP
 #define INTQ_INTEROP_ONNX_NODES_NAMES_HPP
 
-#include <algorithm>
-#include <cctype>
 #include <set>
 #include <string>
-#include <string_view>
 
-#include "intq/interop/onnx/read/model.hpp"
+#include "intq/core/abi.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
+
+struct Node;
 
 /// The qualified name that a node's name stands for; `type_position` for a node without one.
 ///
@@ -32,16 +31,31 @@ private:
     std::set<std::string> parents_;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_nodes)
+
+#    include <algorithm>
+#    include <cctype>
+#    include <cstddef>
+
+#    include "intq/interop/onnx/read/model.hpp"
+
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
 /// Modules are walked by recursion, so a file does not decide how deep they stand.
 inline constexpr std::ptrdiff_t max_depth = 32;
 
-inline bool is_name_character(char c) noexcept { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+INTQ_INLINE bool is_name_character(char c) noexcept {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
 
-inline std::string with_underscores(std::string name) {
+INTQ_INLINE std::string with_underscores(std::string name) {
     std::replace(name.begin(), name.end(), '.', '_');
     return name;
 }
@@ -53,7 +67,7 @@ template <class Visit> void for_each_parent(const std::string& name, const Visit
 
 }  // namespace detail
 
-inline std::string qualified_name_of(const Node& node) {
+INTQ_INLINE std::string qualified_name_of(const Node& node) {
     std::string name;
     for (const char c : node.name) {
         const bool separates = c == '/' || c == '.';
@@ -68,13 +82,13 @@ inline std::string qualified_name_of(const Node& node) {
     return name + "_" + std::to_string(node.position + 1);
 }
 
-inline bool ModuleNames::is_free(const std::string& name) const {
+INTQ_INLINE bool ModuleNames::is_free(const std::string& name) const {
     bool free = modules_.count(name) == 0 && parents_.count(name) == 0;
     detail::for_each_parent(name, [&](const std::string& parent) { free = free && modules_.count(parent) == 0; });
     return free;
 }
 
-inline std::string ModuleNames::create(const Node& node) {
+INTQ_INLINE std::string ModuleNames::create(const Node& node) {
     std::string name = qualified_name_of(node);
     if (!is_free(name)) name = detail::with_underscores(name);
     const std::string base = name;
@@ -87,4 +101,5 @@ inline std::string ModuleNames::create(const Node& node) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx
 
+#endif  // INTQ_DEFINES(interop_onnx_nodes)
 #endif  // INTQ_INTEROP_ONNX_NODES_NAMES_HPP

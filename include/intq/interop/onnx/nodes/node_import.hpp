@@ -7,23 +7,27 @@
 #ifndef INTQ_INTEROP_ONNX_NODES_NODE_IMPORT_HPP
 #define INTQ_INTEROP_ONNX_NODES_NODE_IMPORT_HPP
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "intq/graph/graph_module.hpp"
+#include "intq/core/dtype.hpp"
+#include "intq/core/shape.hpp"
+#include "intq/graph/graph.hpp"
+#include "intq/graph/node.hpp"
 #include "intq/interop/onnx/nodes/names.hpp"
 #include "intq/interop/onnx/read/model.hpp"
-#include "intq/nn/layers/layers.hpp"
+#include "intq/nn/model/container.hpp"
+#include "intq/nn/model/module.hpp"
+#include "intq/nn/model/recorder.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -78,21 +82,15 @@ public:
     const FileTensor& float_constant(std::size_t i, std::string_view what) const;
     const FileTensor& float_constant(std::size_t i, std::size_t rank, std::string_view what) const;
     /// Whether nothing but this node reads input i, so that its producer may be changed.
-    bool is_only_user(std::size_t i) const { return state_.uses.find(node_.inputs[i])->second == 1; }
+    bool is_only_user(std::size_t i) const;
     /// The module that computes input i when it is a T, else null.
-    template <class T> T* producer(std::size_t i) const;
+    template <class T> T* producer(std::size_t i) const { return dynamic_cast<T*>(producing_module(i)); }
 
     /// Attributes, with the operator's default. Throw for another kind of value.
-    std::int64_t integer(std::string_view name, std::int64_t otherwise) {
-        return attribute(name, otherwise, "an integer");
-    }
-    float number(std::string_view name, float otherwise) { return attribute(name, otherwise, "a float"); }
-    std::string text(std::string_view name, std::string otherwise) {
-        return attribute(name, std::move(otherwise), "a string");
-    }
-    std::vector<std::int64_t> integers(std::string_view name, std::vector<std::int64_t> otherwise) {
-        return attribute(name, std::move(otherwise), "a list of integers");
-    }
+    std::int64_t integer(std::string_view name, std::int64_t otherwise);
+    float number(std::string_view name, float otherwise);
+    std::string text(std::string_view name, std::string otherwise);
+    std::vector<std::int64_t> integers(std::string_view name, std::vector<std::int64_t> otherwise);
     /// The attribute as it is; null when there is none.
     const AttributeValue* raw_attribute(std::string_view name);
     /// Throws when an attribute was not read by the row.
@@ -108,16 +106,14 @@ public:
     /// A float32 constant as a buffer of the model, and the node that reads it.
     graph::Node& add_buffer(const FileTensor& tensor);
     /// A new node without setting an output, for operators that need two.
-    graph::Node& make_function(const nn::Function& function, graph::ArgumentList args) {
-        return state_.graph.call_function(function, std::move(args));
-    }
+    graph::Node& make_function(const nn::Function& function, graph::ArgumentList args);
 
 private:
     const ImportedValue& find(std::size_t i, std::string_view what) const;
+    /// The module that computes input i; null where none does.
+    nn::Module* producing_module(std::size_t i) const;
     template <class T> T attribute(std::string_view name, T otherwise, const char* kind);
-    std::string label(std::size_t i, std::string_view what) const {
-        return std::string(what) + " " + in_quotes(node_.inputs.at(i));
-    }
+    std::string label(std::size_t i, std::string_view what) const;
 
     const Node& node_;
     ImportState& state_;
@@ -125,26 +121,47 @@ private:
 };
 
 /// Copies an ONNX tensor of float32; its dims may be given another rank.
-inline Tensor to_tensor(const FileTensor& tensor, const Shape& shape) {
+Tensor to_tensor(const FileTensor& tensor, const Shape& shape);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_nodes)
+
+#    include <cmath>
+#    include <utility>
+#    include <variant>
+
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/functional/move.hpp"
+
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Tensor to_tensor(const FileTensor& tensor, const Shape& shape) {
     return Tensor::from(shape, tensor.as<float>());
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+INTQ_INLINE std::string NodeImport::label(std::size_t i, std::string_view what) const {
+    return std::string(what) + " " + in_quotes(node_.inputs.at(i));
+}
 
-inline const ImportedValue& NodeImport::find(std::size_t i, std::string_view what) const {
+INTQ_INLINE const ImportedValue& NodeImport::find(std::size_t i, std::string_view what) const {
     if (!has_input(i)) throw Error("the " + std::string(what) + " (input " + std::to_string(i + 1) + ") is missing");
     const ImportedValue& value = state_.values.find(node_.inputs[i])->second;
     if (!value.unsupported.empty()) throw Error("the " + label(i, what) + " is " + value.unsupported);
     return value;
 }
 
-inline void NodeImport::expect_inputs(std::size_t least, std::size_t most) const {
+INTQ_INLINE void NodeImport::expect_inputs(std::size_t least, std::size_t most) const {
     if (input_count() < least || input_count() > most)
         throw Error("it has " + std::to_string(input_count()) + " inputs, expected " + std::to_string(least) +
                     (least == most ? "" : " to " + std::to_string(most)));
 }
 
-inline graph::Node& NodeImport::value(std::size_t i, std::string_view what) const {
+INTQ_INLINE graph::Node& NodeImport::value(std::size_t i, std::string_view what) const {
     const ImportedValue& found = find(i, what);
     if (found.node == nullptr)
         throw Error("the " + label(i, what) +
@@ -152,7 +169,7 @@ inline graph::Node& NodeImport::value(std::size_t i, std::string_view what) cons
     return *found.node;
 }
 
-inline graph::Node& NodeImport::value_of_rank(std::size_t i, std::size_t rank, std::string_view what) const {
+INTQ_INLINE graph::Node& NodeImport::value_of_rank(std::size_t i, std::size_t rank, std::string_view what) const {
     graph::Node& result = value(i, what);
     if (const Dims& known = dims(i); known && known->size() != rank)
         throw Error("the " + label(i, what) + " has shape " + describe_shape(*known) + ", expected rank " +
@@ -160,19 +177,19 @@ inline graph::Node& NodeImport::value_of_rank(std::size_t i, std::size_t rank, s
     return result;
 }
 
-inline index_t NodeImport::extent(std::size_t i, std::size_t axis) const {
+INTQ_INLINE index_t NodeImport::extent(std::size_t i, std::size_t axis) const {
     const Dims& known = dims(i);
     return known && axis < known->size() ? (*known)[axis] : -1;
 }
 
-inline const FileTensor& NodeImport::constant(std::size_t i, std::string_view what) const {
+INTQ_INLINE const FileTensor& NodeImport::constant(std::size_t i, std::string_view what) const {
     const ImportedValue& found = find(i, what);
     if (found.constant == nullptr)
         throw Error("the " + label(i, what) + " is computed when the model runs, expected a constant");
     return *found.constant;
 }
 
-inline const FileTensor& NodeImport::float_constant(std::size_t i, std::string_view what) const {
+INTQ_INLINE const FileTensor& NodeImport::float_constant(std::size_t i, std::string_view what) const {
     const FileTensor& tensor = constant(i, what);
     if (tensor.dtype != DType::float32)
         throw Error("the " + label(i, what) + " has dtype " + name_of(tensor.dtype) + ", expected float32");
@@ -181,7 +198,7 @@ inline const FileTensor& NodeImport::float_constant(std::size_t i, std::string_v
     return tensor;
 }
 
-inline const FileTensor& NodeImport::float_constant(std::size_t i, std::size_t rank, std::string_view what) const {
+INTQ_INLINE const FileTensor& NodeImport::float_constant(std::size_t i, std::size_t rank, std::string_view what) const {
     const FileTensor& tensor = float_constant(i, what);
     bool good = tensor.dims.size() == rank;
     for (const index_t dim : tensor.dims) good = good && dim > 0;
@@ -191,13 +208,17 @@ inline const FileTensor& NodeImport::float_constant(std::size_t i, std::size_t r
     return tensor;
 }
 
-template <class T> T* NodeImport::producer(std::size_t i) const {
-    const graph::Node* made_by = find(i, "input").node;
-    if (made_by == nullptr || made_by->op() != graph::Op::call_module) return nullptr;
-    return dynamic_cast<T*>(&state_.root.find(made_by->target()));
+INTQ_INLINE bool NodeImport::is_only_user(std::size_t i) const {
+    return state_.uses.find(node_.inputs[i])->second == 1;
 }
 
-inline const AttributeValue* NodeImport::raw_attribute(std::string_view name) {
+INTQ_INLINE nn::Module* NodeImport::producing_module(std::size_t i) const {
+    const graph::Node* made_by = find(i, "input").node;
+    if (made_by == nullptr || made_by->op() != graph::Op::call_module) return nullptr;
+    return &state_.root.find(made_by->target());
+}
+
+INTQ_INLINE const AttributeValue* NodeImport::raw_attribute(std::string_view name) {
     read_.insert(name);
     for (const Attribute& attribute : node_.attributes)
         if (attribute.name == name) return &attribute.value;
@@ -211,7 +232,23 @@ template <class T> T NodeImport::attribute(std::string_view name, T otherwise, c
     throw Error("the attribute " + std::string(name) + " is not " + kind);
 }
 
-inline void NodeImport::check_attributes_are_read() const {
+INTQ_INLINE std::int64_t NodeImport::integer(std::string_view name, std::int64_t otherwise) {
+    return attribute(name, otherwise, "an integer");
+}
+
+INTQ_INLINE float NodeImport::number(std::string_view name, float otherwise) {
+    return attribute(name, otherwise, "a float");
+}
+
+INTQ_INLINE std::string NodeImport::text(std::string_view name, std::string otherwise) {
+    return attribute(name, std::move(otherwise), "a string");
+}
+
+INTQ_INLINE std::vector<std::int64_t> NodeImport::integers(std::string_view name, std::vector<std::int64_t> otherwise) {
+    return attribute(name, std::move(otherwise), "a list of integers");
+}
+
+INTQ_INLINE void NodeImport::check_attributes_are_read() const {
     std::set<std::string_view> seen;
     for (const Attribute& attribute : node_.attributes) {
         if (read_.count(attribute.name) == 0)
@@ -222,22 +259,26 @@ inline void NodeImport::check_attributes_are_read() const {
     }
 }
 
-inline void NodeImport::call_module(nn::ModulePtr module, graph::ArgumentList args, Dims dims,
-                                    const std::string& method) {
+INTQ_INLINE void NodeImport::call_module(nn::ModulePtr module, graph::ArgumentList args, Dims dims,
+                                         const std::string& method) {
     const std::string name = state_.names.create(node_);
     nn::add_module(state_.root, name, std::move(module));
     set_output({.node = &state_.graph.call_module(name, std::move(args), method), .dims = std::move(dims)});
 }
 
-inline void NodeImport::call_function(const nn::Function& function, graph::ArgumentList args, Dims dims) {
+INTQ_INLINE void NodeImport::call_function(const nn::Function& function, graph::ArgumentList args, Dims dims) {
     set_output({.node = &state_.graph.call_function(function, std::move(args)), .dims = std::move(dims)});
 }
 
-inline void NodeImport::set_output(ImportedValue value) {
+INTQ_INLINE graph::Node& NodeImport::make_function(const nn::Function& function, graph::ArgumentList args) {
+    return state_.graph.call_function(function, std::move(args));
+}
+
+INTQ_INLINE void NodeImport::set_output(ImportedValue value) {
     if (!node_.outputs.empty() && !node_.outputs[0].empty()) state_.values[node_.outputs[0]] = std::move(value);
 }
 
-inline void NodeImport::set_items(graph::Node& tuple, const std::vector<Dims>& dims) {
+INTQ_INLINE void NodeImport::set_items(graph::Node& tuple, const std::vector<Dims>& dims) {
     for (std::size_t i = 0; i < node_.outputs.size() && i < dims.size(); ++i) {
         if (node_.outputs[i].empty()) continue;
         graph::Node& item = state_.graph.call_function(nn::getitem_function, {tuple, static_cast<std::int64_t>(i)});
@@ -245,7 +286,7 @@ inline void NodeImport::set_items(graph::Node& tuple, const std::vector<Dims>& d
     }
 }
 
-inline graph::Node& NodeImport::add_buffer(const FileTensor& tensor) {
+INTQ_INLINE graph::Node& NodeImport::add_buffer(const FileTensor& tensor) {
     Shape shape;
     for (const index_t extent : tensor.dims) {
         if (shape.rank == max_rank)
@@ -258,7 +299,7 @@ inline graph::Node& NodeImport::add_buffer(const FileTensor& tensor) {
     return state_.graph.get_attr(name);
 }
 
-inline void NodeImport::set_constant(FileTensor tensor) {
+INTQ_INLINE void NodeImport::set_constant(FileTensor tensor) {
     state_.made_constants.push_back(std::move(tensor));
     const FileTensor& kept = state_.made_constants.back();
     set_output({.constant = &kept, .dims = kept.dims});
@@ -267,4 +308,5 @@ inline void NodeImport::set_constant(FileTensor tensor) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx
 
+#endif  // INTQ_DEFINES(interop_onnx_nodes)
 #endif  // INTQ_INTEROP_ONNX_NODES_NODE_IMPORT_HPP

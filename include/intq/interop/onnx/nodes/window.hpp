@@ -4,11 +4,11 @@
 #ifndef INTQ_INTEROP_ONNX_NODES_WINDOW_HPP
 #define INTQ_INTEROP_ONNX_NODES_WINDOW_HPP
 
-#include <algorithm>
 #include <cstdint>
-#include <string>
+#include <string_view>
 #include <vector>
 
+#include "intq/core/dtype.hpp"
 #include "intq/core/op_params.hpp"
 #include "intq/interop/onnx/nodes/node_import.hpp"
 
@@ -29,15 +29,39 @@ Dims window_output_dims(const NodeImport& node, const Window2d& window, index_t 
 /// Two numbers out of an attribute; both `otherwise` when it is not there.
 Size2d read_pair(NodeImport& node, std::string_view name, std::int64_t otherwise);
 
-// ---------------------------------------------------------------------------------------------------------------------
-
 namespace detail {
 
 /// Beyond the size of images, and small enough that products of two do not overflow.
 inline constexpr std::int64_t max_window_extent = std::int64_t{1} << 24;
 
-inline std::vector<std::int64_t> read_extents(NodeImport& node, std::string_view name,
-                                              std::vector<std::int64_t> otherwise, std::int64_t least) {
+/// The numbers in an attribute, as many as `otherwise` has, which stands where it is not there.
+/// @throws Error for a number below `least` or beyond images
+std::vector<std::int64_t> read_extents(NodeImport& node, std::string_view name, std::vector<std::int64_t> otherwise,
+                                       std::int64_t least);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_nodes)
+
+#    include <algorithm>
+#    include <cstddef>
+#    include <string>
+#    include <utility>
+
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE std::vector<std::int64_t> read_extents(NodeImport& node, std::string_view name,
+                                                   std::vector<std::int64_t> otherwise, std::int64_t least) {
     const std::size_t count = otherwise.size();
     std::vector<std::int64_t> values = node.integers(name, std::move(otherwise));
     if (values.size() != count)
@@ -56,7 +80,7 @@ inline std::vector<std::int64_t> read_extents(NodeImport& node, std::string_view
 struct BothEnds {
     index_t first, last;
 };
-inline BothEnds same_padding(index_t extent, index_t kernel, index_t stride, index_t dilation, bool more_at_end) {
+INTQ_INLINE BothEnds same_padding(index_t extent, index_t kernel, index_t stride, index_t dilation, bool more_at_end) {
     // With a stride of 1 the extent cancels out.
     if (extent < 0 && stride == 1) extent = 1;
     if (extent < 0) throw Error("auto_pad with a stride needs height and width of the input, which are not known");
@@ -66,7 +90,7 @@ inline BothEnds same_padding(index_t extent, index_t kernel, index_t stride, ind
     return more_at_end ? BothEnds{less, total - less} : BothEnds{total - less, less};
 }
 
-inline Padding2d read_padding(NodeImport& node, const Window2d& window) {
+INTQ_INLINE Padding2d read_padding(NodeImport& node, const Window2d& window) {
     const std::string mode = node.text("auto_pad", "NOTSET");
     const auto pads = read_extents(node, "pads", {0, 0, 0, 0}, 0);
     const bool given = std::any_of(pads.begin(), pads.end(), [](std::int64_t pad) { return pad != 0; });
@@ -83,18 +107,18 @@ inline Padding2d read_padding(NodeImport& node, const Window2d& window) {
 }
 
 /// Whether the windows cover the padded axis without a rest, so that rounding up is rounding down.
-inline bool divides(index_t extent, index_t padding, index_t kernel, index_t dilation, index_t stride) {
+INTQ_INLINE bool divides(index_t extent, index_t padding, index_t kernel, index_t dilation, index_t stride) {
     return stride == 1 || (extent >= 0 && (extent + padding - dilation * (kernel - 1) - 1) % stride == 0);
 }
 
 }  // namespace detail
 
-inline Size2d read_pair(NodeImport& node, std::string_view name, std::int64_t otherwise) {
+INTQ_INLINE Size2d read_pair(NodeImport& node, std::string_view name, std::int64_t otherwise) {
     const auto values = detail::read_extents(node, name, {otherwise, otherwise}, 1);
     return {values[0], values[1]};
 }
 
-inline Window2d read_window(NodeImport& node, Size2d kernel) {
+INTQ_INLINE Window2d read_window(NodeImport& node, Size2d kernel) {
     Window2d window{.kernel = kernel};
     window.stride = read_pair(node, "strides", 1);
     window.dilation = read_pair(node, "dilations", 1);
@@ -109,7 +133,7 @@ inline Window2d read_window(NodeImport& node, Size2d kernel) {
     return window;
 }
 
-inline Dims window_output_dims(const NodeImport& node, const Window2d& window, index_t channels) {
+INTQ_INLINE Dims window_output_dims(const NodeImport& node, const Window2d& window, index_t channels) {
     if (!node.dims(0)) return std::vector<index_t>{-1, channels, -1, -1};
     const Size2d in{node.extent(0, 2), node.extent(0, 3)};
     const Size2d out = output_size(window, in);
@@ -124,4 +148,5 @@ inline Dims window_output_dims(const NodeImport& node, const Window2d& window, i
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx
 
+#endif  // INTQ_DEFINES(interop_onnx_nodes)
 #endif  // INTQ_INTEROP_ONNX_NODES_WINDOW_HPP

@@ -4,19 +4,53 @@
 #ifndef INTQ_INTEROP_ONNX_OPERATORS_BINARY_HPP
 #define INTQ_INTEROP_ONNX_OPERATORS_BINARY_HPP
 
-#include <algorithm>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
+#include "intq/core/abi.hpp"
 
-#include "intq/interop/onnx/nodes/node_import.hpp"
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+class NodeImport;
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
+
+void mul(NodeImport& node);
+void sub(NodeImport& node);
+void reduce_mean(NodeImport& node);
+void reduce_sum(NodeImport& node);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_operators)
+
+#    include <algorithm>
+#    include <cstddef>
+#    include <cstdint>
+#    include <memory>
+#    include <optional>
+#    include <string>
+#    include <utility>
+#    include <vector>
+
+#    include "intq/core/dtype.hpp"
+#    include "intq/graph/node.hpp"
+#    include "intq/interop/onnx/nodes/node_import.hpp"
+#    include "intq/interop/onnx/read/model.hpp"
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/functional/arithmetic.hpp"
+#    include "intq/nn/functional/move.hpp"
+#    include "intq/nn/layers/elementwise.hpp"
+#    include "intq/nn/model/recorder.hpp"
 
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Extents of two operands that are broadcast; nothing where a rank is not known.
-inline Dims broadcast_dims(const Dims& a, const Dims& b) {
+INTQ_INLINE Dims broadcast_dims(const Dims& a, const Dims& b) {
     if (!a || !b) return std::nullopt;
     std::vector<index_t> result = a->size() < b->size() ? *b : *a;
     for (std::size_t back = 1; back <= std::min(a->size(), b->size()); ++back) {
@@ -30,7 +64,7 @@ inline Dims broadcast_dims(const Dims& a, const Dims& b) {
 }
 
 /// An operand: a value, a number, or a tensor that becomes a buffer.
-inline graph::Argument operand(NodeImport& node, std::size_t i) {
+INTQ_INLINE graph::Argument operand(NodeImport& node, std::size_t i) {
     if (!node.is_constant(i)) return node.value(i);
     const FileTensor& constant = node.float_constant(i, "constant operand");
     if (constant.dims.empty()) return static_cast<double>(constant.as<float>()[0]);
@@ -38,7 +72,7 @@ inline graph::Argument operand(NodeImport& node, std::size_t i) {
 }
 
 /// Two values are a method of a FloatFunctional, so that the result has a name; a constant makes it a function.
-inline void binary(NodeImport& node, const nn::Function& function) {
+INTQ_INLINE void binary(NodeImport& node, const nn::Function& function) {
     node.expect_inputs(2, 2);
     Dims dims = broadcast_dims(node.dims(0), node.dims(1));
     if (node.is_constant(0) && node.is_constant(1)) throw Error("both operands are constants");
@@ -50,11 +84,11 @@ inline void binary(NodeImport& node, const nn::Function& function) {
                      function.name);
 }
 
-inline void mul(NodeImport& node) { binary(node, nn::mul_function); }
-inline void sub(NodeImport& node) { binary(node, nn::sub_function); }
+INTQ_INLINE void mul(NodeImport& node) { binary(node, nn::mul_function); }
+INTQ_INLINE void sub(NodeImport& node) { binary(node, nn::sub_function); }
 
 /// What is left of the extents; nothing where the rank is not known.
-inline Dims reduced_dims(const Dims& dims, const std::vector<std::int64_t>& axes, bool keepdim) {
+INTQ_INLINE Dims reduced_dims(const Dims& dims, const std::vector<std::int64_t>& axes, bool keepdim) {
     if (!dims) return std::nullopt;
     const auto rank = static_cast<std::int64_t>(dims->size());
     std::vector<bool> gone(dims->size(), axes.empty());
@@ -70,7 +104,7 @@ inline Dims reduced_dims(const Dims& dims, const std::vector<std::int64_t>& axes
 }
 
 /// Axes are an attribute up to the opset before `input_since`, an input from there on.
-inline void reduce(NodeImport& node, const nn::Function& function, std::int64_t input_since) {
+INTQ_INLINE void reduce(NodeImport& node, const nn::Function& function, std::int64_t input_since) {
     const bool as_input = node.opset() >= input_since;
     node.expect_inputs(1, as_input ? 2 : 1);
     std::vector<std::int64_t> axes;
@@ -87,10 +121,11 @@ inline void reduce(NodeImport& node, const nn::Function& function, std::int64_t 
     node.call_function(function, {node.value(0), std::move(list), keepdim}, std::move(dims));
 }
 
-inline void reduce_mean(NodeImport& node) { reduce(node, nn::mean_function, 18); }
-inline void reduce_sum(NodeImport& node) { reduce(node, nn::sum_function, 13); }
+INTQ_INLINE void reduce_mean(NodeImport& node) { reduce(node, nn::mean_function, 18); }
+INTQ_INLINE void reduce_sum(NodeImport& node) { reduce(node, nn::sum_function, 13); }
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx::operators
 
+#endif  // INTQ_DEFINES(interop_onnx_operators)
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_BINARY_HPP

@@ -4,21 +4,65 @@
 #ifndef INTQ_INTEROP_ONNX_OPERATORS_CONV_HPP
 #define INTQ_INTEROP_ONNX_OPERATORS_CONV_HPP
 
-#include <array>
 #include <memory>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
+#include "intq/core/dtype.hpp"
 #include "intq/interop/onnx/nodes/node_import.hpp"
-#include "intq/interop/onnx/nodes/window.hpp"
+#include "intq/interop/onnx/read/model.hpp"
+#include "intq/nn/layers/norm.hpp"
+#include "intq/tensor/tensor.hpp"
+
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
+
+void conv(NodeImport& node);
+
+/// The padding must be given as such: auto_pad and output_shape, which derive it from the input's size, are refused.
+void conv_transpose(NodeImport& node);
+
+void batch_normalization(NodeImport& node);
+void gemm(NodeImport& node);
+void matmul(NodeImport& node);
+
+/// BatchNorm2d on images, BatchNorm1d on what is known to have another rank.
+std::shared_ptr<nn::BatchNorm> make_batch_norm(const Dims& dims, const nn::BatchNormOptions& options);
+
+/// A vector of `count` values out of a constant that ONNX would broadcast to (N, count), times a factor.
+Tensor broadcast_bias(const FileTensor& bias, index_t count, float factor);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_operators)
+
+#    include <array>
+#    include <cstddef>
+#    include <cstdint>
+#    include <optional>
+#    include <span>
+#    include <string>
+#    include <string_view>
+#    include <utility>
+#    include <vector>
+
+#    include "intq/core/op_params.hpp"
+#    include "intq/core/shape.hpp"
+#    include "intq/graph/node.hpp"
+#    include "intq/interop/onnx/nodes/window.hpp"
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/conv.hpp"
+#    include "intq/nn/layers/conv.hpp"
+#    include "intq/nn/layers/elementwise.hpp"
+#    include "intq/nn/layers/linear.hpp"
+#    include "intq/nn/layers/weighted.hpp"
 
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Kernel extents of a weight, which the attribute kernel_shape may repeat but not contradict.
-inline Size2d read_kernel(NodeImport& node, const FileTensor& weight) {
+INTQ_INLINE Size2d read_kernel(NodeImport& node, const FileTensor& weight) {
     const Size2d kernel{weight.dims[2], weight.dims[3]};
     const auto given = node.integers("kernel_shape", {kernel.height, kernel.width});
     if (given != std::vector<std::int64_t>{kernel.height, kernel.width})
@@ -27,7 +71,7 @@ inline Size2d read_kernel(NodeImport& node, const FileTensor& weight) {
     return kernel;
 }
 
-inline std::int64_t read_groups(NodeImport& node, const FileTensor& weight, const char* what) {
+INTQ_INLINE std::int64_t read_groups(NodeImport& node, const FileTensor& weight, const char* what) {
     const std::int64_t groups = node.integer("group", 1);
     if (groups < 1 || weight.dims[0] % groups != 0)
         throw Error(std::to_string(weight.dims[0]) + " " + what + " channels cannot be split into " +
@@ -35,14 +79,14 @@ inline std::int64_t read_groups(NodeImport& node, const FileTensor& weight, cons
     return groups;
 }
 
-inline void check_channels(const NodeImport& node, index_t expected) {
+INTQ_INLINE void check_channels(const NodeImport& node, index_t expected) {
     if (const index_t channels = node.extent(0, 1); channels >= 0 && channels != expected)
         throw Error("the input has " + std::to_string(channels) + " channels, the weight is for " +
                     std::to_string(expected));
 }
 
 /// Fills weight and bias (input 3) of a layer.
-inline void set_weight_and_bias(const NodeImport& node, nn::Weighted& layer, const FileTensor& weight) {
+INTQ_INLINE void set_weight_and_bias(const NodeImport& node, nn::Weighted& layer, const FileTensor& weight) {
     layer.set_weight(to_tensor(weight, layer.weight().shape()));
     if (!layer.has_bias()) return;
     const FileTensor& bias = node.float_constant(2, 1, "bias");
@@ -53,12 +97,12 @@ inline void set_weight_and_bias(const NodeImport& node, nn::Weighted& layer, con
 }
 
 /// The number in an attribute of one-dimensional windows.
-inline index_t read_single(NodeImport& node, std::string_view name, std::int64_t otherwise, std::int64_t least) {
+INTQ_INLINE index_t read_single(NodeImport& node, std::string_view name, std::int64_t otherwise, std::int64_t least) {
     return detail::read_extents(node, name, {otherwise}, least)[0];
 }
 
 /// A convolution along one axis, with the same padding at both ends.
-inline void conv1d(NodeImport& node) {
+INTQ_INLINE void conv1d(NodeImport& node) {
     graph::Node& x = node.value_of_rank(0, 3);
     const FileTensor& weight = node.float_constant(1, 3, "weight");
     const std::int64_t groups = read_groups(node, weight, "output");
@@ -86,7 +130,7 @@ inline void conv1d(NodeImport& node) {
     node.call_module(module, {x}, std::vector<index_t>{node.extent(0, 0), options.out_channels, length < 0 ? -1 : out});
 }
 
-inline void conv(NodeImport& node) {
+INTQ_INLINE void conv(NodeImport& node) {
     node.expect_inputs(2, 3);
     const bool is_line = !node.dims(0) || node.dims(0)->size() == 3;
     if (is_line && node.is_constant(1) && node.constant(1, "weight").dims.size() == 3) return conv1d(node);
@@ -104,8 +148,7 @@ inline void conv(NodeImport& node) {
     node.call_module(module, {x}, window_output_dims(node, options.window, options.out_channels));
 }
 
-/// The padding must be given as such: auto_pad and output_shape, which derive it from the input's size, are refused.
-inline void conv_transpose(NodeImport& node) {
+INTQ_INLINE void conv_transpose(NodeImport& node) {
     node.expect_inputs(2, 3);
     graph::Node& x = node.value_of_rank(0, 4);
     const FileTensor& weight = node.float_constant(1, 4, "weight");
@@ -131,8 +174,7 @@ inline void conv_transpose(NodeImport& node) {
                                           in.width < 0 ? -1 : out.width});
 }
 
-/// BatchNorm2d on images, BatchNorm1d on what is known to have another rank.
-inline std::shared_ptr<nn::BatchNorm> make_batch_norm(const Dims& dims, const nn::BatchNormOptions& options) {
+INTQ_INLINE std::shared_ptr<nn::BatchNorm> make_batch_norm(const Dims& dims, const nn::BatchNormOptions& options) {
     if (dims && (dims->size() < 2 || dims->size() > 4))
         throw Error("the input has shape " + describe_shape(*dims) + ", expected rank 2 to 4");
     if (dims && (*dims)[1] >= 0 && (*dims)[1] != options.num_features)
@@ -142,7 +184,7 @@ inline std::shared_ptr<nn::BatchNorm> make_batch_norm(const Dims& dims, const nn
     return std::make_shared<nn::BatchNorm2d>(options);
 }
 
-inline void batch_normalization(NodeImport& node) {
+INTQ_INLINE void batch_normalization(NodeImport& node) {
     node.expect_inputs(5, 5);
     graph::Node& x = node.value(0);
     if (node.opset() >= 14 && node.integer("training_mode", 0) != 0) throw Error("training_mode is not supported");
@@ -164,7 +206,7 @@ inline void batch_normalization(NodeImport& node) {
 }
 
 /// The (inputs, outputs) matrix of a file as the (outputs, inputs) of Linear, times a factor.
-inline Tensor linear_weight(const FileTensor& matrix, bool transposed, float factor) {
+INTQ_INLINE Tensor linear_weight(const FileTensor& matrix, bool transposed, float factor) {
     const std::span<const float> from = matrix.as<float>();
     const auto rows = static_cast<std::size_t>(matrix.dims[0]), columns = static_cast<std::size_t>(matrix.dims[1]);
     Tensor weight = Tensor::empty(transposed ? Shape(rows, columns) : Shape(columns, rows));
@@ -175,8 +217,7 @@ inline Tensor linear_weight(const FileTensor& matrix, bool transposed, float fac
     return weight;
 }
 
-/// A vector of `count` values out of a constant that ONNX would broadcast to (N, count), times a factor.
-inline Tensor broadcast_bias(const FileTensor& bias, index_t count, float factor) {
+INTQ_INLINE Tensor broadcast_bias(const FileTensor& bias, index_t count, float factor) {
     const std::span<const float> from = bias.as<float>();
     const bool row = !bias.dims.empty() && bias.dims.back() == count && bias.size() == count;
     if (!row && bias.size() != 1)
@@ -187,7 +228,7 @@ inline Tensor broadcast_bias(const FileTensor& bias, index_t count, float factor
     return result;
 }
 
-inline void call_linear(NodeImport& node, graph::Node& x, Tensor weight, Tensor bias) {
+INTQ_INLINE void call_linear(NodeImport& node, graph::Node& x, Tensor weight, Tensor bias) {
     const index_t in = weight.extent(1), out = weight.extent(0);
     Dims dims = node.dims(0);
     if (dims && (dims->empty() || (dims->back() >= 0 && dims->back() != in)))
@@ -200,7 +241,7 @@ inline void call_linear(NodeImport& node, graph::Node& x, Tensor weight, Tensor 
     node.call_module(module, {x}, std::move(dims));
 }
 
-inline void gemm(NodeImport& node) {
+INTQ_INLINE void gemm(NodeImport& node) {
     node.expect_inputs(2, 3);
     graph::Node& x = node.value_of_rank(0, 2, "left operand");
     if (node.integer("transA", 0) != 0) throw Error("transA is not supported");
@@ -212,7 +253,7 @@ inline void gemm(NodeImport& node) {
 }
 
 /// Two computed matrices.
-inline void matmul_values(NodeImport& node) {
+INTQ_INLINE void matmul_values(NodeImport& node) {
     const Dims &a = node.dims(0), &b = node.dims(1);
     if ((a && a->size() < 2) || (b && b->size() < 2)) throw Error("a product of vectors is not supported");
     if (a && b && a->back() >= 0 && (*b)[b->size() - 2] >= 0 && a->back() != (*b)[b->size() - 2])
@@ -221,7 +262,7 @@ inline void matmul_values(NodeImport& node) {
     node.call_module(std::make_shared<nn::FloatFunctional>(), {node.value(0), node.value(1)}, std::nullopt, "matmul");
 }
 
-inline void matmul(NodeImport& node) {
+INTQ_INLINE void matmul(NodeImport& node) {
     node.expect_inputs(2, 2);
     if (node.input_count() > 1 && !node.is_constant(0) && !node.is_constant(1)) return matmul_values(node);
     graph::Node& x = node.value(0, "left operand");
@@ -231,4 +272,5 @@ inline void matmul(NodeImport& node) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx::operators
 
+#endif  // INTQ_DEFINES(interop_onnx_operators)
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_CONV_HPP

@@ -4,22 +4,61 @@
 #ifndef INTQ_INTEROP_ONNX_OPERATORS_ELEMENTWISE_HPP
 #define INTQ_INTEROP_ONNX_OPERATORS_ELEMENTWISE_HPP
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
+#include "intq/core/abi.hpp"
 
-#include "intq/interop/onnx/nodes/node_import.hpp"
-#include "intq/interop/onnx/operators/conv.hpp"
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+class NodeImport;
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
 
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
-inline void add_values(NodeImport& node) {
+void add(NodeImport& node);
+void relu(NodeImport& node);
+void clip(NodeImport& node);
+
+/// Up to opset 12 the axes from `axis` on are one; from 13 on the softmax is along `axis`.
+void softmax(NodeImport& node);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_operators)
+
+#    include <algorithm>
+#    include <cmath>
+#    include <cstddef>
+#    include <cstdint>
+#    include <limits>
+#    include <memory>
+#    include <optional>
+#    include <span>
+#    include <string>
+#    include <utility>
+
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/shape.hpp"
+#    include "intq/graph/node.hpp"
+#    include "intq/interop/onnx/nodes/node_import.hpp"
+#    include "intq/interop/onnx/operators/conv.hpp"
+#    include "intq/interop/onnx/read/model.hpp"
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/functional/arithmetic.hpp"
+#    include "intq/nn/layers/elementwise.hpp"
+#    include "intq/nn/layers/linear.hpp"
+#    include "intq/nn/layers/move.hpp"
+#    include "intq/nn/layers/unary.hpp"
+#    include "intq/nn/model/module.hpp"
+#    include "intq/tensor/tensor.hpp"
+
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE void add_values(NodeImport& node) {
     graph::Node &a = node.value(0), &b = node.value(1);
     const Dims &first = node.dims(0), &second = node.dims(1);
     Dims dims = first ? first : second;
@@ -37,7 +76,7 @@ inline void add_values(NodeImport& node) {
 }
 
 /// Whether a constant has one value for each of `channels`, broadcast along all other axes of `rank`.
-inline bool is_per_channel(const FileTensor& tensor, std::size_t rank, index_t channels) {
+INTQ_INLINE bool is_per_channel(const FileTensor& tensor, std::size_t rank, index_t channels) {
     if (tensor.size() != channels || tensor.dims.size() > rank) return false;
     const std::size_t left_out = rank - tensor.dims.size();
     return channels == 1 || (left_out <= 1 && tensor.dims[1 - left_out] == channels);
@@ -45,7 +84,7 @@ inline bool is_per_channel(const FileTensor& tensor, std::size_t rank, index_t c
 
 /// x + c. A vector behind a MatMul is the bias of that Linear; one value a channel is a batch norm that only adds,
 /// which fusion folds into a convolution before it.
-inline void add_constant(NodeImport& node, std::size_t x, std::size_t c) {
+INTQ_INLINE void add_constant(NodeImport& node, std::size_t x, std::size_t c) {
     const FileTensor& constant = node.float_constant(c, "constant operand");
     graph::Node& value = node.value(x);
     const Dims& dims = node.dims(x);
@@ -67,20 +106,20 @@ inline void add_constant(NodeImport& node, std::size_t x, std::size_t c) {
     node.call_module(module, {value}, dims);
 }
 
-inline void add(NodeImport& node) {
+INTQ_INLINE void add(NodeImport& node) {
     node.expect_inputs(2, 2);
     if (node.is_constant(1)) return add_constant(node, 0, 1);
     if (node.is_constant(0)) return add_constant(node, 1, 0);
     add_values(node);
 }
 
-inline void relu(NodeImport& node) {
+INTQ_INLINE void relu(NodeImport& node) {
     node.expect_inputs(1, 1);
     node.call_module(std::make_shared<nn::ReLU>(), {node.value(0)}, node.dims(0));
 }
 
 /// A limit of Clip. A limit that no finite number crosses is none.
-inline std::optional<float> clip_limit(const NodeImport& node, std::size_t i, const char* what, float none) {
+INTQ_INLINE std::optional<float> clip_limit(const NodeImport& node, std::size_t i, const char* what, float none) {
     if (!node.has_input(i)) return std::nullopt;
     const FileTensor& tensor = node.constant(i, what);
     const std::span<const float> values = tensor.as<float>();
@@ -91,7 +130,7 @@ inline std::optional<float> clip_limit(const NodeImport& node, std::size_t i, co
                     : (values[0] <= none ? std::nullopt : std::optional(values[0]));
 }
 
-inline void clip(NodeImport& node) {
+INTQ_INLINE void clip(NodeImport& node) {
     node.expect_inputs(1, 3);
     constexpr float largest = std::numeric_limits<float>::max();
     const auto low = clip_limit(node, 1, "min", -largest), high = clip_limit(node, 2, "max", largest);
@@ -109,8 +148,7 @@ inline void clip(NodeImport& node) {
     node.call_module(module, {node.value(0)}, node.dims(0));
 }
 
-/// Up to opset 12 the axes from `axis` on are one; from 13 on the softmax is along `axis`.
-inline void softmax(NodeImport& node) {
+INTQ_INLINE void softmax(NodeImport& node) {
     node.expect_inputs(1, 1);
     const bool joins_axes = node.opset() < 13;
     const std::int64_t axis = node.integer("axis", joins_axes ? 1 : -1);
@@ -127,4 +165,5 @@ inline void softmax(NodeImport& node) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx::operators
 
+#endif  // INTQ_DEFINES(interop_onnx_operators)
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_ELEMENTWISE_HPP

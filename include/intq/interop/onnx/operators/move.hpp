@@ -4,29 +4,70 @@
 #ifndef INTQ_INTEROP_ONNX_OPERATORS_MOVE_HPP
 #define INTQ_INTEROP_ONNX_OPERATORS_MOVE_HPP
 
-#include <algorithm>
-#include <cmath>
-#include <memory>
-#include <numeric>
-#include <string>
-#include <utility>
-#include <vector>
+#include "intq/core/abi.hpp"
 
-#include "intq/interop/onnx/nodes/node_import.hpp"
-#include "intq/interop/onnx/nodes/window.hpp"
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+class NodeImport;
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
+
+void transpose(NodeImport& node);
+
+/// One slice an axis, one behind the other.
+void slice(NodeImport& node);
+
+/// Sizes are an attribute up to opset 12, an input from 13 on; without sizes the parts are equal.
+void split(NodeImport& node);
+
+/// Constant padding; ONNX writes all beginnings, then all ends, in the order of the axes.
+void pad(NodeImport& node);
+
+void resize(NodeImport& node);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_operators)
+
+#    include <algorithm>
+#    include <cstddef>
+#    include <cstdint>
+#    include <memory>
+#    include <numeric>
+#    include <string>
+#    include <string_view>
+#    include <utility>
+#    include <vector>
+
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/op_params.hpp"
+#    include "intq/graph/node.hpp"
+#    include "intq/interop/onnx/nodes/node_import.hpp"
+#    include "intq/interop/onnx/nodes/window.hpp"
+#    include "intq/interop/onnx/read/model.hpp"
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/resize.hpp"
+#    include "intq/nn/functional/move.hpp"
+#    include "intq/nn/layers/resize.hpp"
 
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
 /// The integers of a constant input; empty where it is left out.
-inline std::vector<std::int64_t> constant_integers(const NodeImport& node, std::size_t i, std::string_view what) {
+INTQ_INLINE std::vector<std::int64_t> constant_integers(const NodeImport& node, std::size_t i, std::string_view what) {
     if (!node.has_input(i)) return {};
     const auto values = node.constant(i, what).as<std::int64_t>();
     return {values.begin(), values.end()};
 }
 
 /// Throws for a number that no image needs.
-inline void check_extents(const std::vector<std::int64_t>& values, const char* what, std::int64_t least) {
+INTQ_INLINE void check_extents(const std::vector<std::int64_t>& values, const char* what, std::int64_t least) {
     for (const std::int64_t value : values)
         if (value < least || value > detail::max_window_extent)
             throw Error("the " + std::string(what) + " " + std::to_string(value) + " is not in [" +
@@ -34,19 +75,19 @@ inline void check_extents(const std::vector<std::int64_t>& values, const char* w
 }
 
 /// The extents of an input whose rank must be known.
-inline const std::vector<index_t>& known_dims(const NodeImport& node) {
+INTQ_INLINE const std::vector<index_t>& known_dims(const NodeImport& node) {
     if (!node.dims(0)) throw Error("the rank of the input is not known");
     return *node.dims(0);
 }
 
-inline std::size_t axis_in(std::int64_t axis, const std::vector<index_t>& dims) {
+INTQ_INLINE std::size_t axis_in(std::int64_t axis, const std::vector<index_t>& dims) {
     const auto rank = static_cast<std::int64_t>(dims.size());
     if (axis < -rank || axis >= rank)
         throw Error("axis " + std::to_string(axis) + " does not exist in shape " + describe_shape(dims));
     return static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
 }
 
-inline void transpose(NodeImport& node) {
+INTQ_INLINE void transpose(NodeImport& node) {
     node.expect_inputs(1, 1);
     const std::vector<index_t>& dims = known_dims(node);
     std::vector<std::int64_t> turned(dims.size());
@@ -62,8 +103,7 @@ inline void transpose(NodeImport& node) {
                        std::move(result));
 }
 
-/// One slice an axis, one behind the other.
-inline void slice(NodeImport& node) {
+INTQ_INLINE void slice(NodeImport& node) {
     node.expect_inputs(3, 5);
     std::vector<index_t> dims = known_dims(node);
     const auto starts = constant_integers(node, 1, "starts"), stops = constant_integers(node, 2, "ends");
@@ -93,8 +133,7 @@ inline void slice(NodeImport& node) {
     }
 }
 
-/// Sizes are an attribute up to opset 12, an input from 13 on; without sizes the parts are equal.
-inline void split(NodeImport& node) {
+INTQ_INLINE void split(NodeImport& node) {
     const bool as_input = node.opset() >= 13;
     node.expect_inputs(1, as_input ? 2 : 1);
     const std::vector<index_t>& dims = known_dims(node);
@@ -127,8 +166,7 @@ inline void split(NodeImport& node) {
     node.set_items(pieces, results);
 }
 
-/// Constant padding; ONNX writes all beginnings, then all ends, in the order of the axes.
-inline void pad(NodeImport& node) {
+INTQ_INLINE void pad(NodeImport& node) {
     node.expect_inputs(2, 4);
     if (const std::string mode = node.text("mode", "constant"); mode != "constant")
         throw Error("the mode " + in_quotes(mode) + " is not supported; expected constant");
@@ -163,7 +201,7 @@ inline void pad(NodeImport& node) {
 }
 
 /// PyTorch's rule of a Resize, as its exporter writes them.
-inline nn::functional::Resize resize_rule_of(NodeImport& node) {
+INTQ_INLINE nn::functional::Resize resize_rule_of(NodeImport& node) {
     using nn::functional::Resize;
     const std::string mode = node.text("mode", "nearest");
     const std::string place = node.text("coordinate_transformation_mode", "half_pixel");
@@ -179,7 +217,7 @@ inline nn::functional::Resize resize_rule_of(NodeImport& node) {
                 " is not supported");
 }
 
-inline void resize(NodeImport& node) {
+INTQ_INLINE void resize(NodeImport& node) {
     node.expect_inputs(1, 4);
     graph::Node& x = node.value_of_rank(0, 4);
     if (node.integer("antialias", 0) != 0 || node.raw_attribute("axes") != nullptr ||
@@ -214,4 +252,5 @@ inline void resize(NodeImport& node) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx::operators
 
+#endif  // INTQ_DEFINES(interop_onnx_operators)
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_MOVE_HPP

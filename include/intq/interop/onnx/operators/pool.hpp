@@ -4,23 +4,48 @@
 #ifndef INTQ_INTEROP_ONNX_OPERATORS_POOL_HPP
 #define INTQ_INTEROP_ONNX_OPERATORS_POOL_HPP
 
-#include <algorithm>
-#include <memory>
-#include <vector>
+#include "intq/core/abi.hpp"
 
-#include "intq/interop/onnx/nodes/node_import.hpp"
-#include "intq/interop/onnx/nodes/window.hpp"
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+class NodeImport;
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
 
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
-inline index_t channels_of_image(const NodeImport& node) {
+void max_pool(NodeImport& node);
+void average_pool(NodeImport& node);
+void global_average_pool(NodeImport& node);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_operators)
+
+#    include <algorithm>
+#    include <memory>
+#    include <vector>
+
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/op_params.hpp"
+#    include "intq/interop/onnx/nodes/node_import.hpp"
+#    include "intq/interop/onnx/nodes/window.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/layers/pool.hpp"
+
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE index_t channels_of_image(const NodeImport& node) {
     node.expect_inputs(1, 1);
     node.value_of_rank(0, 4);
     return node.extent(0, 1);
 }
 
-inline Window2d read_pool_window(NodeImport& node) {
+INTQ_INLINE Window2d read_pool_window(NodeImport& node) {
     if (node.raw_attribute("kernel_shape") == nullptr) throw Error("the attribute kernel_shape is missing");
     const Window2d window = read_window(node, read_pair(node, "kernel_shape", 1));
     const auto reaches_image = [](index_t padding, index_t kernel, index_t dilation) {
@@ -33,7 +58,7 @@ inline Window2d read_pool_window(NodeImport& node) {
     return window;
 }
 
-inline void max_pool(NodeImport& node) {
+INTQ_INLINE void max_pool(NodeImport& node) {
     const index_t channels = channels_of_image(node);
     const Window2d window = read_pool_window(node);
     node.integer("storage_order", 0);  // concerns the indices only, which are not supported
@@ -41,7 +66,7 @@ inline void max_pool(NodeImport& node) {
                      window_output_dims(node, window, channels));
 }
 
-inline void average_pool(NodeImport& node) {
+INTQ_INLINE void average_pool(NodeImport& node) {
     const index_t channels = channels_of_image(node);
     const Window2d window = read_pool_window(node);
     const bool counts_padding = node.integer("count_include_pad", 0) != 0 || window.padding == Padding2d{};
@@ -50,7 +75,7 @@ inline void average_pool(NodeImport& node) {
                      window_output_dims(node, window, channels));
 }
 
-inline void global_average_pool(NodeImport& node) {
+INTQ_INLINE void global_average_pool(NodeImport& node) {
     const index_t channels = channels_of_image(node);
     node.call_module(std::make_shared<nn::AdaptiveAvgPool2d>(Size2d{1, 1}), {node.value(0)},
                      std::vector<index_t>{node.extent(0, 0), channels, 1, 1});
@@ -59,4 +84,5 @@ inline void global_average_pool(NodeImport& node) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx::operators
 
+#endif  // INTQ_DEFINES(interop_onnx_operators)
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_POOL_HPP

@@ -4,22 +4,59 @@
 #ifndef INTQ_INTEROP_ONNX_OPERATORS_SHAPE_HPP
 #define INTQ_INTEROP_ONNX_OPERATORS_SHAPE_HPP
 
-#include <cstdint>
-#include <limits>
-#include <memory>
-#include <span>
-#include <string>
-#include <utility>
-#include <variant>
-#include <vector>
+#include "intq/core/abi.hpp"
 
-#include "intq/interop/onnx/nodes/node_import.hpp"
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+class NodeImport;
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
+
+void flatten(NodeImport& node);
+
+/// (N, -1) is Flatten, in each of the forms that exporters write: 0 or -1 or N for the batch, -1 or the product of
+/// the other extents for the rest.
+void reshape(NodeImport& node);
+
+void concat(NodeImport& node);
+void identity(NodeImport& node);
+void dropout_with_attribute(NodeImport& node);
+void dropout(NodeImport& node);
+void constant(NodeImport& node);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_operators)
+
+#    include <cstddef>
+#    include <cstdint>
+#    include <limits>
+#    include <memory>
+#    include <span>
+#    include <string>
+#    include <utility>
+#    include <variant>
+#    include <vector>
+
+#    include "intq/core/dtype.hpp"
+#    include "intq/graph/node.hpp"
+#    include "intq/interop/onnx/nodes/node_import.hpp"
+#    include "intq/interop/onnx/read/model.hpp"
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/layers/elementwise.hpp"
+#    include "intq/nn/layers/move.hpp"
 
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Product of the extents behind the first; -1 when one is not known.
-inline index_t sample_size(const Dims& dims) {
+INTQ_INLINE index_t sample_size(const Dims& dims) {
     if (!dims) return -1;
     index_t size = 1;
     for (std::size_t i = 1; i < dims->size(); ++i) {
@@ -30,14 +67,14 @@ inline index_t sample_size(const Dims& dims) {
     return size;
 }
 
-inline void call_flatten(NodeImport& node) {
+INTQ_INLINE void call_flatten(NodeImport& node) {
     if (node.dims(0) && node.dims(0)->size() < 2)
         throw Error("the input has shape " + describe_shape(*node.dims(0)) + ", expected rank 2 or more");
     const index_t size = sample_size(node.dims(0));
     node.call_module(std::make_shared<nn::Flatten>(1), {node.value(0)}, std::vector<index_t>{node.extent(0, 0), size});
 }
 
-inline void flatten(NodeImport& node) {
+INTQ_INLINE void flatten(NodeImport& node) {
     node.expect_inputs(1, 1);
     std::int64_t axis = node.integer("axis", 1);
     const Dims& dims = node.dims(0);
@@ -48,9 +85,7 @@ inline void flatten(NodeImport& node) {
     call_flatten(node);
 }
 
-/// (N, -1) is Flatten, in each of the forms that exporters write: 0 or -1 or N for the batch, -1 or the product of
-/// the other extents for the rest.
-inline void reshape(NodeImport& node) {
+INTQ_INLINE void reshape(NodeImport& node) {
     node.expect_inputs(2, 2);
     const FileTensor& target = node.constant(1, "shape");
     const std::span<const std::int64_t> shape = target.as<std::int64_t>();
@@ -66,7 +101,7 @@ inline void reshape(NodeImport& node) {
     call_flatten(node);
 }
 
-inline void concat(NodeImport& node) {
+INTQ_INLINE void concat(NodeImport& node) {
     node.expect_inputs(1, std::numeric_limits<std::size_t>::max());
     if (node.raw_attribute("axis") == nullptr) throw Error("the attribute axis is missing");
     std::int64_t axis = node.integer("axis", 1);
@@ -92,22 +127,22 @@ inline void concat(NodeImport& node) {
     node.call_module(std::make_shared<nn::FloatFunctional>(), {std::move(parts), 1}, std::move(dims), "cat");
 }
 
-inline void identity(NodeImport& node) {
+INTQ_INLINE void identity(NodeImport& node) {
     node.expect_inputs(1, 1);
     if (node.is_constant(0)) return node.set_output({.constant = &node.constant(0, "input"), .dims = node.dims(0)});
     node.call_module(std::make_shared<nn::Identity>(), {node.value(0)}, node.dims(0));
 }
 
-inline void call_dropout(NodeImport& node, float ratio) {
+INTQ_INLINE void call_dropout(NodeImport& node, float ratio) {
     node.call_module(std::make_shared<nn::Dropout>(static_cast<double>(ratio)), {node.value(0)}, node.dims(0));
 }
 
-inline void dropout_with_attribute(NodeImport& node) {
+INTQ_INLINE void dropout_with_attribute(NodeImport& node) {
     node.expect_inputs(1, 1);
     call_dropout(node, node.number("ratio", 0.5f));
 }
 
-inline void dropout(NodeImport& node) {
+INTQ_INLINE void dropout(NodeImport& node) {
     node.expect_inputs(1, 3);
     node.integer("seed", 0);
     float ratio = 0.5f;
@@ -128,7 +163,7 @@ template <class T> FileTensor make_constant(const std::vector<T>& values, std::v
     return {.name = "", .dtype = dtype_of<T>, .dims = std::move(dims), .data = {bytes.begin(), bytes.end()}};
 }
 
-inline void constant(NodeImport& node) {
+INTQ_INLINE void constant(NodeImport& node) {
     node.expect_inputs(0, 0);
     const auto count = [](const auto& values) { return static_cast<index_t>(values.size()); };
     if (const auto* value = node.raw_attribute("value");
@@ -153,4 +188,5 @@ inline void constant(NodeImport& node) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx::operators
 
+#endif  // INTQ_DEFINES(interop_onnx_operators)
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_SHAPE_HPP

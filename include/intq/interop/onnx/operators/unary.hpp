@@ -5,9 +5,12 @@
 #define INTQ_INTEROP_ONNX_OPERATORS_UNARY_HPP
 
 #include <memory>
-#include <string>
 
+#include "intq/arith/unary.hpp"
 #include "intq/interop/onnx/nodes/node_import.hpp"
+#include "intq/nn/float_operators/unary.hpp"
+#include "intq/nn/functional/unary.hpp"
+#include "intq/nn/layers/unary.hpp"
 
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
@@ -33,7 +36,24 @@ template <nn::TableFunction function> void unary_with_alpha(NodeImport& node) {
 }
 
 /// clamp(alpha·x + beta, 0, 1); PyTorch's is the one of alpha = 1/6 and beta = 1/2.
-inline void hard_sigmoid(NodeImport& node) {
+void hard_sigmoid(NodeImport& node);
+
+void gelu(NodeImport& node);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_operators)
+
+#    include <string>
+
+#    include "intq/io/error.hpp"
+
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE void hard_sigmoid(NodeImport& node) {
     const float alpha = node.number("alpha", 0.2f), beta = node.number("beta", 0.5f);
     if (alpha < 0.16666f || alpha > 0.16667f || beta != 0.5f)
         throw Error("alpha is " + std::to_string(alpha) + " and beta " + std::to_string(beta) +
@@ -41,7 +61,7 @@ inline void hard_sigmoid(NodeImport& node) {
     unary_module<nn::TableFunction::hard_sigmoid>(node);
 }
 
-inline void gelu(NodeImport& node) {
+INTQ_INLINE void gelu(NodeImport& node) {
     node.expect_inputs(1, 1);
     node.call_module(std::make_shared<nn::GELU>(node.text("approximate", "none")), {node.value(0)}, node.dims(0));
 }
@@ -49,4 +69,5 @@ inline void gelu(NodeImport& node) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx::operators
 
+#endif  // INTQ_DEFINES(interop_onnx_operators)
 #endif  // INTQ_INTEROP_ONNX_OPERATORS_UNARY_HPP

@@ -9,12 +9,11 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 
+#include "intq/core/abi.hpp"
 #include "intq/core/dtype.hpp"
-#include "intq/io/error.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -37,11 +36,10 @@ struct FileTensor {
     /// The elements.
     /// @throws Error naming the tensor when the dtype is another one
     template <class T> std::span<const T> as() const {
-        if (dtype != dtype_of<T>)
-            throw Error("tensor " + in_quotes(name) + " has dtype " + name_of(dtype) + ", expected " +
-                        name_of(dtype_of<T>));
+        check_dtype(dtype_of<T>);
         return {reinterpret_cast<const T*>(data.data()), static_cast<std::size_t>(size())};
     }
+    void check_dtype(DType expected) const;
 };
 
 /// What an attribute holds; monostate for kinds that no operator here takes (graphs, types, sparse tensors).
@@ -84,7 +82,26 @@ struct Model {
 };
 
 /// How messages name a node: `node 7 of 23 (Conv "/stem/conv")`.
-inline std::string describe_node(const Node& node, std::size_t count) {
+std::string describe_node(const Node& node, std::size_t count);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_read)
+
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE void FileTensor::check_dtype(DType expected) const {
+    if (dtype != expected)
+        throw Error("tensor " + in_quotes(name) + " has dtype " + name_of(dtype) + ", expected " + name_of(expected));
+}
+
+INTQ_INLINE std::string describe_node(const Node& node, std::size_t count) {
     return "node " + std::to_string(node.position + 1) + " of " + std::to_string(count) + " (" + node.op_type +
            (node.name.empty() ? "" : " " + in_quotes(node.name)) + ")";
 }
@@ -92,4 +109,5 @@ inline std::string describe_node(const Node& node, std::size_t count) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx
 
+#endif  // INTQ_DEFINES(interop_onnx_read)
 #endif  // INTQ_INTEROP_ONNX_READ_MODEL_HPP

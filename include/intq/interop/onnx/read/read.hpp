@@ -9,18 +9,11 @@
 #define INTQ_INTEROP_ONNX_READ_READ_HPP
 
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <span>
-#include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "intq/interop/onnx/read/model.hpp"
-#include "intq/interop/onnx/read/read_tensor.hpp"
-#include "intq/io/file.hpp"
-#include "intq/io/protobuf.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -35,7 +28,25 @@ Model read_model(const std::filesystem::path& path);
 /// @param name  stands for the path in messages
 Model parse_model(std::span<const std::byte> file, std::string_view name);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_read)
+
+#    include <cstdint>
+#    include <string>
+#    include <utility>
+#    include <vector>
+
+#    include "intq/interop/onnx/read/read_tensor.hpp"
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/io/file.hpp"
+#    include "intq/io/protobuf.hpp"
+
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
@@ -164,7 +175,7 @@ private:
 };
 
 // A file without the attribute's type has one of the values only; the numbers are AttributeProto.AttributeType.
-inline Attribute ModelReader::read_attribute(ProtobufReader fields) {
+INTQ_INLINE Attribute ModelReader::read_attribute(ProtobufReader fields) {
     count_item();
     std::string name;
     std::int64_t type = 0;
@@ -222,7 +233,7 @@ inline Attribute ModelReader::read_attribute(ProtobufReader fields) {
     return {std::move(name), std::move(value)};
 }
 
-inline FileTensor ModelReader::read_tensor(ProtobufReader fields) {
+INTQ_INLINE FileTensor ModelReader::read_tensor(ProtobufReader fields) {
     count_item();
     RawTensor raw = read_raw_tensor(fields);
     FileTensor tensor;
@@ -230,7 +241,7 @@ inline FileTensor ModelReader::read_tensor(ProtobufReader fields) {
     return tensor;
 }
 
-inline ValueInfo ModelReader::read_value_info(ProtobufReader fields) {
+INTQ_INLINE ValueInfo ModelReader::read_value_info(ProtobufReader fields) {
     count_item();
     ValueInfo info;
     while (fields.next()) {
@@ -242,7 +253,7 @@ inline ValueInfo ModelReader::read_value_info(ProtobufReader fields) {
     return info;
 }
 
-inline void ModelReader::read_tensor_type(ProtobufReader fields, ValueInfo& info) {
+INTQ_INLINE void ModelReader::read_tensor_type(ProtobufReader fields, ValueInfo& info) {
     while (fields.next()) {
         if (fields.number() == 1) info.dtype = element_type(fields.integer()).dtype;
         if (fields.number() != 2) continue;
@@ -262,7 +273,7 @@ inline void ModelReader::read_tensor_type(ProtobufReader fields, ValueInfo& info
 
 }  // namespace detail
 
-inline Model parse_model(std::span<const std::byte> file, std::string_view name) {
+INTQ_INLINE Model parse_model(std::span<const std::byte> file, std::string_view name) {
     try {
         return detail::ModelReader().read(io::ProtobufReader(file, "ModelProto"));
     } catch (const protozero::exception& error) {
@@ -272,9 +283,12 @@ inline Model parse_model(std::span<const std::byte> file, std::string_view name)
     }
 }
 
-inline Model read_model(const std::filesystem::path& path) { return parse_model(io::read_file(path), path.string()); }
+INTQ_INLINE Model read_model(const std::filesystem::path& path) {
+    return parse_model(io::read_file(path), path.string());
+}
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx
 
+#endif  // INTQ_DEFINES(interop_onnx_read)
 #endif  // INTQ_INTEROP_ONNX_READ_READ_HPP

@@ -4,19 +4,14 @@
 #ifndef INTQ_INTEROP_ONNX_READ_READ_TENSOR_HPP
 #define INTQ_INTEROP_ONNX_READ_READ_TENSOR_HPP
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <iterator>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
+#include "intq/core/dtype.hpp"
 #include "intq/interop/onnx/read/model.hpp"
 #include "intq/io/protobuf.hpp"
 
@@ -33,22 +28,7 @@ struct ElementType {
     const char* name;
     DType dtype;
 };
-inline constexpr ElementType element_types[] = {
-    {"undefined", DType::none},      {"float32", DType::float32}, {"uint8", DType::uint8},
-    {"int8", DType::int8},           {"uint16", DType::none},     {"int16", DType::int16},
-    {"int32", DType::int32},         {"int64", DType::int64},     {"string", DType::none},
-    {"bool", DType::uint8},          {"float16", DType::none},    {"float64", DType::float64},
-    {"uint32", DType::none},         {"uint64", DType::none},     {"complex64", DType::none},
-    {"complex128", DType::none},     {"bfloat16", DType::none},   {"float8e4m3fn", DType::none},
-    {"float8e4m3fnuz", DType::none}, {"float8e5m2", DType::none}, {"float8e5m2fnuz", DType::none},
-    {"uint4", DType::none},          {"int4", DType::none},       {"float4e2m1", DType::none},
-    {"float8e8m0", DType::none},     {"uint2", DType::none},      {"int2", DType::none}};
-inline constexpr std::int64_t bool_code = 9;
-
-inline const ElementType& element_type(std::int64_t code) {
-    static constexpr ElementType unknown{"of an unknown code", DType::none};
-    return code >= 0 && code < static_cast<std::int64_t>(std::size(element_types)) ? element_types[code] : unknown;
-}
+const ElementType& element_type(std::int64_t code);
 
 /// What a TensorProto holds before it is checked.
 struct RawTensor {
@@ -61,8 +41,50 @@ struct RawTensor {
     std::optional<std::string_view> raw_data;
 };
 
+RawTensor read_raw_tensor(ProtobufReader fields);
+
+/// @throws Error that does not name the tensor
+FileTensor to_tensor_checked(const RawTensor& raw);
+
+}  // namespace detail
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_read)
+
+#    include <bit>
+#    include <cstring>
+#    include <iterator>
+#    include <span>
+#    include <type_traits>
+
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+namespace detail {
+
+inline constexpr ElementType element_types[] = {
+    {"undefined", DType::none},      {"float32", DType::float32}, {"uint8", DType::uint8},
+    {"int8", DType::int8},           {"uint16", DType::none},     {"int16", DType::int16},
+    {"int32", DType::int32},         {"int64", DType::int64},     {"string", DType::none},
+    {"bool", DType::uint8},          {"float16", DType::none},    {"float64", DType::float64},
+    {"uint32", DType::none},         {"uint64", DType::none},     {"complex64", DType::none},
+    {"complex128", DType::none},     {"bfloat16", DType::none},   {"float8e4m3fn", DType::none},
+    {"float8e4m3fnuz", DType::none}, {"float8e5m2", DType::none}, {"float8e5m2fnuz", DType::none},
+    {"uint4", DType::none},          {"int4", DType::none},       {"float4e2m1", DType::none},
+    {"float8e8m0", DType::none},     {"uint2", DType::none},      {"int2", DType::none}};
+inline constexpr std::int64_t bool_code = 9;
+
+INTQ_INLINE const ElementType& element_type(std::int64_t code) {
+    static constexpr ElementType unknown{"of an unknown code", DType::none};
+    return code >= 0 && code < static_cast<std::int64_t>(std::size(element_types)) ? element_types[code] : unknown;
+}
+
 /// Number of elements. Throws when it, or the number of bytes, overflows.
-inline std::size_t checked_element_count(const std::vector<std::int64_t>& dims, index_t element) {
+INTQ_INLINE std::size_t checked_element_count(const std::vector<std::int64_t>& dims, index_t element) {
     if (dims.size() > max_dims) throw Error("it has " + std::to_string(dims.size()) + " dims, more than 32");
     index_t bytes = element;
     bool empty = false;
@@ -94,7 +116,7 @@ std::vector<std::byte> convert_values(const std::vector<Source>& values, std::si
     return bytes;
 }
 
-inline std::vector<std::byte> copy_raw_data(std::string_view raw, std::size_t count, std::size_t element) {
+INTQ_INLINE std::vector<std::byte> copy_raw_data(std::string_view raw, std::size_t count, std::size_t element) {
     static_assert(
         std::endian::native == std::endian::little,
         "ONNX stores raw_data little-endian and this reader copies it; swap the bytes here for a big-endian host");
@@ -105,7 +127,7 @@ inline std::vector<std::byte> copy_raw_data(std::string_view raw, std::size_t co
     return {bytes.begin(), bytes.end()};
 }
 
-inline std::vector<std::byte> data_of(const RawTensor& raw, DType dtype) {
+INTQ_INLINE std::vector<std::byte> data_of(const RawTensor& raw, DType dtype) {
     const std::size_t count = checked_element_count(raw.dims, size_of(dtype));
     const int sources = int{raw.raw_data.has_value()} + int{!raw.float_data.empty()} + int{!raw.int32_data.empty()} +
                         int{!raw.int64_data.empty()} + int{!raw.double_data.empty()} + int{!raw.uint64_data.empty()};
@@ -129,7 +151,7 @@ inline std::vector<std::byte> data_of(const RawTensor& raw, DType dtype) {
     }
 }
 
-inline RawTensor read_raw_tensor(ProtobufReader fields) {
+INTQ_INLINE RawTensor read_raw_tensor(ProtobufReader fields) {
     RawTensor raw;
     while (fields.next()) switch (fields.number()) {
             case 1:
@@ -177,8 +199,7 @@ inline RawTensor read_raw_tensor(ProtobufReader fields) {
     return raw;
 }
 
-/// @throws Error that does not name the tensor
-inline FileTensor to_tensor_checked(const RawTensor& raw) {
+INTQ_INLINE FileTensor to_tensor_checked(const RawTensor& raw) {
     if (raw.location != 0 || raw.has_external_data)
         throw Error("its data lies in another file, which is not supported; save the model with its data inside");
     if (raw.has_segment) throw Error("it is stored in segments, which is not supported");
@@ -196,4 +217,5 @@ inline FileTensor to_tensor_checked(const RawTensor& raw) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx
 
+#endif  // INTQ_DEFINES(interop_onnx_read)
 #endif  // INTQ_INTEROP_ONNX_READ_READ_TENSOR_HPP
