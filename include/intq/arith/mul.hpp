@@ -7,7 +7,7 @@
 #include "intq/arith/elementwise.hpp"
 
 namespace intq::arith {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Everything that a product of codes needs.
 struct MulParams {
@@ -15,6 +15,12 @@ struct MulParams {
     ChannelWords words{};
     OutputCodes codes{};
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_ABI {
 
 /// y = requantize((x - zx)·(y - zy)) at s_acc = fmul(sx, sy), on lanes with the parameters set in every lane.
 template <class Policy, class L> struct MulLanes {
@@ -39,7 +45,7 @@ template <class Policy, class L> struct MulLanes {
 ///         zero point) or tflite's double rounding would shift it out
 constexpr Result<MulParams> make_mul(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y, const CodesOf& out,
                                      const OutputCodes& codes) noexcept {
-    MulParams params;
+    MulParams params{};
     params.zero_point[0] = x.zero_point;
     params.zero_point[1] = y.zero_point;
     params.codes = codes;

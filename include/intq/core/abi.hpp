@@ -3,9 +3,15 @@
 // The two inline namespaces that keep differently built object files apart (DESIGN section 11).
 // Layer: core.
 //
-// INTQ_CORE_ABI carries version and assert level; views and statuses live there and pass between units that
-// were built for different instruction sets. INTQ_ABI adds the instruction set and the default backend; all
-// from arith on lives there, so that the linker never merges a kernel with its namesake from another unit.
+// INTQ_CORE_ABI carries the version. Types and constants live there that pass between units: views, statuses, the
+// records of a target, a program. Their member functions are always inlined and emit nothing, so that neither the
+// instruction set nor the assert level of a unit is part of them, and the linker has no copy to choose from.
+// INTQ_ABI adds the assert level, the instruction set and the default backend. Every function lives there, so that the
+// linker never merges it with its namesake from another unit and never keeps AVX-512 code for everyone; with the
+// functions live the types that only one backend has.
+//
+// An aggregate cannot declare its constructor, so that nothing makes the implicit one inline: write `Window2d w{}`, not
+// `Window2d w`. The braces initialize without a call.
 #ifndef INTQ_CORE_ABI_HPP
 #define INTQ_CORE_ABI_HPP
 
@@ -51,18 +57,20 @@
 #    define INTQ_DEFAULT_BACKEND native
 #endif
 
-#define INTQ_CORE_ABI INTQ_DETAIL_JOIN(core_, INTQ_DETAIL_JOIN(INTQ_DETAIL_VERSION_, INTQ_DETAIL_ASSERT_))
 #define INTQ_ABI                                                               \
     INTQ_DETAIL_JOIN(                                                          \
         INTQ_DETAIL_JOIN(INTQ_DETAIL_VERSION_, INTQ_DETAIL_ASSERT_),           \
         INTQ_DETAIL_JOIN(INTQ_DETAIL_JOIN(INTQ_DETAIL_ISA_, INTQ_DETAIL_FMA_), \
                          INTQ_DETAIL_JOIN(INTQ_DETAIL_WITH_XSIMD_, INTQ_DETAIL_JOIN(_, INTQ_DEFAULT_BACKEND))))
 
-// The hosted half. Its compiled form serves units of any flags, so that nothing of those stands in its names.
+// The hosted half, and core beside it. The compiled form serves units of any flags, so that nothing of those stands in
+// its names.
 #if INTQ_COMPILED
 #    define INTQ_HOSTED_ABI INTQ_DETAIL_JOIN(INTQ_DETAIL_VERSION_, _compiled)
+#    define INTQ_CORE_ABI INTQ_DETAIL_JOIN(core_, INTQ_DETAIL_JOIN(INTQ_DETAIL_VERSION_, _compiled))
 #else
 #    define INTQ_HOSTED_ABI INTQ_ABI
+#    define INTQ_CORE_ABI INTQ_DETAIL_JOIN(core_, INTQ_DETAIL_VERSION_)
 #endif
 
 #endif  // INTQ_CORE_ABI_HPP
