@@ -11,7 +11,7 @@
 #include "intq/arith/march.hpp"
 
 namespace intq::target {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// a = clamp_16(PRE(acc, pre));  y = clamp_out(POST(a·M, post))
 ///
@@ -23,7 +23,7 @@ template <class March> struct bpu {
     static constexpr arith::PolicyRecord policy = March::policy;
 };
 
-}  // namespace INTQ_ABI
+}  // namespace INTQ_CORE_ABI
 }  // namespace intq::target
 
 #endif  // INTQ_ARITH_BPU_HPP

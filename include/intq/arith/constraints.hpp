@@ -15,7 +15,7 @@
 #include "intq/core/status.hpp"
 
 namespace intq::arith {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// One accepted combination. A limit of 0 is no limit.
 struct ConstraintRow {
@@ -38,6 +38,55 @@ struct OperatorUse {
     Window2d window{};
     index_t channels = 0;
 };
+
+// --- how the targets write their tables ------------------------------------------------------------------------------
+
+/// Operators whose output has the type of their input, in `type`.
+template <DType Type, OpKind... Ops>
+inline constexpr std::array<ConstraintRow, sizeof...(Ops)> rows_of_type{
+    ConstraintRow{.op = Ops, .input = Type, .output = Type}...};
+
+/// conv2d and linear with the same types.
+template <DType Input, DType Weight, DType... Outputs>
+inline constexpr std::array<ConstraintRow, 2 * sizeof...(Outputs)> weighted_rows{
+    ConstraintRow{OpKind::conv2d, Input, Weight, Outputs}..., ConstraintRow{OpKind::linear, Input, Weight, Outputs}...};
+
+/// From real values to codes of each type and back, and between codes of any two of them.
+template <DType... Codes>
+inline constexpr std::array<ConstraintRow, 2 * sizeof...(Codes) + sizeof...(Codes) * sizeof...(Codes)> conversion_rows =
+    [] {
+        constexpr std::array<DType, sizeof...(Codes)> codes{Codes...};
+        std::array<ConstraintRow, 2 * sizeof...(Codes) + sizeof...(Codes) * sizeof...(Codes)> rows{};
+        std::size_t at = 0;
+        for (const DType code : codes) {
+            rows[at++] = {OpKind::quantize, DType::float32, DType::none, code};
+            rows[at++] = {OpKind::dequantize, code, DType::none, DType::float32};
+            for (const DType other : codes) rows[at++] = {OpKind::requantize, code, DType::none, other};
+        }
+        return rows;
+    }();
+
+/// What fp32 and tflite take of a type, without limits.
+template <DType Type>
+inline constexpr auto unlimited_rows =
+    rows_of_type<Type, OpKind::add, OpKind::relu, OpKind::max_pool2d, OpKind::avg_pool2d, OpKind::cat, OpKind::flatten,
+                 OpKind::mul, OpKind::lookup_table, OpKind::interpolate, OpKind::pad, OpKind::sub, OpKind::slice,
+                 OpKind::permute, OpKind::reshape>;
+
+/// A softmax reads int8; its probabilities are 2^-15 a code before they are requantized.
+template <DType... Outputs>
+inline constexpr std::array<ConstraintRow, sizeof...(Outputs)> softmax_rows{
+    ConstraintRow{.op = OpKind::softmax, .input = DType::int8, .output = Outputs}...};
+
+/// What accumulators become where they are an output.
+inline constexpr std::array<ConstraintRow, 1> accumulator_rows{
+    ConstraintRow{OpKind::dequantize, DType::int32, DType::none, DType::float32}};
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_ABI {
 
 /// @return ok; unsupported with the field that no row has (input, weight or output); value_out_of_range with
 ///         kernel, stride, padding or channels where a row has the types but a smaller limit
@@ -85,40 +134,6 @@ constexpr Status check_constraints(std::span<const ConstraintRow> table, const O
     return best;
 }
 
-// --- how the targets write their tables ------------------------------------------------------------------------------
-
-/// Operators whose output has the type of their input, in `type`.
-template <DType Type, OpKind... Ops>
-inline constexpr std::array<ConstraintRow, sizeof...(Ops)> rows_of_type{
-    ConstraintRow{.op = Ops, .input = Type, .output = Type}...};
-
-/// conv2d and linear with the same types.
-template <DType Input, DType Weight, DType... Outputs>
-inline constexpr std::array<ConstraintRow, 2 * sizeof...(Outputs)> weighted_rows{
-    ConstraintRow{OpKind::conv2d, Input, Weight, Outputs}..., ConstraintRow{OpKind::linear, Input, Weight, Outputs}...};
-
-/// From real values to codes of each type and back, and between codes of any two of them.
-template <DType... Codes>
-inline constexpr std::array<ConstraintRow, 2 * sizeof...(Codes) + sizeof...(Codes) * sizeof...(Codes)> conversion_rows =
-    [] {
-        constexpr std::array<DType, sizeof...(Codes)> codes{Codes...};
-        std::array<ConstraintRow, 2 * sizeof...(Codes) + sizeof...(Codes) * sizeof...(Codes)> rows{};
-        std::size_t at = 0;
-        for (const DType code : codes) {
-            rows[at++] = {OpKind::quantize, DType::float32, DType::none, code};
-            rows[at++] = {OpKind::dequantize, code, DType::none, DType::float32};
-            for (const DType other : codes) rows[at++] = {OpKind::requantize, code, DType::none, other};
-        }
-        return rows;
-    }();
-
-/// What fp32 and tflite take of a type, without limits.
-template <DType Type>
-inline constexpr auto unlimited_rows =
-    rows_of_type<Type, OpKind::add, OpKind::relu, OpKind::max_pool2d, OpKind::avg_pool2d, OpKind::cat, OpKind::flatten,
-                 OpKind::mul, OpKind::lookup_table, OpKind::interpolate, OpKind::pad, OpKind::sub, OpKind::slice,
-                 OpKind::permute, OpKind::reshape>;
-
 /// Several tables as one.
 template <std::size_t... Sizes> constexpr auto join_rows(const std::array<ConstraintRow, Sizes>&... parts) noexcept {
     std::array<ConstraintRow, (Sizes + ...)> all{};
@@ -129,15 +144,6 @@ template <std::size_t... Sizes> constexpr auto join_rows(const std::array<Constr
     (append(parts), ...);
     return all;
 }
-
-/// A softmax reads int8; its probabilities are 2^-15 a code before they are requantized.
-template <DType... Outputs>
-inline constexpr std::array<ConstraintRow, sizeof...(Outputs)> softmax_rows{
-    ConstraintRow{.op = OpKind::softmax, .input = DType::int8, .output = Outputs}...};
-
-/// What accumulators become where they are an output.
-inline constexpr std::array<ConstraintRow, 1> accumulator_rows{
-    ConstraintRow{OpKind::dequantize, DType::int32, DType::none, DType::float32}};
 
 }  // namespace INTQ_ABI
 }  // namespace intq::arith

@@ -8,7 +8,7 @@
 #include "intq/arith/make_requantize.hpp"
 
 namespace intq::arith {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// The operand of a fused add.
 struct SuminOperand {
@@ -17,6 +17,18 @@ struct SuminOperand {
     std::int64_t quant_min = INT8_MIN;
     std::int64_t quant_max = INT8_MAX;
 };
+
+/// The words of a fused add, and what it can add to the accumulator.
+struct Sumin {
+    std::array<std::int32_t, 3> words{};
+    SumRange range{};
+};
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_ABI {
 
 /// Step 0: the smallest weight scale with which bias and sumin stay inside the accumulator.
 ///
@@ -53,12 +65,6 @@ constexpr Result<std::int64_t> quantize_bias(const PolicyRecord& policy, double 
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(code >> left) << left);
 }
 
-/// The words of a fused add, and what it can add to the accumulator.
-struct Sumin {
-    std::array<std::int32_t, 3> words{};
-    SumRange range{};
-};
-
 namespace detail {
 
 constexpr std::int64_t two_stage_sumin_value(std::int64_t e, std::int64_t k, int right, int left) noexcept {
@@ -78,7 +84,7 @@ constexpr std::int64_t two_stage_sumin_value(std::int64_t e, std::int64_t k, int
 constexpr Result<Sumin> make_sumin(const PolicyRecord& policy, const SuminOperand& operand, float s_in, float s_w,
                                    float s_out, int accumulator_bits) noexcept {
     if (!policy.fused_add) return Status{StatusCode::unsupported, OpKind::add, Field::sumin, 0, 0};
-    Sumin sumin;
+    Sumin sumin{};
     if (policy.requantize == RequantizeRule::float_scale) {
         const float factor = fdiv(operand.scale, s_out);
         if (!is_finite(factor)) return Status{StatusCode::scale_out_of_range, OpKind::conv2d, Field::sumin, 0, 0};

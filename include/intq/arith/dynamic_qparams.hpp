@@ -8,10 +8,16 @@
 #include "intq/arith/quantize.hpp"
 
 namespace intq::arith {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// A dynamic scale is not smaller.
 inline constexpr float smallest_dynamic_scale = 6.1e-5f;
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_ABI {
 
 /// Scale and zero point of a range for codes 0 … quant_max. It is another formula than qparams_from_range(): the scale
 /// is made in double, and the zero point comes from the end of the range whose error is the smaller one.

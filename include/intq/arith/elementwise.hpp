@@ -7,7 +7,7 @@
 #include "intq/arith/make_requantize.hpp"
 
 namespace intq::arith {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// One operand or the result of an add, sub or mul.
 struct CodesOf {
@@ -25,6 +25,12 @@ struct AddParams {
     ChannelWords output{};                 // two_stage, fixed_point: the sum's
     OutputCodes codes{};
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_ABI {
 
 /// The formula of a policy on lanes, with the parameters set in every lane: scaled(x, y), the sum at the output's
 /// scale, and code(x, y), which adds the zero point and clamps.
@@ -158,7 +164,7 @@ constexpr Result<AddParams> make_fixed_point_add(const PolicyRecord& policy, con
 /// x + sign·y
 constexpr Result<AddParams> make_signed_add(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y,
                                             const CodesOf& out, const OutputCodes& codes, int sign) noexcept {
-    AddParams params;
+    AddParams params{};
     params.zero_point[0] = x.zero_point;
     params.zero_point[1] = y.zero_point;
     params.codes = codes;
@@ -208,12 +214,20 @@ constexpr Result<AddParams> make_sub(const PolicyRecord& policy, const CodesOf& 
 
 // --- mul -------------------------------------------------------------------------------------------------------------
 
+}  // namespace INTQ_ABI
+
+inline namespace INTQ_CORE_ABI {
+
 /// Everything that a product of codes needs.
 struct MulParams {
     std::int32_t zero_point[2] = {0, 0};
     ChannelWords words{};
     OutputCodes codes{};
 };
+
+}  // namespace INTQ_CORE_ABI
+
+inline namespace INTQ_ABI {
 
 /// y = requantize((x - zx)·(y - zy)) at s_acc = fmul(sx, sy), on lanes with the parameters set in every lane.
 template <class Policy, class L> struct MulLanes {
@@ -238,7 +252,7 @@ template <class Policy, class L> struct MulLanes {
 ///         zero point) or tflite's double rounding would shift it out
 constexpr Result<MulParams> make_mul(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y, const CodesOf& out,
                                      const OutputCodes& codes) noexcept {
-    MulParams params;
+    MulParams params{};
     params.zero_point[0] = x.zero_point;
     params.zero_point[1] = y.zero_point;
     params.codes = codes;

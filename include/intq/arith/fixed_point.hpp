@@ -12,14 +12,21 @@
 #include "intq/core/status.hpp"
 
 namespace intq::arith {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// real ≈ multiplier · 2^(shift - 31), multiplier in [2^30, 2^31) or 0.
 struct QuantizedMultiplier {
     std::int32_t multiplier = 0;
     int shift = 0;
-    friend constexpr bool operator==(const QuantizedMultiplier&, const QuantizedMultiplier&) = default;
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const QuantizedMultiplier&,
+                                                        const QuantizedMultiplier&) = default;
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_ABI {
 
 /// Turns a real factor into multiplier and shift.
 ///

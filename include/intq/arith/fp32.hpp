@@ -7,8 +7,7 @@
 #include "intq/arith/target.hpp"
 
 namespace intq::arith {
-inline namespace INTQ_ABI {
-namespace detail {
+inline namespace INTQ_CORE_ABI {
 
 inline constexpr auto fp32_constraints =
     join_rows(conversion_rows<DType::int8, DType::int16>, accumulator_rows,
@@ -16,28 +15,27 @@ inline constexpr auto fp32_constraints =
               weighted_rows<DType::int16, DType::int8, DType::int16, DType::int32>, unlimited_rows<DType::int8>,
               unlimited_rows<DType::int16>, softmax_rows<DType::int8>);
 
-}  // namespace detail
-}  // namespace INTQ_ABI
+}  // namespace INTQ_CORE_ABI
 }  // namespace intq::arith
 
 namespace intq::target {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// y = clamp(rhe(fmul(float32(acc), scale)) + zero_point), scale = s_in·s_w / s_out in float32.
 struct fp32 {
     static constexpr arith::PolicyRecord policy = [] {
-        arith::PolicyRecord record;
+        arith::PolicyRecord record{};
         record.name = "fp32";
         record.requantize = arith::RequantizeRule::float_scale;
         record.zero_points = true;
         record.fused_add = true;
         record.average = arith::AverageRule::float_scale_sum;
-        record.constraints = arith::detail::fp32_constraints;
+        record.constraints = arith::fp32_constraints;
         return record;
     }();
 };
 
-}  // namespace INTQ_ABI
+}  // namespace INTQ_CORE_ABI
 }  // namespace intq::target
 
 #endif  // INTQ_ARITH_FP32_HPP

@@ -8,17 +8,23 @@
 #include "intq/core/status.hpp"
 
 namespace intq::arith {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Ends of a histogram; both belong to it.
 struct HistogramRange {
     float lowest = 0.0f;
     float highest = 0.0f;
-    friend constexpr bool operator==(const HistogramRange&, const HistogramRange&) = default;
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const HistogramRange&, const HistogramRange&) = default;
 };
 
 /// Most bins: their numbers, and one for values outside, are exact in binary32.
 inline constexpr index_t most_histogram_bins = index_t{1} << 23;
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_ABI {
 
 /// The range that data from lowest to highest is counted in: one of no width is widened by 1 to either side.
 constexpr HistogramRange histogram_range(float lowest, float highest) noexcept {

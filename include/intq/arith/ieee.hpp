@@ -67,11 +67,23 @@ constexpr float ffma(float a, float b, float c) noexcept {
     return static_cast<float>(std::bit_cast<double>(bits));
 }
 
+}  // namespace INTQ_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_CORE_ABI {
+
 /// value = mantissa · 2^exponent, 1/2 <= mantissa < 1 (0 and 0 for 0).
 struct Frexp {
     double mantissa;
     int exponent;
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_ABI {
 
 /// @pre value is finite and not negative
 constexpr Frexp frexp(double value) noexcept {

@@ -10,7 +10,7 @@
 #include "intq/arith/target.hpp"
 
 namespace intq::arith {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// What is requantized; it decides the roundings of the bpu rule.
 enum class RequantizeSource : std::uint8_t { gemm_accumulator, add_accumulator, average_accumulator, code };
@@ -27,8 +27,14 @@ struct TwoStageParams {
     std::int32_t multiplier = 0;
     int pre = 0;
     int post = 0;
-    friend constexpr bool operator==(const TwoStageParams&, const TwoStageParams&) = default;
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const TwoStageParams&, const TwoStageParams&) = default;
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_ABI {
 
 /// Multiplier and shifts of ARITHMETIC section 2.3.
 ///
@@ -48,7 +54,7 @@ constexpr Result<TwoStageParams> make_two_stage(float s_acc, float s_out, DType 
     const auto rounded = static_cast<std::int32_t>(floor(parts.mantissa * 0x1p15 + 0.5));
     const int total = 15 - parts.exponent;
     const int kept = output == DType::int16 ? 14 : 22;
-    TwoStageParams params;
+    TwoStageParams params{};
     params.multiplier = rounded < 32767 ? rounded : 32767;
     params.pre = source == RequantizeSource::code ? 0 : clamp(total - kept, 0, pre_cap);
     params.post = clamp(total - params.pre, 0, 31);
@@ -153,7 +159,7 @@ constexpr Result<ChannelWords> make_requantize_words(const PolicyRecord& policy,
 ///     relu: lowest = max(lowest, zp);  relu6: also highest = min(highest, zp + rhu(6 / s_out))
 constexpr OutputCodes make_output_codes(std::int64_t quant_min, std::int64_t quant_max, std::int32_t zero_point,
                                         float scale, Activation activation) noexcept {
-    OutputCodes codes;
+    OutputCodes codes{};
     codes.zero_point = zero_point;
     codes.lowest = static_cast<std::int32_t>(quant_min);
     codes.highest = static_cast<std::int32_t>(quant_max);
@@ -169,7 +175,7 @@ constexpr OutputCodes make_output_codes(std::int64_t quant_min, std::int64_t qua
 /// The clamp of a float output: infinities stay, where no activation bounds them.
 constexpr OutputCodes make_real_codes(Activation activation) noexcept {
     constexpr float infinity = std::numeric_limits<float>::infinity();
-    OutputCodes codes;
+    OutputCodes codes{};
     codes.lowest_real = activation == Activation::none ? -infinity : 0.0f;
     codes.highest_real = activation == Activation::relu6 ? 6.0f : infinity;
     return codes;

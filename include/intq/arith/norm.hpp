@@ -13,7 +13,7 @@
 #include "intq/core/status.hpp"
 
 namespace intq::arith {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// In which order PyTorch multiplies the bias: (b - mean)·r·gamma after a convolution, (b - mean)·(gamma·r) after a
 /// linear layer. The last bit differs.
@@ -27,6 +27,12 @@ struct BatchNorm {
     std::span<const float> beta{};   // empty: all 0
     float epsilon = 1e-5f;
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_ABI {
 
 /// The nearest binary32 to the square root.
 /// @pre value >= 0, finite

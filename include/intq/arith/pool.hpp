@@ -10,7 +10,7 @@
 #include "intq/arith/elementwise.hpp"
 
 namespace intq::arith {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Everything that an average of codes needs.
 struct AverageParams {
@@ -24,6 +24,12 @@ struct AverageParams {
     OutputCodes codes{};
 };
 
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_ABI {
+
 /// Parameters of an average over windows of `kernel_cells`.
 ///
 ///     bpu     s_acc = fdiv(s_in, float32(N)), requantized; padding counts
@@ -36,7 +42,7 @@ struct AverageParams {
 constexpr Result<AverageParams> make_average(const PolicyRecord& policy, const CodesOf& in, const CodesOf& out,
                                              const OutputCodes& codes, index_t kernel_cells, PoolDivisor divisor,
                                              bool has_padding) noexcept {
-    AverageParams params;
+    AverageParams params{};
     params.rule = policy.average;
     params.divisor = divisor;
     params.kernel_cells = kernel_cells;
@@ -104,7 +110,7 @@ template <class L> struct AverageDivision {
 /// @tparam Rule  that of the parameters
 template <class L, AverageRule Rule> struct AverageBy : AverageDivision<L> {
     two_stage::Channel<L> channel;
-    OutputCodes codes;  // what zero point and clamp the scaled value takes
+    OutputCodes codes{};  // what zero point and clamp the scaled value takes
     OutputLanes<L> out;
 
     explicit constexpr AverageBy(const AverageParams& p) noexcept

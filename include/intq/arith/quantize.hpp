@@ -13,7 +13,7 @@
 #include "intq/core/status.hpp"
 
 namespace intq::arith {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 // --- from a range to scale and zero point ---------------------------------------------------------------------
 
@@ -28,14 +28,20 @@ struct RangeRule {
     /// Zero point of the symmetric scheme: 0, except where PyTorch's unsigned types are imitated.
     std::int32_t symmetric_zero_point = 0;
     float smallest_scale = 0x1p-23f;
-    friend constexpr bool operator==(const RangeRule&, const RangeRule&) = default;
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const RangeRule&, const RangeRule&) = default;
 };
 
 struct ScaleZeroPoint {
     float scale = 1.0f;
     std::int32_t zero_point = 0;
-    friend constexpr bool operator==(const ScaleZeroPoint&, const ScaleZeroPoint&) = default;
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const ScaleZeroPoint&, const ScaleZeroPoint&) = default;
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_ABI {
 
 /// Zero point that PyTorch's symmetric observers use: 0 for signed types; for uint8 128, and the middle of a
 /// range that the user gave.
@@ -93,6 +99,12 @@ constexpr Result<ScaleZeroPoint> qparams_from_range(float lowest, float highest,
     return ScaleZeroPoint{scale, static_cast<std::int32_t>(zero_point)};
 }
 
+}  // namespace INTQ_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_CORE_ABI {
+
 // --- quantize, dequantize, fake-quantize ------------------------------------------------------------------------
 
 /// x · (1/s), as PyTorch, or x / s, as ONNX QuantizeLinear: they differ where a quotient is near a tie.
@@ -102,7 +114,7 @@ enum class QuantizeBy : std::uint8_t { reciprocal, divide };
 struct QuantizeRule {
     Rounding rounding = Rounding::half_even;
     QuantizeBy by = QuantizeBy::reciprocal;
-    friend constexpr bool operator==(const QuantizeRule&, const QuantizeRule&) = default;
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const QuantizeRule&, const QuantizeRule&) = default;
 };
 
 /// A QuantizeRule as a type, so that no loop tests it.
@@ -111,6 +123,18 @@ template <Rounding R, QuantizeBy By> struct FixedQuantizeRule { static constexpr
 /// Codes and their distance from the zero point are exact in binary32 up to here: what bounds the range of
 /// codes that quantize and fake-quantize take.
 inline constexpr std::int64_t largest_quantized_code = std::int64_t{1} << 23;
+
+/// The range of codes for one value.
+struct CodeRange {
+    std::int64_t quant_min = INT8_MIN;
+    std::int64_t quant_max = INT8_MAX;
+};
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_ABI {
 
 /// The formulas of quantize and fake-quantize for lanes that each have their scale and zero point.
 ///
@@ -201,12 +225,6 @@ INTQ_ALWAYS_INLINE constexpr decltype(auto) with_rule(QuantizeRule rule, Functio
     if (divide) return function(FixedQuantizeRule<Rounding::half_up, QuantizeBy::divide>{});
     return function(FixedQuantizeRule<Rounding::half_up, QuantizeBy::reciprocal>{});
 }
-
-/// The range of codes for one value.
-struct CodeRange {
-    std::int64_t quant_min = INT8_MIN;
-    std::int64_t quant_max = INT8_MAX;
-};
 
 /// q = clamp(R(x · (1/s)) + zp, qmin, qmax); NaN gives zp, ±inf the ends. Preconditions as Quantizer.
 constexpr std::int32_t quantize(float x, ScaleZeroPoint qparams, CodeRange range = {},

@@ -18,7 +18,7 @@
 #include "intq/arith/lanes.hpp"
 
 namespace intq::arith {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// The parameters of one output channel; how many words count, and what they mean, is the policy's.
 using ChannelWords = std::array<std::int32_t, 5>;
@@ -32,6 +32,12 @@ struct OutputCodes {
     float lowest_real = -3.402823466e38f;  // of a float output
     float highest_real = 3.402823466e38f;
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_ABI {
 
 /// OutputCodes in every lane.
 template <class L> struct OutputLanes {
@@ -130,10 +136,22 @@ struct float_scale : RequantizedCode<float_scale> {
     }
 };
 
+}  // namespace INTQ_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_CORE_ABI {
+
 // --- fixed_point: target::tflite ---------------------------------------------------------------------------------
 
 struct single_rounding {};
 struct double_rounding {};
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_ABI {
 
 namespace detail {
 

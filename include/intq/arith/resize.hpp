@@ -8,7 +8,7 @@
 #include "intq/arith/lanes.hpp"
 
 namespace intq::arith {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Which input an output coordinate means. align_corners and half_pixel are bilinear.
 enum class Resize : std::uint8_t { nearest, nearest_exact, half_pixel, align_corners };
@@ -18,11 +18,17 @@ struct ResizeTap {
     std::int32_t first = 0;
     std::int32_t second = 0;
     std::int32_t weight = 0;
-    friend constexpr bool operator==(const ResizeTap&, const ResizeTap&) = default;
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const ResizeTap&, const ResizeTap&) = default;
 };
 
 /// Largest extents along an axis: every product below stays in 64 bits, every cell number in 32.
 inline constexpr index_t largest_resized = index_t{1} << 24;
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_ABI {
 
 /// The cells of output coordinate d.
 ///

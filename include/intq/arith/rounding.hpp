@@ -12,13 +12,19 @@
 #include "intq/core/assert.hpp"
 
 namespace intq::arith {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// How a real value becomes an integer.
 enum class Rounding : std::uint8_t { half_even, half_up };
 
 /// How a right shift treats the bits that leave: fl(x / 2^n), or fl(x / 2^n + 1/2).
 enum class ShiftRounding : std::uint8_t { floor, half_up };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_ABI {
 
 namespace detail {
 

@@ -11,7 +11,7 @@
 #include "intq/arith/rounding.hpp"
 
 namespace intq::arith {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Terms of one softmax; more could leave the sum's 48 bits.
 inline constexpr index_t softmax_most_terms = 65535;
@@ -27,6 +27,33 @@ struct SoftmaxTables {
     std::uint32_t term[256] = {};
 };
 
+/// 1 / sum as a factor of 16 bits and a shift.
+///
+///     n = bitlen(sum),  S16 = sum >> (n - 16),  factor = fl((2^30 + fl(S16/2)) / S16),  shift = n - 17
+struct SoftmaxReciprocal {
+    std::int32_t factor = 0;  // 16384 .. 32768
+    int shift = 0;            // 15 .. 30
+
+    /// @param sum  of at most softmax_most_terms terms, one of them 2^31
+    static INTQ_ALWAYS_INLINE constexpr SoftmaxReciprocal of(std::uint64_t sum) noexcept {
+        const int bits = 64 - std::countl_zero(sum);
+        const auto high = static_cast<std::int32_t>(sum >> (bits - 16));
+        return {((std::int32_t{1} << 30) + high / 2) / high, bits - 17};
+    }
+
+    /// clamp(SH_R(probability·factor, shift), 0, 32767), with scale 2^-15
+    INTQ_ALWAYS_INLINE constexpr std::int16_t code(std::int16_t probability) const INTQ_NOEXCEPT {
+        const std::int32_t p = shift_half_up(std::int32_t{probability} * factor, shift);
+        return static_cast<std::int16_t>(p < 0 ? 0 : p > 32767 ? 32767 : p);
+    }
+};
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_ABI {
+
 /// @return scale_out_of_range for a scale that is not positive and finite; dtype_mismatch of input for another type
 ///         than int8
 inline Result<SoftmaxTables> make_softmax_tables(const CodesOf& in) noexcept {
@@ -35,7 +62,7 @@ inline Result<SoftmaxTables> make_softmax_tables(const CodesOf& in) noexcept {
                       static_cast<std::int64_t>(DType::int8)};
     if (!(in.scale > 0.0f) || !is_finite(in.scale))
         return Status{StatusCode::scale_out_of_range, OpKind::softmax, Field::scale, 0, 0};
-    SoftmaxTables tables;
+    SoftmaxTables tables{};
     for (int d = 0; d < 256; ++d) {
         const double exponential = std::exp(-static_cast<double>(d) * static_cast<double>(in.scale));
         const double code = round_half_up(0x1p15 * exponential);
@@ -51,27 +78,6 @@ constexpr bool are_softmax_tables(const SoftmaxTables& tables) noexcept {
     for (int d = 0; d < 256; ++d) are = are && tables.probability[d] >= 0 && tables.term[d] <= tables.term[0];
     return are;
 }
-
-/// 1 / sum as a factor of 16 bits and a shift.
-///
-///     n = bitlen(sum),  S16 = sum >> (n - 16),  factor = fl((2^30 + fl(S16/2)) / S16),  shift = n - 17
-struct SoftmaxReciprocal {
-    std::int32_t factor = 0;  // 16384 .. 32768
-    int shift = 0;            // 15 .. 30
-
-    /// @param sum  of at most softmax_most_terms terms, one of them 2^31
-    static constexpr SoftmaxReciprocal of(std::uint64_t sum) noexcept {
-        const int bits = 64 - std::countl_zero(sum);
-        const auto high = static_cast<std::int32_t>(sum >> (bits - 16));
-        return {((std::int32_t{1} << 30) + high / 2) / high, bits - 17};
-    }
-
-    /// clamp(SH_R(probability·factor, shift), 0, 32767), with scale 2^-15
-    constexpr std::int16_t code(std::int16_t probability) const INTQ_NOEXCEPT {
-        const std::int32_t p = shift_half_up(std::int32_t{probability} * factor, shift);
-        return static_cast<std::int16_t>(p < 0 ? 0 : p > 32767 ? 32767 : p);
-    }
-};
 
 }  // namespace INTQ_ABI
 }  // namespace intq::arith

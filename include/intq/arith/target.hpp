@@ -14,7 +14,7 @@
 #include "intq/arith/requantize.hpp"
 
 namespace intq::arith {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Which requantize policy a target's kernels are keyed on.
 enum class RequantizeRule : std::uint8_t { float_scale, single_rounding, double_rounding, two_stage };
@@ -46,7 +46,7 @@ struct PolicyRecord {
     QuantizeRule quantize{};
     std::span<const ConstraintRow> constraints{};
 
-    constexpr int accumulator_bits(DType input) const noexcept {
+    INTQ_ALWAYS_INLINE constexpr int accumulator_bits(DType input) const noexcept {
         return input == DType::int16 ? accumulator_bits_int16 : accumulator_bits_int8;
     }
 };
@@ -58,6 +58,12 @@ template <class T>
 concept Target = requires {
     { T::policy } -> std::convertible_to<PolicyRecord>;
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_ABI {
 
 /// Accumulator type of a policy for one input type.
 template <class TargetType, DType Input>

@@ -8,8 +8,7 @@
 #include "intq/arith/target.hpp"
 
 namespace intq::arith {
-inline namespace INTQ_ABI {
-namespace detail {
+inline namespace INTQ_CORE_ABI {
 
 inline constexpr auto tflite_constraints =
     join_rows(conversion_rows<DType::int8, DType::int16>, accumulator_rows,
@@ -17,12 +16,11 @@ inline constexpr auto tflite_constraints =
               weighted_rows<DType::int16, DType::int8, DType::int16>, unlimited_rows<DType::int8>,
               unlimited_rows<DType::int16>, softmax_rows<DType::int8>);
 
-}  // namespace detail
-}  // namespace INTQ_ABI
+}  // namespace INTQ_CORE_ABI
 }  // namespace intq::arith
 
 namespace intq::target {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// int8: RDBPOT(SRDHM(acc·2^left, M), right) with double rounding, (acc·M + half) >> (31 - shift) with single.
 /// int16 activations: 64-bit accumulators and a 16-bit multiplier under either rule.
@@ -35,18 +33,18 @@ template <class RoundingRule = arith::double_rounding> struct tflite {
         "target::tflite<RoundingRule>: RoundingRule must be arith::single_rounding or arith::double_rounding");
     static constexpr arith::PolicyRecord policy = [] {
         constexpr bool is_single = std::is_same_v<RoundingRule, arith::single_rounding>;
-        arith::PolicyRecord record;
+        arith::PolicyRecord record{};
         record.name = is_single ? "tflite_single_rounding" : "tflite";
         record.requantize = is_single ? arith::RequantizeRule::single_rounding : arith::RequantizeRule::double_rounding;
         record.accumulator_bits_int16 = 64;
         record.zero_points = true;
         record.average = arith::AverageRule::divide_codes;
-        record.constraints = arith::detail::tflite_constraints;
+        record.constraints = arith::tflite_constraints;
         return record;
     }();
 };
 
-}  // namespace INTQ_ABI
+}  // namespace INTQ_CORE_ABI
 }  // namespace intq::target
 
 #endif  // INTQ_ARITH_TFLITE_HPP

@@ -11,7 +11,7 @@
 #include "intq/arith/elementwise.hpp"
 
 namespace intq::arith {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Real functions that a table holds. gelu_erf is x·Φ(x), gelu_tanh its approximation by tanh.
 enum class TableFunction : std::uint8_t {
@@ -35,6 +35,12 @@ enum class TableFunction : std::uint8_t {
 /// Entries of the two kinds of table.
 inline constexpr std::size_t int8_table_size = 256;
 inline constexpr std::size_t int16_table_size = 513;
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_ABI {
 
 /// f(x) in binary64, of the math library's accuracy.
 ///

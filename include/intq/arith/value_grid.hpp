@@ -10,17 +10,23 @@
 #include "intq/arith/histogram.hpp"
 
 namespace intq::arith {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// A window of bins of width 2^exponent: the numbers first, first + 1, …
 struct ValueGrid {
     std::int32_t exponent = -126;
     std::int32_t first = 0;
-    friend constexpr bool operator==(const ValueGrid&, const ValueGrid&) = default;
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const ValueGrid&, const ValueGrid&) = default;
 };
 
 /// Fewest bins of a grid: with them 2^exponent and its reciprocal are normal for every range of floats.
 inline constexpr index_t fewest_grid_bins = 16;
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::arith
+
+namespace intq::arith {
+inline namespace INTQ_ABI {
 
 /// The bin of the values in all lanes.
 ///
@@ -68,7 +74,7 @@ constexpr std::int32_t grid_bin(float x, std::int32_t exponent) noexcept {
 /// @pre finite, lowest <= highest, bins >= fewest_grid_bins
 constexpr ValueGrid grid_of_range(float lowest, float highest, index_t bins) noexcept {
     const float largest = -lowest > highest ? -lowest : highest;
-    ValueGrid grid;
+    ValueGrid grid{};
     // A float has 24 bits: finer bins than its last one would be empty.
     const int exponent = arith::frexp(static_cast<double>(largest)).exponent - 24;
     if (largest > 0.0f && exponent > grid.exponent) grid.exponent = exponent;

@@ -15,25 +15,37 @@ using AssertHandler = void (*)(const char* condition, const char* file, int line
 
 namespace detail {
 
-inline void trap_on_failed_assert(const char*, const char*, int) { __builtin_trap(); }
-
-inline AssertHandler assert_handler = &trap_on_failed_assert;
+/// One of the whole program, whatever its units were built for. Null: a failure traps.
+inline AssertHandler assert_handler = nullptr;
 
 }  // namespace detail
-
-/// Installs a handler for failed preconditions and returns the former one. Not thread-safe: call it at start.
-inline AssertHandler set_assert_handler(AssertHandler handler) noexcept {
-    AssertHandler former = detail::assert_handler;
-    detail::assert_handler = handler != nullptr ? handler : &detail::trap_on_failed_assert;
-    return former;
-}
 
 }  // namespace INTQ_CORE_ABI
 }  // namespace intq
 
+namespace intq {
+inline namespace INTQ_ABI {
+
+/// Installs a handler for failed preconditions and returns the former one; null, for both, is the standard one, which
+/// traps. Not thread-safe: call it at start.
+inline AssertHandler set_assert_handler(AssertHandler handler) noexcept {
+    AssertHandler former = detail::assert_handler;
+    detail::assert_handler = handler;
+    return former;
+}
+
+/// What a failed INTQ_ASSERT calls.
+inline void fail_assert(const char* condition, const char* file, int line) {
+    if (detail::assert_handler == nullptr) __builtin_trap();
+    detail::assert_handler(condition, file, line);
+}
+
+}  // namespace INTQ_ABI
+}  // namespace intq
+
 #if INTQ_ASSERT_LEVEL > 0
 #    define INTQ_ASSERT(condition) \
-        ((condition) ? static_cast<void>(0) : ::intq::detail::assert_handler(#condition, __FILE__, __LINE__))
+        ((condition) ? static_cast<void>(0) : ::intq::fail_assert(#condition, __FILE__, __LINE__))
 #else
 #    define INTQ_ASSERT(condition) static_cast<void>(0)
 #endif

@@ -19,9 +19,15 @@ struct ChannelBlocks {
     index_t channels = 1;
     index_t inner = 0;
 
-    constexpr index_t size() const noexcept { return outer * channels * inner; }
-    friend constexpr bool operator==(const ChannelBlocks&, const ChannelBlocks&) = default;
+    INTQ_ALWAYS_INLINE constexpr index_t size() const noexcept { return outer * channels * inner; }
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const ChannelBlocks&, const ChannelBlocks&) = default;
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
+
+namespace intq {
+inline namespace INTQ_ABI {
 
 /// The blocks of a view.
 ///
@@ -38,7 +44,7 @@ constexpr ChannelBlocks channel_blocks(const TensorView<T, Rank, LayoutTag, Exte
     return {size / (channels * inner), channels, inner};
 }
 
-}  // namespace INTQ_CORE_ABI
+}  // namespace INTQ_ABI
 }  // namespace intq
 
 #endif  // INTQ_CORE_CHANNEL_BLOCKS_HPP

@@ -17,6 +17,29 @@ using index_t = std::ptrdiff_t;
 
 enum class DType : std::uint8_t { none, float32, float64, int8, int16, int32, int64, uint8 };
 
+namespace detail {
+
+template <class T> inline constexpr DType dtype_of = DType::none;
+template <> inline constexpr DType dtype_of<float> = DType::float32;
+template <> inline constexpr DType dtype_of<double> = DType::float64;
+template <> inline constexpr DType dtype_of<std::int8_t> = DType::int8;
+template <> inline constexpr DType dtype_of<std::int16_t> = DType::int16;
+template <> inline constexpr DType dtype_of<std::int32_t> = DType::int32;
+template <> inline constexpr DType dtype_of<std::int64_t> = DType::int64;
+template <> inline constexpr DType dtype_of<std::uint8_t> = DType::uint8;
+
+}  // namespace detail
+
+/// The DType of a C++ type; DType::none for a type that no tensor holds.
+template <class T> inline constexpr DType dtype_of = detail::dtype_of<T>;
+template <class T> inline constexpr DType dtype_of<const T> = detail::dtype_of<T>;
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
+
+namespace intq {
+inline namespace INTQ_ABI {
+
 /// Bytes of one element; 0 for DType::none.
 constexpr index_t size_of(DType dtype) noexcept {
     switch (dtype) {
@@ -60,23 +83,6 @@ constexpr const char* name_of(DType dtype) noexcept {
     return "none";
 }
 
-namespace detail {
-
-template <class T> inline constexpr DType dtype_of = DType::none;
-template <> inline constexpr DType dtype_of<float> = DType::float32;
-template <> inline constexpr DType dtype_of<double> = DType::float64;
-template <> inline constexpr DType dtype_of<std::int8_t> = DType::int8;
-template <> inline constexpr DType dtype_of<std::int16_t> = DType::int16;
-template <> inline constexpr DType dtype_of<std::int32_t> = DType::int32;
-template <> inline constexpr DType dtype_of<std::int64_t> = DType::int64;
-template <> inline constexpr DType dtype_of<std::uint8_t> = DType::uint8;
-
-}  // namespace detail
-
-/// The DType of a C++ type; DType::none for a type that no tensor holds.
-template <class T> inline constexpr DType dtype_of = detail::dtype_of<T>;
-template <class T> inline constexpr DType dtype_of<const T> = detail::dtype_of<T>;
-
 /// Smallest and largest code of an integer dtype: -128 and 127 for int8. 0 for the others.
 constexpr std::int64_t lowest_code(DType dtype) noexcept {
     switch (dtype) {
@@ -109,7 +115,7 @@ constexpr std::int64_t highest_code(DType dtype) noexcept {
     }
 }
 
-}  // namespace INTQ_CORE_ABI
+}  // namespace INTQ_ABI
 }  // namespace intq
 
 #endif  // INTQ_CORE_DTYPE_HPP

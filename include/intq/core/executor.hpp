@@ -4,10 +4,28 @@
 #ifndef INTQ_CORE_EXECUTOR_HPP
 #define INTQ_CORE_EXECUTOR_HPP
 
-#include <type_traits>
-
 #include "intq/core/abi.hpp"
 #include "intq/core/dtype.hpp"
+
+namespace intq {
+inline namespace INTQ_ABI {
+
+/// Calls the function object behind `context`: what an executor's threads are given.
+template <class Function> void call_task(void* context, index_t i) { (*static_cast<Function*>(context))(i); }
+
+/// Executor's call: without `run`, or for one task, a loop in the calling thread.
+template <class Function>
+void run_tasks(void (*run)(void*, index_t, void (*)(void*, index_t), void*), void* state, index_t count,
+               Function& function) {
+    if (run == nullptr || count <= 1) {
+        for (index_t i = 0; i < count; ++i) function(i);
+        return;
+    }
+    run(state, count, &call_task<Function>, const_cast<void*>(static_cast<const void*>(&function)));
+}
+
+}  // namespace INTQ_ABI
+}  // namespace intq
 
 namespace intq {
 inline namespace INTQ_CORE_ABI {
@@ -22,22 +40,15 @@ public:
     using Task = void (*)(void* context, index_t index);
     using Run = void (*)(void* state, index_t count, Task task, void* context);
 
-    constexpr Executor() = default;
-    constexpr Executor(Run run, void* state) noexcept : run_(run), state_(state) {}
+    INTQ_ALWAYS_INLINE constexpr Executor() = default;
+    INTQ_ALWAYS_INLINE constexpr Executor(Run run, void* state) noexcept : run_(run), state_(state) {}
 
     /// Whether all tasks run in the calling thread: a kernel may then leave out what only serves several at once. The
     /// bits must not depend on it.
-    constexpr bool is_serial() const noexcept { return run_ == nullptr; }
+    INTQ_ALWAYS_INLINE constexpr bool is_serial() const noexcept { return run_ == nullptr; }
 
-    template <class Function> void operator()(index_t count, Function&& function) const {
-        if (run_ == nullptr || count <= 1) {
-            for (index_t i = 0; i < count; ++i) function(i);
-            return;
-        }
-        run_(
-            state_, count,
-            [](void* context, index_t i) { (*static_cast<std::remove_reference_t<Function>*>(context))(i); },
-            const_cast<void*>(static_cast<const void*>(&function)));
+    template <class Function> INTQ_ALWAYS_INLINE void operator()(index_t count, Function&& function) const {
+        run_tasks(run_, state_, count, function);
     }
 
 private:

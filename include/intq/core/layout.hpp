@@ -20,7 +20,8 @@ struct row_major {
     static constexpr Layout kind = Layout::row_major;
 
     template <std::size_t Rank>
-    static constexpr std::array<index_t, Rank> strides(const std::array<index_t, Rank>& extents) noexcept {
+    static INTQ_ALWAYS_INLINE constexpr std::array<index_t, Rank> strides(
+        const std::array<index_t, Rank>& extents) noexcept {
         std::array<index_t, Rank> result{};
         index_t step = 1;
         for (std::size_t axis = Rank; axis-- > 0;) {
@@ -36,7 +37,8 @@ struct channels_last {
     static constexpr Layout kind = Layout::channels_last;
 
     template <std::size_t Rank>
-    static constexpr std::array<index_t, Rank> strides(const std::array<index_t, Rank>& extents) noexcept {
+    static INTQ_ALWAYS_INLINE constexpr std::array<index_t, Rank> strides(
+        const std::array<index_t, Rank>& extents) noexcept {
         if constexpr (Rank < 3) {
             return row_major::strides(extents);
         } else {
@@ -58,6 +60,12 @@ struct strided {
     static constexpr Layout kind = Layout::strided;
 };
 
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
+
+namespace intq {
+inline namespace INTQ_ABI {
+
 constexpr const char* name_of(Layout layout) noexcept {
     switch (layout) {
         case Layout::row_major:
@@ -70,7 +78,7 @@ constexpr const char* name_of(Layout layout) noexcept {
     return "strided";
 }
 
-}  // namespace INTQ_CORE_ABI
+}  // namespace INTQ_ABI
 }  // namespace intq
 
 #endif  // INTQ_CORE_LAYOUT_HPP

@@ -51,12 +51,18 @@ inline constexpr const char* op_kind_names[] = {
 static_assert(sizeof op_kind_names / sizeof *op_kind_names == static_cast<std::size_t>(OpKind::count_),
               "each OpKind needs a name, in the same order");
 
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
+
+namespace intq {
+inline namespace INTQ_ABI {
+
 /// The operator's name in messages, tables and labels, e.g. "conv2d"; "none" for a number that is no kind.
 constexpr const char* name_of(OpKind kind) noexcept {
     return op_kind_names[kind < OpKind::count_ ? static_cast<std::size_t>(kind) : 0];
 }
 
-}  // namespace INTQ_CORE_ABI
+}  // namespace INTQ_ABI
 }  // namespace intq
 
 #endif  // INTQ_CORE_OP_KIND_HPP

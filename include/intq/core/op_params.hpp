@@ -16,7 +16,7 @@ inline namespace INTQ_CORE_ABI {
 struct Size2d {
     index_t height = 1;
     index_t width = 1;
-    friend constexpr bool operator==(const Size2d&, const Size2d&) = default;
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const Size2d&, const Size2d&) = default;
 };
 
 /// Rows and columns of zeros (the zero point) around an image.
@@ -25,7 +25,7 @@ struct Padding2d {
     index_t left = 0;
     index_t bottom = 0;
     index_t right = 0;
-    friend constexpr bool operator==(const Padding2d&, const Padding2d&) = default;
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const Padding2d&, const Padding2d&) = default;
 };
 
 /// How a window moves over an image; shared by convolution and pooling.
@@ -34,8 +34,20 @@ struct Window2d {
     Size2d stride{};
     Padding2d padding{};
     Size2d dilation{};
-    friend constexpr bool operator==(const Window2d&, const Window2d&) = default;
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const Window2d&, const Window2d&) = default;
 };
+
+/// Which cells an average divides by: the whole kernel (PyTorch's default), or the cells inside the image.
+enum class PoolDivisor : std::uint8_t { kernel_cells, valid_cells };
+
+/// What follows the accumulator inside a fused operator: a clamp on codes.
+enum class Activation : std::uint8_t { none, relu, relu6 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
+
+namespace intq {
+inline namespace INTQ_ABI {
 
 /// Extents of the output of a window; at least 0.
 ///
@@ -66,12 +78,6 @@ constexpr Status check_window(const Window2d& window, OpKind op) noexcept {
     return {};
 }
 
-/// Which cells an average divides by: the whole kernel (PyTorch's default), or the cells inside the image.
-enum class PoolDivisor : std::uint8_t { kernel_cells, valid_cells };
-
-/// What follows the accumulator inside a fused operator: a clamp on codes.
-enum class Activation : std::uint8_t { none, relu, relu6 };
-
 constexpr const char* name_of(Activation activation) noexcept {
     switch (activation) {
         case Activation::relu:
@@ -84,7 +90,7 @@ constexpr const char* name_of(Activation activation) noexcept {
     return "none";
 }
 
-}  // namespace INTQ_CORE_ABI
+}  // namespace INTQ_ABI
 }  // namespace intq
 
 #endif  // INTQ_CORE_OP_PARAMS_HPP

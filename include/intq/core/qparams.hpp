@@ -21,13 +21,13 @@ inline namespace INTQ_CORE_ABI {
 /// zero points means symmetric: all are 0.
 class QParams {
 public:
-    constexpr QParams() = default;
+    INTQ_ALWAYS_INLINE constexpr QParams() = default;
 
-    static constexpr QParams per_tensor(float scale, std::int32_t zero_point, DType dtype) noexcept {
+    static INTQ_ALWAYS_INLINE constexpr QParams per_tensor(float scale, std::int32_t zero_point, DType dtype) noexcept {
         return per_tensor(scale, zero_point, lowest_code(dtype), highest_code(dtype));
     }
-    static constexpr QParams per_tensor(float scale, std::int32_t zero_point, std::int64_t quant_min,
-                                        std::int64_t quant_max) noexcept {
+    static INTQ_ALWAYS_INLINE constexpr QParams per_tensor(float scale, std::int32_t zero_point, std::int64_t quant_min,
+                                                           std::int64_t quant_max) noexcept {
         QParams result;
         result.scale_ = scale;
         result.zero_point_ = zero_point;
@@ -36,8 +36,10 @@ public:
         return result;
     }
     /// @param zero_points  as many as scales, or none
-    static constexpr QParams per_channel(std::span<const float> scales, std::span<const std::int32_t> zero_points,
-                                         int axis, std::int64_t quant_min, std::int64_t quant_max) INTQ_NOEXCEPT {
+    static INTQ_ALWAYS_INLINE constexpr QParams per_channel(std::span<const float> scales,
+                                                            std::span<const std::int32_t> zero_points, int axis,
+                                                            std::int64_t quant_min,
+                                                            std::int64_t quant_max) INTQ_NOEXCEPT {
         INTQ_ASSERT(zero_points.empty() || zero_points.size() == scales.size());
         QParams result;
         result.scales_ = scales;
@@ -48,22 +50,24 @@ public:
         return result;
     }
 
-    constexpr bool is_per_channel() const noexcept { return axis_ >= 0; }
-    constexpr int axis() const noexcept { return axis_; }
+    INTQ_ALWAYS_INLINE constexpr bool is_per_channel() const noexcept { return axis_ >= 0; }
+    INTQ_ALWAYS_INLINE constexpr int axis() const noexcept { return axis_; }
     /// Number of scales: 1 per tensor.
-    constexpr index_t count() const noexcept { return is_per_channel() ? static_cast<index_t>(scales_.size()) : 1; }
-    constexpr float scale(index_t channel = 0) const INTQ_NOEXCEPT {
+    INTQ_ALWAYS_INLINE constexpr index_t count() const noexcept {
+        return is_per_channel() ? static_cast<index_t>(scales_.size()) : 1;
+    }
+    INTQ_ALWAYS_INLINE constexpr float scale(index_t channel = 0) const INTQ_NOEXCEPT {
         INTQ_ASSERT(!is_per_channel() || (channel >= 0 && channel < count()));
         return is_per_channel() ? scales_[static_cast<std::size_t>(channel)] : scale_;
     }
-    constexpr std::int32_t zero_point(index_t channel = 0) const INTQ_NOEXCEPT {
+    INTQ_ALWAYS_INLINE constexpr std::int32_t zero_point(index_t channel = 0) const INTQ_NOEXCEPT {
         if (!is_per_channel()) return zero_point_;
         INTQ_ASSERT(channel >= 0 && channel < count());
         return zero_points_.empty() ? 0 : zero_points_[static_cast<std::size_t>(channel)];
     }
-    constexpr std::int64_t quant_min() const noexcept { return quant_min_; }
-    constexpr std::int64_t quant_max() const noexcept { return quant_max_; }
-    constexpr bool is_symmetric() const noexcept {
+    INTQ_ALWAYS_INLINE constexpr std::int64_t quant_min() const noexcept { return quant_min_; }
+    INTQ_ALWAYS_INLINE constexpr std::int64_t quant_max() const noexcept { return quant_max_; }
+    INTQ_ALWAYS_INLINE constexpr bool is_symmetric() const noexcept {
         if (!is_per_channel()) return zero_point_ == 0;
         for (std::int32_t zero_point : zero_points_)
             if (zero_point != 0) return false;
@@ -79,6 +83,12 @@ private:
     std::int64_t quant_min_ = INT8_MIN;
     std::int64_t quant_max_ = INT8_MAX;
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
+
+namespace intq {
+inline namespace INTQ_ABI {
 
 /// Checks that `qparams` can be used with codes of `dtype`.
 ///
@@ -106,7 +116,7 @@ constexpr Status check_qparams(const QParams& qparams, DType dtype, index_t chan
     return {};
 }
 
-}  // namespace INTQ_CORE_ABI
+}  // namespace INTQ_ABI
 }  // namespace intq
 
 #endif  // INTQ_CORE_QPARAMS_HPP

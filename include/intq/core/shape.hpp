@@ -21,33 +21,33 @@ struct Shape {
     int rank = 0;
     std::array<index_t, max_rank> extents{};
 
-    constexpr Shape() = default;
+    INTQ_ALWAYS_INLINE constexpr Shape() = default;
 
     /// @pre sizeof...(extent) <= max_rank
     template <class... Extent>
-    requires(sizeof...(Extent) > 0 &&
-             (std::is_convertible_v<Extent, index_t> && ...)) constexpr explicit Shape(Extent... extent)
+    requires(sizeof...(Extent) > 0 && (std::is_convertible_v<Extent, index_t> && ...)) INTQ_ALWAYS_INLINE
+        constexpr explicit Shape(Extent... extent)
         : rank(static_cast<int>(sizeof...(Extent))), extents{static_cast<index_t>(extent)...} {
         static_assert(sizeof...(Extent) <= max_rank, "a Shape has at most max_rank extents");
     }
 
-    constexpr index_t operator[](int axis) const INTQ_NOEXCEPT {
+    INTQ_ALWAYS_INLINE constexpr index_t operator[](int axis) const INTQ_NOEXCEPT {
         INTQ_ASSERT(axis >= 0 && axis < rank);
         return extents[static_cast<std::size_t>(axis)];
     }
-    constexpr index_t& operator[](int axis) INTQ_NOEXCEPT {
+    INTQ_ALWAYS_INLINE constexpr index_t& operator[](int axis) INTQ_NOEXCEPT {
         INTQ_ASSERT(axis >= 0 && axis < rank);
         return extents[static_cast<std::size_t>(axis)];
     }
 
     /// Product of the extents; 1 for rank 0.
-    constexpr index_t size() const noexcept {
+    INTQ_ALWAYS_INLINE constexpr index_t size() const noexcept {
         index_t product = 1;
         for (int axis = 0; axis < rank; ++axis) product *= extents[static_cast<std::size_t>(axis)];
         return product;
     }
 
-    friend constexpr bool operator==(const Shape& a, const Shape& b) noexcept {
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const Shape& a, const Shape& b) noexcept {
         if (a.rank != b.rank) return false;
         for (int axis = 0; axis < a.rank; ++axis)
             if (a.extents[static_cast<std::size_t>(axis)] != b.extents[static_cast<std::size_t>(axis)]) return false;
@@ -68,14 +68,14 @@ template <index_t... Values> struct Extents {
     static constexpr std::array<index_t, sizeof...(Values)> static_values{Values...};
     static constexpr bool all_static = ((Values != dynamic) && ...);
 
-    constexpr Extents() = default;
-    constexpr explicit Extents(const std::array<index_t, sizeof...(Values)>& values) INTQ_NOEXCEPT {
+    INTQ_ALWAYS_INLINE constexpr Extents() = default;
+    INTQ_ALWAYS_INLINE constexpr explicit Extents(const std::array<index_t, sizeof...(Values)>& values) INTQ_NOEXCEPT {
         for (std::size_t axis = 0; axis < sizeof...(Values); ++axis)
             INTQ_ASSERT(static_values[axis] == dynamic || static_values[axis] == values[axis]);
         if constexpr (!all_static) values_ = values;
     }
 
-    constexpr index_t operator[](int axis) const INTQ_NOEXCEPT {
+    INTQ_ALWAYS_INLINE constexpr index_t operator[](int axis) const INTQ_NOEXCEPT {
         INTQ_ASSERT(axis >= 0 && axis < rank);
         const auto i = static_cast<std::size_t>(axis);
         if constexpr (all_static) {

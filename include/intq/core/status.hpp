@@ -69,9 +69,9 @@ struct [[nodiscard]] Status {
     std::int64_t given = 0;
     std::int64_t expected = 0;
 
-    constexpr bool ok() const noexcept { return code == StatusCode::ok; }
-    constexpr explicit operator bool() const noexcept { return ok(); }
-    friend constexpr bool operator==(const Status&, const Status&) = default;
+    INTQ_ALWAYS_INLINE constexpr bool ok() const noexcept { return code == StatusCode::ok; }
+    INTQ_ALWAYS_INLINE constexpr explicit operator bool() const noexcept { return ok(); }
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const Status&, const Status&) = default;
 };
 
 /// A value or the Status that says why there is none.
@@ -83,25 +83,33 @@ template <class T> class [[nodiscard]] Result {
                   "Return a view or a parameter struct, or use an owning type of the hosted half");
 
 public:
-    constexpr Result(const T& value) noexcept : value_(value) {}
-    constexpr Result(const Status& status) INTQ_NOEXCEPT : status_(status) { INTQ_ASSERT(!status.ok()); }
+    INTQ_ALWAYS_INLINE constexpr Result(const T& value) noexcept : value_(value) {}
+    INTQ_ALWAYS_INLINE constexpr Result(const Status& status) INTQ_NOEXCEPT : status_(status) {
+        INTQ_ASSERT(!status.ok());
+    }
 
-    constexpr bool ok() const noexcept { return status_.ok(); }
-    constexpr explicit operator bool() const noexcept { return ok(); }
-    constexpr const Status& status() const noexcept { return status_; }
+    INTQ_ALWAYS_INLINE constexpr bool ok() const noexcept { return status_.ok(); }
+    INTQ_ALWAYS_INLINE constexpr explicit operator bool() const noexcept { return ok(); }
+    INTQ_ALWAYS_INLINE constexpr const Status& status() const noexcept { return status_; }
 
     /// @pre ok()
-    constexpr const T& value() const INTQ_NOEXCEPT {
+    INTQ_ALWAYS_INLINE constexpr const T& value() const INTQ_NOEXCEPT {
         INTQ_ASSERT(ok());
         return value_;
     }
-    constexpr const T& operator*() const INTQ_NOEXCEPT { return value(); }
-    constexpr const T* operator->() const INTQ_NOEXCEPT { return &value(); }
+    INTQ_ALWAYS_INLINE constexpr const T& operator*() const INTQ_NOEXCEPT { return value(); }
+    INTQ_ALWAYS_INLINE constexpr const T* operator->() const INTQ_NOEXCEPT { return &value(); }
 
 private:
     T value_{};
     Status status_{};
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
+
+namespace intq {
+inline namespace INTQ_ABI {
 
 constexpr const char* name_of(StatusCode code) noexcept {
     switch (code) {
@@ -189,7 +197,7 @@ constexpr const char* name_of(Field field) noexcept {
     return "";
 }
 
-}  // namespace INTQ_CORE_ABI
+}  // namespace INTQ_ABI
 }  // namespace intq
 
 #endif  // INTQ_CORE_STATUS_HPP

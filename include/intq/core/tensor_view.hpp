@@ -40,18 +40,20 @@ public:
     using Index = std::array<index_t, rank_size>;
     static constexpr int rank = Rank;
 
-    constexpr TensorView() = default;
+    INTQ_ALWAYS_INLINE constexpr TensorView() = default;
 
     /// View of `data` with the layout's own strides.
-    constexpr TensorView(T* data, const Index& extents) INTQ_NOEXCEPT requires(!stores_strides)
+    INTQ_ALWAYS_INLINE constexpr TensorView(T* data, const Index& extents) INTQ_NOEXCEPT requires(!stores_strides)
         : data_(data), extents_(extents) {}
 
     /// View of a type whose extents are all static.
-    constexpr explicit TensorView(T* data) INTQ_NOEXCEPT requires(ExtentsType::all_static && !stores_strides)
+    INTQ_ALWAYS_INLINE constexpr explicit TensorView(T* data) INTQ_NOEXCEPT
+        requires(ExtentsType::all_static && !stores_strides)
         : data_(data) {}
 
     /// View with strides of its own, counted in elements.
-    constexpr TensorView(T* data, const Index& extents, const Index& strides) INTQ_NOEXCEPT requires stores_strides
+    INTQ_ALWAYS_INLINE constexpr TensorView(T* data, const Index& extents,
+                                            const Index& strides) INTQ_NOEXCEPT requires stores_strides
         : data_(data),
           extents_(extents),
           strides_(strides) {}
@@ -59,40 +61,42 @@ public:
     /// From any view that has the same elements: mutable to const, any layout to strided, static to dynamic.
     template <class U, class OtherLayout, class OtherExtents>
     requires(std::is_same_v<std::remove_const_t<U>, value_type> &&
-             (std::is_const_v<T> || !std::is_const_v<U>)&&(
-                 std::is_same_v<OtherLayout, LayoutTag> ||
-                 stores_strides)) constexpr TensorView(const TensorView<U, Rank, OtherLayout, OtherExtents>& other)
-        INTQ_NOEXCEPT : data_(other.data()),
-                        extents_(other.extents()) {
+             (std::is_const_v<T> || !std::is_const_v<U>)&&(std::is_same_v<OtherLayout, LayoutTag> ||
+                                                           stores_strides)) INTQ_ALWAYS_INLINE
+        constexpr TensorView(const TensorView<U, Rank, OtherLayout, OtherExtents>& other) INTQ_NOEXCEPT
+        : data_(other.data()),
+          extents_(other.extents()) {
         if constexpr (stores_strides) strides_ = other.strides();
     }
 
-    constexpr T* data() const noexcept { return data_; }
-    constexpr index_t extent(int axis) const INTQ_NOEXCEPT { return extents_[axis]; }
-    constexpr Index extents() const noexcept {
+    INTQ_ALWAYS_INLINE constexpr T* data() const noexcept { return data_; }
+    INTQ_ALWAYS_INLINE constexpr index_t extent(int axis) const INTQ_NOEXCEPT { return extents_[axis]; }
+    INTQ_ALWAYS_INLINE constexpr Index extents() const noexcept {
         Index result{};
         for (int axis = 0; axis < Rank; ++axis) result[static_cast<std::size_t>(axis)] = extents_[axis];
         return result;
     }
-    constexpr Index strides() const noexcept {
+    INTQ_ALWAYS_INLINE constexpr Index strides() const noexcept {
         if constexpr (stores_strides) {
             return strides_;
         } else {
             return LayoutTag::strides(extents());
         }
     }
-    constexpr index_t stride(int axis) const noexcept { return strides()[static_cast<std::size_t>(axis)]; }
-    constexpr Shape shape() const noexcept {
+    INTQ_ALWAYS_INLINE constexpr index_t stride(int axis) const noexcept {
+        return strides()[static_cast<std::size_t>(axis)];
+    }
+    INTQ_ALWAYS_INLINE constexpr Shape shape() const noexcept {
         Shape result;
         result.rank = Rank;
         for (int axis = 0; axis < Rank; ++axis) result.extents[static_cast<std::size_t>(axis)] = extents_[axis];
         return result;
     }
-    constexpr index_t size() const noexcept { return shape().size(); }
-    constexpr bool empty() const noexcept { return size() == 0; }
+    INTQ_ALWAYS_INLINE constexpr index_t size() const noexcept { return shape().size(); }
+    INTQ_ALWAYS_INLINE constexpr bool empty() const noexcept { return size() == 0; }
 
     /// Whether the elements fill one run of size() addresses, in some order of the axes.
-    constexpr bool is_contiguous() const noexcept {
+    INTQ_ALWAYS_INLINE constexpr bool is_contiguous() const noexcept {
         if constexpr (stores_strides) {
             return strides_ == row_major::strides(extents()) || strides_ == channels_last::strides(extents());
         } else {
@@ -102,11 +106,11 @@ public:
 
     /// The element at a logical index.
     template <class... I>
-    requires(sizeof...(I) == Rank && (std::is_convertible_v<I, index_t> && ...)) constexpr T& operator()(
-        I... index) const INTQ_NOEXCEPT {
+    requires(sizeof...(I) == Rank && (std::is_convertible_v<I, index_t> && ...)) INTQ_ALWAYS_INLINE constexpr T&
+    operator()(I... index) const INTQ_NOEXCEPT {
         return (*this)[Index{static_cast<index_t>(index)...}];
     }
-    constexpr T& operator[](const Index& index) const INTQ_NOEXCEPT {
+    INTQ_ALWAYS_INLINE constexpr T& operator[](const Index& index) const INTQ_NOEXCEPT {
         const Index step = strides();
         index_t offset = 0;
         for (std::size_t axis = 0; axis < rank_size; ++axis) {
@@ -118,7 +122,8 @@ public:
 
     /// The part [first, first + count) of one axis; shares the elements.
     /// @pre 0 <= first, 0 <= count, first + count <= extent(axis)
-    constexpr TensorView<T, Rank, strided> sub_view(int axis, index_t first, index_t count) const INTQ_NOEXCEPT {
+    INTQ_ALWAYS_INLINE constexpr TensorView<T, Rank, strided> sub_view(int axis, index_t first,
+                                                                       index_t count) const INTQ_NOEXCEPT {
         INTQ_ASSERT(axis >= 0 && axis < Rank && first >= 0 && count >= 0 && first + count <= extents_[axis]);
         Index part = extents();
         part[static_cast<std::size_t>(axis)] = count;
@@ -127,7 +132,8 @@ public:
 
     /// The view without one axis, at the given index of it.
     /// @pre 0 <= index < extent(axis)
-    constexpr TensorView<T, Rank - 1, strided> select(int axis, index_t index) const INTQ_NOEXCEPT requires(Rank > 1) {
+    INTQ_ALWAYS_INLINE constexpr TensorView<T, Rank - 1, strided> select(int axis, index_t index) const INTQ_NOEXCEPT
+        requires(Rank > 1) {
         INTQ_ASSERT(axis >= 0 && axis < Rank && index >= 0 && index < extents_[axis]);
         std::array<index_t, rank_size - 1> part{}, step{};
         const Index all = extents(), all_strides = strides();

@@ -16,36 +16,48 @@ inline namespace INTQ_CORE_ABI {
 /// Alignment of packed weights, arenas and workspaces: a cache line, the widest vector.
 inline constexpr index_t buffer_alignment = 64;
 
-constexpr index_t round_up(index_t value, index_t multiple) noexcept {
-    return (value + multiple - 1) / multiple * multiple;
-}
-
 /// Caller's bytes for one kernel call; contents do not outlive the call.
 struct Workspace {
     std::byte* data = nullptr;
     index_t size = 0;
 };
 
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
+
+namespace intq {
+inline namespace INTQ_ABI {
+
+constexpr index_t round_up(index_t value, index_t multiple) noexcept {
+    return (value + multiple - 1) / multiple * multiple;
+}
+
 inline bool is_aligned(const void* pointer) noexcept {
     return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(buffer_alignment) == 0;
 }
+
+}  // namespace INTQ_ABI
+}  // namespace intq
+
+namespace intq {
+inline namespace INTQ_CORE_ABI {
 
 /// Hands out aligned parts of a buffer. With a null buffer it only counts, so that one function both sizes
 /// and places: a size function can never disagree with its user.
 class BufferCursor {
 public:
-    constexpr BufferCursor() = default;
-    constexpr BufferCursor(std::byte* data, index_t size) noexcept : data_(data), size_(size) {}
+    INTQ_ALWAYS_INLINE constexpr BufferCursor() = default;
+    INTQ_ALWAYS_INLINE constexpr BufferCursor(std::byte* data, index_t size) noexcept : data_(data), size_(size) {}
 
     /// Room for `count` objects at the next aligned address; null while counting.
-    template <class T> T* take(index_t count) INTQ_NOEXCEPT {
+    template <class T> INTQ_ALWAYS_INLINE T* take(index_t count) INTQ_NOEXCEPT {
         const index_t start = used_;
         used_ += round_up(count * static_cast<index_t>(sizeof(T)), buffer_alignment);
         if (data_ == nullptr) return nullptr;
         INTQ_ASSERT(used_ <= size_);
         return reinterpret_cast<T*>(data_ + start);
     }
-    constexpr index_t used() const noexcept { return used_; }
+    INTQ_ALWAYS_INLINE constexpr index_t used() const noexcept { return used_; }
 
 private:
     std::byte* data_ = nullptr;

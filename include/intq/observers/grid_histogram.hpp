@@ -9,13 +9,13 @@
 #include "intq/observers/min_max.hpp"
 
 namespace intq::observers {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// A range of real values.
 struct ValueRange {
     float lowest = 0.0f;
     float highest = 0.0f;
-    friend constexpr bool operator==(const ValueRange&, const ValueRange&) = default;
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const ValueRange&, const ValueRange&) = default;
 };
 
 /// Everything about a GridHistogram but its counts.
@@ -23,8 +23,89 @@ struct GridHistogramState {
     arith::ValueGrid grid{};
     ValueRange range{std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()};  // exact
     std::int64_t total = 0;  // number of values; 0: no data was seen
-    friend constexpr bool operator==(const GridHistogramState&, const GridHistogramState&) = default;
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const GridHistogramState&, const GridHistogramState&) = default;
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::observers
+
+namespace intq::observers {
+inline namespace INTQ_ABI {
+namespace detail {
+
+constexpr std::size_t position(index_t i) noexcept { return static_cast<std::size_t>(i); }
+
+/// Bins of one grid that join to one of a wider grid are 2^join_shift(). A bin's number fits 25 bits.
+constexpr int join_shift(const arith::ValueGrid& grid, const arith::ValueGrid& wider) noexcept {
+    const int shift = wider.exponent - grid.exponent;
+    return shift < 31 ? shift : 31;
+}
+
+inline void widen_histogram(std::span<std::int64_t> memory, GridHistogramState& state,
+                            const ValueRange& more) noexcept {
+    const auto bins = static_cast<index_t>(memory.size());
+    const arith::ValueGrid former = state.grid;
+    ValueRange& range = state.range;
+    if (more.lowest < range.lowest) range.lowest = more.lowest;
+    if (more.highest > range.highest) range.highest = more.highest;
+    state.grid = arith::grid_of_range(range.lowest, range.highest, bins);
+    if (state.total == 0 || state.grid == former) return;
+    // Joined bins lie below the old ones, so that the memory can be rewritten upwards; then the window moves.
+    const int shift = join_shift(former, state.grid);
+    const std::int32_t origin = former.first >> shift;
+    for (index_t i = 0; i < bins; ++i) {
+        const std::int64_t value = memory[position(i)];
+        memory[position(i)] = 0;
+        memory[position(((former.first + i) >> shift) - origin)] += value;
+    }
+    const index_t up = origin - state.grid.first;
+    if (up == 0) return;
+    for (index_t i = bins; i-- > 0;) memory[position(i)] = i >= up ? memory[position(i - up)] : 0;
+}
+
+inline Status merge_histograms(std::span<std::int64_t> memory, GridHistogramState& state,
+                               std::span<const std::int64_t> more, const GridHistogramState& more_state) noexcept {
+    const auto bins = static_cast<index_t>(memory.size()), more_bins = static_cast<index_t>(more.size());
+    if (more_bins != bins) return {StatusCode::shape_mismatch, OpKind::observe, Field::channels, more_bins, bins};
+    if (more_state.total == 0) return {};
+    widen_histogram(memory, state, more_state.range);
+    const int shift = join_shift(more_state.grid, state.grid);
+    for (index_t i = 0; i < bins; ++i) {
+        // A shard's last bins may lie beyond this one's, and hold nothing.
+        const index_t to = ((more_state.grid.first + i) >> shift) - state.grid.first;
+        memory[position(to < bins ? to : bins - 1)] += more[position(i)];
+    }
+    state.total += more_state.total;
+    return {};
+}
+
+inline Status check_histogram(std::span<const std::int64_t> counts, const GridHistogramState& state) noexcept {
+    const Status corrupt{StatusCode::corrupt, OpKind::observe, Field::tensor, 0, 0};
+    const auto bins = static_cast<index_t>(counts.size());
+    if (bins < arith::fewest_grid_bins) return corrupt;
+    std::int64_t total = 0;
+    for (const std::int64_t count : counts)
+        if (count < 0 || __builtin_add_overflow(total, count, &total)) return corrupt;
+    if (total != state.total) return corrupt;
+    if (total == 0) return state == GridHistogramState{} ? Status{} : corrupt;
+    const auto& [lowest, highest] = state.range;
+    if (!arith::is_finite(lowest) || !arith::is_finite(highest))
+        return {StatusCode::not_finite, OpKind::observe, Field::input, 0, 0};
+    if (lowest > highest) return {StatusCode::value_out_of_range, OpKind::observe, Field::input, 0, 0};
+    if (!(state.grid == arith::grid_of_range(lowest, highest, bins))) return corrupt;
+    const index_t used = arith::grid_bin(highest, state.grid.exponent) - state.grid.first + 1;
+    if (counts[0] == 0 || counts[position(used - 1)] == 0) return corrupt;  // there the extremes are
+    for (index_t i = used; i < bins; ++i)
+        if (counts[position(i)] != 0) return corrupt;
+    return {};
+}
+
+}  // namespace detail
+}  // namespace INTQ_ABI
+}  // namespace intq::observers
+
+namespace intq::observers {
+inline namespace INTQ_CORE_ABI {
 
 /// Counts of all data in equal bins whose width, a power of two, grows with the range of the data; and the exact
 /// extremes. Copies share the memory.
@@ -43,33 +124,37 @@ class GridHistogram {
 public:
     /// @param memory  one count a bin, which must outlive the histogram
     /// @pre memory.size() >= arith::fewest_grid_bins
-    explicit GridHistogram(std::span<std::int64_t> memory) INTQ_NOEXCEPT : memory_(memory) {
+    explicit INTQ_ALWAYS_INLINE GridHistogram(std::span<std::int64_t> memory) INTQ_NOEXCEPT : memory_(memory) {
         INTQ_ASSERT(bins() >= arith::fewest_grid_bins);
         reset();
     }
     /// Goes on where another one stopped: the memory holds its counts.
     /// @pre check() accepts both
-    GridHistogram(std::span<std::int64_t> memory, const GridHistogramState& state) INTQ_NOEXCEPT : memory_(memory),
-                                                                                                   state_(state) {
+    INTQ_ALWAYS_INLINE GridHistogram(std::span<std::int64_t> memory, const GridHistogramState& state) INTQ_NOEXCEPT
+        : memory_(memory),
+          state_(state) {
         INTQ_ASSERT(check(memory, state).ok());
     }
 
     /// Whether counts and state, from a file or another process, are those of a histogram.
     ///
     /// @return ok; not_finite or value_out_of_range of input (the range); corrupt of tensor (grid or counts)
-    static Status check(std::span<const std::int64_t> counts, const GridHistogramState& state) noexcept;
+    static INTQ_ALWAYS_INLINE Status check(std::span<const std::int64_t> counts,
+                                           const GridHistogramState& state) noexcept {
+        return detail::check_histogram(counts, state);
+    }
 
-    index_t bins() const noexcept { return static_cast<index_t>(memory_.size()); }
-    std::span<const std::int64_t> counts() const noexcept { return memory_; }
-    const GridHistogramState& state() const noexcept { return state_; }
-    bool seen() const noexcept { return state_.total != 0; }
+    INTQ_ALWAYS_INLINE index_t bins() const noexcept { return static_cast<index_t>(memory_.size()); }
+    INTQ_ALWAYS_INLINE std::span<const std::int64_t> counts() const noexcept { return memory_; }
+    INTQ_ALWAYS_INLINE const GridHistogramState& state() const noexcept { return state_; }
+    INTQ_ALWAYS_INLINE bool seen() const noexcept { return state_.total != 0; }
     /// Extremes of the data. @pre seen()
-    const ValueRange& range() const noexcept { return state_.range; }
-    std::int64_t total() const noexcept { return state_.total; }
+    INTQ_ALWAYS_INLINE const ValueRange& range() const noexcept { return state_.range; }
+    INTQ_ALWAYS_INLINE std::int64_t total() const noexcept { return state_.total; }
     /// Width of a bin.
-    double width() const noexcept { return arith::power_of_two(state_.grid.exponent); }
+    INTQ_ALWAYS_INLINE double width() const noexcept { return arith::power_of_two(state_.grid.exponent); }
     /// Bins up to that of the highest value; the others are 0.
-    index_t used() const noexcept {
+    INTQ_ALWAYS_INLINE index_t used() const noexcept {
         return seen() ? arith::grid_bin(range().highest, state_.grid.exponent) - state_.grid.first + 1 : 0;
     }
 
@@ -77,14 +162,14 @@ public:
     struct Interval {
         double from, to;
     };
-    Interval interval(index_t bin) const noexcept {
+    INTQ_ALWAYS_INLINE Interval interval(index_t bin) const noexcept {
         const double k = static_cast<double>(state_.grid.first + bin);
         const double low = static_cast<double>(range().lowest), high = static_cast<double>(range().highest);
         const double from = k * width(), to = (k + 1.0) * width();  // products by a power of two are exact
         return {from < low ? low : from, to > high ? high : to};
     }
 
-    void reset() noexcept {
+    INTQ_ALWAYS_INLINE void reset() noexcept {
         for (std::int64_t& count : memory_) count = 0;
         state_ = {};
     }
@@ -111,81 +196,21 @@ public:
     /// Adds what another histogram saw: shards merged in any order equal one pass over all of the data.
     ///
     /// @return ok; shape_mismatch of channels where the bins differ in number, and then the state is as before
-    Status merge(const GridHistogram& other) noexcept {
-        if (other.bins() != bins())
-            return {StatusCode::shape_mismatch, OpKind::observe, Field::channels, other.bins(), bins()};
-        if (!other.seen()) return {};
-        widen(other.range());
-        const int shift = fold(other.state_.grid);
-        for (index_t i = 0; i < other.bins(); ++i)
-            count(((other.state_.grid.first + i) >> shift) - state_.grid.first) += other.memory_[index(i)];
-        state_.total += other.total();
-        return {};
+    INTQ_ALWAYS_INLINE Status merge(const GridHistogram& other) noexcept {
+        return detail::merge_histograms(memory_, state_, other.memory_, other.state_);
     }
 
     /// Takes a range into account in which there is no value, as if another shard had seen one there: histograms that
     /// were widened to one range have one grid, and their counts can be added.
     /// @pre finite, lowest <= highest
-    void widen(const ValueRange& more) noexcept;
+    INTQ_ALWAYS_INLINE void widen(const ValueRange& more) noexcept { detail::widen_histogram(memory_, state_, more); }
 
 private:
-    static std::size_t index(index_t i) noexcept { return static_cast<std::size_t>(i); }
-    /// Bins of another grid that join to one of this are 2^fold(). A bin's number fits 25 bits.
-    int fold(const arith::ValueGrid& other) const noexcept {
-        const int shift = state_.grid.exponent - other.exponent;
-        return shift < 31 ? shift : 31;
-    }
-    /// A shard's last bins may lie beyond this one's, and hold nothing.
-    std::int64_t& count(index_t i) noexcept { return memory_[index(i < bins() ? i : bins() - 1)]; }
-
     std::span<std::int64_t> memory_;
     GridHistogramState state_{};
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
-
-inline void GridHistogram::widen(const ValueRange& more) noexcept {
-    const arith::ValueGrid former = state_.grid;
-    ValueRange& range = state_.range;
-    if (more.lowest < range.lowest) range.lowest = more.lowest;
-    if (more.highest > range.highest) range.highest = more.highest;
-    state_.grid = arith::grid_of_range(range.lowest, range.highest, bins());
-    if (!seen() || state_.grid == former) return;
-    // Joined bins lie below the old ones, so that the memory can be rewritten upwards; then the window moves.
-    const int shift = fold(former);
-    const std::int32_t origin = former.first >> shift;
-    for (index_t i = 0; i < bins(); ++i) {
-        const std::int64_t value = memory_[index(i)];
-        memory_[index(i)] = 0;
-        memory_[index(((former.first + i) >> shift) - origin)] += value;
-    }
-    const index_t up = origin - state_.grid.first;
-    if (up == 0) return;
-    for (index_t i = bins(); i-- > 0;) memory_[index(i)] = i >= up ? memory_[index(i - up)] : 0;
-}
-
-inline Status GridHistogram::check(std::span<const std::int64_t> counts, const GridHistogramState& state) noexcept {
-    const Status corrupt{StatusCode::corrupt, OpKind::observe, Field::tensor, 0, 0};
-    const auto bins = static_cast<index_t>(counts.size());
-    if (bins < arith::fewest_grid_bins) return corrupt;
-    std::int64_t total = 0;
-    for (const std::int64_t count : counts)
-        if (count < 0 || __builtin_add_overflow(total, count, &total)) return corrupt;
-    if (total != state.total) return corrupt;
-    if (total == 0) return state == GridHistogramState{} ? Status{} : corrupt;
-    const auto& [lowest, highest] = state.range;
-    if (!arith::is_finite(lowest) || !arith::is_finite(highest))
-        return {StatusCode::not_finite, OpKind::observe, Field::input, 0, 0};
-    if (lowest > highest) return {StatusCode::value_out_of_range, OpKind::observe, Field::input, 0, 0};
-    if (!(state.grid == arith::grid_of_range(lowest, highest, bins))) return corrupt;
-    const index_t used = arith::grid_bin(highest, state.grid.exponent) - state.grid.first + 1;
-    if (counts[0] == 0 || counts[index(used - 1)] == 0) return corrupt;  // there the extremes are
-    for (index_t i = used; i < bins; ++i)
-        if (counts[index(i)] != 0) return corrupt;
-    return {};
-}
-
-}  // namespace INTQ_ABI
+}  // namespace INTQ_CORE_ABI
 }  // namespace intq::observers
 
 #endif  // INTQ_OBSERVERS_GRID_HISTOGRAM_HPP

@@ -7,7 +7,7 @@
 #include "intq/kernels/streaming/histogram.hpp"
 
 namespace intq::observers {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Exact counts of the values seen, in equal bins; copies share the memory.
 ///
@@ -16,26 +16,29 @@ class HistogramCounts {
 public:
     /// @param memory  bins + 1 counts, which must outlive the histogram
     /// @pre arith::check_histogram()
-    HistogramCounts(std::span<std::int64_t> memory, const arith::HistogramRange& range) INTQ_NOEXCEPT : memory_(memory),
-                                                                                                        range_(range) {
+    INTQ_ALWAYS_INLINE HistogramCounts(std::span<std::int64_t> memory, const arith::HistogramRange& range) INTQ_NOEXCEPT
+        : memory_(memory),
+          range_(range) {
         INTQ_ASSERT(arith::check_histogram(range, bins()).ok());
         reset();
     }
 
-    index_t bins() const noexcept { return static_cast<index_t>(memory_.size()) - 1; }
-    const arith::HistogramRange& range() const noexcept { return range_; }
+    INTQ_ALWAYS_INLINE index_t bins() const noexcept { return static_cast<index_t>(memory_.size()) - 1; }
+    INTQ_ALWAYS_INLINE const arith::HistogramRange& range() const noexcept { return range_; }
     /// One a bin.
-    std::span<const std::int64_t> counts() const noexcept { return memory_.first(memory_.size() - 1); }
+    INTQ_ALWAYS_INLINE std::span<const std::int64_t> counts() const noexcept {
+        return memory_.first(memory_.size() - 1);
+    }
     /// Values that were in no bin: below, above, NaN.
-    std::int64_t ignored() const noexcept { return memory_.back(); }
+    INTQ_ALWAYS_INLINE std::int64_t ignored() const noexcept { return memory_.back(); }
     /// Values in the bins.
-    std::int64_t total() const noexcept {
+    INTQ_ALWAYS_INLINE std::int64_t total() const noexcept {
         std::int64_t sum = 0;
         for (const std::int64_t count : counts()) sum += count;
         return sum;
     }
 
-    void reset() noexcept {
+    INTQ_ALWAYS_INLINE void reset() noexcept {
         for (std::int64_t& count : memory_) count = 0;
     }
 
@@ -49,7 +52,7 @@ public:
     ///
     /// @return ok; shape_mismatch of channels where the bins differ in number; value_out_of_range of input where the
     ///         ranges differ: then nothing is added
-    Status merge(const HistogramCounts& other) noexcept {
+    INTQ_ALWAYS_INLINE Status merge(const HistogramCounts& other) noexcept {
         if (other.bins() != bins())
             return {StatusCode::shape_mismatch, OpKind::observe, Field::channels, other.bins(), bins()};
         if (!(other.range_ == range_)) return {StatusCode::value_out_of_range, OpKind::observe, Field::input, 0, 0};
@@ -62,7 +65,7 @@ private:
     arith::HistogramRange range_;
 };
 
-}  // namespace INTQ_ABI
+}  // namespace INTQ_CORE_ABI
 }  // namespace intq::observers
 
 #endif  // INTQ_OBSERVERS_HISTOGRAM_HPP

@@ -9,15 +9,21 @@
 #include "intq/observers/grid_histogram.hpp"
 
 namespace intq::observers {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Counts in equal bins between two values.
 struct FloatHistogram {
     std::span<const float> counts;
     float lowest = 0.0f;
     float highest = 0.0f;
-    index_t bins() const noexcept { return static_cast<index_t>(counts.size()); }
+    INTQ_ALWAYS_INLINE index_t bins() const noexcept { return static_cast<index_t>(counts.size()); }
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::observers
+
+namespace intq::observers {
+inline namespace INTQ_ABI {
 
 namespace detail {
 

@@ -9,6 +9,22 @@
 
 namespace intq::observers {
 inline namespace INTQ_ABI {
+namespace detail {
+
+inline void widen_range(std::span<const float> batch_lowest, std::span<const float> batch_highest, std::span<float> low,
+                        std::span<float> high) noexcept {
+    for (std::size_t i = 0; i < low.size(); ++i) {
+        if (batch_lowest[i] < low[i]) low[i] = batch_lowest[i];
+        if (batch_highest[i] > high[i]) high[i] = batch_highest[i];
+    }
+}
+
+}  // namespace detail
+}  // namespace INTQ_ABI
+}  // namespace intq::observers
+
+namespace intq::observers {
+inline namespace INTQ_CORE_ABI {
 
 /// Running range of all data.
 ///
@@ -26,7 +42,8 @@ class MinMaxRange : public RangeState {
 public:
     /// @param memory  range_memory_size(channels) floats
     /// @param axis    channel axis, or per_tensor
-    explicit MinMaxRange(std::span<float> memory, int axis = per_tensor) INTQ_NOEXCEPT : RangeState(memory, axis) {}
+    explicit INTQ_ALWAYS_INLINE MinMaxRange(std::span<float> memory, int axis = per_tensor) INTQ_NOEXCEPT
+        : RangeState(memory, axis) {}
 
     /// Adds a batch; an empty one is skipped.
     ///
@@ -45,7 +62,7 @@ public:
     /// Adds what another observer saw: two shards merged equal one pass over all of the data.
     ///
     /// @return ok; shape_mismatch of channels, and then the state is as before
-    Status merge(const MinMaxRange& other) noexcept {
+    INTQ_ALWAYS_INLINE Status merge(const MinMaxRange& other) noexcept {
         if (other.channels() != channels())
             return {StatusCode::shape_mismatch, OpKind::observe, Field::channels, other.channels(), channels()};
         if (other.seen()) widen(other.lowest(), other.highest());
@@ -53,17 +70,13 @@ public:
     }
 
 private:
-    void widen(std::span<const float> batch_lowest, std::span<const float> batch_highest) noexcept {
-        const std::span<float> low = part(0), high = part(1);
-        for (std::size_t i = 0; i < low.size(); ++i) {
-            if (batch_lowest[i] < low[i]) low[i] = batch_lowest[i];
-            if (batch_highest[i] > high[i]) high[i] = batch_highest[i];
-        }
+    INTQ_ALWAYS_INLINE void widen(std::span<const float> batch_lowest, std::span<const float> batch_highest) noexcept {
+        detail::widen_range(batch_lowest, batch_highest, part(0), part(1));
         set_seen();
     }
 };
 
-}  // namespace INTQ_ABI
+}  // namespace INTQ_CORE_ABI
 }  // namespace intq::observers
 
 #endif  // INTQ_OBSERVERS_MIN_MAX_HPP

@@ -9,10 +9,26 @@
 #include "intq/observers/quantization_error.hpp"
 
 namespace intq::observers {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Percentiles that mix_range() tries unless told.
 inline constexpr double mix_percentiles[] = {0.999, 0.9995, 0.9999, 0.99995, 0.99999, 0.999995};
+
+/// What a small change of the percentile does to the error of a range.
+struct Cliff {
+    double tail = 0.0;  // the part of the values that is taken to lie outside
+    ValueRange wider{}, narrower{};
+    double least_error = 0.0, largest_error = 0.0;  // sums of squares of the range and its two neighbours
+
+    /// The largest error is at least four times the least: 6 dB, one bit of resolution. Our threshold.
+    INTQ_ALWAYS_INLINE bool is_cliff() const noexcept { return largest_error > arith::dmul(4.0, least_error); }
+};
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::observers
+
+namespace intq::observers {
+inline namespace INTQ_ABI {
 
 /// Of percentile ranges the one of the least error.
 ///
@@ -27,16 +43,6 @@ inline Result<ValueRange> mix_range(const GridHistogram& histogram, const arith:
         return percentile_range(histogram, percentiles[static_cast<std::size_t>(i)]);
     });
 }
-
-/// What a small change of the percentile does to the error of a range.
-struct Cliff {
-    double tail = 0.0;  // the part of the values that is taken to lie outside
-    ValueRange wider{}, narrower{};
-    double least_error = 0.0, largest_error = 0.0;  // sums of squares of the range and its two neighbours
-
-    /// The largest error is at least four times the least: 6 dB, one bit of resolution. Our threshold.
-    bool is_cliff() const noexcept { return largest_error > arith::dmul(4.0, least_error); }
-};
 
 /// Compares a range with its neighbours, the percentile ranges that leave out half and twice as many values.
 ///
@@ -54,7 +60,7 @@ inline Result<Cliff> find_cliff(const GridHistogram& histogram, const ValueRange
         if ((to > high && from >= high) || (from < low && to <= low))
             outside += histogram.counts()[static_cast<std::size_t>(bin)];
     }
-    Cliff cliff;
+    Cliff cliff{};
     cliff.tail = static_cast<double>(outside) / static_cast<double>(histogram.total());
     if (cliff.tail < 1e-5) cliff.tail = 1e-5;
     if (cliff.tail > 0.5) cliff.tail = 0.5;

@@ -9,7 +9,7 @@
 #include "intq/observers/range.hpp"
 
 namespace intq::observers {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Moving average of ranges.
 ///
@@ -26,14 +26,15 @@ public:
     /// @param memory              range_memory_size(channels) floats
     /// @param axis                channel axis, or per_tensor
     /// @param averaging_constant  c, in [0, 1]: 0 freezes the first batch, 1 follows the last one
-    explicit MovingAverageRange(std::span<float> memory, int axis = per_tensor,
-                                float averaging_constant = 0.01f) INTQ_NOEXCEPT : RangeState(memory, axis) {
+    explicit INTQ_ALWAYS_INLINE MovingAverageRange(std::span<float> memory, int axis = per_tensor,
+                                                   float averaging_constant = 0.01f) INTQ_NOEXCEPT
+        : RangeState(memory, axis) {
         set_averaging_constant(averaging_constant);
     }
 
-    float averaging_constant() const noexcept { return averaging_constant_; }
+    INTQ_ALWAYS_INLINE float averaging_constant() const noexcept { return averaging_constant_; }
     /// @pre 0 <= value <= 1
-    void set_averaging_constant(float value) INTQ_NOEXCEPT {
+    INTQ_ALWAYS_INLINE void set_averaging_constant(float value) INTQ_NOEXCEPT {
         INTQ_ASSERT(value >= 0.0f && value <= 1.0f);
         averaging_constant_ = value;
     }
@@ -79,7 +80,7 @@ private:
     float averaging_constant_ = 0.01f;
 };
 
-}  // namespace INTQ_ABI
+}  // namespace INTQ_CORE_ABI
 }  // namespace intq::observers
 
 #endif  // INTQ_OBSERVERS_MOVING_AVERAGE_HPP

@@ -7,13 +7,19 @@
 #include "intq/observers/quantization_error.hpp"
 
 namespace intq::observers {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Which candidates are tried.
 struct MseOptions {
     int candidates = 95;  // in [1, 100]
     int stride = 1;       // in percent; every stride-th candidate is tried
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::observers
+
+namespace intq::observers {
+inline namespace INTQ_ABI {
 
 /// The range of the data, shrunk to where fake-quantization errs least.
 ///

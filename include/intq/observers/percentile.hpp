@@ -10,6 +10,18 @@
 #include "intq/observers/grid_histogram.hpp"
 
 namespace intq::observers {
+inline namespace INTQ_CORE_ABI {
+
+/// Mean and standard deviation of the data, whose values lie evenly in each bin.
+struct Moments {
+    double mean = 0.0;
+    double deviation = 0.0;
+};
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::observers
+
+namespace intq::observers {
 inline namespace INTQ_ABI {
 
 /// A range cut to [-threshold, threshold].
@@ -53,12 +65,6 @@ inline ValueRange percentile_range(const GridHistogram& histogram, double part) 
     }
     return histogram.range();
 }
-
-/// Mean and standard deviation of the data, whose values lie evenly in each bin.
-struct Moments {
-    double mean = 0.0;
-    double deviation = 0.0;
-};
 
 /// @pre histogram.seen()
 ///

@@ -13,13 +13,89 @@
 #include "intq/simd/base/primitives.hpp"
 
 namespace intq::observers {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Axis of an observer that keeps one range for the whole tensor.
 inline constexpr int per_tensor = -1;
 
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::observers
+
+namespace intq::observers {
+inline namespace INTQ_ABI {
+
 /// Floats that an observer of `channels` ranges needs: its state and one batch.
 constexpr index_t range_memory_size(index_t channels) noexcept { return 4 * channels; }
+
+namespace detail {
+
+inline void clear_range(std::span<float> lowest, std::span<float> highest) noexcept {
+    for (float& value : lowest) value = std::numeric_limits<float>::infinity();
+    for (float& value : highest) value = -std::numeric_limits<float>::infinity();
+}
+
+inline Status assign_range(std::span<const float> lowest, std::span<const float> highest, std::span<float> to_lowest,
+                           std::span<float> to_highest) noexcept {
+    if (lowest.size() != to_lowest.size() || highest.size() != to_lowest.size())
+        return {StatusCode::shape_mismatch, OpKind::observe, Field::channels,
+                static_cast<index_t>(lowest.size() != to_lowest.size() ? lowest.size() : highest.size()),
+                static_cast<index_t>(to_lowest.size())};
+    for (std::size_t i = 0; i < lowest.size(); ++i) {
+        if (!arith::is_finite(lowest[i]) || !arith::is_finite(highest[i]))
+            return {StatusCode::not_finite, OpKind::observe, Field::input, static_cast<index_t>(i), 0};
+        if (lowest[i] > highest[i])
+            return {StatusCode::value_out_of_range, OpKind::observe, Field::input, static_cast<index_t>(i), 0};
+    }
+    for (std::size_t i = 0; i < lowest.size(); ++i) {
+        to_lowest[i] = arith::fadd(lowest[i], 0.0f);
+        to_highest[i] = arith::fadd(highest[i], 0.0f);
+    }
+    return {};
+}
+
+inline Result<arith::ScaleZeroPoint> qparams_of_channel(std::span<const float> lowest, std::span<const float> highest,
+                                                        bool seen, const arith::RangeRule& rule,
+                                                        index_t channel) noexcept {
+    const Status status = arith::check_range_rule(rule, DType::int32);
+    if (!status.ok()) return status;
+    if (!seen) return arith::ScaleZeroPoint{};
+    const auto i = static_cast<std::size_t>(channel);
+    const Result<arith::ScaleZeroPoint> result = arith::qparams_from_range(lowest[i], highest[i], rule);
+    if (result.ok()) return result;
+    Status failure = result.status();
+    failure.given = channel;
+    return failure;
+}
+
+inline Status qparams_of_channels(std::span<const float> lowest, std::span<const float> highest, bool seen,
+                                  const arith::RangeRule& rule, std::span<float> scales,
+                                  std::span<std::int32_t> zero_points) INTQ_NOEXCEPT {
+    const auto channels = static_cast<index_t>(lowest.size()), given = static_cast<index_t>(scales.size());
+    if (given != channels) return {StatusCode::shape_mismatch, OpKind::observe, Field::channels, given, channels};
+    if (!zero_points.empty() && zero_points.size() != scales.size())
+        return {StatusCode::shape_mismatch, OpKind::observe, Field::zero_point,
+                static_cast<index_t>(zero_points.size()), channels};
+    for (index_t channel = 0; channel < channels; ++channel) {
+        const Result<arith::ScaleZeroPoint> result = qparams_of_channel(lowest, highest, seen, rule, channel);
+        if (!result.ok()) return result.status();
+        if (zero_points.empty() && result->zero_point != 0)
+            return {StatusCode::missing, OpKind::observe, Field::zero_point, channel, 0};
+    }
+    for (index_t channel = 0; channel < channels; ++channel) {
+        const Result<arith::ScaleZeroPoint> result = qparams_of_channel(lowest, highest, seen, rule, channel);
+        scales[static_cast<std::size_t>(channel)] = result->scale;
+        if (!zero_points.empty()) zero_points[static_cast<std::size_t>(channel)] = result->zero_point;
+    }
+    return {};
+}
+
+}  // namespace detail
+
+}  // namespace INTQ_ABI
+}  // namespace intq::observers
+
+namespace intq::observers {
+inline namespace INTQ_CORE_ABI {
 
 /// Ranges of the channels of a tensor, or one for all of it, on caller's memory; copies share the memory.
 /// Base of the observers that follow; it updates nothing by itself.
@@ -27,21 +103,21 @@ class RangeState {
 public:
     /// @param memory  range_memory_size(channels) floats, which must outlive the observer
     /// @param axis    channel axis; per_tensor takes one channel
-    RangeState(std::span<float> memory, int axis) INTQ_NOEXCEPT : memory_(memory), axis_(axis) {
+    INTQ_ALWAYS_INLINE RangeState(std::span<float> memory, int axis) INTQ_NOEXCEPT : memory_(memory), axis_(axis) {
         INTQ_ASSERT(!memory.empty() && memory.size() % 4 == 0 && (axis >= 0 || memory.size() == 4));
         reset();
     }
 
-    int axis() const noexcept { return axis_; }
-    index_t channels() const noexcept { return static_cast<index_t>(memory_.size() / 4); }
+    INTQ_ALWAYS_INLINE int axis() const noexcept { return axis_; }
+    INTQ_ALWAYS_INLINE index_t channels() const noexcept { return static_cast<index_t>(memory_.size() / 4); }
     /// Whether any data was seen since the start or reset().
-    bool seen() const noexcept { return seen_; }
+    INTQ_ALWAYS_INLINE bool seen() const noexcept { return seen_; }
     /// One value a channel; +infinity and -infinity while no data was seen. A zero is positive.
-    std::span<const float> lowest() const noexcept { return part(0); }
-    std::span<const float> highest() const noexcept { return part(1); }
+    INTQ_ALWAYS_INLINE std::span<const float> lowest() const noexcept { return part(0); }
+    INTQ_ALWAYS_INLINE std::span<const float> highest() const noexcept { return part(1); }
 
-    void reset() noexcept {
-        clear(part(0), part(1));
+    INTQ_ALWAYS_INLINE void reset() noexcept {
+        detail::clear_range(part(0), part(1));
         seen_ = false;
     }
 
@@ -49,40 +125,19 @@ public:
     ///
     /// @return ok; shape_mismatch of channels; not_finite or value_out_of_range (lowest > highest) with the channel,
     ///         and then the state is as before
-    Status assign(std::span<const float> lowest, std::span<const float> highest) noexcept {
-        const std::span<float> to_lowest = part(0), to_highest = part(1);
-        if (lowest.size() != to_lowest.size() || highest.size() != to_lowest.size())
-            return {StatusCode::shape_mismatch, OpKind::observe, Field::channels,
-                    static_cast<index_t>(lowest.size() != to_lowest.size() ? lowest.size() : highest.size()),
-                    channels()};
-        for (std::size_t i = 0; i < lowest.size(); ++i) {
-            if (!arith::is_finite(lowest[i]) || !arith::is_finite(highest[i]))
-                return {StatusCode::not_finite, OpKind::observe, Field::input, static_cast<index_t>(i), 0};
-            if (lowest[i] > highest[i])
-                return {StatusCode::value_out_of_range, OpKind::observe, Field::input, static_cast<index_t>(i), 0};
-        }
-        for (std::size_t i = 0; i < lowest.size(); ++i) {
-            to_lowest[i] = arith::fadd(lowest[i], 0.0f);
-            to_highest[i] = arith::fadd(highest[i], 0.0f);
-        }
-        seen_ = true;
-        return {};
+    INTQ_ALWAYS_INLINE Status assign(std::span<const float> lowest, std::span<const float> highest) noexcept {
+        const Status status = detail::assign_range(lowest, highest, part(0), part(1));
+        if (status.ok()) seen_ = true;
+        return status;
     }
 
     /// Scale and zero point of one channel; scale 1 and zero point 0 while no data was seen.
     ///
     /// @return the pair; what check_range_rule() and qparams_from_range() return, with the channel
-    Result<arith::ScaleZeroPoint> qparams(const arith::RangeRule& rule = {}, index_t channel = 0) const INTQ_NOEXCEPT {
+    INTQ_ALWAYS_INLINE Result<arith::ScaleZeroPoint> qparams(const arith::RangeRule& rule = {},
+                                                             index_t channel = 0) const INTQ_NOEXCEPT {
         INTQ_ASSERT(channel >= 0 && channel < channels());
-        const Status status = arith::check_range_rule(rule, DType::int32);
-        if (!status.ok()) return status;
-        if (!seen_) return arith::ScaleZeroPoint{};
-        const auto i = static_cast<std::size_t>(channel);
-        const Result<arith::ScaleZeroPoint> result = arith::qparams_from_range(part(0)[i], part(1)[i], rule);
-        if (result.ok()) return result;
-        Status failure = result.status();
-        failure.given = channel;
-        return failure;
+        return detail::qparams_of_channel(part(0), part(1), seen_, rule, channel);
     }
 
     /// Scales and zero points of all channels.
@@ -91,31 +146,14 @@ public:
     /// @param zero_points  (channels), or empty where all are 0
     /// @return ok; shape_mismatch of channels; missing zero_point where one is needed; what qparams() of a channel
     ///         returns. Nothing is written unless all is well
-    Status qparams(const arith::RangeRule& rule, std::span<float> scales,
-                   std::span<std::int32_t> zero_points) const INTQ_NOEXCEPT {
-        const index_t given = static_cast<index_t>(scales.size());
-        if (given != channels())
-            return {StatusCode::shape_mismatch, OpKind::observe, Field::channels, given, channels()};
-        if (!zero_points.empty() && zero_points.size() != scales.size())
-            return {StatusCode::shape_mismatch, OpKind::observe, Field::zero_point,
-                    static_cast<index_t>(zero_points.size()), channels()};
-        for (index_t channel = 0; channel < channels(); ++channel) {
-            const Result<arith::ScaleZeroPoint> result = qparams(rule, channel);
-            if (!result.ok()) return result.status();
-            if (zero_points.empty() && result->zero_point != 0)
-                return {StatusCode::missing, OpKind::observe, Field::zero_point, channel, 0};
-        }
-        for (index_t channel = 0; channel < channels(); ++channel) {
-            const Result<arith::ScaleZeroPoint> result = qparams(rule, channel);
-            scales[static_cast<std::size_t>(channel)] = result->scale;
-            if (!zero_points.empty()) zero_points[static_cast<std::size_t>(channel)] = result->zero_point;
-        }
-        return {};
+    INTQ_ALWAYS_INLINE Status qparams(const arith::RangeRule& rule, std::span<float> scales,
+                                      std::span<std::int32_t> zero_points) const INTQ_NOEXCEPT {
+        return detail::qparams_of_channels(part(0), part(1), seen_, rule, scales, zero_points);
     }
 
 protected:
     /// Parts of the memory: 0 and 1 the state's lowest and highest, 2 and 3 those of the last batch.
-    std::span<float> part(std::size_t i) const noexcept {
+    INTQ_ALWAYS_INLINE std::span<float> part(std::size_t i) const noexcept {
         const std::size_t count = memory_.size() / 4;
         return memory_.subspan(i * count, count);
     }
@@ -124,18 +162,19 @@ protected:
     /// @return what update() of the observers returns
     template <class Backend, class View> Status measure(const View& x) INTQ_NOEXCEPT;
 
-    void set_seen() noexcept { seen_ = true; }
+    INTQ_ALWAYS_INLINE void set_seen() noexcept { seen_ = true; }
 
 private:
-    static void clear(std::span<float> lowest, std::span<float> highest) noexcept {
-        for (float& value : lowest) value = std::numeric_limits<float>::infinity();
-        for (float& value : highest) value = -std::numeric_limits<float>::infinity();
-    }
-
     std::span<float> memory_;
     int axis_;
     bool seen_ = false;
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::observers
+
+namespace intq::observers {
+inline namespace INTQ_ABI {
 
 namespace detail {
 
@@ -259,12 +298,18 @@ private:
 
 }  // namespace detail
 
+}  // namespace INTQ_ABI
+}  // namespace intq::observers
+
+namespace intq::observers {
+inline namespace INTQ_CORE_ABI {
+
 template <class Backend, class View> Status RangeState::measure(const View& x) INTQ_NOEXCEPT {
     if (axis_ >= View::rank)
         return {StatusCode::value_out_of_range, OpKind::observe, Field::axis, axis_, View::rank - 1};
     if (axis_ >= 0 && x.extent(axis_) != channels())
         return {StatusCode::shape_mismatch, OpKind::observe, Field::channels, x.extent(axis_), channels()};
-    clear(part(2), part(3));
+    detail::clear_range(part(2), part(3));
     bool finite = true;
     kernels::detail::walk_views(detail::RangeOp<simd::lanes<Backend>>{part(2).data(), part(3).data(), &finite}, axis_,
                                 serial, x);
@@ -275,7 +320,7 @@ template <class Backend, class View> Status RangeState::measure(const View& x) I
     return {};
 }
 
-}  // namespace INTQ_ABI
+}  // namespace INTQ_CORE_ABI
 }  // namespace intq::observers
 
 #endif  // INTQ_OBSERVERS_RANGE_HPP

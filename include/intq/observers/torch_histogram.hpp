@@ -25,7 +25,44 @@ constexpr float linspace(float from, float to, index_t count, index_t i) noexcep
     return arith::ffma(-step, static_cast<float>(count - 1 - i), to);
 }
 
+/// Each part of a former bin goes to the new bin that holds its middle.
+inline void split_bins(std::span<const float> memory, const ValueRange& range, const ValueRange& grown,
+                       std::span<double> sums) noexcept {
+    const auto bins = static_cast<index_t>(memory.size());
+    const index_t parts = bins * upsample_rate;
+    const float width = arith::fadd(range.highest, -range.lowest);
+    const float half = arith::fmul(0.5f, arith::fdiv(width, static_cast<float>(parts)));
+    index_t to = 0;
+    for (index_t part = 0; part < parts; ++part) {
+        const float middle = arith::fadd(linspace(range.lowest, range.highest, parts + 1, part), half);
+        while (to + 1 < bins && linspace(grown.lowest, grown.highest, bins + 1, to + 1) <= middle) ++to;
+        const float count = memory[static_cast<std::size_t>(part / upsample_rate)];
+        sums[static_cast<std::size_t>(to)] += static_cast<double>(count) / static_cast<double>(upsample_rate);
+    }
+}
+
+/// The former counts in the bins of the grown range.
+inline void move_bins(std::span<const float> memory, const ValueRange& range, const ValueRange& grown,
+                      const arith::HistogramRange& cut, float batch, std::span<double> sums) noexcept {
+    if (grown == range) {
+        for (std::size_t i = 0; i < memory.size(); ++i) sums[i] = static_cast<double>(memory[i]);
+    } else if (range.lowest == range.highest) {
+        // PyTorch gives the one former value the weight of the new batch.
+        const auto bins_of_value =
+            arith::HistogramBins<arith::scalar_lanes>::make(cut, static_cast<index_t>(memory.size()));
+        sums[static_cast<std::size_t>(bins_of_value.bin(range.lowest))] = static_cast<double>(batch);
+    } else {
+        split_bins(memory, range, grown, sums);
+    }
+}
+
 }  // namespace detail
+
+}  // namespace INTQ_ABI
+}  // namespace intq::observers
+
+namespace intq::observers {
+inline namespace INTQ_CORE_ABI {
 
 /// Histogram between the extremes of the data, whose bins are cut anew when the range grows.
 ///
@@ -37,17 +74,17 @@ constexpr float linspace(float from, float to, index_t count, index_t i) noexcep
 class TorchHistogram {
 public:
     /// @param memory  one count a bin, which must outlive the histogram
-    explicit TorchHistogram(std::span<float> memory) noexcept : memory_(memory) { reset(); }
+    explicit INTQ_ALWAYS_INLINE TorchHistogram(std::span<float> memory) noexcept : memory_(memory) { reset(); }
     /// Goes on where another one stopped: the memory holds its counts.
-    TorchHistogram(std::span<float> memory, const ValueRange& range) noexcept
+    INTQ_ALWAYS_INLINE TorchHistogram(std::span<float> memory, const ValueRange& range) noexcept
         : memory_(memory), range_(range), seen_(true) {}
 
-    index_t bins() const noexcept { return static_cast<index_t>(memory_.size()); }
-    bool seen() const noexcept { return seen_; }
-    const ValueRange& range() const noexcept { return range_; }
-    std::span<const float> counts() const noexcept { return memory_; }
+    INTQ_ALWAYS_INLINE index_t bins() const noexcept { return static_cast<index_t>(memory_.size()); }
+    INTQ_ALWAYS_INLINE bool seen() const noexcept { return seen_; }
+    INTQ_ALWAYS_INLINE const ValueRange& range() const noexcept { return range_; }
+    INTQ_ALWAYS_INLINE std::span<const float> counts() const noexcept { return memory_; }
 
-    void reset() noexcept {
+    INTQ_ALWAYS_INLINE void reset() noexcept {
         for (float& count : memory_) count = 0.0f;
         seen_ = false;
     }
@@ -74,7 +111,7 @@ public:
         for (std::int64_t& count : counts) count = 0;
         kernels::histogram<Backend>(x, cut, counts, scratch, executor);
         for (double& sum : sums) sum = 0.0;
-        if (seen_) move_to(grown, cut, static_cast<float>(x.size()), sums);
+        if (seen_) detail::move_bins(memory_, range_, grown, cut, static_cast<float>(x.size()), sums);
         for (std::size_t i = 0; i < memory_.size(); ++i)
             memory_[i] = static_cast<float>(sums[i] + static_cast<double>(static_cast<float>(counts[i])));
         range_ = grown;
@@ -83,41 +120,12 @@ public:
     }
 
 private:
-    /// The former counts in the bins of the grown range.
-    void move_to(const ValueRange& grown, const arith::HistogramRange& cut, float batch,
-                 std::span<double> sums) const noexcept {
-        if (grown == range_) {
-            for (std::size_t i = 0; i < memory_.size(); ++i) sums[i] = static_cast<double>(memory_[i]);
-        } else if (range_.lowest == range_.highest) {
-            // PyTorch gives the one former value the weight of the new batch.
-            const auto bins_of_value = arith::HistogramBins<arith::scalar_lanes>::make(cut, bins());
-            sums[static_cast<std::size_t>(bins_of_value.bin(range_.lowest))] = static_cast<double>(batch);
-        } else {
-            split(grown, sums);
-        }
-    }
-
-    /// Each part of a former bin goes to the new bin that holds its middle.
-    void split(const ValueRange& grown, std::span<double> sums) const noexcept {
-        const index_t parts = bins() * detail::upsample_rate;
-        const float width = arith::fadd(range_.highest, -range_.lowest);
-        const float half = arith::fmul(0.5f, arith::fdiv(width, static_cast<float>(parts)));
-        index_t to = 0;
-        for (index_t part = 0; part < parts; ++part) {
-            const float middle = arith::fadd(detail::linspace(range_.lowest, range_.highest, parts + 1, part), half);
-            while (to + 1 < bins() && detail::linspace(grown.lowest, grown.highest, bins() + 1, to + 1) <= middle) ++to;
-            const float count = memory_[static_cast<std::size_t>(part / detail::upsample_rate)];
-            sums[static_cast<std::size_t>(to)] +=
-                static_cast<double>(count) / static_cast<double>(detail::upsample_rate);
-        }
-    }
-
     std::span<float> memory_;
     ValueRange range_{};
     bool seen_ = false;
 };
 
-}  // namespace INTQ_ABI
+}  // namespace INTQ_CORE_ABI
 }  // namespace intq::observers
 
 #endif  // INTQ_OBSERVERS_TORCH_HISTOGRAM_HPP

@@ -9,14 +9,22 @@
 #include "intq/runtime/program.hpp"
 
 namespace intq::runtime {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Bytes of the arena, from first up to but without last.
 struct ArenaRange {
     index_t first = 0;
     index_t last = 0;
-    constexpr bool overlaps(const ArenaRange& other) const noexcept { return first < other.last && other.first < last; }
+    INTQ_ALWAYS_INLINE constexpr bool overlaps(const ArenaRange& other) const noexcept {
+        return first < other.last && other.first < last;
+    }
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::runtime
+
+namespace intq::runtime {
+inline namespace INTQ_ABI {
 
 namespace detail {
 

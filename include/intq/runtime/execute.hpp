@@ -8,7 +8,7 @@
 #include "intq/runtime/check.hpp"
 
 namespace intq::runtime {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// Called after each instruction: loggers, profilers and tests look at its output.
 struct InstructionHook {
@@ -17,6 +17,12 @@ struct InstructionHook {
     Function function = nullptr;
     void* context = nullptr;
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::runtime
+
+namespace intq::runtime {
+inline namespace INTQ_ABI {
 
 /// Address of a tensor in the arena: inputs are written there before, outputs read there after a run.
 inline void* tensor_data(const Program& program, std::byte* arena, std::int32_t tensor) noexcept {

@@ -11,7 +11,7 @@
 #include "intq/core/workspace.hpp"
 
 namespace intq::runtime {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// An edge for the planner: its size, and the first and last instruction during which it holds data.
 struct Lifetime {
@@ -20,8 +20,16 @@ struct Lifetime {
     std::int32_t last = 0;
     index_t offset = 0;  // result
 
-    constexpr bool overlaps(const Lifetime& other) const noexcept { return first <= other.last && other.first <= last; }
+    INTQ_ALWAYS_INLINE constexpr bool overlaps(const Lifetime& other) const noexcept {
+        return first <= other.last && other.first <= last;
+    }
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::runtime
+
+namespace intq::runtime {
+inline namespace INTQ_ABI {
 
 namespace detail {
 

@@ -13,7 +13,7 @@
 #include "intq/kernels/operators/operator.hpp"
 
 namespace intq::runtime {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// One edge of the program.
 using ProgramTensor = kernels::ArenaTensor;
@@ -28,7 +28,9 @@ struct Instruction {
     const char* type = "";         // its class, as loggers and tables show it
     const void* params = nullptr;  // of the operator, as its file in kernels/operators/ says; null for one without
 
-    template <class Params> const Params& params_as() const noexcept { return *static_cast<const Params*>(params); }
+    template <class Params> INTQ_ALWAYS_INLINE const Params& params_as() const noexcept {
+        return *static_cast<const Params*>(params);
+    }
 };
 
 /// A lowered model.
@@ -43,16 +45,17 @@ struct Program {
     index_t arena_size = 0;  // bytes that a run needs, at buffer_alignment
     index_t max_batch = 1;
 
-    constexpr std::span<const std::int32_t> operands_of(const Instruction& instruction) const noexcept {
+    INTQ_ALWAYS_INLINE constexpr std::span<const std::int32_t> operands_of(
+        const Instruction& instruction) const noexcept {
         return operands.subspan(static_cast<std::size_t>(instruction.first_operand),
                                 static_cast<std::size_t>(instruction.operand_count));
     }
-    constexpr const ProgramTensor& tensor(std::int32_t index) const noexcept {
+    INTQ_ALWAYS_INLINE constexpr const ProgramTensor& tensor(std::int32_t index) const noexcept {
         return tensors[static_cast<std::size_t>(index)];
     }
 };
 
-}  // namespace INTQ_ABI
+}  // namespace INTQ_CORE_ABI
 }  // namespace intq::runtime
 
 #endif  // INTQ_RUNTIME_PROGRAM_HPP
