@@ -60,11 +60,8 @@ struct Mix {
     int reads, writes;
     void (*run)(const std::int8_t*, std::int8_t*, index_t blocks);
 };
-constexpr Mix mixes[] = {{4, 1, move_bytes<4, 1>},
-                         {1, 4, move_bytes<1, 4>},
-                         {1, 1, move_bytes<1, 1>},
-                         {2, 1, move_bytes<2, 1>},
-                         {4, 0, move_bytes<4, 0>}};
+constexpr Mix mixes[] = {{4, 1, move_bytes<4, 1>}, {1, 4, move_bytes<1, 4>}, {1, 1, move_bytes<1, 1>},
+                         {2, 1, move_bytes<2, 1>}, {1, 2, move_bytes<1, 2>}, {4, 0, move_bytes<4, 0>}};
 
 const Mix& mix_of(const Case& kernel) {
     for (const Mix& mix : mixes)
@@ -290,7 +287,8 @@ void measure_backends(intq::simd::BackendList<First, Rest...>, const Arguments& 
 }  // namespace
 
 int main(int argc, char** argv) try {
-    CLI::App app("Measures the streaming kernels: quantize, fake-quantize, observers, add, pooling, tables.");
+    CLI::App app(
+        "Measures the streaming kernels: quantize, fake-quantize, observers, add, pooling, tables, softmax, moves.");
     Arguments arguments;
     add_options(app, arguments);
     CLI11_PARSE(app, argc, argv);

@@ -19,6 +19,8 @@
 #include "intq/kernels/streaming/dequantize.hpp"
 #include "intq/kernels/streaming/elementwise.hpp"
 #include "intq/kernels/streaming/learnable_fake_quantize.hpp"
+#include "intq/kernels/streaming/move.hpp"
+#include "intq/kernels/streaming/softmax.hpp"
 #include "intq/kernels/streaming/unary.hpp"
 #include "intq/kernels/window/pool.hpp"
 #include "intq/kernels/window/resize.hpp"
@@ -236,6 +238,60 @@ template <class Backend> void add_interpolate(std::vector<Case>& cases) {
     }
 }
 
+template <class Row, std::size_t Size> const Row& int8_row(const Row (&rows)[Size]) {
+    for (const Row& row : rows)
+        if (row.dtype == DType::int8) return row;
+    throw Error("there is no row for int8");
+}
+
+/// Images of 64 channels; a batch fills the size.
+template <class Backend> void add_moves(std::vector<Case>& cases) {
+    constexpr index_t pixels = image.height * image.width, size = pixels * channels;
+    const kernels::MoveRow& row = int8_row(kernels::detail::move_rows<Backend>);
+    const auto add = [&](const char* name, double written, const kernels::MoveParams& move) {
+        if (!kernels::check_move(move, size, kernels::moved_size(move), OpKind::permute).ok())
+            throw Error("a move is refused");
+        cases.push_back({std::string("move/s8/") + name, 1, written, [=, &row](Tensors& t, index_t n) {
+                             row.run({&move, t.codes.data(), t.out.data(), n / size, size, &serial});
+                         }});
+    };
+    kernels::MoveParams shuffle;  // of four groups of channels
+    shuffle.rank = 3;
+    shuffle.extents[0] = pixels, shuffle.extents[1] = channels / 4, shuffle.extents[2] = 4;
+    shuffle.steps[0] = channels, shuffle.steps[1] = 1, shuffle.steps[2] = channels / 4;
+    add("channel_shuffle", 1, shuffle);
+    kernels::MoveParams slice;  // the last half of the channels, of which whole cache lines are read
+    slice.rank = 2;
+    slice.extents[0] = pixels, slice.extents[1] = channels / 2;
+    slice.steps[0] = channels, slice.steps[1] = 1;
+    slice.offset = channels / 2;
+    add("slice", 0.5, slice);
+
+    // An element is one of the output; the input has 12 % fewer, which the bytes of an element leave out.
+    const kernels::PadRow& pad_row = int8_row(kernels::detail::pad_rows<Backend>);
+    cases.push_back({"pad/s8/1x1", 1, 1, [&pad_row](Tensors& t, index_t n) {
+                         const kernels::PadParams pad{{1, 1, 1, 1}, {1, 1}, 0};
+                         pad_row.run({&pad,
+                                      t.codes.data(),
+                                      t.out.data(),
+                                      n / size,
+                                      channels,
+                                      {image.height - 2, image.width - 2},
+                                      &serial});
+                     }});
+}
+
+/// Over the 64 channels of a pixel; the floats' memory takes the probabilities.
+template <class Backend> void add_softmax(std::vector<Case>& cases) {
+    const auto tables =
+        std::make_shared<arith::SoftmaxTables>(require(arith::make_softmax_tables({0.05f, 0, DType::int8})));
+    const kernels::SoftmaxRow& row = kernels::detail::softmax_rows<Backend>[0];
+    cases.push_back({"softmax/s8s16/64", 1, 2, [tables, &row](Tensors& t, index_t n) {
+                         row.run({tables.get(), t.codes.data(), reinterpret_cast<std::int16_t*>(t.y.data()),
+                                  n / channels, channels, 1, &serial});
+                     }});
+}
+
 template <class Backend> std::vector<Case> cases_of() {
     using bayes = target::bpu<march::bayes>;
     std::vector<Case> cases;
@@ -250,6 +306,8 @@ template <class Backend> std::vector<Case> cases_of() {
          }});
     add_tables<Backend>(cases);
     add_interpolate<Backend>(cases);
+    add_moves<Backend>(cases);
+    add_softmax<Backend>(cases);
     const Window2d two{{2, 2}, {2, 2}, {}, {1, 1}}, three{{3, 3}, {2, 2}, {}, {1, 1}},
         all{{32, 32}, {1, 1}, {}, {1, 1}};
     add_pool<Backend, bayes>(cases, "2x2_s2", OpKind::max_pool2d, two);

@@ -209,6 +209,41 @@ bool run_interpolate_rows(const KernelTable& table) {
     return true;
 }
 
+bool run_move_rows(const KernelTable& table) {
+    // Pixels of an image become its channels.
+    kernels::MoveParams move;
+    move.rank = 2;
+    move.extents[0] = inputs, move.extents[1] = side * side;
+    move.steps[0] = 1, move.steps[1] = inputs;
+    const index_t image = inputs * side * side;
+    if (!kernels::check_move(move, image, image, OpKind::permute).ok()) return false;
+    for (const kernels::MoveRow& row : table.move) {
+        clear_y();
+        row.run({&move, x_memory, y_memory, batch, image, &serial});
+        if (!y_agrees(row.dtype)) return false;
+    }
+    const kernels::PadParams pad{{1, -1, -1, 1}, {1, 1}, 3};
+    if (!kernels::check_pad(pad, {side, side}, OpKind::pad).ok()) return false;
+    for (const kernels::PadRow& row : table.pad) {
+        clear_y();
+        row.run({&pad, x_memory, y_memory, batch, inputs, {side, side}, &serial});
+        if (!y_agrees(row.dtype)) return false;
+    }
+    return table.move.size() == 2 && table.pad.size() == 2;
+}
+
+bool run_softmax_rows(const KernelTable& table) {
+    const auto tables = arith::make_softmax_tables(codes(0.05f, DType::int8));
+    if (!tables.ok()) return false;
+    for (const kernels::SoftmaxRow& row : table.softmax) {
+        clear_y();
+        row.run({&*tables, reinterpret_cast<const std::int8_t*>(x_memory), reinterpret_cast<std::int16_t*>(y_memory),
+                 pixels, inputs, 1, &serial});
+        if (!y_agrees(DType::int16)) return false;
+    }
+    return table.softmax.size() == 1;
+}
+
 bool run_pool_rows(const KernelTable& table) {
     const Window2d window{{3, 3}, {1, 1}, {}, {1, 1}};
     const Size2d in{side, side}, out = output_size(window, in);
@@ -414,6 +449,8 @@ template <class Backend> int run_backend(bool records) {
         if (!run_program(*table)) return 5;
         if (!run_table_rows(*table)) return 11;
         if (!run_interpolate_rows(*table)) return 12;
+        if (!run_move_rows(*table)) return 13;
+        if (!run_softmax_rows(*table)) return 14;
     }
     if (!call_float_functions<Backend>()) return 6;
     if (!call_conv<Backend>()) return 7;

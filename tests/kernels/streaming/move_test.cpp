@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// move against its formula, and its check against the addresses that the formula has.
+// move and pad: every row of every backend against the formula, and the check of a move against the addresses that the
+// formula has.
 #include "intq/kernels/streaming/move.hpp"
 
 #include <array>
@@ -8,12 +9,14 @@
 #include <random>
 #include <vector>
 
+#include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/tensors.hpp"
 
 using namespace intq;
 using kernels::MoveParams;
+using kernels::PadParams;
 
 namespace {
 
@@ -42,24 +45,70 @@ MoveParams random_move(std::mt19937& random, index_t in) {
     return move;
 }
 
+/// The rows of one type, of every backend. Those of a backend's targets are the same ones.
+template <class Row, class Visit>
+void for_each_row(std::span<const Row> kernels::KernelTable::*rows, DType dtype, Visit&& visit) {
+    int count = 0;
+    for (const test::BackendTables& backend : test::usable_backend_tables())
+        for (const Row& row : (*backend.tables[0]).*rows)
+            if (row.dtype == dtype) {
+                ++count;
+                visit(row);
+            }
+    REQUIRE(count == static_cast<int>(test::usable_backend_tables().size()));
+}
+
 template <class Code> void check_run(const MoveParams& move, index_t in) {
     constexpr index_t batch = 3;
     const auto from = addresses(move);
     std::vector<Code> x(static_cast<std::size_t>(batch * in));
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<Code>(i * 7 + 1);
     test::BackwardExecutor backward;
-    for (const Executor& executor : {serial, backward.executor()}) {
-        test::GuardedBuffer buffer(batch * from.size() * sizeof(Code));
-        Code* const y = buffer.template as<Code>();
-        kernels::move_codes<Code>({&move, x.data(), y, batch, in, &executor});
-        int wrong = 0;
-        for (std::size_t n = 0; n < batch; ++n)
-            for (std::size_t i = 0; i < from.size(); ++i)
-                wrong +=
-                    y[n * from.size() + i] != x[n * static_cast<std::size_t>(in) + static_cast<std::size_t>(from[i])];
-        CHECK(wrong == 0);
-        CHECK(buffer.is_intact());
-    }
+    for_each_row(&kernels::KernelTable::move, dtype_of<Code>, [&](const kernels::MoveRow& row) {
+        for (const Executor& executor : {serial, backward.executor()}) {
+            test::GuardedBuffer buffer(batch * from.size() * sizeof(Code));
+            Code* const y = buffer.template as<Code>();
+            row.run({&move, x.data(), y, batch, in, &executor});
+            int wrong = 0;
+            for (std::size_t n = 0; n < batch; ++n)
+                for (std::size_t i = 0; i < from.size(); ++i)
+                    wrong += y[n * from.size() + i] !=
+                             x[n * static_cast<std::size_t>(in) + static_cast<std::size_t>(from[i])];
+            CHECK(wrong == 0);
+            CHECK(buffer.is_intact());
+        }
+    });
+}
+
+/// Every cell of the output by the formula of pad.
+template <class Code> void check_pad_run(const PadParams& pad, Size2d in, index_t channels) {
+    constexpr index_t batch = 2;
+    const Size2d out = kernels::padded_size(pad, in);
+    std::vector<Code> x(static_cast<std::size_t>(batch * in.height * in.width * channels));
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<Code>(i * 7 + 1);
+    std::vector<Code> expected;
+    for (index_t n = 0; n < batch; ++n)
+        for (index_t i = 0; i < out.height; ++i)
+            for (index_t j = 0; j < out.width; ++j)
+                for (index_t c = 0; c < channels; ++c) {
+                    const index_t row = i - pad.padding.top, column = j - pad.padding.left;
+                    bool is_pixel = row >= 0 && column >= 0 && row % pad.step.height == 0 &&
+                                    column % pad.step.width == 0 && row / pad.step.height < in.height &&
+                                    column / pad.step.width < in.width;
+                    const index_t from = ((n * in.height + row / pad.step.height) * in.width + column / pad.step.width);
+                    expected.push_back(is_pixel ? x[static_cast<std::size_t>(from * channels + c)]
+                                                : static_cast<Code>(pad.fill));
+                }
+    test::BackwardExecutor backward;
+    for_each_row(&kernels::KernelTable::pad, dtype_of<Code>, [&](const kernels::PadRow& row) {
+        for (const Executor& executor : {serial, backward.executor()}) {
+            test::GuardedBuffer buffer(expected.size() * sizeof(Code));
+            row.run({&pad, x.data(), buffer.template as<Code>(), batch, channels, in, &executor});
+            CHECK(std::vector<Code>(buffer.template as<Code>(), buffer.template as<Code>() + expected.size()) ==
+                  expected);
+            CHECK(buffer.is_intact());
+        }
+    });
 }
 
 }  // namespace
@@ -109,4 +158,23 @@ TEST_CASE("The check of a move survives any numbers") {
         for (const long double at : addresses(move)) CHECK((at >= 0 && at < 4));
     }
     CHECK(accepted > 20);
+}
+
+TEST_CASE("A pad puts pixels onto a larger or smaller field, next to each other or apart") {
+    std::mt19937 random(3);
+    int checked = 0;
+    for (int i = 0; i < 300; ++i) {
+        const auto draw = [&](int from, int to) {
+            return from + static_cast<int>(random() % static_cast<unsigned>(to - from + 1));
+        };
+        const PadParams pad{
+            {draw(-2, 3), draw(-2, 3), draw(-2, 3), draw(-2, 3)}, {draw(1, 3), draw(1, 3)}, draw(-9, 9)};
+        const Size2d in{draw(1, 5), draw(1, 5)};
+        if (!kernels::check_pad(pad, in, OpKind::pad).ok()) continue;
+        ++checked;
+        const index_t channels = draw(1, 20);
+        check_pad_run<std::int8_t>(pad, in, channels);
+        check_pad_run<std::int16_t>(pad, in, channels);
+    }
+    CHECK(checked > 200);
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// softmax against its oracle and against real arithmetic, and its parameters from an enemy.
+// softmax: every row of every backend against its oracle and against real arithmetic, and its parameters from an enemy.
 #include "intq/kernels/operators/softmax.hpp"
 
 #include <random>
 
+#include "kernels/tables/tables.hpp"
 #include "reference/softmax.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
@@ -21,15 +22,20 @@ std::vector<std::int16_t> run(const std::vector<std::int8_t>& x, float scale, in
     REQUIRE(arith::are_softmax_tables(*tables));
     test::BackwardExecutor backward;
     std::vector<std::int16_t> first;
-    for (const Executor& executor : {serial, backward.executor()}) {
-        test::GuardedBuffer y(x.size() * sizeof(std::int16_t));
-        auto* const to = y.as<std::int16_t>();
-        kernels::softmax_codes(
-            {&*tables, x.data(), to, static_cast<index_t>(x.size()) / (count * inner), count, inner, &executor});
-        CHECK(y.is_intact());
-        const std::vector<std::int16_t> given(to, to + x.size());
-        if (first.empty()) first = given;
-        CHECK(given == first);
+    for (const test::BackendTables& backend : test::usable_backend_tables()) {
+        const auto rows = backend.tables[0]->softmax;
+        REQUIRE(rows.size() == 1);
+        REQUIRE(rows[0].input == DType::int8);
+        for (const Executor& executor : {serial, backward.executor()}) {
+            test::GuardedBuffer y(x.size() * sizeof(std::int16_t));
+            auto* const to = y.as<std::int16_t>();
+            rows[0].run(
+                {&*tables, x.data(), to, static_cast<index_t>(x.size()) / (count * inner), count, inner, &executor});
+            CHECK(y.is_intact());
+            const std::vector<std::int16_t> given(to, to + x.size());
+            if (first.empty()) first = given;
+            CHECK(given == first);
+        }
     }
     return first;
 }

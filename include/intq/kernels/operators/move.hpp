@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// slice, permute and reshape as operators of a program: one kernel moves the codes. Layer: kernels.
+// slice, permute, reshape (one kernel moves the codes) and pad as operators of a program. Layer: kernels.
 #ifndef INTQ_KERNELS_OPERATORS_MOVE_HPP
 #define INTQ_KERNELS_OPERATORS_MOVE_HPP
 
 #include "intq/kernels/operators/operator.hpp"
-#include "intq/kernels/streaming/move.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
@@ -13,29 +12,65 @@ namespace operators {
 
 // --- params is a MoveParams ------------------------------------------------------------------------------------------
 
-inline bool has_move(const KernelTable&, const OperatorTypes& types) noexcept {
-    return types.input == types.output && (types.input == DType::int8 || types.input == DType::int16);
-}
-
 inline Status check_move(const OperatorCall& call) noexcept {
     const ArenaTensor &x = call.x(), &y = call.y();
     if (y.dtype != x.dtype) return detail::wrong_dtype(call.op, Field::output, y.dtype, x.dtype);
-    if (!has_move(call.table, {x.dtype, DType::none, y.dtype})) return detail::no_kernel(call.op, x.dtype);
+    if (!detail::has_dtype<&KernelTable::move>(call.table, {x.dtype, DType::none, y.dtype}))
+        return detail::no_kernel(call.op, x.dtype);
     return kernels::check_move(call.params_as<MoveParams>(), x.elements_per_image(), y.elements_per_image(), call.op);
 }
 
 inline void run_move(const OperatorCall& call) INTQ_NOEXCEPT {
-    const MoveCall move{&call.params_as<MoveParams>(), call.x_data(), call.y_data(), call.batch,
-                        call.x().elements_per_image(), call.executor};
-    call.x().dtype == DType::int8 ? move_codes<std::int8_t>(move) : move_codes<std::int16_t>(move);
+    const DType dtype = call.x().dtype;
+    const auto& row = detail::find_row(call.table.move, [&](const MoveRow& r) { return r.dtype == dtype; });
+    row.run({&call.params_as<MoveParams>(), call.x_data(), call.y_data(), call.batch, call.x().elements_per_image(),
+             call.executor});
+}
+
+// --- pad: params is a PadParams --------------------------------------------------------------------------------------
+
+inline Status check_pad(const OperatorCall& call) noexcept {
+    const ArenaTensor& x = call.x();
+    const auto& pad = call.params_as<PadParams>();
+    if (x.shape.rank != 4) return detail::wrong_shape(call.op, Field::input, x.shape.rank, 4);
+    const Size2d in{x.shape[2], x.shape[3]};
+    if (const Status status = kernels::check_pad(pad, in, call.op); !status) return status;
+    if (const Status status = detail::check_images(call, padded_size(pad, in)); !status) return status;
+    if (!detail::has_dtype<&KernelTable::pad>(call.table, {x.dtype, DType::none, x.dtype}))
+        return detail::no_kernel(call.op, x.dtype);
+    if (pad.fill < lowest_code(x.dtype) || pad.fill > highest_code(x.dtype))
+        return detail::corrupt(call.op, Field::zero_point, pad.fill, highest_code(x.dtype));
+    return {};
+}
+
+inline void run_pad(const OperatorCall& call) INTQ_NOEXCEPT {
+    const ArenaTensor& x = call.x();
+    const auto& row = detail::find_row(call.table.pad, [&](const PadRow& r) { return r.dtype == x.dtype; });
+    row.run({&call.params_as<PadParams>(),
+             call.x_data(),
+             call.y_data(),
+             call.batch,
+             x.shape[1],
+             {x.shape[2], x.shape[3]},
+             call.executor});
 }
 
 constexpr OperatorRow move_operator(OpKind op) noexcept {
-    return {.op = op, .needs_params = true, .check = &check_move, .run = &run_move, .has_kernel = &has_move};
+    return {.op = op,
+            .needs_params = true,
+            .check = &check_move,
+            .run = &run_move,
+            .has_kernel = &detail::has_dtype<&KernelTable::move>};
 }
 inline constexpr OperatorRow slice_operator = move_operator(OpKind::slice);
 inline constexpr OperatorRow permute_operator = move_operator(OpKind::permute);
 inline constexpr OperatorRow reshape_operator = move_operator(OpKind::reshape);
+
+inline constexpr OperatorRow pad_operator{.op = OpKind::pad,
+                                          .needs_params = true,
+                                          .check = &check_pad,
+                                          .run = &run_pad,
+                                          .has_kernel = &detail::has_dtype<&KernelTable::pad>};
 
 }  // namespace operators
 }  // namespace INTQ_ABI

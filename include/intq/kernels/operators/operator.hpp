@@ -134,6 +134,14 @@ inline Status check_same_size(const OperatorCall& call, index_t operand, Field f
     return given == expected ? Status{} : wrong_shape(call.op, field, given, expected);
 }
 
+/// Images of one type, with the channels kept and the extents that the operator gives.
+inline Status check_images(const OperatorCall& call, Size2d out) noexcept {
+    const ArenaTensor &x = call.x(), &y = call.y();
+    if (y.dtype != x.dtype) return wrong_dtype(call.op, Field::output, y.dtype, x.dtype);
+    const Shape expected{x.shape[0], x.shape[1], out.height, out.width};
+    return y.shape == expected ? Status{} : wrong_shape(call.op, Field::output, y.shape.size(), expected.size());
+}
+
 }  // namespace detail
 
 }  // namespace INTQ_ABI

@@ -1,27 +1,16 @@
 // SPDX-License-Identifier: MIT
 //
-// interpolate and pad as operators of a program: channels-last images of another size, the scale stays. Layer: kernels.
+// interpolate as an operator of a program: channels-last images of another size, the scale stays. Layer: kernels.
 #ifndef INTQ_KERNELS_OPERATORS_RESIZE_HPP
 #define INTQ_KERNELS_OPERATORS_RESIZE_HPP
 
 #include "intq/kernels/operators/operator.hpp"
-#include "intq/kernels/streaming/pad.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 namespace operators {
 
-/// Images of one type, with the channels kept and the extents that the operator gives.
-inline Status check_images(const OperatorCall& call, Size2d out) noexcept {
-    const ArenaTensor &x = call.x(), &y = call.y();
-    if (y.dtype != x.dtype) return detail::wrong_dtype(call.op, Field::output, y.dtype, x.dtype);
-    const Shape expected{x.shape[0], x.shape[1], out.height, out.width};
-    return y.shape == expected ? Status{}
-                               : detail::wrong_shape(call.op, Field::output, y.shape.size(), expected.size());
-}
-
-// --- interpolate: params is a ResizeTable
-// ------------------------------------------------------------------------------
+// --- interpolate: params is a ResizeTable ----------------------------------------------------------------------------
 
 /// Every cell that a table names lies in its input.
 inline Status check_resize_table(const ResizeTable& table, OpKind op) noexcept {
@@ -43,7 +32,7 @@ inline Status check_interpolate(const OperatorCall& call) noexcept {
     if (table.in.height != x.shape[2]) return detail::wrong_shape(call.op, Field::input, x.shape[2], table.in.height);
     if (table.in.width != x.shape[3]) return detail::wrong_shape(call.op, Field::input, x.shape[3], table.in.width);
     const Size2d out{static_cast<index_t>(table.rows.size()), static_cast<index_t>(table.columns.size())};
-    if (const Status status = check_images(call, out); !status) return status;
+    if (const Status status = detail::check_images(call, out); !status) return status;
     if (!detail::has_dtype<&KernelTable::interpolate>(call.table, {x.dtype, DType::none, x.dtype}))
         return detail::no_kernel(call.op, x.dtype);
     return check_resize_table(table, call.op);
@@ -56,40 +45,11 @@ inline void run_interpolate(const OperatorCall& call) INTQ_NOEXCEPT {
     row.run({&call.params_as<ResizeTable>(), call.x_data(), call.y_data(), call.batch, x.shape[1], call.executor});
 }
 
-// --- pad: params is a PadParams --------------------------------------------------------------------------------------
-
-inline bool has_pad(const KernelTable&, const OperatorTypes& types) noexcept {
-    return types.input == types.output && (types.input == DType::int8 || types.input == DType::int16);
-}
-
-inline Status check_pad(const OperatorCall& call) noexcept {
-    const ArenaTensor& x = call.x();
-    const auto& pad = call.params_as<PadParams>();
-    if (x.shape.rank != 4) return detail::wrong_shape(call.op, Field::input, x.shape.rank, 4);
-    const Size2d in{x.shape[2], x.shape[3]};
-    if (const Status status = kernels::check_pad(pad, in, call.op); !status) return status;
-    if (const Status status = check_images(call, padded_size(pad, in)); !status) return status;
-    if (!has_pad(call.table, {x.dtype, DType::none, x.dtype})) return detail::no_kernel(call.op, x.dtype);
-    if (pad.fill < lowest_code(x.dtype) || pad.fill > highest_code(x.dtype))
-        return detail::corrupt(call.op, Field::zero_point, pad.fill, highest_code(x.dtype));
-    return {};
-}
-
-inline void run_pad(const OperatorCall& call) INTQ_NOEXCEPT {
-    const ArenaTensor& x = call.x();
-    const PadCall pad{&call.params_as<PadParams>(), call.x_data(), call.y_data(), call.batch, x.shape[1],
-                      {x.shape[2], x.shape[3]},     call.executor};
-    x.dtype == DType::int8 ? pad_codes<std::int8_t>(pad) : pad_codes<std::int16_t>(pad);
-}
-
 inline constexpr OperatorRow interpolate_operator{.op = OpKind::interpolate,
                                                   .needs_params = true,
                                                   .check = &check_interpolate,
                                                   .run = &run_interpolate,
                                                   .has_kernel = &detail::has_dtype<&KernelTable::interpolate>};
-inline constexpr OperatorRow pad_operator{
-    .op = OpKind::pad, .needs_params = true, .check = &check_pad, .run = &run_pad, .has_kernel = &has_pad};
-
 }  // namespace operators
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels

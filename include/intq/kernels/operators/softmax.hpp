@@ -5,7 +5,6 @@
 #define INTQ_KERNELS_OPERATORS_SOFTMAX_HPP
 
 #include "intq/kernels/operators/elementwise.hpp"
-#include "intq/kernels/streaming/softmax.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
@@ -27,7 +26,8 @@ inline namespace INTQ_ABI {
 namespace operators {
 
 inline bool has_softmax(const KernelTable& table, const OperatorTypes& types) noexcept {
-    return types.input == DType::int8 && has_requantize(table, {DType::int16, DType::none, types.output});
+    return detail::has_any(table.softmax, [&](const SoftmaxRow& row) { return row.input == types.input; }) &&
+           has_requantize(table, {DType::int16, DType::none, types.output});
 }
 
 inline Status check_softmax(const OperatorCall& call) noexcept {
@@ -51,8 +51,10 @@ inline void run_softmax(const OperatorCall& call) INTQ_NOEXCEPT {
     const auto& step = call.params_as<SoftmaxStep>();
     auto* const probabilities = reinterpret_cast<std::int16_t*>(call.workspace.data);
     const index_t size = call.y_size();
-    softmax_codes({&step.tables, static_cast<const std::int8_t*>(call.x_data()), probabilities,
-                   size / (step.count * step.inner), step.count, step.inner, call.executor});
+    const DType x = call.x().dtype;
+    const auto& exponential = detail::find_row(call.table.softmax, [&](const SoftmaxRow& r) { return r.input == x; });
+    exponential.run({&step.tables, static_cast<const std::int8_t*>(call.x_data()), probabilities,
+                     size / (step.count * step.inner), step.count, step.inner, call.executor});
     const auto& row = detail::find_row(call.table.requantize, [&](const RequantizeRow& r) {
         return r.input == DType::int16 && r.output == call.y().dtype;
     });

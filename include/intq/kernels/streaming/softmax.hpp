@@ -4,22 +4,10 @@
 #ifndef INTQ_KERNELS_STREAMING_SOFTMAX_HPP
 #define INTQ_KERNELS_STREAMING_SOFTMAX_HPP
 
-#include "intq/arith/softmax.hpp"
-#include "intq/core/executor.hpp"
+#include "intq/kernels/streaming/softmax_call.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
-
-/// One run of a softmax: `rows` blocks of count·inner codes; the elements of one sum lie `inner` apart.
-struct SoftmaxCall {
-    const arith::SoftmaxTables* tables = nullptr;
-    const std::int8_t* x = nullptr;
-    std::int16_t* y = nullptr;
-    index_t rows = 0;
-    index_t count = 0;
-    index_t inner = 1;
-    const Executor* executor = nullptr;
-};
 
 /// y = the probabilities of the rows, by the formula of arith/softmax.hpp
 ///
@@ -46,6 +34,13 @@ inline void softmax_codes(const SoftmaxCall& call) INTQ_NOEXCEPT {
         }
     });
 }
+
+namespace detail {
+
+// The same code for every backend.
+template <class Backend> inline constexpr SoftmaxRow softmax_rows[] = {{DType::int8, &softmax_codes}};
+
+}  // namespace detail
 
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels

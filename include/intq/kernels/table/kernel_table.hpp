@@ -15,7 +15,9 @@
 #include "intq/kernels/conv/stage.hpp"
 #include "intq/kernels/streaming/dequantize.hpp"
 #include "intq/kernels/streaming/elementwise.hpp"
+#include "intq/kernels/streaming/move.hpp"
 #include "intq/kernels/streaming/quantize_planes.hpp"
+#include "intq/kernels/streaming/softmax.hpp"
 #include "intq/kernels/streaming/unary.hpp"
 #include "intq/kernels/table/rows.hpp"
 #include "intq/kernels/window/pool.hpp"
@@ -39,6 +41,9 @@ inline constexpr KernelTable kernel_table{Backend::name,
                                           detail::mul_rows<TargetType, Backend>,
                                           detail::look_up_rows<Backend>,
                                           detail::interpolate_rows<Backend>,
+                                          detail::softmax_rows<Backend>,
+                                          detail::move_rows<Backend>,
+                                          detail::pad_rows<Backend>,
                                           &detail::stage_input<Backend>};
 
 }  // namespace INTQ_ABI

@@ -11,7 +11,9 @@
 #include "intq/kernels/conv/conv_call.hpp"
 #include "intq/kernels/conv/packing_rules.hpp"
 #include "intq/kernels/streaming/elementwise_call.hpp"
+#include "intq/kernels/streaming/move_call.hpp"
 #include "intq/kernels/streaming/quantize_call.hpp"
+#include "intq/kernels/streaming/softmax_call.hpp"
 #include "intq/kernels/streaming/unary_call.hpp"
 #include "intq/kernels/window/pool_call.hpp"
 #include "intq/kernels/window/resize_call.hpp"
@@ -33,6 +35,9 @@ struct KernelTable {
     std::span<const MulRow> mul{};
     std::span<const LookUpRow> look_up{};
     std::span<const InterpolateRow> interpolate{};
+    std::span<const SoftmaxRow> softmax{};
+    std::span<const MoveRow> move{};
+    std::span<const PadRow> pad{};
     const void* (*stage)(const PackedConv2d&, const ConvGeometry&, const void* x, Workspace, const Executor&) = nullptr;
 
     INTQ_ALWAYS_INLINE constexpr const arith::PolicyRecord& policy() const noexcept { return *packing.policy; }

@@ -10,7 +10,7 @@
 
 #include "intq/core/op_kind.hpp"
 #include "intq/core/op_params.hpp"
-#include "intq/kernels/streaming/pad.hpp"
+#include "intq/kernels/streaming/move.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/program/program_builder.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"

@@ -8,7 +8,7 @@
 
 #include "intq/arith/resize.hpp"
 #include "intq/core/op_params.hpp"
-#include "intq/kernels/streaming/pad.hpp"
+#include "intq/kernels/streaming/move.hpp"
 #include "intq/program/program_builder.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 
