@@ -175,7 +175,8 @@ private:
         for (auto at = text.find("docs/"); at != std::string::npos; at = text.find("docs/", at + 1)) {
             std::size_t end = at + 5;
             while (end < text.size() && (is_word(text[end]) || text[end] == '-')) ++end;
-            if (end == at + 5 || text.compare(end, 3, ".md") != 0) continue;
+            const bool is_address = at > 0 && (is_word(text[at - 1]) || text[at - 1] == '/');
+            if (is_address || end == at + 5 || text.compare(end, 3, ".md") != 0) continue;
             check_citation(joined, at, text.substr(at + 5, end + 3 - (at + 5)), end + 3);
         }
     }
