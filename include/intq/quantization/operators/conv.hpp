@@ -74,7 +74,9 @@ public:
 
 #    include "intq/arith/ieee.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/kernels/conv/pack.hpp"
 #    include "intq/kernels/operators/conv.hpp"
+#    include "intq/nn/float_operators/conv.hpp"
 #    include "intq/nn/layers/conv.hpp"
 #    include "intq/nn/layers/linear.hpp"
 #    include "intq/nn/layers/weighted.hpp"

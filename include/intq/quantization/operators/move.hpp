@@ -52,6 +52,7 @@ std::int32_t add_reshape(program::ProgramBuilder& builder, std::int32_t x, const
 
 #    include "intq/graph/interpreter.hpp"
 #    include "intq/kernels/streaming/move.hpp"
+#    include "intq/nn/float_operators/move.hpp"
 #    include "intq/nn/functional/call.hpp"
 #    include "intq/nn/functional/move.hpp"
 #    include "intq/quantization/operators/lowering.hpp"
