@@ -53,6 +53,15 @@ function(intq_long_test name)
     set_property(TEST "${name}" APPEND PROPERTY LABELS long)
 endfunction()
 
+# The precompiled header of the groups that link the compiled form at -O0.
+file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp" "")
+add_library(intq_test_precompiled OBJECT EXCLUDE_FROM_ALL "${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp")
+target_link_libraries(intq_test_precompiled PRIVATE intq::hosted intq_test_support intq_developer_warnings)
+target_compile_definitions(intq_test_precompiled PRIVATE INTQ_COMPILED=1)
+intq_target_isa(intq_test_precompiled default)
+target_compile_options(intq_test_precompiled PRIVATE -O0)
+target_precompile_headers(intq_test_precompiled PRIVATE "${PROJECT_SOURCE_DIR}/tests/support/precompiled.hpp")
+
 # --- programs of several files ----------------------------------------------------------------------------------------
 function(intq_test_group name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "NO_SANITIZE;SANITIZE_LONG" "FORM" "FLAGS;DEFINES;LIBRARIES")
@@ -73,6 +82,9 @@ function(intq_test_group name)
     target_compile_definitions(test_${name} PRIVATE ${arg_DEFINES})
     intq_target_isa(test_${name} default)
     target_compile_options(test_${name} PRIVATE ${arg_FLAGS})
+    if(arg_FORM AND arg_FLAGS STREQUAL "-O0")
+        target_precompile_headers(test_${name} REUSE_FROM intq_test_precompiled)
+    endif()
 endfunction()
 
 # The name that ctest shows.

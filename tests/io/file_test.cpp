@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "intq/io/error.hpp"
 #include "intq/io/file.hpp"
 
 #include <sys/resource.h>
