@@ -4,8 +4,13 @@
 #ifndef INTQ_QUANTIZATION_CHECK_EXPLAIN_HPP
 #define INTQ_QUANTIZATION_CHECK_EXPLAIN_HPP
 
-#include "intq/io/text_table.hpp"
-#include "intq/quantization/convert/exact_simulation.hpp"
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/quantization/operators/quantized_graph.hpp"
+#include "intq/quantization/prepare/prepared_model.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -26,9 +31,7 @@ struct Explanation {
     std::string target, backend;
     std::vector<ExplainedStep> steps;
 
-    bool has_fallback() const {
-        return std::any_of(steps.begin(), steps.end(), [](const ExplainedStep& step) { return step.is_fallback; });
-    }
+    bool has_fallback() const;
     /// Strict: throws the Error that lists every fallback with its reason.
     void check_strict() const;
 };
@@ -43,17 +46,38 @@ Explanation explain(const QuantizedGraph& quantized, const kernels::KernelTable&
 /// A table, a row a step.
 std::string to_string(const Explanation& explanation);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_check)
+
+#    include <utility>
+
+#    include "intq/io/error.hpp"
+#    include "intq/io/text_table.hpp"
+#    include "intq/kernels/operators/conv.hpp"
+#    include "intq/quantization/convert/exact_simulation.hpp"
+#    include "intq/quantization/operators/conv.hpp"
+#    include "intq/quantization/operators/custom.hpp"
+#    include "intq/quantization/operators/float_step.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE bool Explanation::has_fallback() const {
+    return std::any_of(steps.begin(), steps.end(), [](const ExplainedStep& step) { return step.is_fallback; });
+}
 
 namespace detail {
 
 /// "s8" for int8: how labels of kernels say a type.
-inline std::string label_of(DType dtype) {
+INTQ_INLINE std::string label_of(DType dtype) {
     const std::string prefix = dtype == DType::float32 ? "f" : dtype == DType::uint8 ? "u" : "s";
     return prefix + std::to_string(8 * size_of(dtype));
 }
 
-inline void explain_conv(const kernels::PackedConv2d& packed, const WeightedStep& weighted, ExplainedStep& step) {
+INTQ_INLINE void explain_conv(const kernels::PackedConv2d& packed, const WeightedStep& weighted, ExplainedStep& step) {
     step.kernel = std::string(packed.is_depthwise ? "depthwise" : "gemm") + "/" + label_of(packed.input_dtype) +
                   label_of(packed.weight_dtype) + label_of(packed.output_dtype) +
                   (weighted.weight_qparams.is_per_channel() ? "/per_channel" : "/per_tensor");
@@ -63,8 +87,8 @@ inline void explain_conv(const kernels::PackedConv2d& packed, const WeightedStep
     if (weighted.spread) step.reason = "a transposed convolution runs as a convolution of the image put apart";
 }
 
-inline void explain_kernel(const QuantizedGraph& quantized, const QuantizedNode& node,
-                           const kernels::KernelTable& table, ExplainedStep& step) {
+INTQ_INLINE void explain_kernel(const QuantizedGraph& quantized, const QuantizedNode& node,
+                                const kernels::KernelTable& table, ExplainedStep& step) {
     step.backend = table.backend;
     const auto program = lower_step(quantized, node, table, 1);
     for (const runtime::Instruction& instruction : program->program().instructions) {
@@ -82,7 +106,7 @@ inline void explain_kernel(const QuantizedGraph& quantized, const QuantizedNode&
     }
 }
 
-inline std::string dtypes_of(const QuantizedGraph& quantized, const QuantizedNode& node) {
+INTQ_INLINE std::string dtypes_of(const QuantizedGraph& quantized, const QuantizedNode& node) {
     std::string text;
     for (const int input : node.inputs) {
         const std::string name = name_of(quantized.tensor(input).dtype);
@@ -94,8 +118,8 @@ inline std::string dtypes_of(const QuantizedGraph& quantized, const QuantizedNod
 
 }  // namespace detail
 
-inline Explanation explain(const QuantizedGraph& quantized, const kernels::KernelTable& table,
-                           const PrepareReport* report) {
+INTQ_INLINE Explanation explain(const QuantizedGraph& quantized, const kernels::KernelTable& table,
+                                const PrepareReport* report) {
     Explanation result{quantized.target.name, table.backend, {}};
     for (const QuantizedNode& node : quantized.nodes) {
         ExplainedStep step{node.name, node.module, node.type, detail::dtypes_of(quantized, node), "", "", "", false};
@@ -126,7 +150,7 @@ inline Explanation explain(const QuantizedGraph& quantized, const kernels::Kerne
     return result;
 }
 
-inline void Explanation::check_strict() const {
+INTQ_INLINE void Explanation::check_strict() const {
     std::string text;
     for (const ExplainedStep& step : steps)
         if (step.is_fallback)
@@ -135,7 +159,7 @@ inline void Explanation::check_strict() const {
     if (!text.empty()) throw Error("strict: not all of the model runs in kernels of the target " + target, text);
 }
 
-inline std::string to_string(const Explanation& explanation) {
+INTQ_INLINE std::string to_string(const Explanation& explanation) {
     io::TextTable table({{"node"}, {"type"}, {"dtypes"}, {"kernel"}, {"backend"}, {"reason"}});
     for (const ExplainedStep& step : explanation.steps)
         table.add_row({step.node, step.type, step.dtypes, step.kernel, step.backend, step.reason});
@@ -146,4 +170,5 @@ inline std::string to_string(const Explanation& explanation) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_check)
 #endif  // INTQ_QUANTIZATION_CHECK_EXPLAIN_HPP

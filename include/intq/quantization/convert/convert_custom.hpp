@@ -4,7 +4,9 @@
 #ifndef INTQ_QUANTIZATION_CONVERT_CONVERT_CUSTOM_HPP
 #define INTQ_QUANTIZATION_CONVERT_CONVERT_CUSTOM_HPP
 
-#include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/modules/custom_config.hpp"
+#include "intq/quantization/operators/quantized_graph.hpp"
+#include "intq/quantization/prepare/prepared_model.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -12,7 +14,28 @@ inline namespace INTQ_HOSTED_ABI {
 /// convert_fx(), and the FromObserved of each custom module.
 ///
 /// @throws Error naming an observed custom module whose type the configuration does not hold
-inline QuantizedGraph convert_fx(PreparedModel& prepared, const ConvertCustomConfig& config) {
+QuantizedGraph convert_fx(PreparedModel& prepared, const ConvertCustomConfig& config);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_convert)
+
+#    include <memory>
+#    include <string>
+#    include <utility>
+
+#    include "intq/io/error.hpp"
+#    include "intq/quantization/convert/convert_fx.hpp"
+#    include "intq/quantization/modules/custom_modules.hpp"
+#    include "intq/quantization/operators/custom.hpp"
+#    include "intq/quantization/operators/float_step.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE QuantizedGraph convert_fx(PreparedModel& prepared, const ConvertCustomConfig& config) {
     QuantizedGraph quantized = convert_fx(prepared);
     for (QuantizedNode& node : quantized.nodes) {
         if (const auto* custom = node.as<CustomStep>()) {
@@ -39,4 +62,5 @@ inline QuantizedGraph convert_fx(PreparedModel& prepared, const ConvertCustomCon
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_convert)
 #endif  // INTQ_QUANTIZATION_CONVERT_CONVERT_CUSTOM_HPP

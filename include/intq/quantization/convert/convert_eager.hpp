@@ -5,7 +5,13 @@
 #ifndef INTQ_QUANTIZATION_CONVERT_CONVERT_EAGER_HPP
 #define INTQ_QUANTIZATION_CONVERT_CONVERT_EAGER_HPP
 
-#include "intq/quantization/convert/quantized_module.hpp"
+#include <functional>
+
+#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/nn/model/module.hpp"
+#include "intq/quantization/modules/custom_config.hpp"
+#include "intq/quantization/prepare/prepare_eager.hpp"
+#include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -31,13 +37,9 @@ nn::ModulePtr convert(const nn::ModulePtr& prepared, const kernels::KernelTable&
 /// Prepare, run, convert in one call; the qconfigs are those of the mapping and of the modules.
 ///
 /// @param run  shows data to the prepared model
-inline nn::ModulePtr quantize(const nn::ModulePtr& model, const std::function<void(nn::Module&)>& run,
-                              const QConfigMapping& mapping, const kernels::KernelTable& table,
-                              const PrepareModulesOptions& options = {}) {
-    const nn::ModulePtr prepared = prepare_calibration(model, mapping, table.policy(), options);
-    run(*prepared);
-    return convert(prepared, table, {.inplace = true});
-}
+nn::ModulePtr quantize(const nn::ModulePtr& model, const std::function<void(nn::Module&)>& run,
+                       const QConfigMapping& mapping, const kernels::KernelTable& table,
+                       const PrepareModulesOptions& options = {});
 
 /// The same with the data as an argument of its own: eval_fn(prepared, data).
 template <class EvalFunction, class Data>
@@ -48,7 +50,36 @@ nn::ModulePtr quantize(const nn::ModulePtr& model, const EvalFunction& eval_fn, 
         model, [&](nn::Module& prepared) { eval_fn(prepared, data); }, mapping, table, options);
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_convert)
+
+#    include <memory>
+#    include <string>
+#    include <string_view>
+
+#    include "intq/arith/target.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/layers/quantize.hpp"
+#    include "intq/quantization/convert/quantized_module.hpp"
+#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/modules/custom_modules.hpp"
+#    include "intq/quantization/modules/prepared_layers.hpp"
+#    include "intq/quantization/modules/replace_modules.hpp"
+#    include "intq/quantization/operators/reference.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE nn::ModulePtr quantize(const nn::ModulePtr& model, const std::function<void(nn::Module&)>& run,
+                                   const QConfigMapping& mapping, const kernels::KernelTable& table,
+                                   const PrepareModulesOptions& options) {
+    const nn::ModulePtr prepared = prepare_calibration(model, mapping, table.policy(), options);
+    run(*prepared);
+    return convert(prepared, table, {.inplace = true});
+}
 
 namespace detail {
 
@@ -61,8 +92,9 @@ public:
     }
 };
 
-inline nn::ModulePtr converted(const std::string& name, const nn::ModulePtr& module, const arith::PolicyRecord& target,
-                               const kernels::KernelTable& table, const ConvertCustomConfig& custom) {
+INTQ_INLINE nn::ModulePtr converted(const std::string& name, const nn::ModulePtr& module,
+                                    const arith::PolicyRecord& target, const kernels::KernelTable& table,
+                                    const ConvertCustomConfig& custom) {
     const std::string where = "convert: " + name + " (" + module->type_name() + ")";
     for (const QuantType mode : {QuantType::dynamic, QuantType::weight_only})
         if (const FromObserved* make = from_observed(custom, mode, module->type_name()))
@@ -95,8 +127,8 @@ inline nn::ModulePtr converted(const std::string& name, const nn::ModulePtr& mod
 
 }  // namespace detail
 
-inline nn::ModulePtr convert(const nn::ModulePtr& prepared, const kernels::KernelTable& table,
-                             const ConvertModulesOptions& options) {
+INTQ_INLINE nn::ModulePtr convert(const nn::ModulePtr& prepared, const kernels::KernelTable& table,
+                                  const ConvertModulesOptions& options) {
     const auto* target = prepared->attribute<arith::PolicyRecord>("prepared_target");
     if (target == nullptr)
         throw Error("convert: the model is not prepared; call prepare_calibration() or prepare_qat()");
@@ -116,4 +148,5 @@ inline nn::ModulePtr convert(const nn::ModulePtr& prepared, const kernels::Kerne
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_convert)
 #endif  // INTQ_QUANTIZATION_CONVERT_CONVERT_EAGER_HPP

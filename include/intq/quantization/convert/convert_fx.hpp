@@ -5,8 +5,8 @@
 #ifndef INTQ_QUANTIZATION_CONVERT_CONVERT_FX_HPP
 #define INTQ_QUANTIZATION_CONVERT_CONVERT_FX_HPP
 
-#include "intq/quantization/modules/stubs.hpp"
-#include "intq/quantization/operators/operator_table.hpp"
+#include "intq/arith/target.hpp"
+#include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 
 namespace intq::quantization {
@@ -18,9 +18,38 @@ inline namespace INTQ_HOSTED_ABI {
 ///
 /// @param target  the one that the model was prepared for, unless another with the same operators is wanted
 QuantizedGraph convert_fx(PreparedModel& prepared, const arith::PolicyRecord& target);
-inline QuantizedGraph convert_fx(PreparedModel& prepared) { return convert_fx(prepared, prepared.target()); }
+QuantizedGraph convert_fx(PreparedModel& prepared);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_convert)
+
+#    include <cstddef>
+#    include <map>
+#    include <memory>
+#    include <string>
+#    include <type_traits>
+#    include <utility>
+#    include <variant>
+#    include <vector>
+
+#    include "intq/graph/operators.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/layers/quantize.hpp"
+#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/modules/prepared_layers.hpp"
+#    include "intq/quantization/modules/stubs.hpp"
+#    include "intq/quantization/operators/conv.hpp"
+#    include "intq/quantization/operators/float_step.hpp"
+#    include "intq/quantization/operators/operator_table.hpp"
+#    include "intq/quantization/operators/quantize.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE QuantizedGraph convert_fx(PreparedModel& prepared) { return convert_fx(prepared, prepared.target()); }
 
 namespace detail {
 
@@ -293,11 +322,12 @@ private:
 
 }  // namespace detail
 
-inline QuantizedGraph convert_fx(PreparedModel& prepared, const arith::PolicyRecord& target) {
+INTQ_INLINE QuantizedGraph convert_fx(PreparedModel& prepared, const arith::PolicyRecord& target) {
     return detail::Converter(prepared, target).run();
 }
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_convert)
 #endif  // INTQ_QUANTIZATION_CONVERT_CONVERT_FX_HPP

@@ -5,9 +5,19 @@
 #ifndef INTQ_QUANTIZATION_CONVERT_EXACT_SIMULATION_HPP
 #define INTQ_QUANTIZATION_CONVERT_EXACT_SIMULATION_HPP
 
-#include "intq/graph/interpreter.hpp"
-#include "intq/quantization/convert/convert_fx.hpp"
-#include "intq/quantization/convert/lower.hpp"
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/program/owned_program.hpp"
+#include "intq/quantization/operators/quantized_graph.hpp"
+#include "intq/quantization/prepare/prepared_model.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -47,13 +57,48 @@ private:
     std::vector<Tensor> values_;                                    // by tensor
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
-
 namespace detail {
 
 /// One step as a program.
-inline std::shared_ptr<program::OwnedProgram> lower_step(const QuantizedGraph& quantized, const QuantizedNode& node,
-                                                         const kernels::KernelTable& table, index_t max_batch) {
+std::shared_ptr<program::OwnedProgram> lower_step(const QuantizedGraph& quantized, const QuantizedNode& node,
+                                                  const kernels::KernelTable& table, index_t max_batch);
+
+/// A float operator or a custom module on the values of its inputs; nothing for a step that a program executes.
+///
+/// @param value_of  the tensor of an input as it is: real values or codes
+std::optional<Tensor> run_on_host(const QuantizedGraph& quantized, const QuantizedNode& node,
+                                  const std::function<Tensor(int tensor)>& value_of);
+
+bool runs_on_host(const QuantizedNode& node);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_convert)
+
+#    include <algorithm>
+#    include <set>
+#    include <utility>
+
+#    include "intq/io/error.hpp"
+#    include "intq/quantization/convert/convert_fx.hpp"
+#    include "intq/quantization/convert/lower.hpp"
+#    include "intq/quantization/operators/custom.hpp"
+#    include "intq/quantization/operators/float_step.hpp"
+#    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/tensor/quantize.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE std::shared_ptr<program::OwnedProgram> lower_step(const QuantizedGraph& quantized,
+                                                              const QuantizedNode& node,
+                                                              const kernels::KernelTable& table, index_t max_batch) {
     Lowering lowering(quantized, table, max_batch);
     const std::set<int> inputs(node.inputs.begin(), node.inputs.end());
     for (const int input : inputs) lowering.add_input(input);
@@ -61,11 +106,8 @@ inline std::shared_ptr<program::OwnedProgram> lower_step(const QuantizedGraph& q
     return lowering.builder().finish({lowering.tensor(node.output)});
 }
 
-/// A float operator or a custom module on the values of its inputs; nothing for a step that a program executes.
-///
-/// @param value_of  the tensor of an input as it is: real values or codes
-inline std::optional<Tensor> run_on_host(const QuantizedGraph& quantized, const QuantizedNode& node,
-                                         const std::function<Tensor(int tensor)>& value_of) {
+INTQ_INLINE std::optional<Tensor> run_on_host(const QuantizedGraph& quantized, const QuantizedNode& node,
+                                              const std::function<Tensor(int tensor)>& value_of) {
     if (const auto* constant = node.as<ConstantStep>()) return constant->value();
     if (const auto* custom = node.as<CustomStep>()) {
         Tensor codes = value_of(node.inputs[0]);
@@ -89,18 +131,20 @@ inline std::optional<Tensor> run_on_host(const QuantizedGraph& quantized, const 
     return result.tensor();
 }
 
-inline bool runs_on_host(const QuantizedNode& node) { return is_float_step(node) || node.as<CustomStep>() != nullptr; }
+INTQ_INLINE bool runs_on_host(const QuantizedNode& node) {
+    return is_float_step(node) || node.as<CustomStep>() != nullptr;
+}
 
 }  // namespace detail
 
-inline ExactSimulation::ExactSimulation(PreparedModel& model, const kernels::KernelTable& table, index_t max_batch)
+INTQ_INLINE ExactSimulation::ExactSimulation(PreparedModel& model, const kernels::KernelTable& table, index_t max_batch)
     : quantized_(convert_fx(model)), values_(quantized_.tensors.size()) {
     for (const QuantizedNode& node : quantized_.nodes)
         programs_.push_back(detail::runs_on_host(node) ? nullptr
                                                        : detail::lower_step(quantized_, node, table, max_batch));
 }
 
-inline Tensor ExactSimulation::real(int tensor) const {
+INTQ_INLINE Tensor ExactSimulation::real(int tensor) const {
     const Tensor& value = values_.at(static_cast<std::size_t>(tensor));
     const QuantizedTensor& known = quantized_.tensor(tensor);
     if (!value.defined() || known.dtype == DType::float32) return value;
@@ -109,7 +153,7 @@ inline Tensor ExactSimulation::real(int tensor) const {
     return result;
 }
 
-inline std::vector<Tensor> ExactSimulation::run(std::span<const Tensor> inputs) {
+INTQ_INLINE std::vector<Tensor> ExactSimulation::run(std::span<const Tensor> inputs) {
     if (inputs.size() != quantized_.inputs.size())
         throw Error("ExactSimulation: the model takes " + std::to_string(quantized_.inputs.size()) + " inputs, given " +
                     std::to_string(inputs.size()));
@@ -134,12 +178,12 @@ inline std::vector<Tensor> ExactSimulation::run(std::span<const Tensor> inputs) 
     return outputs;
 }
 
-inline Tensor ExactSimulation::codes_of(const std::string& node) const {
+INTQ_INLINE Tensor ExactSimulation::codes_of(const std::string& node) const {
     const auto found = quantized_.values.find(node);
     return found == quantized_.values.end() ? Tensor() : values_.at(static_cast<std::size_t>(found->second));
 }
 
-inline std::optional<Tensor> ExactSimulation::value_of(const std::string& node) const {
+INTQ_INLINE std::optional<Tensor> ExactSimulation::value_of(const std::string& node) const {
     const auto found = quantized_.values.find(node);
     if (found == quantized_.values.end()) return std::nullopt;
     const Tensor value = real(found->second);
@@ -149,4 +193,5 @@ inline std::optional<Tensor> ExactSimulation::value_of(const std::string& node) 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_convert)
 #endif  // INTQ_QUANTIZATION_CONVERT_EXACT_SIMULATION_HPP

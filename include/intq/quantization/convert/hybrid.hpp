@@ -4,8 +4,16 @@
 #ifndef INTQ_QUANTIZATION_CONVERT_HYBRID_HPP
 #define INTQ_QUANTIZATION_CONVERT_HYBRID_HPP
 
-#include "intq/quantization/convert/convert_custom.hpp"
-#include "intq/quantization/convert/exact_simulation.hpp"
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "intq/core/executor.hpp"
+#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/program/owned_program.hpp"
+#include "intq/quantization/operators/quantized_graph.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -24,9 +32,7 @@ public:
 
     /// @param inputs  one tensor for each input of the model, with the same number of samples
     std::vector<Tensor> run(std::span<const Tensor> inputs, const Executor& executor = serial) const;
-    Tensor run(const Tensor& input, const Executor& executor = serial) const {
-        return run(std::span<const Tensor>(&input, 1), executor).front();
-    }
+    Tensor run(const Tensor& input, const Executor& executor = serial) const;
 
     const QuantizedGraph& quantized() const noexcept { return quantized_; }
     std::size_t program_count() const noexcept;
@@ -47,9 +53,33 @@ private:
 /// Throws the Error that lists what a program cannot execute; a hybrid model is not deployable to an accelerator.
 void check_deployable(const QuantizedGraph& quantized);
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
-inline void check_deployable(const QuantizedGraph& quantized) {
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_convert)
+
+#    include <algorithm>
+#    include <cstdint>
+#    include <iterator>
+#    include <map>
+#    include <set>
+#    include <string>
+#    include <utility>
+
+#    include "intq/io/error.hpp"
+#    include "intq/quantization/convert/exact_simulation.hpp"
+#    include "intq/quantization/operators/float_step.hpp"
+#    include "intq/quantization/operators/lowering.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Tensor HybridModel::run(const Tensor& input, const Executor& executor) const {
+    return run(std::span<const Tensor>(&input, 1), executor).front();
+}
+
+INTQ_INLINE void check_deployable(const QuantizedGraph& quantized) {
     std::string names;
     for (const QuantizedNode& node : quantized.nodes)
         if (detail::runs_on_host(node) && node.as<ConstantStep>() == nullptr)
@@ -59,7 +89,7 @@ inline void check_deployable(const QuantizedGraph& quantized) {
                     "; outside of a program run: " + names);
 }
 
-inline HybridModel::HybridModel(QuantizedGraph quantized, const kernels::KernelTable& table, index_t max_batch)
+INTQ_INLINE HybridModel::HybridModel(QuantizedGraph quantized, const kernels::KernelTable& table, index_t max_batch)
     : quantized_(std::move(quantized)) {
     const std::vector<QuantizedNode>& nodes = quantized_.nodes;
     for (std::size_t i = 0; i < nodes.size();) {
@@ -75,8 +105,8 @@ inline HybridModel::HybridModel(QuantizedGraph quantized, const kernels::KernelT
     }
 }
 
-inline HybridModel::Part HybridModel::program_of(std::span<const QuantizedNode> nodes,
-                                                 const kernels::KernelTable& table, index_t max_batch) const {
+INTQ_INLINE HybridModel::Part HybridModel::program_of(std::span<const QuantizedNode> nodes,
+                                                      const kernels::KernelTable& table, index_t max_batch) const {
     std::set<int> made, read, wanted(quantized_.outputs.begin(), quantized_.outputs.end());
     for (const QuantizedNode& node : nodes) {
         for (const int input : node.inputs)
@@ -97,12 +127,12 @@ inline HybridModel::Part HybridModel::program_of(std::span<const QuantizedNode> 
     return part;
 }
 
-inline std::size_t HybridModel::program_count() const noexcept {
+INTQ_INLINE std::size_t HybridModel::program_count() const noexcept {
     return static_cast<std::size_t>(
         std::count_if(parts_.begin(), parts_.end(), [](const Part& part) { return part.program != nullptr; }));
 }
 
-inline std::vector<Tensor> HybridModel::run(std::span<const Tensor> inputs, const Executor& executor) const {
+INTQ_INLINE std::vector<Tensor> HybridModel::run(std::span<const Tensor> inputs, const Executor& executor) const {
     if (inputs.size() != quantized_.inputs.size())
         throw Error("HybridModel: the model takes " + std::to_string(quantized_.inputs.size()) + " inputs, given " +
                     std::to_string(inputs.size()));
@@ -128,4 +158,5 @@ inline std::vector<Tensor> HybridModel::run(std::span<const Tensor> inputs, cons
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_convert)
 #endif  // INTQ_QUANTIZATION_CONVERT_HYBRID_HPP

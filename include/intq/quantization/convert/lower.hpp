@@ -4,9 +4,16 @@
 #ifndef INTQ_QUANTIZATION_CONVERT_LOWER_HPP
 #define INTQ_QUANTIZATION_CONVERT_LOWER_HPP
 
-#include "intq/quantization/operators/float_step.hpp"
-#include "intq/quantization/operators/lowering.hpp"
-#include "intq/quantization/operators/reference.hpp"
+#include <memory>
+#include <utility>
+
+#include "intq/core/executor.hpp"
+#include "intq/graph/graph_module.hpp"
+#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/program/owned_program.hpp"
+#include "intq/quantization/operators/quantized_graph.hpp"
+#include "intq/runtime/execute.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -14,16 +21,12 @@ inline namespace INTQ_HOSTED_ABI {
 /// A program, and the float operators behind it, where the model ends in some (a softmax).
 class LoweredModel {
 public:
-    LoweredModel(std::shared_ptr<program::OwnedProgram> program, std::shared_ptr<graph::GraphModule> tail)
-        : program_(std::move(program)), tail_(std::move(tail)) {}
+    LoweredModel(std::shared_ptr<program::OwnedProgram> program, std::shared_ptr<graph::GraphModule> tail);
 
     /// @param images  float32, (N, …), row_major
     /// @param hook    called after every instruction of every batch
     /// @return the model's output for N images
-    Tensor run(const Tensor& images, const Executor& executor = serial, runtime::InstructionHook hook = {}) const {
-        Tensor output = program_->run(images, executor, hook);
-        return tail_ == nullptr ? output : (*tail_)(output).tensor();
-    }
+    Tensor run(const Tensor& images, const Executor& executor = serial, runtime::InstructionHook hook = {}) const;
 
     const program::OwnedProgram& program() const noexcept { return *program_; }
     std::shared_ptr<program::OwnedProgram> shared_program() const noexcept { return program_; }
@@ -45,14 +48,48 @@ private:
 /// @param max_batch  images that one run of the program holds
 LoweredModel lower(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch = 1);
 
-// ---------------------------------------------------------------------------------------------------------------------
+namespace detail {
+
+bool is_float_step(const QuantizedNode& node);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_convert)
+
+#    include <algorithm>
+#    include <cstdint>
+#    include <set>
+#    include <string>
+#    include <vector>
+
+#    include "intq/io/error.hpp"
+#    include "intq/quantization/operators/float_step.hpp"
+#    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/reference.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE LoweredModel::LoweredModel(std::shared_ptr<program::OwnedProgram> program,
+                                       std::shared_ptr<graph::GraphModule> tail)
+    : program_(std::move(program)), tail_(std::move(tail)) {}
+
+INTQ_INLINE Tensor LoweredModel::run(const Tensor& images, const Executor& executor,
+                                     runtime::InstructionHook hook) const {
+    Tensor output = program_->run(images, executor, hook);
+    return tail_ == nullptr ? output : (*tail_)(output).tensor();
+}
 
 namespace detail {
 
-inline bool is_float_step(const QuantizedNode& node) { return node.as<RealStep>() != nullptr; }
+INTQ_INLINE bool is_float_step(const QuantizedNode& node) { return node.as<RealStep>() != nullptr; }
 
 /// The operators in float at the end of a model, as a model of their own; no nodes where there are none.
-inline QuantizedGraph split_tail(const QuantizedGraph& quantized) {
+INTQ_INLINE QuantizedGraph split_tail(const QuantizedGraph& quantized) {
     QuantizedGraph tail;
     std::set<int> made, read;
     for (const QuantizedNode& node : quantized.nodes) {
@@ -84,9 +121,9 @@ inline QuantizedGraph split_tail(const QuantizedGraph& quantized) {
     return tail;
 }
 
-inline std::shared_ptr<program::OwnedProgram> lower_steps(const QuantizedGraph& quantized,
-                                                          const kernels::KernelTable& table, index_t max_batch,
-                                                          const std::vector<int>& outputs) {
+INTQ_INLINE std::shared_ptr<program::OwnedProgram> lower_steps(const QuantizedGraph& quantized,
+                                                               const kernels::KernelTable& table, index_t max_batch,
+                                                               const std::vector<int>& outputs) {
     Lowering lowering(quantized, table, max_batch);
     for (const int input : quantized.inputs) lowering.add_input(input);
     for (const QuantizedNode& node : quantized.nodes)
@@ -102,7 +139,7 @@ inline std::shared_ptr<program::OwnedProgram> lower_steps(const QuantizedGraph& 
 
 }  // namespace detail
 
-inline LoweredModel lower(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch) {
+INTQ_INLINE LoweredModel lower(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch) {
     const QuantizedGraph tail = detail::split_tail(quantized);
     auto program =
         detail::lower_steps(quantized, table, max_batch, tail.nodes.empty() ? quantized.outputs : tail.inputs);
@@ -112,4 +149,5 @@ inline LoweredModel lower(const QuantizedGraph& quantized, const kernels::Kernel
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_convert)
 #endif  // INTQ_QUANTIZATION_CONVERT_LOWER_HPP

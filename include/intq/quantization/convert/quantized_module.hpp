@@ -4,8 +4,18 @@
 #ifndef INTQ_QUANTIZATION_CONVERT_QUANTIZED_MODULE_HPP
 #define INTQ_QUANTIZATION_CONVERT_QUANTIZED_MODULE_HPP
 
-#include "intq/quantization/convert/exact_simulation.hpp"
-#include "intq/quantization/prepare/prepare_eager.hpp"
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "intq/arith/target.hpp"
+#include "intq/core/shape.hpp"
+#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/nn/model/module.hpp"
+#include "intq/program/owned_program.hpp"
+#include "intq/tensor/owned_qparams.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -22,9 +32,9 @@ public:
                     std::string name);
 
     /// "QuantizedConvReLU2d": PyTorch's name.
-    std::string type_name() const override { return "Quantized" + plain_type_; }
+    INTQ_INLINE std::string type_name() const override;
     bool is_leaf() const override { return true; }
-    nn::Value forward(nn::Arguments arguments) override { return invoke("forward", arguments); }
+    INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
     INTQ_INLINE nn::Value invoke(std::string_view method, nn::Arguments arguments) override;
     const kernels::KernelTable& table() const noexcept { return *table_; }
 
@@ -55,18 +65,47 @@ private:
     Programs programs_;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_convert)
+
+#    include <algorithm>
+#    include <cstddef>
+#    include <utility>
+
+#    include "intq/graph/graph.hpp"
+#    include "intq/graph/graph_module.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/functional/arithmetic.hpp"
+#    include "intq/nn/model/container.hpp"
+#    include "intq/quantization/convert/convert_fx.hpp"
+#    include "intq/quantization/convert/exact_simulation.hpp"
+#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/modules/prepared_layers.hpp"
+#    include "intq/quantization/operators/operator_table.hpp"
+#    include "intq/quantization/prepare/prepare_eager.hpp"
+#    include "intq/quantization/prepare/prepared_model.hpp"
+#    include "intq/tensor/quantize.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::string QuantizedModule::type_name() const { return "Quantized" + plain_type_; }
+
+INTQ_INLINE nn::Value QuantizedModule::forward(nn::Arguments arguments) { return invoke("forward", arguments); }
 
 namespace detail {
 
-inline void collect_tensors(const nn::Value& value, std::vector<Tensor>& out) {
+INTQ_INLINE void collect_tensors(const nn::Value& value, std::vector<Tensor>& out) {
     if (value.is_tensor()) out.push_back(value.tensor());
     if (value.is_tuple())
         for (const nn::Value& item : value.tuple()) collect_tensors(item, out);
 }
 
 /// What is not a tensor, as text to compare.
-inline void collect_constants(const nn::Value& value, std::vector<std::string>& out) {
+INTQ_INLINE void collect_constants(const nn::Value& value, std::vector<std::string>& out) {
     if (value.is_tuple())
         for (const nn::Value& item : value.tuple()) collect_constants(item, out);
     if (value.is_number()) out.push_back(std::to_string(value.number()));
@@ -74,7 +113,8 @@ inline void collect_constants(const nn::Value& value, std::vector<std::string>& 
     if (value.is_text()) out.push_back(value.text());
 }
 
-inline std::shared_ptr<FakeQuantize> fixed_quantizer(const OwnedQParams& qparams, const arith::QuantizeRule& rule) {
+INTQ_INLINE std::shared_ptr<FakeQuantize> fixed_quantizer(const OwnedQParams& qparams,
+                                                          const arith::QuantizeRule& rule) {
     FakeQuantizeOptions options;
     options.rule = rule;
     options.observer_options.dtype = qparams.dtype;
@@ -159,8 +199,8 @@ private:
 
 }  // namespace detail
 
-inline QuantizedModule::QuantizedModule(const nn::Module& prepared, const arith::PolicyRecord& target,
-                                        const kernels::KernelTable& table, std::string name)
+INTQ_INLINE QuantizedModule::QuantizedModule(const nn::Module& prepared, const arith::PolicyRecord& target,
+                                             const kernels::KernelTable& table, std::string name)
     : prepared_(nn::clone(prepared)),
       plain_type_(prepared.type_name()),
       name_(std::move(name)),
@@ -175,8 +215,8 @@ inline QuantizedModule::QuantizedModule(const nn::Module& prepared, const arith:
     prepared_->eval();
 }
 
-inline QuantizedModule::Compiled QuantizedModule::compile(const std::string& method, nn::Arguments arguments,
-                                                          const std::vector<Tensor>& operands) const {
+INTQ_INLINE QuantizedModule::Compiled QuantizedModule::compile(const std::string& method, nn::Arguments arguments,
+                                                               const std::vector<Tensor>& operands) const {
     detail::SingleCallGraph single(nn::clone(prepared_), method, arguments, operands, target_);
     const QuantizedGraph quantized = single.convert();
     Compiled result;
@@ -189,8 +229,9 @@ inline QuantizedModule::Compiled QuantizedModule::compile(const std::string& met
     return result;
 }
 
-inline const QuantizedModule::Compiled& QuantizedModule::compiled(const std::string& method, nn::Arguments arguments,
-                                                                  const std::vector<Tensor>& operands) {
+INTQ_INLINE const QuantizedModule::Compiled& QuantizedModule::compiled(const std::string& method,
+                                                                       nn::Arguments arguments,
+                                                                       const std::vector<Tensor>& operands) {
     auto wanted = std::make_shared<Compiled>();
     wanted->method = method;
     for (const Tensor& operand : operands) {
@@ -210,7 +251,7 @@ inline const QuantizedModule::Compiled& QuantizedModule::compiled(const std::str
     return *programs_.all.back();
 }
 
-inline nn::Value QuantizedModule::invoke(std::string_view method, nn::Arguments arguments) {
+INTQ_INLINE nn::Value QuantizedModule::invoke(std::string_view method, nn::Arguments arguments) {
     std::vector<Tensor> operands;
     for (const nn::Value& value : arguments.values()) detail::collect_tensors(value, operands);
     const bool takes_codes = std::all_of(operands.begin(), operands.end(), [](const Tensor& operand) {
@@ -238,4 +279,5 @@ inline nn::Value QuantizedModule::invoke(std::string_view method, nn::Arguments 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_convert)
 #endif  // INTQ_QUANTIZATION_CONVERT_QUANTIZED_MODULE_HPP

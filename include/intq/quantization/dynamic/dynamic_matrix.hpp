@@ -5,11 +5,13 @@
 #ifndef INTQ_QUANTIZATION_DYNAMIC_DYNAMIC_MATRIX_HPP
 #define INTQ_QUANTIZATION_DYNAMIC_DYNAMIC_MATRIX_HPP
 
-#include "intq/arith/dynamic_qparams.hpp"
+#include <cstdint>
+#include <vector>
+
 #include "intq/arith/fp32.hpp"
-#include "intq/kernels/conv/conv2d.hpp"
-#include "intq/quantization/modules/weight_codes.hpp"
-#include "intq/tensor/current_executor.hpp"
+#include "intq/core/shape.hpp"
+#include "intq/kernels/conv/packed_conv2d.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -52,9 +54,27 @@ private:
     std::int32_t quant_max_;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
-inline DynamicMatrix::DynamicMatrix(const Tensor& weight, const Tensor& bias, bool reduce_range)
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_dynamic)
+
+#    include <cstddef>
+#    include <string>
+
+#    include "intq/arith/dynamic_qparams.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/kernels/conv/conv2d.hpp"
+#    include "intq/observers/min_max.hpp"
+#    include "intq/tensor/current_executor.hpp"
+#    include "intq/tensor/owned_qparams.hpp"
+#    include "intq/tensor/quantize.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE DynamicMatrix::DynamicMatrix(const Tensor& weight, const Tensor& bias, bool reduce_range)
     : bias_(bias.defined() ? bias.clone() : bias), quant_max_(reduce_range ? 127 : 255) {
     if (weight.rank() != 2 || weight.dtype() != DType::int8 || !weight.qparams())
         throw Error("DynamicMatrix: the weight must be int8 codes (O, I) that carry their qparams, given " +
@@ -81,7 +101,7 @@ inline DynamicMatrix::DynamicMatrix(const Tensor& weight, const Tensor& bias, bo
     }
 }
 
-inline Tensor DynamicMatrix::accumulate(const Tensor& codes) const {
+INTQ_INLINE Tensor DynamicMatrix::accumulate(const Tensor& codes) const {
     const index_t rows = codes.extent(0);
     Tensor sums = Tensor::empty(Shape(rows, out_features(), 1, 1), DType::int32);
     const kernels::ConvGeometry geometry =
@@ -95,7 +115,7 @@ inline Tensor DynamicMatrix::accumulate(const Tensor& codes) const {
     return sums;
 }
 
-inline Tensor DynamicMatrix::operator()(const Tensor& x) const {
+INTQ_INLINE Tensor DynamicMatrix::operator()(const Tensor& x) const {
     if (x.rank() < 1 || x.extent(-1) != in_features())
         throw Error("linear: the input " + to_string(x.shape()) + " does not end in " + std::to_string(in_features()) +
                     " features");
@@ -128,4 +148,5 @@ inline Tensor DynamicMatrix::operator()(const Tensor& x) const {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_dynamic)
 #endif  // INTQ_QUANTIZATION_DYNAMIC_DYNAMIC_MATRIX_HPP

@@ -5,8 +5,13 @@
 #ifndef INTQ_QUANTIZATION_DYNAMIC_QUANTIZE_DYNAMIC_HPP
 #define INTQ_QUANTIZATION_DYNAMIC_QUANTIZE_DYNAMIC_HPP
 
-#include "intq/quantization/dynamic/dynamic_modules.hpp"
-#include "intq/quantization/modules/replace_modules.hpp"
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "intq/nn/model/module.hpp"
+#include "intq/quantization/dynamic/dynamic_matrix.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -34,9 +39,23 @@ struct QuantizeDynamicOptions {
 /// @throws Error for an entry of qconfig_spec that no module of the mapping matches, with the nearest names
 nn::ModulePtr quantize_dynamic(const nn::ModulePtr& model, const QuantizeDynamicOptions& options = {});
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
 
-inline DynamicMapping default_dynamic_mapping() {
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_dynamic)
+
+#    include <memory>
+
+#    include "intq/nn/layers/linear.hpp"
+#    include "intq/nn/layers/lstm.hpp"
+#    include "intq/quantization/dynamic/dynamic_modules.hpp"
+#    include "intq/quantization/modules/replace_modules.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE DynamicMapping default_dynamic_mapping() {
     const DynamicMaker linear = [](const nn::Module& module, const DynamicQConfig& qconfig) -> nn::ModulePtr {
         return std::make_shared<DynamicLinear>(dynamic_cast<const nn::Linear&>(module), qconfig);
     };
@@ -46,7 +65,7 @@ inline DynamicMapping default_dynamic_mapping() {
     return {{"Linear", linear}, {"LinearReLU", linear}, {"LinearReLU6", linear}, {"LSTM", lstm}};
 }
 
-inline nn::ModulePtr quantize_dynamic(const nn::ModulePtr& model, const QuantizeDynamicOptions& options) {
+INTQ_INLINE nn::ModulePtr quantize_dynamic(const nn::ModulePtr& model, const QuantizeDynamicOptions& options) {
     ModuleTable spec(options.qconfig_spec);
     const Replacements replacements =
         plan_replacements(options.inplace ? model : nn::clone(model),
@@ -64,4 +83,5 @@ inline nn::ModulePtr quantize_dynamic(const nn::ModulePtr& model, const Quantize
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_dynamic)
 #endif  // INTQ_QUANTIZATION_DYNAMIC_QUANTIZE_DYNAMIC_HPP

@@ -4,12 +4,16 @@
 #ifndef INTQ_QUANTIZATION_DYNAMIC_WEIGHT_ONLY_HPP
 #define INTQ_QUANTIZATION_DYNAMIC_WEIGHT_ONLY_HPP
 
-#include "intq/nn/layers/conv.hpp"
+#include <map>
+#include <string>
+#include <vector>
+
 #include "intq/nn/layers/embedding.hpp"
-#include "intq/nn/layers/linear.hpp"
-#include "intq/quantization/modules/prepared_layers.hpp"
-#include "intq/quantization/modules/replace_modules.hpp"
+#include "intq/nn/layers/weighted.hpp"
+#include "intq/nn/model/module.hpp"
 #include "intq/quantization/modules/weight_codes.hpp"
+#include "intq/tensor/quantize.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -42,27 +46,11 @@ protected:
 /// An Embedding of int8 codes with a scale for each row; only the rows that are asked for become real numbers.
 class WeightOnlyEmbedding : public nn::Cloneable<WeightOnlyEmbedding> {
 public:
-    explicit WeightOnlyEmbedding(const nn::Embedding& layer) { add_codes(*this, "weight", layer.weight(), 0); }
+    explicit WeightOnlyEmbedding(const nn::Embedding& layer);
 
     std::string type_name() const override { return "weight_only.Embedding"; }
     bool is_leaf() const override { return true; }
-    nn::Value forward(nn::Arguments arguments) override {
-        const Tensor& codes = tensor("weight");
-        const auto scales = tensor("weight_scale").flat<float>();
-        const index_t width = codes.extent(1);
-        Shape shape = arguments.tensor(0).shape();
-        const auto rows = nn::functional::detail::row_numbers(arguments.tensor(0), codes.extent(0));
-        nn::functional::detail::append_extent(shape, width, "embedding");
-        Tensor y = Tensor::empty(shape);
-        float* to = y.flat<float>().data();
-        for (const index_t row : rows) {
-            const std::int8_t* from = codes.flat<std::int8_t>().data() + row * width;
-            const arith::ScaleZeroPoint qparams{scales[static_cast<std::size_t>(row)], 0};
-            to = std::transform(from, from + width, to,
-                                [&](std::int8_t code) { return arith::dequantize(code, qparams); });
-        }
-        return y;
-    }
+    INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
 };
 
 struct WeightOnlyOptions {
@@ -77,7 +65,48 @@ struct WeightOnlyOptions {
 ///         model
 nn::ModulePtr quantize_weight_only(const nn::ModulePtr& model, const WeightOnlyOptions& options = {});
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_dynamic)
+
+#    include <algorithm>
+#    include <cstddef>
+#    include <cstdint>
+#    include <memory>
+
+#    include "intq/arith/quantize.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/embedding.hpp"
+#    include "intq/nn/layers/conv.hpp"
+#    include "intq/nn/layers/linear.hpp"
+#    include "intq/quantization/modules/prepared_layers.hpp"
+#    include "intq/quantization/modules/replace_modules.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE WeightOnlyEmbedding::WeightOnlyEmbedding(const nn::Embedding& layer) {
+    add_codes(*this, "weight", layer.weight(), 0);
+}
+
+INTQ_INLINE nn::Value WeightOnlyEmbedding::forward(nn::Arguments arguments) {
+    const Tensor& codes = tensor("weight");
+    const auto scales = tensor("weight_scale").flat<float>();
+    const index_t width = codes.extent(1);
+    Shape shape = arguments.tensor(0).shape();
+    const auto rows = nn::functional::detail::row_numbers(arguments.tensor(0), codes.extent(0));
+    nn::functional::detail::append_extent(shape, width, "embedding");
+    Tensor y = Tensor::empty(shape);
+    float* to = y.flat<float>().data();
+    for (const index_t row : rows) {
+        const std::int8_t* from = codes.flat<std::int8_t>().data() + row * width;
+        const arith::ScaleZeroPoint qparams{scales[static_cast<std::size_t>(row)], 0};
+        to = std::transform(from, from + width, to, [&](std::int8_t code) { return arith::dequantize(code, qparams); });
+    }
+    return y;
+}
 
 namespace detail {
 
@@ -86,13 +115,13 @@ template <class Base> nn::ModulePtr weight_only_as(const nn::Module& module) {
     return layer == nullptr ? nullptr : std::make_shared<WeightOnly<Base>>(*layer);
 }
 
-inline nn::ModulePtr weight_only_embedding(const nn::Module& module) {
+INTQ_INLINE nn::ModulePtr weight_only_embedding(const nn::Module& module) {
     const auto* table = dynamic_cast<const nn::Embedding*>(&module);
     return table == nullptr ? nullptr : std::make_shared<WeightOnlyEmbedding>(*table);
 }
 
 /// The module with codes; null for one that has none or has them already.
-inline nn::ModulePtr weight_only_of(const nn::Module& module) {
+INTQ_INLINE nn::ModulePtr weight_only_of(const nn::Module& module) {
     if (module.type_name().rfind("weight_only.", 0) == 0) return nullptr;
     for (const auto make : {&weight_only_as<nn::Linear>, &weight_only_as<nn::Conv2d>, &weight_only_as<nn::Conv1d>,
                             &weight_only_as<nn::ConvTranspose2d>, &weight_only_embedding})
@@ -105,7 +134,7 @@ inline nn::ModulePtr weight_only_of(const nn::Module& module) {
 
 }  // namespace detail
 
-inline nn::ModulePtr quantize_weight_only(const nn::ModulePtr& model, const WeightOnlyOptions& options) {
+INTQ_INLINE nn::ModulePtr quantize_weight_only(const nn::ModulePtr& model, const WeightOnlyOptions& options) {
     ModuleTable spec(options.spec);
     const auto replacer = [&](const std::string& name, const nn::ModulePtr& module) -> nn::ModulePtr {
         if (dynamic_cast<const PreparedWeight*>(module.get()) != nullptr)
@@ -124,4 +153,5 @@ inline nn::ModulePtr quantize_weight_only(const nn::ModulePtr& model, const Weig
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+#endif  // INTQ_DEFINES(quantization_dynamic)
 #endif  // INTQ_QUANTIZATION_DYNAMIC_WEIGHT_ONLY_HPP
