@@ -4,8 +4,8 @@
 #ifndef INTQ_PROGRAM_OWNED_PROGRAM_HPP
 #define INTQ_PROGRAM_OWNED_PROGRAM_HPP
 
-#include <algorithm>
-#include <cstring>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <span>
@@ -22,8 +22,7 @@ inline namespace INTQ_HOSTED_ABI {
 class AlignedBytes {
 public:
     AlignedBytes() = default;
-    explicit AlignedBytes(index_t size)
-        : storage_(tensor_detail::allocate_aligned(static_cast<std::size_t>(size))), size_(size) {}
+    explicit AlignedBytes(index_t size);
 
     std::byte* data() const noexcept { return storage_.get(); }
     index_t size() const noexcept { return size_; }
@@ -36,6 +35,11 @@ private:
 
 /// Everything a Program points at, at addresses that do not move. Built by ProgramBuilder; not copied.
 struct ProgramStorage {
+    ProgramStorage();
+    ~ProgramStorage();
+    ProgramStorage(const ProgramStorage&) = delete;
+    ProgramStorage& operator=(const ProgramStorage&) = delete;
+
     std::vector<runtime::Instruction> instructions;
     std::vector<runtime::ProgramTensor> tensors;
     std::vector<std::int32_t> operands, inputs, outputs;
@@ -49,19 +53,14 @@ struct ProgramStorage {
 class OwnedProgram {
 public:
     OwnedProgram(std::unique_ptr<ProgramStorage> storage, const runtime::Program& program,
-                 const kernels::KernelTable& table)
-        : storage_(std::move(storage)), program_(program), table_(&table), arena_(program.arena_size) {}
+                 const kernels::KernelTable& table);
 
     const runtime::Program& program() const noexcept { return program_; }
     const kernels::KernelTable& table() const noexcept { return *table_; }
     index_t max_batch() const noexcept { return program_.max_batch; }
 
     /// Bytes of packed weights, bias and requantize words.
-    index_t packed_bytes() const noexcept {
-        index_t total = 0;
-        for (const AlignedBytes& buffer : storage_->buffers) total += buffer.size();
-        return total;
-    }
+    index_t packed_bytes() const noexcept;
     index_t arena_bytes() const noexcept { return program_.arena_size; }
 
     /// Runs samples in batches of at most max_batch.
@@ -72,9 +71,7 @@ public:
     std::vector<Tensor> run(std::span<const Tensor> inputs, const Executor& executor = serial,
                             runtime::InstructionHook hook = {}) const;
     /// The same for one input and one output.
-    Tensor run(const Tensor& input, const Executor& executor = serial, runtime::InstructionHook hook = {}) const {
-        return run(std::span<const Tensor>(&input, 1), executor, hook).front();
-    }
+    Tensor run(const Tensor& input, const Executor& executor = serial, runtime::InstructionHook hook = {}) const;
 
 private:
     std::unique_ptr<ProgramStorage> storage_;
@@ -83,21 +80,30 @@ private:
     AlignedBytes arena_;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::program
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(program)
+
+#    include <algorithm>
+#    include <cstring>
+#    include <utility>
+
+#    include "intq/io/error.hpp"
+
+namespace intq::program {
+inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-inline Shape with_batch(Shape shape, index_t batch) {
+INTQ_INLINE Shape with_batch(Shape shape, index_t batch) {
     shape[0] = batch;
     return shape;
 }
 
-}  // namespace detail
-
-namespace detail {
-
 /// Throws where an input is not what the program takes; gives the number of samples.
-inline index_t check_inputs(const runtime::Program& program, std::span<const Tensor> inputs) {
+INTQ_INLINE index_t check_inputs(const runtime::Program& program, std::span<const Tensor> inputs) {
     if (inputs.size() != program.inputs.size())
         throw Error("the program takes " + std::to_string(program.inputs.size()) + " inputs, given " +
                     std::to_string(inputs.size()));
@@ -115,8 +121,8 @@ inline index_t check_inputs(const runtime::Program& program, std::span<const Ten
 
 }  // namespace detail
 
-inline std::vector<Tensor> OwnedProgram::run(std::span<const Tensor> inputs, const Executor& executor,
-                                             runtime::InstructionHook hook) const {
+INTQ_INLINE std::vector<Tensor> OwnedProgram::run(std::span<const Tensor> inputs, const Executor& executor,
+                                                  runtime::InstructionHook hook) const {
     const index_t total = detail::check_inputs(program_, inputs);
     std::vector<Tensor> rows, results;
     for (const Tensor& input : inputs)
@@ -148,7 +154,29 @@ inline std::vector<Tensor> OwnedProgram::run(std::span<const Tensor> inputs, con
     return results;
 }
 
+INTQ_INLINE AlignedBytes::AlignedBytes(index_t size)
+    : storage_(tensor_detail::allocate_aligned(static_cast<std::size_t>(size))), size_(size) {}
+
+INTQ_INLINE ProgramStorage::ProgramStorage() = default;
+INTQ_INLINE ProgramStorage::~ProgramStorage() = default;
+
+INTQ_INLINE OwnedProgram::OwnedProgram(std::unique_ptr<ProgramStorage> storage, const runtime::Program& program,
+                                       const kernels::KernelTable& table)
+    : storage_(std::move(storage)), program_(program), table_(&table), arena_(program.arena_size) {}
+
+INTQ_INLINE index_t OwnedProgram::packed_bytes() const noexcept {
+    index_t total = 0;
+    for (const AlignedBytes& buffer : storage_->buffers) total += buffer.size();
+    return total;
+}
+
+INTQ_INLINE Tensor OwnedProgram::run(const Tensor& input, const Executor& executor,
+                                     runtime::InstructionHook hook) const {
+    return run(std::span<const Tensor>(&input, 1), executor, hook).front();
+}
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::program
 
+#endif  // INTQ_DEFINES(program)
 #endif  // INTQ_PROGRAM_OWNED_PROGRAM_HPP

@@ -7,12 +7,15 @@
 #ifndef INTQ_PROGRAM_PROGRAM_BUILDER_HPP
 #define INTQ_PROGRAM_PROGRAM_BUILDER_HPP
 
-#include <algorithm>
-#include <optional>
+#include <cstdint>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "intq/arith/constraints.hpp"
+#include "intq/arith/elementwise.hpp"
 #include "intq/program/owned_program.hpp"
-#include "intq/runtime/memory_plan.hpp"
 #include "intq/tensor/owned_qparams.hpp"
 
 namespace intq::program {
@@ -30,10 +33,7 @@ class ProgramBuilder {
 public:
     /// @param table      kernels of the target and backend; must outlive the program
     /// @param max_batch  images that one run may hold
-    ProgramBuilder(const kernels::KernelTable& table, index_t max_batch)
-        : table_(&table), max_batch_(max_batch), storage_(std::make_unique<ProgramStorage>()) {
-        if (max_batch < 1) throw Error("a program needs a batch of at least 1, given " + std::to_string(max_batch));
-    }
+    ProgramBuilder(const kernels::KernelTable& table, index_t max_batch);
 
     /// A float32 input of (C, H, W) or (C) per image, row_major: quantize makes images channels last.
     std::int32_t input(const Shape& per_image, const std::string& name);
@@ -45,19 +45,14 @@ public:
     /// Plans memory and checks the whole. The builder is empty afterwards.
     std::shared_ptr<OwnedProgram> finish(std::vector<std::int32_t> outputs);
 
-    // --- for the functions that add an operator
-    // -----------------------------------------------------------------------
+    // --- for the functions that add an operator ----------------------------------------------------------------------
 
     const kernels::KernelTable& table() const noexcept { return *table_; }
-    const arith::PolicyRecord& target() const noexcept { return table_->policy(); }
+    const arith::PolicyRecord& target() const noexcept;
     index_t max_batch() const noexcept { return max_batch_; }
-    const kernels::ArenaTensor& at(std::int32_t tensor) const {
-        return storage_->tensors.at(static_cast<std::size_t>(tensor));
-    }
+    const kernels::ArenaTensor& at(std::int32_t tensor) const;
     /// A new tensor.
-    std::int32_t tensor(DType dtype, const Shape& shape, const QParams& qparams, const LayerName& layer) {
-        return add_tensor(dtype, shape, qparams, keep(layer.name));
-    }
+    std::int32_t tensor(DType dtype, const Shape& shape, const QParams& qparams, const LayerName& layer);
     /// A new instruction; gives back its output.
     ///
     /// @param params  kept by keep(); null for an operator without
@@ -67,40 +62,24 @@ public:
     /// Each keeps its argument as long as the program lives.
     template <class Params> const Params* keep_params(Params params) {
         auto kept = std::make_shared<Params>(std::move(params));
-        storage_->params.push_back(kept);
+        keep_alive(kept);
         return kept.get();
     }
     QParams keep(const OwnedQParams& qparams);
     /// Memory for packed weights, geometries and tables, which the program counts as its constants.
-    Workspace new_buffer(index_t size) { return storage_->buffers.emplace_back(size).workspace(); }
+    Workspace new_buffer(index_t size);
 
     /// Throws what the target's constraint table refuses.
-    void check(const arith::OperatorUse& use, const LayerName& layer) const {
-        throw_if_failed(arith::check_constraints(table_->policy().constraints, use), layer.name);
-    }
-    void require_image(std::int32_t x, const LayerName& layer) const {
-        if (at(x).shape.rank != 4)
-            throw Error(layer.name, "an input of rank 4 (N, C, H, W) is needed, given " + to_string(at(x).shape));
-    }
-    arith::CodesOf codes_of(std::int32_t tensor) const {
-        const kernels::ArenaTensor& t = at(tensor);
-        return {t.qparams.scale(), t.qparams.zero_point(), t.dtype};
-    }
-    static arith::CodesOf codes_of(const OwnedQParams& qparams) {
-        const QParams view = qparams.view();
-        return {view.scale(), view.zero_point(), qparams.dtype};
-    }
-    static arith::OutputCodes output_codes(const QParams& qparams, Activation activation = Activation::none) {
-        return arith::make_output_codes(qparams.quant_min(), qparams.quant_max(), qparams.zero_point(), qparams.scale(),
-                                        activation);
-    }
+    void check(const arith::OperatorUse& use, const LayerName& layer) const;
+    void require_image(std::int32_t x, const LayerName& layer) const;
+    arith::CodesOf codes_of(std::int32_t tensor) const;
+    static arith::CodesOf codes_of(const OwnedQParams& qparams);
+    static arith::OutputCodes output_codes(const QParams& qparams, Activation activation = Activation::none);
 
 private:
-    const char* keep(const std::string& text) { return storage_->names.emplace_back(text).c_str(); }
-    std::int32_t add_tensor(DType dtype, const Shape& shape, const QParams& qparams, const char* name) {
-        storage_->tensors.push_back({dtype, shape, qparams, 0, name});
-        return static_cast<std::int32_t>(storage_->tensors.size() - 1);
-    }
+    void keep_alive(std::shared_ptr<const void> params);
+    const char* keep(const std::string& text);
+    std::int32_t add_tensor(DType dtype, const Shape& shape, const QParams& qparams, const char* name);
     Shape with_batch(const Shape& per_image) const;
     index_t largest_workspace() const;
     void plan();
@@ -113,16 +92,29 @@ private:
     std::unique_ptr<ProgramStorage> storage_;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::program
 
-inline QParams ProgramBuilder::keep(const OwnedQParams& qparams) {
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(program)
+
+#    include <algorithm>
+#    include <span>
+
+#    include "intq/io/error.hpp"
+#    include "intq/runtime/memory_plan.hpp"
+
+namespace intq::program {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE QParams ProgramBuilder::keep(const OwnedQParams& qparams) {
     if (!qparams.is_per_channel()) return qparams.view();
     const std::vector<float>& scales = storage_->scales.emplace_back(qparams.scales);
     return QParams::per_channel(scales, {}, qparams.axis, qparams.quant_min, qparams.quant_max);
 }
 
-inline std::int32_t ProgramBuilder::push(OpKind op, std::vector<std::int32_t> operands, std::int32_t output,
-                                         const void* params, const LayerName& layer) {
+INTQ_INLINE std::int32_t ProgramBuilder::push(OpKind op, std::vector<std::int32_t> operands, std::int32_t output,
+                                              const void* params, const LayerName& layer) {
     runtime::Instruction instruction;
     instruction.op = op;
     instruction.output = output;
@@ -136,7 +128,7 @@ inline std::int32_t ProgramBuilder::push(OpKind op, std::vector<std::int32_t> op
     return output;
 }
 
-inline Shape ProgramBuilder::with_batch(const Shape& per_image) const {
+INTQ_INLINE Shape ProgramBuilder::with_batch(const Shape& per_image) const {
     Shape shape;
     shape.rank = per_image.rank + 1;
     shape[0] = max_batch_;
@@ -144,7 +136,7 @@ inline Shape ProgramBuilder::with_batch(const Shape& per_image) const {
     return shape;
 }
 
-inline std::int32_t ProgramBuilder::input(const Shape& per_image, const std::string& name) {
+INTQ_INLINE std::int32_t ProgramBuilder::input(const Shape& per_image, const std::string& name) {
     const Shape shape = with_batch(per_image);
     const std::int32_t given = add_tensor(DType::float32, shape, {}, keep(name));
     storage_->inputs.push_back(given);
@@ -152,14 +144,14 @@ inline std::int32_t ProgramBuilder::input(const Shape& per_image, const std::str
     return given;
 }
 
-inline std::int32_t ProgramBuilder::code_input(const Shape& per_image, DType dtype, const OwnedQParams& qparams,
-                                               const std::string& name) {
+INTQ_INLINE std::int32_t ProgramBuilder::code_input(const Shape& per_image, DType dtype, const OwnedQParams& qparams,
+                                                    const std::string& name) {
     const std::int32_t given = add_tensor(dtype, with_batch(per_image), keep(qparams), keep(name));
     storage_->inputs.push_back(given);
     return given;
 }
 
-inline std::int32_t ProgramBuilder::flatten(std::int32_t x, const LayerName& layer) {
+INTQ_INLINE std::int32_t ProgramBuilder::flatten(std::int32_t x, const LayerName& layer) {
     require_image(x, layer);
     const Shape in = at(x).shape;
     const QParams qparams = at(x).qparams;
@@ -172,7 +164,7 @@ inline std::int32_t ProgramBuilder::flatten(std::int32_t x, const LayerName& lay
                 tensor(at(x).dtype, Shape(max_batch_, in[1] * in[2] * in[3]), qparams, layer), nullptr, layer);
 }
 
-inline index_t ProgramBuilder::largest_workspace() const {
+INTQ_INLINE index_t ProgramBuilder::largest_workspace() const {
     runtime::Program program;
     program.tensors = storage_->tensors;
     program.operands = storage_->operands;
@@ -185,7 +177,7 @@ inline index_t ProgramBuilder::largest_workspace() const {
     return largest;
 }
 
-inline void ProgramBuilder::plan() {
+INTQ_INLINE void ProgramBuilder::plan() {
     workspace_ = largest_workspace();
     std::vector<runtime::Lifetime> lives(storage_->tensors.size() + 1);
     const auto end = static_cast<std::int32_t>(storage_->instructions.size());
@@ -211,7 +203,7 @@ inline void ProgramBuilder::plan() {
     workspace_offset_ = lives.back().offset;
 }
 
-inline std::shared_ptr<OwnedProgram> ProgramBuilder::finish(std::vector<std::int32_t> outputs) {
+INTQ_INLINE std::shared_ptr<OwnedProgram> ProgramBuilder::finish(std::vector<std::int32_t> outputs) {
     storage_->outputs = std::move(outputs);
     if (storage_->outputs.empty()) throw Error("a program needs an output");
     plan();
@@ -229,7 +221,66 @@ inline std::shared_ptr<OwnedProgram> ProgramBuilder::finish(std::vector<std::int
     return std::make_shared<OwnedProgram>(std::move(storage_), program, *table_);
 }
 
+INTQ_INLINE ProgramBuilder::ProgramBuilder(const kernels::KernelTable& table, index_t max_batch)
+    : table_(&table), max_batch_(max_batch), storage_(std::make_unique<ProgramStorage>()) {
+    if (max_batch < 1) throw Error("a program needs a batch of at least 1, given " + std::to_string(max_batch));
+}
+
+INTQ_INLINE const arith::PolicyRecord& ProgramBuilder::target() const noexcept { return table_->policy(); }
+
+INTQ_INLINE const kernels::ArenaTensor& ProgramBuilder::at(std::int32_t tensor) const {
+    return storage_->tensors.at(static_cast<std::size_t>(tensor));
+}
+
+INTQ_INLINE std::int32_t ProgramBuilder::tensor(DType dtype, const Shape& shape, const QParams& qparams,
+                                                const LayerName& layer) {
+    return add_tensor(dtype, shape, qparams, keep(layer.name));
+}
+
+INTQ_INLINE Workspace ProgramBuilder::new_buffer(index_t size) {
+    return storage_->buffers.emplace_back(size).workspace();
+}
+
+INTQ_INLINE void ProgramBuilder::check(const arith::OperatorUse& use, const LayerName& layer) const {
+    throw_if_failed(arith::check_constraints(table_->policy().constraints, use), layer.name);
+}
+
+INTQ_INLINE void ProgramBuilder::require_image(std::int32_t x, const LayerName& layer) const {
+    if (at(x).shape.rank != 4)
+        throw Error(layer.name, "an input of rank 4 (N, C, H, W) is needed, given " + to_string(at(x).shape));
+}
+
+INTQ_INLINE arith::CodesOf ProgramBuilder::codes_of(std::int32_t tensor) const {
+    const kernels::ArenaTensor& t = at(tensor);
+    return {t.qparams.scale(), t.qparams.zero_point(), t.dtype};
+}
+
+INTQ_INLINE arith::CodesOf ProgramBuilder::codes_of(const OwnedQParams& qparams) {
+    const QParams view = qparams.view();
+    return {view.scale(), view.zero_point(), qparams.dtype};
+}
+
+INTQ_INLINE arith::OutputCodes ProgramBuilder::output_codes(const QParams& qparams, Activation activation) {
+    return arith::make_output_codes(qparams.quant_min(), qparams.quant_max(), qparams.zero_point(), qparams.scale(),
+                                    activation);
+}
+
+INTQ_INLINE const char* ProgramBuilder::keep(const std::string& text) {
+    return storage_->names.emplace_back(text).c_str();
+}
+
+INTQ_INLINE std::int32_t ProgramBuilder::add_tensor(DType dtype, const Shape& shape, const QParams& qparams,
+                                                    const char* name) {
+    storage_->tensors.push_back({dtype, shape, qparams, 0, name});
+    return static_cast<std::int32_t>(storage_->tensors.size() - 1);
+}
+
+INTQ_INLINE void ProgramBuilder::keep_alive(std::shared_ptr<const void> params) {
+    storage_->params.push_back(std::move(params));
+}
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::program
 
+#endif  // INTQ_DEFINES(program)
 #endif  // INTQ_PROGRAM_PROGRAM_BUILDER_HPP
