@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: MIT
 //
-// Reads the #include lines of every header and fails on an arrow that DESIGN section 2 does not allow. Also: only
-// simd/ touches intrinsics and xsimd, the embeddable half uses the freestanding part of the standard library, the guard
-// spells the path, the licence line stands first.
+// Reads every header and holds it against the table of rooms.txt, which says for each folder what its files may
+// include. The table and the headers say the same: an arrow that has no place in a row fails, and so does a place that
+// no file uses. Also: no folder includes what stands below it, none grows too large, a file that names another room's
+// namespace includes that room, only simd/ touches intrinsics and xsimd, the embeddable half uses the freestanding part
+// of the standard library, the guard spells the path, the licence line stands first.
 //
-//     check_layers <include folder>
+//     check_layers <include folder> <rooms.txt>          checks, and prints the arrows that exist
+//     check_layers <include folder> --write <rooms.txt>  writes them into the rows, whose order stays
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <fstream>
+#include <iomanip>
 #include <iostream>
+#include <map>
 #include <regex>
 #include <set>
+#include <sstream>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "structure/process.hpp"
@@ -20,29 +29,19 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The order of DESIGN section 2, except that a folder of the hosted half that only others need stands where its
-// dependencies allow. A folder includes itself and what stands before it.
-const std::vector<std::string> layers = {
-    "core",         "arith",    "simd",          "kernels",  "observers", "runtime", "io",     "nn",         "graph",
-    "quantization", "training", "numeric_suite", "analysis", "improve",   "interop", "deploy", "distributed"};
-constexpr int embeddable_layers = 6;
+constexpr std::size_t most_headers = 25;     // in a folder
+constexpr double most_percent = 8.0;         // of the lines of all headers, in a folder
+constexpr std::size_t most_lines = 400;      // in a header that gives no reason
+const std::string flat_by_nature = "arith";  // its formulas have no rooms: neither bound of a folder holds there
+
+// What stands directly in intq/, and collects.
+const std::set<std::string> collections = {"intq.hpp", "embedded.hpp", "compiled.hpp"};
 
 // No heap, no iostream, no exceptions at run time for what the embeddable half uses of them.
 const std::set<std::string> embeddable_standard = {
     "algorithm", "array",   "bit",     "cfloat",   "climits",          "cmath",   "compare", "concepts", "cstddef",
     "cstdint",   "cstdlib", "cstring", "iterator", "initializer_list", "limits",  "new",     "numbers",  "numeric",
     "optional",  "span",    "tuple",   "utility",  "type_traits",      "variant", "version"};
-
-int layer_of(const std::string& folder) {
-    const auto found = std::find(layers.begin(), layers.end(), folder);
-    return found == layers.end() ? -1 : static_cast<int>(found - layers.begin());
-}
-
-// core, kernels, ...; empty for a file that stands directly in intq/
-std::string folder_of(const std::string& path_in_intq) {
-    const auto slash = path_in_intq.find('/');
-    return slash == std::string::npos ? "" : path_in_intq.substr(0, slash);
-}
 
 bool is_intrinsics_or_xsimd(const std::string& header) {
     static const std::regex pattern(
@@ -59,112 +58,446 @@ std::string guard_of(const std::string& path_in_intq) {
     return guard;
 }
 
-class Checker {
-public:
-    explicit Checker(fs::path root) : root_(std::move(root)) {}
+// nn/layers of nn/layers/conv.hpp; empty for a file that stands directly in intq/
+std::string folder_of(const std::string& path_in_intq) {
+    const auto slash = path_in_intq.rfind('/');
+    return slash == std::string::npos ? "" : path_in_intq.substr(0, slash);
+}
 
-    void check(const std::string& path) {
-        path_ = path;
-        const std::vector<std::string> lines = intq::test::read_lines(root_ / path);
-        check_licence_and_guard(lines);
-        static const std::regex include_line(R"(\s*#\s*include\s*([<"])([^>"]+)[>"].*)");
-        for (line_ = 1; line_ <= lines.size(); ++line_) {
-            std::smatch match;
-            if (!std::regex_match(lines[line_ - 1], match, include_line)) continue;
-            ++includes_;
-            if (match[1] == "\"") {
-                check_own(match[2]);
-            } else {
-                check_foreign(match[2]);
-            }
-        }
-        ++files_;
+// nn of nn/layers: the part that a namespace is named after
+std::string room_of(const std::string& path) { return path.substr(0, path.find('/')); }
+
+bool stands_in(const std::string& folder, const std::string& outer) { return folder.rfind(outer + "/", 0) == 0; }
+
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+// --- text without comments and literals -------------------------------------------------------------------------------
+
+// The same lines with blanks in place of comments and of what stands in quotes.
+class Bare {
+public:
+    explicit Bare(const std::string& text) : text_(text) {
+        while (at_ < text_.size()) step();
+    }
+    const std::string& text() const { return bare_; }
+
+private:
+    bool starts(const char* word) const { return text_.compare(at_, std::string(word).size(), word) == 0; }
+
+    void keep() { bare_ += text_[at_++]; }
+    void blank(std::size_t end) {
+        for (; at_ < std::min(end, text_.size()); ++at_) bare_ += text_[at_] == '\n' ? '\n' : ' ';
+    }
+    static std::size_t behind(std::size_t found, std::size_t length) {
+        return found == std::string::npos ? found : found + length;
     }
 
-    int report() const {
-        std::cout << "layers: " << files_ << " headers, " << includes_ << " includes, " << faults_ << " faults\n";
-        if (files_ == 0) std::cout << "no header found in " << root_ << '\n';
-        return faults_ == 0 && files_ > 0 ? 0 : 1;
+    void step() {
+        if (starts("//")) return blank(text_.find('\n', at_));
+        if (starts("/*")) return blank(behind(text_.find("*/", at_ + 2), 2));
+        if (starts("R\"") && (at_ == 0 || !is_word(text_[at_ - 1]))) {
+            const std::size_t open = text_.find('(', at_);
+            const std::string end = ")" + text_.substr(at_ + 2, open - at_ - 2) + "\"";
+            return blank(behind(text_.find(end, open), end.size()));
+        }
+        if (text_[at_] == '"' || (text_[at_] == '\'' && !is_digit_separator())) return blank(end_of_literal());
+        keep();
+    }
+
+    bool is_digit_separator() const {
+        std::size_t first = at_;
+        while (first > 0 && (is_word(text_[first - 1]) || text_[first - 1] == '\'')) --first;
+        return first < at_ && std::isdigit(static_cast<unsigned char>(text_[first])) != 0;
+    }
+
+    std::size_t end_of_literal() const {
+        std::size_t end = at_ + 1;
+        while (end < text_.size() && text_[end] != text_[at_] && text_[end] != '\n') end += text_[end] == '\\' ? 2 : 1;
+        return end + 1;
+    }
+
+    const std::string& text_;
+    std::string bare_;
+    std::size_t at_ = 0;
+};
+
+// --- headers ----------------------------------------------------------------------------------------------------------
+
+struct Include {
+    std::size_t line;
+    bool is_ours;  // in quotes
+    std::string path;
+};
+
+struct Header {
+    std::string path;  // below intq/
+    std::string folder;
+    std::vector<std::string> lines;
+    std::vector<std::string> bare;  // the lines without comments and literals
+    std::vector<Include> includes;
+};
+
+Header read_header(const fs::path& root, const std::string& path) {
+    Header header{path, folder_of(path), intq::test::read_lines(root / path), {}, {}};
+    std::string text;
+    for (const std::string& line : header.lines) text += line + '\n';
+    std::istringstream bare(Bare(text).text());
+    for (std::string line; std::getline(bare, line);) header.bare.push_back(line);
+    static const std::regex directive(R"(\s*#\s*include\b.*)");
+    static const std::regex include(R"(\s*#\s*include\s*([<"])([^>"]+)[>"].*)");
+    for (std::size_t i = 0; i < header.lines.size(); ++i) {
+        std::smatch match;
+        if (std::regex_match(header.bare[i], directive) && std::regex_match(header.lines[i], match, include))
+            header.includes.push_back({i + 1, match[1] == "\"", match[2]});
+    }
+    return header;
+}
+
+std::vector<Header> read_headers(const fs::path& root) {
+    std::vector<std::string> paths;
+    for (const auto& entry : fs::recursive_directory_iterator(root))
+        if (entry.is_regular_file()) paths.push_back(fs::relative(entry.path(), root).generic_string());
+    std::sort(paths.begin(), paths.end());
+    std::vector<Header> headers;
+    for (const std::string& path : paths) headers.push_back(read_header(root, path));
+    return headers;
+}
+
+using Arrows = std::map<std::string, std::set<std::string>>;  // from folder to folders
+
+// The arrows between folders that the headers have.
+Arrows arrows_of(const std::vector<Header>& headers, const fs::path& root) {
+    Arrows arrows;
+    for (const Header& header : headers) {
+        if (header.folder.empty()) continue;
+        auto& row = arrows[header.folder];
+        for (const Include& include : header.includes) {
+            if (!include.is_ours || include.path.rfind("intq/", 0) != 0) continue;
+            const std::string to = folder_of(include.path.substr(5));
+            if (!to.empty() && to != header.folder && fs::exists(root / include.path.substr(5))) row.insert(to);
+        }
+    }
+    return arrows;
+}
+
+// --- the table --------------------------------------------------------------------------------------------------------
+
+struct Row {
+    std::string folder;
+    std::vector<std::string> arrows;
+    std::size_t line;
+};
+
+// rooms.txt: lines `folder: folder folder`, comments behind #, and once a line of dashes, below which heap begins.
+class Table {
+public:
+    explicit Table(const fs::path& file) : name_(file.filename().string()), lines_(intq::test::read_lines(file)) {
+        static const std::regex row(R"(([\w/]+):((?: [\w/]+)*)\s*)");
+        for (std::size_t i = 0; i < lines_.size(); ++i) {
+            const std::string& line = lines_[i];
+            std::smatch match;
+            if (line.empty() || line[0] == '#') continue;
+            if (line.rfind("---", 0) == 0) {
+                embeddable_ = rows_.size();
+            } else if (std::regex_match(line, match, row)) {
+                std::istringstream words(match[2]);
+                Row next{match[1], {}, i + 1};
+                for (std::string word; words >> word;) next.arrows.push_back(word);
+                rows_.push_back(std::move(next));
+            } else {
+                throw std::runtime_error(name_ + ":" + std::to_string(i + 1) + ": no row, no comment: " + line);
+            }
+        }
+    }
+
+    const std::string& name() const { return name_; }
+    const std::vector<Row>& rows() const { return rows_; }
+    const std::vector<std::string>& lines() const { return lines_; }
+    const Row* find(const std::string& folder) const {
+        const auto found =
+            std::find_if(rows_.begin(), rows_.end(), [&](const Row& row) { return row.folder == folder; });
+        return found == rows_.end() ? nullptr : &*found;
+    }
+    /// The number of a folder's row; behind all others for one without a row.
+    std::size_t position(const std::string& folder) const {
+        const Row* row = find(folder);
+        return row == nullptr ? rows_.size() : static_cast<std::size_t>(row - rows_.data());
+    }
+    bool is_embeddable(const std::string& folder) const { return position(folder) < embeddable_; }
+    bool has_room(const std::string& room) const {
+        return std::any_of(rows_.begin(), rows_.end(), [&](const Row& row) { return room_of(row.folder) == room; });
+    }
+    /// The folders of a row in the order of the rows.
+    std::vector<std::string> sorted(const std::set<std::string>& folders) const {
+        std::vector<std::string> result(folders.begin(), folders.end());
+        std::stable_sort(result.begin(), result.end(),
+                         [&](const std::string& a, const std::string& b) { return position(a) < position(b); });
+        return result;
     }
 
 private:
-    void fault(const std::string& sentence) {
-        ++faults_;
-        std::cout << "intq/" << path_ << ':' << line_ << ": " << sentence << '\n';
+    std::string name_;
+    std::vector<std::string> lines_;
+    std::vector<Row> rows_;
+    std::size_t embeddable_ = 0;
+};
+
+std::string row_text(const Table& table, const std::string& folder, const std::set<std::string>& arrows) {
+    std::string text = folder + ":";
+    for (const std::string& to : table.sorted(arrows)) text += " " + to;
+    return text;
+}
+
+// Comments and the order of the rows stay; a folder that is new comes last, one without headers goes.
+void write_table(const Table& table, Arrows arrows, const fs::path& file) {
+    std::string text;
+    for (std::size_t i = 0; i < table.lines().size(); ++i) {
+        const auto row = std::find_if(table.rows().begin(), table.rows().end(),
+                                      [&](const Row& candidate) { return candidate.line == i + 1; });
+        if (row == table.rows().end()) {
+            text += table.lines()[i] + '\n';
+        } else if (const auto found = arrows.find(row->folder); found != arrows.end()) {
+            text += row_text(table, found->first, found->second) + '\n';
+            arrows.erase(found);
+        }
+    }
+    for (const auto& [folder, to] : arrows) {
+        text += row_text(table, folder, to) + '\n';
+        std::cout << folder << " is new; put its row where it belongs\n";
+    }
+    std::ofstream(file) << text;
+}
+
+// --- checks -----------------------------------------------------------------------------------------------------------
+
+class Checker {
+public:
+    Checker(fs::path root, const Table& table, const std::vector<Header>& headers)
+        : root_(std::move(root)), table_(table), headers_(headers), arrows_(arrows_of(headers, root_)) {}
+
+    int run() {
+        for (const Header& header : headers_) {
+            header_ = &header;
+            check_place();
+            check_licence_and_guard();
+            check_length();
+            for (const Include& include : header.includes)
+                include.is_ours ? check_own(include) : check_foreign(include);
+            check_namespaces();
+            ++sizes_[header.folder].headers;
+            sizes_[header.folder].lines += header.lines.size();
+            includes_ += header.includes.size();
+            lines_ += header.lines.size();
+        }
+        check_table();
+        check_circles();
+        check_sizes();
+        return report();
     }
 
-    void check_licence_and_guard(const std::vector<std::string>& lines) {
-        line_ = 1;
+private:
+    struct Size {
+        std::size_t headers = 0, lines = 0;
+    };
+
+    void fault(const std::string& where, const std::string& sentence) {
+        ++faults_;
+        std::cout << where << ": " << sentence << '\n';
+    }
+    void fault(std::size_t line, const std::string& sentence) {
+        fault("intq/" + header_->path + ":" + std::to_string(line), sentence);
+    }
+    void table_fault(const Row& row, const std::string& sentence) {
+        fault(table_.name() + ":" + std::to_string(row.line), sentence);
+    }
+
+    void check_place() {
+        const bool is_known =
+            header_->folder.empty() ? collections.count(header_->path) != 0 : table_.find(header_->folder) != nullptr;
+        if (!is_known) fault(1, "stands in no folder of " + table_.name());
+    }
+
+    void check_licence_and_guard() {
+        const std::vector<std::string>& lines = header_->lines;
         if (lines.empty() || lines[0] != "// SPDX-License-Identifier: MIT")
-            fault("the first line is not `// SPDX-License-Identifier: MIT`");
-        const std::string guard = guard_of(path_);
+            fault(1, "the first line is not `// SPDX-License-Identifier: MIT`");
+        const std::string guard = guard_of(header_->path);
         const auto directive =
             std::find_if(lines.begin(), lines.end(), [](const std::string& line) { return line.rfind("#", 0) == 0; });
-        line_ = static_cast<std::size_t>(directive - lines.begin()) + 1;
         if (directive == lines.end() || *directive != "#ifndef " + guard || directive + 1 == lines.end() ||
             *(directive + 1) != "#define " + guard)
-            fault("the guard does not spell the path; expected " + guard);
+            fault(static_cast<std::size_t>(directive - lines.begin()) + 1,
+                  "the guard does not spell the path; expected " + guard);
     }
 
-    void check_own(const std::string& header) {
-        if (header.rfind("intq/", 0) != 0)
-            return fault("\"" + header + "\": our own headers are included by their path from intq/, others in <>");
-        const std::string target = header.substr(5);
-        if (!fs::exists(root_ / target)) return fault("\"" + header + "\" does not exist");
-        if (path_ == "intq.hpp") return;
-        const std::string from = folder_of(path_);
-        const std::string to = folder_of(target);
-        const int last = path_ == "embedded.hpp" ? embeddable_layers - 1 : layer_of(from);
-        if (to.empty()) return fault("\"" + header + "\" collects all layers; no header may include it");
-        if (layer_of(to) < 0) return fault("folder " + to + " is not in the list of DESIGN section 2");
-        if (layer_of(to) > last)
-            fault((from.empty() ? path_ : from) + " may not include " + to + ", which stands below it");
+    void check_length() {
+        const std::vector<std::string>& lines = header_->lines;
+        if (lines.size() <= most_lines) return;
+        std::string comment;
+        for (std::size_t i = 0; i < lines.size() && lines[i].rfind("//", 0) == 0; ++i)
+            comment += lines[i].substr(2) + (lines[i] == "//" ? " . " : " ");
+        static const std::regex reason(R"([.:]\s+Long\s+because\s)");
+        if (!std::regex_search(comment, reason))
+            fault(lines.size(), "has " + std::to_string(lines.size()) + " lines, more than " +
+                                    std::to_string(most_lines) + ", and its file comment no sentence that begins " +
+                                    "with \"Long because\"");
     }
 
-    void check_foreign(const std::string& header) {
-        const std::string folder = folder_of(path_);
-        if (is_intrinsics_or_xsimd(header)) {
-            if (folder != "simd") fault("<" + header + "> may be included in simd/ only");
+    void check_own(const Include& include) {
+        const auto quoted = '"' + include.path + '"';
+        if (include.path.rfind("intq/", 0) != 0)
+            return fault(include.line,
+                         quoted + ": our own headers are included by their path from intq/, others in <>");
+        const std::string target = include.path.substr(5);
+        if (!fs::exists(root_ / target)) return fault(include.line, quoted + " does not exist");
+        const std::string &from = header_->folder, to = folder_of(target);
+        if (from.empty()) {
+            if (header_->path == "embedded.hpp" && !table_.is_embeddable(to))
+                fault(include.line, "embedded.hpp may not include " + to + ", which stands below the line");
             return;
         }
-        const bool embeddable =
-            path_ == "embedded.hpp" || (layer_of(folder) >= 0 && layer_of(folder) < embeddable_layers);
-        if (embeddable && embeddable_standard.count(header) == 0)
-            fault("<" + header + "> is not for the embeddable half (no heap, no exceptions, no iostream)");
+        if (to.empty()) return fault(include.line, quoted + " collects all layers; no header may include it");
+        if (stands_in(from, to))
+            return fault(include.line, quoted + " is a roof of " + to + "; an inner room may not include it");
+        const Row* row = table_.find(from);
+        if (to != from && row != nullptr && std::find(row->arrows.begin(), row->arrows.end(), to) == row->arrows.end())
+            fault(include.line,
+                  from + " may not include " + to + "; its row in " + table_.name() + " does not name it");
+    }
+
+    void check_foreign(const Include& include) {
+        if (is_intrinsics_or_xsimd(include.path)) {
+            if (room_of(header_->folder) != "simd")
+                fault(include.line, "<" + include.path + "> may be included in simd/ only");
+            return;
+        }
+        const bool is_embeddable = header_->path == "embedded.hpp" || table_.is_embeddable(header_->folder);
+        if (is_embeddable && embeddable_standard.count(include.path) == 0)
+            fault(include.line,
+                  "<" + include.path + "> is not for the embeddable half (no heap, no exceptions, no iostream)");
+    }
+
+    // A room's name in front of ::, or behind intq::, as forward declarations have it.
+    void check_namespaces() {
+        std::set<std::string> known{room_of(header_->folder)};
+        for (const Include& include : header_->includes)
+            if (include.is_ours && include.path.rfind("intq/", 0) == 0) known.insert(room_of(include.path.substr(5)));
+        for (std::size_t i = 0; i < header_->bare.size(); ++i) {
+            const std::string& line = header_->bare[i];
+            for (std::size_t first = 0, end = 0; first < line.size(); first = std::max(end, first + 1)) {
+                if (!is_word(line[first])) continue;
+                for (end = first; end < line.size() && is_word(line[end]);) ++end;
+                const std::string word = line.substr(first, end - first);
+                const bool is_qualified = first >= 2 && line.compare(first - 2, 2, "::") == 0;
+                const bool is_ours = first >= 6 && line.compare(first - 6, 6, "intq::") == 0;
+                const bool qualifies = line.compare(end, 2, "::") == 0;
+                if ((!is_ours && (is_qualified || !qualifies)) || !table_.has_room(word)) continue;
+                if (known.insert(word).second)
+                    fault(i + 1, "names " + word + ":: but includes no header of " + word + " itself");
+            }
+        }
+    }
+
+    void check_table() {
+        for (const Row& row : table_.rows()) {
+            if (table_.find(row.folder) != &row) table_fault(row, row.folder + " has two rows");
+            const auto real = arrows_.find(row.folder);
+            if (real == arrows_.end()) table_fault(row, "no header stands in " + row.folder);
+            for (const std::string& to : row.arrows) {
+                if (table_.position(to) >= table_.position(row.folder))
+                    table_fault(row, row.folder + " names " + to + ", which does not stand above it");
+                if (real != arrows_.end() && real->second.count(to) == 0)
+                    table_fault(row, "no file of " + row.folder + " includes " + to);
+            }
+        }
+    }
+
+    // For each folder the shortest way back to it, reported at the first folder of the circle.
+    void check_circles() {
+        std::set<std::string> reported;
+        for (const auto& [start, unused] : arrows_) {
+            if (reported.count(start) != 0) continue;
+            std::map<std::string, std::string> before;  // how each folder is reached from `start`
+            std::vector<std::string> queue{start};
+            for (std::size_t i = 0; i < queue.size() && before.count(start) == 0; ++i) {
+                const auto row = arrows_.find(queue[i]);
+                if (row == arrows_.end()) continue;
+                for (const std::string& to : row->second)
+                    if (before.emplace(to, queue[i]).second) queue.push_back(to);
+            }
+            if (before.count(start) == 0) continue;
+            std::string circle = start, folder = start;
+            do {
+                folder = before.at(folder);
+                circle = folder + " -> " + circle;
+                reported.insert(folder);
+            } while (folder != start);
+            fault("intq/" + start, "a circle of folders: " + circle);
+        }
+    }
+
+    void check_sizes() {
+        for (const auto& [folder, size] : sizes_) {
+            if (folder == flat_by_nature) continue;
+            if (size.headers > most_headers)
+                fault("intq/" + folder,
+                      "holds " + std::to_string(size.headers) + " headers, more than " + std::to_string(most_headers));
+            if (percent(size) > most_percent)
+                fault("intq/" + folder, "holds more than 8 % of all headers' lines: " + std::to_string(size.lines) +
+                                            " of " + std::to_string(lines_));
+        }
+    }
+
+    double percent(const Size& size) const {
+        return 100.0 * static_cast<double>(size.lines) / static_cast<double>(lines_);
+    }
+
+    int report() const {
+        std::size_t count = 0;
+        std::cout << "headers  lines      %  arrows\n";
+        std::set<std::string> folders;
+        for (const auto& [folder, to] : arrows_) folders.insert(folder);
+        for (const std::string& folder : table_.sorted(folders)) {
+            const Size& size = sizes_.at(folder);
+            std::cout << std::setw(7) << size.headers << std::setw(7) << size.lines << std::setw(7) << std::fixed
+                      << std::setprecision(1) << percent(size) << "  " << row_text(table_, folder, arrows_.at(folder))
+                      << '\n';
+            count += arrows_.at(folder).size();
+        }
+        std::cout << "layers: " << headers_.size() << " headers, " << includes_ << " includes, " << folders.size()
+                  << " folders, " << count << " arrows, " << faults_ << " faults\n";
+        if (headers_.empty()) std::cout << "no header found in " << root_ << '\n';
+        return faults_ == 0 && !headers_.empty() ? 0 : 1;
     }
 
     fs::path root_;
-    std::string path_;
-    std::size_t line_ = 0;
-    int files_ = 0, includes_ = 0, faults_ = 0;
-
-public:
-    void check_folder(const std::string& path) {
-        path_ = path;
-        line_ = 0;
-        const std::string folder = folder_of(path);
-        if (folder.empty() ? path != "intq.hpp" && path != "embedded.hpp" : layer_of(folder) < 0)
-            fault("stands in no folder of DESIGN section 2");
-    }
+    const Table& table_;
+    const std::vector<Header>& headers_;
+    Arrows arrows_;
+    const Header* header_ = nullptr;
+    std::map<std::string, Size> sizes_;
+    std::size_t includes_ = 0, lines_ = 0;
+    int faults_ = 0;
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc != 2) {
-        std::cerr << "usage: check_layers <include folder>\n";
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    const bool writes = words.size() == 3 && words[1] == "--write";
+    if (words.size() != 2 && !writes) {
+        std::cerr << "usage: check_layers <include folder> [--write] <rooms.txt>\n";
         return 2;
     }
-    const fs::path root = fs::path(argv[1]) / "intq";
-    std::vector<std::string> paths;
-    for (const auto& entry : fs::recursive_directory_iterator(root))
-        if (entry.is_regular_file()) paths.push_back(fs::relative(entry.path(), root).generic_string());
-    std::sort(paths.begin(), paths.end());
-
-    Checker checker(root);
-    for (const std::string& path : paths) {
-        checker.check_folder(path);
-        checker.check(path);
+    try {
+        const fs::path root = fs::path(words[0]) / "intq";
+        const Table table(words.back());
+        const std::vector<Header> headers = read_headers(root);
+        if (!writes) return Checker(root, table, headers).run();
+        write_table(table, arrows_of(headers, root), words.back());
+        return 0;
+    } catch (const std::exception& error) {
+        std::cerr << "check_layers: " << error.what() << '\n';
+        return 2;
     }
-    return checker.report();
 }

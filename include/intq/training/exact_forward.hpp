@@ -16,9 +16,9 @@
 #include "intq/training/autograd.hpp"
 
 namespace intq::kernels {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 struct KernelTable;
-}  // namespace INTQ_ABI
+}  // namespace INTQ_CORE_ABI
 }  // namespace intq::kernels
 
 namespace intq::training {
@@ -78,7 +78,7 @@ private:
 #    include "intq/core/dtype.hpp"
 #    include "intq/graph/operators.hpp"
 #    include "intq/io/error.hpp"
-#    include "intq/kernels/table/kernel_table.hpp"
+#    include "intq/kernels/table/rows.hpp"
 #    include "intq/nn/layers/move.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/operators/quantized_graph.hpp"

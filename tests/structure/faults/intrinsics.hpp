@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // Planted fault: intrinsics outside simd/.
-#ifndef INTQ_KERNELS_PLANTED_HPP
-#define INTQ_KERNELS_PLANTED_HPP
+#ifndef INTQ_KERNELS_STREAMING_PLANTED_HPP
+#define INTQ_KERNELS_STREAMING_PLANTED_HPP
 
 #include <immintrin.h>
 
-#endif  // INTQ_KERNELS_PLANTED_HPP
+#endif  // INTQ_KERNELS_STREAMING_PLANTED_HPP
