@@ -11,52 +11,32 @@
 # in CMAKE_CXX_FLAGS then decide), anything else is a level.
 
 include_guard(GLOBAL)
+include("${CMAKE_CURRENT_LIST_DIR}/IntqBackends.cmake")
 
 set(INTQ_ISA auto CACHE STRING "Level of tests, examples and benches: auto, none, or one of INTQ_ISA_LEVELS")
 
-set(INTQ_ISA_LEVELS scalar sse41 avx2 avxvnni avx512bw avx512vnni native)
-set(INTQ_ISA_FLAGS_scalar "")
+# A backend's row in include/intq/simd/base/backends.hpp is a level; weakest first. `native` is what this CPU has.
+intq_read_backend_rows("${PROJECT_SOURCE_DIR}/include" intq_isa_rows)
+list(REVERSE intq_isa_rows)
+set(INTQ_ISA_LEVELS ${intq_isa_rows} native)
+foreach(level IN LISTS intq_isa_rows)
+    intq_backend_field(${level} flags INTQ_ISA_FLAGS_${level})
+endforeach()
 set(INTQ_ISA_FLAGS_native -march=native)
-set(INTQ_ISA_FLAGS_sse41 -msse4.1)
-set(INTQ_ISA_FLAGS_avx2 -mavx2 -mfma)
-set(INTQ_ISA_FLAGS_avxvnni -mavx2 -mfma -mavxvnni)
-set(INTQ_ISA_FLAGS_avx512bw -mavx2 -mfma -mavx512f -mavx512cd -mavx512bw -mavx512dq -mavx512vl)
-set(INTQ_ISA_FLAGS_avx512vnni ${INTQ_ISA_FLAGS_avx512bw} -mavx512vnni)
 
 # --- what this CPU executes -------------------------------------------------------------------------------------------
-# INTQ_ISA_RUNS lists the levels, weakest first; asked once, when the build tree is made.
-function(intq_detect_isa)
-    set(levels scalar native)
-    if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64|AMD64|i.86" AND NOT CMAKE_CROSSCOMPILING)
-        try_run(
-            exit_code compiled "${CMAKE_BINARY_DIR}/isa" "${PROJECT_SOURCE_DIR}/cmake/detect_isa.cpp"
-            COMPILE_OUTPUT_VARIABLE compile_output
-            RUN_OUTPUT_VARIABLE levels)
-        if(NOT compiled OR NOT exit_code EQUAL 0)
-            message(FATAL_ERROR "cmake/detect_isa.cpp does not compile or run:\n${compile_output}")
-        endif()
-        string(STRIP "${levels}" levels)
-        string(REPLACE " " ";" levels "${levels}")
-    elseif(CMAKE_CROSSCOMPILING)
-        set(levels scalar)
-    endif()
-    set(INTQ_ISA_RUNS "${levels}" CACHE INTERNAL "Levels that this CPU executes")
-endfunction()
-
-if(NOT DEFINED INTQ_ISA_RUNS)
-    intq_detect_isa()
+# INTQ_ISA_RUNS lists the levels, weakest first.
+intq_runnable_backends("${PROJECT_SOURCE_DIR}/include" INTQ_ISA_RUNS)
+list(GET INTQ_ISA_RUNS 0 intq_isa_best)
+list(REVERSE INTQ_ISA_RUNS)
+if(NOT CMAKE_CROSSCOMPILING)
+    list(APPEND INTQ_ISA_RUNS native)
 endif()
 list(JOIN INTQ_ISA_RUNS " " intq_isa_text)
 
 function(intq_default_isa result)
     if(INTQ_ISA STREQUAL "auto")
-        set(best scalar)
-        foreach(level IN ITEMS sse41 avx2 avxvnni avx512bw avx512vnni)
-            if(level IN_LIST INTQ_ISA_RUNS)
-                set(best ${level})
-            endif()
-        endforeach()
-        set(${result} ${best} PARENT_SCOPE)
+        set(${result} ${intq_isa_best} PARENT_SCOPE)
     else()
         set(${result} ${INTQ_ISA} PARENT_SCOPE)
     endif()

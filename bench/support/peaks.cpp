@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "peaks.hpp"
 
+#include <algorithm>
+#include <string>
 #include <vector>
 
 #include "clock.hpp"
+#include "intq/simd/base/backends.hpp"
 
 namespace intq_bench {
 
@@ -118,21 +121,21 @@ constexpr PeakLoop add_ymm{"vpaddd ymm", "avx2", has_avx2, 1, 1, 1, 12, run_add_
 
 #endif
 
-/// Which instruction a backend spends its K loop on; the first line that the CPU can run counts.
-struct BackendPeak {
-    std::string_view backend;
-    const char* int8;
-    const char* int16;
-    const char* float32;
-};
-constexpr BackendPeak backend_peaks[] = {
-    {"avx512vnni", "vpdpbusd zmm", "vpdpwssd zmm", "vfmadd231ps zmm"},
-    {"avx512bw", "vpmaddwd+vpaddd zmm", "vpmaddwd+vpaddd zmm", "vfmadd231ps zmm"},
-    {"avxvnni", "vpdpbusd ymm (VEX)", "vpdpwssd ymm (VEX)", "vfmadd231ps ymm"},
-    {"avxvnni", "vpdpbusd ymm", "vpdpwssd ymm", "vfmadd231ps ymm"},  // by AVX-512's twins
-    {"avx2", "vpmaddwd+vpaddd ymm", "vpmaddwd+vpaddd ymm", "vfmadd231ps ymm"},
-    {"sse41", "pmaddwd+paddd xmm", "pmaddwd+paddd xmm", "mulps+addps xmm"},
-};
+/// The loop that counts of alternatives divided by |: the first that the CPU can run; null where there is none.
+const PeakLoop* first_usable(std::string_view names) {
+    while (!names.empty()) {
+        const std::size_t end = std::min(names.find('|'), names.size());
+        if (const PeakLoop* const loop = usable_peak_loop(names.substr(0, end))) return loop;
+        names.remove_prefix(std::min(end + 1, names.size()));
+    }
+    return nullptr;
+}
+
+const char* peak_names(const intq::simd::BackendRow& row, intq::DType input) {
+    return input == intq::DType::float32 ? row.float32_peak
+           : input == intq::DType::int16 ? row.int16_peak
+                                         : row.int8_peak;
+}
 
 double sample(const PeakLoop& loop, std::uint64_t turns) {
     const double start = now();
@@ -162,21 +165,17 @@ const PeakLoop* usable_peak_loop(std::string_view name) {
 }
 
 const PeakLoop* peak_of(std::string_view backend, intq::DType input) {
-    for (const BackendPeak& peak : backend_peaks) {
-        if (peak.backend != backend) continue;
-        const PeakLoop* const loop = usable_peak_loop(input == intq::DType::float32 ? peak.float32
-                                                      : input == intq::DType::int16 ? peak.int16
-                                                                                    : peak.int8);
-        if (loop != nullptr) return loop;
-    }
-    return nullptr;
+    const intq::simd::BackendRow* const row = intq::simd::find_backend(std::string(backend).c_str());
+    return row != nullptr ? first_usable(peak_names(*row, input)) : nullptr;
 }
 
 const PeakLoop* instructions_of(std::string_view backend) {
 #if defined(__x86_64__)
-    const PeakLoop& loop = backend.starts_with("avx512") ? add_zmm : add_ymm;
-    return backend.starts_with("avx") && loop.is_supported() ? &loop : nullptr;
+    const PeakLoop* const peak = peak_of(backend, intq::DType::float32);
+    const PeakLoop* const loop = peak == nullptr || peak->lanes < 8 ? nullptr : peak->lanes == 16 ? &add_zmm : &add_ymm;
+    return loop != nullptr && loop->is_supported() ? loop : nullptr;
 #else
+    static_cast<void>(backend);
     return nullptr;
 #endif
 }

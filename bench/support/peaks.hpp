@@ -38,7 +38,7 @@ std::span<const PeakLoop> peak_loops();
 const PeakLoop* usable_peak_loop(std::string_view name);
 
 /// The loop of the instruction that a backend multiplies `input` with; null where the backend promises none, or the
-/// CPU lacks it. A new backend with a dot product gets a line in peaks.cpp.
+/// CPU lacks it. The row of the backend in intq/simd/base/backends.hpp names the loop.
 const PeakLoop* peak_of(std::string_view backend, intq::DType input);
 
 /// The loop of the plainest vector instruction at a backend's width, an integer addition, which most ports take: how

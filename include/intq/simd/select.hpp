@@ -36,7 +36,34 @@ struct KeepUsable<BackendList<First, Rest...>, BackendList<Usable...>> {
 template <class List> struct Front;
 template <class First, class... Rest> struct Front<BackendList<First, Rest...>> { using type = First; };
 
+/// Whether an alternative of a guard, as text, has values only: a macro that the unit does not define leaves its name.
+constexpr bool guard_holds(const char* guard) noexcept {
+    bool holds = true, at_start = true;
+    for (; *guard != '\0'; ++guard) {
+        if (*guard == '|') {
+            if (holds) return true;
+            holds = at_start = true;
+            continue;
+        }
+        if (at_start && *guard != ' ') holds = holds && *guard >= '0' && *guard <= '9';
+        at_start = *guard == ' ';
+    }
+    return holds;
+}
+
 }  // namespace detail
+
+#define INTQ_DETAIL_STRING_(...) #__VA_ARGS__
+#define INTQ_DETAIL_STRING(...) INTQ_DETAIL_STRING_(__VA_ARGS__)
+#define INTQ_DETAIL_CHECK(tag, type, architecture, word, flags, guard, ...)                              \
+    static_assert(is_usable<type> == detail::guard_holds(INTQ_DETAIL_STRING(guard)),                     \
+                  "backend " #tag                                                                        \
+                  ": simd/select.hpp does not include its file, or the file is guarded by other macros " \
+                  "than the row in simd/base/backends.hpp says");
+INTQ_BACKENDS(INTQ_DETAIL_CHECK)
+#undef INTQ_DETAIL_CHECK
+#undef INTQ_DETAIL_STRING
+#undef INTQ_DETAIL_STRING_
 
 /// Best first; scalar is always there.
 using usable_backends = typename detail::KeepUsable<AllBackends, BackendList<>>::type;

@@ -1,10 +1,21 @@
 # SPDX-License-Identifier: MIT
 #
 # Compares what INTQ_ABI says of the instruction set with a list of flags and words, and demands that within one
-# architecture no two lines of it agree.
+# architecture no two lines of it agree; and that the flags of each backend's row give its word, first of all words.
 #
-#   cmake -D LIST=<abi_words.txt> -D SOURCE=<abi_word.cpp> -D INCLUDE=<folder> -D CLANG=<clang++> -P check_abi_words.cmake
+#   cmake -D LIST=<abi_words.txt> -D SOURCE=<abi_word.cpp> -D INCLUDE=<folder> -D MODULES=<cmake/> -D CLANG=<clang++>
+#         -P check_abi_words.cmake
 cmake_minimum_required(VERSION 3.25)
+include("${MODULES}/IntqBackends.cmake")
+
+# The words of a unit with these flags; empty if the compiler refuses them.
+function(words_of target flags result)
+    separate_arguments(options UNIX_COMMAND "${flags}")
+    execute_process(COMMAND "${CLANG}" "--target=${target}" ${options} -DINTQ_ASSERT_LEVEL=0 "-I${INCLUDE}" -E -P
+                            "${SOURCE}" OUTPUT_VARIABLE output ERROR_VARIABLE error)
+    string(REGEX MATCH "abi_word v[0-9]+_[0-9]+_assert0(.*)_native" found "${output}")
+    set(${result} "${CMAKE_MATCH_1}" PARENT_SCOPE)
+endfunction()
 
 file(STRINGS "${LIST}" rows REGEX "^[^#]")
 set(faults "")
@@ -24,13 +35,33 @@ foreach(row IN LISTS rows)
         string(APPEND faults "  ${target} ${flags}: ${words} is listed twice\n")
     endif()
     list(APPEND seen "${target}${words}")
-    separate_arguments(options UNIX_COMMAND "${flags}")
-    execute_process(COMMAND "${CLANG}" "--target=${target}" ${options} -DINTQ_ASSERT_LEVEL=0 "-I${INCLUDE}" -E -P
-                            "${SOURCE}" OUTPUT_VARIABLE output ERROR_VARIABLE error RESULT_VARIABLE status)
-    string(REGEX MATCH "abi_word v[0-9]+_[0-9]+_assert0(.*)_native" found "${output}")
-    if(NOT status EQUAL 0 OR NOT "${CMAKE_MATCH_1}" STREQUAL words)
-        string(APPEND faults "  ${target} ${flags}: ${words} expected, ${CMAKE_MATCH_1} found ${error}\n")
+    words_of(${target} "${flags}" found)
+    if(NOT found STREQUAL words)
+        string(APPEND faults "  ${target} ${flags}: ${words} expected, ${found} found\n")
     endif()
+    math(EXPR checked "${checked} + 1")
+endforeach()
+
+set(target_of_any x86_64-linux-gnu)
+set(target_of_x86 x86_64-linux-gnu)
+set(target_of_arm aarch64-linux-gnu)
+set(target_of_riscv riscv64-linux-gnu)
+set(target_of_wasm wasm32)
+intq_read_backend_rows("${INCLUDE}" backends)
+set(words_of_backends "")
+foreach(backend IN LISTS backends)
+    intq_backend_field(${backend} architecture architecture)
+    intq_backend_field(${backend} word word)
+    intq_backend_field(${backend} flags flags)
+    list(JOIN flags " " flags)
+    words_of(${target_of_${architecture}} "${flags}" found)
+    if(NOT found MATCHES "^_${word}(_|$)")
+        string(APPEND faults "  backend ${backend}: _${word} expected, ${found} found\n")
+    endif()
+    if("${architecture}_${word}" IN_LIST words_of_backends)
+        string(APPEND faults "  backend ${backend}: another one has the word ${word}, too\n")
+    endif()
+    list(APPEND words_of_backends "${architecture}_${word}")
     math(EXPR checked "${checked} + 1")
 endforeach()
 if(faults OR checked EQUAL 0)

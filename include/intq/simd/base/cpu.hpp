@@ -4,25 +4,107 @@
 #ifndef INTQ_SIMD_BASE_CPU_HPP
 #define INTQ_SIMD_BASE_CPU_HPP
 
-#include <type_traits>
-
 #include "intq/simd/base/tags.hpp"
 
 namespace intq::simd {
 inline namespace INTQ_ABI {
+namespace detail {
 
-template <class Backend> bool cpu_runs() noexcept {
-    if constexpr (std::is_same_v<Backend, scalar>) return true;
+struct CpuFeature {
+    const char* name;
+    bool (*is_there)() noexcept;
+};
+
 #if defined(__x86_64__) || defined(__i386__)
-    if constexpr (std::is_same_v<Backend, sse41>) return __builtin_cpu_supports("sse4.1");
-    const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if constexpr (std::is_same_v<Backend, avx2>) return has_avx2;
-    const bool has_bw = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    if constexpr (std::is_same_v<Backend, avx512bw>) return has_bw;
-    if constexpr (std::is_same_v<Backend, avx512vnni>) return has_bw && __builtin_cpu_supports("avx512vnni");
+inline constexpr const char* cpu_architecture = "x86";
+
+// AVX-VNNI has no name in g++ 12's __builtin_cpu_supports: CPUID leaf 7, subleaf 1, EAX bit 4. That of AVX2 says
+// whether the system keeps the registers.
+inline bool has_avxvnni() noexcept {
+    unsigned eax = 7, ebx = 0, ecx = 1, edx = 0;
+    asm volatile("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
+    return __builtin_cpu_supports("avx2") && (eax >> 4 & 1) != 0;
+}
+
+#    define INTQ_DETAIL_FEATURE(name)                                            \
+        {                                                                        \
+            name, []() noexcept -> bool { return __builtin_cpu_supports(name); } \
+        }
+/// What the table of backends may ask for; the compiler knows how.
+inline constexpr CpuFeature cpu_features[] = {
+    INTQ_DETAIL_FEATURE("sse4.1"),   INTQ_DETAIL_FEATURE("avx2"),     INTQ_DETAIL_FEATURE("fma"),
+    INTQ_DETAIL_FEATURE("avx512f"),  INTQ_DETAIL_FEATURE("avx512cd"), INTQ_DETAIL_FEATURE("avx512bw"),
+    INTQ_DETAIL_FEATURE("avx512dq"), INTQ_DETAIL_FEATURE("avx512vl"), INTQ_DETAIL_FEATURE("avx512vnni"),
+    {"avxvnni", &has_avxvnni},
+};
+#    undef INTQ_DETAIL_FEATURE
+#else
+#    if defined(__aarch64__) || defined(__arm__)
+inline constexpr const char* cpu_architecture = "arm";
+#    elif defined(__riscv)
+inline constexpr const char* cpu_architecture = "riscv";
+#    elif defined(__wasm__)
+inline constexpr const char* cpu_architecture = "wasm";
+#    else
+inline constexpr const char* cpu_architecture = "other";
+#    endif
+inline constexpr CpuFeature cpu_features[] = {{"", []() noexcept { return true; }}};
 #endif
-    return false;
+
+/// The next word of a list, which moves behind it; null at the end. `length` is that of the word.
+constexpr const char* next_word(const char*& list, int& length) noexcept {
+    while (*list == ' ') ++list;
+    const char* const word = list;
+    for (length = 0; *list != '\0' && *list != ' '; ++list) ++length;
+    return length > 0 ? word : nullptr;
+}
+
+constexpr const CpuFeature* find_cpu_feature(const char* word, int length) noexcept {
+    for (const CpuFeature& feature : cpu_features) {
+        int same = 0;
+        while (same < length && feature.name[same] == word[same]) ++same;
+        if (same == length && feature.name[length] == '\0') return &feature;
+    }
+    return nullptr;
+}
+
+constexpr bool is_of_this_architecture(const BackendRow& row) noexcept {
+    return is_same_name(row.architecture, "any") || is_same_name(row.architecture, cpu_architecture);
+}
+
+/// Whether each feature of a row has a line above.
+constexpr bool features_are_known(const BackendRow& row) noexcept {
+    const char* list = row.cpu;
+    int length = 0;
+    while (const char* word = next_word(list, length))
+        if (find_cpu_feature(word, length) == nullptr) return false;
+    return true;
+}
+
+#define INTQ_DETAIL_CHECK(tag, ...)                                                                         \
+    static_assert(!is_of_this_architecture(*find_backend(#tag)) || features_are_known(*find_backend(#tag)), \
+                  "the row of " #tag                                                                        \
+                  " in simd/base/backends.hpp names a feature of the CPU that cpu_features in "             \
+                  "simd/base/cpu.hpp cannot ask for: add a line there");
+INTQ_BACKENDS(INTQ_DETAIL_CHECK)
+#undef INTQ_DETAIL_CHECK
+
+}  // namespace detail
+
+/// Whether this CPU executes the code of a backend's level.
+inline bool cpu_runs(const BackendRow& row) noexcept {
+    if (!detail::is_of_this_architecture(row)) return false;
+    const char* list = row.cpu;
+    int length = 0;
+    while (const char* word = detail::next_word(list, length))
+        if (!detail::find_cpu_feature(word, length)->is_there()) return false;
+    return true;
+}
+
+/// @tparam Backend  one of AllBackends
+template <class Backend> bool cpu_runs() noexcept {
+    static_assert(find_backend(Backend::name) != nullptr, "cpu_runs<Backend>: Backend has no row in the table");
+    return cpu_runs(*find_backend(Backend::name));
 }
 
 }  // namespace INTQ_ABI

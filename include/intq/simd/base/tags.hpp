@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "intq/core/dtype.hpp"
+#include "intq/simd/base/backends.hpp"
 
 namespace intq::simd {
 inline namespace INTQ_ABI {
@@ -133,14 +134,16 @@ template <class Arch = best_arch> struct xsimd : scalar {
 
 template <class... Backend> struct BackendList {};
 
-/// The list of backends, best first; one line each. simd/select.hpp keeps those that a unit can use.
-using AllBackends = BackendList<avx512vnni,  //
-                                avx512bw,    //
-                                avxvnni,     //
-                                avx2,        //
-                                sse41,       //
-                                xsimd<>,     //
-                                scalar>;
+namespace detail {
+
+template <class Nothing, class... Backend> struct ListOf { using type = BackendList<Backend...>; };
+
+}  // namespace detail
+
+/// The rows of simd/base/backends.hpp, best first. simd/select.hpp keeps those that a unit can use.
+#define INTQ_DETAIL_TYPE(tag, type, ...) , type
+using AllBackends = typename detail::ListOf<void INTQ_BACKENDS(INTQ_DETAIL_TYPE)>::type;
+#undef INTQ_DETAIL_TYPE
 
 }  // namespace INTQ_ABI
 }  // namespace intq::simd
