@@ -138,12 +138,6 @@ inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec&
     return packed;
 }
 
-/// What the tile sees of an input code of `zero_point`.
-constexpr std::int64_t tile_offset(const PackedConv2d& packed, const QParams& input) noexcept {
-    const simd::Staging staging = packed.is_depthwise ? packed.depthwise.staging : packed.packing.staging;
-    return input.zero_point() + (staging == simd::Staging::offset_binary ? 128 : 0);
-}
-
 /// What one output channel adds to the packed layer.
 struct PackedChannel {
     std::int64_t bias = 0;
@@ -207,7 +201,7 @@ inline Result<PackedChannel> make_channel(const PackingRules& rules, const Conv2
         result.words = *words;
         result.scaled_is_small = is_small(policy, spec, result, range);
     }
-    result.bias -= tile_offset(packed, spec.input) * bound.weight_sum();
+    result.bias -= tile_offset(packed, spec.input.zero_point()) * bound.weight_sum();
     return result;
 }
 
@@ -288,7 +282,7 @@ inline index_t packed_conv2d_size(const PackingRules& rules, const Conv2dSpec& s
     const PackedConv2d packed = detail::describe_packed(rules, spec);
     BufferCursor cursor;
     detail::place(packed, arith::words_of(rules.policy->requantize), arith::sumin_words_of(rules.policy->requantize),
-                  detail::tile_offset(packed, spec.input), cursor);
+                  detail::tile_offset(packed, spec.input.zero_point()), cursor);
     return cursor.used();
 }
 
@@ -315,7 +309,7 @@ inline Result<PackedConv2d> pack_conv2d(const PackingRules& rules, const Conv2dS
               sumin_words = arith::sumin_words_of(rules.policy->requantize);
     std::memset(storage.data, 0, static_cast<std::size_t>(bytes));
     BufferCursor cursor(storage.data, storage.size);
-    const std::int64_t offset = detail::tile_offset(packed, spec.input);
+    const std::int64_t offset = detail::tile_offset(packed, spec.input.zero_point());
     const detail::PackedParts parts = detail::place(packed, words, sumin_words, offset, cursor);
     packed.scaled_is_small = true;
     for (index_t channel = 0; channel < spec.out_channels; ++channel) {

@@ -147,6 +147,12 @@ constexpr DType staged_input(const simd::Packing& packing, DType input) noexcept
     return packing.staging == simd::Staging::widened ? DType::int16 : input;
 }
 
+/// What the tile sees of an input code of `zero_point`.
+constexpr std::int64_t tile_offset(const PackedConv2d& packed, std::int64_t zero_point) noexcept {
+    const simd::Staging staging = packed.is_depthwise ? packed.depthwise.staging : packed.packing.staging;
+    return zero_point + (staging == simd::Staging::offset_binary ? 128 : 0);
+}
+
 /// The parts of a packed layer in its storage; with a null cursor this only counts.
 struct PackedParts {
     std::byte* weights = nullptr;

@@ -22,6 +22,74 @@ struct ConvStep {
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
+/// What the weights of a packed layer are of.
+inline ParamType stored_type(const PackedConv2d& packed) noexcept {
+    const DType dtype = detail::stored_weight(packed);
+    return dtype == DType::float32 ? ParamType::float32 : dtype == DType::int16 ? ParamType::int16 : ParamType::int8;
+}
+
+inline void describe_params(simd::Packing& packing, const ParamFields& fields) {
+    fields("columns", packing.columns);
+    fields("depth", packing.depth);
+    fields("staging", packing.staging);
+    fields("step", packing.step);
+    fields("splits", packing.splits);
+}
+inline void describe_params(simd::DepthwisePacking& packing, const ParamFields& fields) {
+    fields("columns", packing.columns);
+    fields("step", packing.step);
+    fields("run", packing.run);
+    fields("depth", packing.depth);
+    fields("staging", packing.staging);
+}
+inline void describe_params(PackedConv2d& packed, const ParamFields& fields) {
+    fields("op", packed.op);
+    fields("window", packed.window);
+    fields("in_channels", packed.in_channels);
+    fields("out_channels", packed.out_channels);
+    fields("groups", packed.groups);
+    fields("input_dtype", packed.input_dtype);
+    fields("weight_dtype", packed.weight_dtype);
+    fields("output_dtype", packed.output_dtype);
+    fields("accumulator_bits", packed.accumulator_bits);
+    fields("has_sumin", packed.has_sumin);
+    fields("is_depthwise", packed.is_depthwise);
+    fields("scaled_is_small", packed.scaled_is_small);
+    fields("merges_row", packed.merges_row);
+    fields("packing", packed.packing);
+    fields("depthwise", packed.depthwise);
+    fields("group_stride", packed.group_stride);
+    fields("input_zero_point", packed.input_zero_point);
+    fields("codes", packed.codes);
+
+    const arith::RequantizeRule rule = fields.context().policy->requantize;
+    const index_t outputs = packed.padded_outputs();
+    const ParamType sum = packed.accumulator_bits == 64 ? ParamType::int64 : ParamType::int32;
+    fields.memory("weights", packed.weights, stored_type(packed),
+                  packed.is_depthwise ? packed.depthwise_weights() * outputs : packed.groups * packed.group_weights());
+    fields.memory("bias", packed.bias, sum, outputs);
+    fields.memory("words", packed.words, arith::words_of(rule) * outputs);
+    fields.memory("sumin_words", packed.sumin_words, packed.has_sumin ? arith::sumin_words_of(rule) * outputs : 0);
+    const bool has_tap_bias = detail::needs_tap_bias(packed, detail::tile_offset(packed, packed.input_zero_point));
+    fields.memory("tap_bias", packed.tap_bias, ParamType::int32, has_tap_bias ? packed.taps() * outputs : 0);
+    fields.memory("padding_row", packed.padding_row,
+                  packed.input_dtype == DType::int16 ? ParamType::int16 : ParamType::int8,
+                  packed.is_depthwise ? packed.in_channels + detail::widest_vector : 0);
+}
+inline void describe_params(ConvStep& step, const ParamFields& fields) {
+    fields("packed", step.packed);
+    ConvGeometry& geometry = step.geometry;
+    fields("batch", geometry.batch);
+    fields("in", geometry.in);
+    fields("out", geometry.out);
+    fields("taps", geometry.taps);
+    const Window2d& window = step.packed.window;
+    const index_t pixels = geometry.out_pixels(), padded = detail::pads(window) ? pixels : 0;
+    fields.memory("offsets", geometry.offsets, detail::reads_in_place(window) ? 0 : pixels * geometry.taps);
+    fields.memory("pixels", geometry.pixels, padded);
+    fields.memory("run_ends", geometry.run_ends, padded);
+}
+
 namespace operators {
 
 /// Whether a table has a convolution of these types.
@@ -89,14 +157,18 @@ inline constexpr OperatorRow conv2d_operator{.op = OpKind::conv2d,
                                              .check = &check_conv,
                                              .run = &run_conv,
                                              .has_kernel = &has_conv2d,
-                                             .workspace_size = &conv_workspace_size};
+                                             .workspace_size = &conv_workspace_size,
+                                             .params_size = sizeof(ConvStep),
+                                             .visit_params = &visit_params_as<ConvStep>};
 inline constexpr OperatorRow linear_operator{.op = OpKind::linear,
                                              .takes_more = true,
                                              .needs_params = true,
                                              .check = &check_conv,
                                              .run = &run_conv,
                                              .has_kernel = &has_linear,
-                                             .workspace_size = &conv_workspace_size};
+                                             .workspace_size = &conv_workspace_size,
+                                             .params_size = sizeof(ConvStep),
+                                             .visit_params = &visit_params_as<ConvStep>};
 
 }  // namespace operators
 

@@ -8,6 +8,27 @@
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
+
+inline void describe_params(arith::AddParams& add, const ParamFields& fields) {
+    fields("zero_point", add.zero_point);
+    fields("coefficient", add.coefficient);
+    fields("factor", add.factor);
+    fields("input", add.input);
+    fields("output", add.output);
+    fields("codes", add.codes);
+}
+inline void describe_params(arith::MulParams& mul, const ParamFields& fields) {
+    fields("zero_point", mul.zero_point);
+    fields("words", mul.words);
+    fields("codes", mul.codes);
+}
+inline void describe_params(RequantizeParams& requantize, const ParamFields& fields) {
+    fields("is_identity", requantize.is_identity);
+    fields("zero_point", requantize.zero_point);
+    fields("words", requantize.words);
+    fields("codes", requantize.codes);
+}
+
 namespace operators {
 
 /// Two operands and an output of one size and type, for which the table has a row.
@@ -111,7 +132,9 @@ constexpr OperatorRow sum_operator(OpKind op) noexcept {
             .may_run_in_place = true,
             .check = &check_binary<&KernelTable::add>,
             .run = &run_add,
-            .has_kernel = &detail::has_dtype<&KernelTable::add>};
+            .has_kernel = &detail::has_dtype<&KernelTable::add>,
+            .params_size = sizeof(arith::AddParams),
+            .visit_params = &visit_params_as<arith::AddParams>};
 }
 inline constexpr OperatorRow add_operator = sum_operator(OpKind::add);
 inline constexpr OperatorRow sub_operator = sum_operator(OpKind::sub);
@@ -121,24 +144,33 @@ inline constexpr OperatorRow mul_operator{.op = OpKind::mul,
                                           .may_run_in_place = true,
                                           .check = &check_binary<&KernelTable::mul>,
                                           .run = &run_mul,
-                                          .has_kernel = &detail::has_dtype<&KernelTable::mul>};
+                                          .has_kernel = &detail::has_dtype<&KernelTable::mul>,
+                                          .params_size = sizeof(arith::MulParams),
+                                          .visit_params = &visit_params_as<arith::MulParams>};
 inline constexpr OperatorRow relu_operator{.op = OpKind::relu,
                                            .needs_params = true,
                                            .may_run_in_place = true,
                                            .check = &check_clamp,
                                            .run = &run_clamp,
-                                           .has_kernel = &detail::has_dtype<&KernelTable::clamp>};
+                                           .has_kernel = &detail::has_dtype<&KernelTable::clamp>,
+                                           .params_size = sizeof(arith::OutputCodes),
+                                           .visit_params = &visit_params_as<arith::OutputCodes>};
 inline constexpr OperatorRow requantize_operator{.op = OpKind::requantize,
                                                  .needs_params = true,
                                                  .check = &check_requantize,
                                                  .run = &run_requantize,
-                                                 .has_kernel = &has_requantize};
+                                                 .has_kernel = &has_requantize,
+                                                 .params_size = sizeof(RequantizeParams),
+                                                 .visit_params = &visit_params_as<RequantizeParams>};
 inline constexpr OperatorRow cat_operator{.op = OpKind::cat,
                                           .takes_more = true,
                                           .needs_params = true,
+                                          .has_params_by_operand = true,
                                           .check = &check_cat,
                                           .run = &run_cat,
-                                          .has_kernel = &has_requantize};
+                                          .has_kernel = &has_requantize,
+                                          .params_size = sizeof(RequantizeParams),
+                                          .visit_params = &visit_params_as<RequantizeParams>};
 
 }  // namespace operators
 }  // namespace INTQ_ABI

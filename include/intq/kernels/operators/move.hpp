@@ -8,6 +8,19 @@
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
+
+inline void describe_params(MoveParams& move, const ParamFields& fields) {
+    fields("rank", move.rank);
+    fields("extents", move.extents);
+    fields("steps", move.steps);
+    fields("offset", move.offset);
+}
+inline void describe_params(PadParams& pad, const ParamFields& fields) {
+    fields("padding", pad.padding);
+    fields("step", pad.step);
+    fields("fill", pad.fill);
+}
+
 namespace operators {
 
 // --- params is a MoveParams ------------------------------------------------------------------------------------------
@@ -60,7 +73,9 @@ constexpr OperatorRow move_operator(OpKind op) noexcept {
             .needs_params = true,
             .check = &check_move,
             .run = &run_move,
-            .has_kernel = &detail::has_dtype<&KernelTable::move>};
+            .has_kernel = &detail::has_dtype<&KernelTable::move>,
+            .params_size = sizeof(MoveParams),
+            .visit_params = &visit_params_as<MoveParams>};
 }
 inline constexpr OperatorRow slice_operator = move_operator(OpKind::slice);
 inline constexpr OperatorRow permute_operator = move_operator(OpKind::permute);
@@ -70,7 +85,9 @@ inline constexpr OperatorRow pad_operator{.op = OpKind::pad,
                                           .needs_params = true,
                                           .check = &check_pad,
                                           .run = &run_pad,
-                                          .has_kernel = &detail::has_dtype<&KernelTable::pad>};
+                                          .has_kernel = &detail::has_dtype<&KernelTable::pad>,
+                                          .params_size = sizeof(PadParams),
+                                          .visit_params = &visit_params_as<PadParams>};
 
 }  // namespace operators
 }  // namespace INTQ_ABI

@@ -9,6 +9,7 @@
 
 #include "intq/core/executor.hpp"
 #include "intq/core/layout.hpp"
+#include "intq/kernels/operators/params.hpp"
 #include "intq/kernels/table/rows.hpp"
 
 namespace intq::kernels {
@@ -73,14 +74,18 @@ struct OperatorRow {
     std::int32_t operands = 1;  // at least
     bool takes_more = false;    // operands beyond that
     bool needs_params = false;
-    bool may_run_in_place = false;  // element by element: the output may take the place of an operand
-    bool reads_planes = false;      // takes row_major images
+    bool has_params_by_operand = false;  // params points to one struct for each operand
+    bool may_run_in_place = false;       // element by element: the output may take the place of an operand
+    bool reads_planes = false;           // takes row_major images
     Status (*check)(const OperatorCall&) noexcept = nullptr;
     void (*run)(const OperatorCall&) = nullptr;
     /// Whether a table has the kernels for these types.
     bool (*has_kernel)(const KernelTable&, const OperatorTypes&) noexcept = nullptr;
     /// Bytes of scratch; null: none.
     index_t (*workspace_size)(const OperatorCall&) noexcept = nullptr;
+    /// The parameters, where needs_params says so: bytes of a struct, and its description; see visit_params_as().
+    index_t params_size = 0;
+    void (*visit_params)(const void* from, void* to, const ParamContext&, const ParamVisitor&) = nullptr;
 };
 
 }  // namespace INTQ_CORE_ABI

@@ -21,6 +21,21 @@ struct PoolStep {
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
+inline void describe_params(arith::AverageParams& average, const ParamFields& fields) {
+    fields("rule", average.rule);
+    fields("divisor", average.divisor);
+    fields("kernel_cells", average.kernel_cells);
+    fields("zero_point", average.zero_point);
+    fields("s_in", average.s_in);
+    fields("s_out", average.s_out);
+    fields("words", average.words);
+    fields("codes", average.codes);
+}
+inline void describe_params(PoolStep& step, const ParamFields& fields) {
+    fields("window", step.window);
+    fields("average", step.average);
+}
+
 namespace operators {
 
 template <OpKind Op> bool has_pool(const KernelTable& table, const OperatorTypes& types) noexcept {
@@ -66,12 +81,16 @@ inline constexpr OperatorRow max_pool2d_operator{.op = OpKind::max_pool2d,
                                                  .needs_params = true,
                                                  .check = &check_pool,
                                                  .run = &run_pool,
-                                                 .has_kernel = &has_pool<OpKind::max_pool2d>};
+                                                 .has_kernel = &has_pool<OpKind::max_pool2d>,
+                                                 .params_size = sizeof(PoolStep),
+                                                 .visit_params = &visit_params_as<PoolStep>};
 inline constexpr OperatorRow avg_pool2d_operator{.op = OpKind::avg_pool2d,
                                                  .needs_params = true,
                                                  .check = &check_pool,
                                                  .run = &run_pool,
-                                                 .has_kernel = &has_pool<OpKind::avg_pool2d>};
+                                                 .has_kernel = &has_pool<OpKind::avg_pool2d>,
+                                                 .params_size = sizeof(PoolStep),
+                                                 .visit_params = &visit_params_as<PoolStep>};
 
 }  // namespace operators
 

@@ -8,6 +8,23 @@
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
+
+static_assert(sizeof(arith::ResizeTap) == 3 * sizeof(std::int32_t), "a tap is described as three numbers");
+
+inline void describe_params(ResizeTable& table, const ParamFields& fields) {
+    const auto taps = [&](const char* count_name, const char* name, std::span<const arith::ResizeTap>& axis) {
+        auto count = static_cast<index_t>(axis.size());
+        const arith::ResizeTap* data = axis.data();
+        fields(count_name, count);
+        fields.memory(name, data, ParamType::int32, 3 * count);
+        axis = {data, static_cast<std::size_t>(count)};
+    };
+    fields("in", table.in);
+    fields("is_nearest", table.is_nearest);
+    taps("row_count", "rows", table.rows);
+    taps("column_count", "columns", table.columns);
+}
+
 namespace operators {
 
 // --- interpolate: params is a ResizeTable ----------------------------------------------------------------------------
@@ -49,7 +66,9 @@ inline constexpr OperatorRow interpolate_operator{.op = OpKind::interpolate,
                                                   .needs_params = true,
                                                   .check = &check_interpolate,
                                                   .run = &run_interpolate,
-                                                  .has_kernel = &detail::has_dtype<&KernelTable::interpolate>};
+                                                  .has_kernel = &detail::has_dtype<&KernelTable::interpolate>,
+                                                  .params_size = sizeof(ResizeTable),
+                                                  .visit_params = &visit_params_as<ResizeTable>};
 }  // namespace operators
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels

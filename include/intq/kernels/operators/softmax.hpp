@@ -23,6 +23,14 @@ struct SoftmaxStep {
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
+inline void describe_params(SoftmaxStep& step, const ParamFields& fields) {
+    fields("probability", step.tables.probability);
+    fields("term", step.tables.term);
+    fields("requantize", step.requantize);
+    fields("count", step.count);
+    fields("inner", step.inner);
+}
+
 namespace operators {
 
 inline bool has_softmax(const KernelTable& table, const OperatorTypes& types) noexcept {
@@ -66,7 +74,9 @@ inline constexpr OperatorRow softmax_operator{.op = OpKind::softmax,
                                               .check = &check_softmax,
                                               .run = &run_softmax,
                                               .has_kernel = &has_softmax,
-                                              .workspace_size = &softmax_workspace};
+                                              .workspace_size = &softmax_workspace,
+                                              .params_size = sizeof(SoftmaxStep),
+                                              .visit_params = &visit_params_as<SoftmaxStep>};
 
 }  // namespace operators
 

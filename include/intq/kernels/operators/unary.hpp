@@ -22,6 +22,12 @@ struct LookUpStep {
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
+inline void describe_params(LookUpStep& step, const ParamFields& fields) {
+    fields("size", step.size);
+    fields.memory("entries", step.entries, step.size == arith::int8_table_size ? ParamType::int8 : ParamType::int16,
+                  step.size);
+}
+
 namespace operators {
 
 inline Status check_look_up(const OperatorCall& call) noexcept {
@@ -48,7 +54,9 @@ inline constexpr OperatorRow lookup_table_operator{.op = OpKind::lookup_table,
                                                    .may_run_in_place = true,
                                                    .check = &check_look_up,
                                                    .run = &run_look_up,
-                                                   .has_kernel = &detail::has_dtype<&KernelTable::look_up>};
+                                                   .has_kernel = &detail::has_dtype<&KernelTable::look_up>,
+                                                   .params_size = sizeof(LookUpStep),
+                                                   .visit_params = &visit_params_as<LookUpStep>};
 
 }  // namespace operators
 

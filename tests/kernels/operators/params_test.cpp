@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: MIT
+//
+// The descriptions of the operators' parameters: whole, and enough to write a program's parameters down and read them
+// back without knowing one operator.
+#include "intq/kernels/operators/params.hpp"
+
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "intq/kernels/operators/operator_table.hpp"
+#include "kernels/tables/tables.hpp"
+#include "runtime/small_program.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace intq;
+using namespace intq::test;
+using kernels::ParamField;
+
+// --- whole
+// ------------------------------------------------------------------------------------------------------------
+
+/// How often each byte of a struct was named. What a description keeps in variables of its own (pointers, the lengths
+/// of spans) is changed, so that the struct shows where it ends up.
+struct Coverage {
+    const unsigned char* begin = nullptr;
+    std::vector<int> count;
+    int fields = 0, left_out = -1;
+
+    static void take(void* context, const ParamField& field) {
+        auto& self = *static_cast<Coverage*>(context);
+        if (self.fields++ == self.left_out) return;
+        constexpr int mark = 0x01;
+        if (field.memory != nullptr) {
+            std::memset(field.memory, mark, sizeof *field.memory);
+            return;
+        }
+        const auto* const at = static_cast<const unsigned char*>(field.data);
+        const auto bytes = static_cast<std::size_t>(field.count * size_of(field.type));
+        const std::less<const unsigned char*> is_before;
+        if (is_before(at, self.begin) || !is_before(at, self.begin + self.count.size())) {
+            std::memset(field.data, mark, bytes);
+            return;
+        }
+        for (std::size_t i = 0; i < bytes; ++i) ++self.count.at(static_cast<std::size_t>(at - self.begin) + i);
+    }
+};
+
+/// Bytes of values, not of padding, that the description names not exactly once; without field `left_out`.
+template <class Params> int count_wrong_bytes(int left_out, int& fields) {
+    const arith::PolicyRecord policy = target::fp32::policy;
+    const kernels::ParamContext context{&policy};
+    Params params{}, mask;
+    std::memset(static_cast<void*>(&mask), 0xff, sizeof mask);
+    __builtin_clear_padding(&mask);
+    unsigned char before[sizeof params], after[sizeof params], value[sizeof params];
+    std::memcpy(before, &params, sizeof params);
+    Coverage coverage{reinterpret_cast<const unsigned char*>(&params), std::vector<int>(sizeof params), 0, left_out};
+    const kernels::ParamVisitor visitor{&coverage, &Coverage::take, nullptr};
+    describe_params(params, kernels::ParamFields(visitor, context));
+    std::memcpy(after, &params, sizeof params);
+    std::memcpy(value, &mask, sizeof params);
+    fields = coverage.fields;
+    int wrong = 0;
+    for (std::size_t i = 0; i < sizeof params; ++i)
+        if (value[i] != 0) wrong += coverage.count[i] + (before[i] != after[i]) != 1;
+    return wrong;
+}
+
+template <class Params> void check_whole(OpKind op, std::set<OpKind>& checked) {
+    INFO(name_of(op));
+    const kernels::OperatorRow* const row = kernels::find_operator(op);
+    REQUIRE(row != nullptr);
+    CHECK(row->params_size == sizeof(Params));
+    CHECK(row->visit_params == &kernels::visit_params_as<Params>);
+    int fields = 0;
+    CHECK(count_wrong_bytes<Params>(-1, fields) == 0);
+    for (int i = 0; i < fields; ++i) {
+        INFO("without field " << i);
+        int same = 0;
+        CHECK(count_wrong_bytes<Params>(i, same) > 0);
+    }
+    checked.insert(op);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "the description of an operator's parameters names every byte of them once, and any field left out is found") {
+    std::set<OpKind> checked, described;
+    for (const OpKind op : {OpKind::conv2d, OpKind::linear}) check_whole<kernels::ConvStep>(op, checked);
+    for (const OpKind op : {OpKind::add, OpKind::sub}) check_whole<arith::AddParams>(op, checked);
+    check_whole<arith::MulParams>(OpKind::mul, checked);
+    check_whole<arith::OutputCodes>(OpKind::relu, checked);
+    for (const OpKind op : {OpKind::requantize, OpKind::cat}) check_whole<kernels::RequantizeParams>(op, checked);
+    for (const OpKind op : {OpKind::max_pool2d, OpKind::avg_pool2d}) check_whole<kernels::PoolStep>(op, checked);
+    check_whole<kernels::LookUpStep>(OpKind::lookup_table, checked);
+    check_whole<kernels::ResizeTable>(OpKind::interpolate, checked);
+    check_whole<kernels::PadParams>(OpKind::pad, checked);
+    for (const OpKind op : {OpKind::slice, OpKind::permute, OpKind::reshape})
+        check_whole<kernels::MoveParams>(op, checked);
+    check_whole<kernels::SoftmaxStep>(OpKind::softmax, checked);
+    for (const kernels::OperatorRow& row : kernels::operator_rows) {
+        CHECK(row.needs_params == (row.visit_params != nullptr));
+        if (row.needs_params) described.insert(row.op);
+    }
+    CHECK(checked == described);
+}
+
+// --- enough
+// -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Writes fields as type, count and bytes; of memory, where `numbers_only`, whether there is some.
+struct Writer {
+    bool numbers_only = false;
+    std::vector<unsigned char> bytes{};
+
+    static void take(void* context, const ParamField& field) {
+        auto& self = *static_cast<Writer*>(context);
+        auto& to = self.bytes;
+        const auto put = [&](const void* from, std::size_t size) {
+            const auto* const first = static_cast<const unsigned char*>(from);
+            to.insert(to.end(), first, first + size);
+        };
+        put(&field.type, sizeof field.type);
+        put(&field.count, sizeof field.count);
+        if (field.memory != nullptr && self.numbers_only)
+            to.push_back(*field.memory != nullptr);
+        else if (field.count > 0)
+            put(field.memory != nullptr ? *field.memory : field.data,
+                static_cast<std::size_t>(field.count * size_of(field.type)));
+    }
+};
+
+/// Memory as kernels want it: aligned, of its own, freed with the reader's owner.
+class Memory {
+public:
+    void* take(std::size_t size) {
+        auto& bytes = blocks_.emplace_back(size + buffer_alignment);
+        const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+        return bytes.data() + (buffer_alignment - address % buffer_alignment) % buffer_alignment;
+    }
+
+private:
+    std::deque<std::vector<unsigned char>> blocks_;
+};
+
+struct Reader {
+    const std::vector<unsigned char>& bytes;
+    Memory& memory;
+    std::size_t at = 0;
+    int fields = 0, left_out = -1;
+
+    static void take(void* context, const ParamField& field) {
+        auto& self = *static_cast<Reader*>(context);
+        const auto get = [&](void* to, std::size_t size) {
+            if (self.at + size > self.bytes.size()) throw std::logic_error("the bytes end early");
+            std::memcpy(to, self.bytes.data() + self.at, size);
+            self.at += size;
+        };
+        kernels::ParamType type{};
+        index_t count = 0;
+        get(&type, sizeof type);
+        get(&count, sizeof count);
+        const bool is_left_out = self.fields++ == self.left_out;
+        if (!is_left_out && (type != field.type || count != field.count)) throw std::logic_error("another field");
+        const auto size = static_cast<std::size_t>(count * size_of(type));
+        if (is_left_out) {
+            self.at += size;
+        } else if (field.memory == nullptr) {
+            get(field.data, size);
+        } else if (count == 0) {
+            *field.memory = nullptr;
+        } else {
+            void* const to = self.memory.take(size);
+            get(to, size);
+            *field.memory = to;
+        }
+    }
+};
+
+index_t structs_of(const kernels::OperatorRow& row, const runtime::Instruction& instruction) {
+    return row.has_params_by_operand ? instruction.operand_count : 1;
+}
+
+std::vector<unsigned char> write(const kernels::KernelTable& table, const runtime::Instruction& instruction,
+                                 bool numbers_only = false) {
+    const kernels::OperatorRow& row = *kernels::find_operator(instruction.op);
+    const kernels::ParamContext context{&table.policy()};
+    Writer writer{numbers_only};
+    for (index_t i = 0; i < structs_of(row, instruction); ++i)
+        row.visit_params(static_cast<const std::byte*>(instruction.params) + i * row.params_size, nullptr, context,
+                         {&writer, &Writer::take, nullptr});
+    return writer.bytes;
+}
+
+/// The parameters that the bytes say; `left_out` counts through the fields of one struct.
+const void* read(const kernels::KernelTable& table, const runtime::Instruction& instruction,
+                 const std::vector<unsigned char>& bytes, Memory& memory, int& fields, int left_out = -1) {
+    const kernels::OperatorRow& row = *kernels::find_operator(instruction.op);
+    const kernels::ParamContext context{&table.policy()};
+    const index_t structs = structs_of(row, instruction);
+    auto* const params = static_cast<std::byte*>(memory.take(static_cast<std::size_t>(structs * row.params_size)));
+    Reader reader{bytes, memory, 0, 0, left_out};
+    for (index_t i = 0; i < structs; ++i)
+        row.visit_params(nullptr, params + i * row.params_size, context, {&reader, &Reader::take, nullptr});
+    if (left_out < 0 && reader.at != bytes.size()) throw std::logic_error("bytes are left");
+    fields = reader.fields;
+    return params;
+}
+
+/// What every instruction writes, for codes or reals that are drawn anew for each input.
+std::vector<std::vector<unsigned char>> run(const runtime::Program& program, const kernels::KernelTable& table) {
+    REQUIRE(runtime::check_program(program, table).ok());
+    GuardedBuffer arena(static_cast<std::size_t>(program.arena_size));
+    Draw draw(5);
+    for (const std::int32_t input : program.inputs) {
+        const runtime::ProgramTensor& tensor = program.tensor(input);
+        void* const to = runtime::tensor_data(program, arena.as<std::byte>(), input);
+        for (index_t i = 0; i < tensor.shape.size(); ++i)
+            if (tensor.dtype == DType::float32)
+                static_cast<float*>(to)[i] = draw.real(-3.0f, 3.0f);
+            else
+                for (index_t byte = 0; byte < size_of(tensor.dtype); ++byte)
+                    static_cast<unsigned char*>(to)[i * size_of(tensor.dtype) + byte] =
+                        static_cast<unsigned char>(draw.between(0, 255));
+    }
+    std::vector<std::vector<unsigned char>> outputs;
+    const auto keep = [](void* context, const runtime::Program& p, index_t instruction, const void* output, index_t) {
+        const auto bytes = p.tensor(p.instructions[static_cast<std::size_t>(instruction)].output).bytes();
+        const auto* const first = static_cast<const unsigned char*>(output);
+        static_cast<decltype(outputs)*>(context)->emplace_back(first, first + bytes);
+    };
+    runtime::execute(program, table, arena.as<std::byte>(), program.max_batch, serial, {keep, &outputs});
+    return outputs;
+}
+
+/// Writes all parameters of a program down, reads them into other memory, and compares every output of both.
+void check_round_trip(const runtime::Program& program, const kernels::KernelTable& table, std::set<OpKind>& ops) {
+    Memory memory;
+    std::vector<runtime::Instruction> instructions(program.instructions.begin(), program.instructions.end());
+    for (runtime::Instruction& instruction : instructions) {
+        INFO(name_of(instruction.op) << " " << table.policy().name);
+        if (instruction.params == nullptr) continue;
+        const auto bytes = write(table, instruction);
+        int fields = 0;
+        const void* const again = read(table, instruction, bytes, memory, fields);
+        // A field left out is its default again, mostly another number; its memory is not there.
+        int found = 0;
+        for (int left_out = 0; left_out < fields; ++left_out) {
+            runtime::Instruction other = instruction;
+            try {
+                int same = 0;
+                other.params = read(table, instruction, bytes, memory, same, left_out);
+                found += write(table, other, true) != write(table, instruction, true);
+            } catch (const std::logic_error&) {
+                ++found;  // a count that follows from the field
+            }
+        }
+        CHECK(found > 0);
+        instruction.params = again;
+        CHECK(write(table, instruction) == bytes);
+        ops.insert(instruction.op);
+    }
+    runtime::Program other = program;
+    other.instructions = instructions;
+    const auto expected = run(program, table);
+    CHECK(run(other, table) == expected);
+    CHECK(expected.size() == program.instructions.size());
+}
+
+/// x (, y) -> z.
+struct OneInstruction {
+    std::vector<runtime::ProgramTensor> tensors;
+    std::vector<std::int32_t> operands, outputs;
+    runtime::Instruction instruction{};
+    index_t arena_size = 0;
+
+    OneInstruction(OpKind op, DType dtype, std::vector<Shape> shapes, const void* params) {
+        for (const Shape& shape : shapes) {
+            tensors.push_back({dtype, shape, QParams::per_tensor(0.05f, 0, dtype), arena_size, ""});
+            arena_size += round_up(tensors.back().bytes(), buffer_alignment);
+        }
+        for (std::size_t i = 0; i + 1 < shapes.size(); ++i) operands.push_back(static_cast<std::int32_t>(i));
+        outputs = {static_cast<std::int32_t>(operands.size())};
+        instruction = {op, outputs[0], 0, static_cast<std::int32_t>(operands.size()), "", "", params};
+    }
+    void check(const kernels::KernelTable& table, std::set<OpKind>& ops, index_t workspace = 0) const {
+        runtime::Program p;
+        p.instructions = std::span(&instruction, 1);
+        p.tensors = tensors;
+        p.operands = operands;
+        p.inputs = operands;
+        p.outputs = outputs;
+        p.workspace_offset = arena_size;
+        p.workspace_size = round_up(workspace, buffer_alignment);
+        p.arena_size = arena_size + p.workspace_size;
+        p.max_batch = tensors[0].shape[0];
+        check_round_trip(p, table, ops);
+    }
+};
+
+const Shape image(2, 3, 4, 5);
+
+void check_codes(const kernels::KernelTable& table, std::set<OpKind>& ops) {
+    const arith::CodesOf x{0.05f, 0, DType::int8}, y{0.04f, 0, DType::int8}, z{0.06f, 0, DType::int8};
+    const arith::OutputCodes codes{0, -100, 90};
+    const auto sub = value_of(arith::make_sub(table.policy(), x, y, z, codes));
+    OneInstruction(OpKind::sub, DType::int8, {image, image, image}, &sub).check(table, ops);
+    const auto mul = value_of(arith::make_mul(table.policy(), x, y, z, codes));
+    OneInstruction(OpKind::mul, DType::int8, {image, image, image}, &mul).check(table, ops);
+    std::int8_t narrow[arith::int8_table_size];
+    for (int i = 0; i < 256; ++i) narrow[i] = static_cast<std::int8_t>(127 - i);
+    kernels::LookUpStep step{narrow, arith::int8_table_size};
+    OneInstruction(OpKind::lookup_table, DType::int8, {image, image}, &step).check(table, ops);
+    std::int16_t wide[arith::int16_table_size];
+    for (int i = 0; i < 513; ++i) wide[i] = static_cast<std::int16_t>(60 * (i - 256));
+    step = {wide, arith::int16_table_size};
+    OneInstruction(OpKind::lookup_table, DType::int16, {image, image}, &step).check(table, ops);
+    kernels::SoftmaxStep softmax;
+    softmax.tables = value_of(arith::make_softmax_tables(x));
+    softmax.requantize = value_of(kernels::make_requantize(table.policy(), arith::softmax_probability, z, codes));
+    softmax.count = 3;
+    softmax.inner = 1;
+    OneInstruction(OpKind::softmax, DType::int8, {image, image}, &softmax).check(table, ops, 2 * image.size());
+}
+
+void check_places(const kernels::KernelTable& table, std::set<OpKind>& ops) {
+    std::vector<arith::ResizeTap> taps(16);
+    const auto resize = value_of(kernels::make_resize_table(arith::Resize::half_pixel, {4, 5}, {8, 5}, taps));
+    OneInstruction(OpKind::interpolate, DType::int8, {image, Shape(2, 3, 8, 5)}, &resize).check(table, ops);
+    const kernels::PadParams pad{{1, 2, 0, 3}, {2, 1}, -7};
+    const Size2d out = kernels::padded_size(pad, {4, 5});
+    OneInstruction(OpKind::pad, DType::int8, {image, Shape(2, 3, out.height, out.width)}, &pad).check(table, ops);
+    kernels::MoveParams move;
+    move.rank = 2;
+    move.extents[0] = 3, move.extents[1] = 20;
+    move.steps[0] = 1, move.steps[1] = 3;
+    for (const OpKind op : {OpKind::permute, OpKind::reshape, OpKind::slice})
+        OneInstruction(op, DType::int16, {image, image}, &move).check(table, ops);
+}
+
+/// What the small program lacks: depthwise, groups, and an input of another type.
+void check_conv(const kernels::KernelTable& table, index_t groups, DType input, std::set<OpKind>& ops) {
+    constexpr index_t channels = 6;
+    const Window2d window{{3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}};
+    Draw draw(9);
+    std::vector<std::int8_t> weights(static_cast<std::size_t>(channels * channels / groups * 9));
+    for (auto& weight : weights) weight = static_cast<std::int8_t>(draw.between(-20, 20));
+    kernels::Conv2dSpec spec;
+    spec.window = window;
+    spec.in_channels = spec.out_channels = channels;
+    spec.groups = groups;
+    spec.input_dtype = spec.output_dtype = input;
+    spec.input = QParams::per_tensor(0.05f, table.policy().zero_points && input == DType::int8 ? 3 : 0, input);
+    spec.weight = QParams::per_tensor(0.01f, 0, DType::int8);
+    spec.output = QParams::per_tensor(0.05f, 0, input);
+    spec.weight_codes = weights.data();
+    Memory memory;
+    const auto room = [&](index_t size) {
+        return Workspace{static_cast<std::byte*>(memory.take(static_cast<std::size_t>(size))), size};
+    };
+    kernels::ConvStep step;
+    step.packed =
+        value_of(kernels::pack_conv2d(table.packing, spec, room(kernels::packed_conv2d_size(table.packing, spec))));
+    step.geometry =
+        value_of(kernels::make_conv2d_geometry(window, 2, {4, 5}, room(kernels::conv2d_geometry_size(window, {4, 5}))));
+    const Shape shape(2, channels, 4, 5);
+    OneInstruction(OpKind::conv2d, input, {shape, shape}, &step)
+        .check(table, ops, kernels::conv2d_workspace_size(step.packed, step.geometry));
+}
+
+}  // namespace
+
+TEST_CASE("parameters written and read by their descriptions run to the same bytes, for every kind of instruction") {
+    std::set<OpKind> ops, described;
+    for (const BackendTables& backend : usable_backend_tables())
+        for (std::size_t i = 0; i < backend.tables.size(); ++i) {
+            const kernels::KernelTable& table = *backend.tables[i];
+            const SmallProgram small(table, oracle_targets()[i]);
+            check_round_trip(small.program(), table, ops);
+            check_codes(table, ops);
+            check_places(table, ops);
+            check_conv(table, 2, DType::int8, ops);
+            check_conv(table, 6, DType::int8, ops);
+            if (oracle_targets()[i].widest_activation >= 16) {
+                check_conv(table, 1, DType::int16, ops);
+                check_conv(table, 6, DType::int16, ops);
+            }
+        }
+    for (const kernels::OperatorRow& row : kernels::operator_rows)
+        if (row.needs_params) described.insert(row.op);
+    CHECK(ops == described);
+}
