@@ -18,7 +18,6 @@
 #include "intq/arith/elementwise.hpp"
 #include "intq/arith/histogram.hpp"
 #include "intq/arith/learnable.hpp"
-#include "intq/arith/elementwise.hpp"
 #include "intq/arith/norm.hpp"
 #include "intq/arith/pool.hpp"
 #include "intq/arith/resize.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "intq/io/error.hpp"
 #include "intq/io/file.hpp"
+#include "intq/io/error.hpp"
 
 #include <sys/resource.h>
 #include <unistd.h>

@@ -210,7 +210,7 @@ INTQ_INLINE std::vector<LayerCosts> read_layer_costs(const std::filesystem::path
         const std::string line(text.substr(start, end - start));
         start = end + 1;
         ++number;
-        const std::vector<std::string> words = quantization::detail::words_of(line);
+        const std::vector<std::string> words = io::words_of(line);
         if (words.empty() || words[0][0] == '#') continue;
         std::vector<double> numbers;
         for (std::size_t i = 1; i < words.size(); ++i)

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +30,9 @@ std::vector<std::byte> read_file(const std::filesystem::path& path);
 void write_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 void write_file(const std::filesystem::path& path, std::string_view text);
 
+/// The words of a line of text, between spaces and tabs.
+std::vector<std::string> words_of(const std::string& line);
+
 namespace detail {
 
 /// Throws the Error of a path with the system's reason, which is an errno.
@@ -42,10 +46,10 @@ namespace detail {
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(io)
 
+#    include <algorithm>
 #    include <cerrno>
 #    include <cstdio>
 #    include <memory>
-#    include <string>
 #    include <system_error>
 #    include <utility>
 
@@ -138,6 +142,17 @@ INTQ_INLINE void write_file(const std::filesystem::path& path, std::span<const s
 
 INTQ_INLINE void write_file(const std::filesystem::path& path, std::string_view text) {
     write_file(path, std::as_bytes(std::span(text.data(), text.size())));
+}
+
+INTQ_INLINE std::vector<std::string> words_of(const std::string& line) {
+    std::vector<std::string> words;
+    std::size_t at = 0;
+    while ((at = line.find_first_not_of(" \t\r", at)) != std::string::npos) {
+        const std::size_t end = std::min(line.find_first_of(" \t\r", at), line.size());
+        words.push_back(line.substr(at, end - at));
+        at = end;
+    }
+    return words;
 }
 
 }  // namespace INTQ_HOSTED_ABI

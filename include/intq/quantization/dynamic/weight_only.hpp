@@ -78,6 +78,7 @@ nn::ModulePtr quantize_weight_only(const nn::ModulePtr& model, const WeightOnlyO
 
 #    include "intq/arith/quantize.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/axes.hpp"
 #    include "intq/nn/float_operators/embedding.hpp"
 #    include "intq/nn/layers/conv.hpp"
 #    include "intq/nn/layers/linear.hpp"

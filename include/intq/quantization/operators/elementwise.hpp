@@ -86,7 +86,6 @@ private:
 #    include <utility>
 
 #    include "intq/arith/elementwise.hpp"
-#    include "intq/arith/elementwise.hpp"
 #    include "intq/arith/rounding.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/functional/arithmetic.hpp"

@@ -100,21 +100,6 @@ INTQ_INLINE std::vector<std::string> set_high_precision_output(QConfigMapping& m
     return names;
 }
 
-namespace detail {
-
-INTQ_INLINE std::vector<std::string> words_of(const std::string& line) {
-    std::vector<std::string> words;
-    std::size_t at = 0;
-    while ((at = line.find_first_not_of(" \t\r", at)) != std::string::npos) {
-        const std::size_t end = std::min(line.find_first_of(" \t\r", at), line.size());
-        words.push_back(line.substr(at, end - at));
-        at = end;
-    }
-    return words;
-}
-
-}  // namespace detail
-
 INTQ_INLINE std::vector<SensitiveOperator> read_sensitivity_list(const std::filesystem::path& path) {
     const std::vector<std::byte> bytes = io::read_file(path);
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -125,7 +110,7 @@ INTQ_INLINE std::vector<SensitiveOperator> read_sensitivity_list(const std::file
         const std::string line(text.substr(start, end - start));
         start = end + 1;
         ++number;
-        const std::vector<std::string> words = detail::words_of(line);
+        const std::vector<std::string> words = io::words_of(line);
         if (words.empty() || line.find_first_not_of(" \t\r-+|=") == std::string::npos) continue;
         if (list.empty() && words[0] == "op_name") continue;
         const auto fail = [&](const std::string& what) {
