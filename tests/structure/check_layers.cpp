@@ -147,6 +147,7 @@ Header read_header(const fs::path& root, const std::string& path) {
     static const std::regex include(R"(\s*#\s*include\s*([<"])([^>"]+)[>"].*)");
     for (std::size_t i = 0; i < header.lines.size(); ++i) {
         std::smatch match;
+        if (header.bare[i].find('#') == std::string::npos) continue;
         if (std::regex_match(header.bare[i], directive) && std::regex_match(header.lines[i], match, include))
             header.includes.push_back({i + 1, match[1] == "\"", match[2]});
     }
