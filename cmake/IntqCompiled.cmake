@@ -22,7 +22,7 @@ set(INTQ_COMPILED_BACKENDS all CACHE STRING "Backends of intq::compiled: all, na
 # A row is a unit: the library that it goes into, its name, and the rooms (folders below include/intq) that it defines.
 # Rooms that share headers stand together, and the units take about as long as each other.
 set(intq_compiled_units
-    "base basics io tensor program numeric_suite"
+    "base basics io tensor program/float program numeric_suite"
     "kernels tables program/backends"
     "model nn nn/model nn/float_operators nn/functional nn/layers"
     "model graph graph"
@@ -84,7 +84,7 @@ function(intq_add_compiled target)
     foreach(backend IN LISTS backends)
         string(APPEND list " X(${backend})")
         intq_backend_flags(${backend} flags)
-        foreach(row IN ITEMS "base|float|unit_of_backend.hpp|INTQ_DEFINE_FLOAT_KERNELS"
+        foreach(row IN ITEMS "base|float|float/unit_of_backend.hpp|INTQ_DEFINE_FLOAT_KERNELS"
                              "kernels|kernels|backends/unit_of_tables.hpp|INTQ_DEFINE_BACKEND_TABLES")
             string(REPLACE "|" ";" row "${row}")
             list(POP_FRONT row part kind header define)

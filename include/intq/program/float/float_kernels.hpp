@@ -5,8 +5,8 @@
 //
 // Header-only, the backend is the best one of the unit's flags. The compiled form holds several, so there the CPU is
 // asked when the program runs.
-#ifndef INTQ_PROGRAM_FLOAT_KERNELS_HPP
-#define INTQ_PROGRAM_FLOAT_KERNELS_HPP
+#ifndef INTQ_PROGRAM_FLOAT_FLOAT_KERNELS_HPP
+#define INTQ_PROGRAM_FLOAT_FLOAT_KERNELS_HPP
 
 #include <span>
 #include <string>
@@ -55,14 +55,14 @@ std::string describe_backends();
 }  // namespace intq::program
 
 // --- definitions -----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(program)
+#if INTQ_DEFINES(program_float)
 
 #    include <cstdlib>
 #    include <string_view>
 #    include <vector>
 
 #    include "intq/io/error.hpp"
-#    include "intq/program/unit_of_backend.hpp"
+#    include "intq/program/float/unit_of_backend.hpp"
 #    include "intq/simd/base/cpu.hpp"
 
 namespace intq::program {
@@ -150,5 +150,5 @@ INTQ_INLINE std::string describe_backends() {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::program
 
-#endif  // INTQ_DEFINES(program)
-#endif  // INTQ_PROGRAM_FLOAT_KERNELS_HPP
+#endif  // INTQ_DEFINES(program_float)
+#endif  // INTQ_PROGRAM_FLOAT_FLOAT_KERNELS_HPP

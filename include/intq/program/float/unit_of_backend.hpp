@@ -2,11 +2,11 @@
 //
 // What the units of the compiled form say to hold the kernels of one backend. Layer: program (docs/design.md section
 // 13).
-#ifndef INTQ_PROGRAM_UNIT_OF_BACKEND_HPP
-#define INTQ_PROGRAM_UNIT_OF_BACKEND_HPP
+#ifndef INTQ_PROGRAM_FLOAT_UNIT_OF_BACKEND_HPP
+#define INTQ_PROGRAM_FLOAT_UNIT_OF_BACKEND_HPP
 
 #include "intq/kernels/conv/float_conv2d.hpp"
-#include "intq/program/float_kernels.hpp"
+#include "intq/program/float/float_kernels.hpp"
 
 namespace intq::program {
 inline namespace INTQ_HOSTED_ABI {
@@ -33,4 +33,4 @@ template <class Backend> constexpr FloatKernels float_kernels_of() noexcept {
     }                                                                                             \
     }
 
-#endif  // INTQ_PROGRAM_UNIT_OF_BACKEND_HPP
+#endif  // INTQ_PROGRAM_FLOAT_UNIT_OF_BACKEND_HPP
