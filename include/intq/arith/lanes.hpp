@@ -137,8 +137,9 @@ struct scalar_lanes {
         return a < INT32_MIN ? INT32_MIN : a > INT32_MAX ? INT32_MAX : static_cast<i32>(a);
     }
 
-    /// fl((a·b + 2^30) / 2^31): half the doubled product's high word, rounded. @pre not both are -2^31
-    static constexpr i32 high_mul(i32 a, i32 b) noexcept {
+    /// fl((a·b + 2^30) / 2^31): half the doubled product's high word, rounded; SQRDMULH of Arm, SRDHM of gemmlowp.
+    /// @pre not both are -2^31, for which those saturate
+    static constexpr i32 sqrdmulh(i32 a, i32 b) noexcept {
         return static_cast<i32>((std::int64_t{a} * b + (std::int64_t{1} << 30)) >> 31);
     }
     /// a · b where both fill 16 bits. @pre -2^15 <= a < 2^15, 0 <= b < 2^15
@@ -264,7 +265,7 @@ concept IntegerLanes = requires(typename L::i32 a, typename L::i32 b) {
     { L::max(a, b) } -> std::same_as<typename L::i32>;
     { L::shift_left(a, b) } -> std::same_as<typename L::i32>;
     { L::shift_right(a, b) } -> std::same_as<typename L::i32>;
-    { L::high_mul(a, b) } -> std::same_as<typename L::i32>;
+    { L::sqrdmulh(a, b) } -> std::same_as<typename L::i32>;
     { L::mul_short(a, b) } -> std::same_as<typename L::i32>;
     { L::bit_and(a, b) } -> std::same_as<typename L::i32>;
 };
