@@ -504,7 +504,7 @@ inline const ExampleFunctions& functions() {
          {"r", INTQ_EXAMPLE(values_of(arith::quantize_multiplier(a.number<double>("r")),
                                       [](const auto& m) { return values(m.multiplier, m.shift); }))}},
         {"reduce_multiplier", {"M", INTQ_EXAMPLE(values(arith::reduce_multiplier_to_16_bits(a.code("M"))))}},
-        {"SRDHM", {"a b", INTQ_EXAMPLE(values(scalar_lanes::high_mul(a.code("a"), a.code("b"))))}},
+        {"SRDHM", {"a b", INTQ_EXAMPLE(values(scalar_lanes::sqrdmulh(a.code("a"), a.code("b"))))}},
         {"RDBPOT", {"x n", &rdbpot}},
         {"two_stage_params", {"s_acc s_out output=int8 source=accumulator pre_cap=17", &two_stage_params}},
         {"two_stage", {"M pre post acc POST output=int8", &two_stage}},

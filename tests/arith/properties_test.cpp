@@ -209,7 +209,7 @@ TEST_CASE("properties: SRDHM and RDBPOT are gemmlowp's, by nudge and truncation 
         };
         const std::int32_t a = any(), b = random.one_in(64) ? a : any();
         // A multiplier is never negative: the one product that gemmlowp saturates does not occur.
-        if (b != INT32_MIN) differences += scalar_lanes::high_mul(a, b) != by_nudge(a, b);
+        if (b != INT32_MIN) differences += scalar_lanes::sqrdmulh(a, b) != by_nudge(a, b);
         const int n = static_cast<int>(random.between(0, 31));
         const std::int32_t x =
             random.one_in(2) || n == 0 ? a : static_cast<std::int32_t>((a >> n << n) ^ (1 << (n - 1)));  // ties

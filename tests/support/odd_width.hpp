@@ -125,7 +125,7 @@ template <int Width> struct OddLanes {
     }
     static i64 widen(i32 a) { return map<i64>(One::widen, a); }
     static i64 mul_wide(i32 a, i32 b) { return map<i64>(One::mul_wide, a, b); }
-    static i32 high_mul(i32 a, i32 b) { return map<i32>(One::high_mul, a, b); }
+    static i32 sqrdmulh(i32 a, i32 b) { return map<i32>(One::sqrdmulh, a, b); }
     static i32 mul_short(i32 a, i32 b) { return map<i32>(One::mul_short, a, b); }
     static i32 bit_and(i32 a, i32 b) { return map<i32>(One::bit_and, a, b); }
     static i32 narrow(i64 a) { return map<i32>(One::narrow, a); }

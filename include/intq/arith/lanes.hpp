@@ -137,8 +137,9 @@ struct scalar_lanes {
         return a < INT32_MIN ? INT32_MIN : a > INT32_MAX ? INT32_MAX : static_cast<i32>(a);
     }
 
-    /// fl((a·b + 2^30) / 2^31): half the doubled product's high word, rounded. @pre not both are -2^31
-    static constexpr i32 high_mul(i32 a, i32 b) noexcept {
+    /// fl((a·b + 2^30) / 2^31): half the doubled product's high word, rounded; SQRDMULH of Arm, SRDHM of gemmlowp.
+    /// @pre not both are -2^31, for which those saturate
+    static constexpr i32 sqrdmulh(i32 a, i32 b) noexcept {
         return static_cast<i32>((std::int64_t{a} * b + (std::int64_t{1} << 30)) >> 31);
     }
     /// a · b where both fill 16 bits. @pre -2^15 <= a < 2^15, 0 <= b < 2^15
@@ -198,32 +199,148 @@ private:
     }
 };
 
-/// What a formula may use. The memory operations are checked by the conformance tests of each backend.
+// --- what a backend's lanes must have: every primitive above, in groups, so that an error names what is missing ------------
+
+/// int8, int16, int32 and float from and to memory, whole vectors and parts.
 template <class L>
-concept Lanes = requires(typename L::i32 i, typename L::i64 w, typename L::f32 f, const std::int8_t* from,
-                         std::int8_t* to, index_t count) {
+concept LoadStoreLanes = requires(typename L::i32 i, typename L::i64 w, typename L::f32 f, const std::int8_t* from8,
+                                  const std::int16_t* from16, const std::int32_t* from32, const std::int64_t* from64,
+                                  const float* from_real, std::int8_t* to8, std::int16_t* to16, std::int32_t* to32,
+                                  std::int64_t* to64, float* to_real, double* sums, index_t count) {
     { L::width() } -> std::same_as<index_t>;
-    { L::load(from, count) } -> std::same_as<typename L::i32>;
-    {L::store(to, i, count)};
+    { L::load(from8, count) } -> std::same_as<typename L::i32>;
+    { L::load(from16, count) } -> std::same_as<typename L::i32>;
+    { L::load(from32, count) } -> std::same_as<typename L::i32>;
+    { L::load(from_real, count) } -> std::same_as<typename L::f32>;
+    { L::load_i64(from64, count) } -> std::same_as<typename L::i64>;
+    { L::load(from8) } -> std::same_as<typename L::i32>;
+    { L::load(from16) } -> std::same_as<typename L::i32>;
+    { L::load(from32) } -> std::same_as<typename L::i32>;
+    { L::load(from_real) } -> std::same_as<typename L::f32>;
+    { L::load_i64(from64) } -> std::same_as<typename L::i64>;
+    { L::store(to8, i, count) } -> std::same_as<void>;
+    { L::store(to16, i, count) } -> std::same_as<void>;
+    { L::store(to32, i, count) } -> std::same_as<void>;
+    { L::store(to_real, f, count) } -> std::same_as<void>;
+    { L::store_i64(to64, w, count) } -> std::same_as<void>;
+    { L::store(to8, i) } -> std::same_as<void>;
+    { L::store(to16, i) } -> std::same_as<void>;
+    { L::store(to32, i) } -> std::same_as<void>;
+    { L::store(to_real, f) } -> std::same_as<void>;
+    { L::store_i64(to64, w) } -> std::same_as<void>;
+    { L::store_four(to8, i, i, i, i) } -> std::same_as<void>;
+    { L::add_to(sums, f, f, f, f) } -> std::same_as<void>;
+};
+
+/// Codes of one type as they lie in memory.
+template <class L, class T>
+concept PackedLanesOf = requires(typename L::template packed<T> x, const T* from, T* to, T value, index_t count) {
+    { L::template packed_width<T>() } -> std::same_as<index_t>;
+    { L::load_packed(from, count) } -> std::same_as<typename L::template packed<T>>;
+    { L::load_packed(from) } -> std::same_as<typename L::template packed<T>>;
+    { L::store_packed(to, x, count) } -> std::same_as<void>;
+    { L::store_packed(to, x) } -> std::same_as<void>;
+    { L::set_packed(value) } -> std::same_as<typename L::template packed<T>>;
+    { L::min_packed(x, x) } -> std::same_as<typename L::template packed<T>>;
+    { L::max_packed(x, x) } -> std::same_as<typename L::template packed<T>>;
+};
+
+/// Look-ups of codes in tables.
+template <class L>
+concept LookUpLanes = requires(const typename L::table& table, typename L::template packed<std::int8_t> x,
+                               const std::int8_t* entries, const std::int16_t* from, typename L::i32 index) {
+    { L::load_table(entries) } -> std::same_as<typename L::table>;
+    { L::look_up(table, x) } -> std::same_as<typename L::template packed<std::int8_t>>;
+    { L::gather_pair(from, index) } -> std::same_as<typename L::i32>;
+};
+
+/// int32, wrapping.
+template <class L>
+concept IntegerLanes = requires(typename L::i32 a, typename L::i32 b) {
     { L::set(std::int32_t{}) } -> std::same_as<typename L::i32>;
+    { L::add(a, b) } -> std::same_as<typename L::i32>;
+    { L::sub(a, b) } -> std::same_as<typename L::i32>;
+    { L::mul(a, b) } -> std::same_as<typename L::i32>;
+    { L::min(a, b) } -> std::same_as<typename L::i32>;
+    { L::max(a, b) } -> std::same_as<typename L::i32>;
+    { L::shift_left(a, b) } -> std::same_as<typename L::i32>;
+    { L::shift_right(a, b) } -> std::same_as<typename L::i32>;
+    { L::sqrdmulh(a, b) } -> std::same_as<typename L::i32>;
+    { L::mul_short(a, b) } -> std::same_as<typename L::i32>;
+    { L::bit_and(a, b) } -> std::same_as<typename L::i32>;
+};
+
+/// int64, and the way there and back.
+template <class L>
+concept WideIntegerLanes = requires(typename L::i32 a, typename L::i64 x, typename L::i64 y) {
+    { L::set_i64(std::int64_t{}) } -> std::same_as<typename L::i64>;
+    { L::widen(a) } -> std::same_as<typename L::i64>;
+    { L::mul_wide(a, a) } -> std::same_as<typename L::i64>;
+    { L::mul(x, y) } -> std::same_as<typename L::i64>;
+    { L::add(x, y) } -> std::same_as<typename L::i64>;
+    { L::shift_left(x, y) } -> std::same_as<typename L::i64>;
+    { L::shift_right(x, y) } -> std::same_as<typename L::i64>;
+    { L::narrow(x) } -> std::same_as<typename L::i32>;
+};
+
+/// binary32, each operation rounded once.
+template <class L>
+concept FloatLanes = requires(typename L::f32 a, typename L::f32 b, typename L::f32 c) {
     { L::set(float{}) } -> std::same_as<typename L::f32>;
-    { L::mul(i, i) } -> std::same_as<typename L::i32>;
-    { L::mul(f, f) } -> std::same_as<typename L::f32>;
-    { L::mul_wide(i, i) } -> std::same_as<typename L::i64>;
-    { L::shift_right(w, w) } -> std::same_as<typename L::i64>;
-    { L::narrow(w) } -> std::same_as<typename L::i32>;
-    { L::high_mul(i, i) } -> std::same_as<typename L::i32>;
-    { L::mul_short(i, i) } -> std::same_as<typename L::i32>;
-    { L::bit_and(i, i) } -> std::same_as<typename L::i32>;
-    { L::round_half_even(f) } -> std::same_as<typename L::f32>;
+    { L::add(a, b) } -> std::same_as<typename L::f32>;
+    { L::sub(a, b) } -> std::same_as<typename L::f32>;
+    { L::mul(a, b) } -> std::same_as<typename L::f32>;
+    { L::div(a, b) } -> std::same_as<typename L::f32>;
+    { L::fma(a, b, c) } -> std::same_as<typename L::f32>;
+    { L::min(a, b) } -> std::same_as<typename L::f32>;
+    { L::max(a, b) } -> std::same_as<typename L::f32>;
+    { L::floor(a) } -> std::same_as<typename L::f32>;
+    { L::round_half_even(a) } -> std::same_as<typename L::f32>;
+    { L::replace_nan(a, b) } -> std::same_as<typename L::f32>;
+    { L::keep_inside(a, b, c, a) } -> std::same_as<typename L::f32>;
+    { L::choose_inside(a, b, c, a, b) } -> std::same_as<typename L::f32>;
+};
+
+/// Between integers and floats.
+template <class L>
+concept ConversionLanes = requires(typename L::i32 i, typename L::f32 f) {
     { L::to_f32(i) } -> std::same_as<typename L::f32>;
     { L::to_i32(f) } -> std::same_as<typename L::i32>;
     { L::round_to_i32(f) } -> std::same_as<typename L::i32>;
     { L::round_small_to_i32(f) } -> std::same_as<typename L::i32>;
+    { L::from_bits(i) } -> std::same_as<typename L::f32>;
+};
+
+/// Over all lanes of a vector.
+template <class L>
+concept ReductionLanes = requires(typename L::f32 f) {
+    { L::reduce_min(f) } -> std::same_as<float>;
+    { L::reduce_max(f) } -> std::same_as<float>;
     { L::all_finite(f) } -> std::same_as<bool>;
 };
 
-static_assert(Lanes<scalar_lanes>);
+/// What a formula may use. That each primitive gives what its comment says is checked by the tests of each backend.
+template <class L>
+concept Lanes =
+    LoadStoreLanes<L> && PackedLanesOf<L, std::int8_t> && PackedLanesOf<L, std::int16_t> && LookUpLanes<L> &&
+    IntegerLanes<L> && WideIntegerLanes<L> && FloatLanes<L> && ConversionLanes<L> && ReductionLanes<L>;
+
+/// Refuses lanes that lack a primitive. Each group has an assertion of its own, because compilers name the missing
+/// expression of a concept, but not that of a concept inside a concept.
+template <class L> struct CheckLanes {
+    static_assert(LoadStoreLanes<L>, "the lanes of a backend lack a load or a store of arith::scalar_lanes");
+    static_assert(PackedLanesOf<L, std::int8_t>, "the lanes of a backend lack an operation on packed int8 codes");
+    static_assert(PackedLanesOf<L, std::int16_t>, "the lanes of a backend lack an operation on packed int16 codes");
+    static_assert(LookUpLanes<L>, "the lanes of a backend lack a look-up of arith::scalar_lanes");
+    static_assert(IntegerLanes<L>, "the lanes of a backend lack an operation on int32 of arith::scalar_lanes");
+    static_assert(WideIntegerLanes<L>, "the lanes of a backend lack an operation on int64 of arith::scalar_lanes");
+    static_assert(FloatLanes<L>, "the lanes of a backend lack an operation on float of arith::scalar_lanes");
+    static_assert(ConversionLanes<L>, "the lanes of a backend lack a conversion of arith::scalar_lanes");
+    static_assert(ReductionLanes<L>, "the lanes of a backend lack a reduction of arith::scalar_lanes");
+    static constexpr bool value = true;
+};
+
+static_assert(CheckLanes<scalar_lanes>::value && Lanes<scalar_lanes>);
 
 /// The lanes of formulas whose floats are known to stay below 2^31 before they are rounded to int32.
 template <class L> struct SmallRealLanes : L {

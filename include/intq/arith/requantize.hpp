@@ -226,7 +226,7 @@ template <> struct fixed_point<double_rounding> : RequantizedCode<fixed_point<do
     template <class L>
     static constexpr typename L::i32 scaled(typename L::i32 acc, const Channel<L>& channel,
                                             const OutputLanes<L>&) noexcept {
-        return round_by_power_of_two<L>(L::high_mul(L::shift_left(acc, channel.left), channel.multiplier), channel);
+        return round_by_power_of_two<L>(L::sqrdmulh(L::shift_left(acc, channel.left), channel.multiplier), channel);
     }
 
     /// The scaled value, saturated to 2^30 in magnitude.
@@ -236,7 +236,7 @@ template <> struct fixed_point<double_rounding> : RequantizedCode<fixed_point<do
 
     /// RDBPOT(x, n) = x / 2^n, ties away from zero: half-up with one taken off first where x is negative. Half-up is
     /// the shifted value and the last bit that the shift dropped; nothing overflows.
-    /// @pre x > -2^31, as every product of high_mul with a multiplier below 2^31 is
+    /// @pre x > -2^31, as every product of sqrdmulh with a multiplier below 2^31 is
     template <class L>
     static constexpr typename L::i32 round_by_power_of_two(typename L::i32 x, const Channel<L>& channel) noexcept {
         const auto is_negative = L::bit_and(L::shift_right(x, L::set(std::int32_t{31})), channel.has_last);

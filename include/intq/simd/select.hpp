@@ -68,6 +68,15 @@ INTQ_BACKENDS(INTQ_DETAIL_CHECK)
 /// Best first; scalar is always there.
 using usable_backends = typename detail::KeepUsable<AllBackends, BackendList<>>::type;
 
+namespace detail {
+
+template <class List> inline constexpr bool have_all_primitives = false;
+template <class... Backend>
+inline constexpr bool have_all_primitives<BackendList<Backend...>> = (arith::CheckLanes<lanes<Backend>>::value && ...);
+static_assert(have_all_primitives<usable_backends>);
+
+}  // namespace detail
+
 /// The best backend that the compiler's flags allow.
 using native = typename detail::Front<usable_backends>::type;
 

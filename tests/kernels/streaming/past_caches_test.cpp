@@ -34,7 +34,7 @@ template <class T> struct Result {
 
 /// Runs `run(first, count, to)` on all elements at once and in pieces.
 template <class T, class Run> void check_like_pieces(index_t size, index_t offset, Run&& run) {
-    REQUIRE(kernels::detail::goes_past_caches(size * static_cast<index_t>(sizeof(T))) == simd::has_streaming_stores);
+    REQUIRE(kernels::detail::goes_past_caches(size * static_cast<index_t>(sizeof(T))) == simd::has_non_temporal_store);
     REQUIRE_FALSE(kernels::detail::goes_past_caches(piece * static_cast<index_t>(sizeof(T))));
     Result<T> whole(size, offset), pieces(size, offset);
     run(0, size, whole.data);

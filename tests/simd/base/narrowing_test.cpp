@@ -143,10 +143,10 @@ template <class L> void products_conform() {
             a[lane] = bits() % 4 == 0 ? ends[bits() % std::size(ends)] : static_cast<std::int32_t>(bits());
             b[lane] = bits() % 4 == 0 ? ends[bits() % std::size(ends)] : static_cast<std::int32_t>(bits());
         }
-        L::store(high.data(), L::high_mul(L::load(a.data()), L::load(b.data())), L::width());
+        L::store(high.data(), L::sqrdmulh(L::load(a.data()), L::load(b.data())), L::width());
         L::store(both.data(), L::bit_and(L::load(a.data()), L::load(b.data())), L::width());
         for (std::size_t lane = 0; lane < width; ++lane) {
-            wrong += high[lane] != One::high_mul(a[lane], b[lane]);
+            wrong += high[lane] != One::sqrdmulh(a[lane], b[lane]);
             wrong += both[lane] != (a[lane] & b[lane]);
             a[lane] = static_cast<std::int16_t>(a[lane]);
             b[lane] &= 32767;

@@ -18,21 +18,21 @@ inline constexpr index_t least_past_caches = index_t{8} << 20;
 inline constexpr index_t most_past_caches = index_t{64} << 20;
 
 constexpr bool goes_past_caches(index_t bytes) noexcept {
-    return simd::has_streaming_stores && bytes >= least_past_caches && bytes <= most_past_caches;
+    return simd::has_non_temporal_store && bytes >= least_past_caches && bytes <= most_past_caches;
 }
 
 /// Calls body(first, count, to) for the pieces of [0, size), each computed into a block that stays in the nearest
 /// cache, and writes them to out. body reads nothing of out beyond its own piece.
 template <class T, class Body> void write_past_caches(T* out, index_t size, Body&& body) {
-    if constexpr (simd::has_streaming_stores) {
+    if constexpr (simd::has_non_temporal_store) {
         constexpr index_t block_size = 4096 / static_cast<index_t>(sizeof(T));
         alignas(buffer_alignment) T block[block_size];
         for (index_t first = 0; first < size; first += block_size) {
             const index_t count = smaller(block_size, size - first);
             body(first, count, block);
-            simd::store_past_caches(out + first, block, count * static_cast<index_t>(sizeof(T)));
+            simd::store_non_temporal(out + first, block, count * static_cast<index_t>(sizeof(T)));
         }
-        simd::streaming_fence();
+        simd::store_fence();
     }
 }
 
@@ -53,7 +53,7 @@ template <class Op> struct PastCaches {
 /// walk_blocks() of an operation with one input, by the size of its result.
 template <class Op, class X, class Y>
 void walk_blocks_to(const Op& op, const ChannelBlocks& blocks, const Executor& executor, const X* x, Y* out) {
-    if constexpr (simd::has_streaming_stores)
+    if constexpr (simd::has_non_temporal_store)
         if (goes_past_caches(blocks.size() * static_cast<index_t>(sizeof(Y))))
             return walk_blocks(PastCaches<Op>{op}, blocks, executor, x, out);
     walk_blocks(op, blocks, executor, x, out);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Stores that go past the caches. Layer: simd.
+// Non-temporal stores, which go past the caches. Layer: simd.
 #ifndef INTQ_SIMD_BASE_NON_TEMPORAL_STORE_HPP
 #define INTQ_SIMD_BASE_NON_TEMPORAL_STORE_HPP
 
@@ -17,11 +17,11 @@ namespace intq::simd {
 inline namespace INTQ_ABI {
 
 #if defined(__SSE2__)
-inline constexpr bool has_streaming_stores = true;
+inline constexpr bool has_non_temporal_store = true;
 
 /// to[i] = from[i] for `bytes` bytes; whole lines of memory are written without being read into the caches first.
-/// Other threads see them after streaming_fence().
-inline void store_past_caches(void* to, const void* from, index_t bytes) noexcept {
+/// Other threads see them after store_fence().
+inline void store_non_temporal(void* to, const void* from, index_t bytes) noexcept {
     constexpr index_t line = 64, step = 16;
     auto* out = static_cast<char*>(to);
     const auto* in = static_cast<const char*>(from);
@@ -36,15 +36,15 @@ inline void store_past_caches(void* to, const void* from, index_t bytes) noexcep
     std::memcpy(out + i, in + i, static_cast<std::size_t>(bytes - i));
 }
 
-inline void streaming_fence() noexcept { _mm_sfence(); }
+inline void store_fence() noexcept { _mm_sfence(); }
 #else
-inline constexpr bool has_streaming_stores = false;
+inline constexpr bool has_non_temporal_store = false;
 
 // Never called, but templates name them where the constant above keeps the call out.
-inline void store_past_caches(void* to, const void* from, index_t bytes) noexcept {
+inline void store_non_temporal(void* to, const void* from, index_t bytes) noexcept {
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
-inline void streaming_fence() noexcept {}
+inline void store_fence() noexcept {}
 #endif
 
 }  // namespace INTQ_ABI

@@ -19,14 +19,15 @@ template <class Backend> using lanes = typename LanesOf<Backend>::type;
 
 // Lanes have what arith::scalar_lanes has, and may have, where that is faster than one vector at a time:
 //
-//     CodeQuad(zero_point, lowest, highest).store(int8* to, count, i32 code…)
-//         to[i] = clamp(code[i] + zero_point, lowest, highest) for i < count, the codes of one to four vectors in turn
+//     CodeQuad(zero_point, quant_min, quant_max).store(int8* to, count, i32 code…)
+//         to[i] = clamp(code[i] + zero_point, quant_min, quant_max) for i < count, the codes of one to four vectors in
+//         turn
 //     CodeQuad(…).store_rows(int8* (&to)[Rows], count, i32 (&code)[4])
 //         the same of two or four rows: to[r][i] for i < count, from the vectors r · 4 / Rows and following
 //     CodeQuad(…).store_runs(to, a, b, c, d, count)
 //         the same of vectors in the order of a whole block of DepthwisePacking{4·width(), width(), 4}
 //     CodeQuad(…).store_rounded(int8* to, f32 a, b, c, d)
-//         to[i] = clamp(round_half_even(x) + zero_point, lowest, highest) of four whole vectors in turn; NaN is 0
+//         to[i] = clamp(round_half_even(x) + zero_point, quant_min, quant_max) of four whole vectors in turn; NaN is 0
 //     flip_top_bits(const uint8* from, uint8* to, size)
 //         to[i] = from[i] ^ 0x80 for i < size
 //     ByteSums().add(const int8* from),  ByteSums().vector<0 … 3>() -> i32

@@ -176,7 +176,7 @@ template <class Arch> struct xsimd_lanes {
         const b64 pairs = cast<std::int64_t>(a);
         return {(pairs << 32) >> 32, pairs >> 32};
     }
-    static INTQ_ALWAYS_INLINE i32 high_mul(i32 a, i32 b) noexcept {
+    static INTQ_ALWAYS_INLINE i32 sqrdmulh(i32 a, i32 b) noexcept {
         return narrow(shift_right(add(mul_wide(a, b), set_i64(std::int64_t{1} << 30)), set_i64(31)));
     }
     static INTQ_ALWAYS_INLINE i32 mul_short(i32 a, i32 b) noexcept { return mul(a, b); }

@@ -109,10 +109,10 @@ struct avx2_lanes {
     /// int8 codes of four vectors: narrowed together, and clamped as bytes.
     class CodeQuad {
     public:
-        INTQ_ALWAYS_INLINE CodeQuad(std::int32_t zero_point, std::int32_t lowest, std::int32_t highest) noexcept
+        INTQ_ALWAYS_INLINE CodeQuad(std::int32_t zero_point, std::int32_t quant_min, std::int32_t quant_max) noexcept
             : zero_point_(_mm256_set1_epi16(static_cast<std::int16_t>(zero_point))),
-              lowest_(_mm256_set1_epi8(static_cast<std::int8_t>(lowest))),
-              highest_(_mm256_set1_epi8(static_cast<std::int8_t>(highest))) {}
+              quant_min_(_mm256_set1_epi8(static_cast<std::int8_t>(quant_min))),
+              quant_max_(_mm256_set1_epi8(static_cast<std::int8_t>(quant_max))) {}
 
         /// @param code  one to four vectors
         template <class... I32>
@@ -159,14 +159,14 @@ struct avx2_lanes {
         }
         static INTQ_ALWAYS_INLINE __m256i exact(f32 a) noexcept { return round_to_i32(replace_nan(a, set(0.0f))).v; }
         INTQ_ALWAYS_INLINE __m256i clamp(__m256i codes) const noexcept {
-            return _mm256_min_epi8(_mm256_max_epi8(codes, lowest_), highest_);
+            return _mm256_min_epi8(_mm256_max_epi8(codes, quant_min_), quant_max_);
         }
         static INTQ_ALWAYS_INLINE void store_part(std::int8_t* to, __m128i codes, index_t count) noexcept {
             const auto low = static_cast<std::uint64_t>(_mm_cvtsi128_si64(codes));
             detail::write_bytes16(to, {low, static_cast<std::uint64_t>(_mm_extract_epi64(codes, 1))}, count);
         }
 
-        __m256i zero_point_, lowest_, highest_;
+        __m256i zero_point_, quant_min_, quant_max_;
     };
 
     /// Sums of bytes in 16 bits.
@@ -305,7 +305,7 @@ struct avx2_lanes {
         return {_mm256_blendv_epi8(limit, low, fits)};
     }
 
-    static INTQ_ALWAYS_INLINE i32 high_mul(i32 a, i32 b) noexcept {
+    static INTQ_ALWAYS_INLINE i32 sqrdmulh(i32 a, i32 b) noexcept {
         const __m256i half = _mm256_set1_epi64x(std::int64_t{1} << 30);
         const i64 product = mul_wide(a, b);
         const __m256i even = _mm256_srli_epi64(_mm256_add_epi64(product.even, half), 31);

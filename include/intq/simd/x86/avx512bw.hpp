@@ -178,12 +178,14 @@ struct avx512_lanes {
     /// int8 codes of four vectors: narrowed together, and clamped as bytes.
     class CodeQuad {
     public:
-        INTQ_ALWAYS_INLINE CodeQuad(std::int32_t zero_point, std::int32_t lowest, std::int32_t highest) noexcept
+        INTQ_ALWAYS_INLINE CodeQuad(std::int32_t zero_point, std::int32_t quant_min, std::int32_t quant_max) noexcept
             // Repeated to 32 bits first: such a broadcast from memory costs a load alone.
             : zero_point_(
                   _mm512_set1_epi32(static_cast<int>(static_cast<std::uint32_t>(zero_point & 0xffff) * 0x10001u))),
-              lowest_(_mm512_set1_epi32(static_cast<int>(static_cast<std::uint32_t>(lowest & 0xff) * 0x1010101u))),
-              highest_(_mm512_set1_epi32(static_cast<int>(static_cast<std::uint32_t>(highest & 0xff) * 0x1010101u))) {}
+              quant_min_(
+                  _mm512_set1_epi32(static_cast<int>(static_cast<std::uint32_t>(quant_min & 0xff) * 0x1010101u))),
+              quant_max_(
+                  _mm512_set1_epi32(static_cast<int>(static_cast<std::uint32_t>(quant_max & 0xff) * 0x1010101u))) {}
 
         /// @param code  one to four vectors
         template <class... I32>
@@ -255,7 +257,7 @@ struct avx512_lanes {
             return _mm512_packs_epi16(_mm512_adds_epi16(low, zero_point_), _mm512_adds_epi16(high, zero_point_));
         }
         INTQ_ALWAYS_INLINE __m512i clamp(__m512i codes) const noexcept {
-            return _mm512_min_epi8(_mm512_max_epi8(codes, lowest_), highest_);
+            return _mm512_min_epi8(_mm512_max_epi8(codes, quant_min_), quant_max_);
         }
         template <int Vectors> static INTQ_ALWAYS_INLINE void store_whole(std::int8_t* to, __m512i codes) noexcept {
             if constexpr (Vectors == 4)
@@ -268,7 +270,7 @@ struct avx512_lanes {
                 _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_castsi512_si128(codes));
         }
 
-        __m512i zero_point_, lowest_, highest_;
+        __m512i zero_point_, quant_min_, quant_max_;
     };
 
     /// Sums of bytes in 16 bits.
@@ -346,7 +348,7 @@ struct avx512_lanes {
         return {_mm512_mask_mov_epi32(limit, fits, low)};
     }
 
-    static INTQ_ALWAYS_INLINE i32 high_mul(i32 a, i32 b) noexcept {
+    static INTQ_ALWAYS_INLINE i32 sqrdmulh(i32 a, i32 b) noexcept {
         const __m512i half = _mm512_set1_epi64(std::int64_t{1} << 30);
         const i64 product = mul_wide(a, b);
         const __m512i even = _mm512_srli_epi64(_mm512_add_epi64(product.even, half), 31);

@@ -104,10 +104,10 @@ struct sse41_lanes {
     /// int8 codes of four vectors: narrowed together, and clamped as bytes.
     class CodeQuad {
     public:
-        INTQ_ALWAYS_INLINE CodeQuad(std::int32_t zero_point, std::int32_t lowest, std::int32_t highest) noexcept
+        INTQ_ALWAYS_INLINE CodeQuad(std::int32_t zero_point, std::int32_t quant_min, std::int32_t quant_max) noexcept
             : zero_point_(_mm_set1_epi16(static_cast<std::int16_t>(zero_point))),
-              lowest_(_mm_set1_epi8(static_cast<std::int8_t>(lowest))),
-              highest_(_mm_set1_epi8(static_cast<std::int8_t>(highest))) {}
+              quant_min_(_mm_set1_epi8(static_cast<std::int8_t>(quant_min))),
+              quant_max_(_mm_set1_epi8(static_cast<std::int8_t>(quant_max))) {}
 
         /// @param code  one to four vectors
         template <class... I32>
@@ -120,14 +120,14 @@ struct sse41_lanes {
             __m128i high = low;
             if constexpr (vectors > 2)
                 high = _mm_adds_epi16(_mm_packs_epi32(v[2], v[vectors > 3 ? 3 : 2]), zero_point_);
-            const __m128i codes = _mm_min_epi8(_mm_max_epi8(_mm_packs_epi16(low, high), lowest_), highest_);
+            const __m128i codes = _mm_min_epi8(_mm_max_epi8(_mm_packs_epi16(low, high), quant_min_), quant_max_);
             if (vectors == 4 && count == 16) return put(to, codes);
             if (vectors >= 2 && count == 8) return _mm_storel_epi64(reinterpret_cast<__m128i*>(to), codes);
             put_part(to, codes, count);
         }
 
     private:
-        __m128i zero_point_, lowest_, highest_;
+        __m128i zero_point_, quant_min_, quant_max_;
     };
 
     /// to[i] = from[i] ^ 0x80: two's complement bytes to offset-binary and back; any size.
@@ -247,7 +247,7 @@ struct sse41_lanes {
         const __m128i limit = _mm_xor_si128(_mm_srai_epi32(high, 31), _mm_set1_epi32(INT32_MAX));
         return {_mm_blendv_epi8(limit, low, fits)};
     }
-    static INTQ_ALWAYS_INLINE i32 high_mul(i32 a, i32 b) noexcept {
+    static INTQ_ALWAYS_INLINE i32 sqrdmulh(i32 a, i32 b) noexcept {
         const i64 sum = add(mul_wide(a, b), set_i64(std::int64_t{1} << 30));
         return {_mm_blend_epi16(_mm_srli_epi64(sum.even, 31), _mm_slli_epi64(sum.odd, 1), odd_lanes)};
     }
