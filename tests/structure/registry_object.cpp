@@ -398,7 +398,7 @@ bool run_program(const KernelTable& table) {
     const auto packed = kernels::pack_conv2d(table.packing, spec, all_of(storage, sizeof storage));
     const auto geometry = kernels::make_conv2d_geometry(spec.window, batch, {1, 1}, {});
     if (!packed.ok() || !geometry.ok()) return false;
-    const kernels::ConvStep step{*packed, *geometry};
+    const kernels::ConvParams step{*packed, *geometry};
     const index_t scratch = kernels::conv2d_workspace_size(*packed, *geometry);
 
     runtime::ProgramTensor tensors[4] = {{DType::float32, Shape{batch, features}, {}, 0, "x"},

@@ -23,7 +23,7 @@ struct ArenaTensor {
     index_t offset = 0;     // bytes from the arena's start, a multiple of buffer_alignment
     const char* name = "";  // qualified name of what produced it, for loggers
     /// Of images: row_major where a caller writes them as planes, which some operators read
-    /// (OperatorRow::reads_planes); every instruction writes channels_last.
+    /// (ProgramOperator::reads_planes); every instruction writes channels_last.
     Layout layout = Layout::channels_last;
 
     INTQ_ALWAYS_INLINE constexpr index_t elements_per_image() const noexcept {
@@ -69,7 +69,7 @@ struct OperatorTypes {
 
 /// An operator of programs. Its functions may believe that operand count and indices are right, and that params is
 /// there where needs_params says so; nothing else of a call in a check is to be believed.
-struct OperatorRow {
+struct ProgramOperator {
     OpKind op = OpKind::none;
     std::int32_t operands = 1;  // at least
     bool takes_more = false;    // operands beyond that

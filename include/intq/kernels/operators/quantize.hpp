@@ -96,18 +96,18 @@ inline void run_layout_change(const OperatorCall& call) INTQ_NOEXCEPT {
             }
 }
 
-inline constexpr OperatorRow quantize_operator{.op = OpKind::quantize,
-                                               .reads_planes = true,
-                                               .check = &check_quantize,
-                                               .run = &run_quantize,
-                                               .has_kernel = &has_quantize};
-inline constexpr OperatorRow dequantize_operator{
+inline constexpr ProgramOperator quantize_operator{.op = OpKind::quantize,
+                                                   .reads_planes = true,
+                                                   .check = &check_quantize,
+                                                   .run = &run_quantize,
+                                                   .has_kernel = &has_quantize};
+inline constexpr ProgramOperator dequantize_operator{
     .op = OpKind::dequantize, .check = &check_dequantize, .run = &run_dequantize, .has_kernel = &has_dequantize};
-inline constexpr OperatorRow layout_change_operator{.op = OpKind::layout_change,
-                                                    .reads_planes = true,
-                                                    .check = &check_layout_change,
-                                                    .run = &run_layout_change,
-                                                    .has_kernel = &detail::needs_no_kernel};
+inline constexpr ProgramOperator layout_change_operator{.op = OpKind::layout_change,
+                                                        .reads_planes = true,
+                                                        .check = &check_layout_change,
+                                                        .run = &run_layout_change,
+                                                        .has_kernel = &detail::needs_no_kernel};
 
 }  // namespace operators
 }  // namespace INTQ_ABI
