@@ -270,7 +270,7 @@ bool run_quantize_rows(const KernelTable& table) {
         row.run(reals, blocks, qparams, table.policy().quantize, y_memory, serial);
         if (!y_agrees(row.output)) return false;
         clear_y();
-        row.run_planes(reals, batch, inputs, side * side, qparams, table.policy().quantize, y_memory, serial);
+        row.run_nchw(reals, batch, inputs, side * side, qparams, table.policy().quantize, y_memory, serial);
         if (!y_agrees(row.output)) return false;
     }
     for (const kernels::DequantizeRow& row : table.dequantize) {

@@ -43,7 +43,7 @@ inline Status check_layouts(const kernels::ProgramOperator& row, const kernels::
         return corrupt(call.op, Field::output, static_cast<std::int64_t>(call.y().layout), 0);
     for (index_t i = 0; i < call.operand_count(); ++i) {
         const ProgramTensor& x = call.x(i);
-        if (x.layout != Layout::channels_last && (!row.reads_planes || x.shape.rank < 3))
+        if (x.layout != Layout::channels_last && (!row.reads_nchw || x.shape.rank < 3))
             return corrupt(call.op, Field::input, static_cast<std::int64_t>(x.layout), 0);
     }
     return {};
