@@ -82,10 +82,10 @@ inline LayerShape shape_of(const intq::runtime::Program& program, const intq::ru
     if (in.rank == 4) shape.in = {in[2], in[3]};
     shape.outputs = program.tensor(instruction.output).shape[1];
     if (instruction.op == intq::OpKind::conv2d || instruction.op == intq::OpKind::linear) {
-        shape.window = instruction.params_as<intq::kernels::ConvStep>().packed.window;
-        shape.groups = instruction.params_as<intq::kernels::ConvStep>().packed.groups;
+        shape.window = instruction.params_as<intq::kernels::ConvParams>().packed.window;
+        shape.groups = instruction.params_as<intq::kernels::ConvParams>().packed.groups;
     } else if (instruction.op == intq::OpKind::max_pool2d || instruction.op == intq::OpKind::avg_pool2d) {
-        shape.window = instruction.params_as<intq::kernels::PoolStep>().window;
+        shape.window = instruction.params_as<intq::kernels::PoolParams>().window;
     }
     return shape;
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <deque>
 #include <filesystem>
 #include <regex>
 #include <thread>
@@ -129,7 +130,8 @@ void add_onnxruntime(Row& row, const LoweredNetwork& network, const std::string&
     }
 }
 
-void measure(const LoweredNetwork& network, intq::ThreadPool* pool, const Arguments& arguments, Results& results) {
+/// The network beside the peers, on one thread.
+Row measure(const LoweredNetwork& network, const Arguments& arguments) {
     const Network description = network.description();
     const PeakLoop* const peak = peak_of(network.table().backend, intq::DType::int8);
     const std::vector<PeerCase> peers = arguments.alone ? std::vector<PeerCase>() : onednn_networks(description);
@@ -144,17 +146,20 @@ void measure(const LoweredNetwork& network, intq::ThreadPool* pool, const Argume
     const std::string path = arguments.output + "/" + network.name() + ".network.txt";
     write_network(description, path);
     if (!arguments.alone) add_onnxruntime(row, network, path, arguments);
-    results.rows.push_back(row);
+    return row;
+}
 
-    if (pool == nullptr) return;
-    const std::vector<Contender> threads{{[&] { network.run(intq::serial); }},
-                                         {[&] { network.run(pool->executor()); }}};
+/// The network on all threads of a pool, beside itself on one.
+/// @pre  no peer has run in this process or beside it: its threads may still spin, and then two threads share what one
+///       of ours has for itself
+Row measure_threads(const LoweredNetwork& network, intq::ThreadPool& pool, const Arguments& arguments) {
+    const std::vector<Contender> threads{{[&] { network.run(intq::serial); }}, {[&] { network.run(pool.executor()); }}};
     const std::vector<Measurement> scaling = measure_in_turns(threads, arguments.sampling());
-    Row two = row_of(network, description);
-    two.layer += fmt::format(" on {} threads", pool->threads());
-    fill(two, scaling[1], nullptr);
-    two.peers.push_back({"one thread", scaling[0].median_seconds(), median_ratio(scaling[0], scaling[1])});
-    results.rows.push_back(two);
+    Row row = row_of(network, network.description());
+    row.layer += fmt::format(" on {} threads", pool.threads());
+    fill(row, scaling[1], nullptr);
+    row.peers.push_back({"one thread", scaling[0].median_seconds(), median_ratio(scaling[0], scaling[1])});
+    return row;
 }
 
 /// The logits must be those of scalar kernels, on two threads too.
@@ -178,8 +183,6 @@ int run(const Arguments& arguments) {
     if (std::thread::hardware_concurrency() >= 2) pool.emplace(2);
     Results results;
     results.machine = measure_machine(arguments.quick);
-    results.peers = {describe_onednn(), describe_onnxruntime()};
-    for (const std::string& peer : results.peers) fmt::print("{}\n", peer);
     const intq::kernels::KernelTable& table = network_table();
     const PeakLoop* const peak = peak_of(table.backend, intq::DType::int8);
     if (!pool)
@@ -189,15 +192,30 @@ int run(const Arguments& arguments) {
                    peak_scaling(*pool, *peak, arguments.sampling()));
 
     const std::regex filter(arguments.filter);
+    std::deque<LoweredNetwork> networks;
     const auto add = [&](const char* name, const intq::nn::Module& model) {
-        const LoweredNetwork network(name, model, table);
-        if (!std::regex_search(row_of(network, {}).label(), filter)) return;
-        require_conformance(network, model, pool ? &*pool : nullptr);
-        measure(network, pool ? &*pool : nullptr, arguments, results);
-        if (!arguments.quick) print_instructions(network, pool ? &*pool : nullptr, 50);
+        networks.emplace_back(name, model, table);
+        if (std::regex_search(row_of(networks.back(), {}).label(), filter))
+            require_conformance(networks.back(), model, pool ? &*pool : nullptr);
+        else
+            networks.pop_back();
     };
     add("resnet18", ResNet18());
     add("mobilenet_v2", MobileNetV2());
+
+    // Two threads first, before a peer has started threads of its own.
+    std::vector<Row> on_threads;
+    for (const LoweredNetwork& network : networks) {
+        if (pool) on_threads.push_back(measure_threads(network, *pool, arguments));
+        if (!arguments.quick) print_instructions(network, pool ? &*pool : nullptr, 50);
+    }
+
+    results.peers = {describe_onednn(), describe_onnxruntime()};
+    for (const std::string& peer : results.peers) fmt::print("{}\n", peer);
+    for (std::size_t i = 0; i < networks.size(); ++i) {
+        results.rows.push_back(measure(networks[i], arguments));
+        if (pool) results.rows.push_back(on_threads[i]);
+    }
     if (results.rows.empty()) return 0;
     print_group(results, "networks");
     write_json(results, arguments.output + "/networks.json");

@@ -15,7 +15,7 @@ namespace intq_bench {
 struct Arguments {
     std::string filter;
     std::vector<std::string> backends, targets, types, shapes;
-    std::string output = ".", peer_isa;
+    std::string output = "build/bench", peer_isa;
     bool quick = false, check = false, record = false;
     bool alone = false;  // without peers
 
@@ -36,7 +36,8 @@ inline void add_options(CLI::App& app, Arguments& a) {
     app.add_option("--peer-isa", a.peer_isa,
                    "Limits other libraries to an instruction set: sse41, avx2, avx512_core, avx512_core_vnni")
         ->type_name("NAME");
-    app.add_option("--output", a.output, "Folder for what the bench writes")->type_name("FOLDER");
+    app.add_option("--output", a.output, "Folder for what the bench writes; without it build/bench")
+        ->type_name("FOLDER");
     app.add_flag("--quick", a.quick, "Short samples, and list.txt alone: for a look, not for a table");
     app.add_flag("--check", a.check,
                  "Measure only what bench/recorded_ratios.txt names, and fail where a ratio to the peak fell by more "

@@ -287,7 +287,7 @@ TEST_CASE("workspace, arena and batch of a program are checked") {
 TEST_CASE("parameters that do not fit their tensors are refused") {
     Spoiler spoiler(staging_table(), oracle_targets()[4]);
     SmallProgram& p = spoiler.parts();
-    for (kernels::ConvStep& step : p.convs) {
+    for (kernels::ConvParams& step : p.convs) {
         CHECK(!spoiler.judge_with(step.geometry.in.height, step.geometry.in.height + 1).status.ok());
         CHECK(!spoiler.judge_with(step.geometry.in.width, index_t{0}).status.ok());
         CHECK(spoiler.judge_with(step.geometry.out.width, step.geometry.out.width + 1).status.field == Field::geometry);
@@ -305,7 +305,7 @@ TEST_CASE("parameters that do not fit their tensors are refused") {
         CHECK(spoiler.judge_with(step.packed.weights, none).status.field == Field::weight);
         CHECK(spoiler.judge_with(step.packed.bias, none).status.field == Field::weight);
     }
-    for (kernels::PoolStep& step : p.pools) {
+    for (kernels::PoolParams& step : p.pools) {
         CHECK(!spoiler.judge_with(step.window.kernel.height, index_t{0}).status.ok());
         CHECK(!spoiler.judge_with(step.window.kernel.width, index_t{4}).status.ok());
         CHECK(!spoiler.judge_with(step.window.stride.height, index_t{1}).status.ok());

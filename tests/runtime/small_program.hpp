@@ -71,8 +71,8 @@ public:
     std::vector<runtime::ProgramTensor> tensors;
     std::vector<std::int32_t> operands, inputs, outputs;
     index_t workspace_offset = 0, workspace_size = 0, arena_size = 0;
-    std::deque<kernels::ConvStep> convs;
-    std::deque<kernels::PoolStep> pools;
+    std::deque<kernels::ConvParams> convs;
+    std::deque<kernels::PoolParams> pools;
 
 private:
     static Shape image(index_t c, Size2d size) { return Shape{max_batch, c, size.height, size.width}; }
@@ -151,7 +151,7 @@ private:
             operand = {e.scale(), e.zero_point(), -128, 127};
             spec.sumin = &operand;
         }
-        kernels::ConvStep step;
+        kernels::ConvParams step;
         step.packed = value_of(
             kernels::pack_conv2d(table_->packing, spec, bytes(kernels::packed_conv2d_size(table_->packing, spec))));
         step.geometry = value_of(kernels::make_conv2d_geometry(window, max_batch, in_size,
@@ -175,7 +175,7 @@ private:
 
     std::int32_t pool(OpKind op, std::int32_t x, const Window2d& window, const Codes& in, const Codes& out) {
         const Shape shape = tensors[static_cast<std::size_t>(x)].shape;
-        kernels::PoolStep step{window, {}};
+        kernels::PoolParams step{window, {}};
         oracle::Layer l =
             layer(op == OpKind::max_pool2d ? oracle::Op::max_pool : oracle::Op::avg_pool, out.for_oracle());
         l.pool.kernel_h = window.kernel.height, l.pool.kernel_w = window.kernel.width;

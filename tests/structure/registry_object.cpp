@@ -268,7 +268,7 @@ bool run_quantize_rows(const KernelTable& table) {
         row.run(reals, blocks, qparams, table.policy().quantize, y_memory, serial);
         if (!y_agrees(row.output)) return false;
         clear_y();
-        row.run_planes(reals, batch, inputs, side * side, qparams, table.policy().quantize, y_memory, serial);
+        row.run_nchw(reals, batch, inputs, side * side, qparams, table.policy().quantize, y_memory, serial);
         if (!y_agrees(row.output)) return false;
     }
     for (const kernels::DequantizeRow& row : table.dequantize) {
@@ -395,7 +395,7 @@ bool run_program(const KernelTable& table) {
     const auto packed = kernels::pack_conv2d(table.packing, spec, all_of(storage, sizeof storage));
     const auto geometry = kernels::make_conv2d_geometry(spec.window, batch, {1, 1}, {});
     if (!packed.ok() || !geometry.ok()) return false;
-    const kernels::ConvStep step{*packed, *geometry};
+    const kernels::ConvParams step{*packed, *geometry};
     const index_t scratch = kernels::conv2d_workspace_size(*packed, *geometry);
 
     runtime::ProgramTensor tensors[4] = {{DType::float32, Shape{batch, features}, {}, 0, "x"},

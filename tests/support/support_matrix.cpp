@@ -54,7 +54,7 @@ bool accepts(const KernelTable& table, const Row& row) {
 }
 
 bool has_kernel(const KernelTable& table, const Row& row) {
-    const kernels::OperatorRow* const op = kernels::find_operator(row.op);
+    const kernels::ProgramOperator* const op = kernels::find_operator(row.op);
     return op != nullptr && op->has_kernel(table, {row.input, row.weight, row.output});
 }
 

@@ -38,12 +38,12 @@ inline bool is_tensor(const Program& program, std::int32_t index) noexcept {
 }
 
 /// Planes are read by operators that say so alone, and written by the caller alone.
-inline Status check_layouts(const kernels::OperatorRow& row, const kernels::OperatorCall& call) noexcept {
+inline Status check_layouts(const kernels::ProgramOperator& row, const kernels::OperatorCall& call) noexcept {
     if (call.y().layout != Layout::channels_last)
         return corrupt(call.op, Field::output, static_cast<std::int64_t>(call.y().layout), 0);
     for (index_t i = 0; i < call.operand_count(); ++i) {
         const ProgramTensor& x = call.x(i);
-        if (x.layout != Layout::channels_last && (!row.reads_planes || x.shape.rank < 3))
+        if (x.layout != Layout::channels_last && (!row.reads_nchw || x.shape.rank < 3))
             return corrupt(call.op, Field::input, static_cast<std::int64_t>(x.layout), 0);
     }
     return {};
@@ -52,7 +52,7 @@ inline Status check_layouts(const kernels::OperatorRow& row, const kernels::Oper
 inline Status check_instruction(const Program& program, const kernels::KernelTable& table,
                                 const Instruction& instruction) noexcept {
     const OpKind op = instruction.op;
-    const kernels::OperatorRow* const row = kernels::find_operator(op);
+    const kernels::ProgramOperator* const row = kernels::find_operator(op);
     if (row == nullptr) return {StatusCode::unsupported, op, Field::instruction, 0, 0};
     const std::int64_t end = std::int64_t{instruction.first_operand} + instruction.operand_count;
     if (instruction.first_operand < 0 || instruction.operand_count < row->operands ||

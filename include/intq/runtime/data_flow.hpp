@@ -54,7 +54,7 @@ inline kernels::OperatorCall call_of(const Program& program, const kernels::Kern
 /// The scratch that an instruction writes; empty for most.
 inline ArenaRange workspace_of(const Program& program, const kernels::KernelTable& table,
                                const Instruction& instruction) noexcept {
-    const kernels::OperatorRow* const row = kernels::find_operator(instruction.op);
+    const kernels::ProgramOperator* const row = kernels::find_operator(instruction.op);
     if (row == nullptr || row->workspace_size == nullptr) return {};
     const index_t bytes = row->workspace_size(call_of(program, table, instruction));
     return {program.workspace_offset, program.workspace_offset + bytes};
@@ -86,7 +86,7 @@ inline Status check_alive(const Program& program, const kernels::KernelTable& ta
 
 inline Status check_own_ranges(const Program& program, const kernels::KernelTable& table,
                                const Instruction& instruction) noexcept {
-    const kernels::OperatorRow* const row = kernels::find_operator(instruction.op);
+    const kernels::ProgramOperator* const row = kernels::find_operator(instruction.op);
     const bool may_run_in_place = row != nullptr && row->may_run_in_place;
     const ArenaRange output = range_of(program, instruction.output);
     const ArenaRange workspace = workspace_of(program, table, instruction);

@@ -49,7 +49,7 @@ inline void execute(const Program& program, const kernels::KernelTable& table, s
         call.arena = arena;
         call.workspace = workspace;
         call.executor = &executor;
-        const kernels::OperatorRow* const row = kernels::find_operator(instruction.op);
+        const kernels::ProgramOperator* const row = kernels::find_operator(instruction.op);
         INTQ_ASSERT(row != nullptr && "the program was not checked");
         row->run(call);
         if (hook.function != nullptr)

@@ -83,7 +83,7 @@ const Shape image(2, 3, 4, 5);
 TEST_CASE("a table instruction looks every code up; another size, type or no table is refused") {
     std::int8_t entries[arith::int8_table_size];
     for (int i = 0; i < 256; ++i) entries[i] = static_cast<std::int8_t>(127 - i);
-    kernels::LookUpStep step{entries, 256};
+    kernels::LookUpParams step{entries, 256};
     OneInstruction one(OpKind::lookup_table, DType::int8, {image, image}, &step);
     const auto x = some_codes(image.size());
     for_each_table([&](const KernelTable& table) {

@@ -71,7 +71,7 @@ template <class Params> int count_wrong_bytes(int left_out, int& fields) {
 
 template <class Params> void check_whole(OpKind op, std::set<OpKind>& checked) {
     INFO(name_of(op));
-    const kernels::OperatorRow* const row = kernels::find_operator(op);
+    const kernels::ProgramOperator* const row = kernels::find_operator(op);
     REQUIRE(row != nullptr);
     CHECK(row->params_size == sizeof(Params));
     CHECK(row->visit_params == &kernels::visit_params_as<Params>);
@@ -90,19 +90,19 @@ template <class Params> void check_whole(OpKind op, std::set<OpKind>& checked) {
 TEST_CASE(
     "the description of an operator's parameters names every byte of them once, and any field left out is found") {
     std::set<OpKind> checked, described;
-    for (const OpKind op : {OpKind::conv2d, OpKind::linear}) check_whole<kernels::ConvStep>(op, checked);
+    for (const OpKind op : {OpKind::conv2d, OpKind::linear}) check_whole<kernels::ConvParams>(op, checked);
     for (const OpKind op : {OpKind::add, OpKind::sub}) check_whole<arith::AddParams>(op, checked);
     check_whole<arith::MulParams>(OpKind::mul, checked);
     check_whole<arith::OutputCodes>(OpKind::relu, checked);
     for (const OpKind op : {OpKind::requantize, OpKind::cat}) check_whole<kernels::RequantizeParams>(op, checked);
-    for (const OpKind op : {OpKind::max_pool2d, OpKind::avg_pool2d}) check_whole<kernels::PoolStep>(op, checked);
-    check_whole<kernels::LookUpStep>(OpKind::lookup_table, checked);
+    for (const OpKind op : {OpKind::max_pool2d, OpKind::avg_pool2d}) check_whole<kernels::PoolParams>(op, checked);
+    check_whole<kernels::LookUpParams>(OpKind::lookup_table, checked);
     check_whole<kernels::ResizeTable>(OpKind::interpolate, checked);
     check_whole<kernels::PadParams>(OpKind::pad, checked);
     for (const OpKind op : {OpKind::slice, OpKind::permute, OpKind::reshape})
         check_whole<kernels::MoveParams>(op, checked);
-    check_whole<kernels::SoftmaxStep>(OpKind::softmax, checked);
-    for (const kernels::OperatorRow& row : kernels::operator_rows) {
+    check_whole<kernels::SoftmaxParams>(OpKind::softmax, checked);
+    for (const kernels::ProgramOperator& row : kernels::program_operators) {
         CHECK(row.needs_params == (row.visit_params != nullptr));
         if (row.needs_params) described.insert(row.op);
     }
@@ -183,13 +183,13 @@ struct Reader {
     }
 };
 
-index_t structs_of(const kernels::OperatorRow& row, const runtime::Instruction& instruction) {
+index_t structs_of(const kernels::ProgramOperator& row, const runtime::Instruction& instruction) {
     return row.has_params_by_operand ? instruction.operand_count : 1;
 }
 
 std::vector<unsigned char> write(const kernels::KernelTable& table, const runtime::Instruction& instruction,
                                  bool numbers_only = false) {
-    const kernels::OperatorRow& row = *kernels::find_operator(instruction.op);
+    const kernels::ProgramOperator& row = *kernels::find_operator(instruction.op);
     const kernels::ParamContext context{&table.policy()};
     Writer writer{numbers_only};
     for (index_t i = 0; i < structs_of(row, instruction); ++i)
@@ -201,7 +201,7 @@ std::vector<unsigned char> write(const kernels::KernelTable& table, const runtim
 /// The parameters that the bytes say; `left_out` counts through the fields of one struct.
 const void* read(const kernels::KernelTable& table, const runtime::Instruction& instruction,
                  const std::vector<unsigned char>& bytes, Memory& memory, int& fields, int left_out = -1) {
-    const kernels::OperatorRow& row = *kernels::find_operator(instruction.op);
+    const kernels::ProgramOperator& row = *kernels::find_operator(instruction.op);
     const kernels::ParamContext context{&table.policy()};
     const index_t structs = structs_of(row, instruction);
     auto* const params = static_cast<std::byte*>(memory.take(static_cast<std::size_t>(structs * row.params_size)));
@@ -315,13 +315,13 @@ void check_codes(const kernels::KernelTable& table, std::set<OpKind>& ops) {
     OneInstruction(OpKind::mul, DType::int8, {image, image, image}, &mul).check(table, ops);
     std::int8_t narrow[arith::int8_table_size];
     for (int i = 0; i < 256; ++i) narrow[i] = static_cast<std::int8_t>(127 - i);
-    kernels::LookUpStep step{narrow, arith::int8_table_size};
+    kernels::LookUpParams step{narrow, arith::int8_table_size};
     OneInstruction(OpKind::lookup_table, DType::int8, {image, image}, &step).check(table, ops);
     std::int16_t wide[arith::int16_table_size];
     for (int i = 0; i < 513; ++i) wide[i] = static_cast<std::int16_t>(60 * (i - 256));
     step = {wide, arith::int16_table_size};
     OneInstruction(OpKind::lookup_table, DType::int16, {image, image}, &step).check(table, ops);
-    kernels::SoftmaxStep softmax;
+    kernels::SoftmaxParams softmax;
     softmax.tables = value_of(arith::make_softmax_tables(x));
     softmax.requantize = value_of(kernels::make_requantize(table.policy(), arith::softmax_probability, z, codes));
     softmax.count = 3;
@@ -364,7 +364,7 @@ void check_conv(const kernels::KernelTable& table, index_t groups, DType input, 
     const auto room = [&](index_t size) {
         return Workspace{static_cast<std::byte*>(memory.take(static_cast<std::size_t>(size))), size};
     };
-    kernels::ConvStep step;
+    kernels::ConvParams step;
     step.packed =
         value_of(kernels::pack_conv2d(table.packing, spec, room(kernels::packed_conv2d_size(table.packing, spec))));
     step.geometry =
@@ -392,7 +392,7 @@ TEST_CASE("parameters written and read by their descriptions run to the same byt
                 check_conv(table, 6, DType::int16, ops);
             }
         }
-    for (const kernels::OperatorRow& row : kernels::operator_rows)
+    for (const kernels::ProgramOperator& row : kernels::program_operators)
         if (row.needs_params) described.insert(row.op);
     CHECK(ops == described);
 }

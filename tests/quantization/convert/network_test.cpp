@@ -65,7 +65,7 @@ std::map<std::string, int> count_instructions(const runtime::Program& program) {
     std::map<std::string, int> counts;
     for (const runtime::Instruction& instruction : program.instructions) {
         const bool adds =
-            instruction.op == OpKind::conv2d && instruction.params_as<intq::kernels::ConvStep>().packed.has_sumin;
+            instruction.op == OpKind::conv2d && instruction.params_as<intq::kernels::ConvParams>().packed.has_sumin;
         ++counts[std::string(adds ? "add " : "") + name_of(instruction.op)];
     }
     return counts;

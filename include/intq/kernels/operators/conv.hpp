@@ -11,7 +11,7 @@ namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
 
 /// Parameters of a convolution or linear instruction: x (, sumin).
-struct ConvStep {
+struct ConvParams {
     PackedConv2d packed{};
     ConvGeometry geometry{};  // its batch is set by each run
 };
@@ -76,7 +76,7 @@ inline void describe_params(PackedConv2d& packed, const ParamFields& fields) {
                   packed.input_dtype == DType::int16 ? ParamType::int16 : ParamType::int8,
                   packed.is_depthwise ? packed.in_channels + detail::widest_vector : 0);
 }
-inline void describe_params(ConvStep& step, const ParamFields& fields) {
+inline void describe_params(ConvParams& step, const ParamFields& fields) {
     fields("packed", step.packed);
     ConvGeometry& geometry = step.geometry;
     fields("batch", geometry.batch);
@@ -107,17 +107,17 @@ inline bool has_linear(const KernelTable& table, const OperatorTypes& types) noe
 }
 
 inline ConvGeometry geometry_of(const OperatorCall& call) noexcept {
-    ConvGeometry geometry = call.params_as<ConvStep>().geometry;
+    ConvGeometry geometry = call.params_as<ConvParams>().geometry;
     geometry.batch = call.batch;
     return geometry;
 }
 
 inline index_t conv_workspace_size(const OperatorCall& call) noexcept {
-    return conv2d_workspace_size(call.params_as<ConvStep>().packed, geometry_of(call));
+    return conv2d_workspace_size(call.params_as<ConvParams>().packed, geometry_of(call));
 }
 
 inline Status check_conv(const OperatorCall& call) noexcept {
-    const PackedConv2d& packed = call.params_as<ConvStep>().packed;
+    const PackedConv2d& packed = call.params_as<ConvParams>().packed;
     const ConvGeometry geometry = geometry_of(call);
     const ArenaTensor &x = call.x(), &y = call.y();
     const index_t operands = packed.has_sumin ? 2 : 1;
@@ -143,7 +143,7 @@ inline Status check_conv(const OperatorCall& call) noexcept {
 }
 
 inline void run_conv(const OperatorCall& call) INTQ_NOEXCEPT {
-    const PackedConv2d& packed = call.params_as<ConvStep>().packed;
+    const PackedConv2d& packed = call.params_as<ConvParams>().packed;
     const ConvGeometry geometry = geometry_of(call);
     const void* const x = call.table.stage(packed, geometry, call.x_data(), call.workspace, *call.executor);
     const ConvRow* const row = find_conv(call.table, packed);
@@ -151,24 +151,24 @@ inline void run_conv(const OperatorCall& call) INTQ_NOEXCEPT {
     row->run({&packed, &geometry, x, packed.has_sumin ? call.x_data(1) : nullptr, call.y_data(), call.executor});
 }
 
-inline constexpr OperatorRow conv2d_operator{.op = OpKind::conv2d,
-                                             .takes_more = true,
-                                             .needs_params = true,
-                                             .check = &check_conv,
-                                             .run = &run_conv,
-                                             .has_kernel = &has_conv2d,
-                                             .workspace_size = &conv_workspace_size,
-                                             .params_size = sizeof(ConvStep),
-                                             .visit_params = &visit_params_as<ConvStep>};
-inline constexpr OperatorRow linear_operator{.op = OpKind::linear,
-                                             .takes_more = true,
-                                             .needs_params = true,
-                                             .check = &check_conv,
-                                             .run = &run_conv,
-                                             .has_kernel = &has_linear,
-                                             .workspace_size = &conv_workspace_size,
-                                             .params_size = sizeof(ConvStep),
-                                             .visit_params = &visit_params_as<ConvStep>};
+inline constexpr ProgramOperator conv2d_operator{.op = OpKind::conv2d,
+                                                 .takes_more = true,
+                                                 .needs_params = true,
+                                                 .check = &check_conv,
+                                                 .run = &run_conv,
+                                                 .has_kernel = &has_conv2d,
+                                                 .workspace_size = &conv_workspace_size,
+                                                 .params_size = sizeof(ConvParams),
+                                                 .visit_params = &visit_params_as<ConvParams>};
+inline constexpr ProgramOperator linear_operator{.op = OpKind::linear,
+                                                 .takes_more = true,
+                                                 .needs_params = true,
+                                                 .check = &check_conv,
+                                                 .run = &run_conv,
+                                                 .has_kernel = &has_linear,
+                                                 .workspace_size = &conv_workspace_size,
+                                                 .params_size = sizeof(ConvParams),
+                                                 .visit_params = &visit_params_as<ConvParams>};
 
 }  // namespace operators
 

@@ -125,7 +125,7 @@ inline void run_cat(const OperatorCall& call) INTQ_NOEXCEPT {
 }
 
 // The sign of a sub is in its params.
-constexpr OperatorRow sum_operator(OpKind op) noexcept {
+constexpr ProgramOperator sum_operator(OpKind op) noexcept {
     return {.op = op,
             .operands = 2,
             .needs_params = true,
@@ -136,41 +136,41 @@ constexpr OperatorRow sum_operator(OpKind op) noexcept {
             .params_size = sizeof(arith::AddParams),
             .visit_params = &visit_params_as<arith::AddParams>};
 }
-inline constexpr OperatorRow add_operator = sum_operator(OpKind::add);
-inline constexpr OperatorRow sub_operator = sum_operator(OpKind::sub);
-inline constexpr OperatorRow mul_operator{.op = OpKind::mul,
-                                          .operands = 2,
-                                          .needs_params = true,
-                                          .may_run_in_place = true,
-                                          .check = &check_binary<&KernelTable::mul>,
-                                          .run = &run_mul,
-                                          .has_kernel = &detail::has_dtype<&KernelTable::mul>,
-                                          .params_size = sizeof(arith::MulParams),
-                                          .visit_params = &visit_params_as<arith::MulParams>};
-inline constexpr OperatorRow relu_operator{.op = OpKind::relu,
-                                           .needs_params = true,
-                                           .may_run_in_place = true,
-                                           .check = &check_clamp,
-                                           .run = &run_clamp,
-                                           .has_kernel = &detail::has_dtype<&KernelTable::clamp>,
-                                           .params_size = sizeof(arith::OutputCodes),
-                                           .visit_params = &visit_params_as<arith::OutputCodes>};
-inline constexpr OperatorRow requantize_operator{.op = OpKind::requantize,
-                                                 .needs_params = true,
-                                                 .check = &check_requantize,
-                                                 .run = &run_requantize,
-                                                 .has_kernel = &has_requantize,
-                                                 .params_size = sizeof(RequantizeParams),
-                                                 .visit_params = &visit_params_as<RequantizeParams>};
-inline constexpr OperatorRow cat_operator{.op = OpKind::cat,
-                                          .takes_more = true,
-                                          .needs_params = true,
-                                          .has_params_by_operand = true,
-                                          .check = &check_cat,
-                                          .run = &run_cat,
-                                          .has_kernel = &has_requantize,
-                                          .params_size = sizeof(RequantizeParams),
-                                          .visit_params = &visit_params_as<RequantizeParams>};
+inline constexpr ProgramOperator add_operator = sum_operator(OpKind::add);
+inline constexpr ProgramOperator sub_operator = sum_operator(OpKind::sub);
+inline constexpr ProgramOperator mul_operator{.op = OpKind::mul,
+                                              .operands = 2,
+                                              .needs_params = true,
+                                              .may_run_in_place = true,
+                                              .check = &check_binary<&KernelTable::mul>,
+                                              .run = &run_mul,
+                                              .has_kernel = &detail::has_dtype<&KernelTable::mul>,
+                                              .params_size = sizeof(arith::MulParams),
+                                              .visit_params = &visit_params_as<arith::MulParams>};
+inline constexpr ProgramOperator relu_operator{.op = OpKind::relu,
+                                               .needs_params = true,
+                                               .may_run_in_place = true,
+                                               .check = &check_clamp,
+                                               .run = &run_clamp,
+                                               .has_kernel = &detail::has_dtype<&KernelTable::clamp>,
+                                               .params_size = sizeof(arith::OutputCodes),
+                                               .visit_params = &visit_params_as<arith::OutputCodes>};
+inline constexpr ProgramOperator requantize_operator{.op = OpKind::requantize,
+                                                     .needs_params = true,
+                                                     .check = &check_requantize,
+                                                     .run = &run_requantize,
+                                                     .has_kernel = &has_requantize,
+                                                     .params_size = sizeof(RequantizeParams),
+                                                     .visit_params = &visit_params_as<RequantizeParams>};
+inline constexpr ProgramOperator cat_operator{.op = OpKind::cat,
+                                              .takes_more = true,
+                                              .needs_params = true,
+                                              .has_params_by_operand = true,
+                                              .check = &check_cat,
+                                              .run = &run_cat,
+                                              .has_kernel = &has_requantize,
+                                              .params_size = sizeof(RequantizeParams),
+                                              .visit_params = &visit_params_as<RequantizeParams>};
 
 }  // namespace operators
 }  // namespace INTQ_ABI

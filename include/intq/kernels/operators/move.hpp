@@ -68,7 +68,7 @@ inline void run_pad(const OperatorCall& call) INTQ_NOEXCEPT {
              call.executor});
 }
 
-constexpr OperatorRow move_operator(OpKind op) noexcept {
+constexpr ProgramOperator move_operator(OpKind op) noexcept {
     return {.op = op,
             .needs_params = true,
             .check = &check_move,
@@ -77,17 +77,17 @@ constexpr OperatorRow move_operator(OpKind op) noexcept {
             .params_size = sizeof(MoveParams),
             .visit_params = &visit_params_as<MoveParams>};
 }
-inline constexpr OperatorRow slice_operator = move_operator(OpKind::slice);
-inline constexpr OperatorRow permute_operator = move_operator(OpKind::permute);
-inline constexpr OperatorRow reshape_operator = move_operator(OpKind::reshape);
+inline constexpr ProgramOperator slice_operator = move_operator(OpKind::slice);
+inline constexpr ProgramOperator permute_operator = move_operator(OpKind::permute);
+inline constexpr ProgramOperator reshape_operator = move_operator(OpKind::reshape);
 
-inline constexpr OperatorRow pad_operator{.op = OpKind::pad,
-                                          .needs_params = true,
-                                          .check = &check_pad,
-                                          .run = &run_pad,
-                                          .has_kernel = &detail::has_dtype<&KernelTable::pad>,
-                                          .params_size = sizeof(PadParams),
-                                          .visit_params = &visit_params_as<PadParams>};
+inline constexpr ProgramOperator pad_operator{.op = OpKind::pad,
+                                              .needs_params = true,
+                                              .check = &check_pad,
+                                              .run = &run_pad,
+                                              .has_kernel = &detail::has_dtype<&KernelTable::pad>,
+                                              .params_size = sizeof(PadParams),
+                                              .visit_params = &visit_params_as<PadParams>};
 
 }  // namespace operators
 }  // namespace INTQ_ABI

@@ -22,8 +22,8 @@ struct ArenaTensor {
     QParams qparams{};      // not read for float32; int32 accumulators have a scale per channel
     index_t offset = 0;     // bytes from the arena's start, a multiple of buffer_alignment
     const char* name = "";  // qualified name of what produced it, for loggers
-    /// Of images: row_major where a caller writes them as planes, which some operators read
-    /// (OperatorRow::reads_planes); every instruction writes channels_last.
+    /// Of images: row_major where a caller writes them as NCHW, which some operators read
+    /// (ProgramOperator::reads_nchw); every instruction writes channels_last.
     Layout layout = Layout::channels_last;
 
     INTQ_ALWAYS_INLINE constexpr index_t elements_per_image() const noexcept {
@@ -69,14 +69,14 @@ struct OperatorTypes {
 
 /// An operator of programs. Its functions may believe that operand count and indices are right, and that params is
 /// there where needs_params says so; nothing else of a call in a check is to be believed.
-struct OperatorRow {
+struct ProgramOperator {
     OpKind op = OpKind::none;
     std::int32_t operands = 1;  // at least
     bool takes_more = false;    // operands beyond that
     bool needs_params = false;
     bool has_params_by_operand = false;  // params points to one struct for each operand
     bool may_run_in_place = false;       // element by element: the output may take the place of an operand
-    bool reads_planes = false;           // takes row_major images
+    bool reads_nchw = false;             // takes row_major images
     Status (*check)(const OperatorCall&) noexcept = nullptr;
     void (*run)(const OperatorCall&) = nullptr;
     /// Whether a table has the kernels for these types.

@@ -16,7 +16,7 @@
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-inline constexpr OperatorRow operator_rows[] = {
+inline constexpr ProgramOperator program_operators[] = {
     operators::quantize_operator,     operators::dequantize_operator,  operators::layout_change_operator,
     operators::conv2d_operator,       operators::linear_operator,      operators::add_operator,
     operators::relu_operator,         operators::requantize_operator,  operators::cat_operator,
@@ -27,8 +27,8 @@ inline constexpr OperatorRow operator_rows[] = {
 };
 
 /// Null for an operator that programs do not have.
-constexpr const OperatorRow* find_operator(OpKind op) noexcept {
-    for (const OperatorRow& row : operator_rows)
+constexpr const ProgramOperator* find_operator(OpKind op) noexcept {
+    for (const ProgramOperator& row : program_operators)
         if (row.op == op) return &row;
     return nullptr;
 }

@@ -10,7 +10,7 @@ namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
 
 /// Parameters of a pooling instruction.
-struct PoolStep {
+struct PoolParams {
     Window2d window{};
     arith::AverageParams average{};  // not read by max_pool2d
 };
@@ -31,7 +31,7 @@ inline void describe_params(arith::AverageParams& average, const ParamFields& fi
     fields("words", average.words);
     fields("codes", average.codes);
 }
-inline void describe_params(PoolStep& step, const ParamFields& fields) {
+inline void describe_params(PoolParams& step, const ParamFields& fields) {
     fields("window", step.window);
     fields("average", step.average);
 }
@@ -45,7 +45,7 @@ template <OpKind Op> bool has_pool(const KernelTable& table, const OperatorTypes
 
 inline Status check_pool(const OperatorCall& call) noexcept {
     const ArenaTensor &x = call.x(), &y = call.y();
-    const auto& step = call.params_as<PoolStep>();
+    const auto& step = call.params_as<PoolParams>();
     if (x.shape.rank != 4) return detail::wrong_shape(call.op, Field::input, x.shape.rank, 4);
     if (y.dtype != x.dtype) return detail::wrong_dtype(call.op, Field::output, y.dtype, x.dtype);
     const Size2d in{x.shape[2], x.shape[3]};
@@ -62,7 +62,7 @@ inline Status check_pool(const OperatorCall& call) noexcept {
 }
 
 inline void run_pool(const OperatorCall& call) INTQ_NOEXCEPT {
-    const auto& step = call.params_as<PoolStep>();
+    const auto& step = call.params_as<PoolParams>();
     const ArenaTensor &x = call.x(), &y = call.y();
     const auto& row =
         detail::find_row(call.table.pool, [&](const PoolRow& r) { return r.op == call.op && r.dtype == x.dtype; });
@@ -77,20 +77,20 @@ inline void run_pool(const OperatorCall& call) INTQ_NOEXCEPT {
              call.executor});
 }
 
-inline constexpr OperatorRow max_pool2d_operator{.op = OpKind::max_pool2d,
-                                                 .needs_params = true,
-                                                 .check = &check_pool,
-                                                 .run = &run_pool,
-                                                 .has_kernel = &has_pool<OpKind::max_pool2d>,
-                                                 .params_size = sizeof(PoolStep),
-                                                 .visit_params = &visit_params_as<PoolStep>};
-inline constexpr OperatorRow avg_pool2d_operator{.op = OpKind::avg_pool2d,
-                                                 .needs_params = true,
-                                                 .check = &check_pool,
-                                                 .run = &run_pool,
-                                                 .has_kernel = &has_pool<OpKind::avg_pool2d>,
-                                                 .params_size = sizeof(PoolStep),
-                                                 .visit_params = &visit_params_as<PoolStep>};
+inline constexpr ProgramOperator max_pool2d_operator{.op = OpKind::max_pool2d,
+                                                     .needs_params = true,
+                                                     .check = &check_pool,
+                                                     .run = &run_pool,
+                                                     .has_kernel = &has_pool<OpKind::max_pool2d>,
+                                                     .params_size = sizeof(PoolParams),
+                                                     .visit_params = &visit_params_as<PoolParams>};
+inline constexpr ProgramOperator avg_pool2d_operator{.op = OpKind::avg_pool2d,
+                                                     .needs_params = true,
+                                                     .check = &check_pool,
+                                                     .run = &run_pool,
+                                                     .has_kernel = &has_pool<OpKind::avg_pool2d>,
+                                                     .params_size = sizeof(PoolParams),
+                                                     .visit_params = &visit_params_as<PoolParams>};
 
 }  // namespace operators
 

@@ -48,8 +48,8 @@ inline void run_quantize(const OperatorCall& call) INTQ_NOEXCEPT {
     const auto* const x = static_cast<const float*>(call.x_data());
     const arith::QuantizeRule rule = call.table.policy().quantize;
     if (call.x().layout == Layout::row_major)
-        return row.run_planes(x, call.batch, y.shape[1], y.elements_per_image() / y.shape[1], y.qparams, rule,
-                              call.y_data(), *call.executor);
+        return row.run_nchw(x, call.batch, y.shape[1], y.elements_per_image() / y.shape[1], y.qparams, rule,
+                            call.y_data(), *call.executor);
     row.run(x, blocks_of(y, call.x_size()), y.qparams, rule, call.y_data(), *call.executor);
 }
 
@@ -96,18 +96,18 @@ inline void run_layout_change(const OperatorCall& call) INTQ_NOEXCEPT {
             }
 }
 
-inline constexpr OperatorRow quantize_operator{.op = OpKind::quantize,
-                                               .reads_planes = true,
-                                               .check = &check_quantize,
-                                               .run = &run_quantize,
-                                               .has_kernel = &has_quantize};
-inline constexpr OperatorRow dequantize_operator{
+inline constexpr ProgramOperator quantize_operator{.op = OpKind::quantize,
+                                                   .reads_nchw = true,
+                                                   .check = &check_quantize,
+                                                   .run = &run_quantize,
+                                                   .has_kernel = &has_quantize};
+inline constexpr ProgramOperator dequantize_operator{
     .op = OpKind::dequantize, .check = &check_dequantize, .run = &run_dequantize, .has_kernel = &has_dequantize};
-inline constexpr OperatorRow layout_change_operator{.op = OpKind::layout_change,
-                                                    .reads_planes = true,
-                                                    .check = &check_layout_change,
-                                                    .run = &run_layout_change,
-                                                    .has_kernel = &detail::needs_no_kernel};
+inline constexpr ProgramOperator layout_change_operator{.op = OpKind::layout_change,
+                                                        .reads_nchw = true,
+                                                        .check = &check_layout_change,
+                                                        .run = &run_layout_change,
+                                                        .has_kernel = &detail::needs_no_kernel};
 
 }  // namespace operators
 }  // namespace INTQ_ABI

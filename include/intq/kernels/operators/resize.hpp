@@ -62,13 +62,13 @@ inline void run_interpolate(const OperatorCall& call) INTQ_NOEXCEPT {
     row.run({&call.params_as<ResizeTable>(), call.x_data(), call.y_data(), call.batch, x.shape[1], call.executor});
 }
 
-inline constexpr OperatorRow interpolate_operator{.op = OpKind::interpolate,
-                                                  .needs_params = true,
-                                                  .check = &check_interpolate,
-                                                  .run = &run_interpolate,
-                                                  .has_kernel = &detail::has_dtype<&KernelTable::interpolate>,
-                                                  .params_size = sizeof(ResizeTable),
-                                                  .visit_params = &visit_params_as<ResizeTable>};
+inline constexpr ProgramOperator interpolate_operator{.op = OpKind::interpolate,
+                                                      .needs_params = true,
+                                                      .check = &check_interpolate,
+                                                      .run = &run_interpolate,
+                                                      .has_kernel = &detail::has_dtype<&KernelTable::interpolate>,
+                                                      .params_size = sizeof(ResizeTable),
+                                                      .visit_params = &visit_params_as<ResizeTable>};
 }  // namespace operators
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels

@@ -10,7 +10,7 @@ namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
 
 /// Parameters of a softmax instruction.
-struct SoftmaxStep {
+struct SoftmaxParams {
     arith::SoftmaxTables tables{};
     RequantizeParams requantize{};  // from arith::softmax_probability
     index_t count = 1;              // extent of the axis
@@ -23,7 +23,7 @@ struct SoftmaxStep {
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-inline void describe_params(SoftmaxStep& step, const ParamFields& fields) {
+inline void describe_params(SoftmaxParams& step, const ParamFields& fields) {
     fields("probability", step.tables.probability);
     fields("term", step.tables.term);
     fields("requantize", step.requantize);
@@ -39,7 +39,7 @@ inline bool has_softmax(const KernelTable& table, const OperatorTypes& types) no
 }
 
 inline Status check_softmax(const OperatorCall& call) noexcept {
-    const auto& step = call.params_as<SoftmaxStep>();
+    const auto& step = call.params_as<SoftmaxParams>();
     if (const Status status = detail::check_same_size(call, 0, Field::input); !status) return status;
     const index_t size = call.y().elements_per_image();
     if (!has_softmax(call.table, {call.x().dtype, DType::none, call.y().dtype}))
@@ -56,7 +56,7 @@ inline index_t softmax_workspace(const OperatorCall& call) noexcept {
 }
 
 inline void run_softmax(const OperatorCall& call) INTQ_NOEXCEPT {
-    const auto& step = call.params_as<SoftmaxStep>();
+    const auto& step = call.params_as<SoftmaxParams>();
     auto* const probabilities = reinterpret_cast<std::int16_t*>(call.workspace.data);
     const index_t size = call.y_size();
     const DType x = call.x().dtype;
@@ -69,14 +69,14 @@ inline void run_softmax(const OperatorCall& call) INTQ_NOEXCEPT {
     row.run({&step.requantize, probabilities, call.y_data(), 1, size, size, size, call.executor});
 }
 
-inline constexpr OperatorRow softmax_operator{.op = OpKind::softmax,
-                                              .needs_params = true,
-                                              .check = &check_softmax,
-                                              .run = &run_softmax,
-                                              .has_kernel = &has_softmax,
-                                              .workspace_size = &softmax_workspace,
-                                              .params_size = sizeof(SoftmaxStep),
-                                              .visit_params = &visit_params_as<SoftmaxStep>};
+inline constexpr ProgramOperator softmax_operator{.op = OpKind::softmax,
+                                                  .needs_params = true,
+                                                  .check = &check_softmax,
+                                                  .run = &run_softmax,
+                                                  .has_kernel = &has_softmax,
+                                                  .workspace_size = &softmax_workspace,
+                                                  .params_size = sizeof(SoftmaxParams),
+                                                  .visit_params = &visit_params_as<SoftmaxParams>};
 
 }  // namespace operators
 

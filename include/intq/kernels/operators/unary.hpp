@@ -11,7 +11,7 @@ namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
 
 /// Parameters of a table instruction.
-struct LookUpStep {
+struct LookUpParams {
     const void* entries = nullptr;  // of the input's type
     index_t size = 0;               // arith::int8_table_size or arith::int16_table_size
 };
@@ -22,7 +22,7 @@ struct LookUpStep {
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-inline void describe_params(LookUpStep& step, const ParamFields& fields) {
+inline void describe_params(LookUpParams& step, const ParamFields& fields) {
     fields("size", step.size);
     fields.memory("entries", step.entries, step.size == arith::int8_table_size ? ParamType::int8 : ParamType::int16,
                   step.size);
@@ -32,7 +32,7 @@ namespace operators {
 
 inline Status check_look_up(const OperatorCall& call) noexcept {
     const DType x = call.x().dtype, y = call.y().dtype;
-    const auto& step = call.params_as<LookUpStep>();
+    const auto& step = call.params_as<LookUpParams>();
     if (const Status status = detail::check_same_size(call, 0, Field::input); !status) return status;
     if (x != y) return detail::wrong_dtype(call.op, Field::output, y, x);
     if (!detail::has_dtype<&KernelTable::look_up>(call.table, {x, DType::none, y}))
@@ -46,17 +46,17 @@ inline Status check_look_up(const OperatorCall& call) noexcept {
 inline void run_look_up(const OperatorCall& call) INTQ_NOEXCEPT {
     const auto& row =
         detail::find_row(call.table.look_up, [&](const LookUpRow& r) { return r.dtype == call.x().dtype; });
-    row.run({call.params_as<LookUpStep>().entries, call.x_data(), call.y_data(), call.y_size(), call.executor});
+    row.run({call.params_as<LookUpParams>().entries, call.x_data(), call.y_data(), call.y_size(), call.executor});
 }
 
-inline constexpr OperatorRow lookup_table_operator{.op = OpKind::lookup_table,
-                                                   .needs_params = true,
-                                                   .may_run_in_place = true,
-                                                   .check = &check_look_up,
-                                                   .run = &run_look_up,
-                                                   .has_kernel = &detail::has_dtype<&KernelTable::look_up>,
-                                                   .params_size = sizeof(LookUpStep),
-                                                   .visit_params = &visit_params_as<LookUpStep>};
+inline constexpr ProgramOperator lookup_table_operator{.op = OpKind::lookup_table,
+                                                       .needs_params = true,
+                                                       .may_run_in_place = true,
+                                                       .check = &check_look_up,
+                                                       .run = &run_look_up,
+                                                       .has_kernel = &detail::has_dtype<&KernelTable::look_up>,
+                                                       .params_size = sizeof(LookUpParams),
+                                                       .visit_params = &visit_params_as<LookUpParams>};
 
 }  // namespace operators
 

@@ -8,7 +8,7 @@
 #include "intq/arith/target.hpp"
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/kernels/streaming/elementwise_call.hpp"
-#include "intq/kernels/streaming/past_caches.hpp"
+#include "intq/kernels/streaming/non_temporal.hpp"
 #include "intq/kernels/streaming/unary.hpp"
 
 namespace intq::kernels {
@@ -23,7 +23,7 @@ inline constexpr index_t stream_chunk = 16 * 1024;
 template <class Body> void stream(index_t size, const Executor& executor, Body&& body) {
     executor(chunks_of(size, stream_chunk), [&](index_t chunk) {
         const index_t first = chunk * stream_chunk;
-        body(first, smaller(stream_chunk, size - first));
+        body(first, min(stream_chunk, size - first));
     });
 }
 
@@ -61,11 +61,12 @@ template <class Backend, class Policy, class Code> void add_codes(const AddCall&
         detail::add_run<simd::lanes<Backend>, Policy>(*call.params, count, static_cast<const Code*>(call.x) + first,
                                                       static_cast<const Code*>(call.y) + first, out);
     };
-    const bool is_large = detail::goes_past_caches(call.size * static_cast<index_t>(sizeof(Code)));
+    const bool is_large = detail::is_non_temporal(call.size * static_cast<index_t>(sizeof(Code)));
     detail::stream(call.size, *call.executor, [&](index_t first, index_t count) {
         Code* const out = static_cast<Code*>(call.out) + first;
         if (!is_large) return run(first, count, out);
-        detail::write_past_caches(out, count, [&](index_t at, index_t piece, Code* to) { run(first + at, piece, to); });
+        detail::write_non_temporal(out, count,
+                                   [&](index_t at, index_t piece, Code* to) { run(first + at, piece, to); });
     });
 }
 
@@ -118,7 +119,7 @@ template <class X, class Y, class Run> void requantize_pieces(const RequantizeCa
     const index_t chunks = chunks_of(columns, stream_chunk);
     (*call.executor)(rows * chunks, [&](index_t task) {
         const index_t row = task / chunks, first = task % chunks * stream_chunk;
-        run(smaller(stream_chunk, columns - first), x + row * call.x_stride + first, y + row * call.y_stride + first);
+        run(min(stream_chunk, columns - first), x + row * call.x_stride + first, y + row * call.y_stride + first);
     });
 }
 

@@ -130,7 +130,7 @@ template <class L, class Rule> struct LearnableBackwardOp {
                     total.zero_point.template add<L>(j, a.zero_point, b.zero_point, c.zero_point, d.zero_point);
                 }
         for (; first < count; first += block)
-            run_block(gradient, smaller(block, count - first), x + first, grad_out + first, grad_in + first, total);
+            run_block(gradient, min(block, count - first), x + first, grad_out + first, grad_in + first, total);
     }
 
     /// Adds the rows to the channels' sums, four at a time.
@@ -138,7 +138,7 @@ template <class L, class Rule> struct LearnableBackwardOp {
               double* zero_point_sums) const {
         QuantizerPiece<L, Rule> piece;
         for (index_t first = 0; first < channels; first += channel_block) {
-            const index_t count = smaller(channel_block, channels - first);
+            const index_t count = min(channel_block, channels - first);
             piece.fill(params.qparams, first, count, 0);
             for (index_t row = 0; row < rows; row += 4)
                 for_each_vector<L>(count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
@@ -192,14 +192,14 @@ void learnable_task(const Op& op, const ChannelBlocks& blocks, index_t task, con
     double* const partial = sums.scratch.data() + 2 * task * split.partials;
     LearnableTotal total;
     if (blocks.channels == 1) {
-        const index_t first = task * split.step, count = smaller(split.step, blocks.size() - first);
+        const index_t first = task * split.step, count = min(split.step, blocks.size() - first);
         op.run(0, count, x + first, grad_out + first, grad_in + first, total);
         partial[0] = total.scale.total();
         partial[1] = total.zero_point.total();
     } else if (blocks.inner == 1) {
         for (index_t i = 0; i < 2 * blocks.channels; ++i) partial[i] = 0.0;
         const index_t row = task * split.step, first = row * blocks.channels;
-        op.rows(blocks.channels, smaller(split.step, blocks.outer - row), x + first, grad_out + first, grad_in + first,
+        op.rows(blocks.channels, min(split.step, blocks.outer - row), x + first, grad_out + first, grad_in + first,
                 partial, partial + blocks.channels);
     } else {
         for (index_t outer = 0; outer < blocks.outer; ++outer) {

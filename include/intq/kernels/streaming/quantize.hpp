@@ -8,7 +8,7 @@
 
 #include "intq/arith/quantize.hpp"
 #include "intq/kernels/streaming/channel_walk.hpp"
-#include "intq/kernels/streaming/past_caches.hpp"
+#include "intq/kernels/streaming/non_temporal.hpp"
 #include "intq/simd/select.hpp"
 
 namespace intq::kernels {

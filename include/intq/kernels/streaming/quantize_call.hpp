@@ -18,8 +18,8 @@ struct QuantizeRow {
     void (*run)(const float* x, const ChannelBlocks& blocks, const QParams& qparams, arith::QuantizeRule rule, void* y,
                 const Executor& executor);
     /// Row-major images of `pixels` each to channels last.
-    void (*run_planes)(const float* x, index_t images, index_t channels, index_t pixels, const QParams& qparams,
-                       arith::QuantizeRule rule, void* y, const Executor& executor);
+    void (*run_nchw)(const float* x, index_t images, index_t channels, index_t pixels, const QParams& qparams,
+                     arith::QuantizeRule rule, void* y, const Executor& executor);
 };
 
 struct DequantizeRow {

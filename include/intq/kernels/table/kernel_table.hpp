@@ -16,7 +16,7 @@
 #include "intq/kernels/streaming/dequantize.hpp"
 #include "intq/kernels/streaming/elementwise.hpp"
 #include "intq/kernels/streaming/move.hpp"
-#include "intq/kernels/streaming/quantize_planes.hpp"
+#include "intq/kernels/streaming/quantize_nchw.hpp"
 #include "intq/kernels/streaming/softmax.hpp"
 #include "intq/kernels/streaming/unary.hpp"
 #include "intq/kernels/table/rows.hpp"

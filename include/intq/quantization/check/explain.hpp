@@ -96,7 +96,7 @@ INTQ_INLINE void explain_kernel(const QuantizedGraph& quantized, const Quantized
         std::string kernel = name_of(instruction.op);
         if (weighted != nullptr && (instruction.op == OpKind::conv2d || instruction.op == OpKind::linear)) {
             ExplainedStep conv;
-            explain_conv(instruction.params_as<kernels::ConvStep>().packed, *weighted, conv);
+            explain_conv(instruction.params_as<kernels::ConvParams>().packed, *weighted, conv);
             kernel = conv.kernel;
             step.reason = conv.reason;
         } else {

@@ -160,7 +160,7 @@ INTQ_INLINE std::int32_t add_conv(program::ProgramBuilder& builder, std::int32_t
         operand = detail::sumin_operand(builder, *sumin, in.dtype, layer);
         spec.sumin = &operand;
     }
-    kernels::ConvStep step;
+    kernels::ConvParams step;
     step.packed = detail::pack(builder, spec, layer);
     // (N, C, L) is an image of one row.
     const int rank = in.shape.rank;

@@ -74,7 +74,7 @@ inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
 INTQ_INLINE std::int32_t add_pool(program::ProgramBuilder& builder, OpKind op, std::int32_t x,
-                                  const kernels::PoolStep& step, DType dtype, const QParams& output,
+                                  const kernels::PoolParams& step, DType dtype, const QParams& output,
                                   const program::LayerName& layer) {
     const Shape in = builder.at(x).shape;
     const Size2d out = output_size(step.window, {in[2], in[3]});

@@ -45,7 +45,7 @@ INTQ_INLINE std::int32_t add_softmax(program::ProgramBuilder& builder, std::int3
     const kernels::ArenaTensor in = builder.at(x);
     builder.check({OpKind::softmax, in.dtype, DType::none, output.dtype}, layer);
     const QParams out = builder.keep(output);
-    kernels::SoftmaxStep step;
+    kernels::SoftmaxParams step;
     step.tables = value_or_throw(arith::make_softmax_tables(builder.codes_of(x)), layer.name);
     step.requantize = value_or_throw(
         kernels::make_requantize(builder.target(), arith::softmax_probability,

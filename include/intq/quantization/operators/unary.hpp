@@ -59,7 +59,7 @@ INTQ_INLINE std::int32_t add_look_up(program::ProgramBuilder& builder, std::int3
     const kernels::ArenaTensor in = builder.at(x);
     builder.check({OpKind::lookup_table, in.dtype, DType::none, output.dtype}, layer);
     const bool is_narrow = in.dtype == DType::int8;
-    kernels::LookUpStep step;
+    kernels::LookUpParams step;
     step.size = static_cast<index_t>(is_narrow ? arith::int8_table_size : arith::int16_table_size);
     const Workspace memory = builder.new_buffer(step.size * size_of(in.dtype));
     const arith::CodesOf from = builder.codes_of(x), to = program::ProgramBuilder::codes_of(output);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// quantize of planes: the rows of every backend and target against the oracle, byte for byte.
+// quantize of NCHW images: the rows of every backend and target against the oracle, byte for byte.
 #include <iterator>
 #include <limits>
 
@@ -59,7 +59,7 @@ TEST_CASE("Planes become channels-last codes: the oracle's bytes for any number 
                             expected_bytes(images, {codes.for_oracle()}, oracle_targets()[t], row.output);
                         GuardedBuffer out(expected.size());
                         BackwardExecutor backward;
-                        row.run_planes(images.values.data(), 2, channels, pixels, codes.for_library(),
+                        row.run_nchw(images.values.data(), 2, channels, pixels, codes.for_library(),
                                        backend.tables[t]->policy().quantize, out.as<void>(), backward.executor());
                         ++compared;
                         if (!out.is_intact() || !holds(out, expected))
@@ -83,7 +83,7 @@ TEST_CASE("Planes with a scale for each channel are quantized with their own") {
         const auto expected = expected_bytes(images, per_channel, oracle_targets()[0], DType::int8);
         for (const BackendTables& backend : usable_backend_tables()) {
             GuardedBuffer out(expected.size());
-            backend.tables[0]->quantize[0].run_planes(images.values.data(), 1, channels, 1030,
+            backend.tables[0]->quantize[0].run_nchw(images.values.data(), 1, channels, 1030,
                                                       QParams::per_channel(scales, {}, 1, -128, 127),
                                                       table.policy().quantize, out.as<void>(), serial);
             CHECK(holds(out, expected));

@@ -2,7 +2,7 @@
 //
 // Results so large that they are written past the caches: the same bytes as in small pieces, wherever they begin, and
 // nothing beside them.
-#include "intq/kernels/streaming/past_caches.hpp"
+#include "intq/kernels/streaming/non_temporal.hpp"
 
 #include <algorithm>
 #include <random>
@@ -34,8 +34,8 @@ template <class T> struct Result {
 
 /// Runs `run(first, count, to)` on all elements at once and in pieces.
 template <class T, class Run> void check_like_pieces(index_t size, index_t offset, Run&& run) {
-    REQUIRE(kernels::detail::goes_past_caches(size * static_cast<index_t>(sizeof(T))) == simd::has_non_temporal_store);
-    REQUIRE_FALSE(kernels::detail::goes_past_caches(piece * static_cast<index_t>(sizeof(T))));
+    REQUIRE(kernels::detail::is_non_temporal(size * static_cast<index_t>(sizeof(T))) == simd::has_non_temporal_store);
+    REQUIRE_FALSE(kernels::detail::is_non_temporal(piece * static_cast<index_t>(sizeof(T))));
     Result<T> whole(size, offset), pieces(size, offset);
     run(0, size, whole.data);
     for (index_t first = 0; first < size; first += piece)
@@ -54,7 +54,7 @@ const QParams qparams = QParams::per_tensor(0.02f, 3, DType::int8);
 
 TEST_CASE("Large results are the same bytes as small ones") {
     const index_t offset = GENERATE(0, 1, 13);
-    const index_t bytes = kernels::detail::least_past_caches + 37, floats = bytes / 4 + 5;
+    const index_t bytes = kernels::detail::min_non_temporal + 37, floats = bytes / 4 + 5;
     std::mt19937 random(static_cast<unsigned>(offset));
     std::vector<float> x(static_cast<std::size_t>(bytes));
     for (float& value : x) value = static_cast<float>(random() % 8000) * 0.001f - 4.0f;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Float images whose channels are planes, to codes whose pixels hold their channels: what a program begins with.
-// Layer: kernels.
-#ifndef INTQ_KERNELS_STREAMING_QUANTIZE_PLANES_HPP
-#define INTQ_KERNELS_STREAMING_QUANTIZE_PLANES_HPP
+// quantize of NCHW images to NHWC codes. A program begins with it. Layer: kernels.
+#ifndef INTQ_KERNELS_STREAMING_QUANTIZE_NCHW_HPP
+#define INTQ_KERNELS_STREAMING_QUANTIZE_NCHW_HPP
 
 #include <bit>
 #include <cstring>
@@ -60,8 +59,8 @@ void quantize_pixels(const Op& op, const float* x, index_t channels, index_t pix
 /// Memory   a chunk of codes on the stack
 /// Cost     O(n); bound by memory for three int8 channels, by one store an element otherwise
 template <class Backend = simd::default_backend, class Code>
-void quantize_planes(const float* x, index_t images, index_t channels, index_t pixels, const QParams& qparams,
-                     arith::QuantizeRule rule, Code* out, const Executor& executor) INTQ_NOEXCEPT {
+void quantize_nchw(const float* x, index_t images, index_t channels, index_t pixels, const QParams& qparams,
+                   arith::QuantizeRule rule, Code* out, const Executor& executor) INTQ_NOEXCEPT {
     using L = simd::lanes<Backend>;
     const index_t chunks = (pixels + detail::plane_chunk - 1) / detail::plane_chunk;
     arith::with_rule(rule, [&](auto fixed) {
@@ -90,12 +89,12 @@ void quantize_erased(const float* x, const ChannelBlocks& blocks, const QParams&
     quantize_blocks<Backend>(x, blocks, qparams, rule, static_cast<Code*>(y), executor);
 }
 template <class Backend, class Code>
-void quantize_planes_erased(const float* x, index_t images, index_t channels, index_t pixels, const QParams& qparams,
-                            arith::QuantizeRule rule, void* y, const Executor& executor) {
-    quantize_planes<Backend>(x, images, channels, pixels, qparams, rule, static_cast<Code*>(y), executor);
+void quantize_nchw_erased(const float* x, index_t images, index_t channels, index_t pixels, const QParams& qparams,
+                          arith::QuantizeRule rule, void* y, const Executor& executor) {
+    quantize_nchw<Backend>(x, images, channels, pixels, qparams, rule, static_cast<Code*>(y), executor);
 }
 template <class Backend, class Code> constexpr QuantizeRow quantize_row() noexcept {
-    return {dtype_of<Code>, &quantize_erased<Backend, Code>, &quantize_planes_erased<Backend, Code>};
+    return {dtype_of<Code>, &quantize_erased<Backend, Code>, &quantize_nchw_erased<Backend, Code>};
 }
 template <class Backend>
 inline constexpr QuantizeRow quantize_rows[] = {quantize_row<Backend, std::int8_t>(),
@@ -106,4 +105,4 @@ inline constexpr QuantizeRow quantize_rows[] = {quantize_row<Backend, std::int8_
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels
 
-#endif  // INTQ_KERNELS_STREAMING_QUANTIZE_PLANES_HPP
+#endif  // INTQ_KERNELS_STREAMING_QUANTIZE_NCHW_HPP
