@@ -15,6 +15,7 @@
 #include "intq/quantization/operators/operator_table.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
+#include "intq/training/gradients.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "intq/io/npy.hpp"
+#include "intq/io/file.hpp"
 
 #include <array>
 #include <random>

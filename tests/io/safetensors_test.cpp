@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "intq/io/safetensors.hpp"
+#include "intq/io/json_text.hpp"
 
 #include <array>
 #include <random>

@@ -2,6 +2,8 @@
 //
 // Trainings: that they learn, resume to the same bits, and lose nothing by an error.
 #include "intq/training/trainer.hpp"
+#include "intq/io/file.hpp"
+#include "intq/training/batches.hpp"
 
 #include <thread>
 

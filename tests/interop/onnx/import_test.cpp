@@ -2,6 +2,7 @@
 //
 // From ONNX to a graph of modules: outputs against those of other programs, and what is refused.
 #include "intq/interop/onnx/import.hpp"
+#include "intq/io/file.hpp"
 
 #include <cmath>
 #include <filesystem>

@@ -2,6 +2,7 @@
 //
 // The reader of ONNX files: what it reads, and what it refuses.
 #include "intq/interop/onnx/read/read.hpp"
+#include "intq/io/file.hpp"
 
 #include <algorithm>
 #include <filesystem>

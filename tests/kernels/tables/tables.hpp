@@ -21,10 +21,8 @@ template <int Width> struct odd_width;  // support/odd_width.hpp
 /// The kernels of a backend that the compiled form does not hold; defined by the backend's own unit.
 template <class Backend> BackendTables tables_of();
 
-namespace detail {
-
 /// Those of a backend of the library; without tables where this program does not hold them or the CPU lacks it.
-template <class Backend> BackendTables tables_of_library() {
+template <class Backend> BackendTables library_tables() {
 #if INTQ_TEST_XSIMD
     if constexpr (std::is_same_v<Backend, simd::xsimd<>>) return tables_of<Backend>();
 #endif
@@ -33,8 +31,10 @@ template <class Backend> BackendTables tables_of_library() {
     return {Backend::name, {}};
 }
 
+namespace detail {
+
 template <class... Backend> std::vector<BackendTables> tables_of_all(simd::BackendList<Backend...>) {
-    return {tables_of_library<Backend>()..., tables_of<odd_width<3>>(), tables_of<odd_width<5>>()};
+    return {library_tables<Backend>()..., tables_of<odd_width<3>>(), tables_of<odd_width<5>>()};
 }
 
 }  // namespace detail

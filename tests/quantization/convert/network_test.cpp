@@ -152,7 +152,7 @@ TEST_CASE("A small network of their blocks gives the oracle's bytes on every tar
 TEST_CASE("Two threads give the bytes of one in every instruction of ResNet-18 and MobileNetV2") {
     intq::ThreadPool pool(2);
     BackendTables best = scalar_tables();
-    for (const BackendTables& backend : {tables_of<simd::avx2>(), tables_of<simd::avx512vnni>()})
+    for (const BackendTables& backend : {library_tables<simd::avx2>(), library_tables<simd::avx512vnni>()})
         if (!backend.tables.empty()) best = backend;
     const kernels::KernelTable& table = *best.tables[0];
     const auto check = [&](const nn::Module& model, index_t side) {

@@ -4,10 +4,13 @@
 #ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_QAT_HPP
 #define INTQ_QUANTIZATION_PREPARE_PREPARE_QAT_HPP
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "intq/arith/target.hpp"
 #include "intq/nn/model/module.hpp"
+#include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
@@ -27,6 +30,11 @@ std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const QCo
 ///
 /// @throws Error naming the quantizer that the calibrated model lacks, or that saw no data; before anything is changed
 void load_calibration(PreparedModel& model, PreparedModel& calibrated);
+
+namespace detail {
+/// The quantizers of a model by qualified name, those of weights too.
+std::map<std::string, FakeQuantize*> fake_quantizers(nn::Module& model);
+}  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
