@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "intq/core/abi.hpp"
+#include "intq/io/error.hpp"
 
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
@@ -48,8 +48,6 @@ namespace detail {
 #    include <string>
 #    include <system_error>
 #    include <utility>
-
-#    include "intq/io/error.hpp"
 
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
