@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 
+#include "intq/io/file.hpp"
 #include "io/temporary_folder.hpp"
 #include "support/catch.hpp"
 

@@ -6,6 +6,8 @@
 #include <random>
 #include <string>
 
+#include "intq/io/file.hpp"
+#include "intq/io/json_text.hpp"
 #include "io/temporary_folder.hpp"
 #include "support/catch.hpp"
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "intq/core/abi.hpp"
+#include "intq/io/error.hpp"
 
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
@@ -52,8 +52,6 @@ namespace detail {
 #    include <memory>
 #    include <system_error>
 #    include <utility>
-
-#    include "intq/io/error.hpp"
 
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "intq/core/dtype.hpp"
+#include "intq/io/error.hpp"
 
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
@@ -93,8 +94,6 @@ private:
 #    include <algorithm>
 #    include <charconv>
 #    include <iterator>
-
-#    include "intq/io/error.hpp"
 
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "intq/core/dtype.hpp"
+#include "intq/io/error.hpp"
 
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
@@ -94,7 +95,6 @@ std::vector<std::byte> serialize_npy(const NpyArray& array);
 #    include <iterator>
 #    include <string>
 
-#    include "intq/io/error.hpp"
 #    include "intq/io/file.hpp"
 
 namespace intq::io {

@@ -17,7 +17,7 @@
 #include <protozero/exception.hpp>
 #include <protozero/pbf_reader.hpp>
 
-#include "intq/core/abi.hpp"
+#include "intq/io/error.hpp"
 
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
@@ -72,8 +72,6 @@ private:
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(io)
-
-#    include "intq/io/error.hpp"
 
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {

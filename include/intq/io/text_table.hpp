@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "intq/core/abi.hpp"
+#include "intq/io/error.hpp"
 
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
@@ -60,8 +60,6 @@ private:
 #    include <algorithm>
 #    include <string_view>
 #    include <utility>
-
-#    include "intq/io/error.hpp"
 
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {

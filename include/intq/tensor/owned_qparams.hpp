@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "intq/core/qparams.hpp"
+#include "intq/io/error.hpp"
 
 namespace intq {
 inline namespace INTQ_HOSTED_ABI {
@@ -48,8 +49,6 @@ struct OwnedQParams {
 #if INTQ_DEFINES(tensor)
 
 #    include <utility>
-
-#    include "intq/io/error.hpp"
 
 namespace intq {
 inline namespace INTQ_HOSTED_ABI {
