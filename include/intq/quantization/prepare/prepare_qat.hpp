@@ -4,10 +4,13 @@
 #ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_QAT_HPP
 #define INTQ_QUANTIZATION_PREPARE_PREPARE_QAT_HPP
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "intq/arith/target.hpp"
 #include "intq/nn/model/module.hpp"
+#include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
@@ -28,6 +31,13 @@ std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const QCo
 /// @throws Error naming the quantizer that the calibrated model lacks, or that saw no data; before anything is changed
 void load_calibration(PreparedModel& model, PreparedModel& calibrated);
 
+namespace detail {
+
+/// The quantizers that hold scales of their own, by qualified name.
+std::map<std::string, FakeQuantize*> fake_quantizers(nn::Module& model);
+
+}  // namespace detail
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
@@ -35,11 +45,8 @@ void load_calibration(PreparedModel& model, PreparedModel& calibrated);
 #if INTQ_DEFINES(quantization_prepare)
 
 #    include <cstddef>
-#    include <map>
-#    include <string>
 
 #    include "intq/io/error.hpp"
-#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/observers/observer.hpp"
 #    include "intq/quantization/prepare/prepare_fx.hpp"
 
@@ -57,7 +64,6 @@ INTQ_INLINE std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& mode
 
 namespace detail {
 
-/// The quantizers that hold scales of their own, by qualified name.
 INTQ_INLINE std::map<std::string, FakeQuantize*> fake_quantizers(nn::Module& model) {
     std::map<std::string, FakeQuantize*> result;
     for (const auto& module : model.named_modules())
