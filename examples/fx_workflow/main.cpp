@@ -7,7 +7,9 @@
 #include "intq/interop/onnx/import.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/lower.hpp"
+#include "intq/quantization/operators/reference.hpp"
 #include "intq/quantization/prepare/set_march.hpp"
+#include "intq/quantization/qconfig/qconfig_dict.hpp"
 #include "intq/quantization/qconfig/qconfig_presets.hpp"
 
 namespace {

@@ -6,7 +6,9 @@
 
 #include "intq/interop/onnx/import.hpp"
 #include "intq/quantization/check/explain.hpp"
+#include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/hybrid.hpp"
+#include "intq/quantization/modules/stubs.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "intq/tensor/npy.hpp"
