@@ -12,8 +12,10 @@
 #include "intq/io/text_table.hpp"
 #include "intq/numeric_suite/metrics.hpp"
 #include "intq/quantization/modules/stubs.hpp"
+#include "intq/quantization/observers/observer_modules.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
+#include "intq/tensor/npy.hpp"
 
 namespace {
 using namespace intq;

@@ -11,6 +11,7 @@
 #include "intq/improve/equalization.hpp"
 #include "intq/nn/layers/layers.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/observers/range_observers.hpp"
 #include "intq/quantization/operators/conv.hpp"
 #include "intq/quantization/operators/operator_table.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"

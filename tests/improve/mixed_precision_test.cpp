@@ -10,6 +10,7 @@
 #include <csignal>
 #include <random>
 
+#include "intq/graph/operators.hpp"
 #include "intq/improve/measurement_journal.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "io/temporary_folder.hpp"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "interop/onnx_builder.hpp"
+#include "intq/graph/operators.hpp"
 #include "intq/interop/onnx/import.hpp"
 
 namespace intq::test {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "intq/graph/operators.hpp"
 #include "intq/graph/print.hpp"
 #include "intq/graph/tracer.hpp"
 #include "support/golden.hpp"

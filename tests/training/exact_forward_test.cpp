@@ -7,6 +7,8 @@
 #include <iostream>
 
 #include "intq/nn/layers/layers.hpp"
+#include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/operators/lowering.hpp"
 #include "intq/quantization/prepare/prepare_qat.hpp"
 #include "intq/training/trainer.hpp"
 #include "kernels/oracle_bridge.hpp"

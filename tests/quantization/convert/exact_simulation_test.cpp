@@ -9,11 +9,16 @@
 #include <map>
 #include <set>
 
+#include "intq/graph/operators.hpp"
 #include "intq/interop/onnx/import.hpp"
 #include "intq/nn/layers/layers.hpp"
+#include "intq/quantization/modules/stubs.hpp"
+#include "intq/quantization/operators/conv.hpp"
+#include "intq/quantization/operators/lowering.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "intq/tensor/npy.hpp"
+#include "intq/tensor/quantize.hpp"
 #include "kernels/oracle_bridge.hpp"
 #include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"

@@ -10,7 +10,12 @@
 
 #include "intq/graph/graph_module.hpp"
 #include "intq/nn/layers/weighted.hpp"
+#include "intq/quantization/operators/conv.hpp"
+#include "intq/quantization/operators/elementwise.hpp"
 #include "intq/quantization/operators/operator_table.hpp"
+#include "intq/quantization/operators/pool.hpp"
+#include "intq/quantization/operators/quantize.hpp"
+#include "intq/quantization/operators/shape.hpp"
 #include "kernels/oracle_bridge.hpp"
 #include "reference/program.hpp"
 #include "support/catch.hpp"

@@ -6,6 +6,7 @@
 #include "intq/nn/layers/layers.hpp"
 #include "intq/nn/model/container.hpp"
 #include "intq/nn/model/state_dict.hpp"
+#include "intq/quantization/dynamic/dynamic_modules.hpp"
 #include "intq/quantization/dynamic/quantize_dynamic.hpp"
 #include "intq/quantization/dynamic/weight_only.hpp"
 #include "support/catch.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#include "intq/quantization/observers/range_observers.hpp"
 
 #include "support/catch.hpp"
 #include "support/small_models.hpp"

@@ -6,11 +6,16 @@
 #include <cmath>
 #include <map>
 
+#include "intq/graph/operators.hpp"
 #include "intq/nn/layers/layers.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/lower.hpp"
+#include "intq/quantization/observers/range_observers.hpp"
+#include "intq/quantization/operators/conv.hpp"
+#include "intq/quantization/operators/reference.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
+#include "intq/tensor/quantize.hpp"
 #include "kernels/oracle_bridge.hpp"
 #include "kernels/tables/tables.hpp"
 #include "reference/softmax.hpp"

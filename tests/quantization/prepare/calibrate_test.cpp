@@ -6,9 +6,13 @@
 #include <map>
 
 #include "intq/arith/fp32.hpp"
+#include "intq/io/safetensors.hpp"
 #include "intq/quantization/modules/stubs.hpp"
+#include "intq/quantization/observers/observer_modules.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/calibration_file.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
+#include "intq/tensor/npy.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"
 

@@ -10,6 +10,8 @@
 
 #include "intq/arith/bpu.hpp"
 #include "intq/arith/tflite.hpp"
+#include "intq/quantization/modules/stubs.hpp"
+#include "intq/quantization/prepare/prepare_fx.hpp"
 #include "intq/quantization/prepare/prepare_qat.hpp"
 #include "support/catch.hpp"
 #include "support/torch_zoo.hpp"

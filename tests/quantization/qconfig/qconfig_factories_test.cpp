@@ -8,6 +8,8 @@
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "intq/quantization/prepare/qconfig_rules.hpp"
 #include "intq/quantization/prepare/set_march.hpp"
+#include "intq/quantization/qconfig/qconfig_dict.hpp"
+#include "intq/quantization/qconfig/qconfig_factories.hpp"
 #include "intq/quantization/qconfig/qconfig_presets.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"

@@ -32,8 +32,10 @@ std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const QCo
 void load_calibration(PreparedModel& model, PreparedModel& calibrated);
 
 namespace detail {
-/// The quantizers of a model by qualified name, those of weights too.
+
+/// The quantizers that hold scales of their own, by qualified name.
 std::map<std::string, FakeQuantize*> fake_quantizers(nn::Module& model);
+
 }  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
@@ -43,11 +45,8 @@ std::map<std::string, FakeQuantize*> fake_quantizers(nn::Module& model);
 #if INTQ_DEFINES(quantization_prepare)
 
 #    include <cstddef>
-#    include <map>
-#    include <string>
 
 #    include "intq/io/error.hpp"
-#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/observers/observer.hpp"
 #    include "intq/quantization/prepare/prepare_fx.hpp"
 
@@ -65,7 +64,6 @@ INTQ_INLINE std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& mode
 
 namespace detail {
 
-/// The quantizers that hold scales of their own, by qualified name.
 INTQ_INLINE std::map<std::string, FakeQuantize*> fake_quantizers(nn::Module& model) {
     std::map<std::string, FakeQuantize*> result;
     for (const auto& module : model.named_modules())
