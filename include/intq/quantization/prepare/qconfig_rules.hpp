@@ -55,13 +55,6 @@ struct SensitiveRule {
 std::vector<std::string> set_sensitive_operators(QConfigMapping& mapping, std::span<const SensitiveOperator> list,
                                                  const SensitiveRule& rule);
 
-namespace detail {
-
-/// The words of a line, parted by blanks and tabs.
-std::vector<std::string> words_of(const std::string& line);
-
-}  // namespace detail
-
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
