@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The check vectors of ARITHMETIC section 2.3, and vectors worked out by hand for sections 2.1 and 2.2, as
+// The check vectors of docs/arithmetic.md section 2.3, and vectors worked out by hand for sections 2.1 and 2.2, as
 // static_asserts: the specification runs in the compiler, so a wrong formula does not even build.
 #include "arith/targets.hpp"
 #include "support/catch.hpp"

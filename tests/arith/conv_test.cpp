@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What convolution and linear compute when they are made (ARITHMETIC section 3, steps 0 to 4), against the oracle:
-// raised scales, bias codes, the fused add and the accumulator's bound.
+// What convolution and linear compute when they are made (docs/arithmetic.md section 3, steps 0 to 4), against the
+// oracle: raised scales, bias codes, the fused add and the accumulator's bound.
 #include "intq/arith/conv.hpp"
 
 #include <iostream>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// ARITHMETIC section 7, measured again: errors of the definitions against real arithmetic, in output codes, where
-// nothing saturates. And how often the targets disagree with each other. Prints what it measures.
+// docs/arithmetic.md section 7, measured again: errors of the definitions against real arithmetic, in output codes,
+// where nothing saturates. And how often the targets disagree with each other. Prints what it measures.
 #include <cstdio>
 
 #include "arith/targets.hpp"

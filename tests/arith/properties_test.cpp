@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The properties of ARITHMETIC section 6: what must hold for every requantization, whatever its parameters.
+// The properties of docs/arithmetic.md section 6: what must hold for every requantization, whatever its parameters.
 #include <iostream>
 
 #include "arith/targets.hpp"

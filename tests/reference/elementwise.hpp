@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Oracle, part 6: add, sub, mul, relu, cat, requantize, flatten, quantize and dequantize, ARITHMETIC.md section 4.
-// Layer: tests/reference (DESIGN section 9).
+// Oracle, part 6: add, sub, mul, relu, cat, requantize, flatten, quantize and dequantize, docs/arithmetic.md section 4.
+// Layer: tests/reference (docs/design.md section 9).
 #ifndef INTQ_TESTS_REFERENCE_ELEMENTWISE_HPP
 #define INTQ_TESTS_REFERENCE_ELEMENTWISE_HPP
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Oracle, part 2: the integer multipliers and rounding shifts of ARITHMETIC.md sections 2.2 and 2.3.
+// Oracle, part 2: the integer multipliers and rounding shifts of docs/arithmetic.md sections 2.2 and 2.3.
 // Everything is evaluated over the mathematical integers; nothing can overflow.
-// Layer: tests/reference (DESIGN section 9).
+// Layer: tests/reference (docs/design.md section 9).
 #ifndef INTQ_TESTS_REFERENCE_FIXED_POINT_HPP
 #define INTQ_TESTS_REFERENCE_FIXED_POINT_HPP
 
@@ -36,7 +36,7 @@ inline void refuse_unless_positive_and_finite(double r, const char* what) {
     }
 }
 
-/// r = multiplier · 2^(shift - 31), ARITHMETIC section 2.2.
+/// r = multiplier · 2^(shift - 31), docs/arithmetic.md section 2.2.
 struct TfliteMultiplier {
     wide multiplier = 0;
     int shift = 0;
@@ -100,7 +100,7 @@ inline wide multiply_int64_accumulator(wide acc, const TfliteMultiplier& m) {
     return floor_divide(product + power_of_two(14 - m.shift), power_of_two(15 - m.shift));
 }
 
-/// r = multiplier · 2^-shift with a multiplier of at most 15 bits, ARITHMETIC sections 2.3 and 3 step 3.
+/// r = multiplier · 2^-shift with a multiplier of at most 15 bits, docs/arithmetic.md sections 2.3 and 3 step 3.
 struct BpuMultiplier {
     wide multiplier = 0;
     int shift = 0;  // rs of section 2.3, n of section 3 step 3; may be negative for a large r

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Oracle: float operators in double, written from their definitions and apart from the library: every output gathers
-// its inputs one by one through functions of logical indices. Layer: tests/reference (DESIGN section 9).
+// its inputs one by one through functions of logical indices. Layer: tests/reference (docs/design.md section 9).
 #ifndef INTQ_TESTS_REFERENCE_FLOAT_LAYERS_HPP
 #define INTQ_TESTS_REFERENCE_FLOAT_LAYERS_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Oracle: gradients of one element under LSQ, in the words of PyTorch's operator, with the C library's fma.
-// Layer: tests/reference (DESIGN section 9).
+// Layer: tests/reference (docs/design.md section 9).
 #ifndef INTQ_TESTS_REFERENCE_LEARNABLE_HPP
 #define INTQ_TESTS_REFERENCE_LEARNABLE_HPP
 

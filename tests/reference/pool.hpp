@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Oracle, part 7: max_pool and avg_pool, ARITHMETIC.md section 4.
-// Layer: tests/reference (DESIGN section 9).
+// Oracle, part 7: max_pool and avg_pool, docs/arithmetic.md section 4.
+// Layer: tests/reference (docs/design.md section 9).
 #ifndef INTQ_TESTS_REFERENCE_POOL_HPP
 #define INTQ_TESTS_REFERENCE_POOL_HPP
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Oracle: a quantized network as a list of layers, and the codes of every layer from float inputs.
-// The description is filled by a test from a lowered model; the evaluation knows only ARITHMETIC.md.
-// Layer: tests/reference (DESIGN section 9).
+// The description is filled by a test from a lowered model; the evaluation knows only docs/arithmetic.md.
+// Layer: tests/reference (docs/design.md section 9).
 #ifndef INTQ_TESTS_REFERENCE_PROGRAM_HPP
 #define INTQ_TESTS_REFERENCE_PROGRAM_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Oracle, part 3: quantize, dequantize and fake-quantize, ARITHMETIC.md section 1.
-// Layer: tests/reference (DESIGN section 9).
+// Oracle, part 3: quantize, dequantize and fake-quantize, docs/arithmetic.md section 1.
+// Layer: tests/reference (docs/design.md section 9).
 #ifndef INTQ_TESTS_REFERENCE_QUANTIZE_HPP
 #define INTQ_TESTS_REFERENCE_QUANTIZE_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The oracle itself, operators: convolution, linear, element-wise, pooling, cat, and whole programs. Expectations come
-// from arithmetic done by hand, from identities between operators, from ARITHMETIC.md's bounds and from PyTorch.
+// from arithmetic done by hand, from identities between operators, from docs/arithmetic.md's bounds and from PyTorch.
 #include "../support/catch.hpp"
 
 #include <algorithm>

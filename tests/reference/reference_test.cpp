@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The oracle itself, numbers: rounding, shifts, multipliers, quantize, requantize. Expectations come from
-// ARITHMETIC.md's check vectors, from arithmetic done by hand, from other projects' definitions and from PyTorch.
+// docs/arithmetic.md's check vectors, from arithmetic done by hand, from other projects' definitions and from PyTorch.
 #include "../support/catch.hpp"
 
 #include <cmath>
@@ -76,7 +76,7 @@ TEST_CASE("reference: the three roundings of reals agree with values worked out 
     CHECK_THROWS_AS(to_wide(std::nan("")), Refused);
 }
 
-TEST_CASE("reference: SH_F is the arithmetic shift and SH_R the int32 formula of ARITHMETIC section 0") {
+TEST_CASE("reference: SH_F is the arithmetic shift and SH_R the int32 formula of docs/arithmetic.md section 0") {
     CHECK(to_int64(shift_floor(-1, 1)) == -1);
     CHECK(to_int64(shift_half_up(-1, 1)) == 0);
     CHECK(to_int64(shift_half_up(1, 1)) == 1);
@@ -405,7 +405,7 @@ void check_vector(const CheckVector& v, Role role, int pre_cap) {
 
 }  // namespace
 
-TEST_CASE("reference: the check vectors of ARITHMETIC section 2.3") {
+TEST_CASE("reference: the check vectors of docs/arithmetic.md section 2.3") {
     const CheckVector accumulators[] = {
         {1e-4F,
          0.02F,
@@ -509,7 +509,7 @@ TEST_CASE("reference: bpu requantization is monotone, inside its limits, and flo
     CHECK(clamp_invisible);
 }
 
-TEST_CASE("reference: errors of bpu requantization stay inside the bounds of ARITHMETIC section 7") {
+TEST_CASE("reference: errors of bpu requantization stay inside the bounds of docs/arithmetic.md section 7") {
     struct Row {
         int bits;
         Role role;

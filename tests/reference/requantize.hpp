@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Oracle, part 4: the targets and their requantization, ARITHMETIC.md section 2.
-// Layer: tests/reference (DESIGN section 9).
+// Oracle, part 4: the targets and their requantization, docs/arithmetic.md section 2.
+// Layer: tests/reference (docs/design.md section 9).
 #ifndef INTQ_TESTS_REFERENCE_REQUANTIZE_HPP
 #define INTQ_TESTS_REFERENCE_REQUANTIZE_HPP
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Oracle, part 1: rounding and single float32 operations.
-// Written apart from the library, from ARITHMETIC.md section 0 alone; slow and obvious on purpose.
-// Layer: tests/reference (DESIGN section 9).
+// Written apart from the library, from docs/arithmetic.md section 0 alone; slow and obvious on purpose.
+// Layer: tests/reference (docs/design.md section 9).
 #ifndef INTQ_TESTS_REFERENCE_ROUNDING_HPP
 #define INTQ_TESTS_REFERENCE_ROUNDING_HPP
 
@@ -17,7 +17,7 @@ namespace intq_reference {
 /// The mathematical integers, as far as anything here needs them.
 __extension__ typedef __int128 wide;
 
-/// Thrown exactly where ARITHMETIC.md refuses. A misuse of the oracle itself is std::invalid_argument instead.
+/// Thrown exactly where docs/arithmetic.md refuses. A misuse of the oracle itself is std::invalid_argument instead.
 class Refused : public std::domain_error {
 public:
     using std::domain_error::domain_error;
@@ -45,7 +45,7 @@ inline float fadd(float a, float b) {
     return result;
 }
 
-/// The float32 nearest to an integer, ties to even: the conversion float32(acc) of ARITHMETIC section 2.1.
+/// The float32 nearest to an integer, ties to even: the conversion float32(acc) of docs/arithmetic.md section 2.1.
 /// Done by hand, one rounding: the leading 24 bits, and one more when the rest is above half (or half and odd).
 inline float to_float32(wide value) {
     const wide magnitude = value < 0 ? -value : value;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Oracle, part 8: softmax of int8 codes, ARITHMETIC.md section 4. Layer: tests/reference (DESIGN section 9).
+// Oracle, part 8: softmax of int8 codes, docs/arithmetic.md section 4. Layer: tests/reference
+// (docs/design.md section 9).
 #ifndef INTQ_TESTS_REFERENCE_SOFTMAX_HPP
 #define INTQ_TESTS_REFERENCE_SOFTMAX_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Oracle, part 5: convolution and linear, ARITHMETIC.md section 3, steps 0 to 5.
-// Layer: tests/reference (DESIGN section 9).
+// Oracle, part 5: convolution and linear, docs/arithmetic.md section 3, steps 0 to 5.
+// Layer: tests/reference (docs/design.md section 9).
 #ifndef INTQ_TESTS_REFERENCE_WEIGHTED_HPP
 #define INTQ_TESTS_REFERENCE_WEIGHTED_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The proof that a sum of products cannot leave its accumulator. Layer: arith (ARITHMETIC section 3, step 4).
+// The proof that a sum of products cannot leave its accumulator. Layer: arith (docs/arithmetic.md section 3, step 4).
 #ifndef INTQ_ARITH_ACCUMULATOR_BOUND_HPP
 #define INTQ_ARITH_ACCUMULATOR_BOUND_HPP
 

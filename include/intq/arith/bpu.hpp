@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // target::bpu<March>: an emulated accelerator with a two-stage shift around a 16-bit multiplication. Layer:
-// arith (ARITHMETIC section 2.3).
+// arith (docs/arithmetic.md section 2.3).
 //
 // Our own definition of a machine of that kind: the integer datapath of real chips is not public, and nothing
 // here promises equality with silicon.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The constraint table: which operator a target accepts with which types and limits. Layer: arith
-// (ARITHMETIC section 5). Make, prepare and check read it; what has no row is refused.
+// (docs/arithmetic.md section 5). Make, prepare and check read it; what has no row is refused.
 #ifndef INTQ_ARITH_CONSTRAINTS_HPP
 #define INTQ_ARITH_CONSTRAINTS_HPP
 

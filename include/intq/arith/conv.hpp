@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Scales, bias and fused add of convolution and linear: what is computed once, when the operator is made.
-// Layer: arith (ARITHMETIC section 3).
+// Layer: arith (docs/arithmetic.md section 3).
 #ifndef INTQ_ARITH_CONV_HPP
 #define INTQ_ARITH_CONV_HPP
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Add, sub and mul of two quantized tensors, for every target. Layer: arith (ARITHMETIC section 4, add and mul).
+// Add, sub and mul of two quantized tensors, for every target. Layer: arith
+// (docs/arithmetic.md section 4, add and mul).
 #ifndef INTQ_ARITH_ELEMENTWISE_HPP
 #define INTQ_ARITH_ELEMENTWISE_HPP
 

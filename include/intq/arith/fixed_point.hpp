@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // A real factor as {multiplier, shift}: gemmlowp's and TFLite's fixed point. Layer: arith
-// (ARITHMETIC section 2.2).
+// (docs/arithmetic.md section 2.2).
 #ifndef INTQ_ARITH_FIXED_POINT_HPP
 #define INTQ_ARITH_FIXED_POINT_HPP
 

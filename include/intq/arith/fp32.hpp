@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// target::fp32: one float factor per channel; agrees with ONNX Runtime. Layer: arith (ARITHMETIC section 2.1).
+// target::fp32: one float factor per channel; agrees with ONNX Runtime. Layer: arith (docs/arithmetic.md section 2.1).
 #ifndef INTQ_ARITH_FP32_HPP
 #define INTQ_ARITH_FP32_HPP
 

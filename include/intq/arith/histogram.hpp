@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The bin of a value in a histogram of equal bins. Layer: arith (WORKFLOW section 1).
+// The bin of a value in a histogram of equal bins. Layer: arith (docs/workflow.md section 1).
 #ifndef INTQ_ARITH_HISTOGRAM_HPP
 #define INTQ_ARITH_HISTOGRAM_HPP
 

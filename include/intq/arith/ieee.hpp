@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Single float operations whose bits no compiler flag changes, and the parts of a float. Layer: arith
-// (DESIGN section 8, ARITHMETIC section 0).
+// (docs/design.md section 8, docs/arithmetic.md section 0).
 #ifndef INTQ_ARITH_IEEE_HPP
 #define INTQ_ARITH_IEEE_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // LSQ: fake-quantize whose scale and zero point learn. The zero point as it is used, and the gradients of one element.
-// Layer: arith (ARITHMETIC section 1).
+// Layer: arith (docs/arithmetic.md section 1).
 #ifndef INTQ_ARITH_LEARNABLE_HPP
 #define INTQ_ARITH_LEARNABLE_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// From real scales to the words of a requantize policy, for every target. Layer: arith (ARITHMETIC section 2).
+// From real scales to the words of a requantize policy, for every target. Layer: arith (docs/arithmetic.md section 2).
 #ifndef INTQ_ARITH_MAKE_REQUANTIZE_HPP
 #define INTQ_ARITH_MAKE_REQUANTIZE_HPP
 
@@ -36,7 +36,7 @@ struct TwoStageParams {
 namespace intq::arith {
 inline namespace INTQ_ABI {
 
-/// Multiplier and shifts of ARITHMETIC section 2.3.
+/// Multiplier and shifts of docs/arithmetic.md section 2.3.
 ///
 ///     r = fdiv(s_acc, s_out);  (m, e) = frexp(r);  M = min(fl(m·2^15 + 1/2), 32767);  rs = 15 - e
 ///     accumulator:  P = 22 (int8 out) or 14 (int16 out);  pre = clamp(rs - P, 0, pre_cap)

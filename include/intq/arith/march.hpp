@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Marches of the bpu target: one column of the policy table each. Layer: arith (ARITHMETIC section 2.3).
+// Marches of the bpu target: one column of the policy table each. Layer: arith (docs/arithmetic.md section 2.3).
 //
 // The bpu arithmetic is our own definition of a machine of that kind; it promises nothing about silicon.
 #ifndef INTQ_ARITH_MARCH_HPP

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Folding a batch norm into the weights and bias before it. Layer: arith (WORKFLOW section 4).
+// Folding a batch norm into the weights and bias before it. Layer: arith (docs/workflow.md section 4).
 #ifndef INTQ_ARITH_NORM_HPP
 #define INTQ_ARITH_NORM_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Average pooling on codes, for every target. Layer: arith (ARITHMETIC section 4, mean and avg_pool).
+// Average pooling on codes, for every target. Layer: arith (docs/arithmetic.md section 4, mean and avg_pool).
 #ifndef INTQ_ARITH_POOL_HPP
 #define INTQ_ARITH_POOL_HPP
 

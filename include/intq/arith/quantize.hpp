@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Scale from a range; quantize, dequantize and fake-quantize of one value or one vector. Layer: arith
-// (ARITHMETIC section 1).
+// (docs/arithmetic.md section 1).
 #ifndef INTQ_ARITH_QUANTIZE_HPP
 #define INTQ_ARITH_QUANTIZE_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The requantize policies: accumulator or narrow code -> narrow code, with the parameters of one output
-// channel in 32-bit words. Layer: arith (ARITHMETIC section 2).
+// channel in 32-bit words. Layer: arith (docs/arithmetic.md section 2).
 //
 // Kernels are keyed on a policy, not on a target: what differs between two marches (rounding of a shift, caps)
 // is in the words. Every formula is a template over Lanes; with scalar_lanes it is the specification.
@@ -107,7 +107,7 @@ template <class Policy> struct RequantizedCode {
 /// y = clamp(rhe(fmul(float32(acc), scale)) + zero_point)
 ///
 /// Words    0: scale (bits of a float).  Sumin words  0: s_e / s_out (bits of a float)
-/// Source   ONNX Runtime's requantization; ARITHMETIC section 2.1
+/// Source   ONNX Runtime's requantization; docs/arithmetic.md section 2.1
 struct float_scale : RequantizedCode<float_scale> {
     static constexpr const char* name = "float_scale";
     static constexpr int words = 1;
@@ -169,7 +169,7 @@ template <class L> constexpr typename L::i32 saturate(typename L::i32 x) noexcep
 ///          double_rounding  0: M.  1: left = max(shift, 0).  2: right = max(-shift, 0).  3: right - 1 or 0
 ///                           4: 1 where right > 0, else 0
 /// @pre     double_rounding: |acc|·2^left < 2^31, proven when the operator is made
-/// Source   TensorFlow Lite, MultiplyByQuantizedMultiplier; gemmlowp, fixedpoint.h; ARITHMETIC section 2.2
+/// Source   TensorFlow Lite, MultiplyByQuantizedMultiplier; gemmlowp, fixedpoint.h; docs/arithmetic.md section 2.2
 template <class RoundingRule> struct fixed_point;
 
 template <> struct fixed_point<single_rounding> : RequantizedCode<fixed_point<single_rounding>> {
@@ -250,7 +250,7 @@ template <> struct fixed_point<double_rounding> : RequantizedCode<fixed_point<do
 ///
 /// Words    0: M16.  1: shift, -31 <= shift <= 7
 /// @pre     |acc| < 2^47
-/// Source   TensorFlow Lite, MultiplyByQuantizedMultiplier for int64; ARITHMETIC section 2.2
+/// Source   TensorFlow Lite, MultiplyByQuantizedMultiplier for int64; docs/arithmetic.md section 2.2
 struct wide_fixed_point : RequantizedCode<wide_fixed_point> {
     static constexpr const char* name = "wide_fixed_point";
     static constexpr int words = 2;
@@ -279,7 +279,7 @@ struct wide_fixed_point : RequantizedCode<wide_fixed_point> {
 ///
 /// Words    0: M (at most 32767).  1, 2: pre as floor bits and round bit.  3: post.  4: 2^(post-1) or 0
 /// Sumin    acc += SH_R(e·k, n), or (e·k) << -n.  Words  0: k.  1: n right, >= 0.  2: -n left, >= 0
-/// Source   our own definition; ARITHMETIC section 2.3
+/// Source   our own definition; docs/arithmetic.md section 2.3
 struct two_stage : RequantizedCode<two_stage> {
     static constexpr const char* name = "two_stage";
     static constexpr int words = 5;

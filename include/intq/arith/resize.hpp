@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Resizing of images of codes: where an output pixel lies, and the weighted mean of four cells. Layer: arith
-// (ARITHMETIC section 4, interpolate).
+// (docs/arithmetic.md section 4, interpolate).
 #ifndef INTQ_ARITH_RESIZE_HPP
 #define INTQ_ARITH_RESIZE_HPP
 

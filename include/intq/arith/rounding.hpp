@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Roundings of real values and of shifts, independent of the rounding mode. Layer: arith
-// (ARITHMETIC section 0: rhe, rhaz, rhu, SH_F, SH_R).
+// (docs/arithmetic.md section 0: rhe, rhaz, rhu, SH_F, SH_R).
 #ifndef INTQ_ARITH_ROUNDING_HPP
 #define INTQ_ARITH_ROUNDING_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Softmax of int8 codes by tables and one reciprocal. Layer: arith (ARITHMETIC section 4, softmax).
+// Softmax of int8 codes by tables and one reciprocal. Layer: arith (docs/arithmetic.md section 4, softmax).
 #ifndef INTQ_ARITH_SOFTMAX_HPP
 #define INTQ_ARITH_SOFTMAX_HPP
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Sums of many floats whose bits depend on nothing but the terms and their number. Layer: arith (DESIGN section 8).
+// Sums of many floats whose bits depend on nothing but the terms and their number. Layer: arith
+// (docs/design.md section 8).
 #ifndef INTQ_ARITH_SUM_HPP
 #define INTQ_ARITH_SUM_HPP
 

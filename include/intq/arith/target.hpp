@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What a target is: a policy record, the arithmetic contract as data. Layer: arith (DESIGN section 4).
+// What a target is: a policy record, the arithmetic contract as data. Layer: arith (docs/design.md section 4).
 #ifndef INTQ_ARITH_TARGET_HPP
 #define INTQ_ARITH_TARGET_HPP
 
@@ -29,7 +29,7 @@ enum class AverageRule : std::uint8_t {
     divide_codes      // codes divided by the number of valid cells, half away from zero; the scale stays
 };
 
-/// Every parameter of a target's arithmetic, by the names of ARITHMETIC sections 2 and 3.
+/// Every parameter of a target's arithmetic, by the names of docs/arithmetic.md sections 2 and 3.
 struct PolicyRecord {
     const char* name = "";
     RequantizeRule requantize = RequantizeRule::float_scale;

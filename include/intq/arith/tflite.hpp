@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// target::tflite: a 32-bit fixed-point factor per channel; agrees with TFLite and CMSIS-NN. Layer: arith (ARITHMETIC
-// section 2.2).
+// target::tflite: a 32-bit fixed-point factor per channel; agrees with TFLite and CMSIS-NN. Layer: arith
+// (docs/arithmetic.md section 2.2).
 #ifndef INTQ_ARITH_TFLITE_HPP
 #define INTQ_ARITH_TFLITE_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Functions of one code: tables of 256 entries for int8, of 513 and interpolation for int16. Layer: arith
-// (ARITHMETIC section 4).
+// (docs/arithmetic.md section 4).
 #ifndef INTQ_ARITH_UNARY_HPP
 #define INTQ_ARITH_UNARY_HPP
 

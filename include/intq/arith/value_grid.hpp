@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Bins of a width that is a power of two, anchored at 0: a grid whose bins join to coarser ones exactly.
-// Layer: arith (WORKFLOW section 1).
+// Layer: arith (docs/workflow.md section 1).
 #ifndef INTQ_ARITH_VALUE_GRID_HPP
 #define INTQ_ARITH_VALUE_GRID_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The two inline namespaces that keep differently built object files apart (DESIGN section 11).
+// The two inline namespaces that keep differently built object files apart (docs/design.md section 11).
 // Layer: core.
 //
 // INTQ_CORE_ABI carries the version. Types and constants live there that pass between units: views, statuses, the

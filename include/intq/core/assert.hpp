@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// INTQ_ASSERT: preconditions of functions that run, checked at assert level 1 and 2 (DESIGN section 7).
+// INTQ_ASSERT: preconditions of functions that run, checked at assert level 1 and 2 (docs/design.md section 7).
 // Layer: core.
 #ifndef INTQ_CORE_ASSERT_HPP
 #define INTQ_CORE_ASSERT_HPP

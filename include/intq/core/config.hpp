@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Version and build switches of intq. Every switch is always defined to a value.
-// Layer: core (DESIGN section 2).
+// Layer: core (docs/design.md section 2).
 #ifndef INTQ_CORE_CONFIG_HPP
 #define INTQ_CORE_CONFIG_HPP
 
@@ -25,11 +25,10 @@
 #    define INTQ_WITH_XSIMD 0
 #endif
 
-// --- the compiled form (docs/design.md section 13)
-// ---------------------------------------------------------------------- 0: header-only; every header holds its
-// definitions. 1: the headers of the hosted half show declarations only, because their definitions are compiled once,
-// into the library intq::compiled or by the one source file that includes intq/compiled.hpp. All units of a program
-// agree on it.
+// --- the compiled form (docs/design.md section 13) -------------------------------------------------------------------
+// 0: header-only; every header holds its definitions. 1: the headers of the hosted half show declarations only, because
+// their definitions are compiled once, into the library intq::compiled or by the one source file that includes
+// intq/compiled.hpp. All units of a program agree on it.
 #ifndef INTQ_COMPILED
 #    define INTQ_COMPILED 0
 #endif

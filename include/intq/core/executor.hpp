@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Executor: the parallel-for that a kernel is given. Layer: core (DESIGN section 3).
+// Executor: the parallel-for that a kernel is given. Layer: core (docs/design.md section 3).
 #ifndef INTQ_CORE_EXECUTOR_HPP
 #define INTQ_CORE_EXECUTOR_HPP
 

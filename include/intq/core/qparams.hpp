@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// QParams: how integer codes stand for real numbers. Layer: core (DESIGN section 3).
+// QParams: how integer codes stand for real numbers. Layer: core (docs/design.md section 3).
 #ifndef INTQ_CORE_QPARAMS_HPP
 #define INTQ_CORE_QPARAMS_HPP
 

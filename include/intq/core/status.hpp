@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Status and Result: how a setup function of the embeddable half says what was wrong (DESIGN section 7).
+// Status and Result: how a setup function of the embeddable half says what was wrong (docs/design.md section 7).
 // Layer: core. io/describe.hpp, below the line, makes the sentence.
 #ifndef INTQ_CORE_STATUS_HPP
 #define INTQ_CORE_STATUS_HPP

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// TensorView: a pointer, extents and a layout; owns nothing. Layer: core (DESIGN section 3).
+// TensorView: a pointer, extents and a layout; owns nothing. Layer: core (docs/design.md section 3).
 #ifndef INTQ_CORE_TENSOR_VIEW_HPP
 #define INTQ_CORE_TENSOR_VIEW_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Graph: an ordered list of nodes, made, edited and checked. Layer: graph (DESIGN section 6).
+// Graph: an ordered list of nodes, made, edited and checked. Layer: graph (docs/design.md section 6).
 #ifndef INTQ_GRAPH_GRAPH_HPP
 #define INTQ_GRAPH_GRAPH_HPP
 

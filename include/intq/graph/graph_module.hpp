@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// GraphModule: a model whose forward is a graph. Layer: graph (DESIGN section 6).
+// GraphModule: a model whose forward is a graph. Layer: graph (docs/design.md section 6).
 #ifndef INTQ_GRAPH_GRAPH_MODULE_HPP
 #define INTQ_GRAPH_GRAPH_MODULE_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Interpreter: runs a graph node by node, in float. Layer: graph (DESIGN section 6).
+// Interpreter: runs a graph node by node, in float. Layer: graph (docs/design.md section 6).
 #ifndef INTQ_GRAPH_INTERPRETER_HPP
 #define INTQ_GRAPH_INTERPRETER_HPP
 

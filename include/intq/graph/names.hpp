@@ -24,7 +24,7 @@ std::string snake_case(std::string_view text);
 /// Characters that no identifier holds become underscores, a leading digit gets one before it, and a name that is
 /// taken, or means something in Python ("input"), gets the next free number as suffix.
 ///
-/// Source   torch.fx: behaviour of Graph's name generator (torch-semantics 3.1)
+/// Source   torch.fx: behaviour of Graph's name generator (docs/torch_semantics.md section 1)
 class NameSpace {
 public:
     std::string create(std::string_view candidate);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Node: one step of a graph, in FX's six kinds. Layer: graph (DESIGN section 6).
+// Node: one step of a graph, in FX's six kinds. Layer: graph (docs/design.md section 6).
 #ifndef INTQ_GRAPH_NODE_HPP
 #define INTQ_GRAPH_NODE_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Patterns: sequences of operators as data, and how they are found in a graph. Layer: graph (DESIGN section 6).
+// Patterns: sequences of operators as data, and how they are found in a graph. Layer: graph (docs/design.md section 6).
 #ifndef INTQ_GRAPH_PATTERN_HPP
 #define INTQ_GRAPH_PATTERN_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Edits of a traced model: a module between two nodes, a node taken out, a subgraph replaced. Layer: graph (DESIGN
-// section 6).
+// Edits of a traced model: a module between two nodes, a node taken out, a subgraph replaced. Layer: graph
+// (docs/design.md section 6).
 #ifndef INTQ_GRAPH_REWRITE_HPP
 #define INTQ_GRAPH_REWRITE_HPP
 

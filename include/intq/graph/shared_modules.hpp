@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Which modules a graph calls more than once. Layer: graph (DESIGN section 6).
+// Which modules a graph calls more than once. Layer: graph (docs/design.md section 6).
 #ifndef INTQ_GRAPH_SHARED_MODULES_HPP
 #define INTQ_GRAPH_SHARED_MODULES_HPP
 

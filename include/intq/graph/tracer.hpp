@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// symbolic_trace: from a Module's forward to a graph. Layer: graph (DESIGN section 6).
+// symbolic_trace: from a Module's forward to a graph. Layer: graph (docs/design.md section 6).
 #ifndef INTQ_GRAPH_TRACER_HPP
 #define INTQ_GRAPH_TRACER_HPP
 
@@ -39,7 +39,7 @@ struct TraceOptions {
 /// @return the traced model. Throws TracingError where forward needs data: in the condition of an if, in the bound of a
 ///         loop, as an index.
 ///
-/// Source   torch.fx (torch-semantics 3.1)
+/// Source   torch.fx (docs/torch_semantics.md section 1)
 std::shared_ptr<GraphModule> symbolic_trace(nn::Module& root, const TraceOptions& options = {});
 std::shared_ptr<GraphModule> symbolic_trace(const nn::ModulePtr& root, const TraceOptions& options = {});
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Statuses and foreign names as text for people. Layer: io (DESIGN section 7).
+// Statuses and foreign names as text for people. Layer: io (docs/design.md section 7).
 #ifndef INTQ_IO_DESCRIBE_HPP
 #define INTQ_IO_DESCRIBE_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// intq::Error: the exception of the hosted half (DESIGN section 7). Layer: io, the first below the line.
+// intq::Error: the exception of the hosted half (docs/design.md section 7). Layer: io, the first below the line.
 //
 // It lives in the core's inline namespace, so that units built for different instruction sets catch each other's.
 #ifndef INTQ_IO_ERROR_HPP

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // How far a tensor is from its reference: SQNR, cosine, normalized L2 error, MSE and L1.
-// Layer: numeric_suite (WORKFLOW.md section 5).
+// Layer: numeric_suite (docs/workflow.md section 5).
 //
 // Sums are taken in double and the result is rounded to float once, so it does not depend on the order of the
 // elements in a way that shows. A NaN in either operand gives NaN. All take tensors of any shape, flattened.

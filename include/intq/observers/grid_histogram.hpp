@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // GridHistogram: one pass over the data from which every range method reads its range. Layer: observers
-// (WORKFLOW section 1).
+// (docs/workflow.md section 1).
 #ifndef INTQ_OBSERVERS_GRID_HISTOGRAM_HPP
 #define INTQ_OBSERVERS_GRID_HISTOGRAM_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Counts of a histogram of one fixed range, on caller's memory. Layer: observers (WORKFLOW section 1).
+// Counts of a histogram of one fixed range, on caller's memory. Layer: observers (docs/workflow.md section 1).
 #ifndef INTQ_OBSERVERS_HISTOGRAM_HPP
 #define INTQ_OBSERVERS_HISTOGRAM_HPP
 

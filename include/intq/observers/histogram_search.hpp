@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// PyTorch's search for the part of a histogram that quantizes best. Layer: observers (WORKFLOW section 1).
+// PyTorch's search for the part of a histogram that quantizes best. Layer: observers (docs/workflow.md section 1).
 #ifndef INTQ_OBSERVERS_HISTOGRAM_SEARCH_HPP
 #define INTQ_OBSERVERS_HISTOGRAM_SEARCH_HPP
 

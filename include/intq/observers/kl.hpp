@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The range whose quantized distribution diverges least from that of the data. Layer: observers (WORKFLOW section 1).
+// The range whose quantized distribution diverges least from that of the data. Layer: observers
+// (docs/workflow.md section 1).
 #ifndef INTQ_OBSERVERS_KL_HPP
 #define INTQ_OBSERVERS_KL_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // MinMaxRange: the smallest and largest values ever seen, per tensor or per channel. Layer: observers
-// (WORKFLOW section 1). The modules MinMaxObserver and PerChannelMinMaxObserver stand on it.
+// (docs/workflow.md section 1). The modules MinMaxObserver and PerChannelMinMaxObserver stand on it.
 #ifndef INTQ_OBSERVERS_MIN_MAX_HPP
 #define INTQ_OBSERVERS_MIN_MAX_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The percentile range of the least squared error, and whether a range stands on a cliff. Layer: observers
-// (WORKFLOW section 1).
+// (docs/workflow.md section 1).
 #ifndef INTQ_OBSERVERS_MIX_HPP
 #define INTQ_OBSERVERS_MIX_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // MovingAverageRange: exponential moving average of the batches' ranges, per tensor or per channel.
-// Layer: observers (WORKFLOW section 1). The modules MovingAverageMinMaxObserver and
+// Layer: observers (docs/workflow.md section 1). The modules MovingAverageMinMaxObserver and
 // MovingAveragePerChannelMinMaxObserver stand on it.
 #ifndef INTQ_OBSERVERS_MOVING_AVERAGE_HPP
 #define INTQ_OBSERVERS_MOVING_AVERAGE_HPP

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The range, among shrunk ones, of the least squared error. Layer: observers (WORKFLOW section 1).
+// The range, among shrunk ones, of the least squared error. Layer: observers (docs/workflow.md section 1).
 #ifndef INTQ_OBSERVERS_MSE_HPP
 #define INTQ_OBSERVERS_MSE_HPP
 
@@ -30,7 +30,7 @@ inline namespace INTQ_ABI {
 ///
 /// Result   the same bits for any order of the data
 /// Cost     O(bins · candidates)
-/// Source   WORKFLOW section 1
+/// Source   docs/workflow.md section 1
 inline Result<ValueRange> mse_range(const GridHistogram& histogram, const arith::RangeRule& rule,
                                     const MseOptions& options = {}) INTQ_NOEXCEPT {
     INTQ_ASSERT(histogram.seen() && options.candidates >= 1 && options.candidates <= 100 && options.stride >= 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Ranges that leave out a part of the values: by percentile, by standard deviations, by fixed bounds. Layer: observers
-// (WORKFLOW section 1).
+// (docs/workflow.md section 1).
 #ifndef INTQ_OBSERVERS_PERCENTILE_HPP
 #define INTQ_OBSERVERS_PERCENTILE_HPP
 

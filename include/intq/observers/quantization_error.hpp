@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The error that fake-quantization with a given range would make on observed data. Layer: observers
-// (WORKFLOW section 1).
+// (docs/workflow.md section 1).
 #ifndef INTQ_OBSERVERS_QUANTIZATION_ERROR_HPP
 #define INTQ_OBSERVERS_QUANTIZATION_ERROR_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // What all range observers share: minimum and maximum of one batch, and the state on caller's memory.
-// Layer: observers (ARITHMETIC section 1, WORKFLOW section 1).
+// Layer: observers (docs/arithmetic.md section 1, docs/workflow.md section 1).
 #ifndef INTQ_OBSERVERS_RANGE_HPP
 #define INTQ_OBSERVERS_RANGE_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // TorchHistogram: PyTorch's HistogramObserver, whose counts depend on the order of the data. Layer: observers
-// (WORKFLOW section 1, torch compatibility).
+// (docs/workflow.md section 1, torch compatibility).
 #ifndef INTQ_OBSERVERS_TORCH_HISTOGRAM_HPP
 #define INTQ_OBSERVERS_TORCH_HISTOGRAM_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The data flow of a program: whether each operand still holds what its producer wrote when it is read.
-// Layer: runtime (DESIGN section 1: a wrong input is an error message, never a wrong number).
+// Layer: runtime (docs/design.md section 1: a wrong input is an error message, never a wrong number).
 #ifndef INTQ_RUNTIME_DATA_FLOW_HPP
 #define INTQ_RUNTIME_DATA_FLOW_HPP
 

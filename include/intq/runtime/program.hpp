@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The program: a lowered model as a flat list of instructions over an arena. Layer: runtime (DESIGN section 6).
+// The program: a lowered model as a flat list of instructions over an arena. Layer: runtime (docs/design.md section 6).
 //
 // It is the one thing that executes integers. A Program owns nothing: its parts lie in memory of whoever built
 // it (quantization/convert/lower.hpp on a host; constants on a board).

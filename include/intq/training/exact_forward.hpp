@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// ExactForward: the forward pass of quantization-aware training in the target's integers. Layer: training (WORKFLOW
-// section 4).
+// ExactForward: the forward pass of quantization-aware training in the target's integers. Layer: training
+// (docs/workflow.md section 4).
 #ifndef INTQ_TRAINING_EXACT_FORWARD_HPP
 #define INTQ_TRAINING_EXACT_FORWARD_HPP
 

@@ -19,8 +19,7 @@ using namespace intq;
 using namespace intq::test;
 using kernels::ParamField;
 
-// --- whole
-// ------------------------------------------------------------------------------------------------------------
+// --- whole -----------------------------------------------------------------------------------------------------------
 
 /// How often each byte of a struct was named. What a description keeps in variables of its own (pointers, the lengths
 /// of spans) is changed, so that the struct shows where it ends up.
@@ -109,8 +108,7 @@ TEST_CASE(
     CHECK(checked == described);
 }
 
-// --- enough
-// -----------------------------------------------------------------------------------------------------------
+// --- enough ----------------------------------------------------------------------------------------------------------
 
 namespace {
 

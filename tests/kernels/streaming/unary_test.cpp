@@ -84,7 +84,7 @@ std::int64_t floor_shift(std::int64_t value, int bits) {
     return value >= 0 ? value / divisor : -((-value + divisor - 1) / divisor);
 }
 
-/// ARITHMETIC section 4, in plain integers.
+/// docs/arithmetic.md section 4, in plain integers.
 std::int64_t plain_int16(const std::vector<std::int16_t>& entries, std::int64_t x) {
     const auto i = static_cast<std::size_t>(floor_shift(x, 7) + 256);
     const std::int64_t fraction = x - 128 * floor_shift(x, 7), rise = entries[i + 1] - entries[i];

@@ -118,7 +118,7 @@ template <class Backend, class Code> void check_shape(Resize rule, const Resized
 
 }  // namespace
 
-TEST_CASE("Taps are the positions of ARITHMETIC, as rational numbers say them") {
+TEST_CASE("Taps are the positions of docs/arithmetic.md, as rational numbers say them") {
     index_t wrong = 0;
     for (const Resize rule : rules)
         for (index_t in = 1; in <= 40; ++in)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// From an ONNX model to a graph of intq's modules. Layer: interop (DESIGN section 2).
+// From an ONNX model to a graph of intq's modules. Layer: interop (docs/design.md section 2).
 #ifndef INTQ_INTEROP_ONNX_IMPORT_HPP
 #define INTQ_INTEROP_ONNX_IMPORT_HPP
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The table of the ONNX operators that are read; the functions are in operators/. Layer: interop (DESIGN section 10).
+// The table of the ONNX operators that are read; the functions are in operators/. Layer: interop
+// (docs/design.md section 10).
 //
 // Source   https://github.com/onnx/onnx/blob/main/docs/Operators.md and Changelog.md, opsets 11 to 28
 #ifndef INTQ_INTEROP_ONNX_OPERATORS_HPP

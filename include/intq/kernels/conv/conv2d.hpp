@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Convolution and linear: made once, then run. Layer: kernels (DESIGN section 5).
+// Convolution and linear: made once, then run. Layer: kernels (docs/design.md section 5).
 #ifndef INTQ_KERNELS_CONV_CONV2D_HPP
 #define INTQ_KERNELS_CONV_CONV2D_HPP
 

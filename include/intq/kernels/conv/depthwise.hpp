@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The depthwise skeleton: one filter a channel, channels in the lanes. Layer: kernels (DESIGN section 5).
+// The depthwise skeleton: one filter a channel, channels in the lanes. Layer: kernels (docs/design.md section 5).
 #ifndef INTQ_KERNELS_CONV_DEPTHWISE_HPP
 #define INTQ_KERNELS_CONV_DEPTHWISE_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Float convolution and linear: made once, then run. Layer: kernels (DESIGN section 5).
+// Float convolution and linear: made once, then run. Layer: kernels (docs/design.md section 5).
 #ifndef INTQ_KERNELS_CONV_FLOAT_CONV2D_HPP
 #define INTQ_KERNELS_CONV_FLOAT_CONV2D_HPP
 

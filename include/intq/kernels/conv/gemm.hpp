@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The GEMM skeleton: convolution, linear and matmul, int8, int16 and float, on a backend's register tile.
-// Layer: kernels (DESIGN section 5).
+// Layer: kernels (docs/design.md section 5).
 //
 // Implicit GEMM: a row is an output pixel, a column an output channel; for each tap of the window a row of
 // activations is a pointer, looked up in the geometry. Nothing is copied or padded.

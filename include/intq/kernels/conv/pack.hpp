@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Packing: checks a convolution, proves its accumulator, and writes weights, bias and requantize words in the
-// order a backend's tile reads them. Layer: kernels (DESIGN section 5). Any host packs for any backend.
+// order a backend's tile reads them. Layer: kernels (docs/design.md section 5). Any host packs for any backend.
 #ifndef INTQ_KERNELS_CONV_PACK_HPP
 #define INTQ_KERNELS_CONV_PACK_HPP
 
@@ -161,7 +161,7 @@ constexpr Status with_channel(Status status, OpKind op, index_t channel) noexcep
     return status;
 }
 
-/// Steps 1 to 5 of ARITHMETIC section 3 for one output channel, with the proof of step 4.
+/// Steps 1 to 5 of docs/arithmetic.md section 3 for one output channel, with the proof of step 4.
 inline Result<PackedChannel> make_channel(const PackingRules& rules, const Conv2dSpec& spec, const PackedConv2d& packed,
                                           index_t channel) noexcept {
     const arith::PolicyRecord& policy = *rules.policy;

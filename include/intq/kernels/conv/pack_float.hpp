@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Packing of float convolutions and linear layers: the same panels and the same PackedConv2d as for integers, with
-// weights, bias and sums in float32. Layer: kernels (DESIGN section 5). Any host packs for any backend.
+// weights, bias and sums in float32. Layer: kernels (docs/design.md section 5). Any host packs for any backend.
 #ifndef INTQ_KERNELS_CONV_PACK_FLOAT_HPP
 #define INTQ_KERNELS_CONV_PACK_FLOAT_HPP
 

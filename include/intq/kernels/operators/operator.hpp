@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What a program knows of an operator: one row with its check and its run. Layer: kernels (DESIGN section 10).
+// What a program knows of an operator: one row with its check and its run. Layer: kernels (docs/design.md section 10).
 //
 // A program speaks of tensors in an arena, a kernel of pointers and sizes; a row of this kind stands between them. The
 // rows are in kernels/operators/, one file a family, and their list is in operator_table.hpp.

@@ -121,8 +121,7 @@ private:
     const ParamContext* context_;
 };
 
-// --- structs of core and arith
-// ----------------------------------------------------------------------------------------
+// --- structs of core and arith ---------------------------------------------------------------------------------------
 
 inline void describe_params(Size2d& size, const ParamFields& fields) {
     fields("height", size.height);
@@ -149,8 +148,7 @@ inline void describe_params(arith::OutputCodes& codes, const ParamFields& fields
     fields("highest_real", codes.highest_real);
 }
 
-// --- what a row holds
-// -------------------------------------------------------------------------------------------------
+// --- what a row holds ------------------------------------------------------------------------------------------------
 
 /// Visits one struct of parameters: a copy of `from`, or of the defaults where that is null. What the visitor makes of
 /// the copy goes to `to`, if that is not null.

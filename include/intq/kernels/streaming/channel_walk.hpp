@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // How element-wise kernels and observers go over views: per tensor or per channel, any layout. Layer: kernels
-// (DESIGN section 5, the third skeleton).
+// (docs/design.md section 5, the third skeleton).
 //
 // An operation has two bodies, both over contiguous memory:
 //

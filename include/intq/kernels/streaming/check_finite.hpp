@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// check_finite: finds NaN and infinity in data. Layer: kernels (ARITHMETIC section 1, observers).
+// check_finite: finds NaN and infinity in data. Layer: kernels (docs/arithmetic.md section 1, observers).
 #ifndef INTQ_KERNELS_STREAMING_CHECK_FINITE_HPP
 #define INTQ_KERNELS_STREAMING_CHECK_FINITE_HPP
 

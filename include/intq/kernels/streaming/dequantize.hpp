@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // dequantize: codes or int32 accumulators -> float, per tensor or per channel. Layer: kernels
-// (ARITHMETIC section 1).
+// (docs/arithmetic.md section 1).
 #ifndef INTQ_KERNELS_STREAMING_DEQUANTIZE_HPP
 #define INTQ_KERNELS_STREAMING_DEQUANTIZE_HPP
 
@@ -92,7 +92,7 @@ void dequantize_blocks(const Code* q, const ChannelBlocks& blocks, const QParams
 ///          binary32, as PyTorch does
 /// Memory   no scratch
 /// Cost     O(n); bound by memory
-/// Source   ARITHMETIC.md section 1; PyTorch Tensor.dequantize
+/// Source   docs/arithmetic.md section 1; PyTorch Tensor.dequantize
 template <class Backend = simd::default_backend, class Code, int Rank, class QLayout, class OutLayout, class QExtents,
           class OutExtents>
 void dequantize(const TensorView<Code, Rank, QLayout, QExtents>& q, const QParams& qparams,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Streaming kernels on codes: add, requantize, relu, mul. Layer: kernels (DESIGN section 5, the third skeleton).
+// Streaming kernels on codes: add, requantize, relu, mul. Layer: kernels
+// (docs/design.md section 5, the third skeleton).
 #ifndef INTQ_KERNELS_STREAMING_ELEMENTWISE_HPP
 #define INTQ_KERNELS_STREAMING_ELEMENTWISE_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // fake_quantize: the float that a code would stand for, and its straight-through gradient. Layer: kernels
-// (ARITHMETIC section 1).
+// (docs/arithmetic.md section 1).
 #ifndef INTQ_KERNELS_STREAMING_FAKE_QUANTIZE_HPP
 #define INTQ_KERNELS_STREAMING_FAKE_QUANTIZE_HPP
 
@@ -121,7 +121,7 @@ void fake_quantize_blocks(const float* x, const ChannelBlocks& blocks, const QPa
 /// Result   exact; the same bits on every backend, layout and executor
 /// Memory   no scratch
 /// Cost     O(n); bound by memory
-/// Source   ARITHMETIC.md section 1; PyTorch fake_quantize_per_tensor_affine and _per_channel_affine
+/// Source   docs/arithmetic.md section 1; PyTorch fake_quantize_per_tensor_affine and _per_channel_affine
 template <class Backend = simd::default_backend, class X, int Rank, class XLayout, class OutLayout, class XExtents,
           class OutExtents>
 void fake_quantize(const TensorView<X, Rank, XLayout, XExtents>& x, const QParams& qparams, arith::QuantizeRule rule,
@@ -154,7 +154,7 @@ void fake_quantize(const TensorView<X, Rank, XLayout, XExtents>& x, const QParam
 /// Result   exact, signs of zeros included; the same bits on every backend, layout and executor
 /// Memory   no scratch
 /// Cost     O(n); bound by memory
-/// Source   ARITHMETIC.md section 1; PyTorch's backward of fake_quantize
+/// Source   docs/arithmetic.md section 1; PyTorch's backward of fake_quantize
 template <class Backend = simd::default_backend, class X, class G, int Rank, class XLayout, class GLayout,
           class OutLayout, class XExtents, class GExtents, class OutExtents>
 void fake_quantize_backward(const TensorView<X, Rank, XLayout, XExtents>& x,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // LSQ: the backward pass of fake_quantize with gradients for scale and zero point. Layer: kernels
-// (ARITHMETIC section 1). The forward pass is fake_quantize() with arith::learnable_zero_point().
+// (docs/arithmetic.md section 1). The forward pass is fake_quantize() with arith::learnable_zero_point().
 #ifndef INTQ_KERNELS_STREAMING_LEARNABLE_FAKE_QUANTIZE_HPP
 #define INTQ_KERNELS_STREAMING_LEARNABLE_FAKE_QUANTIZE_HPP
 
@@ -248,7 +248,7 @@ inline void finish_learnable(const ChannelBlocks& blocks, const LearnableSums& s
 ///          exact sum; the same bits on every backend and executor
 /// Memory   sums.scratch
 /// Cost     O(n); bound by memory
-/// Source   Esser et al. 2020; ARITHMETIC.md section 1
+/// Source   Esser et al. 2020; docs/arithmetic.md section 1
 template <class Backend = simd::default_backend, class X, class G, int Rank, class XLayout, class GLayout,
           class OutLayout, class XExtents, class GExtents, class OutExtents>
 void learnable_fake_quantize_backward(const TensorView<X, Rank, XLayout, XExtents>& x,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// quantize: float tensor -> codes, per tensor or per channel. Layer: kernels (ARITHMETIC section 1).
+// quantize: float tensor -> codes, per tensor or per channel. Layer: kernels (docs/arithmetic.md section 1).
 #ifndef INTQ_KERNELS_STREAMING_QUANTIZE_HPP
 #define INTQ_KERNELS_STREAMING_QUANTIZE_HPP
 
@@ -203,7 +203,7 @@ INTQ_ALWAYS_INLINE void quantize_blocks(const float* x, const ChannelBlocks& blo
 /// Result   exact; the same bytes on every backend, layout and executor
 /// Memory   no scratch
 /// Cost     O(n); bound by memory
-/// Source   ARITHMETIC.md section 1; PyTorch quantize_per_tensor and quantize_per_channel
+/// Source   docs/arithmetic.md section 1; PyTorch quantize_per_tensor and quantize_per_channel
 template <class Backend = simd::default_backend, class X, class Code, int Rank, class XLayout, class OutLayout,
           class XExtents, class OutExtents>
 INTQ_ALWAYS_INLINE void quantize(const TensorView<X, Rank, XLayout, XExtents>& x, const QParams& qparams,

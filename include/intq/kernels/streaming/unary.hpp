@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Functions of one code as tables: int8 by 256 entries, int16 by 513 and interpolation. Layer: kernels
-// (ARITHMETIC section 4).
+// (docs/arithmetic.md section 4).
 #ifndef INTQ_KERNELS_STREAMING_UNARY_HPP
 #define INTQ_KERNELS_STREAMING_UNARY_HPP
 

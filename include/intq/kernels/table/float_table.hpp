@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // FloatTable: the float kernels of a backend as function pointers: convolution and linear for calibration, training
-// and baselines. They depend on no target. Layer: kernels (DESIGN section 5).
+// and baselines. They depend on no target. Layer: kernels (docs/design.md section 5).
 #ifndef INTQ_KERNELS_TABLE_FLOAT_TABLE_HPP
 #define INTQ_KERNELS_TABLE_FLOAT_TABLE_HPP
 

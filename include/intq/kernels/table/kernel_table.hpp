@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// kernel_table: the kernels of one target and backend. Layer: kernels (DESIGN section 5).
+// kernel_table: the kernels of one target and backend. Layer: kernels (docs/design.md section 5).
 //
 // Rows name what a kernel is keyed on: requantize policy, types, fused add. Each family gives its own rows beside its
 // kernels; here they are gathered. What chooses an operator at run time (a program, the tests, the benches) reads rows;

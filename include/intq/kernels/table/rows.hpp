@@ -2,7 +2,7 @@
 //
 // KernelTable: the kernels of one target and backend as rows of function pointers. Types alone. What chooses an
 // operator at run time (a program, the hosted half) reads them and compiles no kernel; kernel_table.hpp has the tables.
-// Layer: kernels (DESIGN section 5).
+// Layer: kernels (docs/design.md section 5).
 #ifndef INTQ_KERNELS_TABLE_ROWS_HPP
 #define INTQ_KERNELS_TABLE_ROWS_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Geometry of a window: what depends on height, width and batch. Layer: kernels (DESIGN section 3).
+// Geometry of a window: what depends on height, width and batch. Layer: kernels (docs/design.md section 3).
 #ifndef INTQ_KERNELS_WINDOW_GEOMETRY_HPP
 #define INTQ_KERNELS_WINDOW_GEOMETRY_HPP
 

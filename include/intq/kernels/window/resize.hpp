@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// interpolate: resizes channels-last images of codes, nearest or bilinear. Layer: kernels (ARITHMETIC section 4).
+// interpolate: resizes channels-last images of codes, nearest or bilinear. Layer: kernels
+// (docs/arithmetic.md section 4).
 #ifndef INTQ_KERNELS_WINDOW_RESIZE_HPP
 #define INTQ_KERNELS_WINDOW_RESIZE_HPP
 
@@ -58,7 +59,7 @@ void bilinear_line(const Code* upper, const Code* lower, std::span<const arith::
 /// Result   exact; the same bytes on every backend and executor
 /// Memory   no scratch
 /// Cost     O(outputs)
-/// Source   ARITHMETIC.md section 4; PyTorch interpolate, in integers
+/// Source   docs/arithmetic.md section 4; PyTorch interpolate, in integers
 template <class Backend, class Code> void interpolate_codes(const InterpolateCall& call) INTQ_NOEXCEPT {
     using L = simd::lanes<Backend>;
     const ResizeTable table = *call.table;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The table of a resize, one run of it as a function pointer takes it, and its row. Layer: kernels (ARITHMETIC section
-// 4).
+// The table of a resize, one run of it as a function pointer takes it, and its row. Layer: kernels
+// (docs/arithmetic.md section 4).
 #ifndef INTQ_KERNELS_WINDOW_RESIZE_CALL_HPP
 #define INTQ_KERNELS_WINDOW_RESIZE_CALL_HPP
 

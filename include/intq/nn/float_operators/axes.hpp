@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Axes and extents as the float operators count them. Layer: nn (DESIGN section 6).
+// Axes and extents as the float operators count them. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_FLOAT_OPERATORS_AXES_HPP
 #define INTQ_NN_FLOAT_OPERATORS_AXES_HPP
 

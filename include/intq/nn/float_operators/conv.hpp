@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Float convolutions: what a model means before it is quantized. Layer: nn (DESIGN section 6).
+// Float convolutions: what a model means before it is quantized. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_FLOAT_OPERATORS_CONV_HPP
 #define INTQ_NN_FLOAT_OPERATORS_CONV_HPP
 

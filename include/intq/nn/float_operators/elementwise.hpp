@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Float operators on single elements and pairs of them: add, sub, mul, relu, clamp. Layer: nn (DESIGN section 6).
+// Float operators on single elements and pairs of them: add, sub, mul, relu, clamp. Layer: nn
+// (docs/design.md section 6).
 #ifndef INTQ_NN_FLOAT_OPERATORS_ELEMENTWISE_HPP
 #define INTQ_NN_FLOAT_OPERATORS_ELEMENTWISE_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Rows of a table by their number. Layer: nn (DESIGN section 6).
+// Rows of a table by their number. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_FLOAT_OPERATORS_EMBEDDING_HPP
 #define INTQ_NN_FLOAT_OPERATORS_EMBEDDING_HPP
 

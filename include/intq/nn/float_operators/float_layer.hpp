@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A float convolution or linear layer on tensors, through the kernels: packed, run, forgotten. Layer: nn (DESIGN
-// section 6).
+// A float convolution or linear layer on tensors, through the kernels: packed, run, forgotten. Layer: nn
+// (docs/design.md section 6).
 #ifndef INTQ_NN_FLOAT_OPERATORS_FLOAT_LAYER_HPP
 #define INTQ_NN_FLOAT_OPERATORS_FLOAT_LAYER_HPP
 

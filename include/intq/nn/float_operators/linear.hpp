@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Float linear layer. Layer: nn (DESIGN section 6).
+// Float linear layer. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_FLOAT_OPERATORS_LINEAR_HPP
 #define INTQ_NN_FLOAT_OPERATORS_LINEAR_HPP
 

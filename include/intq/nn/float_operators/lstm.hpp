@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// One direction of one layer of a long short-term memory. Layer: nn (DESIGN section 6).
+// One direction of one layer of a long short-term memory. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_FLOAT_OPERATORS_LSTM_HPP
 #define INTQ_NN_FLOAT_OPERATORS_LSTM_HPP
 

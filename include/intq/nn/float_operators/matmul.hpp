@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Float product of matrices. Layer: nn (DESIGN section 6).
+// Float product of matrices. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_FLOAT_OPERATORS_MATMUL_HPP
 #define INTQ_NN_FLOAT_OPERATORS_MATMUL_HPP
 

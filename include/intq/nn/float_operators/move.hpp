@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Operators that move elements: flatten, reshape, permute, slice, select, split, chunk, cat, pad, expand. Layer: nn
-// (DESIGN section 6).
+// (docs/design.md section 6).
 //
 // Any dtype; results are row_major; per-tensor qparams stay.
 #ifndef INTQ_NN_FLOAT_OPERATORS_MOVE_HPP

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Float normalizations as plain loops: batch norm, layer norm, softmax. Layer: nn (DESIGN section 6).
+// Float normalizations as plain loops: batch norm, layer norm, softmax. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_FLOAT_OPERATORS_NORM_HPP
 #define INTQ_NN_FLOAT_OPERATORS_NORM_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Float pooling as plain loops. Layer: nn (DESIGN section 6).
+// Float pooling as plain loops. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_FLOAT_OPERATORS_POOL_HPP
 #define INTQ_NN_FLOAT_OPERATORS_POOL_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Float resizing of images. Layer: nn (DESIGN section 6).
+// Float resizing of images. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_FLOAT_OPERATORS_RESIZE_HPP
 #define INTQ_NN_FLOAT_OPERATORS_RESIZE_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Real functions of one element, by the table of their names. Layer: nn (DESIGN section 6).
+// Real functions of one element, by the table of their names. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_FLOAT_OPERATORS_UNARY_HPP
 #define INTQ_NN_FLOAT_OPERATORS_UNARY_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// How functions on Values are called, and how a C++ function becomes one: call, call_method, wrap. Layer: nn (DESIGN
-// section 6).
+// How functions on Values are called, and how a C++ function becomes one: call, call_method, wrap. Layer: nn
+// (docs/design.md section 6).
 #ifndef INTQ_NN_FUNCTIONAL_CALL_HPP
 #define INTQ_NN_FUNCTIONAL_CALL_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Conv2d, Conv1d, ConvTranspose2d. Layer: nn (DESIGN section 6).
+// Conv2d, Conv1d, ConvTranspose2d. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_CONV_HPP
 #define INTQ_NN_LAYERS_CONV_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Embedding. Layer: nn (DESIGN section 6).
+// Embedding. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_EMBEDDING_HPP
 #define INTQ_NN_LAYERS_EMBEDDING_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What a layer keeps of the operators that were fused into it. Layer: nn (DESIGN section 6).
+// What a layer keeps of the operators that were fused into it. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_FUSION_HPP
 #define INTQ_NN_LAYERS_FUSION_HPP
 

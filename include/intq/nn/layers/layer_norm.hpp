@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// LayerNorm. Layer: nn (DESIGN section 6).
+// LayerNorm. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_LAYER_NORM_HPP
 #define INTQ_NN_LAYERS_LAYER_NORM_HPP
 

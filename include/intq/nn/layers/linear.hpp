@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Linear. Layer: nn (DESIGN section 6).
+// Linear. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_LINEAR_HPP
 #define INTQ_NN_LAYERS_LINEAR_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// LSTM. Layer: nn (DESIGN section 6).
+// LSTM. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_LSTM_HPP
 #define INTQ_NN_LAYERS_LSTM_HPP
 

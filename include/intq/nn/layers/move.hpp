@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Flatten, Identity, Dropout: layers that move or pass values. Layer: nn (DESIGN section 6).
+// Flatten, Identity, Dropout: layers that move or pass values. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_MOVE_HPP
 #define INTQ_NN_LAYERS_MOVE_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// BatchNorm2d and BatchNorm1d, and BatchNorm2d with a clamp. Layer: nn (DESIGN section 6).
+// BatchNorm2d and BatchNorm1d, and BatchNorm2d with a clamp. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_NORM_HPP
 #define INTQ_NN_LAYERS_NORM_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// MaxPool2d, AvgPool2d, AdaptiveAvgPool2d. Layer: nn (DESIGN section 6).
+// MaxPool2d, AvgPool2d, AdaptiveAvgPool2d. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_POOL_HPP
 #define INTQ_NN_LAYERS_POOL_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Upsample. Layer: nn (DESIGN section 6).
+// Upsample. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_RESIZE_HPP
 #define INTQ_NN_LAYERS_RESIZE_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // ReLU, ReLU6, Softmax, and the functions of functional/unary.hpp as layers: Sigmoid, Tanh, GELU, … Layer: nn
-// (DESIGN section 6).
+// (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_UNARY_HPP
 #define INTQ_NN_LAYERS_UNARY_HPP
 

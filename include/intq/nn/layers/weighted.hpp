@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Weighted: what convolutions and Linear have in common, and what fusing adds to them. Layer: nn (DESIGN section 6).
+// Weighted: what convolutions and Linear have in common, and what fusing adds to them. Layer: nn
+// (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_WEIGHTED_HPP
 #define INTQ_NN_LAYERS_WEIGHTED_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Module: a model or a layer, whose children are named, replaceable slots. Layer: nn (DESIGN section 6).
+// Module: a model or a layer, whose children are named, replaceable slots. Layer: nn (docs/design.md section 6).
 //
 // Long because one class has slots, tensors, properties, modes and hooks, each with its lookups and messages.
 #ifndef INTQ_NN_MODEL_MODULE_HPP

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Recorder: what a proxy asks when something is done to it; graph's tracer implements it. Layer: nn (DESIGN section 6).
+// Recorder: what a proxy asks when something is done to it; graph's tracer implements it. Layer: nn
+// (docs/design.md section 6).
 #ifndef INTQ_NN_MODEL_RECORDER_HPP
 #define INTQ_NN_MODEL_RECORDER_HPP
 

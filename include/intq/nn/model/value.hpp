@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Value: what modules take and return. Layer: nn (DESIGN section 6).
+// Value: what modules take and return. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_MODEL_VALUE_HPP
 #define INTQ_NN_MODEL_VALUE_HPP
 

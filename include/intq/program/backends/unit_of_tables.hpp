@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What the units of the compiled form say to hold the integer kernels of one backend. Layer: program (docs/design.md
-// section 13).
+// What the units of the compiled form say to hold the integer kernels of one backend. Layer: program
+// (docs/design.md section 13).
 #ifndef INTQ_PROGRAM_BACKENDS_UNIT_OF_TABLES_HPP
 #define INTQ_PROGRAM_BACKENDS_UNIT_OF_TABLES_HPP
 

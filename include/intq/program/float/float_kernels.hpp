@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The float kernels that the hosted half runs on, and the choice of the backend. Layer: program (docs/design.md section
-// 13).
+// The float kernels that the hosted half runs on, and the choice of the backend. Layer: program
+// (docs/design.md section 13).
 //
 // Header-only, the backend is the best one of the unit's flags. The compiled form holds several, so there the CPU is
 // asked when the program runs.

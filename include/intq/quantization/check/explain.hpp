@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// explain: what runs each step of a converted model, and why not in integers. Layer: quantization (WORKFLOW section 4).
+// explain: what runs each step of a converted model, and why not in integers. Layer: quantization
+// (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_CHECK_EXPLAIN_HPP
 #define INTQ_QUANTIZATION_CHECK_EXPLAIN_HPP
 

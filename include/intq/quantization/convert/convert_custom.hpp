@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// convert_fx of a model with custom modules. Layer: quantization (WORKFLOW section 4).
+// convert_fx of a model with custom modules. Layer: quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_CONVERT_CONVERT_CUSTOM_HPP
 #define INTQ_QUANTIZATION_CONVERT_CONVERT_CUSTOM_HPP
 

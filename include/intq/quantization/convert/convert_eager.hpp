@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // convert and quantize: from a prepared model to one whose modules compute on codes, without a graph. Layer:
-// quantization (WORKFLOW section 4).
+// quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_CONVERT_CONVERT_EAGER_HPP
 #define INTQ_QUANTIZATION_CONVERT_CONVERT_EAGER_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // convert_fx: from a calibrated model to a QuantizedGraph, which the reference graph and the program are made of.
-// Layer: quantization (WORKFLOW section 4).
+// Layer: quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_CONVERT_CONVERT_FX_HPP
 #define INTQ_QUANTIZATION_CONVERT_CONVERT_FX_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Exact simulation: a prepared graph whose quantized operators are run by the kernels of a program. Layer: quantization
-// (WORKFLOW section 4).
+// (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_CONVERT_EXACT_SIMULATION_HPP
 #define INTQ_QUANTIZATION_CONVERT_EXACT_SIMULATION_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// HybridModel: a converted model of which parts stay in float. Layer: quantization (WORKFLOW section 4).
+// HybridModel: a converted model of which parts stay in float. Layer: quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_CONVERT_HYBRID_HPP
 #define INTQ_QUANTIZATION_CONVERT_HYBRID_HPP
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// lower: from a converted model to a program for one target and backend. Layer: quantization (DESIGN section 6).
+// lower: from a converted model to a program for one target and backend. Layer: quantization
+// (docs/design.md section 6).
 #ifndef INTQ_QUANTIZATION_CONVERT_LOWER_HPP
 #define INTQ_QUANTIZATION_CONVERT_LOWER_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// quantize_fx: prepare, run, convert in one call. Layer: quantization (WORKFLOW section 4).
+// quantize_fx: prepare, run, convert in one call. Layer: quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_CONVERT_QUANTIZE_MODEL_HPP
 #define INTQ_QUANTIZATION_CONVERT_QUANTIZE_MODEL_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // DynamicMatrix: the int8 weight of a linear product whose input is quantized when it comes. Layer: quantization
-// (WORKFLOW section 4).
+// (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_DYNAMIC_DYNAMIC_MATRIX_HPP
 #define INTQ_QUANTIZATION_DYNAMIC_DYNAMIC_MATRIX_HPP
 

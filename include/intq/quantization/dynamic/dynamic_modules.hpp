@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Linear and LSTM whose weights are int8 and whose inputs are quantized when they come. Layer: quantization
-// (WORKFLOW section 4).
+// (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_DYNAMIC_DYNAMIC_MODULES_HPP
 #define INTQ_QUANTIZATION_DYNAMIC_DYNAMIC_MODULES_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// quantize_dynamic: int8 weights, and inputs that are quantized when they come. Layer: quantization (WORKFLOW
-// section 4).
+// quantize_dynamic: int8 weights, and inputs that are quantized when they come. Layer: quantization
+// (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_DYNAMIC_QUANTIZE_DYNAMIC_HPP
 #define INTQ_QUANTIZATION_DYNAMIC_QUANTIZE_DYNAMIC_HPP
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// quantize_weight_only: int8 weights per channel, activations in float. Layer: quantization (WORKFLOW section 4).
+// quantize_weight_only: int8 weights per channel, activations in float. Layer: quantization
+// (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_DYNAMIC_WEIGHT_ONLY_HPP
 #define INTQ_QUANTIZATION_DYNAMIC_WEIGHT_ONLY_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // FakeQuantize: an observer and the grid that it makes, on one edge of a prepared model. Layer: quantization
-// (WORKFLOW section 2).
+// (docs/workflow.md section 2).
 #ifndef INTQ_QUANTIZATION_FAKE_QUANTIZE_FAKE_QUANTIZE_HPP
 #define INTQ_QUANTIZATION_FAKE_QUANTIZE_FAKE_QUANTIZE_HPP
 
@@ -64,7 +64,7 @@ protected:
 /// while training in horizon mode, and always in torch mode; with rounding off (calibration) it always observes.
 /// Before any data the scale is 1.
 ///
-/// Source   WORKFLOW section 2; torch-semantics 2.5
+/// Source   docs/workflow.md section 2; docs/torch_semantics.md section 2
 class FakeQuantize : public nn::Cloneable<FakeQuantize, Quantizer> {
 public:
     explicit FakeQuantize(const FakeQuantizeOptions& options);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // LSQFakeQuantize: a quantizer whose scale, and zero point where it has one, are learnt. Layer: quantization
-// (WORKFLOW section 2).
+// (docs/workflow.md section 2).
 #ifndef INTQ_QUANTIZATION_FAKE_QUANTIZE_LSQ_FAKE_QUANTIZE_HPP
 #define INTQ_QUANTIZATION_FAKE_QUANTIZE_LSQ_FAKE_QUANTIZE_HPP
 
@@ -21,7 +21,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// the parameter without meaning. The zero point learns in the affine scheme alone; it is kept as a real number and
 /// rounded to a code where it is used.
 ///
-/// Source   Esser et al. 2020; torch-semantics 2.7 (Horizon's form; PyTorch's _LearnableFakeQuantize)
+/// Source   Esser et al. 2020; docs/torch_semantics.md section 3 (Horizon's form; PyTorch's _LearnableFakeQuantize)
 class LSQFakeQuantize : public nn::Cloneable<LSQFakeQuantize, FakeQuantize> {
 public:
     explicit LSQFakeQuantize(const FakeQuantizeOptions& options);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// PACTFakeQuantize: a quantizer whose clipping bound is learnt. Layer: quantization (WORKFLOW section 2).
+// PACTFakeQuantize: a quantizer whose clipping bound is learnt. Layer: quantization (docs/workflow.md section 2).
 #ifndef INTQ_QUANTIZATION_FAKE_QUANTIZE_PACT_FAKE_QUANTIZE_HPP
 #define INTQ_QUANTIZATION_FAKE_QUANTIZE_PACT_FAKE_QUANTIZE_HPP
 
@@ -22,7 +22,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// clipped element half a step above the last code is not stopped a second time, as it is in Horizon's form, where
 /// alpha = 127.5 steps could not learn from above.
 ///
-/// Source   Choi et al. 2018; torch-semantics 2.8
+/// Source   Choi et al. 2018; docs/torch_semantics.md section 4
 class PACTFakeQuantize : public nn::Cloneable<PACTFakeQuantize, FakeQuantize> {
 public:
     /// Throws for an affine scheme, a channel axis, and an alpha that is not positive and finite.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// fuse_modules: fuses modules that the user names, without a graph. Layer: quantization (WORKFLOW section 4).
+// fuse_modules: fuses modules that the user names, without a graph. Layer: quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_FUSE_FUSE_EAGER_HPP
 #define INTQ_QUANTIZATION_FUSE_FUSE_EAGER_HPP
 

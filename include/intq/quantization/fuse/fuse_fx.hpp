@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// fuse_fx: makes one module of the operators that the table of fusions names. Layer: quantization (WORKFLOW section 4).
+// fuse_fx: makes one module of the operators that the table of fusions names. Layer: quantization
+// (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_FUSE_FUSE_FX_HPP
 #define INTQ_QUANTIZATION_FUSE_FUSE_FX_HPP
 

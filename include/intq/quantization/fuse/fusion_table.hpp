@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The table of fusions: which operators in a row become one, and what replaces them. Adding a fusion is adding a row.
-// Layer: quantization (WORKFLOW section 4, DESIGN section 6).
+// Layer: quantization (docs/workflow.md section 4, docs/design.md section 6).
 #ifndef INTQ_QUANTIZATION_FUSE_FUSION_TABLE_HPP
 #define INTQ_QUANTIZATION_FUSE_FUSION_TABLE_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // What a model's author says about tracing, custom modules and hybrid models, in the documents' words. Layer:
-// quantization (WORKFLOW section 4).
+// quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_MODULES_CUSTOM_CONFIG_HPP
 #define INTQ_QUANTIZATION_MODULES_CUSTOM_CONFIG_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Custom modules: from float to observed, from observed to quantized. Layer: quantization (WORKFLOW section 4).
+// Custom modules: from float to observed, from observed to quantized. Layer: quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_MODULES_CUSTOM_MODULES_HPP
 #define INTQ_QUANTIZATION_MODULES_CUSTOM_MODULES_HPP
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// fold_batch_norm: a layer with weights takes over the batch norm behind it. Layer: quantization (WORKFLOW section 4).
+// fold_batch_norm: a layer with weights takes over the batch norm behind it. Layer: quantization
+// (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_MODULES_FOLD_BATCH_NORM_HPP
 #define INTQ_QUANTIZATION_MODULES_FOLD_BATCH_NORM_HPP
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Prepared layers: Conv2d and Linear whose weight passes a fake-quantizer. Layer: quantization (WORKFLOW section 2).
+// Prepared layers: Conv2d and Linear whose weight passes a fake-quantizer. Layer: quantization
+// (docs/workflow.md section 2).
 #ifndef INTQ_QUANTIZATION_MODULES_PREPARED_LAYERS_HPP
 #define INTQ_QUANTIZATION_MODULES_PREPARED_LAYERS_HPP
 
@@ -26,8 +27,8 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// The weight's qparams with each scale raised so that bias and fused add fit the accumulator (ARITHMETIC section 3,
-/// step 0). A per-tensor scale is raised to the largest that a channel asks for.
+/// The weight's qparams with each scale raised so that bias and fused add fit the accumulator
+/// (docs/arithmetic.md section 3, step 0). A per-tensor scale is raised to the largest that a channel asks for.
 ///
 /// @param bias   (O), or undefined
 /// @param input  qparams of the input; per tensor

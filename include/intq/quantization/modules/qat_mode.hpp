@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// QATMode: what becomes of batch norm in quantization-aware training. Layer: quantization (WORKFLOW section 4).
+// QATMode: what becomes of batch norm in quantization-aware training. Layer: quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_MODULES_QAT_MODE_HPP
 #define INTQ_QUANTIZATION_MODULES_QAT_MODE_HPP
 
@@ -22,7 +22,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// (fold_batch_norms()) changes nothing; a channel with k = 0 uses w itself. The batch norm of both stays a child "bn"
 /// of the layer and learns; conversion folds its running statistics.
 ///
-/// Source   the names are Horizon's; with_bn_reverse_fold is PyTorch's QAT ConvBn2d, torch-semantics 3.10
+/// Source   the names are Horizon's; with_bn_reverse_fold is PyTorch's QAT ConvBn2d, docs/torch_semantics.md section 5
 enum class QATMode : std::uint8_t { fuse_bn, with_bn, with_bn_reverse_fold };
 
 constexpr const char* name_of(QATMode mode) noexcept {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // add_stubs: puts QuantStubs behind the inputs and DeQuantStubs before the outputs of a graph. Layer: quantization
-// (DESIGN section 11).
+// (docs/design.md section 11).
 #ifndef INTQ_QUANTIZATION_MODULES_STUBS_HPP
 #define INTQ_QUANTIZATION_MODULES_STUBS_HPP
 

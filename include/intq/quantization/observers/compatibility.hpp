@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Compatibility: whose behaviour a name follows where PyTorch and Horizon differ. Layer: quantization (WORKFLOW).
+// Compatibility: whose behaviour a name follows where PyTorch and Horizon differ. Layer: quantization
+// (docs/workflow.md).
 #ifndef INTQ_QUANTIZATION_OBSERVERS_COMPATIBILITY_HPP
 #define INTQ_QUANTIZATION_OBSERVERS_COMPATIBILITY_HPP
 

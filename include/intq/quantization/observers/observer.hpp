@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Observer: range statistics of the tensors that pass through, as a module. Layer: quantization (WORKFLOW section 1).
+// Observer: range statistics of the tensors that pass through, as a module. Layer: quantization
+// (docs/workflow.md section 1).
 #ifndef INTQ_QUANTIZATION_OBSERVERS_OBSERVER_HPP
 #define INTQ_QUANTIZATION_OBSERVERS_OBSERVER_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// All observers, and their names. Layer: quantization (WORKFLOW section 1).
+// All observers, and their names. Layer: quantization (docs/workflow.md section 1).
 #ifndef INTQ_QUANTIZATION_OBSERVERS_OBSERVER_MODULES_HPP
 #define INTQ_QUANTIZATION_OBSERVERS_OBSERVER_MODULES_HPP
 

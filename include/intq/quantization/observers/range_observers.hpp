@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Observers that keep a range: extremes, moving averages, fixed scales, fixed bounds. Layer: quantization
-// (WORKFLOW section 1).
+// (docs/workflow.md section 1).
 #ifndef INTQ_QUANTIZATION_OBSERVERS_RANGE_OBSERVERS_HPP
 #define INTQ_QUANTIZATION_OBSERVERS_RANGE_OBSERVERS_HPP
 

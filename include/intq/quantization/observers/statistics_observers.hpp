@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Observers that keep a histogram, from which every range method can be read after one pass. Layer: quantization
-// (WORKFLOW section 1).
+// (docs/workflow.md section 1).
 //
 // Long because all of these observers are one histogram, from which each reads its range by another method.
 #ifndef INTQ_QUANTIZATION_OBSERVERS_STATISTICS_OBSERVERS_HPP

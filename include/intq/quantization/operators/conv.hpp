@@ -48,7 +48,7 @@ public:
     Window2d window{};
     index_t groups = 1;
     Tensor weight{};              // codes, row_major: (O, C/groups, KH, KW) or (O, I)
-    OwnedQParams weight_qparams;  // scales raised by ARITHMETIC section 3, step 0
+    OwnedQParams weight_qparams;  // scales raised by docs/arithmetic.md section 3, step 0
     Tensor bias{};                // real numbers, (O), or undefined
     bool sumin = false;
     Activation activation = Activation::none;

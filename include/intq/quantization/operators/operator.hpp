@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // What quantization knows of an operator: which quantizers it asks for, and the step that it becomes. One row an
-// operator, in quantization/operators/; their list is operator_table.hpp. Layer: quantization (DESIGN section 10).
+// operator, in quantization/operators/; their list is operator_table.hpp. Layer: quantization
+// (docs/design.md section 10).
 #ifndef INTQ_QUANTIZATION_OPERATORS_OPERATOR_HPP
 #define INTQ_QUANTIZATION_OPERATORS_OPERATOR_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The list of the operators that quantization knows; a model's other operators stay in float. An operator is one line.
-// Layer: quantization (DESIGN section 10).
+// Layer: quantization (docs/design.md section 10).
 #ifndef INTQ_QUANTIZATION_OPERATORS_OPERATOR_TABLE_HPP
 #define INTQ_QUANTIZATION_OPERATORS_OPERATOR_TABLE_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // QuantizedGraph: a converted model as a list of steps: what the reference graph and the program are made of.
-// Layer: quantization (WORKFLOW section 4).
+// Layer: quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_OPERATORS_QUANTIZED_GRAPH_HPP
 #define INTQ_QUANTIZATION_OPERATORS_QUANTIZED_GRAPH_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The reference graph: dequantize, float operator, quantize for every step of a converted model. Layer: quantization
-// (WORKFLOW section 4).
+// (docs/workflow.md section 4).
 //
 // It runs in the interpreter and shares nothing with the integer kernels, so that a wrong result can be blamed on the
 // scales (both are wrong) or on the integers (they differ).

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// calibrate: runs a prepared model over batches, and can stop and resume. Layer: quantization (WORKFLOW sections 1, 4).
+// calibrate: runs a prepared model over batches, and can stop and resume. Layer: quantization
+// (docs/workflow.md sections 1, 4).
 #ifndef INTQ_QUANTIZATION_PREPARE_CALIBRATE_HPP
 #define INTQ_QUANTIZATION_PREPARE_CALIBRATE_HPP
 

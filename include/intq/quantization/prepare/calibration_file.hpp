@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The state of a calibration in a file, so that it can go on later. Layer: quantization (WORKFLOW section 1).
+// The state of a calibration in a file, so that it can go on later. Layer: quantization (docs/workflow.md section 1).
 #ifndef INTQ_QUANTIZATION_PREPARE_CALIBRATION_FILE_HPP
 #define INTQ_QUANTIZATION_PREPARE_CALIBRATION_FILE_HPP
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// with_hybrid: the hybrid_dict of the documents as entries of a mapping. Layer: quantization (WORKFLOW section 4).
+// with_hybrid: the hybrid_dict of the documents as entries of a mapping. Layer: quantization
+// (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_PREPARE_HYBRID_DICT_HPP
 #define INTQ_QUANTIZATION_PREPARE_HYBRID_DICT_HPP
 

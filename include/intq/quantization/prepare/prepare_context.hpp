@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What prepare knows while it walks a graph, and the questions that it asks. Layer: quantization (WORKFLOW section 4).
+// What prepare knows while it walks a graph, and the questions that it asks. Layer: quantization
+// (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_CONTEXT_HPP
 #define INTQ_QUANTIZATION_PREPARE_PREPARE_CONTEXT_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // prepare_calibration and prepare_qat: quantizers behind the modules of a model, without a graph. Layer: quantization
-// (WORKFLOW section 4).
+// (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_EAGER_HPP
 #define INTQ_QUANTIZATION_PREPARE_PREPARE_EAGER_HPP
 

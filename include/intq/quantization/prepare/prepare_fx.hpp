@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// prepare_calibration_fx: puts quantizers where a target needs them. Layer: quantization (WORKFLOW section 4).
+// prepare_calibration_fx: puts quantizers where a target needs them. Layer: quantization (docs/workflow.md section 4).
 //
 // Long because the passes that place quantizers share one state, which stands in one class.
 #ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_FX_HPP

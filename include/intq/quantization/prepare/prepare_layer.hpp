@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What prepare does to one layer or value, with a graph or without. Layer: quantization (WORKFLOW section 4).
+// What prepare does to one layer or value, with a graph or without. Layer: quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_LAYER_HPP
 #define INTQ_QUANTIZATION_PREPARE_PREPARE_LAYER_HPP
 

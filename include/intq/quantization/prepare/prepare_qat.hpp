@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// prepare_qat_fx: a prepared model that is trained. Layer: quantization (WORKFLOW section 4).
+// prepare_qat_fx: a prepared model that is trained. Layer: quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_QAT_HPP
 #define INTQ_QUANTIZATION_PREPARE_PREPARE_QAT_HPP
 

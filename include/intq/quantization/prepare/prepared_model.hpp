@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// PreparedModel: a graph with quantizers on its edges. Layer: quantization (WORKFLOW section 4).
+// PreparedModel: a graph with quantizers on its edges. Layer: quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_PREPARE_PREPARED_MODEL_HPP
 #define INTQ_QUANTIZATION_PREPARE_PREPARED_MODEL_HPP
 

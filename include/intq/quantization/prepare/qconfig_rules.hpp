@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Rules that add entries to a QConfigMapping: outputs of high precision, sensitive operators in int16. Layer:
-// quantization (WORKFLOW sections 3 and 6).
+// quantization (docs/workflow.md sections 3 and 6).
 #ifndef INTQ_QUANTIZATION_PREPARE_QCONFIG_RULES_HPP
 #define INTQ_QUANTIZATION_PREPARE_QCONFIG_RULES_HPP
 

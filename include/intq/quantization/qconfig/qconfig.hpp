@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// QConfig: how the input, weight and output of an operator are quantized. Layer: quantization (WORKFLOW section 3).
+// QConfig: how the input, weight and output of an operator are quantized. Layer: quantization
+// (docs/workflow.md section 3).
 #ifndef INTQ_QUANTIZATION_QCONFIG_QCONFIG_HPP
 #define INTQ_QUANTIZATION_QCONFIG_QCONFIG_HPP
 
@@ -57,7 +58,7 @@ QuantizerConfig default_activation(DType dtype = DType::int8);
 /// Per channel on an axis (0; 1 for transposed convolution), symmetric, min-max.
 QuantizerConfig default_weight(DType dtype = DType::int8, int ch_axis = 0);
 
-/// The defaults of WORKFLOW section 3, for calibration.
+/// The defaults of docs/workflow.md section 3, for calibration.
 QConfig get_default_calib_qconfig(DType dtype = DType::int8, DType weight_dtype = DType::int8);
 
 /// The same for an operator whose output is the accumulator (high precision).

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Other ways to say which operator gets which qconfig, turned into a QConfigMapping: a qconfig_dict, and modules that
-// carry their own. Layer: quantization (WORKFLOW section 3).
+// carry their own. Layer: quantization (docs/workflow.md section 3).
 #ifndef INTQ_QUANTIZATION_QCONFIG_QCONFIG_DICT_HPP
 #define INTQ_QUANTIZATION_QCONFIG_QCONFIG_DICT_HPP
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // QConfigs made from words: kinds of fake-quantizers and observers by name, and the defaults of training. Layer:
-// quantization (WORKFLOW section 3).
+// quantization (docs/workflow.md section 3).
 #ifndef INTQ_QUANTIZATION_QCONFIG_QCONFIG_FACTORIES_HPP
 #define INTQ_QUANTIZATION_QCONFIG_QCONFIG_FACTORIES_HPP
 

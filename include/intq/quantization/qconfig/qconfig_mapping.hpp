@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// QConfigMapping: which operator gets which qconfig. Layer: quantization (WORKFLOW section 3).
+// QConfigMapping: which operator gets which qconfig. Layer: quantization (docs/workflow.md section 3).
 #ifndef INTQ_QUANTIZATION_QCONFIG_QCONFIG_MAPPING_HPP
 #define INTQ_QUANTIZATION_QCONFIG_QCONFIG_MAPPING_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The named qconfigs of the documents. Layer: quantization (WORKFLOW section 3).
+// The named qconfigs of the documents. Layer: quantization (docs/workflow.md section 3).
 #ifndef INTQ_QUANTIZATION_QCONFIG_QCONFIG_PRESETS_HPP
 #define INTQ_QUANTIZATION_QCONFIG_QCONFIG_PRESETS_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What a backend's file fills in: its lanes and its register tiles. Layer: simd (DESIGN section 5).
+// What a backend's file fills in: its lanes and its register tiles. Layer: simd (docs/design.md section 5).
 #ifndef INTQ_SIMD_BASE_PRIMITIVES_HPP
 #define INTQ_SIMD_BASE_PRIMITIVES_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// All backends as tags, unguarded, with the constants that packing needs. Layer: simd (DESIGN sections 5, 11).
+// All backends as tags, unguarded, with the constants that packing needs. Layer: simd (docs/design.md sections 5, 11).
 //
 // Packing is plain C++ over these constants: any host can pack weights, and ask their size, for any backend.
 // A tag inherits what it falls back to; the code of a backend is one file, guarded by the compiler's macros.

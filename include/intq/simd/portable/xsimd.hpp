@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The portable backend over the batches of the xsimd library, 8.1 and newer. Layer: simd (DESIGN section 11).
+// The portable backend over the batches of the xsimd library, 8.1 and newer. Layer: simd (docs/design.md section 11).
 //
 // It uses only operations whose results are the same in every version and architecture; a minimum, for one, is a
 // comparison and a selection, because versions disagree about NaN. ARMv7 is left out: it flushes subnormal floats

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The AVX-512 backend (F, BW, DQ, VL): 16 lanes, and tiles of int16 pairs. Layer: simd (DESIGN sections 5, 11).
+// The AVX-512 backend (F, BW, DQ, VL): 16 lanes, and tiles of int16 pairs. Layer: simd (docs/design.md sections 5, 11).
 // Long because a backend is one file, and this one has a body for every primitive.
 #ifndef INTQ_SIMD_X86_AVX512BW_HPP
 #define INTQ_SIMD_X86_AVX512BW_HPP

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The AVX-512 VNNI backend: the lanes of avx512bw, tiles of vpdpbusd and vpdpwssd. Layer: simd
-// (DESIGN sections 5, 11).
+// (docs/design.md sections 5, 11).
 #ifndef INTQ_SIMD_X86_AVX512VNNI_HPP
 #define INTQ_SIMD_X86_AVX512VNNI_HPP
 

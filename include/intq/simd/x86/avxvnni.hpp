@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The AVX-VNNI backend: the lanes of avx2, tiles of vpdpbusd and vpdpwssd in registers of 256 bits. Layer: simd
-// (DESIGN sections 5, 11). CPUs with AVX-512 VNNI and VL have the same instructions, so it runs there too.
+// (docs/design.md sections 5, 11). CPUs with AVX-512 VNNI and VL have the same instructions, so it runs there too.
 #ifndef INTQ_SIMD_X86_AVXVNNI_HPP
 #define INTQ_SIMD_X86_AVXVNNI_HPP
 

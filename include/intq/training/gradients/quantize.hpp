@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Straight-through gradients of the fake-quantizers. Layer: training (WORKFLOW section 2).
+// Straight-through gradients of the fake-quantizers. Layer: training (docs/workflow.md section 2).
 #ifndef INTQ_TRAINING_GRADIENTS_QUANTIZE_HPP
 #define INTQ_TRAINING_GRADIENTS_QUANTIZE_HPP
 
