@@ -40,6 +40,7 @@ std::string to_string(const Argument& argument);
 
 #    include "intq/graph/operators.hpp"
 #    include "intq/io/text_table.hpp"
+#    include "intq/nn/model/module.hpp"
 
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {

@@ -37,6 +37,7 @@ std::string to_table(const std::vector<SharedModule>& modules);
 
 #    include "intq/graph/operators.hpp"
 #    include "intq/io/text_table.hpp"
+#    include "intq/nn/model/module.hpp"
 
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {

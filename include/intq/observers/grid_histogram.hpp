@@ -5,8 +5,10 @@
 #ifndef INTQ_OBSERVERS_GRID_HISTOGRAM_HPP
 #define INTQ_OBSERVERS_GRID_HISTOGRAM_HPP
 
+#include "intq/arith/value_grid.hpp"
 #include "intq/kernels/streaming/histogram.hpp"
 #include "intq/observers/min_max.hpp"
+#include "intq/simd/select.hpp"
 
 namespace intq::observers {
 inline namespace INTQ_CORE_ABI {

@@ -4,7 +4,9 @@
 #ifndef INTQ_OBSERVERS_HISTOGRAM_HPP
 #define INTQ_OBSERVERS_HISTOGRAM_HPP
 
+#include "intq/arith/histogram.hpp"
 #include "intq/kernels/streaming/histogram.hpp"
+#include "intq/simd/select.hpp"
 
 namespace intq::observers {
 inline namespace INTQ_CORE_ABI {

@@ -5,6 +5,7 @@
 #ifndef INTQ_OBSERVERS_KL_HPP
 #define INTQ_OBSERVERS_KL_HPP
 
+#include "intq/arith/ieee.hpp"
 #include "intq/observers/percentile.hpp"
 
 namespace intq::observers {

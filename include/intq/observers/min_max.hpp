@@ -6,6 +6,7 @@
 #define INTQ_OBSERVERS_MIN_MAX_HPP
 
 #include "intq/observers/range.hpp"
+#include "intq/simd/select.hpp"
 
 namespace intq::observers {
 inline namespace INTQ_ABI {

@@ -5,6 +5,7 @@
 #ifndef INTQ_OBSERVERS_MIX_HPP
 #define INTQ_OBSERVERS_MIX_HPP
 
+#include "intq/arith/ieee.hpp"
 #include "intq/observers/percentile.hpp"
 #include "intq/observers/quantization_error.hpp"
 

@@ -6,7 +6,10 @@
 #ifndef INTQ_OBSERVERS_MOVING_AVERAGE_HPP
 #define INTQ_OBSERVERS_MOVING_AVERAGE_HPP
 
+#include "intq/arith/ieee.hpp"
+#include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/observers/range.hpp"
+#include "intq/simd/select.hpp"
 
 namespace intq::observers {
 inline namespace INTQ_CORE_ABI {

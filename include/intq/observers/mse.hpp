@@ -4,6 +4,7 @@
 #ifndef INTQ_OBSERVERS_MSE_HPP
 #define INTQ_OBSERVERS_MSE_HPP
 
+#include "intq/arith/quantize.hpp"
 #include "intq/observers/quantization_error.hpp"
 
 namespace intq::observers {

@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "intq/arith/ieee.hpp"
 #include "intq/observers/grid_histogram.hpp"
 
 namespace intq::observers {

@@ -5,6 +5,7 @@
 #ifndef INTQ_OBSERVERS_QUANTIZATION_ERROR_HPP
 #define INTQ_OBSERVERS_QUANTIZATION_ERROR_HPP
 
+#include "intq/arith/ieee.hpp"
 #include "intq/observers/grid_histogram.hpp"
 
 namespace intq::observers {

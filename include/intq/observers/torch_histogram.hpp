@@ -5,8 +5,11 @@
 #ifndef INTQ_OBSERVERS_TORCH_HISTOGRAM_HPP
 #define INTQ_OBSERVERS_TORCH_HISTOGRAM_HPP
 
+#include "intq/arith/ieee.hpp"
+#include "intq/kernels/streaming/histogram.hpp"
 #include "intq/observers/grid_histogram.hpp"
 #include "intq/observers/histogram_search.hpp"
+#include "intq/simd/select.hpp"
 
 namespace intq::observers {
 inline namespace INTQ_ABI {

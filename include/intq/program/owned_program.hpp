@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "intq/kernels/table/rows.hpp"
 #include "intq/runtime/execute.hpp"
 #include "intq/tensor/tensor.hpp"
 

@@ -15,6 +15,7 @@
 
 #include "intq/arith/constraints.hpp"
 #include "intq/arith/elementwise.hpp"
+#include "intq/kernels/table/rows.hpp"
 #include "intq/program/owned_program.hpp"
 #include "intq/tensor/owned_qparams.hpp"
 

@@ -5,6 +5,7 @@
 #ifndef INTQ_RUNTIME_CHECK_HPP
 #define INTQ_RUNTIME_CHECK_HPP
 
+#include "intq/kernels/operators/operator.hpp"
 #include "intq/runtime/data_flow.hpp"
 
 namespace intq::runtime {

@@ -5,6 +5,7 @@
 #define INTQ_RUNTIME_EXECUTE_HPP
 
 #include "intq/core/executor.hpp"
+#include "intq/kernels/operators/operator.hpp"
 #include "intq/runtime/check.hpp"
 
 namespace intq::runtime {

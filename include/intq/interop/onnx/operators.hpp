@@ -19,6 +19,7 @@
 #include "intq/interop/onnx/operators/shape.hpp"
 #include "intq/interop/onnx/operators/unary.hpp"
 #include "intq/interop/onnx/read/model.hpp"
+#include "intq/nn/functional/unary.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {

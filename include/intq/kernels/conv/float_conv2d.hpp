@@ -4,8 +4,10 @@
 #ifndef INTQ_KERNELS_CONV_FLOAT_CONV2D_HPP
 #define INTQ_KERNELS_CONV_FLOAT_CONV2D_HPP
 
+#include "intq/arith/requantize.hpp"
 #include "intq/kernels/conv/conv2d.hpp"
 #include "intq/kernels/conv/pack_float.hpp"
+#include "intq/simd/select.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {

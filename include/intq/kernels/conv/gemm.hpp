@@ -8,6 +8,7 @@
 #ifndef INTQ_KERNELS_CONV_GEMM_HPP
 #define INTQ_KERNELS_CONV_GEMM_HPP
 
+#include "intq/arith/lanes.hpp"
 #include "intq/kernels/conv/conv_call.hpp"
 #include "intq/kernels/conv/epilogue.hpp"
 #include "intq/kernels/conv/gemm_input.hpp"

@@ -8,8 +8,10 @@
 #include <bit>
 #include <cstring>
 
+#include "intq/arith/make_requantize.hpp"
 #include "intq/kernels/conv/pack_depthwise.hpp"
 #include "intq/kernels/conv/packing_rules.hpp"
+#include "intq/simd/base/tags.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {

@@ -5,6 +5,7 @@
 #define INTQ_KERNELS_CONV_PACK_DEPTHWISE_HPP
 
 #include "intq/kernels/conv/packed_conv2d.hpp"
+#include "intq/simd/base/tags.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {

@@ -5,7 +5,9 @@
 #ifndef INTQ_KERNELS_CONV_PACK_FLOAT_HPP
 #define INTQ_KERNELS_CONV_PACK_FLOAT_HPP
 
+#include "intq/arith/make_requantize.hpp"
 #include "intq/kernels/conv/pack.hpp"
+#include "intq/simd/base/tags.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {

@@ -4,8 +4,10 @@
 #ifndef INTQ_KERNELS_OPERATORS_CONV_HPP
 #define INTQ_KERNELS_OPERATORS_CONV_HPP
 
+#include "intq/arith/make_requantize.hpp"
 #include "intq/kernels/conv/input_form.hpp"
 #include "intq/kernels/operators/operator.hpp"
+#include "intq/simd/base/tags.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {

@@ -4,6 +4,7 @@
 #ifndef INTQ_KERNELS_OPERATORS_ELEMENTWISE_HPP
 #define INTQ_KERNELS_OPERATORS_ELEMENTWISE_HPP
 
+#include "intq/arith/elementwise.hpp"
 #include "intq/kernels/operators/operator.hpp"
 
 namespace intq::kernels {

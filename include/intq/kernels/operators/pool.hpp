@@ -4,6 +4,7 @@
 #ifndef INTQ_KERNELS_OPERATORS_POOL_HPP
 #define INTQ_KERNELS_OPERATORS_POOL_HPP
 
+#include "intq/arith/pool.hpp"
 #include "intq/kernels/operators/operator.hpp"
 
 namespace intq::kernels {

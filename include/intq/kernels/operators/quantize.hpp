@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "intq/arith/quantize.hpp"
 #include "intq/kernels/operators/operator.hpp"
 
 namespace intq::kernels {

@@ -4,6 +4,7 @@
 #ifndef INTQ_KERNELS_OPERATORS_RESIZE_HPP
 #define INTQ_KERNELS_OPERATORS_RESIZE_HPP
 
+#include "intq/arith/resize.hpp"
 #include "intq/kernels/operators/operator.hpp"
 
 namespace intq::kernels {

@@ -4,6 +4,7 @@
 #ifndef INTQ_KERNELS_OPERATORS_SOFTMAX_HPP
 #define INTQ_KERNELS_OPERATORS_SOFTMAX_HPP
 
+#include "intq/arith/softmax.hpp"
 #include "intq/kernels/operators/elementwise.hpp"
 
 namespace intq::kernels {

@@ -4,6 +4,7 @@
 #ifndef INTQ_KERNELS_STREAMING_CHECK_FINITE_HPP
 #define INTQ_KERNELS_STREAMING_CHECK_FINITE_HPP
 
+#include "intq/arith/ieee.hpp"
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/simd/select.hpp"
 

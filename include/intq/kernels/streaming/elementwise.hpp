@@ -11,6 +11,7 @@
 #include "intq/kernels/streaming/elementwise_call.hpp"
 #include "intq/kernels/streaming/non_temporal.hpp"
 #include "intq/kernels/streaming/unary.hpp"
+#include "intq/simd/base/primitives.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {

@@ -5,7 +5,9 @@
 #ifndef INTQ_KERNELS_STREAMING_FAKE_QUANTIZE_HPP
 #define INTQ_KERNELS_STREAMING_FAKE_QUANTIZE_HPP
 
+#include "intq/arith/quantize.hpp"
 #include "intq/kernels/streaming/quantize.hpp"
+#include "intq/simd/select.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {

@@ -7,8 +7,10 @@
 #include <bit>
 #include <cstring>
 
+#include "intq/arith/quantize.hpp"
 #include "intq/kernels/streaming/quantize.hpp"
 #include "intq/kernels/streaming/quantize_call.hpp"
+#include "intq/simd/select.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {

@@ -4,6 +4,7 @@
 #ifndef INTQ_KERNELS_STREAMING_SOFTMAX_HPP
 #define INTQ_KERNELS_STREAMING_SOFTMAX_HPP
 
+#include "intq/arith/softmax.hpp"
 #include "intq/kernels/streaming/softmax_call.hpp"
 
 namespace intq::kernels {

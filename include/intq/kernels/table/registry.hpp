@@ -10,6 +10,7 @@
 
 #include <array>
 
+#include "intq/arith/requantize.hpp"
 #include "intq/kernels/table/kernel_table.hpp"
 
 namespace intq::kernels {

@@ -8,6 +8,7 @@
 
 #include <span>
 
+#include "intq/arith/target.hpp"
 #include "intq/kernels/conv/conv_call.hpp"
 #include "intq/kernels/conv/packing_rules.hpp"
 #include "intq/kernels/streaming/elementwise_call.hpp"

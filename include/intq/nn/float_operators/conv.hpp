@@ -109,6 +109,7 @@ template <class T> Tensor spread_image(const Tensor& x, const Window2d& window, 
 #    include <string>
 
 #    include "intq/io/error.hpp"
+#    include "intq/kernels/conv/pack_float.hpp"
 #    include "intq/nn/float_operators/float_layer.hpp"
 
 namespace intq::nn::functional {

@@ -29,6 +29,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
 #    include <string>
 
 #    include "intq/io/error.hpp"
+#    include "intq/kernels/conv/pack_float.hpp"
 #    include "intq/nn/float_operators/float_layer.hpp"
 
 namespace intq::nn::functional {

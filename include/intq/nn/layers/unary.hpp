@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "intq/arith/unary.hpp"
 #include "intq/nn/float_operators/unary.hpp"
 #include "intq/nn/model/module.hpp"
 

@@ -12,7 +12,9 @@
 
 #include "intq/core/abi.hpp"
 #if !INTQ_COMPILED
+#    include "intq/arith/target.hpp"
 #    include "intq/kernels/table/kernel_table.hpp"
+#    include "intq/simd/select.hpp"
 #else
 
 namespace intq::arith {

@@ -7,6 +7,7 @@
 
 #include "intq/kernels/table/registry.hpp"
 #include "intq/program/backends/best_table.hpp"
+#include "intq/simd/select.hpp"
 
 #if INTQ_COMPILED
 

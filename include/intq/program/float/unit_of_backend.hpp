@@ -7,6 +7,7 @@
 
 #include "intq/kernels/conv/float_conv2d.hpp"
 #include "intq/program/float/float_kernels.hpp"
+#include "intq/simd/select.hpp"
 
 namespace intq::program {
 inline namespace INTQ_HOSTED_ABI {

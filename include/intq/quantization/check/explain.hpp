@@ -62,6 +62,7 @@ std::string to_string(const Explanation& explanation);
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/custom.hpp"
 #    include "intq/quantization/operators/float_step.hpp"
+#    include "intq/runtime/program.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {

@@ -84,6 +84,7 @@ bool runs_on_host(const QuantizedNode& node);
 #    include <utility>
 
 #    include "intq/io/error.hpp"
+#    include "intq/nn/model/value.hpp"
 #    include "intq/quantization/convert/convert_fx.hpp"
 #    include "intq/quantization/convert/lower.hpp"
 #    include "intq/quantization/operators/custom.hpp"

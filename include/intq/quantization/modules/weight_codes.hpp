@@ -33,6 +33,7 @@ Tensor codes_of(const nn::Module& module, const std::string& name);
 #    include <utility>
 #    include <vector>
 
+#    include "intq/arith/quantize.hpp"
 #    include "intq/observers/min_max.hpp"
 #    include "intq/tensor/quantize.hpp"
 

@@ -156,6 +156,7 @@ private:
 
 #    include <cmath>
 
+#    include "intq/arith/value_grid.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/kernels/streaming/check_finite.hpp"
 #    include "intq/kernels/streaming/histogram.hpp"

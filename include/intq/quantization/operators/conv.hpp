@@ -73,6 +73,7 @@ public:
 #    include <utility>
 
 #    include "intq/arith/ieee.hpp"
+#    include "intq/graph/node.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/kernels/conv/pack.hpp"
 #    include "intq/kernels/operators/conv.hpp"

@@ -87,7 +87,9 @@ private:
 
 #    include "intq/arith/elementwise.hpp"
 #    include "intq/arith/rounding.hpp"
+#    include "intq/graph/node.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/kernels/operators/operator.hpp"
 #    include "intq/nn/functional/arithmetic.hpp"
 #    include "intq/nn/functional/call.hpp"
 #    include "intq/quantization/operators/lowering.hpp"

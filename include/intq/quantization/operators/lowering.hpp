@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 
+#include "intq/kernels/table/rows.hpp"
 #include "intq/program/program_builder.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 

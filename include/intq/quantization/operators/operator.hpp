@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "intq/arith/target.hpp"
 #include "intq/core/op_kind.hpp"
 #include "intq/core/op_params.hpp"
 #include "intq/core/shape.hpp"

@@ -94,6 +94,7 @@ int set_range_method(nn::Module& model, RangeMethod method);
 #    include <utility>
 
 #    include "intq/io/error.hpp"
+#    include "intq/observers/grid_histogram.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/tensor/npy.hpp"
 

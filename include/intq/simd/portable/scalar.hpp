@@ -4,6 +4,7 @@
 #ifndef INTQ_SIMD_PORTABLE_SCALAR_HPP
 #define INTQ_SIMD_PORTABLE_SCALAR_HPP
 
+#include "intq/arith/lanes.hpp"
 #include "intq/simd/tiles/generic_tile.hpp"
 
 namespace intq::simd {

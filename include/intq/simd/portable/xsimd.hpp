@@ -8,6 +8,7 @@
 #ifndef INTQ_SIMD_PORTABLE_XSIMD_HPP
 #define INTQ_SIMD_PORTABLE_XSIMD_HPP
 
+#include "intq/arith/lanes.hpp"
 #include "intq/core/config.hpp"
 
 #if INTQ_WITH_XSIMD && (defined(__SSE4_1__) || defined(__aarch64__))

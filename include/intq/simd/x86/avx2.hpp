@@ -14,6 +14,8 @@
 #    include "intq/simd/tiles/dot_tiles.hpp"
 #    include "intq/simd/tiles/generic_tile.hpp"
 
+#    include "intq/arith/ieee.hpp"
+
 namespace intq::simd {
 inline namespace INTQ_ABI {
 
