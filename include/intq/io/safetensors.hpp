@@ -37,9 +37,9 @@ struct Safetensors {
 
 /// Reads a safetensors file.
 ///
-/// @throws Error naming the file, and the array where it is one's fault: a header that is no JSON of the format, a
-///         name that comes twice, an unknown dtype, a shape that overflows or does not take the bytes that its offsets
-///         give, data that overlaps, has a hole or is cut off
+/// @throws Error naming the file, and the array if an array is at fault. Faults are a header that is not JSON of this
+///         format, a name that comes twice, an unknown dtype, a shape that overflows or does not match the bytes that
+///         its offsets give, and data that overlaps, has a hole or is cut off
 Safetensors read_safetensors(const std::filesystem::path& path);
 
 /// The same from memory.

@@ -68,8 +68,9 @@ public:
     }
     Value dispatch(std::string_view method, std::span<const Value> arguments);
 
-    /// Called with what a call of this module gave; what it returns takes the place of that. A function alone, which
-    /// asks the module for whatever it needs, so that copies and clones have it too. A trace does not see it.
+    /// A function that is called with the result of each call of this module and returns the result to use instead. It
+    /// is a plain function, so that copies and clones have it too; it reads its state from the module. A trace does not
+    /// see it.
     using ForwardHook = Value (*)(Module& module, const Value& result);
     void add_forward_hook(ForwardHook hook);
 
@@ -168,7 +169,8 @@ public:
     }
 };
 
-/// A module of a user's as a leaf: one node of every graph, whatever its forward does. Made as the module itself is.
+/// Makes a user's module a leaf, which is one node of every graph whatever its forward does. Leaf<M> has M's
+/// constructors.
 template <class M> class Leaf : public Cloneable<Leaf<M>, M> {
 public:
     using Cloneable<Leaf<M>, M>::Cloneable;

@@ -90,7 +90,7 @@ struct QuantizedOperator {
     bool takes_relu = false;
     /// Its outputs are read one by one, by operators of the role item.
     bool gives_tuple = false;
-    /// own_output: whether the target keeps the scale of the input all the same, though not the values on its grid.
+    /// own_output: whether this target keeps the input's scale, although the results are not values of the input.
     bool (*keeps_scale)(const arith::PolicyRecord&) = nullptr;
     /// The role in torch mode, where PyTorch's observers stand otherwise.
     std::optional<Role> torch_role{};

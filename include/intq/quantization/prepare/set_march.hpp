@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// set_march: the target of whatever names none. Layer: quantization (docs/workflow.md section 3).
+// set_march: the default target, for calls that name none. Layer: quantization (docs/workflow.md section 3).
 #ifndef INTQ_QUANTIZATION_PREPARE_SET_MARCH_HPP
 #define INTQ_QUANTIZATION_PREPARE_SET_MARCH_HPP
 

@@ -13,7 +13,7 @@
 #include "intq/simd/base/backends.hpp"
 
 namespace intq::simd {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 /// How a tile wants its activations: as they are; int8 with the top bit flipped (code + 128, unsigned); int8
 /// widened to int16. The skeleton stages a tensor once; the K loop never converts. Weights of groups (depth > 1) are
@@ -31,14 +31,8 @@ struct Packing {
     Staging staging = Staging::as_is;
     index_t step = columns;
     bool splits = false;  // weights of int16 are two planes of bytes, w = 256·high + low: [group][plane][column][k]
-    friend constexpr bool operator==(const Packing&, const Packing&) = default;
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const Packing&, const Packing&) = default;
 };
-
-/// The packing of 64-bit sums for int8 activations: a tile of int16 pairs has them widened.
-constexpr Packing widened_for_int8(Packing wide) noexcept {
-    if (wide.depth > 1) wide.staging = Staging::widened;
-    return wide;
-}
 
 /// Order of packed depthwise operands, in which lanes are channels: blocks of `columns` channels, then, where at most
 /// half a block is left, blocks of `step`, of one vector. A block of several vectors deals its channels to them in
@@ -54,8 +48,20 @@ struct DepthwisePacking {
     index_t run = 1;
     index_t depth = 1;                 // rows of the window whose taps are summed together
     Staging staging = Staging::as_is;  // how the tile converts what it reads: nothing is staged
-    friend constexpr bool operator==(const DepthwisePacking&, const DepthwisePacking&) = default;
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const DepthwisePacking&, const DepthwisePacking&) = default;
 };
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::simd
+
+namespace intq::simd {
+inline namespace INTQ_ABI {
+
+/// The packing of 64-bit sums for int8 activations: a tile of int16 pairs has them widened.
+constexpr Packing widened_for_int8(Packing wide) noexcept {
+    if (wide.depth > 1) wide.staging = Staging::widened;
+    return wide;
+}
 
 /// Plain C++; what every other backend equals.
 struct scalar {
