@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "intq/arith/bpu.hpp"
 #include "intq/interop/onnx/import.hpp"
 #include "intq/io/text_table.hpp"
 #include "intq/numeric_suite/metrics.hpp"

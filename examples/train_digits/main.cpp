@@ -7,6 +7,13 @@
 
 #include "digits.hpp"
 
+#include "intq/arith/bpu.hpp"
+#include "intq/arith/fp32.hpp"
+#include "intq/quantization/observers/observer_modules.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/quantization/prepare/prepare_fx.hpp"
+#include "intq/quantization/qconfig/qconfig_factories.hpp"
+
 namespace {
 
 using namespace intq;
