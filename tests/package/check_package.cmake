@@ -2,7 +2,8 @@
 #
 # Uses intq as a stranger would, in one of the ways that the README names, and runs the result.
 #
-#   cmake -D WAY=<find_package|find_package_hosted|add_subdirectory|fetch_content|copy|pkg_config> -D SOURCE=<checkout>
+#   cmake -D WAY=<find_package|find_package_hosted|find_package_compiled|add_subdirectory|fetch_content|copy|copy_compiled|
+#         pkg_config> -D SOURCE=<checkout>
 #         -D BUILD=<build tree of intq> -D WORK=<scratch> -D CXX=<compiler> -D VERSION=<x.y.z> [-D PKG_CONFIG=<program>]
 #         [-D REMOVE=<path below the prefix>] -P check_package.cmake
 #
@@ -34,7 +35,7 @@ if(WAY MATCHES "find_package|pkg_config")
             message(FATAL_ERROR "${file} holds a path of the machine that built it: ${leaks}")
         endif()
     endforeach()
-elseif(WAY STREQUAL "copy")
+elseif(WAY MATCHES "^copy")
     file(COPY "${SOURCE}/include" DESTINATION "${prefix}")
 endif()
 if(REMOVE)
@@ -45,6 +46,11 @@ set(program "${WORK}/build/consumer")
 if(WAY STREQUAL "copy")
     file(MAKE_DIRECTORY "${WORK}/build")
     run_or_fail("compile" "${CXX}" -std=c++20 "-I${prefix}/include" "${consumers}/core_main.cpp" -o "${program}")
+elseif(WAY STREQUAL "copy_compiled")
+    file(MAKE_DIRECTORY "${WORK}/build")
+    run_or_fail("compile" "${CXX}" -std=c++20 -O0 -DINTQ_COMPILED=1 -DFMT_HEADER_ONLY=1 "-DINTQ_WITH_PROTOZERO=1"
+                "-I${prefix}/include" "${consumers}/compiled_definitions.cpp" "${consumers}/compiled_main.cpp" -o
+                "${program}")
 elseif(WAY STREQUAL "pkg_config")
     file(MAKE_DIRECTORY "${WORK}/build")
     set(ENV{PKG_CONFIG_PATH} "${prefix}/share/pkgconfig")
