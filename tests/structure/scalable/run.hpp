@@ -56,8 +56,9 @@ template <class Backend> INTQ_NEVER_INLINE int run_layer(const char* packed_file
     for (index_t index = 0; index < packed.panels(); ++index) {
         const typename Inner::Panel panel(packed, source, 0, index);
         for (index_t slot = 0; slot < geometry->out_pixels();) {
-            const index_t rows = Inner::tile_rows(panel.vectors, source.run_end(slot, geometry->out_pixels()) - slot);
-            Inner::run(panel, slot, rows, sums);
+            const index_t rows =
+                Inner::tile_rows(panel.vectors, source.run_end(slot, geometry->out_pixels()) - slot, true);
+            Inner::template run<true>(panel, slot, rows, sums);
             for (index_t r = 0; r < rows; ++r) {
                 const index_t pixel = source.pixel(slot, r), y = pixel / Layer::in.width, x = pixel % Layer::in.width;
                 for (index_t c = 0; c < panel.count; ++c, ++compared) {
