@@ -7,6 +7,7 @@
 
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/command_words.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/refused_symbols.cmake")
 list(GET command 0 compiler)
 
 function(run_or_fail what)
@@ -20,11 +21,10 @@ endfunction()
 run_or_fail("compiling" ${command} -fno-exceptions -fno-rtti -fno-threadsafe-statics -O1 -c "${SOURCE}" -o "${OBJECT}")
 run_or_fail("nm" "${NM}" -u "${OBJECT}")
 
-# operator new and delete; the C heap; the C++ ABI and its throwing helpers; any std:: object; the C streams.
 string(REGEX MATCHALL "[^ \n]+" symbols "${output}")
 set(refused "")
 foreach(symbol IN LISTS symbols)
-    if(symbol MATCHES "^(_Zn[wa]|_Zd[la]|malloc$|calloc$|realloc$|free$|aligned_alloc$|posix_memalign$|__cxa_|_Unwind_|__gxx_|_ZSt|_ZNSt|_ZNKSt|_ZTV|printf|puts|putchar|fwrite|stdout|stderr)")
+    if(symbol MATCHES "${refused_symbols}")
         list(APPEND refused "${symbol}")
     endif()
 endforeach()

@@ -473,5 +473,9 @@ template <class... Backend> int run_all(simd::BackendList<Backend...>) {
 
 int main() {
     fill();
+#ifdef INTQ_TEST_DEFAULT_BACKEND
+    return run_all(simd::BackendList<simd::default_backend>{});
+#else
     return run_all(simd::usable_backends{});
+#endif
 }
