@@ -34,11 +34,7 @@ template <class Backend> BackendTables library_tables() {
 namespace detail {
 
 template <class... Backend> std::vector<BackendTables> tables_of_all(simd::BackendList<Backend...>) {
-#ifdef INTQ_TEST_FEW_BACKENDS  // sanitized units take minutes each
-    return {library_tables<Backend>()..., tables_of<odd_width<3>>()};
-#else
     return {library_tables<Backend>()..., tables_of<odd_width<3>>(), tables_of<odd_width<5>>()};
-#endif
 }
 
 }  // namespace detail
