@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
 // The definitions of the compiled form, for the one source file of a program that holds them where CMake's target
-// intq::compiled does not serve:
+// intq::compiled does not serve. That file includes this header and nothing else of intq before it. All files of the
+// program are compiled with -DINTQ_COMPILED=1. The kernels are those of the flags of that one file.
 //
-//     g++ -std=c++20 -O2 -march=native -DINTQ_COMPILED=1 -I include -c definitions.cpp    // #include
-//     "intq/compiled.hpp" g++ -std=c++20 -O2 -DINTQ_COMPILED=1 -I include -c program.cpp                      //
-//     #include "intq/intq.hpp"
-//
-// The kernels are those of the flags of that file. See docs/design.md section 13.
+// See docs/design.md section 13.
 #ifndef INTQ_COMPILED_HPP
 #define INTQ_COMPILED_HPP
 
