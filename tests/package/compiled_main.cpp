@@ -33,7 +33,7 @@ int main() {
     const auto prepared = prepare_calibration_fx(Model(), get_default_qconfig_mapping(), target::fp32::policy);
     calibrate(*prepared, x, 1);
     const Tensor y = lower(convert_fx(*prepared), program::best_table<target::fp32>()).run(x);
-    std::fprintf(stderr, "%s\n", program::describe_backends().c_str());
+    if (program::describe_backends().find("backend ") != 0) return 1;
     std::printf("intq %d.%d.%d: %.0f\n", INTQ_VERSION_MAJOR, INTQ_VERSION_MINOR, INTQ_VERSION_PATCH,
                 static_cast<double>(y.flat<float>()[0]));
 }
