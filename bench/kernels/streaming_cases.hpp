@@ -208,8 +208,8 @@ template <class Backend> void add_tables(std::vector<Case>& cases) {
     std::vector<std::int8_t> narrow(arith::int8_table_size);
     std::vector<std::int16_t> wide(arith::int16_table_size);
     const arith::CodesOf codes{0.02f, 0, DType::int8}, fine{0.0002f, 0, DType::int16};
-    if (!arith::make_int8_table(arith::TableFunction::sigmoid, codes, codes, narrow).ok() ||
-        !arith::make_int16_table(arith::TableFunction::sigmoid, fine, fine, wide).ok())
+    if (!arith::make_int8_table(TableFunction::sigmoid, codes, codes, narrow).ok() ||
+        !arith::make_int16_table(TableFunction::sigmoid, fine, fine, wide).ok())
         throw Error("a table is refused");
     cases.push_back({"lookup_table/s8s8/per_tensor", 1, 1, [=](Tensors& t, index_t n) {
                          kernels::look_up_int8<Backend>({narrow.data(), t.codes.data(), t.out.data(), n, &serial});

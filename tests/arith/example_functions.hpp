@@ -52,8 +52,8 @@ inline Activation activation_of(const std::string& word) {
                              {{"none", Activation::none}, {"relu", Activation::relu}, {"relu6", Activation::relu6}});
 }
 
-inline arith::TableFunction function_of(const std::string& word) {
-    using F = arith::TableFunction;
+inline TableFunction function_of(const std::string& word) {
+    using F = TableFunction;
     return named<F>(word, {{"sigmoid", F::sigmoid},
                            {"tanh", F::tanh},
                            {"exp", F::exp},

@@ -182,7 +182,6 @@ bool run_table_rows(const KernelTable& table) {
     const index_t size = pixels * outputs;
     std::int8_t narrow[arith::int8_table_size];
     std::int16_t wide[arith::int16_table_size];
-    using arith::TableFunction;
     if (!arith::make_int8_table(TableFunction::sigmoid, codes(0.05f, DType::int8), codes(0.01f, DType::int8), narrow)
              .ok() ||
         !arith::make_int16_table(TableFunction::tanh, codes(0.0002f, DType::int16), codes(0.0001f, DType::int16), wide)

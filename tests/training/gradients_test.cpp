@@ -853,7 +853,7 @@ struct UnaryCase {
 double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
 std::vector<UnaryCase> unary_cases() {
-    using F = arith::TableFunction;
+    using F = TableFunction;
     const auto cube = [](double x) { return std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * std::pow(x, 3)); };
     const auto within = [](double low, double x, double high) { return std::min(std::max(x, low), high); };
     return {
@@ -974,7 +974,7 @@ constexpr std::span<const NoGradient> no_gradient{};
 /// Every operator that a float graph can name: the table of spellings, and the functions of one element.
 std::set<std::string> operators_of_the_graph() {
     std::set<std::string> names;
-    for (const graph::OperatorRow& row : graph::operator_rows) names.insert(std::string(row.name));
+    for (const graph::OperatorSpelling& row : graph::operator_spellings) names.insert(std::string(row.name));
     for (const nn::functional::UnaryRow& row : nn::functional::unary_rows) names.insert(row.name);
     return names;
 }

@@ -13,25 +13,6 @@
 namespace intq::arith {
 inline namespace INTQ_CORE_ABI {
 
-/// Real functions that a table holds. gelu_erf is x·Φ(x), gelu_tanh its approximation by tanh.
-enum class TableFunction : std::uint8_t {
-    sigmoid,
-    tanh,
-    exp,
-    gelu_erf,
-    gelu_tanh,
-    silu,
-    elu,
-    hard_sigmoid,
-    hard_tanh,
-    hard_swish,
-    leaky_relu,
-    log,
-    sqrt,
-    rsqrt,
-    reciprocal
-};
-
 /// Entries of the two kinds of table.
 inline constexpr std::size_t int8_table_size = 256;
 inline constexpr std::size_t int16_table_size = 513;

@@ -43,6 +43,25 @@ enum class PoolDivisor : std::uint8_t { kernel_cells, valid_cells };
 /// What follows the accumulator inside a fused operator: a clamp on codes.
 enum class Activation : std::uint8_t { none, relu, relu6 };
 
+/// Real functions that a table holds. gelu_erf is x·Φ(x), gelu_tanh its approximation by tanh.
+enum class TableFunction : std::uint8_t {
+    sigmoid,
+    tanh,
+    exp,
+    gelu_erf,
+    gelu_tanh,
+    silu,
+    elu,
+    hard_sigmoid,
+    hard_tanh,
+    hard_swish,
+    leaky_relu,
+    log,
+    sqrt,
+    rsqrt,
+    reciprocal
+};
+
 }  // namespace INTQ_CORE_ABI
 }  // namespace intq
 

@@ -14,7 +14,7 @@ namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
 
 /// A spelling of an operator: a type of module (and its method), a function or a method.
-struct OperatorRow {
+struct OperatorSpelling {
     Op op;
     std::string_view key;
     std::string_view method;  // of a module
@@ -22,7 +22,7 @@ struct OperatorRow {
 };
 
 /// One row a spelling; the functions of nn/float_operators/unary.hpp have theirs from that table.
-inline constexpr OperatorRow operator_rows[] = {
+inline constexpr OperatorSpelling operator_spellings[] = {
     {Op::call_module, "Conv2d", "forward", "conv2d"},
     {Op::call_module, "Conv1d", "forward", "conv1d"},
     {Op::call_module, "ConvTranspose2d", "forward", "conv_transpose2d"},
@@ -127,7 +127,7 @@ INTQ_INLINE std::string type_of(const Node& node, nn::Module& root) {
 
 INTQ_INLINE std::string operator_of(const Node& node, nn::Module& root) {
     const std::string type = type_of(node, root);
-    for (const OperatorRow& row : operator_rows)
+    for (const OperatorSpelling& row : operator_spellings)
         if (row.op == node.op() && row.key == type && (row.op != Op::call_module || row.method == node.method()))
             return std::string(row.name);
     if (node.op() == Op::call_module && node.method() == "forward")

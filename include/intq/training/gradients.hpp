@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "intq/arith/unary.hpp"
+#include "intq/core/op_params.hpp"
 #include "intq/nn/functional/move.hpp"
 #include "intq/nn/layers/conv.hpp"
 #include "intq/nn/layers/linear.hpp"

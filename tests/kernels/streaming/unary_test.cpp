@@ -19,7 +19,6 @@ namespace {
 
 using namespace intq;
 using arith::CodesOf;
-using arith::TableFunction;
 using intq::test::BackwardExecutor;
 using intq::test::for_each_backend;
 using intq::test::GuardedBuffer;

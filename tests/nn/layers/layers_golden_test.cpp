@@ -327,7 +327,7 @@ TEST_CASE("The functions of the table are layers too, with their parameters") {
     CHECK(test::largest_difference(nn::gelu(x).tensor(), nn::gelu(x, "tanh").tensor()) > 1e-5);
     CHECK(nn::LeakyReLU(0.25).parameter() == 0.25);
     CHECK(nn::LeakyReLU().parameter() == 0.01);
-    CHECK(nn::GELU("tanh").function() == nn::TableFunction::gelu_tanh);
+    CHECK(nn::GELU("tanh").function() == TableFunction::gelu_tanh);
 }
 
 TEST_CASE("A float functional has the methods of the functions, and refuses others by name") {

@@ -11,7 +11,7 @@
 #include "intq/quantization/operators/elementwise.hpp"
 #include "intq/quantization/operators/pool.hpp"
 #include "intq/quantization/operators/reference.hpp"
-#include "intq/quantization/operators/shape.hpp"
+#include "intq/quantization/operators/move.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "support/catch.hpp"

@@ -15,7 +15,7 @@
 #include "intq/quantization/operators/operator_table.hpp"
 #include "intq/quantization/operators/pool.hpp"
 #include "intq/quantization/operators/quantize.hpp"
-#include "intq/quantization/operators/shape.hpp"
+#include "intq/quantization/operators/move.hpp"
 #include "kernels/oracle_bridge.hpp"
 #include "reference/program.hpp"
 #include "support/catch.hpp"

@@ -124,7 +124,7 @@ private:
     }
 
     void add_node(const Node& node) {
-        const OperatorRow& row = find_row(node);
+        const OnnxOperator& row = find_row(node);
         for (const std::string& name : node.inputs)
             if (!name.empty() && state_.values.find(name) == state_.values.end()) throw Error(why_missing(name));
         for (const std::string& name : node.outputs)
@@ -140,16 +140,16 @@ private:
         import.check_attributes_are_read();
     }
 
-    const OperatorRow& find_row(const Node& node) const {
+    const OnnxOperator& find_row(const Node& node) const {
         const bool ours = node.domain.empty() || node.domain == "ai.onnx";
         const auto* const row =
-            std::find_if(std::begin(operator_table), std::end(operator_table), [&](const OperatorRow& r) {
+            std::find_if(std::begin(onnx_operators), std::end(onnx_operators), [&](const OnnxOperator& r) {
                 return ours && node.op_type == r.op_type && model_.opset >= r.first_opset &&
                        model_.opset <= r.last_opset;
             });
-        if (row != std::end(operator_table)) return *row;
+        if (row != std::end(onnx_operators)) return *row;
         std::string known;
-        for (const OperatorRow& r : operator_table)
+        for (const OnnxOperator& r : onnx_operators)
             if (known.find(r.op_type) == std::string::npos)
                 known += (known.empty() ? "" : ", ") + std::string(r.op_type);
         throw Error("the operator " + in_quotes(ours ? node.op_type : node.domain + "." + node.op_type) +

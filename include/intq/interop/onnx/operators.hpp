@@ -9,14 +9,15 @@
 
 #include <cstdint>
 
-#include "intq/arith/unary.hpp"
+#include "intq/core/op_params.hpp"
 #include "intq/interop/onnx/nodes/node_import.hpp"
-#include "intq/interop/onnx/operators/binary.hpp"
 #include "intq/interop/onnx/operators/conv.hpp"
 #include "intq/interop/onnx/operators/elementwise.hpp"
 #include "intq/interop/onnx/operators/move.hpp"
 #include "intq/interop/onnx/operators/pool.hpp"
-#include "intq/interop/onnx/operators/shape.hpp"
+#include "intq/interop/onnx/operators/reduce.hpp"
+#include "intq/interop/onnx/operators/resize.hpp"
+#include "intq/interop/onnx/operators/softmax.hpp"
 #include "intq/interop/onnx/operators/unary.hpp"
 #include "intq/interop/onnx/read/model.hpp"
 #include "intq/nn/functional/unary.hpp"
@@ -25,14 +26,14 @@ namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
 
 /// An operator's meaning in a range of opsets.
-struct OperatorRow {
+struct OnnxOperator {
     const char* op_type;
     std::int64_t first_opset, last_opset;
     void (*import)(NodeImport&);
 };
 
 /// An operator is one row. Opsets between the bounds that changed nothing but types share it.
-inline constexpr OperatorRow operator_table[] = {
+inline constexpr OnnxOperator onnx_operators[] = {
     {"Add", 11, newest_opset, &operators::add},
     {"AveragePool", 11, newest_opset, &operators::average_pool},
     {"BatchNormalization", 11, newest_opset, &operators::batch_normalization},
@@ -43,34 +44,34 @@ inline constexpr OperatorRow operator_table[] = {
     {"ConvTranspose", 11, newest_opset, &operators::conv_transpose},
     {"Dropout", 11, 11, &operators::dropout_with_attribute},
     {"Dropout", 12, newest_opset, &operators::dropout},
-    {"Elu", 11, newest_opset, &operators::unary_with_alpha<nn::TableFunction::elu>},
-    {"Exp", 11, newest_opset, &operators::unary_function<nn::TableFunction::exp>},
+    {"Elu", 11, newest_opset, &operators::unary_with_alpha<TableFunction::elu>},
+    {"Exp", 11, newest_opset, &operators::unary_function<TableFunction::exp>},
     {"Flatten", 11, newest_opset, &operators::flatten},
     {"Gelu", 20, newest_opset, &operators::gelu},
     {"Gemm", 11, newest_opset, &operators::gemm},
     {"GlobalAveragePool", 11, newest_opset, &operators::global_average_pool},
     {"HardSigmoid", 11, newest_opset, &operators::hard_sigmoid},
-    {"HardSwish", 14, newest_opset, &operators::unary_module<nn::TableFunction::hard_swish>},
+    {"HardSwish", 14, newest_opset, &operators::unary_module<TableFunction::hard_swish>},
     {"Identity", 11, newest_opset, &operators::identity},
-    {"LeakyRelu", 11, newest_opset, &operators::unary_with_alpha<nn::TableFunction::leaky_relu>},
-    {"Log", 11, newest_opset, &operators::unary_function<nn::TableFunction::log>},
+    {"LeakyRelu", 11, newest_opset, &operators::unary_with_alpha<TableFunction::leaky_relu>},
+    {"Log", 11, newest_opset, &operators::unary_function<TableFunction::log>},
     {"MatMul", 11, newest_opset, &operators::matmul},
     {"MaxPool", 11, newest_opset, &operators::max_pool},
     {"Mul", 11, newest_opset, &operators::mul},
     {"Pad", 11, newest_opset, &operators::pad},
-    {"Reciprocal", 11, newest_opset, &operators::unary_function<nn::TableFunction::reciprocal>},
+    {"Reciprocal", 11, newest_opset, &operators::unary_function<TableFunction::reciprocal>},
     {"ReduceMean", 11, newest_opset, &operators::reduce_mean},
     {"ReduceSum", 11, newest_opset, &operators::reduce_sum},
     {"Relu", 11, newest_opset, &operators::relu},
     {"Reshape", 11, newest_opset, &operators::reshape},
     {"Resize", 11, newest_opset, &operators::resize},
-    {"Sigmoid", 11, newest_opset, &operators::unary_module<nn::TableFunction::sigmoid>},
+    {"Sigmoid", 11, newest_opset, &operators::unary_module<TableFunction::sigmoid>},
     {"Slice", 11, newest_opset, &operators::slice},
     {"Softmax", 11, newest_opset, &operators::softmax},
     {"Split", 11, newest_opset, &operators::split},
-    {"Sqrt", 11, newest_opset, &operators::unary_function<nn::TableFunction::sqrt>},
+    {"Sqrt", 11, newest_opset, &operators::unary_function<TableFunction::sqrt>},
     {"Sub", 11, newest_opset, &operators::sub},
-    {"Tanh", 11, newest_opset, &operators::unary_module<nn::TableFunction::tanh>},
+    {"Tanh", 11, newest_opset, &operators::unary_module<TableFunction::tanh>},
     {"Transpose", 11, newest_opset, &operators::transpose},
 };
 

@@ -27,7 +27,7 @@ void run_float_layer(kernels::FloatConv2dSpec spec, const Tensor& x, const Tenso
 #if INTQ_DEFINES(nn_float_operators)
 
 #    include "intq/io/error.hpp"
-#    include "intq/program/float/float_kernels.hpp"
+#    include "intq/program/float/best_backend.hpp"
 #    include "intq/tensor/current_executor.hpp"
 
 namespace intq::nn::functional {

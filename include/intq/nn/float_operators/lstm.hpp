@@ -130,7 +130,7 @@ inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
 INTQ_INLINE std::array<double, 4> lstm_gates(const std::array<double, 4>& sums) {
-    const auto sigmoid = [](double v) { return arith::table_function(arith::TableFunction::sigmoid, v); };
+    const auto sigmoid = [](double v) { return arith::table_function(TableFunction::sigmoid, v); };
     return {sigmoid(sums[0]), sigmoid(sums[1]), std::tanh(sums[2]), sigmoid(sums[3])};
 }
 

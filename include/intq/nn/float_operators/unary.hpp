@@ -4,14 +4,11 @@
 #ifndef INTQ_NN_FLOAT_OPERATORS_UNARY_HPP
 #define INTQ_NN_FLOAT_OPERATORS_UNARY_HPP
 
-#include "intq/arith/unary.hpp"
+#include "intq/core/op_params.hpp"
 #include "intq/tensor/tensor.hpp"
 
 namespace intq::nn::functional {
 inline namespace INTQ_HOSTED_ABI {
-
-using arith::TableFunction;
-
 /// PyTorch's names of a function: of the function and the method, of the module (null where there is none), and of
 /// its parameter with the default (null where it has none).
 struct UnaryRow {
@@ -61,6 +58,7 @@ Tensor unary(TableFunction function, const Tensor& x, double parameter = 1.0);
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
 
+#    include "intq/arith/unary.hpp"
 #    include "intq/nn/float_operators/elementwise.hpp"
 
 namespace intq::nn::functional {

@@ -7,15 +7,12 @@
 #include <span>
 #include <string>
 
-#include "intq/arith/unary.hpp"
+#include "intq/core/op_params.hpp"
 #include "intq/nn/float_operators/unary.hpp"
 #include "intq/nn/functional/call.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
-
-using arith::TableFunction;
-
 namespace detail {
 
 Value evaluate_unary(TableFunction function, std::span<const Value> values);

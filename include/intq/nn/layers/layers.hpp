@@ -8,7 +8,6 @@
 #include "intq/nn/layers/conv.hpp"
 #include "intq/nn/layers/elementwise.hpp"
 #include "intq/nn/layers/embedding.hpp"
-#include "intq/nn/layers/layer_norm.hpp"
 #include "intq/nn/layers/linear.hpp"
 #include "intq/nn/layers/lstm.hpp"
 #include "intq/nn/layers/move.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// BatchNorm2d and BatchNorm1d, and BatchNorm2d with a clamp. Layer: nn (docs/design.md section 6).
+// BatchNorm2d and BatchNorm1d, BatchNorm2d with a clamp, and LayerNorm. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_NORM_HPP
 #define INTQ_NN_LAYERS_NORM_HPP
 
@@ -87,10 +87,27 @@ protected:
     INTQ_INLINE bool accepts_rank(int rank) const override;
 };
 
+/// Normalizes over the last axes, which have the shape `normalized_shape`. Parameters weight, which starts as 1, and
+/// bias, which starts as 0, of that shape.
+class LayerNorm : public Cloneable<LayerNorm> {
+public:
+    explicit LayerNorm(const Shape& normalized_shape, double eps = 1e-5);
+
+    std::string type_name() const override { return "LayerNorm"; }
+    bool is_leaf() const override { return true; }
+    const Shape& normalized_shape() const noexcept { return normalized_shape_; }
+    double eps() const noexcept { return eps_; }
+    INTQ_INLINE Value forward(Arguments arguments) override;
+
+private:
+    Shape normalized_shape_;
+    double eps_;
+};
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
-// --- definitions -----------------------------------------------------------------------------------------------------
+// --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_layers)
 
 #    include "intq/io/error.hpp"
@@ -150,6 +167,24 @@ INTQ_INLINE FusedBatchNorm2d::FusedBatchNorm2d(const BatchNorm2d& norm, Activati
 
 INTQ_INLINE std::string FusedBatchNorm2d::type_name() const {
     return "BN" + name_of(Fusion{false, activation_}) + "2d";
+}
+
+INTQ_INLINE LayerNorm::LayerNorm(const Shape& normalized_shape, double eps)
+    : normalized_shape_(normalized_shape), eps_(eps) {
+    if (normalized_shape.rank < 1 || normalized_shape.size() < 1)
+        throw Error("LayerNorm: the normalized shape " + to_string(normalized_shape) + " has no elements");
+    add_parameter("weight", Tensor::full(normalized_shape, 1.0f));
+    add_parameter("bias", Tensor::zeros(normalized_shape));
+}
+
+INTQ_INLINE Value LayerNorm::forward(Arguments arguments) {
+    const Tensor& x = arguments.tensor(0);
+    const int axes = normalized_shape_.rank;
+    for (int axis = 1; axis <= axes; ++axis)
+        if (axis > x.rank() || x.extent(-axis) != normalized_shape_[axes - axis])
+            throw Error("LayerNorm: the input has shape " + to_string(x.shape()) + ", expected " +
+                        to_string(normalized_shape_) + " at its end");
+    return functional::layer_norm(x, axes, tensor("weight"), tensor("bias"), eps_);
 }
 
 }  // namespace INTQ_HOSTED_ABI

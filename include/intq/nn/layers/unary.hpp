@@ -7,15 +7,12 @@
 
 #include <string>
 
-#include "intq/arith/unary.hpp"
+#include "intq/core/op_params.hpp"
 #include "intq/nn/float_operators/unary.hpp"
 #include "intq/nn/model/module.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
-
-using arith::TableFunction;
-
 class ReLU : public Cloneable<ReLU> {
 public:
     std::string type_name() const override { return "ReLU"; }

@@ -76,7 +76,7 @@ std::vector<BackendTables> runnable_tables();
 
 #    include "intq/io/error.hpp"
 #    include "intq/program/backends/unit_of_tables.hpp"
-#    include "intq/program/float/float_kernels.hpp"
+#    include "intq/program/float/best_backend.hpp"
 
 namespace intq::program {
 inline namespace INTQ_HOSTED_ABI {

@@ -122,7 +122,7 @@ namespace detail {
 INTQ_INLINE std::string operator_of_module(const nn::Module& module) {
     if (const auto* weighted = dynamic_cast<const nn::Weighted*>(&module)) return weighted->operator_name();
     if (dynamic_cast<const nn::FloatFunctional*>(&module) != nullptr) return "add";
-    for (const graph::OperatorRow& row : graph::operator_rows)
+    for (const graph::OperatorSpelling& row : graph::operator_spellings)
         if (row.op == graph::Op::call_module && row.method == "forward" && row.key == module.type_name())
             return std::string(row.name);
     return module.type_name();

@@ -39,7 +39,6 @@ const QuantizedOperator& quantized_operator(const graph::Node& node, nn::Module&
 #    include "intq/quantization/operators/pool.hpp"
 #    include "intq/quantization/operators/quantize.hpp"
 #    include "intq/quantization/operators/resize.hpp"
-#    include "intq/quantization/operators/shape.hpp"
 #    include "intq/quantization/operators/softmax.hpp"
 #    include "intq/quantization/operators/unary.hpp"
 

@@ -17,7 +17,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// Which function, and its parameter (the slope of leaky_relu, alpha of elu).
 struct TabledFunction {
-    arith::TableFunction function = arith::TableFunction::sigmoid;
+    TableFunction function = TableFunction::sigmoid;
     double parameter = 1.0;
 };
 

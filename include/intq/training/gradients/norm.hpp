@@ -13,7 +13,6 @@
 #include "intq/nn/float_operators/axes.hpp"
 #include "intq/nn/float_operators/move.hpp"
 #include "intq/nn/float_operators/norm.hpp"
-#include "intq/nn/layers/layer_norm.hpp"
 #include "intq/nn/layers/norm.hpp"
 #include "intq/nn/layers/unary.hpp"
 #include "intq/tensor/current_executor.hpp"

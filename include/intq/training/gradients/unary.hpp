@@ -4,7 +4,7 @@
 #ifndef INTQ_TRAINING_GRADIENTS_UNARY_HPP
 #define INTQ_TRAINING_GRADIENTS_UNARY_HPP
 
-#include "intq/arith/unary.hpp"
+#include "intq/core/op_params.hpp"
 #include "intq/nn/float_operators/unary.hpp"
 #include "intq/nn/functional/unary.hpp"
 #include "intq/nn/layers/unary.hpp"
@@ -13,9 +13,6 @@
 
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
-
-using arith::TableFunction;
-
 /// The derivative of arith::table_function at x; at a kink that of the side that PyTorch takes.
 ///
 /// @param slope  as there
@@ -53,6 +50,8 @@ inline constexpr GradientRow unary_gradient{nn::functional::unary_row(function).
 #if INTQ_DEFINES(training_gradients)
 
 #    include <cmath>
+
+#    include "intq/arith/unary.hpp"
 
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {

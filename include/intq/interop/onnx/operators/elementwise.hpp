@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// ONNX operators on single elements and Softmax: Add, Relu, Clip, Softmax. Layer: interop.
+// ONNX operators on pairs of elements: Add, Mul, Sub. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_OPERATORS_ELEMENTWISE_HPP
 #define INTQ_INTEROP_ONNX_OPERATORS_ELEMENTWISE_HPP
 
@@ -16,11 +16,8 @@ namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
 void add(NodeImport& node);
-void relu(NodeImport& node);
-void clip(NodeImport& node);
-
-/// Up to opset 12 the axes from `axis` on are one; from 13 on the softmax is along `axis`.
-void softmax(NodeImport& node);
+void mul(NodeImport& node);
+void sub(NodeImport& node);
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx::operators
@@ -29,15 +26,11 @@ void softmax(NodeImport& node);
 #if INTQ_DEFINES(interop_onnx_operators)
 
 #    include <algorithm>
-#    include <cmath>
 #    include <cstddef>
-#    include <cstdint>
-#    include <limits>
 #    include <memory>
 #    include <optional>
-#    include <span>
-#    include <string>
 #    include <utility>
+#    include <vector>
 
 #    include "intq/core/dtype.hpp"
 #    include "intq/core/shape.hpp"
@@ -50,9 +43,7 @@ void softmax(NodeImport& node);
 #    include "intq/nn/functional/arithmetic.hpp"
 #    include "intq/nn/layers/elementwise.hpp"
 #    include "intq/nn/layers/linear.hpp"
-#    include "intq/nn/layers/move.hpp"
-#    include "intq/nn/layers/unary.hpp"
-#    include "intq/nn/model/module.hpp"
+#    include "intq/nn/model/recorder.hpp"
 #    include "intq/tensor/tensor.hpp"
 
 namespace intq::interop::onnx::operators {
@@ -113,54 +104,43 @@ INTQ_INLINE void add(NodeImport& node) {
     add_values(node);
 }
 
-INTQ_INLINE void relu(NodeImport& node) {
-    node.expect_inputs(1, 1);
-    node.call_module(std::make_shared<nn::ReLU>(), {node.value(0)}, node.dims(0));
-}
-
-/// A limit of Clip. A limit that no finite number crosses is none.
-INTQ_INLINE std::optional<float> clip_limit(const NodeImport& node, std::size_t i, const char* what, float none) {
-    if (!node.has_input(i)) return std::nullopt;
-    const FileTensor& tensor = node.constant(i, what);
-    const std::span<const float> values = tensor.as<float>();
-    if (values.size() != 1)
-        throw Error(std::string("the ") + what + " has " + std::to_string(values.size()) + " elements, expected 1");
-    if (std::isnan(values[0])) throw Error(std::string("the ") + what + " is NaN");
-    return none > 0 ? (values[0] >= none ? std::nullopt : std::optional(values[0]))
-                    : (values[0] <= none ? std::nullopt : std::optional(values[0]));
-}
-
-INTQ_INLINE void clip(NodeImport& node) {
-    node.expect_inputs(1, 3);
-    constexpr float largest = std::numeric_limits<float>::max();
-    const auto low = clip_limit(node, 1, "min", -largest), high = clip_limit(node, 2, "max", largest);
-    const bool from_zero = low && *low == 0.0f;
-    nn::ModulePtr module;
-    if (from_zero && high && *high == 6.0f) module = std::make_shared<nn::ReLU6>();
-    if (from_zero && !high) module = std::make_shared<nn::ReLU>();
-    if (!low && !high) module = std::make_shared<nn::Identity>();
-    if (module == nullptr) {
-        const auto limit = [](std::optional<float> value) {
-            return value ? graph::Argument(static_cast<double>(*value)) : graph::Argument();
-        };
-        return node.call_function(nn::clamp_function, {node.value(0), limit(low), limit(high)}, node.dims(0));
+/// Extents of two operands that are broadcast; nothing where a rank is not known.
+INTQ_INLINE Dims broadcast_dims(const Dims& a, const Dims& b) {
+    if (!a || !b) return std::nullopt;
+    std::vector<index_t> result = a->size() < b->size() ? *b : *a;
+    for (std::size_t back = 1; back <= std::min(a->size(), b->size()); ++back) {
+        const index_t x = (*a)[a->size() - back], y = (*b)[b->size() - back];
+        if (x >= 0 && y >= 0 && x != y && x != 1 && y != 1)
+            throw Error("the shapes " + describe_shape(*a) + " and " + describe_shape(*b) + " cannot be broadcast");
+        // An unknown extent is that of the other side, unless that is 1.
+        result[result.size() - back] = x == 1 ? y : y == 1 ? x : std::max(x, y);
     }
-    node.call_module(module, {node.value(0)}, node.dims(0));
+    return result;
 }
 
-INTQ_INLINE void softmax(NodeImport& node) {
-    node.expect_inputs(1, 1);
-    const bool joins_axes = node.opset() < 13;
-    const std::int64_t axis = node.integer("axis", joins_axes ? 1 : -1);
-    const Dims& dims = node.dims(0);
-    const std::int64_t rank = dims ? static_cast<std::int64_t>(dims->size()) : max_rank;
-    if (axis < -rank || axis >= rank)
-        throw Error("axis " + std::to_string(axis) + " does not exist in " +
-                    (dims ? "shape " + describe_shape(*dims) : "any tensor"));
-    const bool is_last = axis == -1 || (dims && axis == rank - 1);
-    node.call_module(std::make_shared<nn::Softmax>(static_cast<int>(axis), joins_axes && !is_last), {node.value(0)},
-                     dims);
+/// An operand: a value, a number, or a tensor that becomes a buffer.
+INTQ_INLINE graph::Argument operand(NodeImport& node, std::size_t i) {
+    if (!node.is_constant(i)) return node.value(i);
+    const FileTensor& constant = node.float_constant(i, "constant operand");
+    if (constant.dims.empty()) return static_cast<double>(constant.as<float>()[0]);
+    return node.add_buffer(constant);
 }
+
+/// Two values are a method of a FloatFunctional, so that the result has a name; a constant makes it a function.
+INTQ_INLINE void binary(NodeImport& node, const nn::Function& function) {
+    node.expect_inputs(2, 2);
+    Dims dims = broadcast_dims(node.dims(0), node.dims(1));
+    if (node.is_constant(0) && node.is_constant(1)) throw Error("both operands are constants");
+    if (node.is_constant(0) || node.is_constant(1)) {
+        graph::Argument a = operand(node, 0), b = operand(node, 1);
+        return node.call_function(function, {std::move(a), std::move(b)}, std::move(dims));
+    }
+    node.call_module(std::make_shared<nn::FloatFunctional>(), {node.value(0), node.value(1)}, std::move(dims),
+                     function.name);
+}
+
+INTQ_INLINE void mul(NodeImport& node) { binary(node, nn::mul_function); }
+INTQ_INLINE void sub(NodeImport& node) { binary(node, nn::sub_function); }
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx::operators

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// ONNX operators that move elements or take some: Transpose, Slice, Split, Pad, Resize. Layer: interop.
+// ONNX operators that move values: Flatten, Reshape, Concat, Transpose, Slice, Split, Pad; and those that leave
+// them: Identity, Dropout, Constant. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_OPERATORS_MOVE_HPP
 #define INTQ_INTEROP_ONNX_OPERATORS_MOVE_HPP
 
@@ -15,6 +16,18 @@ class NodeImport;
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
+void flatten(NodeImport& node);
+
+/// (N, -1) is Flatten, in each of the forms that exporters write: 0 or -1 or N for the batch, -1 or the product of
+/// the other extents for the rest.
+void reshape(NodeImport& node);
+
+void concat(NodeImport& node);
+void identity(NodeImport& node);
+void dropout_with_attribute(NodeImport& node);
+void dropout(NodeImport& node);
+void constant(NodeImport& node);
+
 void transpose(NodeImport& node);
 
 /// One slice an axis, one behind the other.
@@ -26,8 +39,6 @@ void split(NodeImport& node);
 /// Constant padding; ONNX writes all beginnings, then all ends, in the order of the axes.
 void pad(NodeImport& node);
 
-void resize(NodeImport& node);
-
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx::operators
 
@@ -37,11 +48,14 @@ void resize(NodeImport& node);
 #    include <algorithm>
 #    include <cstddef>
 #    include <cstdint>
+#    include <limits>
 #    include <memory>
 #    include <numeric>
+#    include <span>
 #    include <string>
 #    include <string_view>
 #    include <utility>
+#    include <variant>
 #    include <vector>
 
 #    include "intq/core/dtype.hpp"
@@ -52,12 +66,142 @@ void resize(NodeImport& node);
 #    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
-#    include "intq/nn/float_operators/resize.hpp"
 #    include "intq/nn/functional/move.hpp"
-#    include "intq/nn/layers/resize.hpp"
+#    include "intq/nn/layers/elementwise.hpp"
+#    include "intq/nn/layers/move.hpp"
 
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
+
+/// Product of the extents behind the first; -1 when one is not known.
+INTQ_INLINE index_t sample_size(const Dims& dims) {
+    if (!dims) return -1;
+    index_t size = 1;
+    for (std::size_t i = 1; i < dims->size(); ++i) {
+        if ((*dims)[i] < 0) return -1;
+        if (__builtin_mul_overflow(size, (*dims)[i], &size))
+            throw Error("the shape " + describe_shape(*dims) + " overflows");
+    }
+    return size;
+}
+
+INTQ_INLINE void call_flatten(NodeImport& node) {
+    if (node.dims(0) && node.dims(0)->size() < 2)
+        throw Error("the input has shape " + describe_shape(*node.dims(0)) + ", expected rank 2 or more");
+    const index_t size = sample_size(node.dims(0));
+    node.call_module(std::make_shared<nn::Flatten>(1), {node.value(0)}, std::vector<index_t>{node.extent(0, 0), size});
+}
+
+INTQ_INLINE void flatten(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    std::int64_t axis = node.integer("axis", 1);
+    const Dims& dims = node.dims(0);
+    if (axis < 0 && dims) axis += static_cast<std::int64_t>(dims->size());
+    if (axis != 1)
+        throw Error("axis " + std::to_string(axis) + (dims ? " of shape " + describe_shape(*dims) : "") +
+                    " is not supported; expected 1, which keeps the batch");
+    call_flatten(node);
+}
+
+INTQ_INLINE void reshape(NodeImport& node) {
+    node.expect_inputs(2, 2);
+    const FileTensor& target = node.constant(1, "shape");
+    const std::span<const std::int64_t> shape = target.as<std::int64_t>();
+    const bool zero_is_zero = node.opset() >= 14 && node.integer("allowzero", 0) != 0;
+    const index_t batch = node.extent(0, 0), rest = sample_size(node.dims(0));
+    const auto keeps_batch = [&] {
+        if (shape[0] == 0) return !zero_is_zero;
+        return (batch >= 0 && shape[0] == batch) || (shape[0] == -1 && rest > 0 && shape[1] == rest);
+    };
+    if (shape.size() != 2 || !keeps_batch() || (shape[1] != -1 && (rest < 0 || shape[1] != rest)))
+        throw Error("a reshape " + (node.dims(0) ? "of " + describe_shape(*node.dims(0)) + " " : "") + "to " +
+                    describe_shape(shape) + " is not supported; expected (N, -1), which is Flatten");
+    call_flatten(node);
+}
+
+INTQ_INLINE void concat(NodeImport& node) {
+    node.expect_inputs(1, std::numeric_limits<std::size_t>::max());
+    if (node.raw_attribute("axis") == nullptr) throw Error("the attribute axis is missing");
+    std::int64_t axis = node.integer("axis", 1);
+    graph::ArgumentList parts;
+    Dims dims = node.dims(0);
+    if (axis < 0 && dims) axis += static_cast<std::int64_t>(dims->size());
+    if (axis != 1 || (dims && dims->size() < 2))
+        throw Error("axis " + std::to_string(axis) + " is not supported; expected 1, the channels");
+    for (std::size_t i = 0; i < node.input_count(); ++i) {
+        parts.emplace_back(dims ? node.value_of_rank(i, dims->size()) : node.value(i));
+        if (!dims || i == 0) continue;
+        for (std::size_t k = 0; k < dims->size(); ++k) {
+            index_t& extent = (*dims)[k];
+            const index_t other = node.extent(i, k);
+            if (k == 1) {
+                extent = extent < 0 || other < 0 ? -1 : extent + other;
+            } else if (extent >= 0 && other >= 0 && extent != other) {
+                throw Error("the shapes " + describe_shape(*node.dims(0)) + " and " + describe_shape(*node.dims(i)) +
+                            " differ besides axis 1");
+            }
+        }
+    }
+    node.call_module(std::make_shared<nn::FloatFunctional>(), {std::move(parts), 1}, std::move(dims), "cat");
+}
+
+INTQ_INLINE void identity(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    if (node.is_constant(0)) return node.set_output({.constant = &node.constant(0, "input"), .dims = node.dims(0)});
+    node.call_module(std::make_shared<nn::Identity>(), {node.value(0)}, node.dims(0));
+}
+
+INTQ_INLINE void call_dropout(NodeImport& node, float ratio) {
+    node.call_module(std::make_shared<nn::Dropout>(static_cast<double>(ratio)), {node.value(0)}, node.dims(0));
+}
+
+INTQ_INLINE void dropout_with_attribute(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    call_dropout(node, node.number("ratio", 0.5f));
+}
+
+INTQ_INLINE void dropout(NodeImport& node) {
+    node.expect_inputs(1, 3);
+    node.integer("seed", 0);
+    float ratio = 0.5f;
+    if (node.has_input(1)) {
+        const FileTensor& given = node.float_constant(1, "ratio");
+        if (given.size() != 1) throw Error("the ratio has " + std::to_string(given.size()) + " elements, expected 1");
+        ratio = given.as<float>()[0];
+    }
+    if (node.has_input(2)) {
+        const FileTensor& training = node.constant(2, "training_mode");
+        if (training.size() != 1 || training.data[0] != std::byte{0}) throw Error("training_mode is not supported");
+    }
+    call_dropout(node, ratio);
+}
+
+template <class T> FileTensor make_constant(const std::vector<T>& values, std::vector<index_t> dims) {
+    const auto bytes = std::as_bytes(std::span<const T>(values));
+    return {.name = "", .dtype = dtype_of<T>, .dims = std::move(dims), .data = {bytes.begin(), bytes.end()}};
+}
+
+INTQ_INLINE void constant(NodeImport& node) {
+    node.expect_inputs(0, 0);
+    const auto count = [](const auto& values) { return static_cast<index_t>(values.size()); };
+    if (const auto* value = node.raw_attribute("value");
+        value != nullptr && std::holds_alternative<FileTensor>(*value)) {
+        node.set_constant(std::get<FileTensor>(*value));
+    } else if (node.raw_attribute("value_float") != nullptr) {
+        node.set_constant(make_constant<float>({node.number("value_float", 0)}, {}));
+    } else if (node.raw_attribute("value_int") != nullptr) {
+        node.set_constant(make_constant<std::int64_t>({node.integer("value_int", 0)}, {}));
+    } else if (node.raw_attribute("value_ints") != nullptr) {
+        const auto values = node.integers("value_ints", {});
+        node.set_constant(make_constant<std::int64_t>(values, {count(values)}));
+    } else if (const auto* floats = node.raw_attribute("value_floats");
+               floats != nullptr && std::holds_alternative<std::vector<float>>(*floats)) {
+        const auto& values = std::get<std::vector<float>>(*floats);
+        node.set_constant(make_constant<float>(values, {count(values)}));
+    } else {
+        throw Error("it holds none of value, value_float, value_floats, value_int and value_ints");
+    }
+}
 
 /// The integers of a constant input; empty where it is left out.
 INTQ_INLINE std::vector<std::int64_t> constant_integers(const NodeImport& node, std::size_t i, std::string_view what) {
@@ -198,55 +342,6 @@ INTQ_INLINE void pad(NodeImport& node) {
     node.call_function(nn::pad_function,
                        {node.value(0), graph::ArgumentList(numbers.begin(), numbers.end()), "constant", value},
                        std::move(dims));
-}
-
-/// PyTorch's rule of a Resize, as its exporter writes them.
-INTQ_INLINE nn::functional::Resize resize_rule_of(NodeImport& node) {
-    using nn::functional::Resize;
-    const std::string mode = node.text("mode", "nearest");
-    const std::string place = node.text("coordinate_transformation_mode", "half_pixel");
-    const std::string nearest = node.text("nearest_mode", "round_prefer_floor");
-    node.number("cubic_coeff_a", -0.75f);      // concerns cubic only
-    node.number("extrapolation_value", 0.0f);  // concerns tf_crop_and_resize only
-    node.integer("exclude_outside", 0);        // concerns cubic only
-    if (mode == "linear" && place == "align_corners") return Resize::align_corners;
-    if (mode == "linear" && (place == "half_pixel" || place == "pytorch_half_pixel")) return Resize::half_pixel;
-    if (mode == "nearest" && place == "asymmetric" && nearest == "floor") return Resize::nearest;
-    if (mode == "nearest" && place == "half_pixel" && nearest == "round_prefer_ceil") return Resize::nearest_exact;
-    throw Error("the mode " + mode + " with " + place + (mode == "nearest" ? " and " + nearest : "") +
-                " is not supported");
-}
-
-INTQ_INLINE void resize(NodeImport& node) {
-    node.expect_inputs(1, 4);
-    graph::Node& x = node.value_of_rank(0, 4);
-    if (node.integer("antialias", 0) != 0 || node.raw_attribute("axes") != nullptr ||
-        node.text("keep_aspect_ratio_policy", "stretch") != "stretch")
-        throw Error("antialias, axes and keep_aspect_ratio_policy are not supported");
-    nn::InterpolateOptions options{.rule = resize_rule_of(node)};
-    const auto sizes = constant_integers(node, 3, "sizes");
-    std::vector<index_t> dims{node.extent(0, 0), node.extent(0, 1), -1, -1};
-    if (!sizes.empty()) {
-        const auto stays = [&](std::size_t axis) { return dims[axis] < 0 || sizes[axis] == dims[axis]; };
-        check_extents(sizes, "size", 1);
-        if (sizes.size() != 4 || !stays(0) || !stays(1))
-            throw Error("the sizes " + describe_shape(sizes) + " resize more than height and width");
-        options.size = Size2d{sizes[2], sizes[3]};
-        std::copy_n(sizes.begin() + 2, 2, dims.begin() + 2);
-    } else {
-        const auto scales = node.float_constant(2, "scales").as<float>();
-        if (scales.size() != 4 || scales[0] != 1.0f || scales[1] != 1.0f || !(scales[2] > 0.0f) || !(scales[3] > 0.0f))
-            throw Error("the scales must be 1, 1 and two positive numbers for height and width");
-        options.scale_factor = nn::ScaleFactor{static_cast<double>(scales[2]), static_cast<double>(scales[3])};
-        if (node.extent(0, 2) >= 0 && node.extent(0, 3) >= 0) {
-            const Size2d out = nn::functional::interpolated_size(options, {node.extent(0, 2), node.extent(0, 3)});
-            dims[2] = out.height;
-            dims[3] = out.width;
-        }
-    }
-    if (node.text("coordinate_transformation_mode", "") == "pytorch_half_pixel" && (dims[2] == 1 || dims[3] == 1))
-        throw Error("pytorch_half_pixel with one output cell means the first cell, which is not supported");
-    node.call_module(std::make_shared<nn::Upsample>(options), {x}, std::move(dims));
 }
 
 }  // namespace INTQ_HOSTED_ABI

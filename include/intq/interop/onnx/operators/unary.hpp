@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// ONNX operators of one element, by the table of nn/float_operators/unary.hpp. Layer: interop.
+// ONNX operators of one element: Relu, Clip, and those of the table of nn/float_operators/unary.hpp. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_OPERATORS_UNARY_HPP
 #define INTQ_INTEROP_ONNX_OPERATORS_UNARY_HPP
 
 #include <memory>
 
-#include "intq/arith/unary.hpp"
+#include "intq/core/op_params.hpp"
 #include "intq/interop/onnx/nodes/node_import.hpp"
 #include "intq/nn/float_operators/unary.hpp"
 #include "intq/nn/functional/unary.hpp"
@@ -16,24 +16,27 @@ namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
 /// A function with a module of its own and no attribute.
-template <nn::TableFunction function> void unary_module(NodeImport& node) {
+template <TableFunction function> void unary_module(NodeImport& node) {
     node.expect_inputs(1, 1);
     node.call_module(std::make_shared<nn::UnaryLayer<function>>(), {node.value(0)}, node.dims(0));
 }
 
 /// A function that PyTorch has no module for.
-template <nn::TableFunction function> void unary_function(NodeImport& node) {
+template <TableFunction function> void unary_function(NodeImport& node) {
     node.expect_inputs(1, 1);
     node.call_function(nn::unary_function<function>, {node.value(0)}, node.dims(0));
 }
 
 /// A function with the attribute alpha: LeakyRelu and Elu.
-template <nn::TableFunction function> void unary_with_alpha(NodeImport& node) {
+template <TableFunction function> void unary_with_alpha(NodeImport& node) {
     node.expect_inputs(1, 1);
     const auto otherwise = static_cast<float>(nn::functional::unary_row(function).default_parameter);
     const auto alpha = static_cast<double>(node.number("alpha", otherwise));
     node.call_module(std::make_shared<nn::UnaryLayer<function>>(alpha), {node.value(0)}, node.dims(0));
 }
+
+void relu(NodeImport& node);
+void clip(NodeImport& node);
 
 /// clamp(alpha·x + beta, 0, 1); PyTorch's is the one of alpha = 1/6 and beta = 1/2.
 void hard_sigmoid(NodeImport& node);
@@ -46,19 +49,61 @@ void gelu(NodeImport& node);
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(interop_onnx_operators)
 
+#    include <cmath>
+#    include <limits>
+#    include <optional>
+#    include <span>
 #    include <string>
 
+#    include "intq/graph/node.hpp"
+#    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/nn/layers/move.hpp"
 
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE void relu(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    node.call_module(std::make_shared<nn::ReLU>(), {node.value(0)}, node.dims(0));
+}
+
+/// A limit of Clip. A limit that no finite number crosses is none.
+INTQ_INLINE std::optional<float> clip_limit(const NodeImport& node, std::size_t i, const char* what, float none) {
+    if (!node.has_input(i)) return std::nullopt;
+    const FileTensor& tensor = node.constant(i, what);
+    const std::span<const float> values = tensor.as<float>();
+    if (values.size() != 1)
+        throw Error(std::string("the ") + what + " has " + std::to_string(values.size()) + " elements, expected 1");
+    if (std::isnan(values[0])) throw Error(std::string("the ") + what + " is NaN");
+    return none > 0 ? (values[0] >= none ? std::nullopt : std::optional(values[0]))
+                    : (values[0] <= none ? std::nullopt : std::optional(values[0]));
+}
+
+INTQ_INLINE void clip(NodeImport& node) {
+    node.expect_inputs(1, 3);
+    constexpr float largest = std::numeric_limits<float>::max();
+    const auto low = clip_limit(node, 1, "min", -largest), high = clip_limit(node, 2, "max", largest);
+    const bool from_zero = low && *low == 0.0f;
+    nn::ModulePtr module;
+    if (from_zero && high && *high == 6.0f) module = std::make_shared<nn::ReLU6>();
+    if (from_zero && !high) module = std::make_shared<nn::ReLU>();
+    if (!low && !high) module = std::make_shared<nn::Identity>();
+    if (module == nullptr) {
+        const auto limit = [](std::optional<float> value) {
+            return value ? graph::Argument(static_cast<double>(*value)) : graph::Argument();
+        };
+        return node.call_function(nn::clamp_function, {node.value(0), limit(low), limit(high)}, node.dims(0));
+    }
+    node.call_module(module, {node.value(0)}, node.dims(0));
+}
 
 INTQ_INLINE void hard_sigmoid(NodeImport& node) {
     const float alpha = node.number("alpha", 0.2f), beta = node.number("beta", 0.5f);
     if (alpha < 0.16666f || alpha > 0.16667f || beta != 0.5f)
         throw Error("alpha is " + std::to_string(alpha) + " and beta " + std::to_string(beta) +
                     "; supported are 1/6 and 1/2 (Hardsigmoid)");
-    unary_module<nn::TableFunction::hard_sigmoid>(node);
+    unary_module<TableFunction::hard_sigmoid>(node);
 }
 
 INTQ_INLINE void gelu(NodeImport& node) {
