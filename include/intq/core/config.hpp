@@ -34,8 +34,8 @@
 #endif
 
 // INTQ_DEFINES(room) is 1 where this unit defines what the headers of a room declare: always when header-only; in the
-// compiled form in the unit that sets INTQ_DEFINES_<room>, such as INTQ_DEFINES_quantization_prepare, or
-// INTQ_DEFINES_ALL to 1. A room is a folder below include/intq, its path joined by underscores.
+// compiled form in the unit that defines INTQ_DEFINES_<room>, such as INTQ_DEFINES_quantization_prepare, as INTQ_YES,
+// or INTQ_DEFINES_ALL as 1. A room is a folder below include/intq, its path joined by underscores.
 //
 // INTQ_INLINE stands before every function of the hosted half that is defined outside its class; also where a class
 // declares it virtual, because a virtual function that is not inline at the end of its class makes every unit emit the
@@ -44,7 +44,11 @@
 #    ifndef INTQ_DEFINES_ALL
 #        define INTQ_DEFINES_ALL 0
 #    endif
-#    define INTQ_DEFINES(room) (INTQ_DEFINES_ALL || INTQ_DEFINES_##room)
+// The word of a room that is not defined falls away before #if reads the rest, so that -Wundef has nothing to say.
+#    define INTQ_YES ~, 1
+#    define INTQ_DETAIL_SECOND(first, second, ...) second
+#    define INTQ_DETAIL_IS_YES(...) INTQ_DETAIL_SECOND(__VA_ARGS__)
+#    define INTQ_DEFINES(room) (INTQ_DEFINES_ALL || INTQ_DETAIL_IS_YES(INTQ_DEFINES_##room, 0, 0))
 #    define INTQ_INLINE
 #else
 #    define INTQ_DEFINES(room) 1

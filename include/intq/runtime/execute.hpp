@@ -9,20 +9,6 @@
 #include "intq/runtime/check.hpp"
 
 namespace intq::runtime {
-inline namespace INTQ_CORE_ABI {
-
-/// Called after each instruction: loggers, profilers and tests look at its output.
-struct InstructionHook {
-    using Function = void (*)(void* context, const Program& program, index_t instruction, const void* output,
-                              index_t batch);
-    Function function = nullptr;
-    void* context = nullptr;
-};
-
-}  // namespace INTQ_CORE_ABI
-}  // namespace intq::runtime
-
-namespace intq::runtime {
 inline namespace INTQ_ABI {
 
 /// Address of a tensor in the arena: inputs are written there before, outputs read there after a run.

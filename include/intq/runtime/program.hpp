@@ -55,6 +55,14 @@ struct Program {
     }
 };
 
+/// Called after each instruction: loggers, profilers and tests look at its output.
+struct InstructionHook {
+    using Function = void (*)(void* context, const Program& program, index_t instruction, const void* output,
+                              index_t batch);
+    Function function = nullptr;
+    void* context = nullptr;
+};
+
 }  // namespace INTQ_CORE_ABI
 }  // namespace intq::runtime
 
