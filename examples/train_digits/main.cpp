@@ -69,7 +69,7 @@ int run() {
         const auto qat = quantization::prepare_qat_fx(*model, four_bits(kind, weight_kind), target);
         quantization::load_calibration(*qat, *calibrated);
         training::Adam qat_adam;
-        train(*qat, digits, qat_adam, 1e-3, 8);
+        train(*qat, digits, qat_adam, 1e-3, 12);
         quantization::set_fake_quantize(*qat, quantization::FakeQuantState::validation);
         const double trained = accuracy(*qat, digits);
         std::printf("4 bits, trained, %-10s %6.2f %%, recovered %.0f %% of the loss\n", kind, trained,

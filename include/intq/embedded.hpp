@@ -5,9 +5,9 @@
 //
 // Of core, arith, simd, kernels, observers and runtime it leaves out what boards seldom call, because whoever includes
 // it would compile that too: float convolution (kernels/conv/float_conv2d.hpp), thresholds from histograms
-// (observers/histogram.hpp and its kin), learned scales (kernels/streaming/learnable_fake_quantize.hpp), the list of all
-// targets (kernels/table/registry.hpp), and the question which instruction sets the CPU has (simd/base/cpu.hpp). These
-// headers need no heap either.
+// (observers/histogram.hpp and its kin), learned scales (kernels/streaming/learnable_fake_quantize.hpp), the list of
+// all targets (kernels/table/registry.hpp), and the question which instruction sets the CPU has (simd/base/cpu.hpp).
+// These headers need no heap either.
 #ifndef INTQ_EMBEDDED_HPP
 #define INTQ_EMBEDDED_HPP
 
