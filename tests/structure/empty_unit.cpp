@@ -11,6 +11,12 @@ struct Planted {
 inline void Planted::planted() {}
 #elif INTQ_FAULT == 2
 inline int* planted_variable = new int(1);
+#elif INTQ_FAULT == 3
+namespace intq {
+inline namespace INTQ_HOSTED_ABI {
+void planted_function(int);  // declared and nowhere defined
+}
+}  // namespace intq
 #endif
 
 int main() {}
