@@ -43,6 +43,7 @@
 #include "intq/io/error.hpp"
 #include "intq/io/file.hpp"
 #include "intq/io/json_text.hpp"
+#include "intq/io/name_pattern.hpp"
 #include "intq/io/nearest_names.hpp"
 #include "intq/io/npy.hpp"
 #include "intq/io/progress.hpp"

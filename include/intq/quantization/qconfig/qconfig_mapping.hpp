@@ -30,9 +30,9 @@ struct QConfigChoice {
 ///
 /// A module's name covers all below it ("layer1" covers "layer1.0.conv"), and so does its own qconfig; of two names the
 /// longer one wins, of one module's name and own its own. That of the whole model takes the place of the global. A
-/// regex must match from the start of the name; of several the first that matches wins. A function takes the entries of
-/// the module whose forward calls it: of its type above those of its own name, then of its name. An entry of no qconfig
-/// switches quantization off.
+/// regex (io::NamePattern) must match from the start of the name; of several the first that matches wins. A function
+/// takes the entries of the module whose forward calls it: of its type above those of its own name, then of its name.
+/// An entry of no qconfig switches quantization off.
 class QConfigMapping {
 public:
     QConfigMapping& set_global(std::optional<QConfig> qconfig);
@@ -73,10 +73,10 @@ QConfigMapping get_default_qconfig_mapping(DType dtype = DType::int8, DType weig
 #if INTQ_DEFINES(quantization_qconfig)
 
 #    include <cstddef>
-#    include <regex>
 #    include <utility>
 
 #    include "intq/io/error.hpp"
+#    include "intq/io/name_pattern.hpp"
 #    include "intq/io/nearest_names.hpp"
 
 namespace intq::quantization {
@@ -122,9 +122,9 @@ INTQ_INLINE QConfigMapping& QConfigMapping::set_own(const std::string& name, std
 INTQ_INLINE QConfigMapping& QConfigMapping::set_module_name_regex(const std::string& regex,
                                                                   std::optional<QConfig> qconfig) {
     try {
-        std::regex compiled(regex);
-    } catch (const std::regex_error& error) {
-        throw Error("QConfigMapping: \"" + regex + "\" is not a regular expression: " + error.what());
+        io::NamePattern pattern(regex);
+    } catch (const Error& error) {
+        throw Error("QConfigMapping: " + std::string(error.what()));
     }
     set(regexes_, regex, std::move(qconfig));
     return *this;
@@ -146,7 +146,7 @@ INTQ_INLINE QConfigChoice QConfigMapping::find(const nn::FusedMember& op) const 
 
     bool found = false;
     for (const Entry& entry : regexes_)
-        if (std::regex_search(op.module, std::regex(entry.key), std::regex_constants::match_continuous)) {
+        if (io::NamePattern(entry.key).matches_start(op.module)) {
             matched_.insert("regex " + entry.key);
             if (!found) choice = {entry.qconfig, QConfigLevel::module_name_regex};
             found = true;
