@@ -35,7 +35,9 @@ add_library(intq_test_support STATIC "${PROJECT_SOURCE_DIR}/tests/support/main.c
 target_include_directories(intq_test_support PUBLIC "${PROJECT_SOURCE_DIR}/tests")
 target_include_directories(intq_test_support SYSTEM PUBLIC "${INTQ_JSON_INCLUDE_DIR}")
 target_compile_features(intq_test_support PUBLIC cxx_std_20)
-target_compile_definitions(intq_test_support PUBLIC $<$<BOOL:${INTQ_SANITIZE}>:INTQ_TEST_FEW_BACKENDS>)
+# Preconditions are checked in every build type.
+target_compile_definitions(intq_test_support PUBLIC INTQ_ASSERT_LEVEL=1
+                                                    $<$<BOOL:${INTQ_SANITIZE}>:INTQ_TEST_FEW_BACKENDS>)
 target_compile_definitions(
     intq_test_support PUBLIC "INTQ_TESTS_DIR=\"${PROJECT_SOURCE_DIR}/tests\""
                              "INTQ_DOCS_DIR=\"${PROJECT_SOURCE_DIR}/docs\""
