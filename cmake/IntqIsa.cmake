@@ -61,7 +61,7 @@ function(intq_isa_flags level result)
         endif()
         set(${result} "${flags}" PARENT_SCOPE)
     else()
-        message(FATAL_ERROR "'${level}' is no instruction-set level; known: default none ${INTQ_ISA_LEVELS}")
+        message(FATAL_ERROR "'${level}' is not an instruction-set level; known: default none ${INTQ_ISA_LEVELS}")
     endif()
 endfunction()
 

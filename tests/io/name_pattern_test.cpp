@@ -108,7 +108,7 @@ TEST_CASE("Random patterns match what std::regex matches") {
     CHECK((matched > 2400 && matched < 21600));
 }
 
-TEST_CASE("What is no pattern is refused with its place") {
+TEST_CASE("What is not a pattern is refused with its place") {
     CHECK(refusal("(").find("a ( without its ) at position 0") != std::string::npos);
     CHECK(refusal("ab)").find("a ) without its ( at position 2") != std::string::npos);
     CHECK(refusal("a[bc").find("a [ without its ] at position 1") != std::string::npos);

@@ -101,7 +101,7 @@ TEST_CASE("Fortran order becomes C order") {
     CHECK(parse(npy_file(header_of("<f4", "(0, 1152921504606846976, 0)", "True"), "")).size() == 0);
 }
 
-TEST_CASE("What is no array of ours is refused with a sentence") {
+TEST_CASE("What is not an array of ours is refused with a sentence") {
     CHECK_THROWS_WITH(parse(bytes_of("")), Contains("x.npy: not a .npy file"));
     CHECK_THROWS_WITH(parse(bytes_of("PK\3\4 an archive")), Contains("not a .npy file"));
     CHECK_THROWS_WITH(parse(npy_file(header_of("<f4", "(1,)"), "abcd", 3)), Contains("version 3.0"));

@@ -11,7 +11,7 @@ using namespace intq;
 
 namespace {
 
-// What `body` writes to a stream that is no terminal.
+// What `body` writes to a stream that is not a terminal.
 template <class Body> std::string written_by(Body body) {
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
     REQUIRE(file != nullptr);
@@ -28,7 +28,7 @@ std::size_t count_of(const std::string& text, char c) {
 
 }  // namespace
 
-TEST_CASE("A stream that is no terminal gets nothing") {
+TEST_CASE("A stream that is not a terminal gets nothing") {
     CHECK(written_by([](std::FILE* stream) {
               io::Progress progress("calibrate", 3, io::ShowProgress::on_terminal, stream);
               for (int i = 0; i <= 3; ++i) progress.update(i);

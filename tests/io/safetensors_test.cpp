@@ -96,7 +96,7 @@ TEST_CASE("Spaces, another order of keys and escapes are read") {
     CHECK(content.at("é\xf0\x9f\x98\x80\n").as<std::uint8_t>()[1] == 'b');
 }
 
-TEST_CASE("What is no such file is refused with a sentence") {
+TEST_CASE("What is not such a file is refused with a sentence") {
     CHECK_THROWS_WITH(parse(bytes_of("")), Contains("x.safetensors: not a safetensors file"));
     CHECK_THROWS_WITH(parse(bytes_of("\x93NUMPY\1\2\3\4")), Contains("its header would have"));
     CHECK_THROWS_WITH(parse(bytes_of(std::string("\5\0\0\0\0\0\0\0{}", 10))), Contains("truncated inside"));

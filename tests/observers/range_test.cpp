@@ -182,7 +182,7 @@ TEST_CASE("A refused batch leaves the state as it was") {
     check(range);
     check(average);
 
-    // From -3e38 to 3e38 the difference is no float.
+    // From -3e38 to 3e38 the difference is not a float.
     std::vector<float> huge_memory = memory_for(1);
     MovingAverageRange huge(huge_memory);
     REQUIRE(huge.update(view_of({-3e38f})).ok());
@@ -258,7 +258,7 @@ TEST_CASE("qparams of all channels are written together or not at all") {
     std::vector<float> scales(2, 5.0f), one(1);
     std::vector<std::int32_t> zero_points(2, 5);
     const arith::RangeRule affine{-128, 127, arith::QuantScheme::affine};
-    // 3e38 + 3e38 is no float: the second channel has no affine scale.
+    // 3e38 + 3e38 is not a float: the second channel has no affine scale.
     CHECK(range.qparams(affine, scales, zero_points) ==
           Status{StatusCode::scale_out_of_range, OpKind::observe, Field::scale, 1, 0});
     CHECK((scales == std::vector<float>(2, 5.0f) && zero_points == std::vector<std::int32_t>(2, 5)));

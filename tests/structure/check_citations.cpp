@@ -166,7 +166,7 @@ private:
             for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
                 const std::size_t end = at + word.size();
                 if ((at > 0 && is_word(text[at - 1])) || (end < text.size() && is_word(text[end]))) continue;
-                fault(joined.line_of(at), "\"" + std::string(word) + "\" is no page of docs/");
+                fault(joined.line_of(at), "\"" + std::string(word) + "\" is not a page of docs/");
             }
     }
 

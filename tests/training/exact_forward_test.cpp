@@ -192,7 +192,7 @@ TEST_CASE("Training in the target's integers learns, and only its own passes mov
     CHECK(losses.back() < 0.6 * losses.front());
 }
 
-TEST_CASE("An active Dropout between quantizers is refused by its node; switched off, it is no matter") {
+TEST_CASE("An active Dropout between quantizers is refused by its node; switched off, it does not matter") {
     const auto model = test::stubbed({{"conv", test::make_conv(2, 3, 3, 1)},
                                       {"dropout", std::make_shared<nn::Dropout>(0.5, 3)},
                                       {"fc", test::make_conv(3, 2, 1, 2)}},

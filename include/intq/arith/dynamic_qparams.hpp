@@ -22,7 +22,7 @@ inline namespace INTQ_ABI {
 /// Scale and zero point of a range for codes 0 … quant_max. It is another formula than qparams_from_range(): the scale
 /// is made in double, and the zero point comes from the end of the range whose error is the smaller one.
 ///
-///     n = min(lowest, 0), p = max(highest, 0), s = (p - n) / quant_max, 0.1 where that is no float above 0
+///     n = min(lowest, 0), p = max(highest, 0), s = (p - n) / quant_max, 0.1 where that is not a float above 0
 ///     z = rhe(-n/s) where -|n/s| < quant_max - |p/s|, else rhe(quant_max - p/s); clamped to the codes
 ///
 /// Where s is below smallest_dynamic_scale it becomes that, and the ends of the range grow by as much.

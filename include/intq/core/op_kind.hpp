@@ -57,7 +57,7 @@ static_assert(sizeof op_kind_names / sizeof *op_kind_names == static_cast<std::s
 namespace intq {
 inline namespace INTQ_ABI {
 
-/// The operator's name in messages, tables and labels, e.g. "conv2d"; "none" for a number that is no kind.
+/// The operator's name in messages, tables and labels, e.g. "conv2d"; "none" for a number that is not a kind.
 constexpr const char* name_of(OpKind kind) noexcept {
     return op_kind_names[kind < OpKind::count_ ? static_cast<std::size_t>(kind) : 0];
 }

@@ -59,7 +59,7 @@ struct AdaRoundReport {
 /// @param source  some hundreds of samples, more than the layer has weights to an output; labels are not needed
 /// @throws Error for a quantizer that saw no data, a layer that keeps a batch norm, a weight that its quantizer does
 /// not
-///         round, a name in options.layers that is no layer, and a source without data
+///         round, a name in options.layers that is not a layer, and a source without data
 ///
 /// Memory   the inputs and outputs of one layer over all data, and a copy of the model
 /// Cost     a layer: two passes over the data, and `iterations` forward and backward steps of the layer alone

@@ -107,7 +107,7 @@ struct Escape {
 inline constexpr Escape escapes[] = {{'"', '"'},  {'\\', '\\'}, {'/', '/'},  {'b', '\b'},
                                      {'f', '\f'}, {'n', '\n'},  {'r', '\r'}, {'t', '\t'}};
 
-/// @pre code is no surrogate and at most 0x10ffff
+/// @pre code is not a surrogate and at most 0x10ffff
 INTQ_INLINE void append_utf8(std::string& out, std::uint32_t code) {
     const auto put = [&](std::uint32_t byte) { out += static_cast<char>(byte); };
     const auto tail = [&](int shift) { put(0x80 | ((code >> shift) & 0x3f)); };

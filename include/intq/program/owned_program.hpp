@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// OwnedProgram: a runtime program together with the memory that it points into. Layer: quantization.
+// OwnedProgram: a runtime program together with the memory that it points into. Layer: program.
 #ifndef INTQ_PROGRAM_OWNED_PROGRAM_HPP
 #define INTQ_PROGRAM_OWNED_PROGRAM_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// ProgramBuilder: makes a runtime program one instruction at a time, and plans its memory. Layer: quantization.
+// ProgramBuilder: makes a runtime program one instruction at a time, and plans its memory. Layer: program.
 //
 // Each function adds one instruction and returns the index of the tensor that it produces. What a target or a
 // kernel refuses is thrown as an Error that names the layer.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The executor of the float operators, which modules call without naming one. Layer: nn.
+// The executor of the float operators, which modules call without naming one. Layer: tensor.
 #ifndef INTQ_TENSOR_CURRENT_EXECUTOR_HPP
 #define INTQ_TENSOR_CURRENT_EXECUTOR_HPP
 

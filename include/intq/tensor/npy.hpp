@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Tensors from and to .npy files. Layer: nn.
+// Tensors from and to .npy files. Layer: tensor.
 #ifndef INTQ_TENSOR_NPY_HPP
 #define INTQ_TENSOR_NPY_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// OwnedQParams: QParams that own their scales; what a tensor of the hosted half carries. Layer: nn
+// OwnedQParams: QParams that own their scales; what a tensor of the hosted half carries. Layer: tensor
 // (docs/design.md section 3).
 #ifndef INTQ_TENSOR_OWNED_QPARAMS_HPP
 #define INTQ_TENSOR_OWNED_QPARAMS_HPP

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Quantize, dequantize and fake-quantize of Tensors: the kernels behind a hosted signature. Layer: quantization.
+// Quantize, dequantize and fake-quantize of Tensors: the kernels behind a hosted signature. Layer: tensor.
 #ifndef INTQ_TENSOR_QUANTIZE_HPP
 #define INTQ_TENSOR_QUANTIZE_HPP
 

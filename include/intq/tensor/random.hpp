@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Random bits that follow from a position: a generator without a state to keep. Layer: nn.
+// Random bits that follow from a position: a generator without a state to keep. Layer: tensor.
 #ifndef INTQ_TENSOR_RANDOM_HPP
 #define INTQ_TENSOR_RANDOM_HPP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Tensor: the owning, type-erased tensor of the hosted half. Layer: nn (docs/design.md section 6).
+// Tensor: the owning, type-erased tensor of the hosted half. Layer: tensor (docs/design.md section 6).
 #ifndef INTQ_TENSOR_TENSOR_HPP
 #define INTQ_TENSOR_TENSOR_HPP
 

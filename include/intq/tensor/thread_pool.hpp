@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// ThreadPool: threads that stand ready for the parallel-for of kernels and programs. Layer: nn.
+// ThreadPool: threads that stand ready for the parallel-for of kernels and programs. Layer: tensor.
 #ifndef INTQ_TENSOR_THREAD_POOL_HPP
 #define INTQ_TENSOR_THREAD_POOL_HPP
 

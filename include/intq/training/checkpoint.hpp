@@ -74,7 +74,7 @@ inline constexpr const char* loss_array = "training/epoch_loss";
 INTQ_INLINE std::pair<std::string, std::string> split_state_name(std::string_view name) {
     const std::string_view rest = name.substr(optimizer_prefix.size());
     const auto slash = rest.find('/');
-    if (slash == std::string_view::npos) throw Error(name, "this is no state of an optimizer");
+    if (slash == std::string_view::npos) throw Error(name, "this is not a state of an optimizer");
     return {std::string(rest.substr(0, slash)), std::string(rest.substr(slash + 1))};
 }
 
@@ -110,7 +110,7 @@ INTQ_INLINE TrainingPosition read_position(const io::Safetensors& file, const st
     const auto format = file.metadata.find("format");
     if (format == file.metadata.end() || format->second != detail::checkpoint_format)
         throw Error(name,
-                    std::string("this is no checkpoint: its format is not \"") + detail::checkpoint_format + "\"");
+                    std::string("this is not a checkpoint: its format is not \"") + detail::checkpoint_format + "\"");
     try {
         const auto numbers = file.at(detail::position_array).as<std::int64_t>();
         const auto loss = file.at(detail::loss_array).as<double>();

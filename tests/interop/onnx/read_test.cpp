@@ -169,7 +169,7 @@ TEST_CASE("Only opsets whose operators are known are accepted") {
         Contains("twice"));
 }
 
-TEST_CASE("What is no ONNX model is refused with a sentence that names the file") {
+TEST_CASE("What is not an ONNX model is refused with a sentence that names the file") {
     const auto refuse = [](std::string_view text) {
         onnx::parse_model(std::as_bytes(std::span(text.data(), text.size())), "m.onnx");
     };

@@ -202,7 +202,7 @@ TEST_CASE("A batch norm that no convolution takes becomes one with its relu or r
     CHECK(report.blocked[0].reason == "its value is used by %norm, %output");
 }
 
-TEST_CASE("In a residual network each block fuses, and a ReLU that is called twice is no obstacle") {
+TEST_CASE("In a residual network each block fuses, and a ReLU that is called twice is not an obstacle") {
     test::ResidualNet model(4);
     FuseReport report;
     const auto fused = fuse_fx(model, {}, &report);

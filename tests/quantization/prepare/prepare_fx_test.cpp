@@ -187,7 +187,7 @@ TEST_CASE("A batch norm of its own is a depthwise convolution: a weight quantize
           "first");
 }
 
-TEST_CASE("A clamp behind an add is no relu: the add has a quantizer of its own") {
+TEST_CASE("A clamp behind an add is not a relu: the add has a quantizer of its own") {
     const auto model = stubbed({{"conv", test::make_conv(2, 2, 3, 1)}}, [](test::LambdaModel& m, nn::Arguments x) {
         return nn::clamp(nn::relu(m.call("conv", x[0])) + x[0], -0.5, 0.25);
     });
@@ -387,7 +387,7 @@ TEST_CASE("A mapping or a model of which nothing would be quantized is an error 
           "call add_stubs()");
 }
 
-TEST_CASE("Weights and statistics that are no numbers are errors with the node, wherever they are met") {
+TEST_CASE("Weights and statistics that are not numbers are errors with the node, wherever they are met") {
     const intq::Tensor x = test::random_tensor(Shape(1, 3, 6, 6), 3);
     const auto message_with = [&](const char* module, const char* tensor, float value, bool after = false) {
         test::ResidualNet model(4);

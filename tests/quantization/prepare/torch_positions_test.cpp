@@ -298,7 +298,7 @@ TEST_CASE("All recorded graphs are accounted for: dynamic quantization prepares 
         ++modes[stored.at("mode").get<std::string>()];
         if (stored.at("mode") != "dynamic") continue;
         std::cout << "not prepared: dynamic " << stored.at("name").get<std::string>() << "\n";
-        // PyTorch's hold placeholders, which observe nothing, and observers of weights that are no module's.
+        // PyTorch's hold placeholders, which observe nothing, and observers of weights that are not a module's.
         for (const json& node : stored.at("prepared"))
             if (is_observer(node.at("name").get<std::string>()))
                 CHECK((node.at("type") == "PlaceholderObserver" || node.at("args").at(0) == "%w"));

@@ -27,7 +27,7 @@ struct ScaleFactor {
 /// Either the size of the result or the factors; with factors the size is fl(in · factor).
 ///
 /// Where a factor is given, an output cell lies at d / factor and not at d · in / out, as in PyTorch unless
-/// recompute_scale_factor is set; the two differ where in · factor is no integer.
+/// recompute_scale_factor is set; the two differ where in · factor is not an integer.
 struct InterpolateOptions {
     std::optional<Size2d> size{};
     std::optional<ScaleFactor> scale_factor{};

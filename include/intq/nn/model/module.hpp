@@ -112,7 +112,7 @@ public:
     std::vector<Named<Tensor>>& buffers() noexcept { return buffers_; }
     const std::vector<Named<Tensor>>& buffers() const noexcept { return buffers_; }
 
-    /// Named values that are no tensors of the model: class names, a threshold, a version. A traced model has those of
+    /// Named values that are not tensors of the model: class names, a threshold, a version. A traced model has those of
     /// its root that TraceOptions::preserved_attributes names.
     void set_property(std::string name, Value value);
     const std::vector<Named<Value>>& properties() const noexcept { return properties_; }

@@ -42,7 +42,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// `name`, or the first of name_1, name_2, … that is no child of root.
+/// `name`, or the first of name_1, name_2, … that is not a child of root.
 INTQ_INLINE std::string free_child_name(const nn::Module& root, const std::string& name) {
     if (!root.has_child(name)) return name;
     for (int k = 1;; ++k)

@@ -97,7 +97,7 @@ struct QuantizedOperator {
     /// weighted: the layer with a weight quantizer.
     std::shared_ptr<nn::Weighted> (*prepare)(const nn::Weighted&, std::shared_ptr<FakeQuantize> weight,
                                              const arith::PolicyRecord&) = nullptr;
-    /// weighted, of a module that is no nn::Weighted: the layer that computes the same in evaluation; it takes the
+    /// weighted, of a module that is not an nn::Weighted: the layer that computes the same in evaluation; it takes the
     /// module's place.
     std::shared_ptr<nn::Weighted> (*as_layer)(const nn::Module&) = nullptr;
     /// In float, and in evaluation; not asked for layers with weights.

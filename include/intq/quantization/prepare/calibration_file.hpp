@@ -113,7 +113,7 @@ INTQ_INLINE std::size_t batches_in(const io::Safetensors& content, const std::st
     const std::string& text = batches->second;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
     if (error != std::errc() || end != text.data() + text.size())
-        throw Error(where, "the number of batches is no number: " + in_quotes(text));
+        throw Error(where, "the number of batches is not a number: " + in_quotes(text));
     return count;
 }
 

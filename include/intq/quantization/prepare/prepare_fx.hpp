@@ -178,7 +178,8 @@ private:
         };
         ensure_codes(node, 0, qconfig, DType::none);
         const auto& layer = dynamic_cast<const nn::Weighted&>(*graph::module_of(node, model_));
-        // A 64-bit sum of 16-bit products is no int32 output; asked for by name, the program refuses it with numbers.
+        // A 64-bit sum of 16-bit products is not an int32 output; asked for by name, the program refuses it with
+        // numbers.
         const bool may_exceed = target_.accumulator_bits(state_of(node, 0).dtype) == 64 && weight == DType::int16;
         const bool is_accumulator =
             wants_accumulator && (!qconfig.output || (layer.fusion().activation == Activation::none && !may_exceed &&
