@@ -87,6 +87,7 @@
 #include "intq/nn/model/module.hpp"
 #include "intq/nn/model/recorder.hpp"
 #include "intq/nn/model/state_dict.hpp"
+#include "intq/nn/model/tape.hpp"
 #include "intq/nn/model/value.hpp"
 #include "intq/numeric_suite/metrics.hpp"
 #include "intq/program/backends/best_table.hpp"

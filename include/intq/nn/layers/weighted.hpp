@@ -18,6 +18,9 @@ inline namespace INTQ_HOSTED_ABI {
 /// A layer with a weight and perhaps a bias.
 ///
 ///     y = activation(product(x, weight) + bias [+ second argument])
+///
+/// A call with a batch norm behind the product keeps on the tape what is in front of it: "product", and the "weight"
+/// that the product took.
 class Weighted : public Module, public FusedFrom {
 public:
     bool is_leaf() const override { return true; }
@@ -34,12 +37,7 @@ public:
     void set_bias(Tensor bias);
     /// The batch norm behind the product, child "bn"; null where there is none.
     BatchNorm* norm() const;
-    /// What forward computed last in front of its batch norm, and with which weight; for the backward pass.
-    struct NormCall {
-        Tensor product, weight;
-    };
-    const NormCall& last_call() const noexcept { return last_call_; }
-    /// Forgets batch norm and last call, as folding does.
+    /// Without effect where there is none.
     void remove_norm();
 
     /// The axis of the weight on which each output channel has its own scale; within a group where it is not axis 0.
@@ -58,9 +56,6 @@ public:
 protected:
     /// The weight that forward uses; a prepared layer fake-quantizes it.
     virtual INTQ_INLINE Tensor effective_weight(Arguments);
-
-private:
-    NormCall last_call_;
 };
 
 namespace detail {
@@ -92,6 +87,7 @@ private:
 #    include <utility>
 
 #    include "intq/nn/float_operators/elementwise.hpp"
+#    include "intq/nn/model/tape.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
@@ -100,7 +96,8 @@ INTQ_INLINE Value Weighted::forward(Arguments arguments) {
     const Tensor weight = effective_weight(arguments);
     Tensor product = apply(arguments.tensor(0), weight);
     if (BatchNorm* const own = norm()) {
-        last_call_ = {product, weight};
+        keep_on_tape(*this, "product", product);
+        keep_on_tape(*this, "weight", weight);
         product = (*own)(product).tensor();
     }
     const Tensor sum = fusion().add ? functional::add(product, arguments.tensor(1)) : product;
@@ -131,7 +128,6 @@ INTQ_INLINE BatchNorm* Weighted::norm() const {
 
 INTQ_INLINE void Weighted::remove_norm() {
     if (norm() != nullptr) remove_child("bn");
-    last_call_ = {};
 }
 
 INTQ_INLINE index_t Weighted::out_channels() const { return weight().extent(0); }
