@@ -55,6 +55,7 @@
 #include "intq/nn/float_operators/elementwise.hpp"
 #include "intq/nn/float_operators/embedding.hpp"
 #include "intq/nn/float_operators/float_layer.hpp"
+#include "intq/nn/float_operators/float_layer_cache.hpp"
 #include "intq/nn/float_operators/linear.hpp"
 #include "intq/nn/float_operators/lstm.hpp"
 #include "intq/nn/float_operators/matmul.hpp"

@@ -5,9 +5,11 @@
 #ifndef INTQ_NN_LAYERS_WEIGHTED_HPP
 #define INTQ_NN_LAYERS_WEIGHTED_HPP
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "intq/nn/float_operators/float_layer_cache.hpp"
 #include "intq/nn/layers/fusion.hpp"
 #include "intq/nn/layers/norm.hpp"
 #include "intq/nn/model/module.hpp"
@@ -50,12 +52,21 @@ public:
 
     virtual INTQ_INLINE Fusion fusion() const;
 
-    /// Product with another weight, and bias; no add, no activation.
+    /// Product with another weight, and bias; no add, no activation. Several threads may call it.
     virtual Tensor apply(const Tensor& x, const Tensor& weight) const = 0;
+    /// What the last apply() packed and ran; null before the first. The next one runs it again, unless weight, bias or
+    /// backend are others by then; for another size of the input it takes the packed weight. Copies and clones of the
+    /// layer begin without.
+    std::shared_ptr<const functional::PackedFloatLayer> packed() const { return cache_.get(); }
 
 protected:
     /// The weight that forward uses; a prepared layer fake-quantizes it.
     virtual INTQ_INLINE Tensor effective_weight(Arguments);
+    /// Where apply() keeps what it packs.
+    functional::FloatLayerCache& cache() const noexcept { return cache_; }
+
+private:
+    mutable functional::FloatLayerCache cache_;
 };
 
 namespace detail {
