@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "intq/graph/graph.hpp"
 
+#include "intq/graph/operators.hpp"
 #include "intq/graph/pattern.hpp"
 #include "intq/graph/print.hpp"
 #include "support/catch.hpp"
@@ -129,6 +130,30 @@ TEST_CASE("A pattern is found backwards, an add from either side, the first argu
     CHECK(long_chain.match->nodes == std::vector<Node*>{&first, &sum, &plain, &relu});
     CHECK_FALSE(graph::match_back({"linear", "add"}, sum, graph, root).match);
     CHECK_FALSE(graph::match_back({"conv2d", "add"}, relu, graph, root).obstacle);
+}
+
+TEST_CASE("The names of a walk are looked up once, until they are forgotten") {
+    nn::Sequential root{std::make_shared<nn::Conv2d>(nn::Conv2dOptions{})};
+    Graph graph;
+    Node& conv = graph.call_module("0", {graph.placeholder("x")});
+    Node& relu = graph.call_function(nn::relu_function, {conv});
+    graph.output(relu);
+    graph::OperatorNames names(root);
+    CHECK(names.of(conv) == "conv2d");
+    CHECK(&names.of(conv) == &names.of(conv));
+    CHECK(graph::match_back({"conv2d", "relu"}, relu, graph, names).match);
+
+    root.replace_child("0", std::make_shared<nn::Identity>());
+    CHECK(names.of(conv) == "conv2d");
+    names.forget();
+    CHECK(names.of(conv) == "identity");
+    CHECK_FALSE(graph::match_back({"conv2d", "relu"}, relu, graph, names).match);
+    CHECK(graph::match_back({"identity", "relu"}, relu, graph, names).match);
+
+    // A node whose module does not exist has no name, now or later.
+    Node& lost = graph.call_module("1", {conv});
+    CHECK_THROWS_AS(names.of(lost), Error);
+    CHECK_THROWS_AS(names.of(lost), Error);
 }
 
 TEST_CASE("A second reader, a shared module and an add with itself stop a pattern") {

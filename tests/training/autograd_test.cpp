@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// Whole graphs: gradients of a float network against PyTorch's, and what the tape refuses, shares and replaces.
+// Whole graphs: gradients of a float network against PyTorch's, and what Autograd refuses, shares and replaces.
 #include "intq/training/autograd.hpp"
 
 #include "intq/graph/tracer.hpp"
+#include "intq/nn/layers/conv.hpp"
+#include "intq/nn/layers/move.hpp"
+#include "intq/nn/model/tape.hpp"
 #include "support/golden.hpp"
 #include "support/small_models.hpp"
 #include "training/gradient_check.hpp"
@@ -209,6 +212,37 @@ TEST_CASE("A replaced value is what the nodes behind it see, and the gradient pa
     CHECK_THROWS_WITH(autograd.forward(x), Catch::Matchers::Contains("%a") && Catch::Matchers::Contains("shape (2)"));
 }
 
+TEST_CASE("A gradient is that of the recorded call, whatever the value hook and later calls do with the module") {
+    const auto layer = test::make_conv(2, 3, 3, 1);
+    layer->add_child("bn", test::make_batch_norm<nn::BatchNorm2d>(3, 2));
+    const auto model = graph::symbolic_trace(
+        test::make_model({{"conv", layer}, {"drop", std::make_shared<nn::Dropout>(0.4, 5)}},
+                         [](test::LambdaModel& m, nn::Arguments x) { return m.call("drop", m.call("conv", x[0])); }));
+    model->train();
+    const Tensor x = test::random_tensor(Shape(2, 2, 5, 5), 5), other = test::random_tensor(Shape(2, 2, 5, 5), 6);
+    training::Autograd autograd(*model, {{}, true, {}});
+    const Tensor dy = test::random_tensor(autograd.forward(x).tensor().shape(), 7);
+    const auto expected = autograd.backward(dy);
+
+    model->find_tensor("drop.calls")->flat<std::int64_t>()[0] = 0;
+    autograd.set_value_of([&](const graph::Node& node, const nn::Value& value) -> std::optional<nn::Value> {
+        if (node.target() == "conv") (*layer)(other);
+        if (node.target() == "drop") model->find("drop")(value);
+        return std::nullopt;
+    });
+    autograd.forward(x);
+    CHECK(nn::current_tape() == nullptr);
+    (*layer)(other);
+    model->find("drop")(dy);
+    const auto found = autograd.backward(dy);
+    CHECK(numbers_of(found.inputs[0]) == numbers_of(expected.inputs[0]));
+    REQUIRE(found.parameters.size() == expected.parameters.size());
+    for (const auto& [name, gradient] : expected.parameters) {
+        INFO(name);
+        CHECK(numbers_of(found.parameters.at(name)) == numbers_of(gradient));
+    }
+}
+
 TEST_CASE("The first node that is not finite is named") {
     const auto model = graph::symbolic_trace(
         test::make_model({{"a", test::make_linear(2, 2, 1)}, {"b", test::make_linear(2, 1, 2)}},
@@ -223,13 +257,13 @@ TEST_CASE("The first node that is not finite is named") {
     const auto lstm = graph::symbolic_trace(
         test::make_model({{"lstm", std::make_shared<nn::LSTM>(nn::LSTMOptions{2, 3})}},
                          [](test::LambdaModel& m, nn::Arguments x) { return m.call("lstm", x[0])[1][1]; }));
-    training::Autograd tape(*lstm);
+    training::Autograd of_lstm(*lstm);
     lstm->find_tensor("lstm.bias_ih_l0")->flat<float>()[0] = NAN;
-    tape.forward(test::random_tensor(Shape(2, 1, 2), 5));
-    CHECK_THAT(tape.first_non_finite(), Catch::Matchers::Contains("%lstm = call_module[lstm]"));
+    of_lstm.forward(test::random_tensor(Shape(2, 1, 2), 5));
+    CHECK_THAT(of_lstm.first_non_finite(), Catch::Matchers::Contains("%lstm = call_module[lstm]"));
 }
 
-TEST_CASE("Wrong calls of the tape are refused") {
+TEST_CASE("Wrong calls of Autograd are refused") {
     const auto model = graph::symbolic_trace(test::make_model(
         {{"a", test::make_linear(2, 2, 1)}}, [](test::LambdaModel& m, nn::Arguments x) { return m.call("a", x[0]); }));
     training::Autograd autograd(*model);

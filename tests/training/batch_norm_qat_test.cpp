@@ -4,6 +4,7 @@
 #include "intq/arith/fp32.hpp"
 #include "intq/graph/tracer.hpp"
 #include "intq/nn/layers/layers.hpp"
+#include "intq/nn/model/tape.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/modules/fold_batch_norm.hpp"
 #include "intq/quantization/operators/conv.hpp"
@@ -99,6 +100,17 @@ void train(PreparedModel& model, const Tensor& x) {
     model(x);
     model.eval();
     set_fake_quantize(model, FakeQuantState::validation);
+}
+
+/// What a node of one input is given when the model runs.
+std::vector<nn::Value> inputs_of(PreparedModel& model, const std::string& name, const Tensor& x) {
+    const graph::Node* const source = model.graph().find(name)->inputs().at(0);
+    std::vector<nn::Value> found;
+    const nn::Value input(x);
+    model.run(std::span(&input, 1), [&](const graph::Node& node, const nn::Value& value) {
+        if (&node == source) found.push_back(value);
+    });
+    return found;
 }
 
 std::vector<const WeightedStep*> weighted_steps(const QuantizedGraph& graph) {
@@ -286,14 +298,14 @@ TEST_CASE(
         [](test::LambdaModel& m, nn::Arguments in) { return nn::relu(m.call("bn", m.call("conv", in[0]))); });
     const auto qat = prepare(*model, QATMode::with_bn);
     train(*qat, x);
-    (*qat)(x);
     const auto& prepared = dynamic_cast<const PreparedConv2d&>(qat->find("conv"));
     const std::vector<float> factors = fold_factors(*prepared.norm());
     CHECK(factors[1] < 0.0f);
     CHECK(factors[2] == 0.0f);
     const QuantizedGraph graph = convert_fx(*qat);
     const WeightedStep& step = *weighted_steps(graph).at(0);
-    const Tensor& used = prepared.last_call().weight;
+    const std::vector<nn::Value> inputs = inputs_of(*qat, "conv", x);
+    const Tensor used = prepared.quantized_weight(nn::Arguments(inputs));
     const std::vector<float> scales = prepared.weight_fake_quant().qparams().scales;
     REQUIRE(scales.size() == 4);
     index_t same = 0;
@@ -330,6 +342,41 @@ TEST_CASE(
               const auto shared = prepare(*network(), QATMode::with_bn);
               (*shared)(x);
           }).find("use with_bn_reverse_fold or fuse_bn") != std::string::npos);
+}
+
+TEST_CASE("The weight that a layer with a kept batch norm says is the one that its product takes") {
+    const Tensor x = test::random_tensor(Shape(3, 2, 6, 6), 12);
+    for (const QATMode mode : {QATMode::with_bn, QATMode::with_bn_reverse_fold}) {
+        INFO(name_of(mode));
+        const bool reverse = mode == QATMode::with_bn_reverse_fold;
+        const auto qat =
+            prepare(*test::stubbed(
+                        {{"conv", test::make_conv(2, 4, 3, 1)}, {"bn", test::make_batch_norm<nn::BatchNorm2d>(4, 3)}},
+                        [](test::LambdaModel& m, nn::Arguments in) { return m.call("bn", m.call("conv", in[0])); }),
+                    mode);
+        train(*qat, x);
+        auto& prepared = dynamic_cast<PreparedConv2d&>(qat->find("conv"));
+        const std::vector<nn::Value> inputs = inputs_of(*qat, "conv", x);
+        const auto said = [&] { return numbers_of(prepared.quantized_weight(nn::Arguments(inputs))); };
+        const auto taken = [&] {
+            nn::Tape tape;
+            const nn::TapeScope recording(&tape);
+            prepared(inputs[0]);
+            const nn::KeptValues kept = tape.take(prepared);
+            CHECK(kept.size() == (reverse ? 5 : 2));
+            return numbers_of(kept.at("weight").tensor());
+        };
+        const Numbers before = said();
+        CHECK(before == taken());
+        CHECK(before != numbers_of(prepared.weight()));
+        // It follows the layer without a call in between: the weight, and in reverse folding the batch norm.
+        prepared.norm()->tensor("running_var") = Tensor::full(Shape(4), 0.3f);
+        CHECK((said() != before) == reverse);
+        CHECK(said() == taken());
+        prepared.set_weight(test::random_tensor(prepared.weight().shape(), 30, 0.3f));
+        CHECK(said() != before);
+        CHECK(said() == taken());
+    }
 }
 
 TEST_CASE("Folding in the middle of a training with batch norm kept observes the folded weights anew") {

@@ -51,7 +51,7 @@ struct Count {
     index_t layers = 0, codes = 0, differ = 0;
 };
 
-/// Counts the codes of the tape's last pass that are not those of the program that the model is converted to now.
+/// Counts the codes of the last recorded pass that are not those of the program that the model is converted to now.
 void count_codes(PreparedModel& model, const training::Autograd& autograd, const kernels::KernelTable& table,
                  const intq::Tensor& x, Count& count) {
     const QuantizedGraph quantized = convert_fx(model);

@@ -8,7 +8,9 @@
 
 #include "intq/graph/operators.hpp"
 #include "intq/nn/layers/elementwise.hpp"
+#include "intq/nn/layers/move.hpp"
 #include "intq/nn/layers/quantize.hpp"
+#include "intq/nn/model/tape.hpp"
 #include "reference/float_layers.hpp"
 #include "training/gradient_check.hpp"
 
@@ -299,18 +301,25 @@ void check_cat() {
 void check_dropout() {
     nn::Dropout dropout(0.4, 5);
     const intq::Tensor x = intq::Tensor::full(Shape(200), 1.0f);
+    nn::Tape tape;
+    const nn::TapeScope recording(&tape);
     const nn::Value first = dropout(x);
-    const training::GradientRow* row = training::find_gradient(training::gradient_rows<float>, "dropout", &dropout);
-    const nn::Value saved = row->save(dropout);
+    const nn::KeptValues kept = tape.take(dropout);
     const nn::Value second = dropout(x);
     CHECK(test::numbers_of(first.tensor()) != test::numbers_of(second.tensor()));
     const std::vector<nn::Value> inputs{x};
-    const training::OperatorCall call{&dropout, nn::Arguments(inputs), &first, saved};
-    training::GradientContext context(call, std::span(&x, 1), {});
-    row->backward(context);
-    CHECK(test::numbers_of(context.input_gradients()[0][0]) == test::numbers_of(first.tensor()));
+    const auto gradient_of = [&](const nn::Value& output, const nn::KeptValues& of_call) {
+        const training::GradientRow* row = training::find_gradient(training::gradient_rows<float>, "dropout", &dropout);
+        const training::OperatorCall call{&dropout, nn::Arguments(inputs), &output, of_call};
+        training::GradientContext context(call, std::span(&x, 1), {});
+        row->backward(context);
+        return test::numbers_of(context.input_gradients()[0][0]);
+    };
+    CHECK(gradient_of(first, kept) == test::numbers_of(first.tensor()));
+    CHECK(gradient_of(second, tape.take(dropout)) == test::numbers_of(second.tensor()));
     dropout.eval();
-    CHECK(row->save(dropout).is_none());
+    const nn::Value passed = dropout(x);
+    CHECK(gradient_of(passed, tape.take(dropout)) == test::numbers_of(x));
     test::checked_operators().insert("dropout");
 }
 

@@ -4,6 +4,7 @@
 #ifndef INTQ_GRAPH_OPERATORS_HPP
 #define INTQ_GRAPH_OPERATORS_HPP
 
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -105,6 +106,22 @@ std::string type_of(const Node& node, nn::Module& root);
 /// The operator's name by the table; where no row is, type_of(), so that a user's pattern can name a module's type.
 std::string operator_of(const Node& node, nn::Module& root);
 
+/// operator_of() for a walk that asks about a node again and again: each name is looked up once.
+class OperatorNames {
+public:
+    /// The root must outlive this.
+    explicit OperatorNames(nn::Module& root) : root_(root) {}
+
+    const std::string& of(const Node& node);
+    /// For a walk that erased nodes, or put another module into a slot that nodes call.
+    void forget() noexcept { names_.clear(); }
+    nn::Module& root() const noexcept { return root_; }
+
+private:
+    nn::Module& root_;
+    std::map<const Node*, std::string> names_;
+};
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::graph
 
@@ -134,6 +151,11 @@ INTQ_INLINE std::string operator_of(const Node& node, nn::Module& root) {
         for (const auto& row : nn::functional::unary_rows)
             if (row.module != nullptr && row.module == type) return row.name;
     return type;
+}
+
+INTQ_INLINE const std::string& OperatorNames::of(const Node& node) {
+    const auto known = names_.find(&node);
+    return known != names_.end() ? known->second : names_.emplace(&node, operator_of(node, root_)).first->second;
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -14,6 +14,8 @@
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
 
+class OperatorNames;
+
 /// Operator names of operators.hpp from first to last: {"conv2d", "batch_norm2d", "add", "relu"}.
 using OperatorSequence = std::vector<std::string>;
 
@@ -45,6 +47,8 @@ struct MatchResult {
 ///
 /// @return a match; or the obstacle of a chain that fits but for its readers or its other operand; or neither
 MatchResult match_back(const OperatorSequence& sequence, Node& last, const Graph& graph, nn::Module& root);
+/// The same for one of many sequences; the names of the nodes are looked up once for all of them.
+MatchResult match_back(const OperatorSequence& sequence, Node& last, const Graph& graph, OperatorNames& names);
 
 /// The call_module nodes that call a module, under whatever name.
 std::vector<Node*> callers_of(const nn::Module& module, const Graph& graph, nn::Module& root);
@@ -81,8 +85,8 @@ namespace detail {
 
 class BackwardMatcher {
 public:
-    BackwardMatcher(const OperatorSequence& sequence, const Graph& graph, nn::Module& root)
-        : sequence_(sequence), graph_(graph), root_(root) {}
+    BackwardMatcher(const OperatorSequence& sequence, const Graph& graph, OperatorNames& names)
+        : sequence_(sequence), graph_(graph), names_(names) {}
 
     MatchResult run(Node& last) {
         MatchResult result;
@@ -98,7 +102,7 @@ public:
 private:
     // match_.nodes holds the chain from the last node to `node` while this runs.
     bool descend(Node& node, std::size_t step) {
-        if (operator_of(node, root_) != sequence_[step]) return false;
+        if (names_.of(node) != sequence_[step]) return false;
         match_.nodes.push_back(&node);
         if (step == 0 ? is_free() : follow(node, step)) return true;
         match_.nodes.pop_back();
@@ -152,9 +156,9 @@ private:
     }
 
     bool is_called_once(Node& node) {
-        const nn::Module* module = module_of(node, root_);
+        const nn::Module* module = module_of(node, names_.root());
         if (module == nullptr || module->parameters().empty()) return true;
-        const auto callers = callers_of(*module, graph_, root_);
+        const auto callers = callers_of(*module, graph_, names_.root());
         if (callers.size() == 1) return true;
         std::string names;
         for (const Node* caller : callers) names += (names.empty() ? "%" : ", %") + caller->name();
@@ -168,7 +172,7 @@ private:
 
     const OperatorSequence& sequence_;
     const Graph& graph_;
-    nn::Module& root_;
+    OperatorNames& names_;
     Match match_;
     std::optional<Obstacle> obstacle_;
 };
@@ -176,8 +180,14 @@ private:
 }  // namespace detail
 
 INTQ_INLINE MatchResult match_back(const OperatorSequence& sequence, Node& last, const Graph& graph, nn::Module& root) {
+    OperatorNames names(root);
+    return match_back(sequence, last, graph, names);
+}
+
+INTQ_INLINE MatchResult match_back(const OperatorSequence& sequence, Node& last, const Graph& graph,
+                                   OperatorNames& names) {
     if (sequence.empty()) return {};
-    return detail::BackwardMatcher(sequence, graph, root).run(last);
+    return detail::BackwardMatcher(sequence, graph, names).run(last);
 }
 
 }  // namespace INTQ_HOSTED_ABI

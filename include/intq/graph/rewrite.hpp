@@ -114,7 +114,8 @@ namespace detail {
 
 class SubgraphMatcher {
 public:
-    SubgraphMatcher(GraphModule& model, GraphModule& pattern) : model_(model), pattern_(pattern) {
+    SubgraphMatcher(GraphModule& model, GraphModule& pattern)
+        : pattern_(pattern), names_(model), pattern_names_(pattern) {
         const Argument& result = pattern.graph().output_node().args()[0];
         if (result.ref() == nullptr || result.ref()->output != 0 || result.node()->op() == Op::placeholder)
             throw Error("a pattern returns the value of one of its nodes, given " +
@@ -137,10 +138,13 @@ public:
         return match;
     }
 
+    /// For a model that was changed.
+    void forget_names() noexcept { names_.forget(); }
+
 private:
     bool same_node(const Node& wanted, Node& given) {
         if (const auto known = nodes_.find(&wanted); known != nodes_.end()) return known->second == &given;
-        if (operator_of(wanted, pattern_) != operator_of(given, model_)) return false;
+        if (pattern_names_.of(wanted) != names_.of(given)) return false;
         if (wanted.args().size() != given.args().size()) return false;
         nodes_[&wanted] = &given;
         return same_list(wanted.args(), given.args());
@@ -172,8 +176,8 @@ private:
         return true;
     }
 
-    GraphModule& model_;
     GraphModule& pattern_;
+    OperatorNames names_, pattern_names_;
     const Node* last_ = nullptr;
     std::map<const Node*, Argument> bound_;
     std::map<const Node*, Node*> nodes_;
@@ -283,6 +287,7 @@ template <class Visit> void for_each_match(GraphModule& model, GraphModule& patt
         if (std::any_of(nodes.begin(), nodes.end(), is_taken)) continue;
         for (const auto& own : nodes) taken.insert(own.second);
         visit(*match);
+        matcher.forget_names();
     }
 }
 

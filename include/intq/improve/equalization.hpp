@@ -122,7 +122,8 @@ private:
 /// Finds the layer that a layer's channels go to.
 class EqualizationWalk {
 public:
-    EqualizationWalk(graph::GraphModule& model, const graph::Node& first) : model_(model), first_(first) {}
+    EqualizationWalk(graph::GraphModule& model, quantization::NodeOperators& operators, const graph::Node& first)
+        : model_(model), operators_(operators), first_(first) {}
 
     /// Null where something stands between; `reason` says what.
     nn::Weighted* run(std::string& reason) {
@@ -163,7 +164,7 @@ private:
 
     bool passes(const graph::Node& node) {
         using quantization::ChannelFactors;
-        const ChannelFactors factors = quantization::quantized_operator(node, model_).channel_factors;
+        const ChannelFactors factors = operators_.of(node).channel_factors;
         if (factors == ChannelFactors::anywhere) return true;
         if (factors == ChannelFactors::lost || is_vector_) return false;
         if (factors == ChannelFactors::of_planes) return true;
@@ -196,6 +197,7 @@ private:
     }
 
     graph::GraphModule& model_;
+    quantization::NodeOperators& operators_;
     const graph::Node& first_;
     const graph::Node* second_ = nullptr;
     index_t columns_ = 1;
@@ -252,12 +254,13 @@ struct EqualizationPair {
 INTQ_INLINE EqualizationReport equalize(graph::GraphModule& model, const EqualizationOptions& options) {
     EqualizationReport report;
     std::vector<detail::EqualizationPair> pairs;
+    quantization::NodeOperators operators(model);
     for (const graph::Node* node : model.graph().nodes()) {
         const nn::Module* module = graph::module_of(*node, model);
         if (module != nullptr && module->has_child("weight_fake_quant"))
             throw Error(node->target(), "the model is prepared already; equalize before prepare");
         if (dynamic_cast<const nn::Weighted*>(module) == nullptr) continue;
-        detail::EqualizationWalk walk(model, *node);
+        detail::EqualizationWalk walk(model, operators, *node);
         std::string reason;
         auto* const first = dynamic_cast<nn::Weighted*>(graph::module_of(*node, model));
         if (nn::Weighted* second = walk.run(reason)) {

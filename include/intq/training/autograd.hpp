@@ -17,6 +17,7 @@
 #include "intq/graph/interpreter.hpp"
 #include "intq/graph/node.hpp"
 #include "intq/io/error.hpp"
+#include "intq/nn/model/tape.hpp"
 #include "intq/nn/model/value.hpp"
 #include "intq/tensor/tensor.hpp"
 #include "intq/training/gradients/context.hpp"
@@ -81,7 +82,7 @@ private:
     struct Step {
         const graph::Node* node;
         const GradientRow* row;  // null where no parameter depends on the node, and for placeholder and output
-        nn::Value saved{};
+        nn::KeptValues kept{};
     };
     using NodeGradients = std::map<const graph::Node*, std::vector<Tensor>>;  // by tensor of the node's value
 
@@ -169,15 +170,18 @@ INTQ_INLINE bool Autograd::trains(const graph::Node& node) const {
 INTQ_INLINE nn::Value Autograd::forward(std::span<const nn::Value> inputs) {
     values_.clear();
     std::size_t next = 0;
+    nn::Tape tape;
     const auto keep = [&](const graph::Node& node, const nn::Value& value) {
         values_[&node] = value;
         Step& step = steps_.at(next++);
         if (step.node != &node) throw Error("the graph was changed after its Autograd was made");
-        if (step.row != nullptr && step.row->save != nullptr)
-            step.saved = step.row->save(*graph::module_of(node, model_));
+        const nn::Module* const module = step.row != nullptr ? graph::module_of(node, model_) : nullptr;
+        step.kept = module != nullptr ? tape.take(*module) : nn::KeptValues();
+        tape.clear();  // of the modules below it
     };
     // A value that takes another's place stands on the same grid.
     const auto replace = [&](const graph::Node& node, const nn::Value& value) -> std::optional<nn::Value> {
+        const nn::TapeScope unrecorded(nullptr);  // the hook may call modules of the model
         auto other = value_of_(node, value);
         if (!other || !value.is_tensor()) return other;
         Tensor tensor = other->tensor();
@@ -187,6 +191,7 @@ INTQ_INLINE nn::Value Autograd::forward(std::span<const nn::Value> inputs) {
         if (!tensor.qparams()) tensor.set_qparams(value.tensor().qparams());
         return nn::Value(tensor);
     };
+    const nn::TapeScope recording(&tape);
     return model_.run(inputs, keep, value_of_ ? graph::ValueHook(replace) : graph::ValueHook());
 }
 
@@ -239,7 +244,7 @@ INTQ_INLINE void Autograd::step_back(const Step& step, NodeGradients& gradients,
         argument.for_each_ref([&](const graph::NodeRef& ref) { any = any || is_needed(*ref.node); });
         wanted.push_back(any);
     }
-    const OperatorCall call{graph::module_of(node, model_), nn::Arguments(inputs), &values_.at(&node), step.saved};
+    const OperatorCall call{graph::module_of(node, model_), nn::Arguments(inputs), &values_.at(&node), step.kept};
     GradientContext context(call, own, rows_, std::move(wanted));
     try {
         step.row->backward(context);

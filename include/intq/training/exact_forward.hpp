@@ -31,10 +31,10 @@ inline namespace INTQ_HOSTED_ABI {
 ///     options.forward = std::ref(exact);                     // of a Trainer
 ///
 /// One call: the model runs as it always does, so that observers, scales and running statistics move; it is converted,
-/// and an ExactSimulation run; then the tape runs with each quantizer's output, and the output of each other operator
-/// on codes, replaced by the simulation's. Behind a quantizer stands its operator's own real value, so that its
-/// gradient knows what was clamped. A batch norm that a layer keeps counts with its running statistics in the values,
-/// as in the program, and as usual in the gradient.
+/// and an ExactSimulation run; then the Autograd records a pass in which each quantizer's output, and the output of
+/// each other operator on codes, is replaced by the simulation's. Behind a quantizer stands its operator's own real
+/// value, so that its gradient knows what was clamped. A batch norm that a layer keeps counts with its running
+/// statistics in the values, as in the program, and as usual in the gradient.
 ///
 /// Memory   an ExactSimulation
 /// Cost     three forward passes and a conversion
@@ -48,7 +48,7 @@ public:
 
     /// Throws the Error that names a Dropout that is active between quantizers: no program has such values.
     ///
-    /// @param autograd  a tape of the model; its value hook is this one's during the call, and none afterwards
+    /// @param autograd  of the model; its value hook is this one's during the call, and none afterwards
     /// @param inputs    float32 tensors
     nn::Value operator()(Autograd& autograd, std::span<const nn::Value> inputs);
     nn::Value operator()(Autograd& autograd, const Tensor& input);
@@ -59,7 +59,7 @@ public:
 private:
     void check_dropout() const;
     bool replaces(const graph::Node& node) const;
-    nn::Value run_tape(Autograd& autograd, std::span<const nn::Value> inputs) const;
+    nn::Value run_recorded(Autograd& autograd, std::span<const nn::Value> inputs) const;
 
     quantization::PreparedModel& model_;
     const kernels::KernelTable& table_;
@@ -112,7 +112,7 @@ INTQ_INLINE nn::Value ExactForward::operator()(Autograd& autograd, std::span<con
         buffers.restore();
     };
     try {
-        nn::Value result = run_tape(autograd, inputs);
+        nn::Value result = run_recorded(autograd, inputs);
         put_back();
         return result;
     } catch (...) {
@@ -126,7 +126,7 @@ INTQ_INLINE nn::Value ExactForward::operator()(Autograd& autograd, const Tensor&
     return (*this)(autograd, std::span(&value, 1));
 }
 
-INTQ_INLINE nn::Value ExactForward::run_tape(Autograd& autograd, std::span<const nn::Value> inputs) const {
+INTQ_INLINE nn::Value ExactForward::run_recorded(Autograd& autograd, std::span<const nn::Value> inputs) const {
     autograd.set_value_of([this](const graph::Node& node, const nn::Value&) -> std::optional<nn::Value> {
         if (!replaces(node)) return std::nullopt;
         const Tensor exact = *simulation_->value_of(node.name());

@@ -32,10 +32,10 @@ inline namespace INTQ_HOSTED_ABI {
 /// Result   convolution, linear, matmul and lstm: products as in the forward pass; the others in T, sums in double
 template <class T>
 inline constexpr GradientRow gradient_rows[] = {
-    {"conv2d", &detail::conv2d_backward<T>, &is_a<nn::Conv2d>, &detail::weighted_save},
-    {"conv1d", &detail::conv1d_backward<T>, &is_a<nn::Conv1d>, &detail::weighted_save},
-    {"conv_transpose2d", &detail::conv_transpose2d_backward<T>, &is_a<nn::ConvTranspose2d>, &detail::weighted_save},
-    {"linear", &detail::linear_backward<T>, &is_a<nn::Linear>, &detail::weighted_save},
+    {"conv2d", &detail::conv2d_backward<T>, &is_a<nn::Conv2d>},
+    {"conv1d", &detail::conv1d_backward<T>, &is_a<nn::Conv1d>},
+    {"conv_transpose2d", &detail::conv_transpose2d_backward<T>, &is_a<nn::ConvTranspose2d>},
+    {"linear", &detail::linear_backward<T>, &is_a<nn::Linear>},
     {"functional_linear", &detail::functional_linear_backward<T>},
     {"matmul", &detail::matmul_backward<T>},
     {"lstm", &detail::lstm_backward<T>},
@@ -85,7 +85,7 @@ inline constexpr GradientRow gradient_rows[] = {
     detail::unary_gradient<T, TableFunction::rsqrt>,
     detail::unary_gradient<T, TableFunction::reciprocal>,
     {"identity", &detail::identity_backward},
-    {"dropout", &detail::dropout_backward<T>, nullptr, &detail::dropout_save},
+    {"dropout", &detail::dropout_backward<T>},
     {"quant_stub", &detail::identity_backward},
     {"dequant_stub", &detail::identity_backward},
 };

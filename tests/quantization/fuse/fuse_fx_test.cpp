@@ -326,6 +326,17 @@ TEST_CASE("A row that a user adds is tried, by the type of a module") {
     CHECK(call_names(*fuse_fx(*model, options)) == "x pool output ");
 }
 
+TEST_CASE("A fused layer is no longer the operator that its first member was") {
+    const auto model = make_model(
+        {{"first", std::make_shared<nn::ReLU>()}, {"conv", test::make_conv(2, 2, 3, 1)}},
+        [](test::LambdaModel& m, nn::Arguments x) { return nn::relu(m.call("conv", m.call("first", x[0]))); });
+    quantization::FuseOptions options;
+    options.more_rows.push_back({{"relu", "conv2d"}, [](const std::vector<quantization::FusedOperator>& operators) {
+                                     return operators[1].module->copy();
+                                 }});
+    CHECK(call_names(*fuse_fx(*model, options)) == "x first conv output ");
+}
+
 TEST_CASE("add_stubs adds the stubs that are missing, and only those") {
     const auto model = make_model({{"conv", test::make_conv(2, 2, 3, 1)}, {"quant", std::make_shared<nn::Identity>()}},
                                   [](test::LambdaModel& m, nn::Arguments x) {

@@ -187,6 +187,20 @@ TEST_CASE("A batch norm of its own is a depthwise convolution: a weight quantize
           "first");
 }
 
+TEST_CASE("A batch norm that is called twice becomes one layer, whatever was asked about its second call before") {
+    // Whether the add's reader is a relu is asked before the norm becomes a convolution at its first call.
+    const auto model =
+        stubbed({{"norm", test::make_batch_norm<nn::BatchNorm2d>(2, 1)}}, [](test::LambdaModel& m, nn::Arguments x) {
+            const nn::Value sum = x[0] + x[0], once = m.call("norm", x[0]);
+            return m.call("norm", sum) + once;
+        });
+    const auto prepared = prepare(*model, tflite);
+    CHECK(prepared->find("norm").type_name() == "qat.BatchNorm2d");
+    CHECK(quantizers_of(*prepared) == "quant>int8 add>int8 norm>int8 norm_1>int8 add_1>int8 ");
+    const intq::Tensor x = test::random_tensor(Shape(2, 2, 5, 5), 3, 2.0f);
+    CHECK(test::largest_difference((*prepared)(x).tensor(), (*model)(x).tensor()) < 1e-5);
+}
+
 TEST_CASE("A clamp behind an add is not a relu: the add has a quantizer of its own") {
     const auto model = stubbed({{"conv", test::make_conv(2, 2, 3, 1)}}, [](test::LambdaModel& m, nn::Arguments x) {
         return nn::clamp(nn::relu(m.call("conv", x[0])) + x[0], -0.5, 0.25);

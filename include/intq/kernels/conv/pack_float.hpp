@@ -45,6 +45,7 @@ struct FloatConv2dSpec {
     const float* bias = nullptr;    // (O), or none
     Activation activation = Activation::none;
     bool has_sumin = false;  // whether a tensor is added before the activation
+    friend INTQ_ALWAYS_INLINE constexpr bool operator==(const FloatConv2dSpec&, const FloatConv2dSpec&) = default;
 };
 
 }  // namespace INTQ_CORE_ABI

@@ -5,6 +5,7 @@
 #define INTQ_NN_FLOAT_OPERATORS_CONV_HPP
 
 #include "intq/core/op_params.hpp"
+#include "intq/nn/float_operators/float_layer_cache.hpp"
 #include "intq/tensor/tensor.hpp"
 
 namespace intq::nn::functional {
@@ -17,16 +18,21 @@ inline namespace INTQ_HOSTED_ABI {
 /// @param x       (N, C, H, W), row_major
 /// @param weight  (O, C/groups, KH, KW), row_major; its extents must be those of window.kernel
 /// @param bias    (O), or undefined
+/// @param cache   of a layer that is called again: packed weights and geometry are kept there, and served while their
+///                values and the size of the image stay; null: they are made and forgotten
 ///
 /// Result   as kernels::run_float_conv2d on simd::default_backend: other last bits on other backends
-/// Memory   the packed weight, and x and the result once more in channels_last
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window, index_t groups = 1);
+/// Memory   the packed weight, and x and the result once more in channels_last; with a cache a copy of the weight
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window, index_t groups = 1,
+              FloatLayerCache* cache = nullptr);
 
 /// One-dimensional convolution: conv2d of images of one row, whose window has one row.
 ///
 /// @param x       (N, C, L)
 /// @param weight  (O, C/groups, K)
-Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window, index_t groups = 1);
+/// @param cache   as conv2d has it
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window, index_t groups = 1,
+              FloatLayerCache* cache = nullptr);
 
 /// Transposed convolution: the linear map that is conv2d's transpose, plus a bias.
 ///
@@ -38,10 +44,11 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const W
 /// @param weight  (C, O/groups, KH, KW)
 /// @param window  kernel, stride, padding (cut off) and dilation
 /// @param output_padding  rows below and columns to the right; smaller than stride or dilation
+/// @param cache   as conv2d has it
 ///
 /// Result   as conv2d of x with stride - 1 zeros between its cells and the kernel turned by 180 degrees, which it is
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
-                        Size2d output_padding = {0, 0}, index_t groups = 1);
+                        Size2d output_padding = {0, 0}, index_t groups = 1, FloatLayerCache* cache = nullptr);
 
 /// Extents of the output of conv_transpose2d; below 1 where the padding cuts everything off.
 constexpr Size2d transposed_output_size(const Window2d& window, Size2d output_padding, Size2d in) noexcept {
@@ -109,7 +116,6 @@ template <class T> Tensor spread_image(const Tensor& x, const Window2d& window, 
 #    include <string>
 
 #    include "intq/io/error.hpp"
-#    include "intq/kernels/conv/pack_float.hpp"
 #    include "intq/nn/float_operators/float_layer.hpp"
 
 namespace intq::nn::functional {
@@ -135,31 +141,37 @@ INTQ_INLINE void check_conv2d(const Tensor& x, const Tensor& weight, const Tenso
                     to_string(Shape(weight.extent(0))));
 }
 
-}  // namespace detail
-
-INTQ_INLINE Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
-                          index_t groups) {
-    detail::check_conv2d(x, weight, bias, window, groups);
-    const Size2d out = output_size(window, {x.extent(2), x.extent(3)});
-    Tensor y = Tensor::empty(Shape(x.extent(0), weight.extent(0), out.height, out.width), DType::float32,
+/// The convolution behind the checks.
+INTQ_INLINE Tensor run_conv2d(const FloatLayerSpec& spec, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                              FloatLayerCache* cache) {
+    const Size2d out = output_size(spec.conv.window, {x.extent(2), x.extent(3)});
+    Tensor y = Tensor::empty(Shape(x.extent(0), spec.conv.out_channels, out.height, out.width), DType::float32,
                              Layout::channels_last);
     if (y.size() == 0) return y.contiguous();
-    kernels::FloatConv2dSpec spec;
-    spec.window = window;
-    spec.in_channels = x.extent(1);
-    spec.out_channels = weight.extent(0);
-    spec.groups = groups;
-    detail::run_float_layer(spec, x.to_layout(Layout::channels_last), weight, bias, y);
+    run_float_layer(spec, x.to_layout(Layout::channels_last), weight, bias, y, cache);
     return y.contiguous();
 }
 
+}  // namespace detail
+
+INTQ_INLINE Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
+                          index_t groups, FloatLayerCache* cache) {
+    detail::check_conv2d(x, weight, bias, window, groups);
+    FloatLayerSpec spec;
+    spec.conv.window = window;
+    spec.conv.in_channels = x.extent(1);
+    spec.conv.out_channels = weight.extent(0);
+    spec.conv.groups = groups;
+    return detail::run_conv2d(spec, x, weight, bias, cache);
+}
+
 INTQ_INLINE Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
-                          index_t groups) {
+                          index_t groups, FloatLayerCache* cache) {
     if (x.rank() != 3 || weight.rank() != 3)
         throw Error("conv1d: input and weight must have rank 3, given " + to_string(x.shape()) + " and " +
                     to_string(weight.shape()));
     const auto as_images = [](const Tensor& t) { return t.reshape(Shape(t.extent(0), t.extent(1), 1, t.extent(2))); };
-    const Tensor y = conv2d(as_images(x), as_images(weight), bias, window, groups);
+    const Tensor y = conv2d(as_images(x), as_images(weight), bias, window, groups, cache);
     return y.reshape(Shape(y.extent(0), y.extent(1), y.extent(3)));
 }
 
@@ -194,16 +206,20 @@ INTQ_INLINE void check_conv_transpose2d(const Tensor& x, const Tensor& weight, c
 }  // namespace detail
 
 INTQ_INLINE Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
-                                    Size2d output_padding, index_t groups) {
+                                    Size2d output_padding, index_t groups, FloatLayerCache* cache) {
     detail::check_conv_transpose2d(x, weight, bias, window, output_padding, groups);
     const Size2d out = transposed_output_size(window, output_padding, {x.extent(2), x.extent(3)});
     if (x.extent(2) < 1 || x.extent(3) < 1 || out.height < 1 || out.width < 1)
         throw Error("conv_transpose2d: nothing is left of an input of shape " + to_string(x.shape()) +
                     "; the output would have " + std::to_string(out.height) + " x " + std::to_string(out.width) +
                     " cells");
-    const Window2d plain{window.kernel, {1, 1}, {}, window.dilation};
-    return conv2d(detail::spread_image<float>(x, window, out), detail::turned_weight<float>(weight, groups), bias,
-                  plain, groups);
+    FloatLayerSpec spec;
+    spec.conv.window = {window.kernel, {1, 1}, {}, window.dilation};
+    spec.conv.in_channels = x.extent(1);
+    spec.conv.out_channels = weight.extent(1) * groups;
+    spec.conv.groups = groups;
+    spec.to_conv_weight = &detail::turned_weight<float>;
+    return detail::run_conv2d(spec, detail::spread_image<float>(x, window, out), weight, bias, cache);
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -4,6 +4,7 @@
 #ifndef INTQ_NN_FLOAT_OPERATORS_LINEAR_HPP
 #define INTQ_NN_FLOAT_OPERATORS_LINEAR_HPP
 
+#include "intq/nn/float_operators/float_layer_cache.hpp"
 #include "intq/tensor/tensor.hpp"
 
 namespace intq::nn::functional {
@@ -16,9 +17,11 @@ inline namespace INTQ_HOSTED_ABI {
 /// @param x       (…, I), row_major, rank 1 to max_rank
 /// @param weight  (O, I)
 /// @param bias    (O), or undefined
+/// @param cache   of a layer that is called again: packed weights are kept there, and served while their values stay;
+///                null: they are packed and forgotten
 ///
 /// Result   as kernels::run_float_conv2d on simd::default_backend: other last bits on other backends
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, FloatLayerCache* cache = nullptr);
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::functional
@@ -29,13 +32,12 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
 #    include <string>
 
 #    include "intq/io/error.hpp"
-#    include "intq/kernels/conv/pack_float.hpp"
 #    include "intq/nn/float_operators/float_layer.hpp"
 
 namespace intq::nn::functional {
 inline namespace INTQ_HOSTED_ABI {
 
-INTQ_INLINE Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+INTQ_INLINE Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, FloatLayerCache* cache) {
     if (weight.rank() != 2 || x.rank() < 1 || x.extent(-1) != weight.extent(1))
         throw Error("linear: the input " + to_string(x.shape()) + " does not fit the weight " +
                     to_string(weight.shape()) + "; the last extents must be equal");
@@ -50,11 +52,11 @@ INTQ_INLINE Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& b
     // Each row of features is an image of one pixel: both layouts are one.
     const index_t rows = y.size() / out_features;
     Tensor images = y.reshape(Shape(rows, out_features, 1, 1));
-    kernels::FloatConv2dSpec spec;
-    spec.op = OpKind::linear;
-    spec.in_channels = in_features;
-    spec.out_channels = out_features;
-    detail::run_float_layer(spec, x.reshape(Shape(rows, in_features, 1, 1)), weight, bias, images);
+    FloatLayerSpec spec;
+    spec.conv.op = OpKind::linear;
+    spec.conv.in_channels = in_features;
+    spec.conv.out_channels = out_features;
+    detail::run_float_layer(spec, x.reshape(Shape(rows, in_features, 1, 1)), weight, bias, images, cache);
     return y;
 }
 

@@ -145,7 +145,10 @@ INTQ_INLINE void check_lstm_state(const Tensor& state, index_t batch, index_t wi
 }  // namespace detail
 
 INTQ_INLINE LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor h, Tensor c, bool reverse) {
-    return lstm_layer<float>(x, weights, std::move(h), std::move(c), reverse, &linear);
+    const auto product = [](const Tensor& input, const Tensor& weight, const Tensor& bias) {
+        return linear(input, weight, bias);
+    };
+    return lstm_layer<float>(x, weights, std::move(h), std::move(c), reverse, product);
 }
 
 }  // namespace INTQ_HOSTED_ABI

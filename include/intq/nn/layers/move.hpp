@@ -51,7 +51,8 @@ struct DropoutMask {
 /// In training each element is 0 with probability p and x/(1-p) otherwise; in evaluation x itself.
 ///
 /// The mask follows from the seed and from how often the layer was called: the buffer `calls` is the generator's whole
-/// state, so that training resumes to the same bits and a gradient finds the mask of its call.
+/// state, so that training resumes to the same bits. A call that drops keeps its number on the tape as "call", so that
+/// its gradient finds the mask.
 class Dropout : public Cloneable<Dropout> {
 public:
     explicit Dropout(double p = 0.5, std::uint64_t seed = 0);
@@ -81,6 +82,7 @@ private:
 
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/move.hpp"
+#    include "intq/nn/model/tape.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
@@ -101,6 +103,7 @@ INTQ_INLINE Value Dropout::forward(Arguments arguments) {
     Tensor y = arguments.tensor(0).contiguous().clone();
     y.set_qparams(std::nullopt);
     const auto values = y.flat<float>();
+    keep_on_tape(*this, "call", calls());
     const DropoutMask call = mask(calls());
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = call.apply(values[i], i);
     tensor("calls") = Tensor::from(Shape(1), {calls() + 1});

@@ -5,9 +5,11 @@
 #ifndef INTQ_NN_LAYERS_WEIGHTED_HPP
 #define INTQ_NN_LAYERS_WEIGHTED_HPP
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "intq/nn/float_operators/float_layer_cache.hpp"
 #include "intq/nn/layers/fusion.hpp"
 #include "intq/nn/layers/norm.hpp"
 #include "intq/nn/model/module.hpp"
@@ -18,6 +20,9 @@ inline namespace INTQ_HOSTED_ABI {
 /// A layer with a weight and perhaps a bias.
 ///
 ///     y = activation(product(x, weight) + bias [+ second argument])
+///
+/// A call with a batch norm behind the product keeps on the tape what is in front of it: "product", and the "weight"
+/// that the product took.
 class Weighted : public Module, public FusedFrom {
 public:
     bool is_leaf() const override { return true; }
@@ -34,12 +39,7 @@ public:
     void set_bias(Tensor bias);
     /// The batch norm behind the product, child "bn"; null where there is none.
     BatchNorm* norm() const;
-    /// What forward computed last in front of its batch norm, and with which weight; for the backward pass.
-    struct NormCall {
-        Tensor product, weight;
-    };
-    const NormCall& last_call() const noexcept { return last_call_; }
-    /// Forgets batch norm and last call, as folding does.
+    /// Without effect where there is none.
     void remove_norm();
 
     /// The axis of the weight on which each output channel has its own scale; within a group where it is not axis 0.
@@ -52,15 +52,21 @@ public:
 
     virtual INTQ_INLINE Fusion fusion() const;
 
-    /// Product with another weight, and bias; no add, no activation.
+    /// Product with another weight, and bias; no add, no activation. Several threads may call it.
     virtual Tensor apply(const Tensor& x, const Tensor& weight) const = 0;
+    /// What the last apply() packed and ran; null before the first. The next one runs it again, unless weight, bias or
+    /// backend are others by then; for another size of the input it takes the packed weight. Copies and clones of the
+    /// layer begin without.
+    std::shared_ptr<const functional::PackedFloatLayer> packed() const { return cache_.get(); }
 
 protected:
     /// The weight that forward uses; a prepared layer fake-quantizes it.
     virtual INTQ_INLINE Tensor effective_weight(Arguments);
+    /// Where apply() keeps what it packs.
+    functional::FloatLayerCache& cache() const noexcept { return cache_; }
 
 private:
-    NormCall last_call_;
+    mutable functional::FloatLayerCache cache_;
 };
 
 namespace detail {
@@ -92,6 +98,7 @@ private:
 #    include <utility>
 
 #    include "intq/nn/float_operators/elementwise.hpp"
+#    include "intq/nn/model/tape.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
@@ -100,7 +107,8 @@ INTQ_INLINE Value Weighted::forward(Arguments arguments) {
     const Tensor weight = effective_weight(arguments);
     Tensor product = apply(arguments.tensor(0), weight);
     if (BatchNorm* const own = norm()) {
-        last_call_ = {product, weight};
+        keep_on_tape(*this, "product", product);
+        keep_on_tape(*this, "weight", weight);
         product = (*own)(product).tensor();
     }
     const Tensor sum = fusion().add ? functional::add(product, arguments.tensor(1)) : product;
@@ -131,7 +139,6 @@ INTQ_INLINE BatchNorm* Weighted::norm() const {
 
 INTQ_INLINE void Weighted::remove_norm() {
     if (norm() != nullptr) remove_child("bn");
-    last_call_ = {};
 }
 
 INTQ_INLINE index_t Weighted::out_channels() const { return weight().extent(0); }

@@ -57,7 +57,9 @@ namespace detail {
 /// quantizer, or the dequantize step that reads its accumulator, says what its output is.
 class Converter {
 public:
-    Converter(PreparedModel& model, const arith::PolicyRecord& target) : model_(model) { result_.target = target; }
+    Converter(PreparedModel& model, const arith::PolicyRecord& target) : model_(model), operators_(model) {
+        result_.target = target;
+    }
 
     QuantizedGraph run() {
         for (graph::Node* node : model_.graph().nodes()) {
@@ -72,7 +74,7 @@ private:
     void convert(graph::Node& node) {
         if (const auto* quantizer = dynamic_cast<Quantizer*>(graph::module_of(node, model_)))
             return convert_quantizer(node, *quantizer);
-        switch (quantized_operator(node, model_).role) {
+        switch (operators_.of(node).role) {
             case Role::boundary:
                 return convert_boundary(node);
             case Role::output:
@@ -141,7 +143,7 @@ private:
     }
 
     void convert_quantized(graph::Node& node) {
-        const QuantizedOperator& row = quantized_operator(node, model_);
+        const QuantizedOperator& row = operators_.of(node);
         const graph::Node& first = *node.inputs()[0];
         if (row.kind == OpKind::relu && row.role == Role::shares_input && pending_.count(&first) != 0) {
             QuantizedNode made = std::move(pending_.at(&first));
@@ -202,7 +204,7 @@ private:
 
     // What an operator gives whose quantizer asks for `wanted`: of one that keeps its scale that of the input.
     const OwnedQParams& output_of_pending(const graph::Node& node, const OwnedQParams& wanted) {
-        const QuantizedOperator& row = quantized_operator(node, model_);
+        const QuantizedOperator& row = operators_.of(node);
         if (row.keeps_scale == nullptr || !row.keeps_scale(result_.target)) return wanted;
         return result_.tensor(pending_.at(&node).inputs[0]).qparams;
     }
@@ -313,6 +315,7 @@ private:
     Error error(const std::string& sentence) const { return Error(where(*current_), sentence); }
 
     PreparedModel& model_;
+    NodeOperators operators_;
     QuantizedGraph result_;
     const graph::Node* current_ = nullptr;
     std::map<const graph::Node*, int> values_;

@@ -104,7 +104,11 @@ INTQ_INLINE bool holds(const graph::OperatorSequence& operators, const char* nam
 class Fuser {
 public:
     Fuser(graph::GraphModule& model, const FuseOptions& options, FuseReport& report)
-        : model_(model), graph_(model.graph()), report_(report), keep_batch_norm_(options.keep_batch_norm) {
+        : model_(model),
+          graph_(model.graph()),
+          names_(model),
+          report_(report),
+          keep_batch_norm_(options.keep_batch_norm) {
         // Longest first; of one length, the user's before the library's, each in the order of its table.
         std::size_t longest = 0;
         for (const auto* rows : {&options.more_rows, &fusion_table()})
@@ -129,13 +133,13 @@ private:
     void fuse_at(graph::Node& last) {
         bool reported = false;
         for (const FusionRow* row : rows_) {
-            const graph::MatchResult result = graph::match_back(row->operators, last, graph_, model_);
+            const graph::MatchResult result = graph::match_back(row->operators, last, graph_, names_);
             if (result.match) return replace(*row, *result.match);
             if (result.obstacle && !reported) report(*row, *result.obstacle);
             reported = reported || result.obstacle.has_value();
         }
         for (const FusionRow* row : with_add_)
-            if (const auto result = graph::match_back(row->operators, last, graph_, model_); result.match) {
+            if (const auto result = graph::match_back(row->operators, last, graph_, names_); result.match) {
                 const auto add = std::find(row->operators.begin(), row->operators.end(), "add");
                 return report(*row, {result.match->nodes[static_cast<std::size_t>(add - row->operators.begin())],
                                      "the target adds no operand inside the accumulator"});
@@ -178,6 +182,7 @@ private:
         graph::ArgumentList args = first.args();
         if (match.other.node() != nullptr) args.push_back(match.other);
         first.set_args(std::move(args));
+        names_.forget();
     }
 
     nn::ModulePtr made_of(const FusionRow& row, const std::vector<FusedOperator>& operators, const graph::Node& first) {
@@ -200,6 +205,7 @@ private:
 
     graph::GraphModule& model_;
     graph::Graph& graph_;
+    graph::OperatorNames names_;
     FuseReport& report_;
     bool keep_batch_norm_;
     std::vector<const FusionRow*> rows_, with_add_;  // the latter where the target has no fused add

@@ -49,8 +49,8 @@ public:
     virtual ~PreparedWeight() = default;
     virtual FakeQuantize& weight_fake_quant() const = 0;
     virtual const nn::Weighted& layer() const = 0;
-    /// The weight as forward uses it for these inputs, with the qparams of its grid where it is rounded. Of a layer
-    /// that keeps a batch norm, only forward's last one is known: weight_call().
+    /// The weight that the layer's product takes for these inputs as the layer is now, with the qparams of its grid
+    /// where it lies on one. A batch norm that the layer keeps counts with its running statistics.
     virtual Tensor quantized_weight(nn::Arguments inputs) const = 0;
 
     /// How a batch norm that the layer keeps is trained; fuse_bn is as with_bn here.
@@ -61,20 +61,21 @@ public:
     /// @param observed  the quantizer's grid of observed_weight()
     DeployedWeight deployed(OwnedQParams observed) const;
 
-    /// What forward's last call with a kept batch norm did to the weight, for the backward pass.
-    struct WeightCall {
-        Tensor observed, rounded;    // rounded undefined where nothing was rounded
-        std::vector<float> factors;  // k of reverse folding; empty: rounded is what the product took
-    };
-    const WeightCall& weight_call() const noexcept { return weight_call_; }
-
 protected:
-    /// The weight of a layer that keeps a batch norm; raise(grid, bias) is the deployed grid.
-    Tensor weight_before_norm(const std::function<OwnedQParams(OwnedQParams grid, const Tensor& bias)>& raise);
+    /// The weight in front of a batch norm that the layer keeps, and where it comes from in reverse folding.
+    struct WeightBeforeNorm {
+        Tensor weight;
+        Tensor folded, rounded;      // weight = rounded / k, rounded = FQ(folded), folded = w · k
+        std::vector<float> factors;  // k; empty where nothing is rounded, and without reverse folding
+    };
+    /// @param raise  raise(grid, bias) is the deployed grid
+    WeightBeforeNorm weight_before_norm(
+        const std::function<OwnedQParams(OwnedQParams grid, const Tensor& bias)>& raise) const;
+    /// Keeps "folded", "rounded" and "factors" on the tape; without factors nothing.
+    void keep_on_tape(const WeightBeforeNorm& before) const;
 
 private:
     QATMode qat_mode_ = QATMode::fuse_bn;
-    WeightCall weight_call_;
 };
 
 /// A layer with weights, fused or not, that fake-quantizes its weight: with the raised scale where the inputs say
@@ -96,7 +97,7 @@ public:
     }
     const nn::Weighted& layer() const override { return *this; }
     Tensor quantized_weight(nn::Arguments inputs) const override {
-        if (this->norm() != nullptr) return this->last_call().weight;
+        if (this->norm() != nullptr) return before_norm(inputs).weight;
         const FakeQuantize& quantizer = weight_fake_quant();
         if (!quantizer.fake_quant_enabled()) return this->weight();
         return fake_quantize(this->weight(), raised(quantizer.qparams(), this->bias(), inputs), quantizer.rule());
@@ -106,11 +107,16 @@ protected:
     Tensor effective_weight(nn::Arguments arguments) override {
         weight_fake_quant()(observed_weight());  // observes, and is what a hook sees
         if (this->norm() == nullptr) return quantized_weight(arguments);
-        return weight_before_norm(
-            [&](OwnedQParams grid, const Tensor& bias) { return raised(std::move(grid), bias, arguments); });
+        const PreparedWeight::WeightBeforeNorm before = before_norm(arguments);
+        PreparedWeight::keep_on_tape(before);
+        return before.weight;
     }
 
 private:
+    PreparedWeight::WeightBeforeNorm before_norm(const nn::Arguments& inputs) const {
+        return weight_before_norm(
+            [&](OwnedQParams grid, const Tensor& bias) { return raised(std::move(grid), bias, inputs); });
+    }
     OwnedQParams raised(OwnedQParams grid, const Tensor& bias, const nn::Arguments& inputs) const {
         const Tensor& x = inputs.tensor(0);
         if (!x.qparams()) return grid;
@@ -159,6 +165,7 @@ Tensor scaled_channels(const nn::Weighted& layer, const Tensor& weight, const Fa
 
 #    include "intq/arith/conv.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/nn/model/tape.hpp"
 #    include "intq/quantization/modules/fold_batch_norm.hpp"
 
 namespace intq::quantization {
@@ -200,25 +207,23 @@ INTQ_INLINE DeployedWeight PreparedWeight::deployed(OwnedQParams observed) const
     return {folded->weight(), folded->bias(), std::move(observed)};
 }
 
-INTQ_INLINE Tensor
-PreparedWeight::weight_before_norm(const std::function<OwnedQParams(OwnedQParams grid, const Tensor& bias)>& raise) {
+INTQ_INLINE PreparedWeight::WeightBeforeNorm PreparedWeight::weight_before_norm(
+    const std::function<OwnedQParams(OwnedQParams grid, const Tensor& bias)>& raise) const {
     const FakeQuantize& quantizer = weight_fake_quant();
-    weight_call_ = {layer().weight(), {}, {}};
-    if (!quantizer.fake_quant_enabled()) return layer().weight();
+    if (!quantizer.fake_quant_enabled()) return {layer().weight(), {}, {}, {}};
     const OwnedQParams own = quantizer.qparams();
     const DeployedWeight deployed_weight = deployed(own);
     OwnedQParams grid = raise(deployed_weight.qparams, deployed_weight.bias);
     const std::vector<float> factors = fold_factors(*layer().norm());
     if (folds_in_reverse()) {
-        weight_call_ = {deployed_weight.weight, fake_quantize(deployed_weight.weight, grid, quantizer.rule()), factors};
-        Tensor result = detail::scaled_channels(layer(), weight_call_.rounded, [&](std::size_t c) {
-            return factors[c] == 0.0f ? 0.0f : 1.0f / factors[c];
-        });
+        const Tensor rounded = fake_quantize(deployed_weight.weight, grid, quantizer.rule());
+        Tensor result = detail::scaled_channels(
+            layer(), rounded, [&](std::size_t c) { return factors[c] == 0.0f ? 0.0f : 1.0f / factors[c]; });
         const auto to = result.flat<float>();
         for (std::size_t i = 0; i < to.size(); ++i)
             if (factors[static_cast<std::size_t>(layer().output_channel_of(static_cast<index_t>(i)))] == 0.0f)
                 to[i] = layer().weight().contiguous().flat<float>()[i];
-        return result;
+        return {result, deployed_weight.weight, rounded, factors};
     }
     // Back to the weight's own grid; a scale that was not raised is the quantizer's to the bit.
     for (std::size_t c = 0; c < grid.scales.size(); ++c) {
@@ -229,8 +234,15 @@ PreparedWeight::weight_before_norm(const std::function<OwnedQParams(OwnedQParams
     if (!own.is_per_channel() &&
         std::all_of(grid.scales.begin(), grid.scales.end(), [&](float scale) { return scale == own.scales[0]; }))
         grid = own;
-    weight_call_.rounded = fake_quantize(layer().weight(), grid, quantizer.rule());
-    return weight_call_.rounded;
+    return {fake_quantize(layer().weight(), grid, quantizer.rule()), {}, {}, {}};
+}
+
+INTQ_INLINE void PreparedWeight::keep_on_tape(const WeightBeforeNorm& before) const {
+    if (nn::current_tape() == nullptr || before.factors.empty()) return;
+    nn::keep_on_tape(layer(), "folded", before.folded);
+    nn::keep_on_tape(layer(), "rounded", before.rounded);
+    nn::keep_on_tape(layer(), "factors",
+                     Tensor::from(Shape(static_cast<index_t>(before.factors.size())), before.factors));
 }
 
 INTQ_INLINE int fold_batch_norms(nn::Module& model) {

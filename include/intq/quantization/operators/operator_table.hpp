@@ -5,6 +5,7 @@
 #ifndef INTQ_QUANTIZATION_OPERATORS_OPERATOR_TABLE_HPP
 #define INTQ_QUANTIZATION_OPERATORS_OPERATOR_TABLE_HPP
 
+#include <map>
 #include <span>
 
 #include "intq/graph/node.hpp"
@@ -19,6 +20,21 @@ std::span<const QuantizedOperator* const> quantized_operators();
 
 /// The row of a node. Layers with weights say their operator themselves, so that fused ones need no rows.
 const QuantizedOperator& quantized_operator(const graph::Node& node, nn::Module& root);
+
+/// The rows of the nodes that a walk over a graph asks about: each is looked up once.
+class NodeOperators {
+public:
+    /// The root must outlive this.
+    explicit NodeOperators(nn::Module& root) : root_(root) {}
+
+    const QuantizedOperator& of(const graph::Node& node);
+    /// For a walk that erased nodes, or put a module of another operator into a slot that nodes call.
+    void forget() noexcept { rows_.clear(); }
+
+private:
+    nn::Module& root_;
+    std::map<const graph::Node*, const QuantizedOperator*> rows_;
+};
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
@@ -100,6 +116,12 @@ INTQ_INLINE const QuantizedOperator& quantized_operator(const graph::Node& node,
         if (row->name == name) return *row;
     if (operators::is_unary(name)) return operators::unary;
     return unknown_operator;
+}
+
+INTQ_INLINE const QuantizedOperator& NodeOperators::of(const graph::Node& node) {
+    const auto known = rows_.find(&node);
+    return *(known != rows_.end() ? known->second
+                                  : rows_.emplace(&node, &quantized_operator(node, root_)).first->second);
 }
 
 }  // namespace INTQ_HOSTED_ABI

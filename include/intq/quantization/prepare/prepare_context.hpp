@@ -19,6 +19,7 @@
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #include "intq/quantization/observers/compatibility.hpp"
 #include "intq/quantization/operators/operator.hpp"
+#include "intq/quantization/operators/operator_table.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
@@ -43,6 +44,7 @@ protected:
     PrepareContext(PreparedModel& model, const QConfigMapping& mapping);
 
     bool is_torch() const noexcept { return options_.compatibility == Compatibility::torch; }
+    const QuantizedOperator& row_of(const graph::Node& node) const { return operators_.of(node); }
     Role role_of(const QuantizedOperator& row) const;
 
     struct Config {
@@ -71,6 +73,7 @@ protected:
     Error error(const graph::Node& node, const std::string& sentence) const;
 
     PreparedModel& model_;
+    mutable NodeOperators operators_;
     graph::Graph& graph_;
     const arith::PolicyRecord& target_;
     const PrepareOptions& options_;
@@ -95,7 +98,6 @@ protected:
 #    include "intq/nn/layers/quantize.hpp"
 #    include "intq/quantization/fuse/fuse_fx.hpp"
 #    include "intq/quantization/modules/stubs.hpp"
-#    include "intq/quantization/operators/operator_table.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -103,7 +105,12 @@ inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
 INTQ_INLINE PrepareContext::PrepareContext(PreparedModel& model, const QConfigMapping& mapping)
-    : model_(model), graph_(model.graph()), target_(model.target()), options_(model.options()), mapping_(mapping) {}
+    : model_(model),
+      operators_(model),
+      graph_(model.graph()),
+      target_(model.target()),
+      options_(model.options()),
+      mapping_(mapping) {}
 
 INTQ_INLINE Role PrepareContext::role_of(const QuantizedOperator& row) const {
     return is_torch() && row.torch_role ? *row.torch_role : row.role;
@@ -131,7 +138,7 @@ INTQ_INLINE const QuantizerConfig& PrepareContext::output_of(const graph::Node& 
 
 INTQ_INLINE arith::OperatorUse PrepareContext::use(const graph::Node& node, DType input, DType weight,
                                                    DType output) const {
-    const QuantizedOperator& row = quantized_operator(node, model_);
+    const QuantizedOperator& row = row_of(node);
     arith::OperatorUse result{row.kind, input, weight, output};
     const nn::Module* const module = graph::module_of(node, model_);
     if (row.window != nullptr && module != nullptr) result.window = row.window(*module);
@@ -154,7 +161,7 @@ INTQ_INLINE bool PrepareContext::feeds_dequant_only(const graph::Node& node) con
 INTQ_INLINE const graph::Node* PrepareContext::only_reader_if_relu(const graph::Node& node) const {
     if (node.users().size() != 1) return nullptr;
     const graph::Node& reader = *node.users()[0];
-    const QuantizedOperator& row = quantized_operator(reader, model_);
+    const QuantizedOperator& row = row_of(reader);
     const bool is_relu = row.kind == OpKind::relu && row.role == Role::shares_input;  // a clamp may have any bounds
     return is_relu && config_of(reader).qconfig ? &reader : nullptr;
 }

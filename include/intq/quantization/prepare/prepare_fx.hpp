@@ -61,7 +61,6 @@ std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, c
 #    include "intq/quantization/modules/custom_modules.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
 #    include "intq/quantization/modules/stubs.hpp"
-#    include "intq/quantization/operators/operator_table.hpp"
 #    include "intq/quantization/prepare/hybrid_dict.hpp"
 #    include "intq/quantization/prepare/prepare_context.hpp"
 #    include "intq/quantization/prepare/prepare_layer.hpp"
@@ -87,7 +86,7 @@ public:
 
 private:
     EdgeState prepare(graph::Node& node) {
-        const QuantizedOperator& row = quantized_operator(node, model_);
+        const QuantizedOperator& row = row_of(node);
         switch (row.role) {
             case Role::boundary:
                 return real(node);
@@ -167,8 +166,10 @@ private:
     EdgeState prepare_weighted(graph::Node& node, const QuantizedOperator& row, const Config& config) {
         const QConfig& qconfig = *config.qconfig;
         if (!qconfig.weight) throw error(node, "its qconfig has no weight quantizer");
-        if (row.as_layer != nullptr)
+        if (row.as_layer != nullptr) {
             model_.replace_child(node.target(), layer_of(where(node), *graph::module_of(node, model_), row));
+            operators_.forget();  // the layer has a row of its own
+        }
         const bool wants_accumulator =
             !qconfig.output || (options_.high_precision_output && !config.by_name && feeds_dequant_only(node));
         const DType weight = qconfig.weight->dtype();
@@ -252,17 +253,15 @@ private:
     // An output of an operator with several: codes where that has codes.
     EdgeState prepare_item(graph::Node& node) {
         const graph::Node* source = node.args()[0].node();
-        if (source == nullptr || !quantized_operator(*source, model_).gives_tuple)
-            return stay_float(node, "it has no integer form");
+        if (source == nullptr || !row_of(*source).gives_tuple) return stay_float(node, "it has no integer form");
         const EdgeState state = states_.at(source);
         if (state.is_codes) model_.mark_quantized(node);
         return state;
     }
 
     bool is_read_by_items(const graph::Node& node) const {
-        return std::all_of(node.users().begin(), node.users().end(), [&](const graph::Node* user) {
-            return quantized_operator(*user, model_).role == Role::item;
-        });
+        return std::all_of(node.users().begin(), node.users().end(),
+                           [&](const graph::Node* user) { return row_of(*user).role == Role::item; });
     }
 
     // Whether the user left the quantized part of the model for this operator: all that it reads are real values from

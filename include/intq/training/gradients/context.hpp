@@ -12,6 +12,7 @@
 
 #include "intq/core/shape.hpp"
 #include "intq/nn/model/module.hpp"
+#include "intq/nn/model/tape.hpp"
 #include "intq/nn/model/value.hpp"
 #include "intq/tensor/tensor.hpp"
 
@@ -22,14 +23,13 @@ class GradientContext;
 
 /// The gradient of one operator.
 ///
-/// Adding an operator's gradient is adding such a row to gradient_rows (training/gradients.hpp).
+/// Adding an operator's gradient is adding such a row to gradient_rows (training/gradients.hpp). What it needs besides
+/// inputs and output, the operator's module keeps on the tape (nn/model/tape.hpp).
 struct GradientRow {
     std::string_view op;  // as graph::operator_of names it
     void (*backward)(GradientContext& context);
     /// Also modules of other names: fused and prepared forms of a layer. Null: none.
     bool (*matches)(const nn::Module& module) = nullptr;
-    /// What the backward pass needs besides inputs and output, taken right after the forward call. Null: nothing.
-    nn::Value (*save)(const nn::Module& module) = nullptr;
 };
 
 /// A call of an operator, as the forward pass left it.
@@ -37,7 +37,7 @@ struct OperatorCall {
     nn::Module* module = nullptr;  // null for a function or method
     nn::Arguments inputs;
     const nn::Value* output = nullptr;
-    nn::Value saved{};
+    nn::KeptValues kept{};  // by the module, on the tape of the forward pass
 };
 
 /// One backward step: reads a call and the gradients of its outputs, and takes the gradients of its inputs and
@@ -60,7 +60,10 @@ public:
     const nn::Arguments& inputs() const noexcept { return call_.inputs; }
     const Tensor& input(std::size_t argument) const { return call_.inputs.tensor(argument); }
     const Tensor& output() const { return call_.output->tensor(); }
-    const nn::Value& saved() const noexcept { return call_.saved; }
+    /// What the module kept on the tape under a name; none where it kept nothing.
+    nn::Value kept(std::string_view name) const;
+    /// The same for a tensor that the module always keeps. Throws the Error of a call that was not recorded.
+    Tensor kept_tensor(std::string_view name) const;
     /// Of tensor number `output` of the output; undefined where nothing depends on it.
     const Tensor& gradient(std::size_t output = 0) const { return gradients_[output]; }
     std::span<const GradientRow> rows() const noexcept { return rows_; }
@@ -127,6 +130,18 @@ INTQ_INLINE nn::Module& GradientContext::module() const {
 
 INTQ_INLINE void GradientContext::throw_other_type() const {
     throw Error("this gradient is not that of a module of type " + module().type_name());
+}
+
+INTQ_INLINE nn::Value GradientContext::kept(std::string_view name) const {
+    const auto found = call_.kept.find(name);
+    return found == call_.kept.end() ? nn::Value() : found->second;
+}
+
+INTQ_INLINE Tensor GradientContext::kept_tensor(std::string_view name) const {
+    const nn::Value value = kept(name);
+    if (!value.is_tensor())
+        throw Error("the call kept no \"" + std::string(name) + "\" on a tape; was its forward pass recorded?");
+    return value.tensor();
 }
 
 INTQ_INLINE void GradientContext::add_input(std::size_t argument, Tensor gradient, std::size_t item) {

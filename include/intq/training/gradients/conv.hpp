@@ -29,22 +29,15 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// What save keeps of a layer that keeps a batch norm: product in front of it, weight of the product, and of a prepared
-/// layer weight_call(): what was observed, what was rounded, factors.
-nn::Value weighted_save(const nn::Module& module);
-
-/// The weight that the product of a call took: the saved one of a layer that keeps a batch norm, the quantized one of a
-/// prepared layer, or the layer's.
-///
-/// @param saved  what weighted_save() kept
-Tensor weight_of_call(const GradientContext& context, const nn::Weighted& layer, const nn::Value::Tuple& saved);
+/// The weight that the product of a call took: the one on the tape of a layer that keeps a batch norm, the quantized
+/// one of a prepared layer, or the layer's.
+Tensor weight_of_call(const GradientContext& context, const nn::Weighted& layer);
 
 /// Adds the gradient of a layer's weight; that of a prepared layer goes through the quantizer first.
 ///
 /// @param weight    weight_of_call()
 /// @param gradient  of that
-void add_weight_gradient(GradientContext& context, const nn::Weighted& layer, const nn::Value::Tuple& saved,
-                         const Tensor& weight, Tensor gradient);
+void add_weight_gradient(GradientContext& context, const nn::Weighted& layer, const Tensor& weight, Tensor gradient);
 
 /// The gradient of a layer of any form, from that of its product alone.
 ///
@@ -54,19 +47,17 @@ template <class T, class Product> void weighted_backward(GradientContext& contex
     Tensor dy = clamp_gradient<T>(context.output(), context.gradient(), layer.fusion().activation);
     if (layer.fusion().add && context.wants(1)) context.add_input(1, dy);
 
-    nn::Value::Tuple saved;
-    if (!context.saved().is_none()) saved = context.saved().tuple();
     if (nn::BatchNorm* const norm = layer.norm()) {
-        NormGradients gradients = batch_norm_gradients<T>(*norm, saved.at(0).tensor(), dy);
+        NormGradients gradients = batch_norm_gradients<T>(*norm, context.kept_tensor("product"), dy);
         context.add_parameter(norm->tensor("weight"), std::move(gradients.weight));
         context.add_parameter(norm->tensor("bias"), std::move(gradients.bias));
         dy = std::move(gradients.input);
     }
-    const Tensor weight = weight_of_call(context, layer, saved);
+    const Tensor weight = weight_of_call(context, layer);
     ProductGradients gradients = product(context.input(0), weight, dy, {context.wants(0), layer.has_bias()});
     if (context.wants(0)) context.add_input(0, std::move(gradients.input));
     if (layer.has_bias()) context.add_parameter(layer.bias(), std::move(gradients.bias));
-    add_weight_gradient(context, layer, saved, weight, std::move(gradients.weight));
+    add_weight_gradient(context, layer, weight, std::move(gradients.weight));
 }
 
 template <class T>
@@ -154,19 +145,6 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-INTQ_INLINE nn::Value weighted_save(const nn::Module& module) {
-    const auto* layer = dynamic_cast<const nn::Weighted*>(&module);
-    if (layer == nullptr || layer->norm() == nullptr) return {};
-    nn::Value::Tuple saved{layer->last_call().product, layer->last_call().weight};
-    const auto* prepared = dynamic_cast<const quantization::PreparedWeight*>(layer);
-    if (prepared == nullptr || !prepared->weight_call().rounded.defined()) return saved;
-    const auto& call = prepared->weight_call();
-    saved.insert(saved.end(), {call.observed, call.rounded});
-    if (!call.factors.empty())
-        saved.push_back(Tensor::from(Shape(static_cast<index_t>(call.factors.size())), call.factors));
-    return saved;
-}
-
 /// The gradient through the quantizer of the weight, as if it stood on an edge of its own; adds those of its
 /// parameters.
 INTQ_INLINE Tensor weight_quantizer_gradient(GradientContext& context, const quantization::PreparedWeight& prepared,
@@ -187,16 +165,17 @@ INTQ_INLINE Tensor weight_quantizer_gradient(GradientContext& context, const qua
 ///
 ///     g = gradient through FQ of dW / k,   dw = g · k,   dgamma[c] += r · sum over the channel of g · w - dW · W / k
 INTQ_INLINE Tensor reverse_fold_gradient(GradientContext& context, const quantization::PreparedWeight& prepared,
-                                         const nn::Value::Tuple& saved, const Tensor& gradient) {
+                                         const Tensor& weight_taken, const Tensor& gradient) {
     const nn::Weighted& layer = prepared.layer();
-    const auto factors = saved.at(4).tensor().flat<float>();
+    const Tensor kept_factors = context.kept_tensor("factors");
+    const auto factors = kept_factors.flat<float>();
     const auto scaled = [&](const Tensor& t, bool divide) {
         return quantization::detail::scaled_channels(layer, t, [&](std::size_t c) {
             return factors[c] == 0.0f ? 0.0f : divide ? 1.0f / factors[c] : factors[c];
         });
     };
-    const Tensor through =
-        weight_quantizer_gradient(context, prepared, saved[2].tensor(), saved[3].tensor(), scaled(gradient, true));
+    const Tensor through = weight_quantizer_gradient(context, prepared, context.kept_tensor("folded"),
+                                                     context.kept_tensor("rounded"), scaled(gradient, true));
     Tensor dw = scaled(through, false);
     const Tensor weight = layer.weight().contiguous();
     const auto gamma = layer.norm()->tensor("weight").flat<float>();
@@ -209,7 +188,7 @@ INTQ_INLINE Tensor reverse_fold_gradient(GradientContext& context, const quantiz
             continue;
         }
         const double k = static_cast<double>(factors[c]), r = k / static_cast<double>(gamma[c]);
-        dgamma[c] += r * (at(through) * at(weight) - at(gradient) * at(saved[1].tensor()) / k);
+        dgamma[c] += r * (at(through) * at(weight) - at(gradient) * at(weight_taken) / k);
     }
     context.add_parameter(
         layer.norm()->tensor("weight"),
@@ -217,18 +196,17 @@ INTQ_INLINE Tensor reverse_fold_gradient(GradientContext& context, const quantiz
     return dw;
 }
 
-INTQ_INLINE Tensor weight_of_call(const GradientContext& context, const nn::Weighted& layer,
-                                  const nn::Value::Tuple& saved) {
-    if (layer.norm() != nullptr) return saved.at(1).tensor();
+INTQ_INLINE Tensor weight_of_call(const GradientContext& context, const nn::Weighted& layer) {
+    if (layer.norm() != nullptr) return context.kept_tensor("weight");
     const auto* prepared = dynamic_cast<const quantization::PreparedWeight*>(&layer);
     return prepared != nullptr ? prepared->quantized_weight(context.inputs()) : layer.weight();
 }
 
-INTQ_INLINE void add_weight_gradient(GradientContext& context, const nn::Weighted& layer, const nn::Value::Tuple& saved,
-                                     const Tensor& weight, Tensor gradient) {
+INTQ_INLINE void add_weight_gradient(GradientContext& context, const nn::Weighted& layer, const Tensor& weight,
+                                     Tensor gradient) {
     const auto* prepared = dynamic_cast<const quantization::PreparedWeight*>(&layer);
-    if (prepared != nullptr && saved.size() == 5)
-        gradient = reverse_fold_gradient(context, *prepared, saved, gradient);
+    if (prepared != nullptr && !context.kept("factors").is_none())
+        gradient = reverse_fold_gradient(context, *prepared, weight, gradient);
     else if (prepared != nullptr)
         gradient = weight_quantizer_gradient(context, *prepared, layer.weight(), weight, gradient);
     context.add_parameter(layer.weight(), std::move(gradient));

@@ -140,18 +140,17 @@ template <class T> void mul_backward(GradientContext& context) {
     }
 }
 
-/// dx = dy / (1 - p) where the element was kept, else 0; `saved` says which call of the generator it was.
+/// dx = dy / (1 - p) where the element was kept, else 0; the tape says which call of the generator it was.
 template <class T> void dropout_backward(GradientContext& context) {
     const auto& dropout = context.module_as<nn::Dropout>();
-    if (context.saved().is_none()) return context.add_input(0, context.gradient());
-    const nn::DropoutMask mask = dropout.mask(context.saved().integer());
+    const nn::Value call = context.kept("call");
+    if (call.is_none()) return context.add_input(0, context.gradient());
+    const nn::DropoutMask mask = dropout.mask(call.integer());
     Tensor dx = context.gradient().contiguous().clone();
     const auto values = dx.flat<T>();
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = mask.apply(values[i], i);
     context.add_input(0, dx);
 }
-
-nn::Value dropout_save(const nn::Module& module);
 
 }  // namespace detail
 
@@ -161,11 +160,6 @@ nn::Value dropout_save(const nn::Module& module);
 namespace detail {
 
 INTQ_INLINE void identity_backward(GradientContext& context) { context.add_input(0, context.gradient()); }
-
-INTQ_INLINE nn::Value dropout_save(const nn::Module& module) {
-    const auto& dropout = dynamic_cast<const nn::Dropout&>(module);
-    return dropout.is_active() ? nn::Value(dropout.calls() - 1) : nn::Value();
-}
 
 }  // namespace detail
 
