@@ -125,6 +125,7 @@
 #include "intq/quantization/observers/named_table.hpp"
 #include "intq/quantization/observers/observer.hpp"
 #include "intq/quantization/observers/observer_modules.hpp"
+#include "intq/quantization/observers/range_methods.hpp"
 #include "intq/quantization/observers/range_observers.hpp"
 #include "intq/quantization/observers/statistics_observers.hpp"
 #include "intq/quantization/operators/conv.hpp"
