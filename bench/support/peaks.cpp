@@ -14,6 +14,14 @@ namespace intq_bench {
 
 namespace {
 
+/// The next of some names divided by |, which move behind it.
+constexpr std::string_view next_name(std::string_view& names) {
+    const std::size_t end = std::min(names.find('|'), names.size());
+    const std::string_view name = names.substr(0, end);
+    names.remove_prefix(std::min(end + 1, names.size()));
+    return name;
+}
+
 #if defined(__x86_64__)
 
 // One function a loop. Registers 0 and 1 hold the operands (zeros: no sum overflows and none is denormal), 2 and 3
@@ -105,7 +113,26 @@ constexpr PeakLoop loops[] = {
 };
 
 static_assert(std::all_of(std::begin(loops), std::end(loops),
-                          [](const PeakLoop& loop) { return intq::simd::detail::features_are_known(loop.features); }));
+                          [](const PeakLoop& loop) { return intq::simd::detail::features_are_known(loop.features); }),
+              "a loop names a feature of the CPU that intq/simd/base/cpu.hpp cannot ask for");
+
+/// Whether each of some names divided by | has a loop.
+constexpr bool have_loops(std::string_view names) {
+    while (!names.empty()) {
+        const std::string_view name = next_name(names);
+        if (std::none_of(std::begin(loops), std::end(loops), [&](const PeakLoop& loop) { return name == loop.name; }))
+            return false;
+    }
+    return true;
+}
+
+static_assert(std::all_of(std::begin(intq::simd::backend_rows), std::end(intq::simd::backend_rows),
+                          [](const intq::simd::BackendRow& row) {
+                              return !intq::simd::detail::is_of_this_architecture(row) ||
+                                     (have_loops(row.int8_peak) && have_loops(row.int16_peak) &&
+                                      have_loops(row.float32_peak));
+                          }),
+              "a row of intq/simd/base/backends.hpp names an instruction that has no loop here");
 
 constexpr PeakLoop add_zmm{"vpaddd zmm", "avx512f", 1, 1, 1, 28, run_add_zmm};
 constexpr PeakLoop add_ymm{"vpaddd ymm", "avx2", 1, 1, 1, 12, run_add_ymm};
@@ -114,11 +141,8 @@ constexpr PeakLoop add_ymm{"vpaddd ymm", "avx2", 1, 1, 1, 12, run_add_ymm};
 
 /// The loop that counts of alternatives divided by |: the first that the CPU can run; null where there is none.
 const PeakLoop* first_usable(std::string_view names) {
-    while (!names.empty()) {
-        const std::size_t end = std::min(names.find('|'), names.size());
-        if (const PeakLoop* const loop = usable_peak_loop(names.substr(0, end))) return loop;
-        names.remove_prefix(std::min(end + 1, names.size()));
-    }
+    while (!names.empty())
+        if (const PeakLoop* const loop = usable_peak_loop(next_name(names))) return loop;
     return nullptr;
 }
 
