@@ -276,7 +276,7 @@ void measure_backends(intq::simd::BackendList<First, Rest...>, const Arguments& 
                            [&](const std::string& word) { return word == name || word == "all"; });
     };
     const auto measure = [&]<class Backend>(Backend backend) {
-        // The lanes of avx512bw are those of avx512vnni, of avxvnni those of avx2.
+        // Of the others AVX2 alone, because each backend compiles every case.
         if constexpr (std::is_same_v<Backend, First> || std::is_same_v<Backend, intq::simd::avx2>)
             if (is_wanted(Backend::name)) bench.measure_backend(backend);
     };
@@ -287,8 +287,7 @@ void measure_backends(intq::simd::BackendList<First, Rest...>, const Arguments& 
 }  // namespace
 
 int main(int argc, char** argv) try {
-    CLI::App app(
-        "Measures the streaming kernels: quantize, fake-quantize, observers, add, pooling, tables, softmax, moves.");
+    CLI::App app("Measures the kernels that go over elements, the pooling windows and the observers.");
     Arguments arguments;
     add_options(app, arguments);
     CLI11_PARSE(app, argc, argv);

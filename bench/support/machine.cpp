@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "intq/io/text_table.hpp"
+#include "intq/simd/base/cpu.hpp"
 
 namespace intq_bench {
 
@@ -61,10 +62,10 @@ Machine measure_machine(bool quick) {
                                   or_unknown(cpuinfo("model")));
     machine.compiler = compiler();
     for (const PeakLoop& loop : peak_loops()) {
-        if (loop.is_supported()) {
+        if (intq::simd::cpu_has(loop.features)) {
             machine.peaks.push_back({loop.name, steady_rate(loop, quick ? 0.05 : 0.2), ""});
         } else {
-            machine.peaks.push_back({loop.name, 0.0, fmt::format("this CPU has no {}", loop.feature)});
+            machine.peaks.push_back({loop.name, 0.0, fmt::format("this CPU has no {}", loop.features)});
         }
     }
     machine.memory = memory_levels();

@@ -2,15 +2,25 @@
 #include "peaks.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "clock.hpp"
 #include "intq/simd/base/backends.hpp"
+#include "intq/simd/base/cpu.hpp"
 
 namespace intq_bench {
 
 namespace {
+
+/// The next of some names divided by |, which move behind it.
+constexpr std::string_view next_name(std::string_view& names) {
+    const std::size_t end = std::min(names.find('|'), names.size());
+    const std::string_view name = names.substr(0, end);
+    names.remove_prefix(std::min(end + 1, names.size()));
+    return name;
+}
 
 #if defined(__x86_64__)
 
@@ -84,50 +94,55 @@ PEAK_LOOP(run_fma_ymm, CLEAR_VEX, VEX_SUMS(FMA_YMM))
 SSE_PEAK_LOOP(run_maddwd_xmm, VEX_SUMS(MADDWD_XMM))
 SSE_PEAK_LOOP(run_mulps_xmm, VEX_SUMS(MULPS_XMM))
 
-/// Whether CPUID has the bit of AVX-VNNI (leaf 7, subleaf 1, EAX bit 4), which g++ 12 cannot be asked for by name.
-bool has_avxvnni() {
-    std::uint32_t a = 7, b = 0, c = 1, d = 0;
-    asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-    return __builtin_cpu_supports("avx2") && (a >> 4 & 1) != 0;
-}
-bool has_sse41() { return __builtin_cpu_supports("sse4.1"); }
-bool has_avx2() { return __builtin_cpu_supports("avx2"); }
-bool has_fma() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-bool has_avx512f() { return __builtin_cpu_supports("avx512f"); }
-bool has_avx512bw() { return has_avx512f() && __builtin_cpu_supports("avx512bw"); }
-bool has_avx512vnni() { return has_avx512f() && __builtin_cpu_supports("avx512vnni"); }
-bool has_avx512vnni_vl() { return has_avx512vnni() && __builtin_cpu_supports("avx512vl"); }
-
 // Lanes, depth, instructions, sums.
 constexpr PeakLoop loops[] = {
-    {"vpdpbusd zmm", "avx512vnni", has_avx512vnni, 16, 4, 1, 28, run_dpbusd_zmm},
-    {"vpdpbusd ymm", "avx512vnni and avx512vl", has_avx512vnni_vl, 8, 4, 1, 28, run_dpbusd_ymm},
-    {"vpdpbusd ymm (VEX)", "avxvnni", has_avxvnni, 8, 4, 1, 12, run_dpbusd_vex},
-    {"vpdpwssd zmm", "avx512vnni", has_avx512vnni, 16, 2, 1, 28, run_dpwssd_zmm},
-    {"vpdpwssd ymm", "avx512vnni and avx512vl", has_avx512vnni_vl, 8, 2, 1, 28, run_dpwssd_ymm},
-    {"vpdpwssd ymm (VEX)", "avxvnni", has_avxvnni, 8, 2, 1, 12, run_dpwssd_vex},
-    {"vpmaddwd+vpaddd zmm", "avx512bw", has_avx512bw, 16, 2, 2, 28, run_maddwd_zmm},
-    {"vpmaddwd+vpaddd ymm", "avx2", has_avx2, 8, 2, 2, 12, run_maddwd_ymm},
-    {"pmaddwd+paddd xmm", "sse4.1", has_sse41, 4, 2, 2, 12, run_maddwd_xmm},
-    {"vpmaddubsw+vpmaddwd+vpaddd zmm", "avx512bw", has_avx512bw, 16, 4, 3, 28, run_maddubsw_zmm},
-    {"vpmaddubsw+vpmaddwd+vpaddd ymm", "avx2", has_avx2, 8, 4, 3, 12, run_maddubsw_ymm},
-    {"vfmadd231ps zmm", "avx512f", has_avx512f, 16, 1, 1, 28, run_fma_zmm},
-    {"vfmadd231ps ymm", "avx2 and fma", has_fma, 8, 1, 1, 12, run_fma_ymm},
-    {"mulps+addps xmm", "sse4.1", has_sse41, 4, 1, 2, 12, run_mulps_xmm},
+    {"vpdpbusd zmm", "avx512vnni", 16, 4, 1, 28, run_dpbusd_zmm},
+    {"vpdpbusd ymm", "avx512vnni avx512vl", 8, 4, 1, 28, run_dpbusd_ymm},
+    {"vpdpbusd ymm (VEX)", "avxvnni", 8, 4, 1, 12, run_dpbusd_vex},
+    {"vpdpwssd zmm", "avx512vnni", 16, 2, 1, 28, run_dpwssd_zmm},
+    {"vpdpwssd ymm", "avx512vnni avx512vl", 8, 2, 1, 28, run_dpwssd_ymm},
+    {"vpdpwssd ymm (VEX)", "avxvnni", 8, 2, 1, 12, run_dpwssd_vex},
+    {"vpmaddwd+vpaddd zmm", "avx512bw", 16, 2, 2, 28, run_maddwd_zmm},
+    {"vpmaddwd+vpaddd ymm", "avx2", 8, 2, 2, 12, run_maddwd_ymm},
+    {"pmaddwd+paddd xmm", "sse4.1", 4, 2, 2, 12, run_maddwd_xmm},
+    {"vpmaddubsw+vpmaddwd+vpaddd zmm", "avx512bw", 16, 4, 3, 28, run_maddubsw_zmm},
+    {"vpmaddubsw+vpmaddwd+vpaddd ymm", "avx2", 8, 4, 3, 12, run_maddubsw_ymm},
+    {"vfmadd231ps zmm", "avx512f", 16, 1, 1, 28, run_fma_zmm},
+    {"vfmadd231ps ymm", "avx2 fma", 8, 1, 1, 12, run_fma_ymm},
+    {"mulps+addps xmm", "sse4.1", 4, 1, 2, 12, run_mulps_xmm},
 };
 
-constexpr PeakLoop add_zmm{"vpaddd zmm", "avx512f", has_avx512f, 1, 1, 1, 28, run_add_zmm};
-constexpr PeakLoop add_ymm{"vpaddd ymm", "avx2", has_avx2, 1, 1, 1, 12, run_add_ymm};
+static_assert(std::all_of(std::begin(loops), std::end(loops),
+                          [](const PeakLoop& loop) { return intq::simd::detail::features_are_known(loop.features); }),
+              "a loop names a feature of the CPU that intq/simd/base/cpu.hpp cannot ask for");
+
+/// Whether each of some names divided by | has a loop.
+constexpr bool have_loops(std::string_view names) {
+    while (!names.empty()) {
+        const std::string_view name = next_name(names);
+        if (std::none_of(std::begin(loops), std::end(loops), [&](const PeakLoop& loop) { return name == loop.name; }))
+            return false;
+    }
+    return true;
+}
+
+static_assert(std::all_of(std::begin(intq::simd::backend_rows), std::end(intq::simd::backend_rows),
+                          [](const intq::simd::BackendRow& row) {
+                              return !intq::simd::detail::is_of_this_architecture(row) ||
+                                     (have_loops(row.int8_peak) && have_loops(row.int16_peak) &&
+                                      have_loops(row.float32_peak));
+                          }),
+              "a row of intq/simd/base/backends.hpp names an instruction that has no loop here");
+
+constexpr PeakLoop add_zmm{"vpaddd zmm", "avx512f", 1, 1, 1, 28, run_add_zmm};
+constexpr PeakLoop add_ymm{"vpaddd ymm", "avx2", 1, 1, 1, 12, run_add_ymm};
 
 #endif
 
 /// The loop that counts of alternatives divided by |: the first that the CPU can run; null where there is none.
 const PeakLoop* first_usable(std::string_view names) {
-    while (!names.empty()) {
-        const std::size_t end = std::min(names.find('|'), names.size());
-        if (const PeakLoop* const loop = usable_peak_loop(names.substr(0, end))) return loop;
-        names.remove_prefix(std::min(end + 1, names.size()));
-    }
+    while (!names.empty())
+        if (const PeakLoop* const loop = usable_peak_loop(next_name(names))) return loop;
     return nullptr;
 }
 
@@ -160,7 +175,7 @@ std::span<const PeakLoop> peak_loops() {
 
 const PeakLoop* usable_peak_loop(std::string_view name) {
     for (const PeakLoop& loop : peak_loops())
-        if (name == loop.name) return loop.is_supported() ? &loop : nullptr;
+        if (name == loop.name) return intq::simd::cpu_has(loop.features) ? &loop : nullptr;
     return nullptr;
 }
 
@@ -173,7 +188,7 @@ const PeakLoop* instructions_of(std::string_view backend) {
 #if defined(__x86_64__)
     const PeakLoop* const peak = peak_of(backend, intq::DType::float32);
     const PeakLoop* const loop = peak == nullptr || peak->lanes < 8 ? nullptr : peak->lanes == 16 ? &add_zmm : &add_ymm;
-    return loop != nullptr && loop->is_supported() ? loop : nullptr;
+    return loop != nullptr && intq::simd::cpu_has(loop->features) ? loop : nullptr;
 #else
     static_cast<void>(backend);
     return nullptr;

@@ -19,12 +19,11 @@ namespace intq_bench {
 /// independent sums as the encoding has registers for: 28 in EVEX, 12 in VEX and SSE.
 struct PeakLoop {
     const char* name;
-    const char* feature;  // what the CPU must have, as __builtin_cpu_supports names it
-    bool (*is_supported)();
-    int lanes;         // sums of one register
-    int depth;         // products that one dot adds to each
-    int instructions;  // of one dot
-    int sums;          // dots of one turn
+    const char* features;  // what the CPU must have, as simd/base/cpu.hpp names it
+    int lanes;             // sums of one register
+    int depth;             // products that one dot adds to each
+    int instructions;      // of one dot
+    int sums;              // dots of one turn
     void (*run)(std::uint64_t turns);
 
     /// Multiplications and additions of one turn.

@@ -3,8 +3,9 @@
 // Reads every header and holds it against the table of rooms.txt, which says for each folder what its files may
 // include. The table and the headers say the same: an arrow that has no place in a row fails, and so does a place that
 // no file uses. Also: no folder includes what stands below it, none grows too large, a file that names another room's
-// namespace includes that room, only simd/ touches intrinsics and xsimd, the embeddable half uses the freestanding part
-// of the standard library, the guard spells the path, the licence line stands first.
+// namespace includes that room, intq.hpp includes every header of the hosted half, only simd/ touches intrinsics and
+// xsimd, the embeddable half uses the freestanding part of the standard library, the guard spells the path, the licence
+// line stands first.
 //
 //     check_layers <include folder> <rooms.txt>          checks, and prints the arrows that exist
 //     check_layers <include folder> --write <rooms.txt>  writes them into the rows, whose order stays
@@ -290,6 +291,7 @@ public:
             includes_ += header.includes.size();
             lines_ += header.lines.size();
         }
+        check_collected();
         check_table();
         check_circles();
         check_sizes();
@@ -396,6 +398,19 @@ private:
                 if (known.insert(word).second)
                     fault(i + 1, "names " + word + ":: but includes no header of " + word + " itself");
             }
+        }
+    }
+
+    // intq.hpp collects the hosted half, but for the headers that units of the compiled form alone include.
+    void check_collected() {
+        std::set<std::string> collected;
+        for (const Header& header : headers_)
+            if (header.path == "intq.hpp")
+                for (const Include& include : header.includes) collected.insert(include.path);
+        for (const Header& header : headers_) {
+            if (header.folder.empty() || table_.is_embeddable(header.folder)) continue;
+            if (header.path.find("/unit_of_") == std::string::npos && collected.count("intq/" + header.path) == 0)
+                fault("intq/intq.hpp", "leaves out intq/" + header.path);
         }
     }
 

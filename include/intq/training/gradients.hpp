@@ -20,6 +20,7 @@
 #include "intq/training/gradients/pool.hpp"
 #include "intq/training/gradients/quantize.hpp"
 #include "intq/training/gradients/reduce.hpp"
+#include "intq/training/gradients/softmax.hpp"
 #include "intq/training/gradients/unary.hpp"
 
 namespace intq::training {

@@ -3,12 +3,20 @@
 // Observers as modules: each method by its name, merging, processes, refusals, what one pass tells.
 #include "intq/quantization/observers/observer_modules.hpp"
 
+#include <algorithm>
 #include <barrier>
 #include <cmath>
+#include <fstream>
+#include <map>
 #include <mutex>
 #include <random>
 #include <thread>
 
+#include "intq/observers/histogram_search.hpp"
+#include "intq/observers/kl.hpp"
+#include "intq/observers/mix.hpp"
+#include "intq/observers/mse.hpp"
+#include "intq/observers/percentile.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 #include "support/small_models.hpp"
@@ -115,26 +123,79 @@ private:
 TEST_CASE("Every range method read after one pass is what its observer says after a pass of its own") {
     const auto batches = batches_of(4, 1);
     const auto all = observed<StatisticsObserver>(batches, {});
-    const auto check = [&]<class O>(RangeMethod method, std::type_identity<O>) {
-        all->set_method(method);
+    for (const RangeMethod method : all_range_methods) {
         INFO(name_of(method));
-        CHECK(same(all->calculate_qparams(), observed<O>(batches, {})->calculate_qparams()));
+        const auto own = observer_table().at(name_of(method)).per_tensor({});
+        for (const intq::Tensor& batch : batches) own->observe(batch);
+        all->set_method(method);
+        CHECK(same(all->calculate_qparams(), own->calculate_qparams()));
         const auto choices = all->choose(method);
         REQUIRE(choices.size() == 1);
         CHECK(choices[0].range.lowest == all->ranges().lowest[0]);
         CHECK(choices[0].error > 0.0);
-    };
-    check(RangeMethod::min_max, std::type_identity<MinMaxObserver>());
-    check(RangeMethod::percentile, std::type_identity<PercentileObserver>());
-    check(RangeMethod::histogram, std::type_identity<HistogramObserver>());
-    check(RangeMethod::mse, std::type_identity<MSEObserver>());
-    check(RangeMethod::kl, std::type_identity<KLObserver>());
-    check(RangeMethod::mix, std::type_identity<MixObserver>());
-    check(RangeMethod::clip_std, std::type_identity<ClipStdObserver>());
+    }
     // The method of the least error is none of the others' betters.
     for (const RangeMethod method : all_range_methods)
         CHECK(all->choose(RangeMethod::mse)[0].error <= all->choose(method)[0].error * 1.05);
     CHECK(StatisticsObserver().choose(RangeMethod::kl).empty());
+}
+
+TEST_CASE("Each method of the table is its formula, with the options that the formula takes") {
+    ObserverOptions options{.percentile = 98.5, .mse = {40, 3}, .mix_percentiles = {0.97, 0.9}, .std_multiplier = 1.5};
+    options.bins = 700;
+    const auto batches = batches_of(3, 90);
+    const auto statistics = observed<StatisticsObserver>(batches, options);
+    std::vector<std::int64_t> counts(700);
+    observers::GridHistogram data(counts);
+    for (const intq::Tensor& batch : batches) {
+        std::vector<std::uint32_t> scratch(
+            static_cast<std::size_t>(kernels::grid_histogram_scratch_size(batch.size(), 700)));
+        REQUIRE(data.update(batch.view<float, 3>(), scratch).ok());
+    }
+    std::vector<float> floats(1400);
+    std::vector<double> doubles(static_cast<std::size_t>(observers::kl_scratch_size(700)));
+    const double mix[] = {0.97, 0.9};
+    const std::map<std::string, observers::ValueRange> expected{
+        {"min_max", data.range()},
+        {"percentile", observers::percentile_range(data, 0.985)},
+        {"histogram", observers::search_range(data, 256, floats)},
+        {"mse", *observers::mse_range(data, {}, {40, 3})},
+        {"kl", observers::kl_range(data, {}, doubles)},
+        {"mix", *observers::mix_range(data, {}, mix)},
+        {"clip_std", observers::clip_std_range(data, 1.5)},
+    };
+    CHECK(expected.size() == std::size(all_range_methods));
+    for (const RangeMethod method : all_range_methods) {
+        INFO(name_of(method));
+        REQUIRE(expected.count(name_of(method)) == 1);
+        CHECK(statistics->choose(method).at(0).range == expected.at(name_of(method)));
+    }
+}
+
+TEST_CASE("The pages list every observer of the table: calibration.md by name and class, workflow.md by class") {
+    const auto lines = [](const std::string& page) {
+        std::ifstream file(INTQ_TESTS_DIR "/../docs/" + page);
+        std::vector<std::string> rows;
+        for (std::string line; std::getline(file, line);)
+            if (line.starts_with("| `")) rows.push_back(line);
+        REQUIRE(!rows.empty());
+        return rows;
+    };
+    const auto calibration = lines("calibration.md"), workflow = lines("workflow.md");
+    const auto has_row = [](const std::vector<std::string>& rows, const std::string& start, const std::string& type) {
+        return std::any_of(rows.begin(), rows.end(), [&](const std::string& row) {
+            return row.starts_with(start) && row.find("`" + type + "`") != std::string::npos;
+        });
+    };
+    for (const NamedObserver& row : observer_table().rows())
+        for (const bool per_channel : {false, true}) {
+            const ObserverFactory& factory = per_channel ? row.per_channel : row.per_tensor;
+            if (!factory) continue;
+            const std::string type = factory({.ch_axis = per_channel ? 0 : -1})->type_name();
+            INFO(row.name << ", " << type);
+            CHECK(has_row(calibration, "| `" + row.name + "` | `", type));
+            CHECK(has_row(workflow, "| `", type));
+        }
 }
 
 TEST_CASE("Observers merge to what one of them would have seen, in any order") {
@@ -173,9 +234,9 @@ TEST_CASE("is_sync_quantize gives every process the qparams of all data, and lea
     const auto batches = batches_of(5, 40);
     const std::vector<intq::Tensor> parts[2] = {{batches[0], batches[4]}, {batches[1], batches[2], batches[3]}};
     TwoProcesses processes;
-    for (const char* name : {"min_max", "percentile", "mse", "kl", "mix", "clip_std", "histogram"})
+    for (const RangeMethod method : all_range_methods)
         for (const int axis : {-1, 1}) {
-            const NamedObserver& row = observer_table().at(name);
+            const NamedObserver& row = observer_table().at(name_of(method));
             if (axis == 1 && !row.per_channel) continue;
             const ObserverFactory& factory = axis < 0 ? row.per_tensor : row.per_channel;
             const auto whole = factory({.ch_axis = axis});
@@ -186,7 +247,7 @@ TEST_CASE("is_sync_quantize gives every process the qparams of all data, and lea
                 for (const intq::Tensor& batch : parts[rank]) observer->observe(batch);
                 return observer;
             });
-            INFO(name << " axis " << axis);
+            INFO(row.name << " axis " << axis);
             CHECK((same(first, whole->calculate_qparams()) && same(second, whole->calculate_qparams())));
         }
     // A process without data takes part; none at all is scale 1.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Float normalizations as plain loops: batch norm, layer norm, softmax. Layer: nn (docs/design.md section 6).
+// Float normalizations as plain loops: batch norm and layer norm. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_FLOAT_OPERATORS_NORM_HPP
 #define INTQ_NN_FLOAT_OPERATORS_NORM_HPP
 
@@ -56,18 +56,13 @@ Tensor batch_norm(const Tensor& x, std::span<const double> mean, std::span<const
 /// Result   in double, rounded once
 Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, const Tensor& bias, double eps);
 
-/// exp(x - max) / sum exp(x - max) along an axis, in double.
-Tensor softmax(const Tensor& x, int axis);
-
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn::functional
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
 
-#    include <algorithm>
 #    include <cmath>
-#    include <limits>
 #    include <string>
 
 #    include "intq/io/error.hpp"
@@ -166,27 +161,6 @@ INTQ_INLINE Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, c
             to[first + i] = static_cast<float>(normal * gamma + beta);
         }
     }
-    return y;
-}
-
-INTQ_INLINE Tensor softmax(const Tensor& x, int axis) {
-    const int along = detail::positive_axis(axis, x.rank(), "softmax");
-    const Tensor input = x.contiguous();
-    Tensor y = Tensor::empty(x.shape());
-    const index_t count = x.extent(along), inner = detail::product(x.shape(), along + 1, x.rank());
-    const index_t outer = detail::product(x.shape(), 0, along);
-    std::vector<double> terms(static_cast<std::size_t>(count));
-    for (index_t o = 0; o < outer; ++o)
-        for (index_t i = 0; i < inner; ++i) {
-            const float* from = input.flat<float>().data() + o * count * inner + i;
-            float* to = y.flat<float>().data() + o * count * inner + i;
-            double largest = -std::numeric_limits<double>::infinity(), sum = 0;
-            for (index_t k = 0; k < count; ++k) largest = std::max(largest, static_cast<double>(from[k * inner]));
-            for (index_t k = 0; k < count; ++k)
-                sum += terms[static_cast<std::size_t>(k)] = std::exp(static_cast<double>(from[k * inner]) - largest);
-            for (index_t k = 0; k < count; ++k)
-                to[k * inner] = static_cast<float>(terms[static_cast<std::size_t>(k)] / sum);
-        }
     return y;
 }
 

@@ -71,8 +71,8 @@ Value mean(const Value& x, std::initializer_list<index_t> axes = {}, bool keepdi
 #    include "intq/nn/float_operators/elementwise.hpp"
 #    include "intq/nn/float_operators/linear.hpp"
 #    include "intq/nn/float_operators/matmul.hpp"
-#    include "intq/nn/float_operators/norm.hpp"
 #    include "intq/nn/float_operators/reduce.hpp"
+#    include "intq/nn/float_operators/softmax.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {

@@ -15,6 +15,7 @@
 #include "intq/nn/layers/pool.hpp"
 #include "intq/nn/layers/quantize.hpp"
 #include "intq/nn/layers/resize.hpp"
+#include "intq/nn/layers/softmax.hpp"
 #include "intq/nn/layers/unary.hpp"
 #include "intq/nn/layers/weighted.hpp"
 #include "intq/nn/model/container.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// ReLU, ReLU6, Softmax, and the functions of functional/unary.hpp as layers: Sigmoid, Tanh, GELU, … Layer: nn
+// ReLU, ReLU6, and the functions of functional/unary.hpp as layers: Sigmoid, Tanh, GELU, … Layer: nn
 // (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_UNARY_HPP
 #define INTQ_NN_LAYERS_UNARY_HPP
@@ -25,22 +25,6 @@ public:
     std::string type_name() const override { return "ReLU6"; }
     bool is_leaf() const override { return true; }
     INTQ_INLINE Value forward(Arguments arguments) override;
-};
-
-/// Softmax along one axis; from_axis is for files that mean "along this axis and all after it, as one".
-class Softmax : public Cloneable<Softmax> {
-public:
-    explicit Softmax(int axis, bool from_axis = false) : axis_(axis), from_axis_(from_axis) {}
-
-    std::string type_name() const override { return "Softmax"; }
-    bool is_leaf() const override { return true; }
-    int axis() const noexcept { return axis_; }
-    bool is_from_axis() const noexcept { return from_axis_; }
-    INTQ_INLINE Value forward(Arguments arguments) override;
-
-private:
-    int axis_;
-    bool from_axis_;
 };
 
 /// A function of single elements, from the table of functional/unary.hpp.
@@ -92,8 +76,6 @@ public:
 #if INTQ_DEFINES(nn_layers)
 
 #    include "intq/nn/float_operators/elementwise.hpp"
-#    include "intq/nn/float_operators/move.hpp"
-#    include "intq/nn/float_operators/norm.hpp"
 #    include "intq/nn/functional/unary.hpp"
 
 namespace intq::nn {
@@ -101,12 +83,6 @@ inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE Value ReLU::forward(Arguments arguments) { return functional::relu(arguments.tensor(0)); }
 INTQ_INLINE Value ReLU6::forward(Arguments arguments) { return functional::relu6(arguments.tensor(0)); }
-
-INTQ_INLINE Value Softmax::forward(Arguments arguments) {
-    const Tensor& x = arguments.tensor(0);
-    if (!from_axis_) return functional::softmax(x, axis_);
-    return functional::softmax(functional::flatten(x, axis_, -1), axis_ < 0 ? -1 : axis_).reshape(x.shape());
-}
 
 INTQ_INLINE Value Unary::forward(Arguments arguments) {
     return functional::unary(function_, arguments.tensor(0), parameter_);

@@ -8,6 +8,7 @@
 
 #include "intq/quantization/observers/named_table.hpp"
 #include "intq/quantization/observers/observer.hpp"
+#include "intq/quantization/observers/range_methods.hpp"
 #include "intq/quantization/observers/range_observers.hpp"
 #include "intq/quantization/observers/statistics_observers.hpp"
 
@@ -27,6 +28,17 @@ NamedTable<NamedObserver>& observer_table();
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(quantization_observers)
 
+namespace detail {
+
+/// The row of a range method's observer.
+template <RangeMethod Method> NamedObserver named_observer() {
+    const auto factory = observer_factory<MethodObserver<Method>>();
+    constexpr RangeMethodRow row = range_method_row(Method);
+    return {row.name, factory, row.channels == RangeMethodRow::per_channel ? factory : ObserverFactory{}};
+}
+
+}  // namespace detail
+
 INTQ_INLINE NamedTable<NamedObserver>& observer_table() {
     static NamedTable<NamedObserver> table = [] {
         NamedTable<NamedObserver> rows("observer");
@@ -35,12 +47,9 @@ INTQ_INLINE NamedTable<NamedObserver>& observer_table() {
                   observer_factory<MovingAveragePerChannelMinMaxObserver>()});
         rows.add({"fixed_scale", observer_factory<FixedScaleObserver>(), {}});
         rows.add({"clip", observer_factory<ClipObserver>(), observer_factory<ClipObserver>()});
-        rows.add({"percentile", observer_factory<PercentileObserver>(), {}});
-        rows.add({"histogram", observer_factory<HistogramObserver>(), {}});
-        rows.add({"mse", observer_factory<MSEObserver>(), observer_factory<MSEObserver>()});
-        rows.add({"kl", observer_factory<KLObserver>(), {}});
-        rows.add({"mix", observer_factory<MixObserver>(), {}});
-        rows.add({"clip_std", observer_factory<ClipStdObserver>(), {}});
+#    define INTQ_DETAIL_METHOD(name, observer, ...) rows.add(detail::named_observer<RangeMethod::name>());
+        INTQ_RANGE_METHODS(INTQ_DETAIL_METHOD)
+#    undef INTQ_DETAIL_METHOD
         return rows;
     }();
     return table;

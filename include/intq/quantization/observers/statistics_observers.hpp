@@ -2,13 +2,9 @@
 //
 // Observers that keep a histogram, from which every range method can be read after one pass. Layer: quantization
 // (docs/workflow.md section 1).
-//
-// Long because all of these observers are one histogram, from which each reads its range by another method.
 #ifndef INTQ_QUANTIZATION_OBSERVERS_STATISTICS_OBSERVERS_HPP
 #define INTQ_QUANTIZATION_OBSERVERS_STATISTICS_OBSERVERS_HPP
 
-#include <cstddef>
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,22 +13,11 @@
 #include "intq/observers/mix.hpp"
 #include "intq/quantization/observers/compatibility.hpp"
 #include "intq/quantization/observers/observer.hpp"
+#include "intq/quantization/observers/range_methods.hpp"
 #include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
-
-/// How a range is read from statistics.
-enum class RangeMethod : std::uint8_t { min_max, percentile, histogram, mse, kl, mix, clip_std };
-
-inline constexpr RangeMethod all_range_methods[] = {
-    RangeMethod::min_max, RangeMethod::percentile, RangeMethod::histogram, RangeMethod::mse,
-    RangeMethod::kl,      RangeMethod::mix,        RangeMethod::clip_std};
-
-constexpr const char* name_of(RangeMethod method) noexcept {
-    constexpr const char* names[] = {"min_max", "percentile", "histogram", "mse", "kl", "mix", "clip_std"};
-    return names[static_cast<std::size_t>(method)];
-}
 
 /// What a method makes of one channel's data.
 struct RangeChoice {
@@ -73,69 +58,40 @@ protected:
 
 private:
     using Histograms = std::vector<observers::GridHistogram>;
-    static const ObserverOptions& checked(const ObserverOptions& options);
     /// Histograms over the memory of `counts`, which gets `channels` of them when it is undefined.
     Histograms histograms(Tensor& counts, index_t channels) const;
     void store(const Tensor& counts, const Histograms& all);
     void synchronize(Tensor& counts, Histograms& all) const;
-    observers::ValueRange range_of(const observers::GridHistogram& histogram, RangeMethod method) const;
 
     RangeMethod method_;
 };
 
 namespace detail {
 
-/// A StatisticsObserver with a name and its method.
-template <class Derived, RangeMethod Method> class NamedStatistics : public nn::Cloneable<Derived, StatisticsObserver> {
-public:
-    explicit NamedStatistics(const ObserverOptions& options = {})
-        : nn::Cloneable<Derived, StatisticsObserver>(options, Method) {}
-};
+/// The options of a method's observer. Throws for those that it does not take.
+ObserverOptions options_of(RangeMethod method, ObserverOptions options);
 
 }  // namespace detail
 
-/// Leaves out the values of the largest magnitude: options.percentile of them stay. Per tensor.
-class PercentileObserver : public detail::NamedStatistics<PercentileObserver, RangeMethod::percentile> {
+/// The observer of a row of INTQ_RANGE_METHODS: a StatisticsObserver that has the row's name and begins with its
+/// method.
+template <RangeMethod Method> class MethodObserver : public nn::Cloneable<MethodObserver<Method>, StatisticsObserver> {
 public:
-    explicit PercentileObserver(const ObserverOptions& options = {});
-    INTQ_INLINE std::string type_name() const override;
+    explicit MethodObserver(const ObserverOptions& options = {})
+        : nn::Cloneable<MethodObserver<Method>, StatisticsObserver>(detail::options_of(Method, options), Method) {}
+    std::string type_name() const override { return detail::range_method_row(Method).observer; }
 };
 
-/// The range, shrunk in steps of one percent, of the least squared error. Per channel where a ch_axis is given.
-class MSEObserver : public detail::NamedStatistics<MSEObserver, RangeMethod::mse> {
-public:
-    using NamedStatistics::NamedStatistics;
-    INTQ_INLINE std::string type_name() const override;
-};
-
-/// The range whose quantized distribution diverges least (entropy calibration). Per tensor.
-class KLObserver : public detail::NamedStatistics<KLObserver, RangeMethod::kl> {
-public:
-    explicit KLObserver(const ObserverOptions& options = {});
-    INTQ_INLINE std::string type_name() const override;
-};
-
-/// Of options.mix_percentiles the one of the least squared error. Per tensor.
-class MixObserver : public detail::NamedStatistics<MixObserver, RangeMethod::mix> {
-public:
-    explicit MixObserver(const ObserverOptions& options = {});
-    INTQ_INLINE std::string type_name() const override;
-};
-
-/// mean ± options.std_multiplier standard deviations, inside the extremes. Per tensor.
-class ClipStdObserver : public detail::NamedStatistics<ClipStdObserver, RangeMethod::clip_std> {
-public:
-    explicit ClipStdObserver(const ObserverOptions& options = {});
-    INTQ_INLINE std::string type_name() const override;
-};
-
-/// PyTorch's search for the range of the least squared error. Per tensor.
+/// HistogramObserver: PyTorch's search for the range of the least squared error.
 ///
-/// In horizon mode over counts that do not depend on the order of the data. In torch mode it is PyTorch's to the last
-/// bit: its counts (the buffer histogram, of float32) depend on the order of the batches, and cannot be merged.
-class HistogramObserver : public detail::NamedStatistics<HistogramObserver, RangeMethod::histogram> {
+/// In horizon mode the search reads counts that do not depend on the order of the data. In torch mode it is PyTorch's
+/// to the last bit: its counts (the buffer histogram, of float32) depend on the order of the batches and cannot be
+/// merged.
+template <>
+class MethodObserver<RangeMethod::histogram>
+    : public nn::Cloneable<MethodObserver<RangeMethod::histogram>, StatisticsObserver> {
 public:
-    explicit HistogramObserver(const ObserverOptions& options = {});
+    explicit MethodObserver(const ObserverOptions& options = {});
     std::string type_name() const override { return "HistogramObserver"; }
     INTQ_INLINE Ranges ranges() const override;
     INTQ_INLINE void check_state() const override;
@@ -148,6 +104,11 @@ private:
     bool is_torch() const noexcept { return options().compatibility == Compatibility::torch; }
 };
 
+// PercentileObserver, MSEObserver and the others of the table.
+#define INTQ_DETAIL_METHOD(name, observer, ...) using observer = MethodObserver<RangeMethod::name>;
+INTQ_RANGE_METHODS(INTQ_DETAIL_METHOD)
+#undef INTQ_DETAIL_METHOD
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
@@ -155,51 +116,41 @@ private:
 #if INTQ_DEFINES(quantization_observers)
 
 #    include <cmath>
+#    include <cstddef>
+#    include <cstdint>
+#    include <utility>
 
-#    include "intq/arith/value_grid.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/kernels/streaming/check_finite.hpp"
 #    include "intq/kernels/streaming/histogram.hpp"
 #    include "intq/observers/histogram_search.hpp"
-#    include "intq/observers/kl.hpp"
-#    include "intq/observers/mse.hpp"
-#    include "intq/observers/percentile.hpp"
+#    include "intq/observers/quantization_error.hpp"
 #    include "intq/observers/torch_histogram.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE StatisticsObserver::StatisticsObserver(const ObserverOptions& options, RangeMethod method)
-    : Cloneable(checked(options)), method_(method) {
+    : Cloneable(options), method_(method) {
+    detail::check_range_options(options);
     add_buffer("histogram", Tensor());
     add_buffer("grid", Tensor());
 }
 
-INTQ_INLINE PercentileObserver::PercentileObserver(const ObserverOptions& options)
-    : NamedStatistics(detail::per_tensor(options)) {}
+namespace detail {
 
-INTQ_INLINE std::string PercentileObserver::type_name() const { return "PercentileObserver"; }
-
-INTQ_INLINE std::string MSEObserver::type_name() const { return "MSEObserver"; }
-
-INTQ_INLINE KLObserver::KLObserver(const ObserverOptions& options) : NamedStatistics(detail::per_tensor(options)) {
-    if (options.bins < 512)
-        throw Error("KLObserver: at least 512 bins are needed, given " + std::to_string(options.bins));
+INTQ_INLINE ObserverOptions options_of(RangeMethod method, ObserverOptions options) {
+    const RangeMethodRow& row = range_method_row(method);
+    if (options.bins < row.fewest_bins)
+        throw Error(std::string(row.observer) + ": at least " + std::to_string(row.fewest_bins) +
+                    " bins are needed, given " + std::to_string(options.bins));
+    return row.channels == RangeMethodRow::per_tensor ? per_tensor(std::move(options)) : options;
 }
 
-INTQ_INLINE std::string KLObserver::type_name() const { return "KLObserver"; }
+}  // namespace detail
 
-INTQ_INLINE MixObserver::MixObserver(const ObserverOptions& options) : NamedStatistics(detail::per_tensor(options)) {}
-
-INTQ_INLINE std::string MixObserver::type_name() const { return "MixObserver"; }
-
-INTQ_INLINE ClipStdObserver::ClipStdObserver(const ObserverOptions& options)
-    : NamedStatistics(detail::per_tensor(options)) {}
-
-INTQ_INLINE std::string ClipStdObserver::type_name() const { return "ClipStdObserver"; }
-
-INTQ_INLINE HistogramObserver::HistogramObserver(const ObserverOptions& options)
-    : NamedStatistics(detail::per_tensor(options)) {
+INTQ_INLINE MethodObserver<RangeMethod::histogram>::MethodObserver(const ObserverOptions& options)
+    : Cloneable(detail::options_of(RangeMethod::histogram, options), RangeMethod::histogram) {
     if (is_torch() && options.is_sync_quantize)
         throw Error("HistogramObserver: PyTorch's histogram cannot be synchronized; use horizon compatibility");
 }
@@ -208,32 +159,6 @@ INTQ_INLINE void HistogramObserver::merge_state(const Observer& other) {
     if (is_torch())
         throw Error("HistogramObserver: the order of the batches matters to PyTorch's histogram; it cannot be merged");
     StatisticsObserver::merge_state(other);
-}
-
-namespace detail {
-
-/// 2^(bits of the dtype): what the search counts with.
-INTQ_INLINE std::int64_t codes_of(DType dtype) noexcept { return highest_code(dtype) - lowest_code(dtype) + 1; }
-
-}  // namespace detail
-
-INTQ_INLINE const ObserverOptions& StatisticsObserver::checked(const ObserverOptions& options) {
-    const auto require = [](bool holds, const std::string& sentence) {
-        if (!holds) throw Error("StatisticsObserver: " + sentence);
-    };
-    require(options.bins >= arith::fewest_grid_bins && options.bins <= arith::most_histogram_bins,
-            "bins must be in 16 … 2^23, given " + std::to_string(options.bins));
-    require(options.percentile >= 0.0 && options.percentile <= 100.0,
-            "the percentile must be in 0 … 100, given " + std::to_string(options.percentile));
-    require(options.mse.candidates >= 1 && options.mse.candidates <= 100 && options.mse.stride >= 1,
-            "of MSE there are 1 … 100 candidates and a stride of at least 1, given " +
-                std::to_string(options.mse.candidates) + " and " + std::to_string(options.mse.stride));
-    require(options.std_multiplier > 0.0,
-            "std_multiplier must be positive, given " + std::to_string(options.std_multiplier));
-    require(!options.mix_percentiles.empty(), "mix_percentiles must not be empty");
-    for (const double part : options.mix_percentiles)
-        require(part >= 0.0 && part <= 1.0, "mix_percentiles must be in 0 … 1, given " + std::to_string(part));
-    return options;
 }
 
 INTQ_INLINE StatisticsObserver::Histograms StatisticsObserver::histograms(Tensor& counts, index_t channels) const {
@@ -338,7 +263,7 @@ INTQ_INLINE Observer::Ranges StatisticsObserver::ranges() const {
     if (options().is_sync_quantize) synchronize(counts, all);
     Ranges result;
     for (const observers::GridHistogram& histogram : all) {
-        const observers::ValueRange range = range_of(histogram, method_);
+        const observers::ValueRange range = detail::range_of(method_, histogram, options(), type_name());
         result.lowest.push_back(range.lowest);
         result.highest.push_back(range.highest);
     }
@@ -351,39 +276,13 @@ INTQ_INLINE std::vector<RangeChoice> StatisticsObserver::choose(RangeMethod meth
     if (!counts.defined() || counts.dtype() != DType::int64) return result;
     for (const observers::GridHistogram& histogram : histograms(counts, 0)) {
         RangeChoice choice;
-        choice.range = range_of(histogram, method);
+        choice.range = detail::range_of(method, histogram, options(), type_name());
         choice.error = value_or_throw(observers::quantization_error(histogram, choice.range, options().rule())) /
                        static_cast<double>(histogram.total());
         choice.cliff = value_or_throw(observers::find_cliff(histogram, choice.range, options().rule()));
         result.push_back(choice);
     }
     return result;
-}
-
-INTQ_INLINE observers::ValueRange StatisticsObserver::range_of(const observers::GridHistogram& histogram,
-                                                               RangeMethod method) const {
-    const ObserverOptions& o = options();
-    switch (method) {
-        case RangeMethod::percentile:
-            return observers::percentile_range(histogram, o.percentile / 100.0);
-        case RangeMethod::histogram: {
-            std::vector<float> scratch(static_cast<std::size_t>(2 * histogram.bins()));
-            return observers::search_range(histogram, detail::codes_of(o.dtype), scratch);
-        }
-        case RangeMethod::mse:
-            return value_or_throw(observers::mse_range(histogram, o.rule(), o.mse), type_name());
-        case RangeMethod::kl: {
-            std::vector<double> scratch(static_cast<std::size_t>(observers::kl_scratch_size(histogram.bins())));
-            return observers::kl_range(histogram, o.rule(), scratch);
-        }
-        case RangeMethod::mix:
-            return value_or_throw(observers::mix_range(histogram, o.rule(), o.mix_percentiles), type_name());
-        case RangeMethod::clip_std:
-            return observers::clip_std_range(histogram, o.std_multiplier);
-        case RangeMethod::min_max:
-            break;
-    }
-    return histogram.range();
 }
 
 INTQ_INLINE Status HistogramObserver::add(const RowView& x, int axis) {

@@ -31,7 +31,7 @@ std::int32_t add_softmax(program::ProgramBuilder& builder, std::int32_t x, int a
 #    include "intq/arith/softmax.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/kernels/operators/softmax.hpp"
-#    include "intq/nn/layers/unary.hpp"
+#    include "intq/nn/layers/softmax.hpp"
 #    include "intq/quantization/operators/lowering.hpp"
 #    include "intq/quantization/operators/operator.hpp"
 #    include "intq/quantization/operators/reference.hpp"

@@ -61,6 +61,7 @@ QConfig qconfig_preset(const std::string& name);
 #if INTQ_DEFINES(quantization_qconfig)
 
 #    include "intq/arith/quantize.hpp"
+#    include "intq/quantization/observers/range_methods.hpp"
 #    include "intq/quantization/qconfig/qconfig_factories.hpp"
 
 namespace intq::quantization {
@@ -154,10 +155,12 @@ INTQ_INLINE NamedTable<QConfigPreset>& qconfig_presets() {
         INTQ_DETAIL_PRESET_(default_calib_out_8bit_fake_quant_qconfig);
         INTQ_DETAIL_PRESET_(default_symmetric_qnnpack_qconfig);
 #    undef INTQ_DETAIL_PRESET_
-        for (const char* observer :
-             {"min_max", "moving_average", "percentile", "histogram", "mse", "kl", "mix", "clip_std"})
+        const auto add_calibration = [&](const char* observer) {
             rows.add({std::string("default_calib_8bit_") + observer + "_qconfig",
                       [observer] { return get_default_calib_qconfig({.activation_observer = observer}); }});
+        };
+        add_calibration("moving_average");
+        for (const RangeMethod method : all_range_methods) add_calibration(name_of(method));
         return rows;
     }();
     return table;

@@ -72,33 +72,36 @@ constexpr bool is_of_this_architecture(const BackendRow& row) noexcept {
     return is_same_name(row.architecture, "any") || is_same_name(row.architecture, cpu_architecture);
 }
 
-/// Whether each feature of a row has a line above.
-constexpr bool features_are_known(const BackendRow& row) noexcept {
-    const char* list = row.cpu;
+/// Whether each feature of a list has a line above.
+constexpr bool features_are_known(const char* list) noexcept {
     int length = 0;
     while (const char* word = next_word(list, length))
         if (find_cpu_feature(word, length) == nullptr) return false;
     return true;
 }
 
-#define INTQ_DETAIL_CHECK(tag, ...)                                                                         \
-    static_assert(!is_of_this_architecture(*find_backend(#tag)) || features_are_known(*find_backend(#tag)), \
-                  "the row of " #tag                                                                        \
-                  " in simd/base/backends.hpp names a feature of the CPU that cpu_features in "             \
+#define INTQ_DETAIL_CHECK(tag, ...)                                                                             \
+    static_assert(!is_of_this_architecture(*find_backend(#tag)) || features_are_known(find_backend(#tag)->cpu), \
+                  "the row of " #tag                                                                            \
+                  " in simd/base/backends.hpp names a feature of the CPU that cpu_features in "                 \
                   "simd/base/cpu.hpp cannot ask for: add a line there");
 INTQ_BACKENDS(INTQ_DETAIL_CHECK)
 #undef INTQ_DETAIL_CHECK
 
 }  // namespace detail
 
-/// Whether this CPU executes the code of a backend's level.
-inline bool cpu_runs(const BackendRow& row) noexcept {
-    if (!detail::is_of_this_architecture(row)) return false;
-    const char* list = row.cpu;
+/// Whether this CPU has each feature of a list, such as "avx2 fma".
+/// @pre detail::features_are_known(list)
+inline bool cpu_has(const char* list) noexcept {
     int length = 0;
     while (const char* word = detail::next_word(list, length))
         if (!detail::find_cpu_feature(word, length)->is_there()) return false;
     return true;
+}
+
+/// Whether this CPU executes the code of a backend's level.
+inline bool cpu_runs(const BackendRow& row) noexcept {
+    return detail::is_of_this_architecture(row) && cpu_has(row.cpu);
 }
 
 /// @tparam Backend  one of AllBackends

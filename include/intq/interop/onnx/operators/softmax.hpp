@@ -32,7 +32,7 @@ void softmax(NodeImport& node);
 #    include "intq/interop/onnx/nodes/node_import.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
-#    include "intq/nn/layers/unary.hpp"
+#    include "intq/nn/layers/softmax.hpp"
 
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {

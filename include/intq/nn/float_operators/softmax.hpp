@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+//
+// Float softmax as a plain loop. Layer: nn (docs/design.md section 6).
+#ifndef INTQ_NN_FLOAT_OPERATORS_SOFTMAX_HPP
+#define INTQ_NN_FLOAT_OPERATORS_SOFTMAX_HPP
+
+#include "intq/tensor/tensor.hpp"
+
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
+
+/// exp(x - max) / sum exp(x - max) along an axis, in double.
+Tensor softmax(const Tensor& x, int axis);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_float_operators)
+
+#    include <algorithm>
+#    include <cmath>
+#    include <limits>
+#    include <vector>
+
+#    include "intq/nn/float_operators/axes.hpp"
+
+namespace intq::nn::functional {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Tensor softmax(const Tensor& x, int axis) {
+    const int along = detail::positive_axis(axis, x.rank(), "softmax");
+    const Tensor input = x.contiguous();
+    Tensor y = Tensor::empty(x.shape());
+    const index_t count = x.extent(along), inner = detail::product(x.shape(), along + 1, x.rank());
+    const index_t outer = detail::product(x.shape(), 0, along);
+    std::vector<double> terms(static_cast<std::size_t>(count));
+    for (index_t o = 0; o < outer; ++o)
+        for (index_t i = 0; i < inner; ++i) {
+            const float* from = input.flat<float>().data() + o * count * inner + i;
+            float* to = y.flat<float>().data() + o * count * inner + i;
+            double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+            for (index_t k = 0; k < count; ++k) largest = std::max(largest, static_cast<double>(from[k * inner]));
+            for (index_t k = 0; k < count; ++k)
+                sum += terms[static_cast<std::size_t>(k)] = std::exp(static_cast<double>(from[k * inner]) - largest);
+            for (index_t k = 0; k < count; ++k)
+                to[k * inner] = static_cast<float>(terms[static_cast<std::size_t>(k)] / sum);
+        }
+    return y;
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn::functional
+
+#endif  // INTQ_DEFINES(nn_float_operators)
+#endif  // INTQ_NN_FLOAT_OPERATORS_SOFTMAX_HPP

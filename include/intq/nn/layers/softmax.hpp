@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+//
+// Softmax. Layer: nn (docs/design.md section 6).
+#ifndef INTQ_NN_LAYERS_SOFTMAX_HPP
+#define INTQ_NN_LAYERS_SOFTMAX_HPP
+
+#include <string>
+
+#include "intq/nn/model/module.hpp"
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
+
+/// Softmax along one axis; from_axis is for files that mean "along this axis and all after it, as one".
+class Softmax : public Cloneable<Softmax> {
+public:
+    explicit Softmax(int axis, bool from_axis = false) : axis_(axis), from_axis_(from_axis) {}
+
+    std::string type_name() const override { return "Softmax"; }
+    bool is_leaf() const override { return true; }
+    int axis() const noexcept { return axis_; }
+    bool is_from_axis() const noexcept { return from_axis_; }
+    INTQ_INLINE Value forward(Arguments arguments) override;
+
+private:
+    int axis_;
+    bool from_axis_;
+};
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(nn_layers)
+
+#    include "intq/nn/float_operators/move.hpp"
+#    include "intq/nn/float_operators/softmax.hpp"
+
+namespace intq::nn {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Value Softmax::forward(Arguments arguments) {
+    const Tensor& x = arguments.tensor(0);
+    if (!from_axis_) return functional::softmax(x, axis_);
+    return functional::softmax(functional::flatten(x, axis_, -1), axis_ < 0 ? -1 : axis_).reshape(x.shape());
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::nn
+
+#endif  // INTQ_DEFINES(nn_layers)
+#endif  // INTQ_NN_LAYERS_SOFTMAX_HPP
