@@ -514,7 +514,7 @@ TEST_CASE("AdaRound: each layer's error is below that of rounding to nearest, an
         [&](const graph::Node&, std::span<const nn::Value> inputs, const nn::Value&) { seen = inputs[0].tensor(); });
     const Tensor weight = dynamic_cast<const nn::Weighted&>(model->find("a")).weight();
     const auto give = [&](const Tensor& x, const Tensor& w) {
-        return nn::functional::relu(nn::functional::conv2d(x, w, {}, layer.options().window, 1));
+        return nn::float_operators::relu(nn::float_operators::conv2d(x, w, {}, layer.options().window, 1));
     };
     Tensor nearest = weight.clone();
     const double step = static_cast<double>(grids.at("a").scale());

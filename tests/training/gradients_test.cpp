@@ -423,7 +423,7 @@ void check_conv_transpose2d() {
         INFO("groups " << o.groups << ", stride " << o.window.stride.height);
         const auto conv = std::make_shared<nn::ConvTranspose2d>(o);
         const Shape x(2, o.in_channels, 4, 3), w = conv->weight().shape();
-        const Size2d out = nn::functional::transposed_output_size(o.window, o.output_padding, {4, 3});
+        const Size2d out = nn::float_operators::transposed_output_size(o.window, o.output_padding, {4, 3});
         GradientProblem problem{
             .op = "conv_transpose2d", .input_shapes = {x}, .parameters = {"weight", "bias"}, .module = conv};
         problem.output_shape = Shape(2, o.out_channels, out.height, out.width);
@@ -651,7 +651,7 @@ void check_interpolate() {
           Case{"bilinear", true, false}, Case{"bilinear", false, true}, Case{"nearest", false, true}}) {
         INFO(c.mode << ' ' << c.align_corners << ' ' << c.by_factor);
         const Size2d out = c.by_factor ? Size2d{4, 9} : Size2d{5, 3};  // fl(3 · 1.5), fl(4 · 2.25)
-        nn::InterpolateOptions options{out, {}, nn::functional::resize_rule(c.mode, c.align_corners)};
+        nn::InterpolateOptions options{out, {}, nn::float_operators::resize_rule(c.mode, c.align_corners)};
         if (c.by_factor) options = {{}, nn::ScaleFactor{1.5, 2.25}, options.rule};
         GradientProblem problem{.op = "interpolate", .input_shapes = {x}};
         problem.output_shape = Shape(2, 2, out.height, out.width);
@@ -984,7 +984,7 @@ constexpr std::span<const NoGradient> no_gradient{};
 std::set<std::string> operators_of_the_graph() {
     std::set<std::string> names;
     for (const graph::OperatorSpelling& row : graph::operator_spellings) names.insert(std::string(row.name));
-    for (const nn::functional::UnaryRow& row : nn::functional::unary_rows) names.insert(row.name);
+    for (const nn::float_operators::UnaryRow& row : nn::float_operators::unary_rows) names.insert(row.name);
     return names;
 }
 

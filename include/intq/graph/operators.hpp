@@ -148,7 +148,7 @@ INTQ_INLINE std::string operator_of(const Node& node, nn::Module& root) {
         if (row.op == node.op() && row.key == type && (row.op != Op::call_module || row.method == node.method()))
             return std::string(row.name);
     if (node.op() == Op::call_module && node.method() == "forward")
-        for (const auto& row : nn::functional::unary_rows)
+        for (const auto& row : nn::float_operators::unary_rows)
             if (row.module != nullptr && row.module == type) return row.name;
     return type;
 }

@@ -169,8 +169,8 @@ INTQ_INLINE LayerData layer_data(quantization::PreparedModel& model, quantizatio
                           targets.push_back(output.tensor().contiguous());
                       });
     });
-    for (const auto& parts : inputs) data.inputs.push_back(nn::functional::cat(parts, 0));
-    data.target = nn::functional::cat(targets, 0);
+    for (const auto& parts : inputs) data.inputs.push_back(nn::float_operators::cat(parts, 0));
+    data.target = nn::float_operators::cat(targets, 0);
     return data;
 }
 

@@ -97,7 +97,7 @@ private:
 INTQ_INLINE Tensor before_activation(const nn::Weighted& layer, const Tensor& weight,
                                      std::span<const nn::Value> inputs) {
     const Tensor product = layer.apply(inputs[0].tensor(), weight);
-    return layer.fusion().add ? nn::functional::add(product, inputs[1].tensor()) : product;
+    return layer.fusion().add ? nn::float_operators::add(product, inputs[1].tensor()) : product;
 }
 
 INTQ_INLINE ChannelMeans quantized_means(quantization::PreparedModel& model, const quantization::BatchSource& source,

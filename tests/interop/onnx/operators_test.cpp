@@ -153,7 +153,8 @@ TEST_CASE("Resize is one of PyTorch's four rules, on height and width only") {
     };
     const auto module = resize("linear", "align_corners", {1, 1, 2, 0.5f}).import();
     CHECK((*module)(intq::Tensor::zeros(Shape(1, 4, 6, 6))).tensor().shape() == Shape(1, 4, 12, 3));
-    CHECK(dynamic_cast<const nn::Upsample&>(module->find("n")).options().rule == nn::functional::Resize::align_corners);
+    CHECK(dynamic_cast<const nn::Upsample&>(module->find("n")).options().rule ==
+          nn::float_operators::Resize::align_corners);
     CHECK_THAT(refusal(resize("nearest", "half_pixel", {1, 1, 2, 2})),
                Contains("the mode nearest with half_pixel and round_prefer_floor is not supported"));
     CHECK_THAT(refusal(resize("cubic", "half_pixel", {1, 1, 2, 2})), Contains("the mode cubic with half_pixel"));

@@ -49,11 +49,11 @@ Tensor definition_of_conv(const Tensor& x, const Tensor& weight, const Tensor& b
 TEST_CASE("conv2d by hand: a 2x2 kernel over a 3x3 image") {
     const Tensor x = Tensor::from(Shape(1, 1, 3, 3), {1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f, 7.0f, 8.0f, 9.0f});
     const Tensor w = Tensor::from(Shape(1, 1, 2, 2), {1.0f, 0.0f, 0.0f, -1.0f});
-    CHECK(values(nn::functional::conv2d(x, w, Tensor::full(Shape(1), 0.5f), nn::square_window(2))) ==
+    CHECK(values(nn::float_operators::conv2d(x, w, Tensor::full(Shape(1), 0.5f), nn::square_window(2))) ==
           std::vector<float>{-3.5f, -3.5f, -3.5f, -3.5f});
     // One row above and two columns to the right are zeros.
     const Window2d padded{{2, 2}, {1, 1}, {1, 0, 0, 2}, {1, 1}};
-    CHECK(values(nn::functional::conv2d(x, w, {}, padded)) ==
+    CHECK(values(nn::float_operators::conv2d(x, w, {}, padded)) ==
           std::vector<float>{-2, -3, 0, 0, -4, -4, 3, 0, -4, -4, 6, 0});
 }
 
@@ -67,7 +67,7 @@ TEST_CASE("conv2d equals its definition for stride, dilation, padding and groups
             const Tensor w =
                 test::random_tensor(Shape(8, 4 / groups, window.kernel.height, window.kernel.width), ++seed);
             const Tensor b = test::random_tensor(Shape(8), ++seed);
-            CHECK(test::largest_difference(nn::functional::conv2d(x, w, b, window, groups),
+            CHECK(test::largest_difference(nn::float_operators::conv2d(x, w, b, window, groups),
                                            definition_of_conv(x, w, b, window, groups)) < 1e-5);
         }
 }
@@ -76,7 +76,7 @@ TEST_CASE("linear by hand, on vectors and on rows of a higher rank") {
     const Tensor w = Tensor::from(Shape(2, 3), {1.0f, 2.0f, 3.0f, -1.0f, 0.0f, 1.0f});
     const Tensor b = Tensor::from(Shape(2), {10.0f, 20.0f});
     const Tensor x = Tensor::from(Shape(1, 2, 3), {1.0f, 1.0f, 1.0f, 2.0f, 0.0f, -2.0f});
-    const Tensor y = nn::functional::linear(x, w, b);
+    const Tensor y = nn::float_operators::linear(x, w, b);
     CHECK(y.shape() == Shape(1, 2, 2));
     CHECK(values(y) == std::vector<float>{16, 20, 6, 16});
 }
@@ -103,37 +103,40 @@ TEST_CASE("Pools by hand") {
     const Tensor x = Tensor::from(Shape(1, 1, 2, 3), {-1.0f, -2.0f, -3.0f, -4.0f, -5.0f, -7.0f});
     const Window2d padded = nn::square_window(2, 1, 1);
     // Padding never wins a maximum, though all values are negative.
-    CHECK(values(nn::functional::max_pool2d(x, padded)) ==
+    CHECK(values(nn::float_operators::max_pool2d(x, padded)) ==
           std::vector<float>{-1, -1, -2, -3, -1, -1, -2, -3, -4, -4, -5, -7});
-    CHECK(values(nn::functional::avg_pool2d(x, nn::square_window(2))) == std::vector<float>{-3, -4.25f});
+    CHECK(values(nn::float_operators::avg_pool2d(x, nn::square_window(2))) == std::vector<float>{-3, -4.25f});
     const Window2d corner{{2, 2}, {2, 2}, {1, 1, 0, 0}, {1, 1}};
-    CHECK(values(nn::functional::avg_pool2d(x, corner, PoolDivisor::kernel_cells)) ==
+    CHECK(values(nn::float_operators::avg_pool2d(x, corner, PoolDivisor::kernel_cells)) ==
           std::vector<float>{-0.25f, -1.25f});
-    CHECK(values(nn::functional::avg_pool2d(x, corner, PoolDivisor::valid_cells)) == std::vector<float>{-1, -2.5f});
-    CHECK(values(nn::functional::adaptive_avg_pool2d(x, {1, 1})) == std::vector<float>{static_cast<float>(-22.0 / 6)});
-    CHECK(values(nn::functional::adaptive_avg_pool2d(x, {2, 2})) == std::vector<float>{-1.5f, -2.5f, -4.5f, -6.0f});
-    CHECK_THROWS_AS(nn::functional::max_pool2d(x, nn::square_window(2, 1, 2)), Error);
+    CHECK(values(nn::float_operators::avg_pool2d(x, corner, PoolDivisor::valid_cells)) ==
+          std::vector<float>{-1, -2.5f});
+    CHECK(values(nn::float_operators::adaptive_avg_pool2d(x, {1, 1})) ==
+          std::vector<float>{static_cast<float>(-22.0 / 6)});
+    CHECK(values(nn::float_operators::adaptive_avg_pool2d(x, {2, 2})) ==
+          std::vector<float>{-1.5f, -2.5f, -4.5f, -6.0f});
+    CHECK_THROWS_AS(nn::float_operators::max_pool2d(x, nn::square_window(2, 1, 2)), Error);
 }
 
 TEST_CASE("Element-wise operators by hand") {
     const Tensor x = Tensor::from(Shape(1, 3), {-1.0f, 4.0f, 8.0f}), y = Tensor::from(Shape(1, 3), {1.0f, 1.0f, 1.0f});
-    CHECK(values(nn::functional::relu(x)) == std::vector<float>{0, 4, 8});
-    CHECK(values(nn::functional::relu6(x)) == std::vector<float>{0, 4, 6});
-    CHECK(values(nn::functional::add(x, y)) == std::vector<float>{0, 5, 9});
+    CHECK(values(nn::float_operators::relu(x)) == std::vector<float>{0, 4, 8});
+    CHECK(values(nn::float_operators::relu6(x)) == std::vector<float>{0, 4, 6});
+    CHECK(values(nn::float_operators::add(x, y)) == std::vector<float>{0, 5, 9});
     CHECK(values((nn::Value(x) + 0.5).tensor()) == std::vector<float>{-0.5f, 4.5f, 8.5f});
     CHECK(values(nn::cat({x, y}, 1).tensor()) == std::vector<float>{-1, 4, 8, 1, 1, 1});
     CHECK(nn::cat({x, y}, 0).tensor().shape() == Shape(2, 3));
     CHECK(nn::flatten(Tensor::zeros(Shape(2, 3, 4, 5)), 1).tensor().shape() == Shape(2, 60));
     CHECK(nn::flatten(Tensor::zeros(Shape(2, 3, 4, 5)), 1, 2).tensor().shape() == Shape(2, 12, 5));
-    CHECK(message_of<Error>([&] { nn::functional::add(x, Tensor::zeros(Shape(2))); }) ==
+    CHECK(message_of<Error>([&] { nn::float_operators::add(x, Tensor::zeros(Shape(2))); }) ==
           "add: the operands have shapes (1, 3) and (2); counted from the end their extents must be equal or 1");
     CHECK_THROWS_AS(nn::cat({x, Tensor::zeros(Shape(2, 3))}, 1), Error);
 }
 
 TEST_CASE("Softmax sums to 1, does not overflow, and follows its axis") {
     const Tensor x = Tensor::from(Shape(1, 2, 2), {1000.0f, 0.0f, 1000.0f, 0.0f});
-    CHECK(values(nn::functional::softmax(x, 1)) == std::vector<float>{0.5f, 0.5f, 0.5f, 0.5f});
-    CHECK(values(nn::functional::softmax(x, -1)) == std::vector<float>{1, 0, 1, 0});
+    CHECK(values(nn::float_operators::softmax(x, 1)) == std::vector<float>{0.5f, 0.5f, 0.5f, 0.5f});
+    CHECK(values(nn::float_operators::softmax(x, -1)) == std::vector<float>{1, 0, 1, 0});
     CHECK(values(nn::Softmax(1, true)(Tensor::zeros(Shape(1, 2, 2))).tensor()) ==
           std::vector<float>{0.25f, 0.25f, 0.25f, 0.25f});
 }
@@ -141,10 +144,10 @@ TEST_CASE("Softmax sums to 1, does not overflow, and follows its axis") {
 TEST_CASE("Operators that only move or clamp values keep the qparams of their input, others do not") {
     Tensor x = test::random_tensor(Shape(1, 2, 4, 4), 3);
     x.set_qparams(intq::OwnedQParams::per_tensor(0.5f, DType::int8));
-    CHECK(nn::functional::relu(x).qparams() == x.qparams());
-    CHECK(nn::functional::max_pool2d(x, nn::square_window(2)).qparams() == x.qparams());
-    CHECK(nn::functional::flatten(x).qparams() == x.qparams());
-    CHECK_FALSE(nn::functional::avg_pool2d(x, nn::square_window(2)).qparams().has_value());
+    CHECK(nn::float_operators::relu(x).qparams() == x.qparams());
+    CHECK(nn::float_operators::max_pool2d(x, nn::square_window(2)).qparams() == x.qparams());
+    CHECK(nn::float_operators::flatten(x).qparams() == x.qparams());
+    CHECK_FALSE(nn::float_operators::avg_pool2d(x, nn::square_window(2)).qparams().has_value());
     CHECK_FALSE(nn::DeQuantStub()(x).tensor().qparams().has_value());
 }
 

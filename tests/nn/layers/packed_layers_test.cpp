@@ -42,20 +42,24 @@ std::vector<Case> cases() {
     const auto linear = filled(std::make_shared<nn::Linear>(nn::LinearOptions{7, 9}), 5);
     return {
         {"Conv2d", conv2d, Shape(1, 6, 7, 5), Shape(1, 6, 9, 8),
-         [=](const auto& x) { return nn::functional::conv2d(x, conv2d->weight(), conv2d->bias(), window, 2); }},
+         [=](const auto& x) { return nn::float_operators::conv2d(x, conv2d->weight(), conv2d->bias(), window, 2); }},
         {"depthwise Conv2d", depthwise, Shape(1, 5, 7, 5), Shape(1, 5, 9, 8),
-         [=](const auto& x) { return nn::functional::conv2d(x, depthwise->weight(), depthwise->bias(), window, 5); }},
+         [=](const auto& x) {
+             return nn::float_operators::conv2d(x, depthwise->weight(), depthwise->bias(), window, 5);
+         }},
         {"Conv1d", conv1d, Shape(1, 3, 8), Shape(1, 3, 11),
-         [=](const auto& x) { return nn::functional::conv1d(x, conv1d->weight(), conv1d->bias(), conv1d->window()); }},
+         [=](const auto& x) {
+             return nn::float_operators::conv1d(x, conv1d->weight(), conv1d->bias(), conv1d->window());
+         }},
         {"ConvTranspose2d", transposed, Shape(1, 4, 4, 3), Shape(1, 4, 5, 6),
          [=](const auto& x) {
-             return nn::functional::conv_transpose2d(x, transposed->weight(), transposed->bias(),
-                                                     transposed->options().window,
-                                                     transposed->options().output_padding);
+             return nn::float_operators::conv_transpose2d(x, transposed->weight(), transposed->bias(),
+                                                          transposed->options().window,
+                                                          transposed->options().output_padding);
          }},
         // Rows are its only size.
         {"Linear", linear, Shape(1, 7), Shape(4, 3, 7),
-         [=](const auto& x) { return nn::functional::linear(x, linear->weight(), linear->bias()); }}};
+         [=](const auto& x) { return nn::float_operators::linear(x, linear->weight(), linear->bias()); }}};
 }
 
 bool same_bits(const intq::Tensor& a, const intq::Tensor& b) {
@@ -189,11 +193,11 @@ TEST_CASE("A cache that two functions share serves each of them") {
     const intq::Tensor weight = test::random_tensor(Shape(3, 3, 3, 3), 1),
                        x = test::random_tensor(Shape(2, 3, 6, 6), 2);
     const Window2d window{{3, 3}, {1, 1}, {}, {1, 1}};
-    nn::functional::FloatLayerCache cache;
+    nn::float_operators::FloatLayerCache cache;
     for (int i = 0; i < 2; ++i) {
-        CHECK(same_bits(nn::functional::conv2d(x, weight, {}, window, 1, &cache),
-                        nn::functional::conv2d(x, weight, {}, window)));
-        CHECK(same_bits(nn::functional::conv_transpose2d(x, weight, {}, window, {0, 0}, 1, &cache),
-                        nn::functional::conv_transpose2d(x, weight, {}, window)));
+        CHECK(same_bits(nn::float_operators::conv2d(x, weight, {}, window, 1, &cache),
+                        nn::float_operators::conv2d(x, weight, {}, window)));
+        CHECK(same_bits(nn::float_operators::conv_transpose2d(x, weight, {}, window, {0, 0}, 1, &cache),
+                        nn::float_operators::conv_transpose2d(x, weight, {}, window)));
     }
 }

@@ -6,7 +6,7 @@
 
 #include "intq/tensor/tensor.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
@@ -23,7 +23,7 @@ void keep_qparams(const Tensor& x, Tensor& y);
 
 }  // namespace detail
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
@@ -32,7 +32,7 @@ void keep_qparams(const Tensor& x, Tensor& y);
 
 #    include "intq/io/error.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
@@ -62,7 +62,7 @@ INTQ_INLINE void keep_qparams(const Tensor& x, Tensor& y) {
 
 }  // namespace detail
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 #endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_AXES_HPP

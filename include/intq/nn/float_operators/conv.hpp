@@ -8,7 +8,7 @@
 #include "intq/nn/float_operators/float_layer_cache.hpp"
 #include "intq/tensor/tensor.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Two-dimensional convolution of float32 images.
@@ -107,7 +107,7 @@ template <class T> Tensor spread_image(const Tensor& x, const Window2d& window, 
 }  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
@@ -118,7 +118,7 @@ template <class T> Tensor spread_image(const Tensor& x, const Window2d& window, 
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/float_layer.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
@@ -223,7 +223,7 @@ INTQ_INLINE Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const
 }
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 #endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_CONV_HPP

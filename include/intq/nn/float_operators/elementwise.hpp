@@ -10,7 +10,7 @@
 #include "intq/core/op_params.hpp"
 #include "intq/tensor/tensor.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 /// One float32 operation an element. Shapes are broadcast as in PyTorch: aligned at the last axis, extents of 1 repeat.
@@ -32,14 +32,14 @@ Tensor clamp(const Tensor& x, std::optional<double> low, std::optional<double> h
 Tensor activate(const Tensor& x, Activation activation);
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
 
 #    include "intq/nn/float_operators/move.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
@@ -127,7 +127,7 @@ INTQ_INLINE Tensor activate(const Tensor& x, Activation activation) {
 }
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 #endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_ELEMENTWISE_HPP

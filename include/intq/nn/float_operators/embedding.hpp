@@ -8,7 +8,7 @@
 
 #include "intq/tensor/tensor.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
@@ -27,7 +27,7 @@ std::vector<index_t> row_numbers(const Tensor& ids, index_t rows);
 Tensor embedding(const Tensor& ids, const Tensor& weight);
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
@@ -38,7 +38,7 @@ Tensor embedding(const Tensor& ids, const Tensor& weight);
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/axes.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
@@ -75,7 +75,7 @@ INTQ_INLINE Tensor embedding(const Tensor& ids, const Tensor& weight) {
 }
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 #endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_EMBEDDING_HPP

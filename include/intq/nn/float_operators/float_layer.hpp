@@ -19,7 +19,7 @@ struct FloatKernels;
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::program
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 /// What a layer computes, whatever its weight and bias are.
@@ -82,7 +82,7 @@ void run_float_layer(const FloatLayerSpec& spec, const Tensor& x, const Tensor& 
 
 }  // namespace detail
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
@@ -94,7 +94,7 @@ void run_float_layer(const FloatLayerSpec& spec, const Tensor& x, const Tensor& 
 #    include "intq/program/float/best_backend.hpp"
 #    include "intq/tensor/current_executor.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
@@ -172,7 +172,7 @@ INTQ_INLINE void run_float_layer(const FloatLayerSpec& spec, const Tensor& x, co
 
 }  // namespace detail
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 #endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_FLOAT_LAYER_HPP

@@ -9,7 +9,7 @@
 
 #include "intq/core/abi.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 class PackedFloatLayer;
@@ -39,6 +39,6 @@ private:
 };
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 #endif  // INTQ_NN_FLOAT_OPERATORS_FLOAT_LAYER_CACHE_HPP

@@ -7,7 +7,7 @@
 #include "intq/nn/float_operators/float_layer_cache.hpp"
 #include "intq/tensor/tensor.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Linear layer on the last axis.
@@ -24,7 +24,7 @@ inline namespace INTQ_HOSTED_ABI {
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, FloatLayerCache* cache = nullptr);
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
@@ -34,7 +34,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, FloatLa
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/float_layer.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, FloatLayerCache* cache) {
@@ -61,7 +61,7 @@ INTQ_INLINE Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& b
 }
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 #endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_LINEAR_HPP

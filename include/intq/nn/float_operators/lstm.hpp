@@ -10,7 +10,7 @@
 
 #include "intq/tensor/tensor.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 /// (4·H, I), (4·H, H), and both (4·H) or both undefined; the gates in the order input, forget, cell, output.
@@ -113,7 +113,7 @@ LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor h, Ten
 LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor h, Tensor c, bool reverse = false);
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
@@ -124,7 +124,7 @@ LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor h, Ten
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/linear.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
@@ -152,7 +152,7 @@ INTQ_INLINE LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, T
 }
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 #endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_LSTM_HPP

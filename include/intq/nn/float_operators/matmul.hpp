@@ -6,7 +6,7 @@
 
 #include "intq/tensor/tensor.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Product of the matrices in the last two axes; the axes before them are broadcast.
@@ -19,7 +19,7 @@ inline namespace INTQ_HOSTED_ABI {
 Tensor matmul(const Tensor& a, const Tensor& b);
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
@@ -31,7 +31,7 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 #    include "intq/nn/float_operators/linear.hpp"
 #    include "intq/nn/float_operators/move.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE Tensor matmul(const Tensor& a, const Tensor& b) {
@@ -67,7 +67,7 @@ INTQ_INLINE Tensor matmul(const Tensor& a, const Tensor& b) {
 }
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 #endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_MATMUL_HPP

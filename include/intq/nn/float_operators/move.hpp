@@ -12,7 +12,7 @@
 
 #include "intq/tensor/tensor.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Joins the axes start_axis to end_axis (inclusive; negative ones count from the end).
@@ -59,7 +59,7 @@ Tensor expand(const Tensor& x, const Shape& shape, const char* op = "expand");
 Shape broadcast_shape(const Shape& a, const Shape& b, const char* op);
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
@@ -72,7 +72,7 @@ Shape broadcast_shape(const Shape& a, const Shape& b, const char* op);
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/axes.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
@@ -313,7 +313,7 @@ INTQ_INLINE Shape broadcast_shape(const Shape& a, const Shape& b, const char* op
 }
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 #endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_MOVE_HPP

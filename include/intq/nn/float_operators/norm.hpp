@@ -9,7 +9,7 @@
 
 #include "intq/tensor/tensor.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Mean and variance of each channel of (N, C, …).
@@ -57,7 +57,7 @@ Tensor batch_norm(const Tensor& x, std::span<const double> mean, std::span<const
 Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, const Tensor& bias, double eps);
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
@@ -69,7 +69,7 @@ Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, const Tensor&
 #    include "intq/nn/float_operators/axes.hpp"
 #    include "intq/tensor/current_executor.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
@@ -165,7 +165,7 @@ INTQ_INLINE Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, c
 }
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 #endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_NORM_HPP

@@ -7,7 +7,7 @@
 #include "intq/core/op_params.hpp"
 #include "intq/tensor/tensor.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Largest element of each window; padding never wins. Keeps the qparams of x: the values stay on their grid.
@@ -60,7 +60,7 @@ index_t largest_cell(const T* plane, const Window2d& window, Size2d in, index_t 
 }  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
@@ -70,7 +70,7 @@ index_t largest_cell(const T* plane, const Window2d& window, Size2d in, index_t 
 
 #    include "intq/io/error.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
@@ -165,7 +165,7 @@ INTQ_INLINE Tensor adaptive_avg_pool2d(const Tensor& x, Size2d out) {
 }
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 #endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_POOL_HPP

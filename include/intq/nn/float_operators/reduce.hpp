@@ -8,7 +8,7 @@
 
 #include "intq/tensor/tensor.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 /// The sum along axes; without axes over all elements.
@@ -21,7 +21,7 @@ Tensor sum(const Tensor& x, std::span<const index_t> axes = {}, bool keepdim = f
 Tensor mean(const Tensor& x, std::span<const index_t> axes = {}, bool keepdim = false);
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
@@ -33,7 +33,7 @@ Tensor mean(const Tensor& x, std::span<const index_t> axes = {}, bool keepdim = 
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/axes.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
@@ -87,7 +87,7 @@ INTQ_INLINE Tensor mean(const Tensor& x, std::span<const index_t> axes, bool kee
 }
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 #endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_REDUCE_HPP

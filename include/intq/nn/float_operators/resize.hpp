@@ -12,7 +12,7 @@
 #include "intq/core/op_params.hpp"
 #include "intq/tensor/tensor.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 using arith::Resize;
@@ -65,7 +65,7 @@ struct Taps {
 Taps interpolation_taps(const InterpolateOptions& options, Size2d in);
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
@@ -76,7 +76,7 @@ Taps interpolation_taps(const InterpolateOptions& options, Size2d in);
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/axes.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
@@ -180,7 +180,7 @@ INTQ_INLINE Tensor interpolate(const Tensor& x, const InterpolateOptions& option
 }
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 #endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_RESIZE_HPP

@@ -6,14 +6,14 @@
 
 #include "intq/tensor/tensor.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 /// exp(x - max) / sum exp(x - max) along an axis, in double.
 Tensor softmax(const Tensor& x, int axis);
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
@@ -25,7 +25,7 @@ Tensor softmax(const Tensor& x, int axis);
 
 #    include "intq/nn/float_operators/axes.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE Tensor softmax(const Tensor& x, int axis) {
@@ -50,7 +50,7 @@ INTQ_INLINE Tensor softmax(const Tensor& x, int axis) {
 }
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 #endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_SOFTMAX_HPP

@@ -7,7 +7,7 @@
 #include "intq/core/op_params.hpp"
 #include "intq/tensor/tensor.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 /// PyTorch's names of a function: of the function and the method, of the module (null where there is none), and of
 /// its parameter with the default (null where it has none).
@@ -53,7 +53,7 @@ constexpr const UnaryRow& unary_row(TableFunction function) {
 Tensor unary(TableFunction function, const Tensor& x, double parameter = 1.0);
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
@@ -61,7 +61,7 @@ Tensor unary(TableFunction function, const Tensor& x, double parameter = 1.0);
 #    include "intq/arith/unary.hpp"
 #    include "intq/nn/float_operators/elementwise.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE Tensor unary(TableFunction function, const Tensor& x, double parameter) {
@@ -72,7 +72,7 @@ INTQ_INLINE Tensor unary(TableFunction function, const Tensor& x, double paramet
 }
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 #endif  // INTQ_DEFINES(nn_float_operators)
 #endif  // INTQ_NN_FLOAT_OPERATORS_UNARY_HPP

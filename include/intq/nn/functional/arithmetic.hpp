@@ -81,49 +81,51 @@ namespace detail {
 
 INTQ_INLINE Value evaluate_add(std::span<const Value> values) {
     const Arguments arguments(values);
-    if (arguments[1].is_number()) return functional::add(arguments.tensor(0), arguments[1].number());
-    if (arguments[0].is_number()) return functional::add(arguments.tensor(1), arguments[0].number());
-    return functional::add(arguments.tensor(0), arguments.tensor(1));
+    if (arguments[1].is_number()) return float_operators::add(arguments.tensor(0), arguments[1].number());
+    if (arguments[0].is_number()) return float_operators::add(arguments.tensor(1), arguments[0].number());
+    return float_operators::add(arguments.tensor(0), arguments.tensor(1));
 }
 
 INTQ_INLINE Value evaluate_sub(std::span<const Value> values) {
     const Arguments arguments(values);
-    if (arguments[1].is_number()) return functional::sub(arguments.tensor(0), arguments[1].number());
-    if (arguments[0].is_number()) return functional::sub(arguments[0].number(), arguments.tensor(1));
-    return functional::sub(arguments.tensor(0), arguments.tensor(1));
+    if (arguments[1].is_number()) return float_operators::sub(arguments.tensor(0), arguments[1].number());
+    if (arguments[0].is_number()) return float_operators::sub(arguments[0].number(), arguments.tensor(1));
+    return float_operators::sub(arguments.tensor(0), arguments.tensor(1));
 }
 
 INTQ_INLINE Value evaluate_mul(std::span<const Value> values) {
     const Arguments arguments(values);
-    if (arguments[1].is_number()) return functional::mul(arguments.tensor(0), arguments[1].number());
-    if (arguments[0].is_number()) return functional::mul(arguments.tensor(1), arguments[0].number());
-    return functional::mul(arguments.tensor(0), arguments.tensor(1));
+    if (arguments[1].is_number()) return float_operators::mul(arguments.tensor(0), arguments[1].number());
+    if (arguments[0].is_number()) return float_operators::mul(arguments.tensor(1), arguments[0].number());
+    return float_operators::mul(arguments.tensor(0), arguments.tensor(1));
 }
 
 INTQ_INLINE Value evaluate_matmul(std::span<const Value> values) {
     const Arguments arguments(values);
-    return functional::matmul(arguments.tensor(0), arguments.tensor(1));
+    return float_operators::matmul(arguments.tensor(0), arguments.tensor(1));
 }
 
 INTQ_INLINE Value evaluate_linear(std::span<const Value> values) {
     const Arguments arguments(values);
-    return functional::linear(arguments.tensor(0), arguments.tensor(1),
-                              arguments.has(2) ? arguments.tensor(2) : Tensor());
+    return float_operators::linear(arguments.tensor(0), arguments.tensor(1),
+                                   arguments.has(2) ? arguments.tensor(2) : Tensor());
 }
 
-INTQ_INLINE Value evaluate_relu(std::span<const Value> values) { return functional::relu(Arguments(values).tensor(0)); }
+INTQ_INLINE Value evaluate_relu(std::span<const Value> values) {
+    return float_operators::relu(Arguments(values).tensor(0));
+}
 INTQ_INLINE Value evaluate_relu6(std::span<const Value> values) {
-    return functional::relu6(Arguments(values).tensor(0));
+    return float_operators::relu6(Arguments(values).tensor(0));
 }
 
 INTQ_INLINE Value evaluate_clamp(std::span<const Value> values) {
     const Arguments arguments(values);
-    return functional::clamp(arguments.tensor(0), optional_number(arguments, 1), optional_number(arguments, 2));
+    return float_operators::clamp(arguments.tensor(0), optional_number(arguments, 1), optional_number(arguments, 2));
 }
 
 INTQ_INLINE Value evaluate_softmax(std::span<const Value> values) {
     const Arguments arguments(values);
-    return functional::softmax(arguments.tensor(0), static_cast<int>(arguments[1].integer()));
+    return float_operators::softmax(arguments.tensor(0), static_cast<int>(arguments[1].integer()));
 }
 
 INTQ_INLINE Value evaluate_reduce(Tensor (*reduce)(const Tensor&, std::span<const index_t>, bool),
@@ -133,8 +135,10 @@ INTQ_INLINE Value evaluate_reduce(Tensor (*reduce)(const Tensor&, std::span<cons
     return reduce(arguments.tensor(0), axes, flag(arguments, 2));
 }
 
-INTQ_INLINE Value evaluate_sum(std::span<const Value> values) { return evaluate_reduce(&functional::sum, values); }
-INTQ_INLINE Value evaluate_mean(std::span<const Value> values) { return evaluate_reduce(&functional::mean, values); }
+INTQ_INLINE Value evaluate_sum(std::span<const Value> values) { return evaluate_reduce(&float_operators::sum, values); }
+INTQ_INLINE Value evaluate_mean(std::span<const Value> values) {
+    return evaluate_reduce(&float_operators::mean, values);
+}
 
 }  // namespace detail
 

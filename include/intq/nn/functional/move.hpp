@@ -37,7 +37,7 @@ Value evaluate_embedding(std::span<const Value> values);
 /// take a tuple or the numbers one by one.
 std::vector<index_t> integers_after(const Arguments& arguments, std::size_t first);
 /// What the arguments of interpolate say.
-functional::InterpolateOptions interpolate_options(const Arguments& arguments);
+float_operators::InterpolateOptions interpolate_options(const Arguments& arguments);
 
 }  // namespace detail
 
@@ -101,12 +101,12 @@ INTQ_INLINE Value evaluate_cat(std::span<const Value> values) {
     const Arguments arguments(values);
     std::vector<Tensor> parts;
     for (const Value& part : arguments[0].tuple()) parts.push_back(part.tensor());
-    return functional::cat(parts, axis_of(arguments, 1, 0));
+    return float_operators::cat(parts, axis_of(arguments, 1, 0));
 }
 
 INTQ_INLINE Value evaluate_flatten(std::span<const Value> values) {
     const Arguments arguments(values);
-    return functional::flatten(arguments.tensor(0), axis_of(arguments, 1, 0), axis_of(arguments, 2, -1));
+    return float_operators::flatten(arguments.tensor(0), axis_of(arguments, 1, 0), axis_of(arguments, 2, -1));
 }
 
 INTQ_INLINE std::vector<index_t> integers_after(const Arguments& arguments, std::size_t first) {
@@ -118,31 +118,32 @@ INTQ_INLINE std::vector<index_t> integers_after(const Arguments& arguments, std:
 
 INTQ_INLINE Value evaluate_reshape(std::span<const Value> values) {
     const Arguments arguments(values);
-    return functional::reshape(arguments.tensor(0), integers_after(arguments, 1));
+    return float_operators::reshape(arguments.tensor(0), integers_after(arguments, 1));
 }
 
 INTQ_INLINE Value evaluate_permute(std::span<const Value> values) {
     const Arguments arguments(values);
-    return functional::permute(arguments.tensor(0), integers_after(arguments, 1));
+    return float_operators::permute(arguments.tensor(0), integers_after(arguments, 1));
 }
 
 INTQ_INLINE Value evaluate_transpose(std::span<const Value> values) {
     const Arguments arguments(values);
-    return functional::transpose(arguments.tensor(0), static_cast<int>(arguments[1].integer()),
-                                 static_cast<int>(arguments[2].integer()));
+    return float_operators::transpose(arguments.tensor(0), static_cast<int>(arguments[1].integer()),
+                                      static_cast<int>(arguments[2].integer()));
 }
 
 INTQ_INLINE Value evaluate_slice(std::span<const Value> values) {
     const Arguments arguments(values);
-    return functional::slice(arguments.tensor(0), static_cast<int>(arguments[1].integer()), arguments.integer(2, 0),
-                             arguments.integer(3, std::numeric_limits<index_t>::max()), arguments.integer(4, 1));
+    return float_operators::slice(arguments.tensor(0), static_cast<int>(arguments[1].integer()),
+                                  arguments.integer(2, 0), arguments.integer(3, std::numeric_limits<index_t>::max()),
+                                  arguments.integer(4, 1));
 }
 
 // An item of a tuple, or an element of axis 0 of a tensor.
 INTQ_INLINE Value evaluate_getitem(std::span<const Value> values) {
     const Arguments arguments(values);
     const std::int64_t at = arguments[1].integer();
-    if (!arguments[0].is_tuple()) return functional::select(arguments.tensor(0), 0, at);
+    if (!arguments[0].is_tuple()) return float_operators::select(arguments.tensor(0), 0, at);
     const Value::Tuple& items = arguments[0].tuple();
     const auto count = static_cast<std::int64_t>(items.size());
     if (at < -count || at >= count)
@@ -156,20 +157,21 @@ INTQ_INLINE Value evaluate_split(std::span<const Value> values) {
     const Arguments arguments(values);
     const Tensor& x = arguments.tensor(0);
     const int axis = axis_of(arguments, 2, 0);
-    if (!arguments[1].is_tuple()) return to_tuple(functional::split(x, index_t{arguments[1].integer()}, axis));
-    return to_tuple(functional::split(x, integers_of(arguments[1]), axis));
+    if (!arguments[1].is_tuple()) return to_tuple(float_operators::split(x, index_t{arguments[1].integer()}, axis));
+    return to_tuple(float_operators::split(x, integers_of(arguments[1]), axis));
 }
 
 INTQ_INLINE Value evaluate_chunk(std::span<const Value> values) {
     const Arguments arguments(values);
-    return to_tuple(functional::chunk(arguments.tensor(0), arguments[1].integer(), axis_of(arguments, 2, 0)));
+    return to_tuple(float_operators::chunk(arguments.tensor(0), arguments[1].integer(), axis_of(arguments, 2, 0)));
 }
 
 INTQ_INLINE Value evaluate_pad(std::span<const Value> values) {
     const Arguments arguments(values);
     if (arguments.has(2) && arguments[2].text() != "constant")
         throw Error("pad: the mode must be constant, given \"" + arguments[2].text() + "\"");
-    return functional::pad(arguments.tensor(0), integers_of(arguments[1]), optional_number(arguments, 3).value_or(0.0));
+    return float_operators::pad(arguments.tensor(0), integers_of(arguments[1]),
+                                optional_number(arguments, 3).value_or(0.0));
 }
 
 // One value for both sides, or two.
@@ -181,28 +183,28 @@ template <class Get> auto pair_of(const Value& value, const Get& get) {
     return std::pair(get(value.tuple()[0]), get(value.tuple()[1]));
 }
 
-INTQ_INLINE functional::InterpolateOptions interpolate_options(const Arguments& arguments) {
-    functional::InterpolateOptions options;
+INTQ_INLINE float_operators::InterpolateOptions interpolate_options(const Arguments& arguments) {
+    float_operators::InterpolateOptions options;
     if (arguments.has(1)) {
         const auto [height, width] = pair_of(arguments[1], [](const Value& v) { return v.integer(); });
         options.size = Size2d{height, width};
     }
     if (arguments.has(2)) {
         const auto [height, width] = pair_of(arguments[2], [](const Value& v) { return v.number(); });
-        options.scale_factor = functional::ScaleFactor{height, width};
+        options.scale_factor = float_operators::ScaleFactor{height, width};
     }
-    options.rule = functional::resize_rule(arguments.has(3) ? arguments[3].text() : "nearest", flag(arguments, 4));
+    options.rule = float_operators::resize_rule(arguments.has(3) ? arguments[3].text() : "nearest", flag(arguments, 4));
     return options;
 }
 
 INTQ_INLINE Value evaluate_interpolate(std::span<const Value> values) {
     const Arguments arguments(values);
-    return functional::interpolate(arguments.tensor(0), interpolate_options(arguments));
+    return float_operators::interpolate(arguments.tensor(0), interpolate_options(arguments));
 }
 
 INTQ_INLINE Value evaluate_embedding(std::span<const Value> values) {
     const Arguments arguments(values);
-    return functional::embedding(arguments.tensor(0), arguments.tensor(1));
+    return float_operators::embedding(arguments.tensor(0), arguments.tensor(1));
 }
 
 }  // namespace detail

@@ -29,7 +29,7 @@ Value evaluate_gelu(std::span<const Value> values);
 
 /// The function of a row under its name; its arguments are x and, where the row has one, the parameter.
 template <TableFunction function>
-inline constexpr Function unary_function{functional::unary_row(function).name, &detail::evaluate_unary<function>};
+inline constexpr Function unary_function{float_operators::unary_row(function).name, &detail::evaluate_unary<function>};
 inline constexpr Function gelu_function{"gelu", &detail::evaluate_gelu};
 
 Value sigmoid(const Value& x);
@@ -63,8 +63,8 @@ namespace detail {
 
 INTQ_INLINE Value evaluate_unary(TableFunction function, std::span<const Value> values) {
     const Arguments arguments(values);
-    const double otherwise = functional::unary_row(function).default_parameter;
-    return functional::unary(function, arguments.tensor(0), optional_number(arguments, 1).value_or(otherwise));
+    const double otherwise = float_operators::unary_row(function).default_parameter;
+    return float_operators::unary(function, arguments.tensor(0), optional_number(arguments, 1).value_or(otherwise));
 }
 
 INTQ_INLINE TableFunction gelu_of(const std::string& approximate) {
@@ -75,7 +75,7 @@ INTQ_INLINE TableFunction gelu_of(const std::string& approximate) {
 
 INTQ_INLINE Value evaluate_gelu(std::span<const Value> values) {
     const Arguments arguments(values);
-    return functional::unary(gelu_of(arguments.has(1) ? arguments[1].text() : "none"), arguments.tensor(0));
+    return float_operators::unary(gelu_of(arguments.has(1) ? arguments[1].text() : "none"), arguments.tensor(0));
 }
 
 }  // namespace detail

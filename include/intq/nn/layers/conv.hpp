@@ -138,7 +138,7 @@ INTQ_INLINE Conv2d::Conv2d(const Conv2dOptions& options) : options_(options) {
 }
 
 INTQ_INLINE Tensor Conv2d::apply(const Tensor& x, const Tensor& weight) const {
-    return functional::conv2d(x, weight, bias(), options_.window, options_.groups, &cache());
+    return float_operators::conv2d(x, weight, bias(), options_.window, options_.groups, &cache());
 }
 
 INTQ_INLINE std::string Conv2d::fused_type_name(const Fusion& fusion) { return "Conv" + name_of(fusion) + "2d"; }
@@ -151,7 +151,7 @@ INTQ_INLINE Conv1d::Conv1d(const Conv1dOptions& options) : options_(options) {
 }
 
 INTQ_INLINE Tensor Conv1d::apply(const Tensor& x, const Tensor& weight) const {
-    return functional::conv1d(x, weight, bias(), window(), options_.groups, &cache());
+    return float_operators::conv1d(x, weight, bias(), window(), options_.groups, &cache());
 }
 
 INTQ_INLINE std::string Conv1d::fused_type_name(const Fusion& fusion) { return "Conv" + name_of(fusion) + "1d"; }
@@ -165,8 +165,8 @@ INTQ_INLINE ConvTranspose2d::ConvTranspose2d(const ConvTranspose2dOptions& optio
 }
 
 INTQ_INLINE Tensor ConvTranspose2d::apply(const Tensor& x, const Tensor& weight) const {
-    return functional::conv_transpose2d(x, weight, bias(), options_.window, options_.output_padding, options_.groups,
-                                        &cache());
+    return float_operators::conv_transpose2d(x, weight, bias(), options_.window, options_.output_padding,
+                                             options_.groups, &cache());
 }
 
 INTQ_INLINE std::string ConvTranspose2d::fused_type_name(const Fusion& fusion) {

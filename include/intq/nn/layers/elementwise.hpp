@@ -69,7 +69,7 @@ inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
 INTQ_INLINE Value evaluate_add_relu(std::span<const Value> values) {
-    return functional::relu(evaluate_add(values).tensor());
+    return float_operators::relu(evaluate_add(values).tensor());
 }
 
 struct FloatFunctionalMethod {

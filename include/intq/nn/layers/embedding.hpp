@@ -51,7 +51,7 @@ INTQ_INLINE Embedding::Embedding(const EmbeddingOptions& options) : options_(opt
 }
 
 INTQ_INLINE Value Embedding::forward(Arguments arguments) {
-    return functional::embedding(arguments.tensor(0), weight());
+    return float_operators::embedding(arguments.tensor(0), weight());
 }
 
 }  // namespace INTQ_HOSTED_ABI

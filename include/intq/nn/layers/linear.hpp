@@ -59,7 +59,7 @@ INTQ_INLINE Linear::Linear(const LinearOptions& options) : options_(options) {
 }
 
 INTQ_INLINE Tensor Linear::apply(const Tensor& x, const Tensor& weight) const {
-    return functional::linear(x, weight, bias(), &cache());
+    return float_operators::linear(x, weight, bias(), &cache());
 }
 
 INTQ_INLINE std::string Linear::fused_type_name(const Fusion& fusion) {

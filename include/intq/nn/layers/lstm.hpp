@@ -44,13 +44,13 @@ public:
     index_t directions() const noexcept { return options_.bidirectional ? 2 : 1; }
     /// "_l0", "_l0_reverse", "_l1", …: how the parameters of a layer and direction end.
     static std::string suffix_of(index_t layer, index_t direction);
-    functional::LstmWeights weights(index_t layer, index_t direction) const;
+    float_operators::LstmWeights weights(index_t layer, index_t direction) const;
     INTQ_INLINE Value forward(Arguments arguments) override;
 
 protected:
     /// One direction of one layer.
-    virtual INTQ_INLINE functional::LstmResult run_layer(const Tensor& x, index_t layer, index_t direction,
-                                                         const Tensor& h, const Tensor& c) const;
+    virtual INTQ_INLINE float_operators::LstmResult run_layer(const Tensor& x, index_t layer, index_t direction,
+                                                              const Tensor& h, const Tensor& c) const;
 
 private:
     // h_0 or c_0.
@@ -87,7 +87,7 @@ INTQ_INLINE Value LSTM::forward(Arguments arguments) {
     if (x.rank() != 3 || x.extent(2) != options_.input_size)
         throw Error("LSTM: the input has shape " + to_string(x.shape()) + ", expected rank 3 and " +
                     std::to_string(options_.input_size) + " features");
-    if (options_.batch_first) x = functional::transpose(x, 0, 1);
+    if (options_.batch_first) x = float_operators::transpose(x, 0, 1);
     const index_t batch = x.extent(1);
     const Tensor h_0 = initial_state(arguments, 0, batch), c_0 = initial_state(arguments, 1, batch);
     std::vector<Tensor> h_n, c_n;
@@ -96,16 +96,16 @@ INTQ_INLINE Value LSTM::forward(Arguments arguments) {
         std::vector<Tensor> outputs;
         for (index_t direction = 0; direction < directions(); ++direction) {
             const index_t at = layer * directions() + direction;
-            const auto result =
-                run_layer(x, layer, direction, functional::select(h_0, 0, at), functional::select(c_0, 0, at));
+            const auto result = run_layer(x, layer, direction, float_operators::select(h_0, 0, at),
+                                          float_operators::select(c_0, 0, at));
             outputs.push_back(result.output);
             h_n.push_back(result.h.reshape(state));
             c_n.push_back(result.c.reshape(state));
         }
-        x = outputs.size() == 1 ? outputs[0] : functional::cat(outputs, 2);
+        x = outputs.size() == 1 ? outputs[0] : float_operators::cat(outputs, 2);
     }
-    if (options_.batch_first) x = functional::transpose(x, 0, 1);
-    return Value::Tuple{x, Value::Tuple{functional::cat(h_n, 0), functional::cat(c_n, 0)}};
+    if (options_.batch_first) x = float_operators::transpose(x, 0, 1);
+    return Value::Tuple{x, Value::Tuple{float_operators::cat(h_n, 0), float_operators::cat(c_n, 0)}};
 }
 
 INTQ_INLINE LSTM::LSTM(const LSTMOptions& options) : options_(options) {
@@ -132,15 +132,15 @@ INTQ_INLINE std::string LSTM::suffix_of(index_t layer, index_t direction) {
     return "_l" + std::to_string(layer) + (direction == 0 ? "" : "_reverse");
 }
 
-INTQ_INLINE functional::LstmWeights LSTM::weights(index_t layer, index_t direction) const {
+INTQ_INLINE float_operators::LstmWeights LSTM::weights(index_t layer, index_t direction) const {
     const std::string suffix = suffix_of(layer, direction);
     const auto bias = [&](const char* name) { return options_.bias ? tensor(name + suffix) : Tensor(); };
     return {tensor("weight_ih" + suffix), tensor("weight_hh" + suffix), bias("bias_ih"), bias("bias_hh")};
 }
 
-INTQ_INLINE functional::LstmResult LSTM::run_layer(const Tensor& x, index_t layer, index_t direction, const Tensor& h,
-                                                   const Tensor& c) const {
-    return functional::lstm_layer(x, weights(layer, direction), h, c, direction == 1);
+INTQ_INLINE float_operators::LstmResult LSTM::run_layer(const Tensor& x, index_t layer, index_t direction,
+                                                        const Tensor& h, const Tensor& c) const {
+    return float_operators::lstm_layer(x, weights(layer, direction), h, c, direction == 1);
 }
 
 }  // namespace INTQ_HOSTED_ABI

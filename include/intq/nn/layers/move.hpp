@@ -88,7 +88,7 @@ namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE Value Flatten::forward(Arguments arguments) {
-    return functional::flatten(arguments.tensor(0), start_axis_, end_axis_);
+    return float_operators::flatten(arguments.tensor(0), start_axis_, end_axis_);
 }
 
 INTQ_INLINE Value Identity::forward(Arguments arguments) { return arguments[0]; }

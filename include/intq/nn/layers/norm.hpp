@@ -10,13 +10,13 @@
 #include "intq/nn/layers/fusion.hpp"
 #include "intq/nn/model/module.hpp"
 
-namespace intq::nn::functional {
+namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 struct ChannelMoments;
 
 }  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::nn::functional
+}  // namespace intq::nn::float_operators
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
@@ -50,7 +50,7 @@ protected:
     virtual bool accepts_rank(int rank) const = 0;
 
 private:
-    void update_running(const functional::ChannelMoments& moments);
+    void update_running(const float_operators::ChannelMoments& moments);
 
     BatchNormOptions options_;
     bool frozen_ = false;
@@ -122,21 +122,21 @@ INTQ_INLINE Value BatchNorm::forward(Arguments arguments) {
     if (!accepts_rank(x.rank()) || x.extent(1) != options_.num_features)
         throw Error(type_name() + ": the input has shape " + to_string(x.shape()) + ", expected " +
                     std::to_string(options_.num_features) + " channels");
-    functional::ChannelMoments moments;
+    float_operators::ChannelMoments moments;
     if (uses_batch_statistics()) {
-        moments = functional::channel_moments(x);
+        moments = float_operators::channel_moments(x);
         update_running(moments);
     } else {
         const auto mean = tensor("running_mean").flat<float>(), variance = tensor("running_var").flat<float>();
         moments.mean.assign(mean.begin(), mean.end());
         moments.variance.assign(variance.begin(), variance.end());
     }
-    return functional::activate(
-        functional::batch_norm(x, moments.mean, moments.variance, tensor("weight"), tensor("bias"), options_.eps),
+    return float_operators::activate(
+        float_operators::batch_norm(x, moments.mean, moments.variance, tensor("weight"), tensor("bias"), options_.eps),
         activation());
 }
 
-INTQ_INLINE void BatchNorm::update_running(const functional::ChannelMoments& moments) {
+INTQ_INLINE void BatchNorm::update_running(const float_operators::ChannelMoments& moments) {
     const auto mean = tensor("running_mean").flat<float>(), variance = tensor("running_var").flat<float>();
     const auto count = static_cast<double>(moments.count);
     const double unbiased = moments.count > 1 ? count / (count - 1) : 1.0;
@@ -184,7 +184,7 @@ INTQ_INLINE Value LayerNorm::forward(Arguments arguments) {
         if (axis > x.rank() || x.extent(-axis) != normalized_shape_[axes - axis])
             throw Error("LayerNorm: the input has shape " + to_string(x.shape()) + ", expected " +
                         to_string(normalized_shape_) + " at its end");
-    return functional::layer_norm(x, axes, tensor("weight"), tensor("bias"), eps_);
+    return float_operators::layer_norm(x, axes, tensor("weight"), tensor("bias"), eps_);
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -72,7 +72,7 @@ INTQ_INLINE MaxPool2d::MaxPool2d(const Window2d& window) : window_(window) {
 }
 
 INTQ_INLINE Value MaxPool2d::forward(Arguments arguments) {
-    return functional::max_pool2d(arguments.tensor(0), window_);
+    return float_operators::max_pool2d(arguments.tensor(0), window_);
 }
 
 INTQ_INLINE AvgPool2d::AvgPool2d(const Window2d& window, PoolDivisor divisor) : window_(window), divisor_(divisor) {
@@ -80,13 +80,13 @@ INTQ_INLINE AvgPool2d::AvgPool2d(const Window2d& window, PoolDivisor divisor) : 
 }
 
 INTQ_INLINE Value AvgPool2d::forward(Arguments arguments) {
-    return functional::avg_pool2d(arguments.tensor(0), window_, divisor_);
+    return float_operators::avg_pool2d(arguments.tensor(0), window_, divisor_);
 }
 
 INTQ_INLINE AdaptiveAvgPool2d::AdaptiveAvgPool2d(Size2d output) : output_(output) {}
 
 INTQ_INLINE Value AdaptiveAvgPool2d::forward(Arguments arguments) {
-    return functional::adaptive_avg_pool2d(arguments.tensor(0), output_);
+    return float_operators::adaptive_avg_pool2d(arguments.tensor(0), output_);
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -12,12 +12,12 @@
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
 
-using functional::InterpolateOptions;
-using functional::ScaleFactor;
+using float_operators::InterpolateOptions;
+using float_operators::ScaleFactor;
 
 /// Resizes images, to a size or by factors:
 ///
-///     Upsample({.scale_factor = ScaleFactor{2, 2}, .rule = functional::resize_rule("bilinear", false)})
+///     Upsample({.scale_factor = ScaleFactor{2, 2}, .rule = float_operators::resize_rule("bilinear", false)})
 class Upsample : public Cloneable<Upsample> {
 public:
     explicit Upsample(const InterpolateOptions& options);
@@ -48,7 +48,7 @@ INTQ_INLINE Upsample::Upsample(const InterpolateOptions& options) : options_(opt
 }
 
 INTQ_INLINE Value Upsample::forward(Arguments arguments) {
-    return functional::interpolate(arguments.tensor(0), options_);
+    return float_operators::interpolate(arguments.tensor(0), options_);
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -41,8 +41,8 @@ inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE Value Softmax::forward(Arguments arguments) {
     const Tensor& x = arguments.tensor(0);
-    if (!from_axis_) return functional::softmax(x, axis_);
-    return functional::softmax(functional::flatten(x, axis_, -1), axis_ < 0 ? -1 : axis_).reshape(x.shape());
+    if (!from_axis_) return float_operators::softmax(x, axis_);
+    return float_operators::softmax(float_operators::flatten(x, axis_, -1), axis_ < 0 ? -1 : axis_).reshape(x.shape());
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -47,10 +47,10 @@ private:
 
 /// The layer of a row.
 template <TableFunction function> class UnaryLayer : public Cloneable<UnaryLayer<function>, Unary> {
-    static_assert(functional::unary_row(function).module != nullptr, "the row of this function names no module");
+    static_assert(float_operators::unary_row(function).module != nullptr, "the row of this function names no module");
 
 public:
-    explicit UnaryLayer(double parameter = functional::unary_row(function).default_parameter)
+    explicit UnaryLayer(double parameter = float_operators::unary_row(function).default_parameter)
         : Cloneable<UnaryLayer<function>, Unary>(function, parameter) {}
 };
 
@@ -81,14 +81,14 @@ public:
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
 
-INTQ_INLINE Value ReLU::forward(Arguments arguments) { return functional::relu(arguments.tensor(0)); }
-INTQ_INLINE Value ReLU6::forward(Arguments arguments) { return functional::relu6(arguments.tensor(0)); }
+INTQ_INLINE Value ReLU::forward(Arguments arguments) { return float_operators::relu(arguments.tensor(0)); }
+INTQ_INLINE Value ReLU6::forward(Arguments arguments) { return float_operators::relu6(arguments.tensor(0)); }
 
 INTQ_INLINE Value Unary::forward(Arguments arguments) {
-    return functional::unary(function_, arguments.tensor(0), parameter_);
+    return float_operators::unary(function_, arguments.tensor(0), parameter_);
 }
 
-INTQ_INLINE std::string Unary::type_name() const { return functional::unary_row(function_).module; }
+INTQ_INLINE std::string Unary::type_name() const { return float_operators::unary_row(function_).module; }
 INTQ_INLINE Unary::Unary(TableFunction function, double parameter) : function_(function), parameter_(parameter) {}
 INTQ_INLINE GELU::GELU(const std::string& approximate) : Cloneable(detail::gelu_of(approximate), 1.0) {}
 

@@ -57,16 +57,16 @@ public:
     /// What the last apply() packed and ran; null before the first. The next one runs it again, unless weight, bias or
     /// backend are others by then; for another size of the input it takes the packed weight. Copies and clones of the
     /// layer begin without.
-    std::shared_ptr<const functional::PackedFloatLayer> packed() const { return cache_.get(); }
+    std::shared_ptr<const float_operators::PackedFloatLayer> packed() const { return cache_.get(); }
 
 protected:
     /// The weight that forward uses; a prepared layer fake-quantizes it.
     virtual INTQ_INLINE Tensor effective_weight(Arguments);
     /// Where apply() keeps what it packs.
-    functional::FloatLayerCache& cache() const noexcept { return cache_; }
+    float_operators::FloatLayerCache& cache() const noexcept { return cache_; }
 
 private:
-    mutable functional::FloatLayerCache cache_;
+    mutable float_operators::FloatLayerCache cache_;
 };
 
 namespace detail {
@@ -111,8 +111,8 @@ INTQ_INLINE Value Weighted::forward(Arguments arguments) {
         keep_on_tape(*this, "weight", weight);
         product = (*own)(product).tensor();
     }
-    const Tensor sum = fusion().add ? functional::add(product, arguments.tensor(1)) : product;
-    return functional::activate(sum, fusion().activation);
+    const Tensor sum = fusion().add ? float_operators::add(product, arguments.tensor(1)) : product;
+    return float_operators::activate(sum, fusion().activation);
 }
 
 INTQ_INLINE void Weighted::set_weight(Tensor weight) { tensor("weight") = std::move(weight); }

@@ -56,8 +56,8 @@ public:
     void tensors_changed() override { pack(); }
 
 protected:
-    INTQ_INLINE nn::functional::LstmResult run_layer(const Tensor& x, index_t layer, index_t direction, const Tensor& h,
-                                                     const Tensor& c) const override;
+    INTQ_INLINE nn::float_operators::LstmResult run_layer(const Tensor& x, index_t layer, index_t direction,
+                                                          const Tensor& h, const Tensor& c) const override;
 
 private:
     struct Matrices {
@@ -103,7 +103,7 @@ INTQ_INLINE std::string DynamicLinear::type_name() const {
 }
 
 INTQ_INLINE nn::Value DynamicLinear::forward(nn::Arguments arguments) {
-    return nn::functional::activate((*matrix_)(arguments.tensor(0)), activation_);
+    return nn::float_operators::activate((*matrix_)(arguments.tensor(0)), activation_);
 }
 
 INTQ_INLINE void DynamicLinear::pack() {
@@ -124,10 +124,11 @@ INTQ_INLINE DynamicLSTM::DynamicLSTM(const nn::LSTM& layer, const DynamicQConfig
     pack();
 }
 
-INTQ_INLINE nn::functional::LstmResult DynamicLSTM::run_layer(const Tensor& x, index_t layer, index_t direction,
-                                                              const Tensor& h, const Tensor& c) const {
+INTQ_INLINE nn::float_operators::LstmResult DynamicLSTM::run_layer(const Tensor& x, index_t layer, index_t direction,
+                                                                   const Tensor& h, const Tensor& c) const {
     const Matrices& m = matrices_[static_cast<std::size_t>(layer * directions() + direction)];
-    return nn::functional::lstm_layer_of<float>(x, options().hidden_size, *m.from_x, *m.from_h, h, c, direction == 1);
+    return nn::float_operators::lstm_layer_of<float>(x, options().hidden_size, *m.from_x, *m.from_h, h, c,
+                                                     direction == 1);
 }
 
 INTQ_INLINE void DynamicLSTM::pack() {

@@ -322,7 +322,7 @@ INTQ_INLINE StepPtr make_conv_transpose2d(const StepRequest& request) {
     step->window = {options.window.kernel, {1, 1}, {}, options.window.dilation};
     step->spread = spread_of(options);
     // The codes of the convolution that does the same to an image whose pixels stand apart.
-    using nn::functional::detail::turned_weight;
+    using nn::float_operators::detail::turned_weight;
     step->weight = step->weight.dtype() == DType::int8 ? turned_weight<std::int8_t>(step->weight, options.groups)
                                                        : turned_weight<std::int16_t>(step->weight, options.groups);
     if (step->weight_qparams.is_per_channel()) {

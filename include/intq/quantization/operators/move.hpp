@@ -241,8 +241,9 @@ INTQ_INLINE StepPtr make_slice(const StepRequest& request) {
     const nn::Arguments arguments = request.arguments();
     const int axis = request.axis(request.integer(1, 0));
     const index_t step = arguments.integer(4, 1);
-    const auto range = nn::functional::slice_range(request.inputs.at(0)->shape[axis], arguments.integer(2, 0),
-                                                   arguments.integer(3, std::numeric_limits<index_t>::max()), step);
+    const auto range =
+        nn::float_operators::slice_range(request.inputs.at(0)->shape[axis], arguments.integer(2, 0),
+                                         arguments.integer(3, std::numeric_limits<index_t>::max()), step);
     return slice_step(request, request.call, axis, range.first, step);
 }
 
@@ -259,9 +260,10 @@ INTQ_INLINE StepPtr make_item(const StepRequest& request) {
     if (arguments[1].is_tuple())
         sizes = nn::detail::integers_of(arguments[1]);
     else if (std::string_view(source.function()->name) == nn::chunk_function.name)
-        sizes = nn::functional::piece_sizes(extent, nn::functional::chunk_size(extent, arguments[1].integer()));
+        sizes =
+            nn::float_operators::piece_sizes(extent, nn::float_operators::chunk_size(extent, arguments[1].integer()));
     else
-        sizes = nn::functional::piece_sizes(extent, arguments[1].integer());
+        sizes = nn::float_operators::piece_sizes(extent, arguments[1].integer());
     const int item = request.integer(1, 0), count = static_cast<int>(sizes.size());
     const auto piece = static_cast<std::size_t>(item < 0 ? item + count : item);
     const index_t first = std::accumulate(sizes.begin(), sizes.begin() + static_cast<index_t>(piece), index_t{0});

@@ -98,7 +98,7 @@ INTQ_INLINE TabledFunction tabled_function(const StepRequest& request) {
     const std::string name = request.node.function()->name;
     const nn::Arguments arguments = request.arguments();
     if (name == "gelu") return {nn::detail::gelu_of(arguments.has(1) ? arguments[1].text() : "none"), 1.0};
-    for (const auto& row : nn::functional::unary_rows)
+    for (const auto& row : nn::float_operators::unary_rows)
         if (row.name == name)
             return {row.function, nn::detail::optional_number(arguments, 1).value_or(row.default_parameter)};
     throw request.error("no table of functions has \"" + name + "\"");
@@ -118,7 +118,7 @@ inline constexpr QuantizedOperator leaky_relu{.name = "leaky_relu",
                                               .channel_factors = ChannelFactors::anywhere};
 
 INTQ_INLINE bool is_unary(std::string_view name) {
-    for (const auto& row : nn::functional::unary_rows)
+    for (const auto& row : nn::float_operators::unary_rows)
         if (name == row.name) return true;
     return false;
 }

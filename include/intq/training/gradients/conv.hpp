@@ -100,8 +100,8 @@ template <class T> void conv_transpose2d_backward(GradientContext& context) {
             // An output padding of a whole stride gives conv2d more outputs than x has cells: the
             // first are x's.
             const Tensor all = convolve<T>(dy, weight, options.window, options.groups);
-            const Tensor rows = nn::functional::slice(all, 2, 0, x.extent(2));
-            gradients.input = nn::functional::slice(rows, 3, 0, x.extent(3));
+            const Tensor rows = nn::float_operators::slice(all, 2, 0, x.extent(2));
+            gradients.input = nn::float_operators::slice(rows, 3, 0, x.extent(3));
         }
         gradients.weight = conv2d_weight_gradient<T>(dy, x, options.window, options.groups);
         if (needs.bias) gradients.bias = channel_sums<T>(dy);

@@ -23,7 +23,7 @@ inline namespace INTQ_HOSTED_ABI {
 template <class T> Tensor convolve(const Tensor& x, const Tensor& weight, const Window2d& window, index_t groups);
 
 /// Gradient of conv2d for its input: the transposed convolution of the gradient, by the two steps of
-/// nn::functional::conv_transpose2d.
+/// nn::float_operators::conv_transpose2d.
 ///
 ///     dx = conv(spread(dy), turned(w))
 ///
@@ -90,15 +90,15 @@ void copy_planes(std::array<index_t, 3> counts, const Tensor& from, Tensor& to, 
 }  // namespace detail
 
 template <class T> Tensor convolve(const Tensor& x, const Tensor& weight, const Window2d& window, index_t groups) {
-    if constexpr (std::is_same_v<T, float>) return nn::functional::conv2d(x, weight, {}, window, groups);
+    if constexpr (std::is_same_v<T, float>) return nn::float_operators::conv2d(x, weight, {}, window, groups);
     return detail::convolve_by_loops<T>(x, weight, window, groups);
 }
 
 template <class T>
 Tensor conv2d_input_gradient(const Tensor& dy, const Tensor& weight, const Window2d& window, index_t groups,
                              Size2d size) {
-    const Tensor z = nn::functional::detail::spread_image<T>(dy, window, size);
-    const Tensor turned = nn::functional::detail::turned_weight<T>(weight, groups);
+    const Tensor z = nn::float_operators::detail::spread_image<T>(dy, window, size);
+    const Tensor turned = nn::float_operators::detail::turned_weight<T>(weight, groups);
     return convolve<T>(z, turned, {window.kernel, {1, 1}, {}, window.dilation}, groups);
 }
 

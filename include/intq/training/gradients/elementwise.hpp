@@ -134,7 +134,7 @@ template <class T> void mul_backward(GradientContext& context) {
     for (const std::size_t operand : {0u, 1u}) {
         const nn::Value& other = context.inputs()[1 - operand];
         add_operand<T>(context, operand,
-                       other.is_tensor() ? zip<T>(dy, nn::functional::expand(other.tensor(), dy.shape(), "mul"),
+                       other.is_tensor() ? zip<T>(dy, nn::float_operators::expand(other.tensor(), dy.shape(), "mul"),
                                                   [](T gradient, T factor) { return gradient * factor; })
                                          : times<T>(dy, other.number()));
     }

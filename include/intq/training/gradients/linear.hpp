@@ -22,7 +22,7 @@ template <class T> Tensor multiply_rows(const Tensor& a, const Tensor& b);
 /// (C, R) of (R, C).
 template <class T> Tensor transpose(const Tensor& matrix);
 
-/// A linear layer on the last axis: nn::functional::linear, or the same in double.
+/// A linear layer on the last axis: nn::float_operators::linear, or the same in double.
 template <class T> Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
 
 /// What the product of a layer gives: y = product(x, weight) + bias.
@@ -44,7 +44,7 @@ ProductGradients linear_gradients(const Tensor& x, const Tensor& weight, const T
 // ---------------------------------------------------------------------------------------------------------------------
 
 template <class T> Tensor multiply_rows(const Tensor& a, const Tensor& b) {
-    if constexpr (std::is_same_v<T, float>) return nn::functional::linear(a, b, {});
+    if constexpr (std::is_same_v<T, float>) return nn::float_operators::linear(a, b, {});
     // A matrix product is a convolution of images of one pixel.
     const Tensor images = a.reshape(Shape(a.extent(0), a.extent(1), 1, 1));
     const Tensor kernels = b.reshape(Shape(b.extent(0), b.extent(1), 1, 1));
@@ -62,7 +62,7 @@ template <class T> Tensor transpose(const Tensor& matrix) {
 }
 
 template <class T> Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-    if constexpr (std::is_same_v<T, float>) return nn::functional::linear(x, weight, bias);
+    if constexpr (std::is_same_v<T, float>) return nn::float_operators::linear(x, weight, bias);
     const index_t inputs = weight.extent(1), outputs = weight.extent(0);
     Shape shape = x.shape();
     shape[shape.rank - 1] = outputs;

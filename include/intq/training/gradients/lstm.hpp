@@ -26,10 +26,10 @@ inline namespace INTQ_HOSTED_ABI {
 /// One direction of one layer, as its forward pass left it.
 struct LstmLayerCall {
     Tensor x, h_0, c_0;  // (L, N, I), (N, H), (N, H)
-    nn::functional::LstmWeights weights;
+    nn::float_operators::LstmWeights weights;
     bool reverse = false;
-    nn::functional::LstmResult result{};
-    nn::functional::LstmTrace trace{};
+    nn::float_operators::LstmResult result{};
+    nn::float_operators::LstmTrace trace{};
 };
 
 /// Of what went into a layer; the gradient of both biases is one.
@@ -99,12 +99,12 @@ template <class T> std::vector<LstmLayerCall> lstm_calls(const nn::LSTM& lstm, T
             LstmLayerCall call{x, step_of(h_0, static_cast<index_t>(calls.size())),
                                step_of(c_0, static_cast<index_t>(calls.size())), lstm.weights(layer, direction),
                                direction == 1};
-            call.result = nn::functional::lstm_layer<T>(x, call.weights, call.h_0, call.c_0, call.reverse, &linear<T>,
-                                                        &call.trace);
+            call.result = nn::float_operators::lstm_layer<T>(x, call.weights, call.h_0, call.c_0, call.reverse,
+                                                             &linear<T>, &call.trace);
             outputs.push_back(call.result.output);
             calls.push_back(std::move(call));
         }
-        x = outputs.size() == 1 ? outputs[0] : nn::functional::cat(outputs, 2);
+        x = outputs.size() == 1 ? outputs[0] : nn::float_operators::cat(outputs, 2);
     }
     return calls;
 }
@@ -122,7 +122,9 @@ void add_lstm_parameters(GradientContext& context, const LstmLayerCall& call, co
 template <class T> void lstm_backward(GradientContext& context) {
     const auto& lstm = context.module_as<nn::LSTM>();
     const nn::LSTMOptions& options = lstm.options();
-    const auto by_step = [&](const Tensor& t) { return options.batch_first ? nn::functional::transpose(t, 0, 1) : t; };
+    const auto by_step = [&](const Tensor& t) {
+        return options.batch_first ? nn::float_operators::transpose(t, 0, 1) : t;
+    };
     const Tensor x = by_step(context.input(0));
     const index_t directions = lstm.directions(), width = options.hidden_size;
     const auto calls = lstm_calls<T>(lstm, x, context.inputs());
@@ -137,8 +139,8 @@ template <class T> void lstm_backward(GradientContext& context) {
             const index_t at = layer * directions + direction;
             const auto k = static_cast<std::size_t>(at);
             const LstmGradients g = lstm_layer_gradients<T>(
-                calls[k], nn::functional::slice(dy, 2, direction * width, (direction + 1) * width), step_of(dh, at),
-                step_of(dc, at));
+                calls[k], nn::float_operators::slice(dy, 2, direction * width, (direction + 1) * width),
+                step_of(dh, at), step_of(dc, at));
             dx = dx.defined() ? sum_of<T>(dx, g.x) : g.x;
             dh_0[k] = g.h_0.reshape(Shape(1, x.extent(1), width));
             dc_0[k] = g.c_0.reshape(Shape(1, x.extent(1), width));
@@ -148,8 +150,8 @@ template <class T> void lstm_backward(GradientContext& context) {
     }
     context.add_input(0, by_step(dy));
     if (!context.inputs().has(1)) return;
-    context.add_input(1, nn::functional::cat(dh_0, 0), 0);
-    context.add_input(1, nn::functional::cat(dc_0, 0), 1);
+    context.add_input(1, nn::float_operators::cat(dh_0, 0), 0);
+    context.add_input(1, nn::float_operators::cat(dc_0, 0), 1);
 }
 
 }  // namespace detail

@@ -41,12 +41,12 @@ namespace detail {
 
 template <class T> void cat_backward(GradientContext& context) {
     const auto& parts = context.inputs()[0].tuple();
-    const int axis = nn::functional::detail::positive_axis(static_cast<int>(context.inputs().integer(1, 0)),
-                                                           context.output().rank(), "cat");
+    const int axis = nn::float_operators::detail::positive_axis(static_cast<int>(context.inputs().integer(1, 0)),
+                                                                context.output().rank(), "cat");
     index_t first = 0;
     for (std::size_t i = 0; i < parts.size(); ++i) {
         const index_t count = parts[i].tensor().extent(axis);
-        context.add_input(0, nn::functional::slice(context.gradient(), axis, first, first + count), i);
+        context.add_input(0, nn::float_operators::slice(context.gradient(), axis, first, first + count), i);
         first += count;
     }
 }
@@ -82,8 +82,8 @@ template <class T> void pad_backward(GradientContext& context) {
     for (std::size_t i = 0; i < padding.size(); i += 2) {
         const int axis = x.rank() - 1 - static_cast<int>(i / 2);
         const auto inside = [axis](const Tensor& t, index_t before, index_t behind) {
-            return nn::functional::slice(t, axis, std::max<index_t>(before, 0),
-                                         t.extent(axis) - std::max<index_t>(behind, 0));
+            return nn::float_operators::slice(t, axis, std::max<index_t>(before, 0),
+                                              t.extent(axis) - std::max<index_t>(behind, 0));
         };
         dy = inside(dy, padding[i], padding[i + 1]);
         kept = inside(kept, -padding[i], -padding[i + 1]);

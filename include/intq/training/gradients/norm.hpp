@@ -90,16 +90,16 @@ template <class T>
 NormGradients batch_norm_gradients(const nn::BatchNorm& norm, const Tensor& input, const Tensor& gradient) {
     const Tensor x = input.contiguous(), dy = gradient.contiguous();
     const bool of_batch = norm.uses_batch_statistics();
-    nn::functional::ChannelMoments moments;
+    nn::float_operators::ChannelMoments moments;
     if (of_batch) {
-        moments = nn::functional::channel_moments<T>(x);
+        moments = nn::float_operators::channel_moments<T>(x);
     } else {
         const auto mean = norm.tensor("running_mean").flat<float>(),
                    variance = norm.tensor("running_var").flat<float>();
         moments.mean.assign(mean.begin(), mean.end());
         moments.variance.assign(variance.begin(), variance.end());
     }
-    const index_t channels = x.extent(1), inner = nn::functional::detail::inner_size(x);
+    const index_t channels = x.extent(1), inner = nn::float_operators::detail::inner_size(x);
     Tensor dx = Tensor::empty(x.shape(), dtype_of<T>);
     Tensor dweight = Tensor::empty(Shape(channels), dtype_of<T>), dbias = dweight.clone();
     const Tensor weight = norm.tensor("weight");

@@ -38,7 +38,8 @@ template <class T, class Visit> void pool_backward(GradientContext& context, con
 inline Size2d size_of_image(const Tensor& x) { return {x.extent(2), x.extent(3)}; }
 
 /// A mean hands each of its cells the same part.
-template <class T> void spread_mean(T* plane, index_t width, const nn::functional::detail::Cells& cells, double part) {
+template <class T>
+void spread_mean(T* plane, index_t width, const nn::float_operators::detail::Cells& cells, double part) {
     for (index_t h = cells.top; h < cells.bottom; ++h)
         for (index_t w = cells.left; w < cells.right; ++w) plane[h * width + w] += static_cast<T>(part);
 }
@@ -48,7 +49,7 @@ template <class T> void max_pool2d_backward(GradientContext& context) {
     const Window2d window = context.module_as<nn::MaxPool2d>().window();
     const Size2d size = size_of_image(context.input(0));
     pool_backward<T>(context, [&](const T* x, T* dx, index_t i, index_t j, T gradient) {
-        dx[nn::functional::detail::largest_cell(x, window, size, i, j)] += gradient;
+        dx[nn::float_operators::detail::largest_cell(x, window, size, i, j)] += gradient;
     });
 }
 
@@ -56,8 +57,8 @@ template <class T> void avg_pool2d_backward(GradientContext& context) {
     const auto& pool = context.module_as<nn::AvgPool2d>();
     const Size2d size = size_of_image(context.input(0));
     pool_backward<T>(context, [&](const T*, T* dx, index_t i, index_t j, T gradient) {
-        const auto cells = nn::functional::detail::window_cells(pool.window(), size, i, j);
-        const index_t count = nn::functional::detail::window_divisor(pool.window(), cells, pool.divisor());
+        const auto cells = nn::float_operators::detail::window_cells(pool.window(), size, i, j);
+        const index_t count = nn::float_operators::detail::window_divisor(pool.window(), cells, pool.divisor());
         spread_mean(dx, size.width, cells, static_cast<double>(gradient) / static_cast<double>(count));
     });
 }
@@ -66,7 +67,7 @@ template <class T> void adaptive_avg_pool2d_backward(GradientContext& context) {
     const Size2d out = context.module_as<nn::AdaptiveAvgPool2d>().output();
     const Size2d size = size_of_image(context.input(0));
     pool_backward<T>(context, [&](const T*, T* dx, index_t i, index_t j, T gradient) {
-        const auto cells = nn::functional::detail::adaptive_cells(size, out, i, j);
+        const auto cells = nn::float_operators::detail::adaptive_cells(size, out, i, j);
         spread_mean(dx, size.width, cells, static_cast<double>(gradient) / static_cast<double>(cells.count()));
     });
 }
@@ -76,7 +77,7 @@ template <class T> void interpolate_backward(GradientContext& context) {
     const nn::InterpolateOptions options = context.has_module() ? context.module_as<nn::Upsample>().options()
                                                                 : nn::detail::interpolate_options(context.inputs());
     const Size2d size = size_of_image(context.input(0));
-    const nn::functional::Taps taps = nn::functional::interpolation_taps(options, size);
+    const nn::float_operators::Taps taps = nn::float_operators::interpolation_taps(options, size);
     pool_backward<T>(context, [&](const T*, T* dx, index_t i, index_t j, T gradient) {
         const auto &row = taps.rows[static_cast<std::size_t>(i)], &column = taps.columns[static_cast<std::size_t>(j)];
         const auto give = [&](index_t h, index_t w, double part) {

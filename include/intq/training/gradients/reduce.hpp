@@ -31,9 +31,9 @@ template <class T, bool divides> void reduce_backward(GradientContext& context) 
         for (int axis = 0; axis < x.rank(); ++axis) axes.push_back(axis);
     Shape kept = x.shape();
     for (const index_t axis : axes)
-        kept[nn::functional::detail::positive_axis(static_cast<int>(axis), x.rank(), "sum")] = 1;
+        kept[nn::float_operators::detail::positive_axis(static_cast<int>(axis), x.rank(), "sum")] = 1;
     const double terms = static_cast<double>(x.size()) / static_cast<double>(kept.size());
-    const Tensor dy = nn::functional::expand(context.gradient().reshape(kept), x.shape());
+    const Tensor dy = nn::float_operators::expand(context.gradient().reshape(kept), x.shape());
     context.add_input(0, divides ? times<T>(dy, 1.0 / terms) : dy);
 }
 
@@ -75,8 +75,8 @@ namespace detail {
 INTQ_INLINE Tensor matrices_of(const Tensor& x, const Shape& leading) {
     Shape full = leading;
     for (int axis = x.rank() - 2; axis < x.rank(); ++axis)
-        nn::functional::detail::append_extent(full, x.extent(axis), "matmul");
-    return nn::functional::expand(x, full, "matmul").reshape(Shape(leading.size(), x.extent(-2), x.extent(-1)));
+        nn::float_operators::detail::append_extent(full, x.extent(axis), "matmul");
+    return nn::float_operators::expand(x, full, "matmul").reshape(Shape(leading.size(), x.extent(-2), x.extent(-1)));
 }
 
 }  // namespace detail

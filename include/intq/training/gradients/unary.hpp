@@ -23,7 +23,7 @@ namespace detail {
 /// @tparam named  the function of that name; of gelu, whose kind is an argument, either
 template <class T, TableFunction named> void unary_backward(GradientContext& context) {
     TableFunction function = named;
-    double parameter = nn::functional::unary_row(named).default_parameter;
+    double parameter = nn::float_operators::unary_row(named).default_parameter;
     if (context.has_module()) {
         function = context.module_as<nn::Unary>().function();
         parameter = context.module_as<nn::Unary>().parameter();
@@ -39,7 +39,8 @@ template <class T, TableFunction named> void unary_backward(GradientContext& con
 }
 
 template <class T, TableFunction function>
-inline constexpr GradientRow unary_gradient{nn::functional::unary_row(function).name, &unary_backward<T, function>};
+inline constexpr GradientRow unary_gradient{nn::float_operators::unary_row(function).name,
+                                            &unary_backward<T, function>};
 
 }  // namespace detail
 

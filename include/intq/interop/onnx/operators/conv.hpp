@@ -168,7 +168,7 @@ INTQ_INLINE void conv_transpose(NodeImport& node) {
     auto module = std::make_shared<nn::ConvTranspose2d>(options);
     set_weight_and_bias(node, *module, weight);
     const Size2d in{node.extent(0, 2), node.extent(0, 3)};
-    const Size2d out = nn::functional::transposed_output_size(options.window, options.output_padding, in);
+    const Size2d out = nn::float_operators::transposed_output_size(options.window, options.output_padding, in);
     node.call_module(module, {x},
                      std::vector<index_t>{node.extent(0, 0), options.out_channels, in.height < 0 ? -1 : out.height,
                                           in.width < 0 ? -1 : out.width});

@@ -46,8 +46,8 @@ namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
 /// PyTorch's rule of a Resize, as its exporter writes them.
-INTQ_INLINE nn::functional::Resize resize_rule_of(NodeImport& node) {
-    using nn::functional::Resize;
+INTQ_INLINE nn::float_operators::Resize resize_rule_of(NodeImport& node) {
+    using nn::float_operators::Resize;
     const std::string mode = node.text("mode", "nearest");
     const std::string place = node.text("coordinate_transformation_mode", "half_pixel");
     const std::string nearest = node.text("nearest_mode", "round_prefer_floor");
@@ -84,7 +84,7 @@ INTQ_INLINE void resize(NodeImport& node) {
             throw Error("the scales must be 1, 1 and two positive numbers for height and width");
         options.scale_factor = nn::ScaleFactor{static_cast<double>(scales[2]), static_cast<double>(scales[3])};
         if (node.extent(0, 2) >= 0 && node.extent(0, 3) >= 0) {
-            const Size2d out = nn::functional::interpolated_size(options, {node.extent(0, 2), node.extent(0, 3)});
+            const Size2d out = nn::float_operators::interpolated_size(options, {node.extent(0, 2), node.extent(0, 3)});
             dims[2] = out.height;
             dims[3] = out.width;
         }

@@ -30,7 +30,7 @@ template <TableFunction function> void unary_function(NodeImport& node) {
 /// A function with the attribute alpha: LeakyRelu and Elu.
 template <TableFunction function> void unary_with_alpha(NodeImport& node) {
     node.expect_inputs(1, 1);
-    const auto otherwise = static_cast<float>(nn::functional::unary_row(function).default_parameter);
+    const auto otherwise = static_cast<float>(nn::float_operators::unary_row(function).default_parameter);
     const auto alpha = static_cast<double>(node.number("alpha", otherwise));
     node.call_module(std::make_shared<nn::UnaryLayer<function>>(alpha), {node.value(0)}, node.dims(0));
 }
