@@ -93,7 +93,7 @@ TEST_CASE("A pattern of names means what Python's re.match means") {
 TEST_CASE("Random patterns match what std::regex matches") {
     Expressions expressions(3);
     int compared = 0, matched = 0;
-    for (int i = 0; i < 3000; ++i) {
+    for (int i = 0; i < 1000; ++i) {
         const std::string expression = expressions.alternatives(2);
         for (int k = 0; k < 8; ++k) {
             const std::string name = expressions.name();
@@ -104,8 +104,8 @@ TEST_CASE("Random patterns match what std::regex matches") {
             matched += expected;
         }
     }
-    CHECK(compared == 24000);
-    CHECK((matched > 2400 && matched < 21600));
+    CHECK(compared == 8000);
+    CHECK((matched > 800 && matched < 7200));
 }
 
 TEST_CASE("What is not a pattern is refused with its place") {

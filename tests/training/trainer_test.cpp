@@ -267,7 +267,7 @@ TEST_CASE("A checkpoint that does not fit is refused, and changes nothing") {
             if (item.name == name) return item;
         throw Error("no " + name);
     };
-    refuse("no checkpoint", [](auto& file) { file.metadata.clear(); });
+    refuse("not a checkpoint", [](auto& file) { file.metadata.clear(); });
     refuse("conv.weight: the state dictionary lacks", [&](auto& file) {
         std::erase_if(file.arrays, [](const auto& item) { return item.name.ends_with("conv.weight"); });
     });

@@ -115,8 +115,8 @@ TEST_CASE("A state that is damaged or another model's is refused, and the model 
         throw Error("no array " + ending);
     };
     CHECK(has(refusal([](auto& c) { c.metadata.erase("format"); }), "not the state of a calibration"));
-    CHECK(has(refusal([](auto& c) { c.metadata["batches"] = "2x"; }), "no number"));
-    CHECK(has(refusal([](auto& c) { c.metadata["batches"] = "-1"; }), "no number"));
+    CHECK(has(refusal([](auto& c) { c.metadata["batches"] = "2x"; }), "not a number"));
+    CHECK(has(refusal([](auto& c) { c.metadata["batches"] = "-1"; }), "not a number"));
     CHECK(has(refusal([](auto& c) { c.metadata["observer nowhere"] = "KLObserver"; }), "no \"observer nowhere\""));
     CHECK(has(refusal([](auto& c) { c.metadata.erase(std::prev(c.metadata.end())); }), "the model has one"));
     CHECK(has(refusal([](auto& c) { std::prev(c.metadata.end())->second = "MSEObserver"; }), "\"MSEObserver\""));
