@@ -47,9 +47,15 @@ while(TRUE)
 
     set(source "${SCRATCH}/program_${programs}.cpp")
     file(WRITE "${source}" "${program}")
-    execute_process(COMMAND "${CXX}" -std=c++20 -O2 -Wall -Wextra -Werror "-I${INCLUDE}" ${command} "${source}" -o
+    # What includes the whole hosted half is not optimised, because its test waits for the compiler.
+    set(optimise -O2)
+    if(program MATCHES "intq/intq.hpp")
+        set(optimise -O0)
+    endif()
+    execute_process(COMMAND "${CXX}" -std=c++20 ${optimise} -Wall -Wextra -Werror "-I${INCLUDE}" ${command} "${source}" -o
                             "${SCRATCH}/program_${programs}" COMMAND_ERROR_IS_FATAL ANY)
-    execute_process(COMMAND "${SCRATCH}/program_${programs}" OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
+    execute_process(COMMAND "${SCRATCH}/program_${programs}" WORKING_DIRECTORY "${CMAKE_CURRENT_LIST_DIR}/../.."
+                    OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
     if(NOT printed STREQUAL expected)
         message(FATAL_ERROR "${page_name} says\n${expected}\nprogram ${programs} prints\n${printed}")
     endif()
