@@ -193,7 +193,7 @@ TEST_CASE("a convolution that cannot be made is refused by code, field and numbe
             CHECK(is_canary(storage, storage.as<unsigned char>()));
             ++checked;
         }
-    CHECK(checked >= 40 * least_backends);
+    CHECK(checked >= static_cast<std::size_t>(40 * least_backends));
 }
 
 TEST_CASE("the spec that the refusals spoil is accepted by every target and backend") {
