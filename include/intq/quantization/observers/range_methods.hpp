@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
 //
-// The table of range methods: how a range is read from a histogram, and the observer that reads it so.
+// The table of range methods. A method reads a range from a histogram, and the table names an observer after it.
 // Layer: quantization (docs/workflow.md section 1).
 //
 // A row is X(name, observer, channels, fewest_bins, range):
 //
-//     name         its RangeMethod, and its name in observer_table() and in the qconfig presets
-//     observer     the class whose range it is (statistics_observers.hpp makes it)
-//     channels     whether that class takes a ch_axis: per_channel or per_tensor
-//     fewest_bins  of that class, where it needs more than a histogram must have; else 0
-//     range        the formula of intq/observers/, as an expression of `histogram` and `options`: a ValueRange, or a
-//                  Result of one. Scratch is a detail::Scratch
+//     name         its RangeMethod, and its name in observer_table() and in the presets of qconfigs
+//     observer     the name of its class, which statistics_observers.hpp makes
+//     channels     per_channel if the class takes a ch_axis, else per_tensor
+//     fewest_bins  that the class demands; 0 if any histogram will do
+//     range        its formula, as an expression of `histogram` and `options`; the value is a ValueRange or a Result of
+//                  one, and the memory that the formula needs is a detail::Scratch
 //
-// The formula's header is included with the definitions. An option of a method is a field of ObserverOptions, whose
-// bounds stand in check_range_options().
+// Formulas stand in intq/observers/, and the definitions below include their headers. An option of a method is a field
+// of ObserverOptions, and check_range_options() holds its bounds.
 #ifndef INTQ_QUANTIZATION_OBSERVERS_RANGE_METHODS_HPP
 #define INTQ_QUANTIZATION_OBSERVERS_RANGE_METHODS_HPP
 
@@ -44,7 +44,7 @@
     /* Of options.mix_percentiles the one of the least squared error. */                                               \
     X(mix, MixObserver, per_tensor, 0,                                                                                 \
       observers::mix_range(histogram, options.rule(), options.mix_percentiles))                                        \
-    /* mean ± options.std_multiplier standard deviations, inside the extremes */                                       \
+    /* The mean ± options.std_multiplier standard deviations, inside the extremes. */                                  \
     X(clip_std, ClipStdObserver, per_tensor, 0,                                                                        \
       observers::clip_std_range(histogram, options.std_multiplier))
 // clang-format on
@@ -63,7 +63,7 @@ inline constexpr RangeMethod all_range_methods[] = {RangeMethod::min_max, INTQ_R
 
 namespace detail {
 
-/// A row of the table, less its formula.
+/// A row of the table without its formula.
 struct RangeMethodRow {
     enum Channels : bool { per_tensor, per_channel };
 
@@ -75,7 +75,7 @@ struct RangeMethodRow {
 
 #define INTQ_DETAIL_METHOD(name, observer, channels, fewest_bins, ...) \
     {#name, #observer, RangeMethodRow::channels, fewest_bins},
-/// In the order of RangeMethod. The extremes need no histogram, so their observer is in no row.
+/// In the order of RangeMethod. The first row names no observer, because MinMaxObserver keeps no histogram.
 inline constexpr RangeMethodRow range_method_rows[] = {{"min_max", "", RangeMethodRow::per_channel, 0},
                                                        INTQ_RANGE_METHODS(INTQ_DETAIL_METHOD)};
 #undef INTQ_DETAIL_METHOD
@@ -84,7 +84,7 @@ constexpr const RangeMethodRow& range_method_row(RangeMethod method) noexcept {
     return range_method_rows[static_cast<std::size_t>(method)];
 }
 
-/// Throws for options that a method cannot work with, whichever it is.
+/// Throws for options that some method cannot work with.
 void check_range_options(const ObserverOptions& options);
 
 /// What the formula of a method reads from a histogram.
