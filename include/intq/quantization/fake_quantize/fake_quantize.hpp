@@ -253,8 +253,9 @@ INTQ_INLINE OwnedQParams FakeQuantize::grid(std::span<const float> scales,
     result.quant_max = options_.observer_options.highest();
     if (scales.empty()) return result;
     result.scales.assign(scales.begin(), scales.end());
-    result.axis =
-        scales.size() > 1 ? std::max(options_.observer_options.ch_axis, 0) : options_.observer_options.ch_axis;
+    // One scale that was given before the channels were known serves all of them.
+    const int axis = options_.observer_options.ch_axis;
+    result.axis = scales.size() > 1 ? std::max(axis, 0) : is_given_ ? -1 : axis;
     result.zero_points.assign(zero_points.begin(), zero_points.end());
     return result;
 }
@@ -267,6 +268,7 @@ INTQ_INLINE void FakeQuantize::store(const OwnedQParams& qparams) {
 
 INTQ_INLINE void FakeQuantize::set_qparams(float scale, std::optional<std::int32_t> zero_point) {
     OwnedQParams fixed = qparams();
+    if (!has_qparams()) fixed.axis = -1;
     fixed.scales.assign(fixed.scales.size(), scale);
     fixed.zero_points.clear();
     if (zero_point) fixed.zero_points.assign(fixed.scales.size(), *zero_point);
