@@ -311,9 +311,7 @@ INTQ_INLINE RoundedLayer round_layer(const LayerCall& call, const LayerData& dat
     for (std::size_t i = 0; i < learnt.flat<float>().size(); ++i)
         result.changed += learnt.flat<float>()[i] != nearest.flat<float>()[i];
     call.weighted->set_weight(learnt);
-    quantizer.adopt(data.grid);
-    quantizer.enable_observer(false);
-    quantizer.observer().reset_min_max_vals();
+    quantizer.set_qparams(data.grid);  // the codes were learned on this grid
     return result;
 }
 

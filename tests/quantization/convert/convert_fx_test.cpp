@@ -274,7 +274,7 @@ TEST_CASE("Converting before calibrating names the node; so does a wrong shape o
     CHECK_NOTHROW(convert_fx(*prepared, fp32));
 }
 
-TEST_CASE("Weight qparams that were set stay; a weight that changed after calibration is looked at again") {
+TEST_CASE("Weight qparams stay as they were calibrated or set, because a forward in validation uses them") {
     const auto model = test::make_model({{"quant", std::make_shared<nn::QuantStub>()},
                                          {"conv", test::make_conv(2, 2, 3, 1)},
                                          {"dequant", std::make_shared<nn::DeQuantStub>()}},
@@ -288,5 +288,11 @@ TEST_CASE("Weight qparams that were set stay; a weight that changed after calibr
     };
     const std::vector<float> before = scales();
     for (float& weight : prepared->find("conv").tensor("weight").flat<float>()) weight *= 0.5f;
+    CHECK(scales() == before);
+    auto& quantizer = dynamic_cast<FakeQuantize&>(prepared->find("conv.weight_fake_quant"));
+    quantizer.observe_anew(prepared->find("conv").tensor("weight"));  // as a tool that changes weights does
     CHECK(scales() == std::vector<float>{before[0] * 0.5f, before[1] * 0.5f});
+    quantizer.set_qparams(0.25f);
+    quantizer.observe_anew(prepared->find("conv").tensor("weight"));
+    CHECK(scales() == std::vector<float>{0.25f, 0.25f});
 }

@@ -90,8 +90,17 @@ public:
     bool saturates() const override { return options_.saturate; }
     const FakeQuantizeOptions& options() const noexcept { return options_; }
 
-    /// Fixes the scale, and the zero point (0 unless given); the observer is switched off.
+    /// Gives the scale, and the zero point (0 unless given), of every channel. From then on the quantizer observes
+    /// nothing, whatever the state of the model: calibration, training and convert leave the scale as it is.
     void set_qparams(float scale, std::optional<std::int32_t> zero_point = std::nullopt);
+    /// The same with a scale for each channel.
+    void set_qparams(const OwnedQParams& qparams);
+    /// Whether the qparams were given, so that data does not change them.
+    bool has_given_qparams() const noexcept { return is_given_; }
+    /// Whether an optimizer moves the qparams.
+    virtual bool learns_qparams() const noexcept { return false; }
+    /// For a tool that changed what this quantizes: the scale is that of x alone, unless it is given or learned.
+    void observe_anew(const Tensor& x);
     /// What the observer says now, whatever is stored.
     OwnedQParams calculate_qparams() const { return observer().calculate_qparams(); }
     Observer& observer() const { return static_cast<Observer&>(*child("activation_post_process")); }
@@ -100,7 +109,7 @@ public:
 
 protected:
     virtual bool is_observing() const {
-        return observer_enabled_ &&
+        return observer_enabled_ && !is_given_ &&
                (training() || !fake_quant_enabled_ || options_.compatibility == Compatibility::torch);
     }
     /// Where scales and zero points are kept.
@@ -112,6 +121,7 @@ private:
     FakeQuantizeOptions options_;
     bool observer_enabled_ = true;
     bool fake_quant_enabled_ = true;
+    bool is_given_ = false;
 };
 
 /// Observes and passes through; never rounds.
@@ -199,7 +209,13 @@ INTQ_INLINE void FakeQuantize::observe(const Tensor& x) {
 }
 
 INTQ_INLINE void FakeQuantize::update_qparams() {
-    if (observer().seen()) store(observer().calculate_qparams());
+    if (observer().seen() && !is_given_) store(observer().calculate_qparams());
+}
+
+INTQ_INLINE void FakeQuantize::observe_anew(const Tensor& x) {
+    if (is_given_ || learns_qparams() || !has_qparams()) return;
+    observer().reset_min_max_vals();
+    observe(x);
 }
 
 INTQ_INLINE CalibFakeQuantize::CalibFakeQuantize(const FakeQuantizeOptions& options)
@@ -237,8 +253,9 @@ INTQ_INLINE OwnedQParams FakeQuantize::grid(std::span<const float> scales,
     result.quant_max = options_.observer_options.highest();
     if (scales.empty()) return result;
     result.scales.assign(scales.begin(), scales.end());
-    result.axis =
-        scales.size() > 1 ? std::max(options_.observer_options.ch_axis, 0) : options_.observer_options.ch_axis;
+    // One scale that was given before the channels were known serves all of them.
+    const int axis = options_.observer_options.ch_axis;
+    result.axis = scales.size() > 1 ? std::max(axis, 0) : is_given_ ? -1 : axis;
     result.zero_points.assign(zero_points.begin(), zero_points.end());
     return result;
 }
@@ -251,11 +268,17 @@ INTQ_INLINE void FakeQuantize::store(const OwnedQParams& qparams) {
 
 INTQ_INLINE void FakeQuantize::set_qparams(float scale, std::optional<std::int32_t> zero_point) {
     OwnedQParams fixed = qparams();
+    if (!has_qparams()) fixed.axis = -1;
     fixed.scales.assign(fixed.scales.size(), scale);
     fixed.zero_points.clear();
     if (zero_point) fixed.zero_points.assign(fixed.scales.size(), *zero_point);
-    adopt(fixed);
+    set_qparams(fixed);
+}
+
+INTQ_INLINE void FakeQuantize::set_qparams(const OwnedQParams& qparams) {
+    adopt(qparams);
     enable_observer(false);
+    is_given_ = true;
 }
 
 INTQ_INLINE void FakeQuantize::adopt(const OwnedQParams& qparams) {

@@ -30,15 +30,20 @@ public:
     INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
 
     bool learns_zero_point() const noexcept { return options().observer_options.scheme == arith::QuantScheme::affine; }
+    /// The grid of the next forward: scale and zero point as it will constrain them.
     INTQ_INLINE OwnedQParams qparams() const override;
+    bool learns_qparams() const noexcept override { return true; }
     /// Factor of the gradients of scale and zero point.
     float grad_factor(const Tensor& x) const;
 
 protected:
-    bool is_observing() const override { return observer_enabled() && (!fake_quant_enabled() || !has_qparams()); }
+    bool is_observing() const override {
+        return observer_enabled() && !has_given_qparams() && (!fake_quant_enabled() || !has_qparams());
+    }
     INTQ_INLINE void store(const OwnedQParams& qparams) override;
 
 private:
+    float constrained(float scale) const noexcept;
     void constrain();
 };
 
@@ -82,13 +87,25 @@ INTQ_INLINE float LSQFakeQuantize::grad_factor(const Tensor& x) const {
     return options().use_grad_scaling && steps > 0 ? static_cast<float>(1.0 / std::sqrt(steps)) : 1.0f;
 }
 
+INTQ_INLINE float LSQFakeQuantize::constrained(float scale) const noexcept {
+    return std::max(std::fabs(scale), options().observer_options.eps);
+}
+
 INTQ_INLINE OwnedQParams LSQFakeQuantize::qparams() const {
-    if (!learns_zero_point() || !has_qparams()) return FakeQuantize::qparams();
+    if (!has_qparams()) return FakeQuantize::qparams();
+    std::vector<float> scales;
+    for (const float scale : tensor("scale").flat<float>()) scales.push_back(constrained(scale));
     const ObserverOptions& range = options().observer_options;
     std::vector<std::int32_t> codes;
-    for (const float zero_point : tensor("zero_point").flat<float>())
-        codes.push_back(arith::learnable_zero_point(zero_point, range.lowest(), range.highest()));
-    return grid(tensor("scale").flat<float>(), codes);
+    const Tensor& zero_point = tensor("zero_point");
+    if (learns_zero_point()) {
+        for (const float real : zero_point.flat<float>())
+            codes.push_back(arith::learnable_zero_point(real, range.lowest(), range.highest()));
+    } else if (zero_point.defined()) {
+        const auto given = zero_point.flat<std::int32_t>();
+        codes.assign(given.begin(), given.end());
+    }
+    return grid(scales, codes);
 }
 
 INTQ_INLINE void LSQFakeQuantize::store(const OwnedQParams& qparams) {
@@ -100,8 +117,7 @@ INTQ_INLINE void LSQFakeQuantize::store(const OwnedQParams& qparams) {
 }
 
 INTQ_INLINE void LSQFakeQuantize::constrain() {
-    for (float& scale : tensor("scale").flat<float>())
-        scale = std::max(std::fabs(scale), options().observer_options.eps);
+    for (float& scale : tensor("scale").flat<float>()) scale = constrained(scale);
     if (!learns_zero_point()) return;
     const auto low = static_cast<float>(options().observer_options.lowest());
     const auto high = static_cast<float>(options().observer_options.highest());

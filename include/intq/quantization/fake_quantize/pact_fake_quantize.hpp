@@ -33,14 +33,17 @@ public:
 
     float alpha() const { return tensor("alpha").flat<float>()[0]; }
     bool has_qparams() const override { return true; }
+    /// The grid of the next forward: that of alpha as it will constrain it.
     INTQ_INLINE OwnedQParams qparams() const override;
+    bool learns_qparams() const noexcept override { return true; }
 
 protected:
-    bool is_observing() const override { return observer_enabled() && !fake_quant_enabled(); }
+    bool is_observing() const override { return observer_enabled() && !has_given_qparams() && !fake_quant_enabled(); }
     INTQ_INLINE void store(const OwnedQParams& qparams) override;
 
 private:
     float half_range() const noexcept;
+    float constrained_alpha() const;
     void constrain();
 };
 
@@ -81,7 +84,8 @@ INTQ_INLINE nn::Value PACTFakeQuantize::forward(nn::Arguments arguments) {
 INTQ_INLINE OwnedQParams PACTFakeQuantize::qparams() const {
     const ObserverOptions& range = options().observer_options;
     const arith::RangeRule rule{range.lowest(), range.highest(), arith::QuantScheme::symmetric, 0, range.eps};
-    const float scale = value_or_throw(arith::qparams_from_range(-alpha(), alpha(), rule), type_name()).scale;
+    const float bound = constrained_alpha();
+    const float scale = value_or_throw(arith::qparams_from_range(-bound, bound, rule), type_name()).scale;
     return grid(std::span(&scale, 1), {});
 }
 
@@ -94,10 +98,11 @@ INTQ_INLINE float PACTFakeQuantize::half_range() const noexcept {
     return static_cast<float>(static_cast<double>(range.highest() - range.lowest()) / 2.0);
 }
 
-INTQ_INLINE void PACTFakeQuantize::constrain() {
-    float& alpha = tensor("alpha").flat<float>()[0];
-    alpha = std::max(std::fabs(alpha), options().observer_options.eps * half_range());
+INTQ_INLINE float PACTFakeQuantize::constrained_alpha() const {
+    return std::max(std::fabs(alpha()), options().observer_options.eps * half_range());
 }
+
+INTQ_INLINE void PACTFakeQuantize::constrain() { tensor("alpha").flat<float>()[0] = constrained_alpha(); }
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization

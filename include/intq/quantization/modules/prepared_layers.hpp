@@ -58,7 +58,11 @@ public:
     bool folds_in_reverse() const noexcept;
     /// What the quantizer of the weight observes: the weight, or the folded one.
     Tensor observed_weight() const;
-    /// @param observed  the quantizer's grid of observed_weight()
+    /// The grid of observed_weight() that a forward in the state `validation` uses at this moment: learned, given, or
+    /// observed when the quantizer last looked. Before it looked at anything, that of the weight as it is. Simulation,
+    /// exact simulation, the reference graph and the program take it from here.
+    OwnedQParams weight_qparams() const;
+    /// @param observed  weight_qparams()
     DeployedWeight deployed(OwnedQParams observed) const;
 
 protected:
@@ -100,7 +104,7 @@ public:
         if (this->norm() != nullptr) return before_norm(inputs).weight;
         const FakeQuantize& quantizer = weight_fake_quant();
         if (!quantizer.fake_quant_enabled()) return this->weight();
-        return fake_quantize(this->weight(), raised(quantizer.qparams(), this->bias(), inputs), quantizer.rule());
+        return fake_quantize(this->weight(), raised(this->weight_qparams(), this->bias(), inputs), quantizer.rule());
     }
 
 protected:
@@ -133,8 +137,9 @@ using PreparedLinear = Prepared<nn::Linear>;
 
 /// Folds the batch norms that the layers of a model kept into their weights, so that the training goes on without.
 ///
-/// After with_bn the weights' scales no longer fit: their observers forget what they saw and observe the folded
-/// weights, whatever the state of the quantizers. With reverse folding they fit, and stay.
+/// After with_bn the weights' scales no longer fit. Those that were observed are observed anew on the folded weights,
+/// whatever the state of the quantizers; those that were learned or given are folded like the weights. With reverse
+/// folding they fit, and stay.
 ///
 /// @return how many were folded
 int fold_batch_norms(nn::Module& model);
@@ -179,6 +184,15 @@ INTQ_INLINE Tensor PreparedWeight::observed_weight() const {
     return folds_in_reverse() ? with_folded_norm(layer())->weight() : layer().weight();
 }
 
+INTQ_INLINE OwnedQParams PreparedWeight::weight_qparams() const {
+    const FakeQuantize& quantizer = weight_fake_quant();
+    if (quantizer.has_qparams()) return quantizer.qparams();
+    const auto fresh = nn::clone(static_cast<const nn::Module&>(quantizer));
+    auto& copy = static_cast<FakeQuantize&>(*fresh);
+    copy.observe(observed_weight());
+    return copy.qparams();
+}
+
 namespace detail {
 
 /// The grid of a weight behind the factors of folding: each channel's scale times |k|; where k is 0 as it was.
@@ -211,7 +225,7 @@ INTQ_INLINE PreparedWeight::WeightBeforeNorm PreparedWeight::weight_before_norm(
     const std::function<OwnedQParams(OwnedQParams grid, const Tensor& bias)>& raise) const {
     const FakeQuantize& quantizer = weight_fake_quant();
     if (!quantizer.fake_quant_enabled()) return {layer().weight(), {}, {}, {}};
-    const OwnedQParams own = quantizer.qparams();
+    const OwnedQParams own = weight_qparams();
     const DeployedWeight deployed_weight = deployed(own);
     OwnedQParams grid = raise(deployed_weight.qparams, deployed_weight.bias);
     const std::vector<float> factors = fold_factors(*layer().norm());
@@ -252,12 +266,19 @@ INTQ_INLINE int fold_batch_norms(nn::Module& model) {
             layers.push_back(layer);
     for (nn::Weighted* layer : layers) {
         const auto* prepared = dynamic_cast<const PreparedWeight*>(layer);
-        const bool keeps_scales = prepared == nullptr || prepared->folds_in_reverse();
+        std::optional<OwnedQParams> grid;  // that stays: behind reverse folding, and where data does not decide
+        if (prepared != nullptr && prepared->weight_fake_quant().has_qparams()) {
+            const FakeQuantize& quantizer = prepared->weight_fake_quant();
+            if (prepared->folds_in_reverse() || quantizer.has_given_qparams() || quantizer.learns_qparams())
+                grid = prepared->deployed(prepared->weight_qparams()).qparams;
+        }
         fold_batch_norm(*layer, *layer->norm());
         layer->remove_norm();
-        if (keeps_scales || !prepared->weight_fake_quant().has_qparams()) continue;
-        prepared->weight_fake_quant().observer().reset_min_max_vals();
-        prepared->weight_fake_quant().observe(layer->weight());
+        if (prepared == nullptr) continue;
+        if (grid)
+            prepared->weight_fake_quant().adopt(*grid);
+        else
+            prepared->weight_fake_quant().observe_anew(layer->weight());
     }
     return static_cast<int>(layers.size());
 }

@@ -217,17 +217,6 @@ INTQ_INLINE void WeightedStep::add_reference(ReferenceBuilder& reference, const 
 
 namespace operators {
 
-// A fresh look at the weight, which may have changed since calibration; but qparams that were set stay.
-INTQ_INLINE OwnedQParams weight_qparams_of(const PreparedWeight& prepared) {
-    FakeQuantize& quantizer = prepared.weight_fake_quant();
-    if (quantizer.has_qparams() && !quantizer.observer().seen()) return quantizer.qparams();
-    const auto fresh = nn::clone(static_cast<const nn::Module&>(quantizer));
-    auto& copy = static_cast<FakeQuantize&>(*fresh);
-    copy.observer().reset_min_max_vals();
-    copy.observe(prepared.observed_weight());
-    return copy.qparams();
-}
-
 /// The qparams of the operand of a fused add; null without one.
 INTQ_INLINE const OwnedQParams* operand_of(const StepRequest& request, const nn::Fusion& fusion) {
     if (!fusion.add) return nullptr;
@@ -256,7 +245,7 @@ INTQ_INLINE std::shared_ptr<WeightedStep> weighted_step(const StepRequest& reque
     require_finite(request, layer.weight(), "weight");
     require_finite(request, layer.bias(), "bias");
     step->op = op;
-    const DeployedWeight deployed = prepared.deployed(weight_qparams_of(prepared));
+    const DeployedWeight deployed = prepared.deployed(prepared.weight_qparams());
     step->bias = deployed.bias;
     step->sumin = layer.fusion().add;
     step->activation = layer.fusion().activation;

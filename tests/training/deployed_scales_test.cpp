@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+//
+// What was validated is what is deployed: every weight's grid, to the bit, after the last step of an optimizer, for
+// each kind of fake-quantizer; and the accuracy of both.
+#include <cmath>
+#include <iostream>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "intq/nn/layers/layers.hpp"
+#include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/convert/lower.hpp"
+#include "intq/quantization/operators/conv.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/quantization/prepare/prepare_fx.hpp"
+#include "intq/quantization/prepare/prepare_qat.hpp"
+#include "intq/quantization/qconfig/qconfig_factories.hpp"
+#include "intq/training/initialize.hpp"
+#include "intq/training/trainer.hpp"
+#include "kernels/tables/tables.hpp"
+#include "support/catch.hpp"
+#include "support/small_models.hpp"
+
+using namespace intq;
+using namespace intq::quantization;
+using intq::Tensor;
+
+namespace {
+
+constexpr index_t classes = 8;
+
+/// Stripes under noise; the class is their angle.
+struct Stripes {
+    Tensor images;
+    std::vector<index_t> labels;
+
+    Stripes(index_t count, std::uint32_t seed) : images(Tensor::empty(Shape(count, 1, 8, 8))) {
+        std::mt19937 bits(seed);
+        const auto uniform = [&] { return static_cast<float>(bits() >> 8) * 0x1p-24f; };
+        float* pixel = images.flat<float>().data();
+        for (index_t i = 0; i < count; ++i) {
+            labels.push_back(static_cast<index_t>(bits() % classes));
+            const float angle = 3.14159f * static_cast<float>(labels.back()) / classes, phase = 6.28f * uniform();
+            for (int h = 0; h < 8; ++h)
+                for (int w = 0; w < 8; ++w, ++pixel) {
+                    const float along =
+                        static_cast<float>(h) * std::cos(angle) + static_cast<float>(w) * std::sin(angle);
+                    *pixel = 1.5f * std::sin(1.2f * along + phase) + 2.0f * (uniform() - 0.5f);
+                }
+        }
+    }
+    double accuracy(const Tensor& logits) const {
+        double correct = 0;
+        for (std::size_t i = 0; i < labels.size(); ++i) {
+            const float* scores = logits.flat<float>().data() + i * classes;
+            correct += std::max_element(scores, scores + classes) - scores == labels[i];
+        }
+        return 100 * correct / static_cast<double>(labels.size());
+    }
+};
+
+nn::ModulePtr network() {
+    return test::stubbed({{"conv1", test::make_conv(1, 8, 3, 1)},
+                          {"conv2", test::make_conv(8, 8, 3, 2)},
+                          {"pool", std::make_shared<nn::MaxPool2d>(nn::square_window(2, 2))},
+                          {"fc", test::make_linear(8 * 16, classes, 3)}},
+                         [](test::LambdaModel& m, nn::Arguments x) {
+                             const nn::Value a = nn::relu(m.call("conv1", x[0]));
+                             const nn::Value b = nn::relu(m.call("conv2", a));
+                             return m.call("fc", nn::flatten(m.call("pool", b), 1));
+                         });
+}
+
+void train(graph::GraphModule& model, const Stripes& data, std::int64_t epochs, double rate) {
+    training::Adam adam;
+    training::TrainerOptions options;
+    options.epochs = epochs;
+    options.rate = training::constant_rate(rate);
+    training::Trainer(model, adam, options).fit(data.images, [&](const auto& logits, auto samples) {
+        std::vector<index_t> labels;
+        for (const index_t i : samples) labels.push_back(data.labels[static_cast<std::size_t>(i)]);
+        return training::cross_entropy(logits, labels);
+    });
+}
+
+/// The grids on which a forward rounds the weights, by module.
+std::map<std::string, OwnedQParams> grids_of_forward(PreparedModel& model, const Tensor& x) {
+    std::map<const graph::Node*, nn::Value> values;
+    const nn::Value input(x);
+    std::map<std::string, OwnedQParams> grids;
+    model.run(std::span(&input, 1), [&](const graph::Node& node, const nn::Value& value) {
+        values[&node] = value;
+        const auto* prepared = dynamic_cast<const PreparedWeight*>(graph::module_of(node, model));
+        if (prepared == nullptr) return;
+        const std::vector<nn::Value> inputs = graph::Interpreter::resolve(node.args(), values);
+        grids[node.target()] = prepared->quantized_weight(nn::Arguments(inputs)).qparams().value();
+    });
+    return grids;
+}
+
+QConfigMapping weights_of(int bits, const char* activation_kind, const char* weight_kind) {
+    QConfig config =
+        get_default_qat_qconfig({.activation_fake_quant = activation_kind, .weight_fake_quant = weight_kind});
+    config.weight->options.observer_options.quant_min = -(1 << (bits - 1));
+    config.weight->options.observer_options.quant_max = (1 << (bits - 1)) - 1;
+    return QConfigMapping().set_global(config);
+}
+
+/// Every layer with weights is deployed on the grid that forward uses.
+void check_grids(PreparedModel& model, const QuantizedGraph& quantized, const Tensor& x) {
+    const auto grids = grids_of_forward(model, x);
+    std::size_t compared = 0;
+    for (const QuantizedNode& node : quantized.nodes)
+        if (const auto* step = node.as<WeightedStep>()) {
+            INFO(node.module);
+            const OwnedQParams& validated = grids.at(node.module);
+            CHECK(step->weight_qparams.scales == validated.scales);
+            CHECK(step->weight_qparams.zero_points == validated.zero_points);
+            CHECK(step->weight_qparams.quant_max == validated.quant_max);
+            ++compared;
+        }
+    CHECK(compared == grids.size());
+    CHECK(compared == 3);
+}
+
+}  // namespace
+
+TEST_CASE("Weights are deployed on the grid on which they were validated, at 2, 3, 4 and 8 bits") {
+    const Stripes data(1200, 1), held_out(600, 2);
+    const auto net = network();
+    training::initialize(*net, 3);
+    train(*graph::symbolic_trace(net), data, 8, 3e-3);
+    net->eval();
+    const double in_float = held_out.accuracy((*net)(held_out.images).tensor());
+    std::cout << "float " << in_float << " %\n";
+    CHECK(in_float > 90);
+
+    for (const std::size_t target : {std::size_t{0}, std::size_t{4}})  // fp32, bayes
+        for (const int bits : {2, 3, 4, 8})
+            for (const auto& [activation, weight] :
+                 {std::pair("fake_quant", "fake_quant"), std::pair("lsq", "lsq"), std::pair("pact", "fake_quant")}) {
+                const kernels::KernelTable& table = *test::scalar_tables().tables[target];
+                INFO(table.policy().name << ", " << bits << " bits, " << activation << ", " << weight);
+                const auto qat = prepare_qat_fx(*net, weights_of(bits, activation, weight), table.policy());
+                (*qat)(data.images.batch(0, 100));
+                train(*qat, data, 2, 1e-3);
+                qat->eval();
+                set_fake_quantize(*qat, FakeQuantState::validation);
+                const auto quantized = convert_fx(*qat);  // nothing was run since the last step of the optimizer
+                check_grids(*qat, quantized, held_out.images.batch(0, 20));
+                const double validated = held_out.accuracy((*qat)(held_out.images).tensor());
+                const double deployed = held_out.accuracy(lower(quantized, table, 100).run(held_out.images));
+                std::cout << table.policy().name << ", " << bits << " bits of weight, " << activation << ": validated "
+                          << validated << " %, deployed " << deployed << " %\n";
+                CHECK(std::abs(validated - deployed) <= 0.5);
+            }
+}
+
+TEST_CASE("A scale that was given to a weight is deployed, whether it was given before or after calibration") {
+    const auto net = network();
+    net->eval();
+    const Tensor x = test::random_tensor(Shape(20, 1, 8, 8), 5);
+    const kernels::KernelTable& table = *test::scalar_tables().tables[4];
+    for (const bool before : {true, false}) {
+        const auto prepared = prepare_calibration_fx(*net, get_default_qconfig_mapping(), table.policy());
+        auto& quantizer = dynamic_cast<FakeQuantize&>(prepared->find("conv2.weight_fake_quant"));
+        if (before) quantizer.set_qparams(0.03125f);
+        calibrate(*prepared, x, 10);
+        if (!before) quantizer.set_qparams(0.03125f);
+        INFO((before ? "before" : "after"));
+        const auto quantized = convert_fx(*prepared);
+        check_grids(*prepared, quantized, x);
+        CHECK(grids_of_forward(*prepared, x).at("conv2").scales[0] == 0.03125f);
+    }
+}
+
+TEST_CASE("A weight that changes behind its quantizer stays on the validated grid") {
+    const auto net = network();
+    net->eval();
+    const Tensor x = test::random_tensor(Shape(20, 1, 8, 8), 5);
+    const kernels::KernelTable& table = *test::scalar_tables().tables[0];
+    const auto prepared = prepare_calibration_fx(*net, get_default_qconfig_mapping(), table.policy());
+    calibrate(*prepared, x, 10);
+    for (float& w : prepared->find_tensor("conv1.weight")->flat<float>()) w *= 1.5f;  // as a step of an optimizer
+    set_fake_quantize(*prepared, FakeQuantState::validation);
+    check_grids(*prepared, convert_fx(*prepared), x);
+}
