@@ -3,6 +3,9 @@
 // Losses, optimizers and schedules against PyTorch's numbers.
 #include "intq/training/optimizer.hpp"
 
+#include <cmath>
+#include <limits>
+
 #include "intq/training/loss.hpp"
 #include "intq/training/schedule.hpp"
 #include "support/catch.hpp"
@@ -124,6 +127,23 @@ TEST_CASE("A parameter without a gradient keeps its value and state; a chosen on
         Contains("held: the gradient has shape (2)"));
     CHECK(free.flat<float>()[0] == 1.0f);
     CHECK_THROWS_WITH(training::SGD({0.0, 0.0, 0.0, true}), Contains("Nesterov needs momentum"));
+}
+
+TEST_CASE("Options and rates that no optimizer can use are refused") {
+    const double nan = std::nan(""), infinite = std::numeric_limits<double>::infinity();
+    for (const double bad : {-3.0, nan, infinite}) {
+        CHECK_THROWS_WITH(training::SGD({.momentum = bad}), Contains("SGD: momentum must be 0 or above and finite"));
+        CHECK_THROWS_WITH(training::SGD({.dampening = bad}), Contains("SGD: dampening"));
+        CHECK_THROWS_WITH(training::SGD({.weight_decay = bad}), Contains("SGD: weight_decay"));
+        CHECK_THROWS_WITH(training::Adam({.beta1 = bad}), Contains("a beta must be at least 0 and below 1"));
+        CHECK_THROWS_WITH(training::Adam({.eps = bad}), Contains("Adam: eps"));
+        CHECK_THROWS_WITH(training::Adam({.weight_decay = bad}), Contains("Adam: weight_decay"));
+        training::SGD sgd;
+        Tensor weight = Tensor::full(Shape(2), 1.0f);
+        CHECK_THROWS_WITH(sgd.step({{"weight", &weight}}, {{"weight", weight.clone()}}, bad), Contains("the rate"));
+        CHECK(weight.flat<float>()[0] == 1.0f);
+    }
+    CHECK_THROWS_WITH(training::Adam({.beta2 = 1.0}), Contains("given 1.0"));
 }
 
 TEST_CASE("The schedules equal PyTorch's, and a warm-up comes before one") {

@@ -49,6 +49,16 @@ struct PolicyRecord {
     INTQ_ALWAYS_INLINE constexpr int accumulator_bits(DType input) const noexcept {
         return input == DType::int16 ? accumulator_bits_int16 : accumulator_bits_int8;
     }
+
+    /// Whether both give the same codes: every rule is equal. The name and the constraints, which decide what is
+    /// admitted and not what comes out, may differ.
+    INTQ_ALWAYS_INLINE constexpr bool same_arithmetic(const PolicyRecord& other) const noexcept {
+        return requantize == other.requantize && accumulator_bits_int8 == other.accumulator_bits_int8 &&
+               accumulator_bits_int16 == other.accumulator_bits_int16 && pre_cap == other.pre_cap &&
+               post_gemm == other.post_gemm && post_other == other.post_other && bias == other.bias &&
+               headroom == other.headroom && zero_points == other.zero_points && fused_add == other.fused_add &&
+               average == other.average && quantize == other.quantize;
+    }
 };
 
 /// A target is a type with a constexpr policy record.

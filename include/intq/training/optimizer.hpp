@@ -65,7 +65,7 @@ struct SGDOptions {
 /// Source   PyTorch's torch.optim.SGD
 class SGD : public Optimizer {
 public:
-    /// Throws for Nesterov without momentum or with dampening.
+    /// Throws for an option that is negative, NaN or infinite, and for Nesterov without momentum or with dampening.
     explicit SGD(const SGDOptions& options = {});
 
 protected:
@@ -95,7 +95,8 @@ struct AdamOptions {
 /// Source   Kingma, Ba 2015; Loshchilov, Hutter 2019; PyTorch's torch.optim.Adam and AdamW
 class Adam : public Optimizer {
 public:
-    explicit Adam(const AdamOptions& options = {}) : options_(options) {}
+    /// Throws for a beta outside [0, 1), and for another option that is negative, NaN or infinite.
+    explicit Adam(const AdamOptions& options = {});
 
 protected:
     double weight_decay() const override { return options_.weight_decay; }
@@ -123,8 +124,19 @@ private:
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
 
+namespace detail {
+
+INTQ_INLINE void check_not_negative(const char* optimizer, const char* option, double value) {
+    if (!(value >= 0.0 && std::isfinite(value)))
+        throw Error(std::string(optimizer) + ": " + option + " must be 0 or above and finite, given " +
+                    std::to_string(value));
+}
+
+}  // namespace detail
+
 INTQ_INLINE void Optimizer::step(const std::vector<nn::Named<Tensor*>>& parameters,
                                  const std::map<std::string, Tensor>& gradients, double rate) {
+    detail::check_not_negative("Optimizer::step", "the rate", rate);
     for (const auto& parameter : parameters) {
         const auto found = gradients.find(parameter.name);
         if (found != gradients.end() && !(found->second.shape() == parameter.value->shape()))
@@ -141,6 +153,9 @@ INTQ_INLINE void Optimizer::step(const std::vector<nn::Named<Tensor*>>& paramete
 }
 
 INTQ_INLINE SGD::SGD(const SGDOptions& options) : options_(options) {
+    detail::check_not_negative("SGD", "momentum", options.momentum);
+    detail::check_not_negative("SGD", "dampening", options.dampening);
+    detail::check_not_negative("SGD", "weight_decay", options.weight_decay);
     if (options.nesterov && (options.momentum <= 0.0 || options.dampening != 0.0))
         throw Error("SGD: Nesterov needs momentum and no dampening");
 }
@@ -166,6 +181,14 @@ INTQ_INLINE void SGD::update(Tensor& parameter, std::span<const float> gradient,
         }
         values[i] = static_cast<float>(p - rate * g);
     }
+}
+
+INTQ_INLINE Adam::Adam(const AdamOptions& options) : options_(options) {
+    for (const double beta : {options.beta1, options.beta2})
+        if (!(beta >= 0.0 && beta < 1.0))
+            throw Error("Adam: a beta must be at least 0 and below 1, given " + std::to_string(beta));
+    detail::check_not_negative("Adam", "eps", options.eps);
+    detail::check_not_negative("Adam", "weight_decay", options.weight_decay);
 }
 
 INTQ_INLINE void Adam::update(Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,

@@ -49,8 +49,9 @@ template <class Target> const kernels::KernelTable& best_table() {
 /// speed alone.
 ///
 /// @param target  one of kernels::AllTargets; it is known by its name
-/// @throws Error  for a target that the library does not ship, whose table a program makes itself
-///                (kernels::kernel_table), and what best_backend() throws
+/// @throws Error  for a target that the library does not ship, or one that has the name of a shipped target and other
+///                rules: a program makes the table of such a target itself (kernels::kernel_table). And what
+///                best_backend() throws
 const kernels::KernelTable& best_table(const arith::PolicyRecord& target);
 template <class Target> const kernels::KernelTable& best_table() { return best_table(Target::policy); }
 
@@ -104,13 +105,18 @@ INTQ_INLINE BackendTables tables_of_backend(std::string_view name) {
 }  // namespace detail
 
 INTQ_INLINE const kernels::KernelTable& best_table(const arith::PolicyRecord& target) {
+    constexpr const char* own_table = "make a table of your own with kernels::kernel_table<Target, Backend>";
     std::string known;
     for (const kernels::KernelTable* table : detail::tables_of_backend(best_backend().name).tables) {
-        if (std::string_view(table->policy().name) == target.name) return *table;
+        if (std::string_view(table->policy().name) == target.name) {
+            if (table->policy().same_arithmetic(target)) return *table;
+            throw Error(std::string("the target has the name ") + target.name +
+                        " of a target of the library, and other rules; give it a name of its own and " + own_table);
+        }
         known += (known.empty() ? "" : ", ") + std::string(table->policy().name);
     }
     throw Error(std::string("the target ") + target.name + " has no kernels in this program, which holds those of " +
-                known + "; make a table of your own with kernels::kernel_table<Target, Backend>");
+                known + "; " + own_table);
 }
 
 INTQ_INLINE std::vector<BackendTables> runnable_tables() {
