@@ -66,12 +66,24 @@ TEST_CASE("A failed write leaves the former file and no temporary one") {
     CHECK(folder.count() == 1);
 }
 
-TEST_CASE("A temporary file that somebody left is not touched") {
+TEST_CASE("Temporary files that somebody left are not touched and stop nothing") {
     const test::TemporaryFolder folder;
-    io::write_file(folder / "a.tmp0", "left");
+    for (int i = 0; i <= 1000; ++i) io::write_file(folder / ("a.tmp" + std::to_string(i)), "left");
     io::write_file(folder / "a", "new");
     CHECK(text_of(io::read_file(folder / "a")) == "new");
     CHECK(text_of(io::read_file(folder / "a.tmp0")) == "left");
+    CHECK(folder.count() == 1002);
+}
+
+TEST_CASE("A file that is replaced keeps its permissions") {
+    using std::filesystem::perms;
+    const test::TemporaryFolder folder;
+    io::write_file(folder / "a", "former");
+    for (const perms mode : {perms::owner_read | perms::owner_write, perms::owner_all | perms::group_read}) {
+        std::filesystem::permissions(folder / "a", mode);
+        io::write_file(folder / "a", "new");
+        CHECK(std::filesystem::status(folder / "a").permissions() == mode);
+    }
 }
 
 TEST_CASE("A link stays a link, and a device is written rather than replaced") {

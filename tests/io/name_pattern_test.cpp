@@ -119,6 +119,9 @@ TEST_CASE("What is not a pattern is refused with its place") {
     CHECK(refusal("a\\").find("a \\ without what follows it at position 1") != std::string::npos);
     CHECK(refusal("(a)\\1").find("the escape \\1 at position 3") != std::string::npos);
     CHECK(refusal("(?=a)").find("a group of a kind that is not supported at position 0") != std::string::npos);
+    CHECK(refusal("[xä]").find("outside ASCII in a set at position 2") != std::string::npos);
+    CHECK(refusal("é*").find("repetition of a character outside ASCII at position 2") != std::string::npos);
+    CHECK(matches("(é)*x", "ééx"));
     CHECK(refusal("[z-a]").find("a range that is not one") != std::string::npos);
 }
 
@@ -130,6 +133,7 @@ TEST_CASE("A hostile pattern or name costs neither the stack nor the afternoon")
     CHECK(refusal(std::string(9000, '(')).find("too many groups inside groups") != std::string::npos);
     CHECK(refusal("((((a{99}){99}){99}){99}){99}").find("more than 10000 steps") != std::string::npos);
     CHECK(refusal("((((){9999}){9999}){9999}){9999}").find("too many repetitions") != std::string::npos);
+    CHECK(refusal("[" + std::string(9000, 'a') + "]{9999}").find("too many repetitions") != std::string::npos);
     CHECK(refusal("a{99999999999999999999}").find("a count above 10000") != std::string::npos);
     CHECK(refusal(std::string(20'000, 'a')).find("20000 bytes") != std::string::npos);
     CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));

@@ -211,6 +211,51 @@ TEST_CASE("A gradient that is not finite names its parameter") {
                       Contains("epoch 1, batch 1: the gradient of") && Contains("is not finite"));
 }
 
+TEST_CASE("A step that would spoil one parameter moves none, and the checkpoint stays good") {
+    const test::TemporaryFolder folder;
+    const Task task;
+    const auto model = make_network();
+    training::Adam adam;
+    training::TrainerOptions options = options_of(1);
+    options.checkpoint = folder / "state";
+    training::Trainer(*model, adam, options).fit(task.images, task.loss());
+    // A second moment below zero has no root: the values of one parameter would be NaN.
+    io::Safetensors file = io::read_safetensors(folder / "state");
+    for (auto& item : file.arrays)
+        if (item.name == "optimizer/exp_avg_sq/norm.weight")
+            item.array = io::make_npy<float>({4}, std::vector<float>{-1.0f, -1.0f, -1.0f, -1.0f});
+    io::write_safetensors(folder / "state", file);
+    options.epochs = 2;
+    training::Adam second;
+    training::Trainer trainer(*model, second, options);
+    trainer.load(folder / "state");
+    const auto before = state_of(*model, second, trainer);
+    CHECK_THROWS_WITH(trainer.fit(task.images, task.loss()),
+                      Contains("epoch 2, batch 1: norm.weight: a step of rate") && Contains("NaN or infinite"));
+    CHECK(state_of(*model, second, trainer) == before);
+    CHECK(io::read_file(folder / "state") == before);
+}
+
+TEST_CASE("What a user's function throws leaves the state before the batch") {
+    const test::TemporaryFolder folder;
+    const Task task;
+    const auto model = make_network();
+    training::Adam adam;
+    training::TrainerOptions options = options_of(1);
+    options.checkpoint = folder / "state";
+    training::Trainer trainer(*model, adam, options);
+    int batches = 0;
+    const auto throws = [&](const Tensor& logits, std::span<const index_t> chosen) {
+        if (++batches == 3) throw std::out_of_range("a label of the user's");
+        return task.loss()(logits, chosen);
+    };
+    CHECK_THROWS_AS(trainer.fit(task.images, throws), std::out_of_range);
+    CHECK(io::read_file(folder / "state") == state_of(*model, adam, trainer));
+    CHECK(model->find_tensor("dropout.calls")->flat<std::int64_t>()[0] == 2);
+    trainer.fit(task.images, task.loss());
+    CHECK(state_of(*model, adam, trainer) == train_at_once(1));
+}
+
 TEST_CASE("The order of samples follows from the seed, holds each once and changes from epoch to epoch") {
     const auto a = training::shuffled_order(1000, 5);
     CHECK(a == training::shuffled_order(1000, 5));
@@ -239,6 +284,18 @@ TEST_CASE("Wrong options and data are refused") {
         training::Trainer(*model, adam, options).fit(task.images.batch(0, 4), task.loss());
     };
     CHECK_THROWS_WITH(with([](auto& o) { o.batch_size = 0; }), Contains("batch size"));
+    CHECK_THROWS_WITH(with([](auto& o) { o.rate = nullptr; }), Contains("no function for the rate"));
+    for (const double bad : {-0.1, std::nan(""), HUGE_VAL})
+        CHECK_THROWS_WITH(with([&](auto& o) {
+                              o.drop_last = false;
+                              o.rate = training::constant_rate(bad);
+                          }),
+                          Contains("epoch 1, batch 1: Optimizer::step: the rate must be 0 or above"));
+    training::Trainer trainer(*model, adam, options_of(1));
+    CHECK_THROWS_WITH(trainer.fit(task.images, nullptr), Contains("no loss function is given"));
+    const auto without_gradient = [](const Tensor&, std::span<const index_t>) { return training::Loss{1.0, {}}; };
+    CHECK_THROWS_WITH(trainer.fit(task.images, without_gradient),
+                      Contains("epoch 1, batch 1: the loss has no gradient"));
     CHECK_THROWS_WITH(with([](auto&) {}), Contains("4 samples do not fill a batch of 8"));
     CHECK_NOTHROW(with([](auto& o) { o.drop_last = false; }));
     const std::vector<index_t> chosen{4};
@@ -279,9 +336,25 @@ TEST_CASE("A checkpoint that does not fit is refused, and changes nothing") {
     });
     refuse("there is no such parameter",
            [&](auto& file) { named(file, "optimizer/exp_avg/fc.bias").name = "optimizer/exp_avg/fc.c"; });
-    refuse("is not that of its parameter", [&](auto& file) {
+    refuse("fc.bias: its state exp_avg must be float32 (2), given float32 (1, 2)", [&](auto& file) {
         named(file, "optimizer/exp_avg/fc.bias").array.shape = {1, 2};
     });
+    refuse("fc.bias: its state exp_avg must be float32 (2), given int64 (1)", [&](auto& file) {
+        const std::int64_t seven = 7;
+        named(file, "optimizer/exp_avg/fc.bias").array = io::make_npy<std::int64_t>({1}, std::span(&seven, 1));
+    });
+    refuse("fc.bias: its state step cannot be -1", [&](auto& file) {
+        const std::int64_t before_the_first = -1;
+        named(file, "optimizer/step/fc.bias").array = io::make_npy<std::int64_t>({1}, std::span(&before_the_first, 1));
+    });
+    refuse("fc.bias: its state lacks exp_avg_sq", [&](auto& file) {
+        std::erase_if(file.arrays, [](const auto& item) { return item.name == "optimizer/exp_avg_sq/fc.bias"; });
+    });
+    refuse("fc.bias: its state has \"momentum_buffer\", which this Adam does not keep", [&](auto& file) {
+        file.arrays.push_back({"optimizer/momentum_buffer/fc.bias", named(file, "optimizer/exp_avg/fc.bias").array});
+    });
+    refuse("its optimizer is SGD, expected Adam", [](auto& file) { file.metadata["optimizer"] = "SGD"; });
+    refuse("its optimizer is not named", [](auto& file) { file.metadata.erase("optimizer"); });
     refuse("expected 6 numbers", [&](auto& file) {
         auto& array = named(file, "training/position").array;
         array.shape = {5};

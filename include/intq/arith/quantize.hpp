@@ -213,8 +213,8 @@ INTQ_ALWAYS_INLINE constexpr typename L::f32 dequantize_lanes(typename L::i32 co
     return L::mul(L::sub(L::to_f32(code), L::to_f32(zero_point)), scale);
 }
 
-/// Calls function(rule) with the FixedQuantizeRule of the value. Inlined, so that a caller that writes its rule down
-/// compiles that one alone.
+/// Calls function(rule) with the FixedQuantizeRule of the value. Inlined, so that a caller with a constant rule
+/// compiles only that rule.
 template <class Function>
 INTQ_ALWAYS_INLINE constexpr decltype(auto) with_rule(QuantizeRule rule, Function&& function) {
     const bool divide = rule.by == QuantizeBy::divide;

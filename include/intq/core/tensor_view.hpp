@@ -23,7 +23,7 @@ inline namespace INTQ_CORE_ABI {
 /// @tparam LayoutTag  row_major, channels_last or strided
 /// @tparam ExtentsType  DynamicExtents<Rank>, or Extents<…> with values that are part of the type
 ///
-/// Memory   one pointer and what of the extents and strides is not part of the type
+/// Memory   one pointer, and the extents and strides that the type does not fix
 template <class T, int Rank, class LayoutTag = row_major, class ExtentsType = DynamicExtents<Rank>> class TensorView {
     static_assert(dtype_of<T> != DType::none,
                   "TensorView<T>: T must be float, double, int8_t, int16_t, int32_t, int64_t or uint8_t (or const)");

@@ -113,7 +113,7 @@ public:
     explicit OperatorNames(nn::Module& root) : root_(root) {}
 
     const std::string& of(const Node& node);
-    /// For a walk that erased nodes, or put another module into a slot that nodes call.
+    /// Forgets what was looked up. Call it after erasing nodes or replacing a module.
     void forget() noexcept { names_.clear(); }
     nn::Module& root() const noexcept { return root_; }
 

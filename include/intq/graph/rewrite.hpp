@@ -41,9 +41,9 @@ struct SubgraphMatch {
 
 /// The places in a model where a pattern fits; no node belongs to two of them.
 ///
-/// A pattern is a traced model. Its placeholders stand for anything, one of them for the same thing everywhere; its
-/// nodes for nodes of the same operator (graph/operators.hpp: spelled as module, function or method) with equal
-/// arguments; a get_attr node for any. What a match computes inside must not be read from outside it.
+/// A pattern is a traced model. A placeholder matches any value, the same one at every use. A node matches a node of
+/// the same operator (graph/operators.hpp: spelled as module, function or method) with equal arguments; a get_attr node
+/// matches any get_attr node. What a match computes inside must not be read from outside it.
 std::vector<SubgraphMatch> find_matches(GraphModule& model, GraphModule& pattern);
 
 /// Makes what replaces a match: a traced model with as many inputs as the pattern.

@@ -23,8 +23,8 @@ inline namespace INTQ_HOSTED_ABI {
 std::vector<std::byte> read_file(const std::filesystem::path& path);
 
 /// Writes a file so that a reader sees the former content or all of the new one, also when the program is
-/// interrupted: the bytes go to a temporary file in the same folder, which is renamed at last. A device or pipe
-/// (such as /dev/stdout) is written directly.
+/// interrupted: the bytes go to a temporary file in the same folder, which is renamed at last, when the disk holds them
+/// (fsync). A file that is replaced keeps its permissions. A device or pipe (such as /dev/stdout) is written directly.
 ///
 /// @throws Error naming the path and the system's reason; no temporary file is left
 void write_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
@@ -50,8 +50,12 @@ namespace detail {
 #    include <cerrno>
 #    include <cstdio>
 #    include <memory>
+#    include <random>
 #    include <system_error>
 #    include <utility>
+#    if __has_include(<unistd.h>)
+#        include <unistd.h>
+#    endif
 
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
@@ -67,21 +71,35 @@ struct CloseFile {
 };
 using FileHandle = std::unique_ptr<std::FILE, CloseFile>;
 
-INTQ_INLINE void write_and_close(FileHandle file, std::span<const std::byte> bytes, const std::filesystem::path& path) {
-    if (!bytes.empty() && std::fwrite(bytes.data(), 1, bytes.size(), file.get()) != bytes.size())
+INTQ_INLINE void write(std::FILE* file, std::span<const std::byte> bytes, const std::filesystem::path& path) {
+    if (!bytes.empty() && std::fwrite(bytes.data(), 1, bytes.size(), file) != bytes.size())
         throw_system_error(path, "cannot be written", errno);
+}
+
+INTQ_INLINE void close(FileHandle file, const std::filesystem::path& path) {
     if (std::fclose(file.release()) != 0) throw_system_error(path, "cannot be written", errno);
+}
+
+/// Waits until the disk holds what was written, where the system can tell.
+INTQ_INLINE void flush_to_disk(std::FILE* file, const std::filesystem::path& path) {
+    if (std::fflush(file) != 0) throw_system_error(path, "cannot be written", errno);
+#    if __has_include(<unistd.h>)
+    if (::fsync(::fileno(file)) != 0 && errno != EINVAL && errno != ENOTSUP)
+        throw_system_error(path, "cannot be written", errno);
+#    endif
 }
 
 /// A new file beside `target`, removed at the end unless it was renamed to it.
 class TemporaryFile {
 public:
+    /// Files that others left do not stop it: the name is random.
     explicit TemporaryFile(const std::filesystem::path& target) : target_(target) {
+        std::random_device random;
         for (int attempt = 0; file_ == nullptr; ++attempt) {
             path_ = target;
-            path_ += ".tmp" + std::to_string(attempt);
+            path_ += ".tmp" + std::to_string(random());
             file_.reset(std::fopen(path_.c_str(), "wbx"));
-            if (file_ == nullptr && (errno != EEXIST || attempt == 1000))
+            if (file_ == nullptr && (errno != EEXIST || attempt == 100))
                 throw_system_error(target_, "cannot be created", errno);
         }
     }
@@ -93,8 +111,12 @@ public:
     }
 
     void write_and_rename(std::span<const std::byte> bytes) {
-        write_and_close(std::move(file_), bytes, target_);
+        write(file_.get(), bytes, target_);
+        flush_to_disk(file_.get(), target_);
+        close(std::move(file_), target_);
         std::error_code reason;
+        const auto former = std::filesystem::status(target_, reason);
+        if (std::filesystem::exists(former)) std::filesystem::permissions(path_, former.permissions(), reason);
         std::filesystem::rename(path_, target_, reason);
         if (reason) throw_system_error(target_, "cannot be replaced", reason.value());
         path_.clear();
@@ -130,7 +152,8 @@ INTQ_INLINE void write_file(const std::filesystem::path& path, std::span<const s
     if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
         detail::FileHandle file(std::fopen(path.c_str(), "wb"));
         if (file == nullptr) detail::throw_system_error(path, "cannot be opened", errno);
-        return detail::write_and_close(std::move(file), bytes, path);
+        detail::write(file.get(), bytes, path);
+        return detail::close(std::move(file), path);
     }
     // A link stays a link; what it points at is replaced.
     const auto target =

@@ -21,11 +21,12 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// A regular expression, as far as names need it, in the syntax that Python's `re` and ECMAScript share: characters,
 /// `.`, sets such as `[a-z_]` and `[^.]`, the classes `\d \w \s \D \W \S`, groups, `|`, `* + ?` and `{m,n}`, `^`, `$`,
-/// `\b`. References back, lookahead and flags are refused. A name is a sequence of bytes.
+/// `\b`. References back, lookahead and flags are refused, and so is a `{` that begins no count: write `\{`. A name is
+/// a sequence of bytes; a character outside ASCII, which has several, stands neither in a set nor before a repetition.
 ///
 ///     io::NamePattern("layer[12]\\.conv").matches_start("layer1.conv2")     // true
 ///
-/// Cost   of a match: length of the name × length of the expression, whatever the expression; it does not recurse
+/// Cost   of a match: length of the name × steps of the expression, whatever the expression; it does not recurse
 class NamePattern {
 public:
     /// Longer expressions, and those that repeat to more than so many steps, are refused.
@@ -158,6 +159,7 @@ private:
                 fail(at, "a count that is not {m}, {m,} or {m,n}");
             repeat.end = end + 1;
         }
+        if (repeat.end > at && !is_ascii(text_[at - 1])) fail(at, "the repetition of a character outside ASCII");
         // Lazy or greedy, the same names match.
         if (repeat.end > at && repeat.end < text_.size() && text_[repeat.end] == '?') ++repeat.end;
         return repeat;
@@ -205,8 +207,8 @@ private:
         return next;
     }
     std::size_t atom(std::size_t at, std::size_t end, std::size_t next, int depth) {
-        // An empty group that is repeated adds no step.
-        if (++atoms_ > 10 * NamePattern::max_steps) fail(at, "too many repetitions");
+        // An empty group that is repeated adds no step, and a long set is read again for each repetition.
+        if ((read_ += end - at) > 10 * NamePattern::max_steps) fail(at, "too many repetitions");
         const char c = text_[at];
         if (c == '(') return alternatives(group_start(at), end - 1, next, depth + 1);
         if (c == '^') return add({Kind::begin, next});
@@ -223,6 +225,7 @@ private:
     }
 
     // --- bytes ---
+    static bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
     static std::bitset<256> bytes_of(char c) { return std::bitset<256>().set(static_cast<unsigned char>(c)); }
     static std::bitset<256> range(int from, int to) {
         std::bitset<256> bytes;
@@ -256,6 +259,7 @@ private:
         if (is_negated) ++at;
         std::bitset<256> bytes;
         while (at < end) {
+            if (!is_ascii(text_[at])) fail(at, "a character outside ASCII in a set");
             const bool is_escape = text_[at] == '\\';
             const std::size_t behind = at + (is_escape ? 2 : 1);
             const std::bitset<256> one = is_escape ? escape(at) : bytes_of(text_[at]);
@@ -278,7 +282,7 @@ private:
 
     std::string_view text_;
     NamePattern& pattern_;
-    std::size_t atoms_ = 0;
+    std::size_t read_ = 0;  // bytes of the atoms written so far
 };
 
 INTQ_INLINE NamePattern::NamePattern(std::string_view expression) {

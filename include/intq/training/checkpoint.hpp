@@ -36,8 +36,8 @@ TrainingPosition read_position(const io::Safetensors& file, const std::string& n
 /// Sets model and optimizer, or leaves both as they are.
 ///
 /// @throws Error naming file and array: what read_position() throws, tensors that the model lacks or has in another
-/// shape,
-///         optimizer state of a parameter that does not exist
+///         shape, another kind of optimizer, state of a parameter that does not exist or that the optimizer could not
+///         have made (Optimizer::check_state)
 TrainingPosition restore_checkpoint(const io::Safetensors& file, const std::string& name, nn::Module& model,
                                     Optimizer& optimizer);
 
@@ -66,7 +66,8 @@ inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
 inline constexpr std::string_view model_prefix = "model/", optimizer_prefix = "optimizer/";
-inline constexpr const char* checkpoint_format = "intq training 1";
+inline constexpr const char* checkpoint_format = "intq training 2";
+inline constexpr const char* optimizer_key = "optimizer";
 inline constexpr const char* position_array = "training/position";
 inline constexpr const char* loss_array = "training/epoch_loss";
 
@@ -86,21 +87,22 @@ INTQ_INLINE nn::StateDict model_state(const io::Safetensors& file) {
     return state;
 }
 
-/// Counts, or tensors of the shapes of their parameters.
-INTQ_INLINE Optimizer::State optimizer_state(const io::Safetensors& file, const nn::StateDict& model) {
+INTQ_INLINE Optimizer::State optimizer_state(const io::Safetensors& file, const nn::StateDict& model,
+                                             const Optimizer& optimizer) {
+    const auto type = file.metadata.find(optimizer_key);
+    const std::string given = type == file.metadata.end() ? "not named" : type->second;
+    if (given != optimizer.type_name())
+        throw Error("the checkpoint is of another training: its optimizer is " + given + ", expected " +
+                    optimizer.type_name());
     Optimizer::State state;
     for (const io::NamedArray& item : file.arrays) {
         if (!item.name.starts_with(optimizer_prefix)) continue;
         const auto [kind, parameter] = split_state_name(item.name);
-        const Tensor* owner = nn::detail::find_named(model, parameter);
-        if (owner == nullptr) throw Error(item.name, "there is no such parameter");
-        Tensor tensor = to_tensor(item.array, item.name);
-        const bool is_count = tensor.dtype() == DType::int64 && tensor.size() == 1;
-        if (!is_count && (tensor.dtype() != DType::float32 || !(tensor.shape() == owner->shape())))
-            throw Error(item.name, "its shape " + to_string(tensor.shape()) + " is not that of its parameter, " +
-                                       to_string(owner->shape()));
-        state[parameter][kind] = std::move(tensor);
+        if (nn::detail::find_named(model, parameter) == nullptr) throw Error(item.name, "there is no such parameter");
+        state[parameter][kind] = to_tensor(item.array, item.name);
     }
+    for (const auto& [parameter, kept] : state)
+        optimizer.check_state(parameter, nn::detail::find_named(model, parameter)->shape(), kept);
     return state;
 }
 
@@ -128,6 +130,7 @@ INTQ_INLINE io::Safetensors make_checkpoint(nn::Module& model, const Optimizer& 
                                             const TrainingPosition& position) {
     io::Safetensors file;
     file.metadata["format"] = detail::checkpoint_format;
+    file.metadata[detail::optimizer_key] = optimizer.type_name();
     for (const auto& item : nn::state_dict(model))
         file.arrays.push_back({std::string(detail::model_prefix) + item.name, to_array(item.value)});
     for (const auto& [parameter, states] : optimizer.state())
@@ -146,8 +149,9 @@ INTQ_INLINE TrainingPosition restore_checkpoint(const io::Safetensors& file, con
     try {
         const nn::StateDict state = detail::model_state(file);
         nn::check_state_dict(model, state);
-        optimizer.set_state(detail::optimizer_state(file, state));
+        Optimizer::State kept = detail::optimizer_state(file, state, optimizer);
         nn::load_state_dict(model, state);
+        optimizer.set_state(std::move(kept));
     } catch (const Error& error) {
         throw Error(name, error.what());
     }

@@ -11,36 +11,55 @@
 #include <utility>
 #include <vector>
 
+#include "intq/core/shape.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/tensor/tensor.hpp"
 
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
 
+/// A tensor that an optimizer keeps for each parameter.
+struct KeptTensor {
+    const char* name = "";  // PyTorch's
+    bool is_count = false;  // one int64; otherwise float32 of the parameter's shape
+};
+
 /// Moves parameters against their gradients, and keeps what it needs from step to step by parameter and name.
 class Optimizer {
 public:
-    /// What is kept: by the parameter's qualified name, then by PyTorch's name of the state.
-    using State = std::map<std::string, std::map<std::string, Tensor>>;
+    /// What is kept for one parameter, by PyTorch's name.
+    using ParameterState = std::map<std::string, Tensor>;
+    /// What is kept for all, by the parameter's qualified name.
+    using State = std::map<std::string, ParameterState>;
 
     virtual ~Optimizer() = default;
 
-    /// One step. A parameter without a gradient stays as it is, and so does its state.
+    /// PyTorch's name of the class: a checkpoint names it.
+    virtual std::string type_name() const = 0;
+    virtual std::vector<KeptTensor> kept_tensors() const = 0;
+
+    /// One step, of all parameters or of none. A parameter without a gradient stays as it is, and so does its state.
     ///
     /// @param parameters  of the model, in its order; changed in place
     /// @param gradients   by qualified name
-    /// @throws Error for a gradient of another shape than its parameter, before anything is changed
+    ///
+    /// Memory   while it runs, a second copy of the parameters and of the state
+    /// @throws Error  for a gradient of another shape than its parameter, for a rate that is negative, NaN or infinite,
+    ///                for a state that this optimizer could not have made, and where a parameter would become NaN or
+    ///                infinite; nothing is changed then
     void step(const std::vector<nn::Named<Tensor*>>& parameters, const std::map<std::string, Tensor>& gradients,
               double rate);
 
     const State& state() const noexcept { return state_; }
     void set_state(State state) { state_ = std::move(state); }
+    /// Throws Error unless the state is empty or what this optimizer keeps for a parameter of that shape.
+    void check_state(const std::string& parameter, const Shape& shape, const ParameterState& state) const;
     /// Which parameters weight decay pulls at, by qualified name; all, unless set.
     void set_decays(std::function<bool(const std::string&)> decays) { decays_ = std::move(decays); }
 
 protected:
     virtual INTQ_INLINE void update(Tensor& parameter, std::span<const float> gradient, double rate,
-                                    double weight_decay, std::map<std::string, Tensor>& state) const = 0;
+                                    double weight_decay, ParameterState& state) const = 0;
     virtual double weight_decay() const = 0;
 
 private:
@@ -68,10 +87,13 @@ public:
     /// Throws for an option that is negative, NaN or infinite, and for Nesterov without momentum or with dampening.
     explicit SGD(const SGDOptions& options = {});
 
+    std::string type_name() const override { return "SGD"; }
+    INTQ_INLINE std::vector<KeptTensor> kept_tensors() const override;
+
 protected:
     double weight_decay() const override { return options_.weight_decay; }
     INTQ_INLINE void update(Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
-                            std::map<std::string, Tensor>& state) const override;
+                            ParameterState& state) const override;
 
 private:
     SGDOptions options_;
@@ -98,10 +120,13 @@ public:
     /// Throws for a beta outside [0, 1), and for another option that is negative, NaN or infinite.
     explicit Adam(const AdamOptions& options = {});
 
+    std::string type_name() const override { return options_.decoupled ? "AdamW" : "Adam"; }
+    INTQ_INLINE std::vector<KeptTensor> kept_tensors() const override;
+
 protected:
     double weight_decay() const override { return options_.weight_decay; }
     INTQ_INLINE void update(Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
-                            std::map<std::string, Tensor>& state) const override;
+                            ParameterState& state) const override;
 
 private:
     AdamOptions options_;
@@ -113,13 +138,15 @@ private:
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(training)
 
+#    include <algorithm>
 #    include <cmath>
 #    include <cstddef>
 #    include <cstdint>
 
 #    include "intq/core/dtype.hpp"
-#    include "intq/core/shape.hpp"
+#    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/nn/model/state_dict.hpp"
 
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
@@ -130,6 +157,12 @@ INTQ_INLINE void check_not_negative(const char* optimizer, const char* option, d
     if (!(value >= 0.0 && std::isfinite(value)))
         throw Error(std::string(optimizer) + ": " + option + " must be 0 or above and finite, given " +
                     std::to_string(value));
+}
+
+INTQ_INLINE void check_finite(const std::string& parameter, const Tensor& value, double rate) {
+    for (const float x : value.flat<float>())
+        if (!std::isfinite(x))
+            throw Error(parameter, "a step of rate " + std::to_string(rate) + " would make it NaN or infinite");
 }
 
 }  // namespace detail
@@ -143,13 +176,63 @@ INTQ_INLINE void Optimizer::step(const std::vector<nn::Named<Tensor*>>& paramete
             throw Error(parameter.name, "the gradient has shape " + to_string(found->second.shape()) +
                                             ", the parameter " + to_string(parameter.value->shape()));
     }
+    struct Moved {
+        Tensor value;
+        ParameterState state;
+    };
+    std::vector<std::pair<nn::Named<Tensor*>, Moved>> moved;
     for (const auto& parameter : parameters) {
         const auto found = gradients.find(parameter.name);
         if (found == gradients.end()) continue;
+        Moved next{parameter.value->clone(), {}};
+        if (const auto kept = state_.find(parameter.name); kept != state_.end()) {
+            check_state(parameter.name, parameter.value->shape(), kept->second);
+            for (const auto& [name, tensor] : kept->second) next.state[name] = tensor.clone();
+        }
         const Tensor gradient = found->second.contiguous();
         const double decay = decays_ && !decays_(parameter.name) ? 0.0 : weight_decay();
-        update(*parameter.value, gradient.flat<float>(), rate, decay, state_[parameter.name]);
+        update(next.value, gradient.flat<float>(), rate, decay, next.state);
+        detail::check_finite(parameter.name, next.value, rate);
+        moved.emplace_back(parameter, std::move(next));
     }
+    for (auto& [parameter, next] : moved) {
+        nn::assign(*parameter.value, next.value);
+        state_[parameter.name] = std::move(next.state);
+    }
+}
+
+INTQ_INLINE void Optimizer::check_state(const std::string& parameter, const Shape& shape,
+                                        const ParameterState& state) const {
+    if (state.empty()) return;
+    const std::vector<KeptTensor> kept = kept_tensors();
+    for (const auto& [name, tensor] : state) {
+        const auto same_name = [&, &wanted = name](const KeptTensor& row) { return row.name == wanted; };
+        const auto row = std::find_if(kept.begin(), kept.end(), same_name);
+        if (row == kept.end())
+            throw Error(parameter,
+                        "its state has " + in_quotes(name) + ", which this " + type_name() + " does not keep");
+        const DType dtype = row->is_count ? DType::int64 : DType::float32;
+        const Shape expected = row->is_count ? Shape(1) : shape;
+        if (!tensor.defined() || tensor.dtype() != dtype || !(tensor.shape() == expected))
+            throw Error(parameter, "its state " + name + " must be " + name_of(dtype) + " " + to_string(expected) +
+                                       (tensor.defined() ? std::string(", given ") + name_of(tensor.dtype()) + " " +
+                                                               to_string(tensor.shape())
+                                                         : std::string(", given nothing")));
+        if (row->is_count && (tensor.flat<std::int64_t>()[0] < 0 || tensor.flat<std::int64_t>()[0] == INT64_MAX))
+            throw Error(parameter,
+                        "its state " + name + " cannot be " + std::to_string(tensor.flat<std::int64_t>()[0]));
+    }
+    for (const KeptTensor& row : kept)
+        if (state.count(row.name) == 0) throw Error(parameter, std::string("its state lacks ") + row.name);
+}
+
+INTQ_INLINE std::vector<KeptTensor> SGD::kept_tensors() const {
+    if (options_.momentum == 0.0) return {};
+    return {{"momentum_buffer", false}};
+}
+
+INTQ_INLINE std::vector<KeptTensor> Adam::kept_tensors() const {
+    return {{"step", true}, {"exp_avg", false}, {"exp_avg_sq", false}};
 }
 
 INTQ_INLINE SGD::SGD(const SGDOptions& options) : options_(options) {
@@ -161,14 +244,13 @@ INTQ_INLINE SGD::SGD(const SGDOptions& options) : options_(options) {
 }
 
 INTQ_INLINE void SGD::update(Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
-                             std::map<std::string, Tensor>& state) const {
+                             ParameterState& state) const {
     const auto values = parameter.flat<float>();
-    Tensor& buffer = state["momentum_buffer"];
-    const bool first = !buffer.defined();
-    if (options_.momentum == 0.0) {
-        state.erase("momentum_buffer");
-    } else if (first) {
-        buffer = Tensor::zeros(parameter.shape());
+    const bool first = state.empty();
+    Tensor buffer;
+    if (options_.momentum != 0.0) {
+        if (first) state["momentum_buffer"] = Tensor::zeros(parameter.shape());
+        buffer = state["momentum_buffer"];
     }
     for (std::size_t i = 0; i < values.size(); ++i) {
         const auto p = static_cast<double>(values[i]);
@@ -192,8 +274,8 @@ INTQ_INLINE Adam::Adam(const AdamOptions& options) : options_(options) {
 }
 
 INTQ_INLINE void Adam::update(Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
-                              std::map<std::string, Tensor>& state) const {
-    if (!state["step"].defined()) {
+                              ParameterState& state) const {
+    if (state.empty()) {
         state["step"] = Tensor::zeros(Shape(1), DType::int64);
         state["exp_avg"] = Tensor::zeros(parameter.shape());
         state["exp_avg_sq"] = Tensor::zeros(parameter.shape());

@@ -63,8 +63,9 @@ struct TrainerOptions {
 /// The course follows from the model's state, the optimizer's, the position and the seed alone; a checkpoint holds all
 /// of them, so that a resumed training gives the bits of one that was not interrupted, on any number of threads.
 ///
-/// A loss or a gradient that is not finite is an Error that names epoch, batch and the first node whose value is not
-/// finite, or the parameter. Parameters, buffers and position are then those before that batch, in the checkpoint too.
+/// A loss, a gradient or a step that is not finite is an Error that names epoch, batch and the first node whose value
+/// is not finite, or the parameter. After it, and after whatever a user's function throws, parameters, buffers and
+/// position are those before that batch, in the checkpoint too.
 class Trainer {
 public:
     /// Model and optimizer must outlive this.
@@ -121,6 +122,7 @@ INTQ_INLINE Trainer::Trainer(graph::GraphModule& model, Optimizer& optimizer, Tr
     : model_(model), optimizer_(optimizer), options_(std::move(options)), autograd_(model, options_.autograd) {
     if (options_.batch_size < 1 || options_.epochs < 0 || options_.checkpoint_every < 1)
         throw Error("Trainer: batch size and checkpoint_every must be at least 1, epochs at least 0");
+    if (!options_.rate) throw Error("Trainer: the options have no function for the rate");
     position_.batch_size = options_.batch_size;
     position_.seed = options_.seed;
 }
@@ -146,6 +148,7 @@ INTQ_INLINE void Trainer::check_same_course(const TrainingPosition& other, const
 }
 
 INTQ_INLINE void Trainer::fit(const Tensor& inputs, const LossFunction& loss) {
+    if (!loss) throw Error("Trainer: no loss function is given");
     const index_t samples = inputs.rank() > 0 ? inputs.extent(0) : 0;
     if (samples < (options_.drop_last ? options_.batch_size : 1))
         throw Error("Trainer: " + std::to_string(samples) + " samples do not fill a batch of " +
@@ -196,6 +199,10 @@ INTQ_INLINE void Trainer::run_epoch(const Tensor& inputs, const LossFunction& lo
 INTQ_INLINE void Trainer::run_batch(const Tensor& inputs, std::span<const index_t> samples, const LossFunction& loss) {
     // A forward pass moves running statistics and observers: an error must not leave them spoilt.
     KeptBuffers buffers(model_);
+    const auto go_back = [&] {
+        buffers.restore();
+        if (!options_.checkpoint.empty()) save(options_.checkpoint);
+    };
     try {
         Tensor batch = gather(inputs, samples);
         if (options_.augment)
@@ -205,15 +212,18 @@ INTQ_INLINE void Trainer::run_batch(const Tensor& inputs, std::span<const index_
             (options_.forward ? options_.forward(autograd_, batch) : autograd_.forward(batch)).tensor();
         const Loss value = loss(output, samples);
         check_finite(value);
+        if (!value.gradient.defined()) throw Error("the loss has no gradient");
         const Gradients gradients = autograd_.backward(value.gradient);
         check_finite(gradients);
         optimizer_.step(model_.named_parameters(), gradients.parameters, options_.rate(position_.step));
         position_.epoch_loss += value.value;
     } catch (const Error& error) {
-        buffers.restore();
-        if (!options_.checkpoint.empty()) save(options_.checkpoint);
+        go_back();
         throw Error("epoch " + std::to_string(position_.epoch + 1) + ", batch " + std::to_string(position_.batch + 1),
                     error.what());
+    } catch (...) {
+        go_back();
+        throw;
     }
 }
 

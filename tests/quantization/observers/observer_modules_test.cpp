@@ -7,6 +7,7 @@
 #include <barrier>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <random>
@@ -380,4 +381,7 @@ TEST_CASE("Arguments that make no sense are refused") {
     CHECK_THROWS_AS(MixObserver({.mix_percentiles = {}}), Error);
     CHECK_THROWS_AS(MixObserver({.mix_percentiles = {1.5}}), Error);
     CHECK_THROWS_AS(ClipStdObserver({.std_multiplier = 0.0}), Error);
+    CHECK_THROWS_AS(ClipStdObserver({.std_multiplier = std::numeric_limits<double>::infinity()}), Error);
+    for (const float bad : {-1.0f, 7.0f, std::numeric_limits<float>::quiet_NaN()})
+        CHECK_THROWS_AS(MovingAverageMinMaxObserver({.averaging_constant = bad}), Error);
 }

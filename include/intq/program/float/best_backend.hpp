@@ -31,8 +31,8 @@ struct HeldBackend {
 /// Every backend that the program holds, best first. The CPU is asked once.
 std::span<const HeldBackend> held_backends();
 
-/// The backend that serves: the best one that this CPU executes, or the one that the environment variable INTQ_BACKEND
-/// names, for tests and comparisons. It is chosen once.
+/// The backend that serves: the best one that the program holds and this CPU executes, or the one that the environment
+/// variable INTQ_BACKEND names, for tests and comparisons. It is chosen once.
 ///
 /// @throws Error  for an INTQ_BACKEND that the program does not hold or that this CPU does not execute, with the names
 ///                that would do
@@ -133,8 +133,9 @@ INTQ_INLINE const HeldBackend& best_backend() { return *detail::backend_choice()
 INTQ_INLINE std::string describe_backends() {
     const detail::BackendChoice& choice = detail::backend_choice();
     return "backend " + std::string(choice.best->name) +
-           (choice.is_from_environment ? ", named by INTQ_BACKEND" : ", the best that this CPU executes") + "; of " +
-           choice.names();
+           (choice.is_from_environment ? ", named by INTQ_BACKEND"
+                                       : ", the best that the program holds and this CPU executes") +
+           "; of " + choice.names();
 }
 
 #    endif  // INTQ_COMPILED

@@ -97,7 +97,8 @@ public:
 protected:
     using RowView = TensorView<const float, 3>;
     /// Adds a batch, (outer, channels, inner) with the channel axis 1, or -1 for one range of all; nothing is changed
-    /// unless all is well.
+    /// unless all is well. NaN and infinity are its to refuse, as the formulas of intq::observers do on their way
+    /// through the data; a class that has none of them calls kernels::check_finite(x) first.
     virtual Status add(const RowView& x, int axis) = 0;
     virtual void merge_state(const Observer& other) = 0;
 
@@ -152,6 +153,9 @@ INTQ_INLINE arith::RangeRule ObserverOptions::rule() const noexcept {
 
 INTQ_INLINE Observer::Observer(const ObserverOptions& options) : options_(options) {
     throw_if_failed(arith::check_range_rule(options.rule(), options.dtype), "Observer");
+    if (!(options.averaging_constant >= 0.0f && options.averaging_constant <= 1.0f))
+        throw Error("Observer: averaging_constant must be in 0 … 1, given " +
+                    std::to_string(options.averaging_constant));
     if (options.is_sync_quantize && options.reduction == nullptr)
         throw Error("Observer: is_sync_quantize needs a reduction, the StateReduction that joins the processes");
     add_buffer("min_val", Tensor());

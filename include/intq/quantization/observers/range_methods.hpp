@@ -104,6 +104,7 @@ constexpr const char* name_of(RangeMethod method) noexcept { return detail::rang
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(quantization_observers)
 
+#    include <cmath>
 #    include <span>
 #    include <vector>
 
@@ -146,8 +147,8 @@ INTQ_INLINE void check_range_options(const ObserverOptions& options) {
     require(options.mse.candidates >= 1 && options.mse.candidates <= 100 && options.mse.stride >= 1,
             "of MSE there are 1 … 100 candidates and a stride of at least 1, given " +
                 std::to_string(options.mse.candidates) + " and " + std::to_string(options.mse.stride));
-    require(options.std_multiplier > 0.0,
-            "std_multiplier must be positive, given " + std::to_string(options.std_multiplier));
+    require(options.std_multiplier > 0.0 && std::isfinite(options.std_multiplier),
+            "std_multiplier must be positive and finite, given " + std::to_string(options.std_multiplier));
     require(!options.mix_percentiles.empty(), "mix_percentiles must not be empty");
     for (const double part : options.mix_percentiles)
         require(part >= 0.0 && part <= 1.0, "mix_percentiles must be in 0 … 1, given " + std::to_string(part));
