@@ -30,6 +30,7 @@ std::string to_string(const Shape& shape);
 /// says where the bytes are. Float tensors are row_major, integer tensors of rank 3 and more usually channels_last.
 ///
 /// Memory   the buffer starts at a multiple of `alignment` bytes and is padded to one
+/// Threads  any number may read, and copy one handle; elements are written by one at a time
 class Tensor {
 public:
     static constexpr std::size_t alignment = 64;

@@ -18,6 +18,8 @@ namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Moves parameters against their gradients, and keeps what it needs from step to step by parameter and name.
+///
+/// One thread at a time uses an object and its parameters.
 class Optimizer {
 public:
     /// What is kept: by the parameter's qualified name, then by PyTorch's name of the state.
