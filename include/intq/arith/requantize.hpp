@@ -123,12 +123,12 @@ struct float_scale : RequantizedCode<float_scale> {
     }
     static constexpr ChannelWords make(float scale) noexcept { return {std::bit_cast<std::int32_t>(scale)}; }
     /// Whether words from anywhere keep the formula inside its types.
-    static constexpr bool are_words(const ChannelWords& words, int) noexcept {
-        const float scale = std::bit_cast<float>(words[0]);
+    static constexpr bool are_words(const ChannelWords& of, int) noexcept {
+        const float scale = std::bit_cast<float>(of[0]);
         return scale >= 0.0f && is_finite(scale);
     }
-    static constexpr bool are_sumin_words(const ChannelWords& words, int) noexcept {
-        const float scale = std::bit_cast<float>(words[0]);
+    static constexpr bool are_sumin_words(const ChannelWords& of, int) noexcept {
+        const float scale = std::bit_cast<float>(of[0]);
         return scale >= 0.0f && is_finite(fmul(scale, 65536.0f));
     }
 
@@ -197,8 +197,8 @@ template <> struct fixed_point<single_rounding> : RequantizedCode<fixed_point<si
     static constexpr ChannelWords make(const QuantizedMultiplier& real) noexcept {
         return {real.multiplier, real.shift};
     }
-    static constexpr bool are_words(const ChannelWords& words, int) noexcept {
-        return words[0] >= 0 && words[1] >= -31 && words[1] <= 30;
+    static constexpr bool are_words(const ChannelWords& of, int) noexcept {
+        return of[0] >= 0 && of[1] >= -31 && of[1] <= 30;
     }
 
     template <class L>
@@ -234,9 +234,9 @@ template <> struct fixed_point<double_rounding> : RequantizedCode<fixed_point<do
         const int left = real.shift > 0 ? real.shift : 0, right = real.shift < 0 ? -real.shift : 0;
         return {real.multiplier, left, right, right > 0 ? right - 1 : 0, right > 0 ? 1 : 0};
     }
-    static constexpr bool are_words(const ChannelWords& words, int) noexcept {
-        const std::int32_t shift = words[1] > 0 ? words[1] : words[2] == INT32_MIN ? INT32_MIN : -words[2];
-        return words[0] >= 0 && shift >= -31 && shift <= 30 && make({words[0], shift}) == words;
+    static constexpr bool are_words(const ChannelWords& of, int) noexcept {
+        const std::int32_t shift = of[1] > 0 ? of[1] : of[2] == INT32_MIN ? INT32_MIN : -of[2];
+        return of[0] >= 0 && shift >= -31 && shift <= 30 && make({of[0], shift}) == of;
     }
 
     template <class L>
@@ -279,8 +279,8 @@ struct wide_fixed_point : RequantizedCode<wide_fixed_point> {
     static constexpr ChannelWords make(const QuantizedMultiplier& real) noexcept {
         return {reduce_multiplier_to_16_bits(real.multiplier), real.shift};
     }
-    static constexpr bool are_words(const ChannelWords& words, int) noexcept {
-        return words[0] >= 0 && words[0] <= INT16_MAX && words[1] >= -31 && words[1] <= 7;
+    static constexpr bool are_words(const ChannelWords& of, int) noexcept {
+        return of[0] >= 0 && of[0] <= INT16_MAX && of[1] >= -31 && of[1] <= 7;
     }
     template <class L>
     static constexpr typename L::i32 scaled(typename L::i64 acc, const Channel<L>& channel,
@@ -320,14 +320,14 @@ struct two_stage : RequantizedCode<two_stage> {
         return {multiplier, pre - round_bit, round_bit, post, half ? std::int32_t{1} << (post - 1) : 0};
     }
     /// @param bits  of the accumulator
-    static constexpr bool are_words(const ChannelWords& words, int bits) noexcept {
-        const auto [multiplier, pre_floor, pre_round, post, half] = words;
+    static constexpr bool are_words(const ChannelWords& of, int bits) noexcept {
+        const auto [multiplier, pre_floor, pre_round, post, half] = of;
         return multiplier >= 0 && multiplier <= INT16_MAX && pre_floor >= 0 && pre_floor < bits && pre_round >= 0 &&
                pre_round <= 1 && post >= 0 && post <= 31 &&
                (half == 0 || (post > 0 && half == std::int32_t{1} << (post - 1)));
     }
-    static constexpr bool are_sumin_words(const ChannelWords& words, int bits) noexcept {
-        const std::int32_t coefficient = words[0], right = words[1], left = words[2];
+    static constexpr bool are_sumin_words(const ChannelWords& of, int bits) noexcept {
+        const std::int32_t coefficient = of[0], right = of[1], left = of[2];
         return coefficient >= 0 && coefficient <= INT16_MAX && right >= 0 && right <= 31 && left >= 0 && left < bits;
     }
 
