@@ -19,6 +19,8 @@ inline namespace INTQ_CORE_ABI {
 ///
 /// A per-tensor pair is stored inline; per-channel values are spans of the caller's memory. An empty span of
 /// zero points means symmetric: all are 0.
+///
+/// Only reads the caller's memory; any number of threads may share one.
 class QParams {
 public:
     INTQ_ALWAYS_INLINE constexpr QParams() = default;

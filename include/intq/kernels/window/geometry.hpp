@@ -19,6 +19,8 @@ inline namespace INTQ_CORE_ABI {
 /// A slot is a place in the order of computing: pixels whose taps fall on padding alike follow each other, so that a
 /// tile of rows skips a padded tap as a whole. It is independent of channels and of dtype. A 1×1 window with stride 1
 /// and no padding needs none (offsets is null): output pixel p reads input pixel p.
+///
+/// Only read by a run, so any number of threads may share one.
 struct ConvGeometry {
     index_t batch = 0;
     Size2d in{0, 0};
