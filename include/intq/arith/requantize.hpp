@@ -123,13 +123,11 @@ struct float_scale : RequantizedCode<float_scale> {
     }
     static constexpr ChannelWords make(float scale) noexcept { return {std::bit_cast<std::int32_t>(scale)}; }
     /// Whether words from anywhere keep the formula inside its types.
-    static constexpr bool are_words(const ChannelWords& of, int) noexcept {
-        const float scale = std::bit_cast<float>(of[0]);
-        return scale >= 0.0f && is_finite(scale);
+    static constexpr bool are_words(const ChannelWords& w, int) noexcept {
+        return std::bit_cast<float>(w[0]) >= 0.0f && is_finite(std::bit_cast<float>(w[0]));
     }
-    static constexpr bool are_sumin_words(const ChannelWords& of, int) noexcept {
-        const float scale = std::bit_cast<float>(of[0]);
-        return scale >= 0.0f && is_finite(fmul(scale, 65536.0f));
+    static constexpr bool are_sumin_words(const ChannelWords& w, int) noexcept {
+        return std::bit_cast<float>(w[0]) >= 0.0f && is_finite(fmul(std::bit_cast<float>(w[0]), 65536.0f));
     }
 
     template <class L>
@@ -197,8 +195,8 @@ template <> struct fixed_point<single_rounding> : RequantizedCode<fixed_point<si
     static constexpr ChannelWords make(const QuantizedMultiplier& real) noexcept {
         return {real.multiplier, real.shift};
     }
-    static constexpr bool are_words(const ChannelWords& of, int) noexcept {
-        return of[0] >= 0 && of[1] >= -31 && of[1] <= 30;
+    static constexpr bool are_words(const ChannelWords& w, int) noexcept {
+        return w[0] >= 0 && w[1] >= -31 && w[1] <= 30;
     }
 
     template <class L>
@@ -234,9 +232,9 @@ template <> struct fixed_point<double_rounding> : RequantizedCode<fixed_point<do
         const int left = real.shift > 0 ? real.shift : 0, right = real.shift < 0 ? -real.shift : 0;
         return {real.multiplier, left, right, right > 0 ? right - 1 : 0, right > 0 ? 1 : 0};
     }
-    static constexpr bool are_words(const ChannelWords& of, int) noexcept {
-        const std::int32_t shift = of[1] > 0 ? of[1] : of[2] == INT32_MIN ? INT32_MIN : -of[2];
-        return of[0] >= 0 && shift >= -31 && shift <= 30 && make({of[0], shift}) == of;
+    static constexpr bool are_words(const ChannelWords& w, int) noexcept {
+        const std::int32_t shift = w[1] > 0 ? w[1] : w[2] == INT32_MIN ? INT32_MIN : -w[2];
+        return w[0] >= 0 && shift >= -31 && shift <= 30 && make({w[0], shift}) == w;
     }
 
     template <class L>
@@ -279,8 +277,8 @@ struct wide_fixed_point : RequantizedCode<wide_fixed_point> {
     static constexpr ChannelWords make(const QuantizedMultiplier& real) noexcept {
         return {reduce_multiplier_to_16_bits(real.multiplier), real.shift};
     }
-    static constexpr bool are_words(const ChannelWords& of, int) noexcept {
-        return of[0] >= 0 && of[0] <= INT16_MAX && of[1] >= -31 && of[1] <= 7;
+    static constexpr bool are_words(const ChannelWords& w, int) noexcept {
+        return w[0] >= 0 && w[0] <= INT16_MAX && w[1] >= -31 && w[1] <= 7;
     }
     template <class L>
     static constexpr typename L::i32 scaled(typename L::i64 acc, const Channel<L>& channel,
@@ -319,16 +317,12 @@ struct two_stage : RequantizedCode<two_stage> {
         const bool half = post_rounding == ShiftRounding::half_up && post > 0;
         return {multiplier, pre - round_bit, round_bit, post, half ? std::int32_t{1} << (post - 1) : 0};
     }
-    /// @param bits  of the accumulator
-    static constexpr bool are_words(const ChannelWords& of, int bits) noexcept {
-        const auto [multiplier, pre_floor, pre_round, post, half] = of;
-        return multiplier >= 0 && multiplier <= INT16_MAX && pre_floor >= 0 && pre_floor < bits && pre_round >= 0 &&
-               pre_round <= 1 && post >= 0 && post <= 31 &&
-               (half == 0 || (post > 0 && half == std::int32_t{1} << (post - 1)));
+    static constexpr bool are_words(const ChannelWords& w, int bits) noexcept {
+        return (w[0] & ~INT16_MAX) == 0 && w[1] >= 0 && w[1] < bits && (w[2] & ~1) == 0 && (w[3] & ~31) == 0 &&
+               (w[4] == 0 || (w[3] > 0 && w[4] == std::int32_t{1} << (w[3] - 1)));
     }
-    static constexpr bool are_sumin_words(const ChannelWords& of, int bits) noexcept {
-        const std::int32_t coefficient = of[0], right = of[1], left = of[2];
-        return coefficient >= 0 && coefficient <= INT16_MAX && right >= 0 && right <= 31 && left >= 0 && left < bits;
+    static constexpr bool are_sumin_words(const ChannelWords& w, int bits) noexcept {
+        return w[0] >= 0 && w[0] <= INT16_MAX && w[1] >= 0 && w[1] <= 31 && w[2] >= 0 && w[2] < bits;
     }
 
     template <class L, class Acc>

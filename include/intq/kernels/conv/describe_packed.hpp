@@ -7,8 +7,10 @@
 
 #include <bit>
 
+#include "intq/arith/make_requantize.hpp"
 #include "intq/kernels/conv/packed_conv2d.hpp"
 #include "intq/kernels/conv/packing_rules.hpp"
+#include "intq/simd/base/tags.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
