@@ -24,6 +24,8 @@ TEST_CASE("A status becomes a sentence with operator, field, given and expected"
           "softmax: the axis is not supported by the target");
     CHECK(describe({StatusCode::unsupported, OpKind::softmax, Field::axis, 2, 1}) ==
           "softmax: the axis (given 2, expected 1) is not supported by the target");
+    CHECK(describe({StatusCode::scale_out_of_range, OpKind::add, Field::second_input}) ==
+          "add: the scale of the second input cannot be represented");
     CHECK(describe(Status{}) == "ok");
 }
 

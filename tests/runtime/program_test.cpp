@@ -176,8 +176,8 @@ TEST_CASE("indices outside of their lists are refused") {
             CHECK(spoiler.judge_with(i.operand_count, bad).status ==
                   Status{StatusCode::corrupt, i.op, Field::instruction, bad, i.op == OpKind::add ? 2 : 1});
         CHECK(!spoiler.judge_with(i.operand_count, i.operand_count + 1).status.ok());
-        const bool has_params = i.params != nullptr;
-        CHECK(spoiler.judge_with<const void*>(i.params, nullptr).status.ok() == !has_params);
+        const bool has_params = i.params.data != nullptr;
+        CHECK(spoiler.judge_with(i.params, kernels::InstructionParams{}).status.ok() == !has_params);
         for (const OpKind bad : {OpKind::none, OpKind::flatten, OpKind::observe, OpKind::count_})
             CHECK(spoiler.judge_with(i.op, bad).status.code == StatusCode::unsupported);
     }
@@ -303,7 +303,7 @@ TEST_CASE("parameters that do not fit their tensors are refused") {
         CHECK(!spoiler.judge_with(step.packed.window.stride.height, index_t{2}).status.ok());
         const void* const none = nullptr;
         CHECK(spoiler.judge_with(step.packed.weights, none).status.field == Field::weight);
-        CHECK(spoiler.judge_with(step.packed.bias, none).status.field == Field::weight);
+        CHECK(spoiler.judge_with(step.packed.bias, none).status.field == Field::bias);
     }
     for (kernels::PoolParams& step : p.pools) {
         CHECK(!spoiler.judge_with(step.window.kernel.height, index_t{0}).status.ok());
@@ -325,11 +325,193 @@ TEST_CASE("parameters that do not fit their tensors are refused") {
           Field::scale);
 }
 
-TEST_CASE("a program is refused by a table that lacks its kernels") {
+// --- what a check must not let through ------------------------------------------------------------------------------
+
+namespace {
+
+/// x -> y by one instruction; the parts lie open.
+struct OneStep {
+    std::vector<runtime::ProgramTensor> tensors;
+    std::vector<std::int32_t> operands{0}, inputs{0}, outputs{1};
+    runtime::Instruction instruction{};
+
+    OneStep(OpKind op, const runtime::ProgramTensor& x, const runtime::ProgramTensor& y) : tensors{x, y} {
+        instruction = {op, 1, 0, 1, "", "", {}};
+        tensors[1].offset = round_up(x.bytes(), buffer_alignment);
+    }
+    Status check(const kernels::KernelTable& table) const {
+        Program p;
+        p.instructions = std::span(&instruction, 1);
+        p.tensors = tensors;
+        p.operands = operands;
+        p.inputs = inputs;
+        p.outputs = outputs;
+        p.arena_size = tensors[1].offset + round_up(tensors[1].bytes(), buffer_alignment);
+        p.max_batch = tensors[0].shape[0];
+        return runtime::check_program(p, table);
+    }
+};
+
+runtime::ProgramTensor reals(const Shape& shape, Layout layout = Layout::channels_last) {
+    return {DType::float32, shape, {}, 0, "", layout};
+}
+runtime::ProgramTensor codes(const Shape& shape, float scale = 0.1f) {
+    return {DType::int8, shape, QParams::per_tensor(scale, 0, DType::int8), 0, ""};
+}
+
+}  // namespace
+
+TEST_CASE("quantize keeps the shape: planes into another rank or into other channels are refused") {
+    const kernels::KernelTable& table = *scalar_tables().tables[4];
+    const auto check = [&](const Shape& x, const Shape& y, Layout layout) {
+        return OneStep(OpKind::quantize, reals(x, layout), codes(y)).check(table);
+    };
+    const Status sound = check(Shape(4, 6, 2, 2), Shape(4, 6, 2, 2), Layout::row_major);
+    CHECK(sound.ok());
+    CHECK(check(Shape(4, 1, 1), Shape(4), Layout::row_major) ==
+          Status{StatusCode::shape_mismatch, OpKind::quantize, Field::input, 3, 1});
+    CHECK(check(Shape(1, 6, 2, 2), Shape(1, 3, 2, 4), Layout::row_major) ==
+          Status{StatusCode::shape_mismatch, OpKind::quantize, Field::input, 6, 3});
+    CHECK_FALSE(check(Shape(1, 6, 2, 2), Shape(1, 24), Layout::channels_last).ok());
+}
+
+TEST_CASE("a scale whose reciprocal is infinite is refused by the check of a program, as by quantize") {
+    const kernels::KernelTable& table = *scalar_tables().tables[4];
+    const Shape shape(1, 4);
+    for (const float scale : {1e-45f, 1e-39f, 0.0f, -1.0f, std::numeric_limits<float>::infinity()})
+        CHECK(OneStep(OpKind::quantize, reals(shape), codes(shape, scale)).check(table) ==
+              Status{StatusCode::scale_out_of_range, OpKind::quantize, Field::scale, 0, 0});
+    CHECK(OneStep(OpKind::quantize, reals(shape), codes(shape, 1e-37f)).check(table).ok());
+}
+
+TEST_CASE("layout_change takes the caller's planes to channels last, or images to vectors, and nothing else") {
+    const kernels::KernelTable& table = *scalar_tables().tables[0];
+    const auto check = [&](const Shape& x, const Shape& y, Layout layout) {
+        return OneStep(OpKind::layout_change, reals(x, layout), reals(y)).check(table).ok();
+    };
+    const Shape image(1, 6, 2, 2);
+    CHECK(check(image, image, Layout::row_major));
+    CHECK(check(image, Shape(1, 24), Layout::channels_last));
+    CHECK_FALSE(check(image, image, Layout::channels_last));
+    CHECK_FALSE(check(image, Shape(1, 24), Layout::row_major));
+    CHECK_FALSE(check(image, Shape(1, 24, 1), Layout::channels_last));
+    CHECK_FALSE(check(image, Shape(1, 3, 2, 4), Layout::row_major));
+}
+
+TEST_CASE("operands of an add, a cat or a convolution of as many elements but other extents are refused") {
+    Spoiler spoiler(staging_table(), oracle_targets()[4]);
+    SmallProgram& p = spoiler.parts();
+    int refused = 0;
+    for (const runtime::Instruction& i : p.instructions)
+        for (std::int32_t k = 0; k < i.operand_count; ++k) {
+            const auto operand = p.operands[static_cast<std::size_t>(i.first_operand + k)];
+            Shape& shape = p.tensors[static_cast<std::size_t>(operand)].shape;
+            if (shape.rank != 4 || shape[1] % 2 != 0) continue;
+            Shape turned = shape;
+            turned[1] /= 2, turned[2] *= 2;
+            CHECK_FALSE(spoiler.judge_with(shape, turned).status.ok());
+            ++refused;
+        }
+    CHECK(refused >= 8);
+}
+
+TEST_CASE("an instruction whose kind was changed is refused: its parameters are of another one") {
+    Spoiler spoiler(staging_table(), oracle_targets()[4]);
+    SmallProgram& p = spoiler.parts();
+    int changed = 0;
+    for (runtime::Instruction& i : p.instructions)
+        for (const kernels::ProgramOperator& row : kernels::program_operators) {
+            const kernels::ProgramOperator& own = *kernels::find_operator(i.op);
+            if (row.op == i.op) continue;
+            const Verdict verdict = spoiler.judge_with(i.op, row.op);
+            if (row.params.kind != own.params.kind) CHECK(verdict.status.code != StatusCode::ok);
+            CHECK(verdict.harmless);
+            ++changed;
+        }
+    CHECK(changed > 200);
+    for (runtime::Instruction& i : p.instructions) {
+        if (i.params.kind == kernels::ParamKind::none) continue;
+        CHECK(spoiler.judge_with(i.params.kind, kernels::ParamKind::none).status.field == Field::instruction);
+        CHECK(spoiler.judge_with(i.params.kind, static_cast<kernels::ParamKind>(200)).status.field ==
+              Field::instruction);
+        for (const index_t bad :
+             {index_t{0}, i.params.size - 1, i.params.size + 1, 2 * i.params.size, std::numeric_limits<index_t>::max()})
+            CHECK(spoiler.judge_with(i.params.size, bad).status.field == Field::instruction);
+        CHECK(spoiler.judge_with<const void*>(i.params.data, static_cast<const std::byte*>(i.params.data) + 1)
+                  .status.field == Field::instruction);
+    }
+}
+
+TEST_CASE("parameters that no maker makes are refused, whatever the operator") {
+    for (std::size_t target = 0; target < oracle_targets().size(); ++target) {
+        Spoiler spoiler(*scalar_tables().tables[target], oracle_targets()[target]);
+        SmallProgram& p = spoiler.parts();
+        INFO(spoiler.parts().table().policy().name);
+        REQUIRE(spoiler.judge().status.ok());
+        const arith::RequantizeRule rule = spoiler.parts().table().policy().requantize;
+        arith::AddParams& add = p.adds.back();
+        for (const std::int32_t bad : {-129, 128, INT32_MAX}) {
+            CHECK(spoiler.judge_with(add.zero_point[0], bad).status.field == Field::zero_point);
+            CHECK(spoiler.judge_with(add.codes.zero_point, bad).status.field == Field::zero_point);
+            CHECK(spoiler.judge_with(p.requantizes.back()[0].zero_point, bad).status.field == Field::zero_point);
+            CHECK(spoiler.judge_with(p.convs.back().packed.input_zero_point, bad).status.field == Field::zero_point);
+            CHECK(spoiler.judge_with(p.pools.back().average.zero_point, bad).status.field == Field::zero_point);
+        }
+        for (const std::int32_t bad : {-129, 128, INT32_MIN}) {
+            CHECK(spoiler.judge_with(add.codes.lowest, bad).status.field == Field::quant_range);
+            CHECK(spoiler.judge_with(p.clamps.back().lowest, bad).status.field == Field::quant_range);
+            CHECK(spoiler.judge_with(p.requantizes.back()[0].codes.highest, bad).status.field == Field::quant_range);
+            CHECK(spoiler.judge_with(p.convs.front().packed.codes.highest, bad).status.field == Field::quant_range);
+            CHECK(spoiler.judge_with(p.pools.back().average.codes.lowest, bad).status.field == Field::quant_range);
+        }
+        if (rule == arith::RequantizeRule::float_scale) {
+            CHECK(spoiler.judge_with(add.factor[1], std::numeric_limits<float>::quiet_NaN()).status.field ==
+                  Field::scale);
+            CHECK(spoiler.judge_with(p.pools.back().average.s_out, 0.0f).status.field == Field::scale);
+        } else {
+            CHECK(spoiler.judge_with(add.output[1], 128).status.field == Field::scale);
+            CHECK(spoiler.judge_with(add.coefficient[0], INT32_MIN).status.field == Field::scale);
+        }
+        CHECK(spoiler.judge_with(p.requantizes.back()[0].words[0], INT32_MIN + 3).status.field == Field::scale);
+        CHECK(spoiler.judge_with(p.pools.back().average.rule, static_cast<arith::AverageRule>(7)).status.field ==
+              Field::scale);
+        // What packed weights and geometries hold is read, too.
+        for (kernels::ConvParams& step : p.convs) {
+            if (step.packed.words == nullptr || step.packed.output_dtype == DType::int32) continue;
+            auto& word = const_cast<std::int32_t&>(step.packed.words[0]);
+            CHECK(spoiler.judge_with(word, INT32_MIN + 3).status.field == Field::scale);
+            CHECK(spoiler.judge_with(step.packed.scaled_is_small, !step.packed.scaled_is_small).status.field ==
+                  Field::scale);
+            if (step.geometry.offsets == nullptr) continue;
+            auto& offset = const_cast<std::int32_t&>(step.geometry.offsets[5]);
+            CHECK(spoiler.judge_with(offset, std::int32_t{30}).status.field == Field::geometry);
+        }
+    }
+}
+
+TEST_CASE("windows of a pool that overflow, or see no cell, are refused before they are computed with") {
+    Spoiler spoiler(staging_table(), oracle_targets()[4]);
+    SmallProgram& p = spoiler.parts();
+    constexpr index_t huge = std::numeric_limits<index_t>::max();
+    for (kernels::PoolParams& step : p.pools)
+        for (index_t* field : {&step.window.kernel.height, &step.window.kernel.width, &step.window.stride.height,
+                               &step.window.padding.top, &step.window.padding.right, &step.window.dilation.height,
+                               &step.window.dilation.width})
+            for (const index_t bad : {huge, -huge, huge / 2, index_t{1} << 32})
+                CHECK_FALSE(spoiler.judge_with(*field, bad).status.ok());
+}
+
+TEST_CASE("a program is refused by a table that lacks its kernels, and by that of another target") {
     const SmallProgram bayes(*scalar_tables().tables[4], oracle_targets()[4]);
     const SmallProgram tflite(*scalar_tables().tables[1], oracle_targets()[1]);
     CHECK(runtime::check_program(bayes.program(), *scalar_tables().tables[4]).ok());
-    CHECK(runtime::check_program(bayes.program(), *scalar_tables().tables[1]).code == StatusCode::unsupported);
+    kernels::KernelTable lacking = *scalar_tables().tables[4];
+    lacking.conv = {};
+    CHECK(runtime::check_program(bayes.program(), lacking) ==
+          Status{StatusCode::unsupported, OpKind::conv2d, Field::input, static_cast<int>(DType::int8), 0});
+    // The kernels are there, but the words of the weights are not theirs.
+    CHECK(runtime::check_program(bayes.program(), *scalar_tables().tables[1]) ==
+          Status{StatusCode::corrupt, OpKind::conv2d, Field::scale, 0, 0});
     CHECK(runtime::check_program(tflite.program(), *scalar_tables().tables[1]).ok());
 }
 

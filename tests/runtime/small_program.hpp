@@ -73,6 +73,9 @@ public:
     index_t workspace_offset = 0, workspace_size = 0, arena_size = 0;
     std::deque<kernels::ConvParams> convs;
     std::deque<kernels::PoolParams> pools;
+    std::deque<arith::AddParams> adds;
+    std::deque<std::vector<kernels::RequantizeParams>> requantizes;
+    std::deque<arith::OutputCodes> clamps;
 
 private:
     static Shape image(index_t c, Size2d size) { return Shape{max_batch, c, size.height, size.width}; }
@@ -82,7 +85,7 @@ private:
         return static_cast<std::int32_t>(tensors.size() - 1);
     }
     /// Adds an instruction and, where `layer` is given, what the oracle computes in its place.
-    void push(OpKind op, std::vector<std::int32_t> x, std::int32_t y, const void* params,
+    void push(OpKind op, std::vector<std::int32_t> x, std::int32_t y, const kernels::InstructionParams& params,
               std::optional<oracle::Layer> layer) {
         runtime::Instruction instruction;
         instruction.op = op;
@@ -216,8 +219,8 @@ private:
         oracle::Layer add = layer(oracle::Op::add, sum.for_oracle());
         add.activation = oracle::Activation::relu;
         push(OpKind::add, {a, b}, added,
-             &adds_.emplace_back(value_of(arith::make_add(table_->policy(), first.codes_of(), second.codes_of(),
-                                                          sum.codes_of(), sum.output_codes(Activation::relu)))),
+             &adds.emplace_back(value_of(arith::make_add(table_->policy(), first.codes_of(), second.codes_of(),
+                                                         sum.codes_of(), sum.output_codes(Activation::relu)))),
              add);
 
         const std::int32_t largest = pool(OpKind::max_pool2d, added, halves, sum, sum);
@@ -225,15 +228,15 @@ private:
         const std::int32_t cat = tensor(DType::int8, image(2 * wide, {3, 2}), joined.for_library());
         const auto from_sum = value_of(
             kernels::make_requantize(table_->policy(), sum.codes_of(), joined.codes_of(), joined.output_codes()));
-        push(OpKind::cat, {largest, mean}, cat, requantizes_.emplace_back(2, from_sum).data(),
+        push(OpKind::cat, {largest, mean}, cat, {requantizes.emplace_back(2, from_sum).data(), 2},
              layer(oracle::Op::cat, joined.for_oracle()));
         const std::int32_t r = tensor(DType::int8, image(2 * wide, {3, 2}), narrow.for_library());
         const auto to_narrow = value_of(
             kernels::make_requantize(table_->policy(), joined.codes_of(), narrow.codes_of(), narrow.output_codes()));
-        push(OpKind::requantize, {cat}, r, requantizes_.emplace_back(1, to_narrow).data(),
+        push(OpKind::requantize, {cat}, r, requantizes.emplace_back(1, to_narrow).data(),
              layer(oracle::Op::requantize, narrow.for_oracle()));
         const std::int32_t positive = tensor(DType::int8, image(2 * wide, {3, 2}), narrow.for_library());
-        push(OpKind::relu, {r}, positive, &clamps_.emplace_back(narrow.output_codes(Activation::relu)),
+        push(OpKind::relu, {r}, positive, &clamps.emplace_back(narrow.output_codes(Activation::relu)),
              layer(oracle::Op::relu));
 
         const std::optional<std::int32_t> sumin = table_->policy().fused_add ? std::optional(r) : std::nullopt;
@@ -283,9 +286,6 @@ private:
     std::deque<std::vector<std::int8_t>> weights_;
     std::deque<std::vector<float>> scales_;
     std::deque<std::vector<std::int64_t>> bias_;
-    std::deque<arith::AddParams> adds_;
-    std::deque<std::vector<kernels::RequantizeParams>> requantizes_;
-    std::deque<arith::OutputCodes> clamps_;
 };
 
 }  // namespace intq::test

@@ -5,6 +5,9 @@
 #ifndef INTQ_ARITH_CONV_HPP
 #define INTQ_ARITH_CONV_HPP
 
+#include <initializer_list>
+
+#include "intq/arith/codes.hpp"
 #include "intq/arith/make_requantize.hpp"
 
 namespace intq::arith {
@@ -79,15 +82,17 @@ constexpr std::int64_t two_stage_sumin_value(std::int64_t e, std::int64_t k, int
 ///           n = 15 - x;  term = SH_R(e·k, min(n, 31)), or (e·k) << -n for n < 0
 ///     fp32  term = fmul(float32(e - zp_e), fdiv(s_e, s_out)), added after the scaling
 ///
-/// @return scale_out_of_range where max(|qmin_e|, qmax_e)·rho >= 2^31 (2^47 for 64-bit sums), or, for fp32, where
-///         fdiv(s_e, s_out) is infinite; unsupported where the target has no fused add
+/// @return scale_out_of_range where a scale is not positive and finite, where max(|qmin_e|, qmax_e)·rho >= 2^31 (2^47
+///         for 64-bit sums), or, for fp32, where a term is infinite; unsupported where the target has no fused add
 constexpr Result<Sumin> make_sumin(const PolicyRecord& policy, const SuminOperand& operand, float s_in, float s_w,
                                    float s_out, int accumulator_bits) noexcept {
     if (!policy.fused_add) return Status{StatusCode::unsupported, OpKind::add, Field::sumin, 0, 0};
+    for (const float scale : {operand.scale, s_in, s_w, s_out})
+        if (!is_scale(scale)) return Status{StatusCode::scale_out_of_range, OpKind::conv2d, Field::sumin, 0, 0};
     Sumin sumin{};
     if (policy.requantize == RequantizeRule::float_scale) {
         const float factor = fdiv(operand.scale, s_out);
-        if (!is_finite(factor)) return Status{StatusCode::scale_out_of_range, OpKind::conv2d, Field::sumin, 0, 0};
+        if (!is_code_factor(factor)) return Status{StatusCode::scale_out_of_range, OpKind::conv2d, Field::sumin, 0, 0};
         sumin.words[0] = std::bit_cast<std::int32_t>(factor);
         return sumin;
     }

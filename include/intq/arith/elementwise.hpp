@@ -5,17 +5,11 @@
 #ifndef INTQ_ARITH_ELEMENTWISE_HPP
 #define INTQ_ARITH_ELEMENTWISE_HPP
 
+#include "intq/arith/codes.hpp"
 #include "intq/arith/make_requantize.hpp"
 
 namespace intq::arith {
 inline namespace INTQ_CORE_ABI {
-
-/// One operand or the result of an add, sub or mul.
-struct CodesOf {
-    float scale = 1.0f;
-    std::int32_t zero_point = 0;
-    DType dtype = DType::int8;
-};
 
 /// Everything that an add or sub of codes needs; which fields count is the policy's.
 struct AddParams {
@@ -165,6 +159,10 @@ constexpr Result<AddParams> make_fixed_point_add(const PolicyRecord& policy, con
 /// x + sign·y
 constexpr Result<AddParams> make_signed_add(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y,
                                             const CodesOf& out, const OutputCodes& codes, int sign) noexcept {
+    const OpKind op = sign > 0 ? OpKind::add : OpKind::sub;
+    if (const Status status = check_codes(policy, x, op, Field::input); !status) return status;
+    if (const Status status = check_codes(policy, y, op, Field::second_input); !status) return status;
+    if (const Status status = check_result(policy, out, codes, op); !status) return status;
     AddParams params{};
     params.zero_point[0] = x.zero_point;
     params.zero_point[1] = y.zero_point;
@@ -173,8 +171,8 @@ constexpr Result<AddParams> make_signed_add(const PolicyRecord& policy, const Co
         case RequantizeRule::float_scale:
             params.factor[0] = fdiv(x.scale, out.scale);
             params.factor[1] = fdiv(sign > 0 ? y.scale : -y.scale, out.scale);
-            if (!is_finite(params.factor[0]) || !is_finite(params.factor[1]))
-                return Status{StatusCode::scale_out_of_range, sign > 0 ? OpKind::add : OpKind::sub, Field::scale, 0, 0};
+            if (!is_code_factor(params.factor[0]) || !is_code_factor(params.factor[1]))
+                return Status{StatusCode::scale_out_of_range, op, Field::scale, 0, 0};
             return params;
         case RequantizeRule::two_stage:
             return make_two_stage_add(policy, x, y, out, sign, params);
@@ -194,8 +192,8 @@ constexpr Result<AddParams> make_signed_add(const PolicyRecord& policy, const Co
 ///     tflite  T = 2·max(s_x, s_y), left shift 20 (int16: 15), multipliers s_x/T, s_y/T, T/(2^left·s_out)
 ///     fp32    one float factor an operand
 ///
-/// @return scale_out_of_range naming scale; accumulator_overflow where tflite's double rounding would shift the sum
-///         out of 32 bits
+/// @return what check_codes() and check_result() refuse, naming the operand; scale_out_of_range naming scale for a
+///         ratio of scales; accumulator_overflow where tflite's double rounding would shift the sum out of 32 bits
 constexpr Result<AddParams> make_add(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y, const CodesOf& out,
                                      const OutputCodes& codes) noexcept {
     return detail::make_signed_add(policy, x, y, out, codes, 1);
@@ -211,6 +209,28 @@ constexpr Result<AddParams> make_add(const PolicyRecord& policy, const CodesOf& 
 constexpr Result<AddParams> make_sub(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y, const CodesOf& out,
                                      const OutputCodes& codes) noexcept {
     return detail::make_signed_add(policy, x, y, out, codes, -1);
+}
+
+/// Checks parameters from anywhere for operands and a result of one type: what make_add() and make_sub() make passes.
+///
+/// @return ok; zero_point or quant_range as check_output_codes() says; corrupt of scale: numbers with which the formula
+///         would leave its types
+constexpr Status check_add_params(const PolicyRecord& policy, const AddParams& params, DType dtype,
+                                  OpKind op) noexcept {
+    for (const std::int32_t zero_point : params.zero_point)
+        if (const Status status = check_zero_point(policy, zero_point, dtype, op); !status) return status;
+    if (const Status status = check_output_codes(policy, params.codes, dtype, op); !status) return status;
+    const auto words = [&](const ChannelWords& of) { return are_words(policy.requantize, of, 32); };
+    const std::int64_t most = -lowest_code(dtype), reach = highest_code(dtype) - lowest_code(dtype);
+    const auto [a, b] = params.coefficient;
+    const auto magnitude = [](std::int64_t value) { return value < 0 ? -value : value; };
+    const bool are = policy.requantize == RequantizeRule::float_scale
+                         ? is_code_factor(params.factor[0]) && is_code_factor(params.factor[1])
+                     : policy.requantize == RequantizeRule::two_stage
+                         ? most * (magnitude(a) + magnitude(b)) <= INT32_MAX && words(params.output)
+                         : a >= 0 && a <= 20 && (reach << a) <= INT32_MAX && magnitude(b) == 1 &&
+                               words(params.input[0]) && words(params.input[1]) && words(params.output);
+    return are ? Status{} : Status{StatusCode::corrupt, op, Field::scale, 0, 0};
 }
 
 // --- mul -------------------------------------------------------------------------------------------------------------
@@ -249,10 +269,14 @@ template <class Policy, class L> struct MulLanes {
 
 /// Parameters of out = x · y for a target.
 ///
-/// @return scale_out_of_range naming scale; accumulator_overflow where a product leaves 32 bits (int16 codes with a
-///         zero point) or tflite's double rounding would shift it out
+/// @return what check_codes() and check_result() refuse, naming the operand; scale_out_of_range naming scale for a
+///         ratio of scales; accumulator_overflow where a product leaves 32 bits (int16 codes with a zero point) or
+///         tflite's double rounding would shift it out
 constexpr Result<MulParams> make_mul(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y, const CodesOf& out,
                                      const OutputCodes& codes) noexcept {
+    if (const Status status = check_codes(policy, x, OpKind::mul, Field::input); !status) return status;
+    if (const Status status = check_codes(policy, y, OpKind::mul, Field::second_input); !status) return status;
+    if (const Status status = check_result(policy, out, codes, OpKind::mul); !status) return status;
     MulParams params{};
     params.zero_point[0] = x.zero_point;
     params.zero_point[1] = y.zero_point;
@@ -271,6 +295,15 @@ constexpr Result<MulParams> make_mul(const PolicyRecord& policy, const CodesOf& 
     if (!words) return words.status();
     params.words = *words;
     return params;
+}
+
+/// The same as check_add_params() for a product.
+constexpr Status check_mul_params(const PolicyRecord& policy, const MulParams& params, DType dtype) noexcept {
+    for (const std::int32_t zero_point : params.zero_point)
+        if (const Status status = check_zero_point(policy, zero_point, dtype, OpKind::mul); !status) return status;
+    if (const Status status = check_output_codes(policy, params.codes, dtype, OpKind::mul); !status) return status;
+    if (are_words(policy.requantize, params.words, 32)) return {};
+    return {StatusCode::corrupt, OpKind::mul, Field::scale, 0, 0};
 }
 
 }  // namespace INTQ_ABI

@@ -201,6 +201,32 @@ constexpr int sumin_words_of(RequantizeRule rule) noexcept {
                                                  : 0;
 }
 
+/// Whether words from anywhere keep the formula of a rule inside its types: shifts that are shifts, factors that are
+/// numbers. All words 0 are words, as padded channels have them.
+///
+/// @param bits  of the accumulator
+constexpr bool are_words(RequantizeRule rule, const ChannelWords& words, int bits) noexcept {
+    const bool is_fixed_point = rule == RequantizeRule::single_rounding || rule == RequantizeRule::double_rounding;
+    if (is_fixed_point && bits == 64) return wide_fixed_point::are_words(words, bits);
+    switch (rule) {
+        case RequantizeRule::float_scale:
+            return float_scale::are_words(words, bits);
+        case RequantizeRule::two_stage:
+            return two_stage::are_words(words, bits);
+        case RequantizeRule::double_rounding:
+            return fixed_point<double_rounding>::are_words(words, bits);
+        case RequantizeRule::single_rounding:
+            break;
+    }
+    return fixed_point<single_rounding>::are_words(words, bits);
+}
+/// The same of the words of a fused add.
+constexpr bool are_sumin_words(RequantizeRule rule, const ChannelWords& words, int bits) noexcept {
+    return rule == RequantizeRule::two_stage     ? two_stage::are_sumin_words(words, bits)
+           : rule == RequantizeRule::float_scale ? float_scale::are_sumin_words(words, bits)
+                                                 : true;
+}
+
 }  // namespace INTQ_ABI
 }  // namespace intq::arith
 

@@ -30,6 +30,50 @@ struct AverageParams {
 namespace intq::arith {
 inline namespace INTQ_ABI {
 
+/// Checks parameters from anywhere for codes of one type: what make_average() makes passes.
+///
+/// @param has_padding  whether a window can reach beyond the image
+/// @return ok; zero_point or quant_range as check_output_codes() says; value_out_of_range of kernel without cells;
+///         accumulator_overflow where N·|qmin| leaves 32 bits; unsupported naming padding where the target divides
+///         otherwise than asked; scale_out_of_range; corrupt of scale: another rule than the target's, or words with
+///         which the formula would leave its types
+constexpr Status check_average_params(const PolicyRecord& policy, const AverageParams& params, DType dtype,
+                                      bool has_padding) noexcept {
+    const auto refuse = [](StatusCode code, Field field, std::int64_t given, std::int64_t expected) {
+        return Status{code, OpKind::avg_pool2d, field, given, expected};
+    };
+    const index_t cells = params.kernel_cells;
+    if (const Status status = check_zero_point(policy, params.zero_point, dtype, OpKind::avg_pool2d); !status)
+        return status;
+    if (const Status status = check_output_codes(policy, params.codes, dtype, OpKind::avg_pool2d); !status)
+        return status;
+    if (cells < 1 || cells > largest_extent)
+        return refuse(StatusCode::value_out_of_range, Field::kernel, cells, cells < 1 ? 1 : largest_extent);
+    const SumRange range{(lowest_code(dtype) - params.zero_point) * std::int64_t{cells},
+                         (highest_code(dtype) - params.zero_point) * std::int64_t{cells}};
+    if (!range.fits(32))
+        return refuse(StatusCode::accumulator_overflow, Field::kernel, range.largest_magnitude(), INT32_MAX);
+    if (params.rule != policy.average || params.divisor > PoolDivisor::valid_cells)
+        return refuse(StatusCode::corrupt, Field::scale, 0, 0);
+    switch (policy.average) {
+        case AverageRule::requantize_sum:
+            if (has_padding && params.divisor == PoolDivisor::valid_cells)
+                return refuse(StatusCode::unsupported, Field::padding, 0, 1);
+            return two_stage::are_words(params.words, 32) ? Status{} : refuse(StatusCode::corrupt, Field::scale, 0, 0);
+        case AverageRule::float_scale_sum:
+            // From the factor of one cell, the largest, to that of all.
+            for (const float scale : {params.s_in, params.s_out, fdiv(params.s_in, params.s_out),
+                                      fdiv(params.s_in, fmul(static_cast<float>(cells), params.s_out))})
+                if (!is_scale(scale)) return refuse(StatusCode::scale_out_of_range, Field::scale, 0, 0);
+            return {};
+        case AverageRule::divide_codes:
+            break;
+    }
+    if (has_padding && params.divisor == PoolDivisor::kernel_cells)
+        return refuse(StatusCode::unsupported, Field::padding, 1, 0);
+    return {};
+}
+
 /// Parameters of an average over windows of `kernel_cells`.
 ///
 ///     bpu     s_acc = fdiv(s_in, float32(N)), requantized; padding counts
@@ -37,11 +81,18 @@ inline namespace INTQ_ABI {
 ///     tflite  codes divided by the number of valid cells, half away from zero; scale and zero point stay
 ///
 /// @param has_padding  whether a window can reach beyond the image
-/// @return accumulator_overflow where N·|qmin| leaves 32 bits; unsupported naming padding where the target
-///         divides otherwise than asked, scale or zero_point where tflite's output differs from its input
+/// @return what check_codes() and check_result() refuse, naming the operand; dtype_mismatch of output for another type
+///         than the input's; what check_average_params() refuses; unsupported naming scale or zero_point where
+///         tflite's output differs from its input
 constexpr Result<AverageParams> make_average(const PolicyRecord& policy, const CodesOf& in, const CodesOf& out,
                                              const OutputCodes& codes, index_t kernel_cells, PoolDivisor divisor,
                                              bool has_padding) noexcept {
+    constexpr OpKind op = OpKind::avg_pool2d;
+    if (const Status status = check_codes(policy, in, op, Field::input); !status) return status;
+    if (const Status status = check_result(policy, out, codes, op); !status) return status;
+    if (in.dtype != out.dtype)
+        return Status{StatusCode::dtype_mismatch, op, Field::output, static_cast<std::int64_t>(out.dtype),
+                      static_cast<std::int64_t>(in.dtype)};
     AverageParams params{};
     params.rule = policy.average;
     params.divisor = divisor;
@@ -50,33 +101,18 @@ constexpr Result<AverageParams> make_average(const PolicyRecord& policy, const C
     params.s_in = in.scale;
     params.s_out = out.scale;
     params.codes = codes;
-    const auto refuse = [](StatusCode code, Field field, std::int64_t given, std::int64_t expected) {
-        return Status{code, OpKind::avg_pool2d, field, given, expected};
-    };
-    const std::int64_t lowest = lowest_code(in.dtype) - in.zero_point, highest = highest_code(in.dtype) - in.zero_point;
-    if (const SumRange range{lowest * kernel_cells, highest * kernel_cells}; !range.fits(32))
-        return refuse(StatusCode::accumulator_overflow, Field::kernel, range.largest_magnitude(), INT32_MAX);
-    switch (policy.average) {
-        case AverageRule::requantize_sum: {
-            if (has_padding && divisor == PoolDivisor::valid_cells)
-                return refuse(StatusCode::unsupported, Field::padding, 0, 1);
-            const float s_acc = fdiv(in.scale, static_cast<float>(kernel_cells));
-            const auto words =
-                detail::two_stage_words(policy, RequantizeSource::average_accumulator, s_acc, out.scale, out.dtype, 32);
-            if (!words) return words.status();
-            params.words = *words;
-            break;
-        }
-        case AverageRule::float_scale_sum:
-            break;
-        case AverageRule::divide_codes:
-            if (has_padding && divisor == PoolDivisor::kernel_cells)
-                return refuse(StatusCode::unsupported, Field::padding, 1, 0);
-            if (in.scale != out.scale) return refuse(StatusCode::unsupported, Field::scale, 0, 0);
-            if (in.zero_point != out.zero_point)
-                return refuse(StatusCode::unsupported, Field::zero_point, out.zero_point, in.zero_point);
-            break;
+    if (const Status status = check_average_params(policy, params, in.dtype, has_padding); !status) return status;
+    if (policy.average == AverageRule::divide_codes) {
+        if (in.scale != out.scale) return Status{StatusCode::unsupported, op, Field::scale, 0, 0};
+        if (in.zero_point != out.zero_point)
+            return Status{StatusCode::unsupported, op, Field::zero_point, out.zero_point, in.zero_point};
     }
+    if (policy.average != AverageRule::requantize_sum) return params;
+    const float s_acc = fdiv(in.scale, static_cast<float>(kernel_cells));
+    const auto words =
+        detail::two_stage_words(policy, RequantizeSource::average_accumulator, s_acc, out.scale, out.dtype, 32);
+    if (!words) return words.status();
+    params.words = *words;
     return params;
 }
 

@@ -122,6 +122,13 @@ struct float_scale : RequantizedCode<float_scale> {
         return {L::from_bits(L::load(from))};
     }
     static constexpr ChannelWords make(float scale) noexcept { return {std::bit_cast<std::int32_t>(scale)}; }
+    /// Whether words from anywhere keep the formula inside its types.
+    static constexpr bool are_words(const ChannelWords& w, int) noexcept {
+        return std::bit_cast<float>(w[0]) >= 0.0f && is_finite(std::bit_cast<float>(w[0]));
+    }
+    static constexpr bool are_sumin_words(const ChannelWords& w, int) noexcept {
+        return std::bit_cast<float>(w[0]) >= 0.0f && is_finite(fmul(std::bit_cast<float>(w[0]), 65536.0f));
+    }
 
     template <class L>
     static constexpr typename L::i32 scaled(typename L::i32 acc, const Channel<L>& channel,
@@ -188,6 +195,9 @@ template <> struct fixed_point<single_rounding> : RequantizedCode<fixed_point<si
     static constexpr ChannelWords make(const QuantizedMultiplier& real) noexcept {
         return {real.multiplier, real.shift};
     }
+    static constexpr bool are_words(const ChannelWords& w, int) noexcept {
+        return w[0] >= 0 && w[1] >= -31 && w[1] <= 30;
+    }
 
     template <class L>
     static constexpr typename L::i32 scaled(typename L::i32 acc, const Channel<L>& channel,
@@ -221,6 +231,10 @@ template <> struct fixed_point<double_rounding> : RequantizedCode<fixed_point<do
     static constexpr ChannelWords make(const QuantizedMultiplier& real) noexcept {
         const int left = real.shift > 0 ? real.shift : 0, right = real.shift < 0 ? -real.shift : 0;
         return {real.multiplier, left, right, right > 0 ? right - 1 : 0, right > 0 ? 1 : 0};
+    }
+    static constexpr bool are_words(const ChannelWords& w, int) noexcept {
+        const std::int32_t shift = w[1] > 0 ? w[1] : w[2] == INT32_MIN ? INT32_MIN : -w[2];
+        return w[0] >= 0 && shift >= -31 && shift <= 30 && make({w[0], shift}) == w;
     }
 
     template <class L>
@@ -263,6 +277,9 @@ struct wide_fixed_point : RequantizedCode<wide_fixed_point> {
     static constexpr ChannelWords make(const QuantizedMultiplier& real) noexcept {
         return {reduce_multiplier_to_16_bits(real.multiplier), real.shift};
     }
+    static constexpr bool are_words(const ChannelWords& w, int) noexcept {
+        return w[0] >= 0 && w[0] <= INT16_MAX && w[1] >= -31 && w[1] <= 7;
+    }
     template <class L>
     static constexpr typename L::i32 scaled(typename L::i64 acc, const Channel<L>& channel,
                                             const OutputLanes<L>&) noexcept {
@@ -299,6 +316,13 @@ struct two_stage : RequantizedCode<two_stage> {
         const int round_bit = pre_rounding == ShiftRounding::half_up && pre > 0 ? 1 : 0;
         const bool half = post_rounding == ShiftRounding::half_up && post > 0;
         return {multiplier, pre - round_bit, round_bit, post, half ? std::int32_t{1} << (post - 1) : 0};
+    }
+    static constexpr bool are_words(const ChannelWords& w, int bits) noexcept {
+        return (w[0] & ~INT16_MAX) == 0 && w[1] >= 0 && w[1] < bits && (w[2] & ~1) == 0 && (w[3] & ~31) == 0 &&
+               (w[4] == 0 || (w[3] > 0 && w[4] == std::int32_t{1} << (w[3] - 1)));
+    }
+    static constexpr bool are_sumin_words(const ChannelWords& w, int bits) noexcept {
+        return w[0] >= 0 && w[0] <= INT16_MAX && w[1] >= 0 && w[1] <= 31 && w[2] >= 0 && w[2] < bits;
     }
 
     template <class L, class Acc>

@@ -60,8 +60,7 @@ inline Result<SoftmaxTables> make_softmax_tables(const CodesOf& in) noexcept {
     if (in.dtype != DType::int8)
         return Status{StatusCode::dtype_mismatch, OpKind::softmax, Field::input, static_cast<std::int64_t>(in.dtype),
                       static_cast<std::int64_t>(DType::int8)};
-    if (!(in.scale > 0.0f) || !is_finite(in.scale))
-        return Status{StatusCode::scale_out_of_range, OpKind::softmax, Field::scale, 0, 0};
+    if (!is_scale(in.scale)) return Status{StatusCode::scale_out_of_range, OpKind::softmax, Field::scale, 0, 0};
     SoftmaxTables tables{};
     for (int d = 0; d < 256; ++d) {
         const double exponential = std::exp(-static_cast<double>(d) * static_cast<double>(in.scale));

@@ -86,8 +86,7 @@ constexpr Status check_table(const CodesOf& in, const CodesOf& out, DType dtype,
         if (codes->dtype != dtype)
             return {StatusCode::dtype_mismatch, op, field, static_cast<std::int64_t>(codes->dtype),
                     static_cast<std::int64_t>(dtype)};
-        if (!(codes->scale > 0.0f) || !is_finite(codes->scale))
-            return {StatusCode::scale_out_of_range, op, Field::scale, codes == &in ? 0 : 1, 0};
+        if (!is_scale(codes->scale)) return {StatusCode::scale_out_of_range, op, Field::scale, codes == &in ? 0 : 1, 0};
         if (codes->zero_point != 0) return {StatusCode::unsupported, op, Field::zero_point, codes->zero_point, 0};
     }
     if (given != expected)

@@ -35,6 +35,8 @@ inline namespace INTQ_CORE_ABI {
 ///     executor(count, task)  calls task(i) once for each i in [0, count), in any order, and returns when all did
 ///
 /// A kernel splits its work by shape only, never by the number of threads: the bits cannot depend on it.
+///
+/// Threads may use one executor at once where the function behind it allows it: `serial` and ThreadPool do.
 class Executor {
 public:
     using Task = void (*)(void* context, index_t index);

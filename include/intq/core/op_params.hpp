@@ -37,6 +37,11 @@ struct Window2d {
     friend INTQ_ALWAYS_INLINE constexpr bool operator==(const Window2d&, const Window2d&) = default;
 };
 
+/// Largest kernel, stride, dilation and padding of a window, and the largest extent of an image. What is computed from
+/// one axis of both stays in 32 bits.
+inline constexpr index_t largest_window = index_t{1} << 24;
+inline constexpr index_t largest_extent = index_t{1} << 30;
+
 /// Which cells an average divides by: the whole kernel (PyTorch's default), or the cells inside the image.
 enum class PoolDivisor : std::uint8_t { kernel_cells, valid_cells };
 
@@ -71,6 +76,8 @@ inline namespace INTQ_ABI {
 /// Extents of the output of a window; at least 0.
 ///
 ///     out = fl((in + padding - dilation·(kernel - 1) - 1) / stride) + 1
+///
+/// @pre check_window() and check_image() are ok
 constexpr Size2d output_size(const Window2d& window, Size2d in) noexcept {
     const auto along = [](index_t extent, index_t padding, index_t kernel, index_t dilation, index_t stride) {
         const index_t room = extent + padding - dilation * (kernel - 1) - 1;
@@ -82,18 +89,40 @@ constexpr Size2d output_size(const Window2d& window, Size2d in) noexcept {
                   window.stride.width)};
 }
 
-/// @return ok; value_out_of_range naming kernel, stride, dilation or padding
+/// Whether the product of numbers of at least 1 is at most `limit`; found by division, so that nothing overflows.
+template <class... Factor> constexpr bool product_fits(index_t limit, Factor... factor) noexcept {
+    return ((limit /= static_cast<index_t>(factor), limit >= 1) && ...);
+}
+
+/// @return ok; value_out_of_range naming kernel, stride, dilation or padding: below 1 (padding: 0) or beyond
+///         largest_window; kernel and dilation also where the cells or the reach of the window exceed largest_extent
 constexpr Status check_window(const Window2d& window, OpKind op) noexcept {
-    const auto positive = [op](Size2d size, Field field) -> Status {
-        if (size.height < 1) return {StatusCode::value_out_of_range, op, field, size.height, 1};
-        if (size.width < 1) return {StatusCode::value_out_of_range, op, field, size.width, 1};
+    const auto check = [op](Field field, index_t least, std::initializer_list<index_t> values) -> Status {
+        for (const index_t value : values)
+            if (value < least || value > largest_window)
+                return {StatusCode::value_out_of_range, op, field, value, value < least ? least : largest_window};
         return {};
     };
-    if (const Status status = positive(window.kernel, Field::kernel); !status) return status;
-    if (const Status status = positive(window.stride, Field::stride); !status) return status;
-    if (const Status status = positive(window.dilation, Field::dilation); !status) return status;
-    for (const index_t pad : {window.padding.top, window.padding.left, window.padding.bottom, window.padding.right})
-        if (pad < 0) return {StatusCode::value_out_of_range, op, Field::padding, pad, 0};
+    const auto& [kernel, stride, padding, dilation] = window;
+    if (const Status status = check(Field::kernel, 1, {kernel.height, kernel.width}); !status) return status;
+    if (const Status status = check(Field::stride, 1, {stride.height, stride.width}); !status) return status;
+    if (const Status status = check(Field::dilation, 1, {dilation.height, dilation.width}); !status) return status;
+    if (const Status status = check(Field::padding, 0, {padding.top, padding.left, padding.bottom, padding.right});
+        !status)
+        return status;
+    if (!product_fits(largest_extent, kernel.height, kernel.width))
+        return {StatusCode::value_out_of_range, op, Field::kernel, kernel.width, largest_extent / kernel.height};
+    for (const auto& [cells, step] : {Size2d{kernel.height, dilation.height}, Size2d{kernel.width, dilation.width}})
+        if (!product_fits(largest_extent, cells, step))
+            return {StatusCode::value_out_of_range, op, Field::dilation, step, largest_extent / cells};
+    return {};
+}
+
+/// @return ok; value_out_of_range of input: an extent that is not in 1 … largest_extent
+constexpr Status check_image(Size2d in, OpKind op) noexcept {
+    for (const index_t extent : {in.height, in.width})
+        if (extent < 1 || extent > largest_extent)
+            return {StatusCode::value_out_of_range, op, Field::input, extent, extent < 1 ? 1 : largest_extent};
     return {};
 }
 

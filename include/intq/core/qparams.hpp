@@ -19,6 +19,8 @@ inline namespace INTQ_CORE_ABI {
 ///
 /// A per-tensor pair is stored inline; per-channel values are spans of the caller's memory. An empty span of
 /// zero points means symmetric: all are 0.
+///
+/// Only reads the caller's memory; any number of threads may share one.
 class QParams {
 public:
     INTQ_ALWAYS_INLINE constexpr QParams() = default;
@@ -67,6 +69,10 @@ public:
     }
     INTQ_ALWAYS_INLINE constexpr std::int64_t quant_min() const noexcept { return quant_min_; }
     INTQ_ALWAYS_INLINE constexpr std::int64_t quant_max() const noexcept { return quant_max_; }
+    /// Number of zero points, which are given as many as scales or not at all.
+    INTQ_ALWAYS_INLINE constexpr index_t zero_point_count() const noexcept {
+        return is_per_channel() ? static_cast<index_t>(zero_points_.size()) : 1;
+    }
     INTQ_ALWAYS_INLINE constexpr bool is_symmetric() const noexcept {
         if (!is_per_channel()) return zero_point_ == 0;
         for (std::int32_t zero_point : zero_points_)
@@ -90,11 +96,15 @@ private:
 namespace intq {
 inline namespace INTQ_ABI {
 
+/// Whether a real number can be a scale: positive and finite.
+constexpr bool is_scale(float value) noexcept { return value > 0.0f && value <= 3.402823466e38f; }
+
 /// Checks that `qparams` can be used with codes of `dtype`.
 ///
 /// @param channels  extent of the channel axis; ignored per tensor
 /// @return ok; quant_range when quant_min <= 0 <= quant_max does not hold or does not fit the dtype; scale
-///         when one is not positive and finite; zero_point outside the range; channels when the counts differ
+///         when one is not positive and finite; zero_point outside the range; channels when the counts differ;
+///         shape_mismatch of zero_point when there are some, but not as many as scales
 constexpr Status check_qparams(const QParams& qparams, DType dtype, index_t channels,
                                OpKind op = OpKind::none) noexcept {
     if (qparams.quant_min() < lowest_code(dtype) || qparams.quant_min() > 0 ||
@@ -104,10 +114,10 @@ constexpr Status check_qparams(const QParams& qparams, DType dtype, index_t chan
         return {StatusCode::value_out_of_range, op, Field::quant_range, qparams.quant_max(), highest_code(dtype)};
     if (qparams.is_per_channel() && qparams.count() != channels)
         return {StatusCode::shape_mismatch, op, Field::channels, qparams.count(), channels};
+    if (const index_t zero_points = qparams.zero_point_count(); zero_points != 0 && zero_points != qparams.count())
+        return {StatusCode::shape_mismatch, op, Field::zero_point, zero_points, qparams.count()};
     for (index_t channel = 0; channel < qparams.count(); ++channel) {
-        const float scale = qparams.scale(channel);
-        if (!(scale > 0.0f) || scale > 3.402823466e38f)
-            return {StatusCode::scale_out_of_range, op, Field::scale, channel, 0};
+        if (!is_scale(qparams.scale(channel))) return {StatusCode::scale_out_of_range, op, Field::scale, channel, 0};
         const std::int64_t zero_point = qparams.zero_point(channel);
         if (zero_point < qparams.quant_min() || zero_point > qparams.quant_max())
             return {StatusCode::value_out_of_range, op, Field::zero_point, zero_point,

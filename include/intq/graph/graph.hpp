@@ -20,6 +20,8 @@ namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Nodes in an order in which they can run. A copy is a graph of its own.
+///
+/// Threads may read one graph at once; one at a time changes it.
 class Graph {
 public:
     Graph() = default;

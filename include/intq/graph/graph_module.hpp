@@ -18,6 +18,8 @@ inline namespace INTQ_HOSTED_ABI {
 /// The slots of a root module, and a graph that calls them.
 ///
 /// Every rewrite (fuse, prepare, convert) edits one: it replaces modules in slots and nodes in the graph.
+///
+/// Threads may call one object as they may its modules; one at a time rewrites it.
 class GraphModule : public nn::Cloneable<GraphModule> {
 public:
     /// Takes over root's children, parameters, buffers and mode; they are shared with root, not copied. Throws what

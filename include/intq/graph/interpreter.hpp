@@ -27,6 +27,8 @@ using ValueHook = std::function<std::optional<nn::Value>(const Node& node, const
 /// Runs float and prepared graphs. Integers are executed by a program, never here.
 ///
 /// An Error from a node is thrown on with the node's name, position, target and inputs before it.
+///
+/// Threads need an interpreter each, which may share a graph.
 class Interpreter {
 public:
     /// Graph and root must outlive the interpreter.

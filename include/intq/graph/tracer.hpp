@@ -44,6 +44,8 @@ std::shared_ptr<GraphModule> symbolic_trace(nn::Module& root, const TraceOptions
 std::shared_ptr<GraphModule> symbolic_trace(const nn::ModulePtr& root, const TraceOptions& options = {});
 
 /// The recorder behind symbolic_trace; a suite that needs other leaves derives from it.
+///
+/// Threads need a tracer each.
 class Tracer : public nn::Recorder {
 public:
     explicit Tracer(nn::Module& root, const TraceOptions& options = {});

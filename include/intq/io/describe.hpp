@@ -87,6 +87,9 @@ INTQ_INLINE std::string describe(const Status& status) {
             case StatusCode::value_out_of_range:
                 return field + " is out of range: given " + given + ", the nearest legal value is " + expected;
             case StatusCode::scale_out_of_range:
+                if (status.field == Field::input || status.field == Field::second_input ||
+                    status.field == Field::output)
+                    return "the scale of " + field + " cannot be represented";
                 return field + " of channel " + given + " is a scale that cannot be represented";
             case StatusCode::bias_out_of_range:
                 return field + " of channel " + given + " does not fit in " + expected + " bits";

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,7 +20,7 @@
 namespace intq::program {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Bytes at buffer_alignment.
+/// Bytes at buffer_alignment. Copies share them; threads may copy one object, and write the bytes one at a time.
 class AlignedBytes {
 public:
     AlignedBytes() = default;
@@ -34,7 +35,8 @@ private:
     index_t size_ = 0;
 };
 
-/// Everything a Program points at, at addresses that do not move. Built by ProgramBuilder; not copied.
+/// Everything a Program points at, at addresses that do not move. Built by ProgramBuilder in one thread, and immutable
+/// once the program is made; not copied.
 struct ProgramStorage {
     ProgramStorage();
     ~ProgramStorage();
@@ -50,7 +52,42 @@ struct ProgramStorage {
     std::deque<std::shared_ptr<const void>> params;
 };
 
-/// A program, its storage, the kernels that it was packed for, and an arena of its own.
+/// The arenas of a program: as many as there were runs at once, which later runs use again.
+///
+/// Any number of threads may use one pool.
+class ArenaPool {
+public:
+    explicit ArenaPool(index_t arena_size);
+    ArenaPool(const ArenaPool&) = delete;
+    ArenaPool& operator=(const ArenaPool&) = delete;
+
+    /// An arena of the pool that one run has to itself; of one thread.
+    class Lease {
+    public:
+        explicit Lease(ArenaPool& pool);
+        ~Lease();
+        Lease(const Lease&) = delete;
+        Lease& operator=(const Lease&) = delete;
+        std::byte* data() const noexcept { return arena_.data(); }
+
+    private:
+        ArenaPool& pool_;
+        AlignedBytes arena_;
+    };
+
+    /// Arenas that exist and that no run has.
+    std::size_t idle() const;
+
+private:
+    index_t arena_size_;
+    mutable std::mutex mutex_;
+    std::vector<AlignedBytes> idle_;
+    std::size_t arenas_ = 1;  // that exist
+};
+
+/// A program, its storage, the kernels that it was packed for, and arenas to run in.
+///
+/// Immutable, so any number of threads may run one object; runs at the same time take an arena each.
 class OwnedProgram {
 public:
     OwnedProgram(std::unique_ptr<ProgramStorage> storage, const runtime::Program& program,
@@ -62,12 +99,13 @@ public:
 
     /// Bytes of packed weights, bias and requantize words.
     index_t packed_bytes() const noexcept;
+    /// Bytes of an arena, of which there is one for each run at the same time.
     index_t arena_bytes() const noexcept { return program_.arena_size; }
 
     /// Runs samples in batches of at most max_batch.
     ///
     /// @param inputs  one for each input of the program, (N, …) with the same N, in any layout
-    /// @param hook    called after every instruction of every batch
+    /// @param hook    called after every instruction of every batch, by the thread that runs
     /// @return one tensor of N samples for each output, logical order, row_major
     std::vector<Tensor> run(std::span<const Tensor> inputs, const Executor& executor = serial,
                             runtime::InstructionHook hook = {}) const;
@@ -78,7 +116,7 @@ private:
     std::unique_ptr<ProgramStorage> storage_;
     runtime::Program program_;
     const kernels::KernelTable* table_;
-    AlignedBytes arena_;
+    mutable ArenaPool arenas_;
 };
 
 }  // namespace INTQ_HOSTED_ABI
@@ -135,19 +173,19 @@ INTQ_INLINE std::vector<Tensor> OwnedProgram::run(std::span<const Tensor> inputs
     const auto bytes_per_sample = [&](std::int32_t tensor) {
         return program_.tensor(tensor).bytes() / program_.max_batch;
     };
+    const ArenaPool::Lease arena(arenas_);
     for (index_t first = 0; first < total; first += program_.max_batch) {
         const index_t batch = std::min(program_.max_batch, total - first);
         for (std::size_t i = 0; i < rows.size(); ++i) {
             const std::int32_t in = program_.inputs[i];
-            std::memcpy(runtime::tensor_data(program_, arena_.data(), in),
-                        rows[i].data() + first * bytes_per_sample(in),
+            std::memcpy(runtime::tensor_data(program_, arena.data(), in), rows[i].data() + first * bytes_per_sample(in),
                         static_cast<std::size_t>(batch * bytes_per_sample(in)));
         }
-        runtime::execute(program_, *table_, arena_.data(), batch, executor, hook);
+        runtime::execute(program_, *table_, arena.data(), batch, executor, hook);
         for (std::size_t i = 0; i < results.size(); ++i) {
             const std::int32_t out = program_.outputs[i];
             std::memcpy(results[i].data() + first * bytes_per_sample(out),
-                        runtime::tensor_data(program_, arena_.data(), out),
+                        runtime::tensor_data(program_, arena.data(), out),
                         static_cast<std::size_t>(batch * bytes_per_sample(out)));
         }
     }
@@ -158,12 +196,39 @@ INTQ_INLINE std::vector<Tensor> OwnedProgram::run(std::span<const Tensor> inputs
 INTQ_INLINE AlignedBytes::AlignedBytes(index_t size)
     : storage_(tensor_detail::allocate_aligned(static_cast<std::size_t>(size))), size_(size) {}
 
+INTQ_INLINE ArenaPool::ArenaPool(index_t arena_size) : arena_size_(arena_size) { idle_.emplace_back(arena_size); }
+
+INTQ_INLINE std::size_t ArenaPool::idle() const {
+    const std::lock_guard lock(mutex_);
+    return idle_.size();
+}
+
+INTQ_INLINE ArenaPool::Lease::Lease(ArenaPool& pool) : pool_(pool) {
+    {
+        const std::lock_guard lock(pool.mutex_);
+        if (!pool.idle_.empty()) {
+            arena_ = std::move(pool.idle_.back());
+            pool.idle_.pop_back();
+            return;
+        }
+    }
+    arena_ = AlignedBytes(pool.arena_size_);
+    // Room for its return, which may not fail.
+    const std::lock_guard lock(pool.mutex_);
+    pool.idle_.reserve(++pool.arenas_);
+}
+
+INTQ_INLINE ArenaPool::Lease::~Lease() {
+    const std::lock_guard lock(pool_.mutex_);
+    pool_.idle_.push_back(std::move(arena_));
+}
+
 INTQ_INLINE ProgramStorage::ProgramStorage() = default;
 INTQ_INLINE ProgramStorage::~ProgramStorage() = default;
 
 INTQ_INLINE OwnedProgram::OwnedProgram(std::unique_ptr<ProgramStorage> storage, const runtime::Program& program,
                                        const kernels::KernelTable& table)
-    : storage_(std::move(storage)), program_(program), table_(&table), arena_(program.arena_size) {}
+    : storage_(std::move(storage)), program_(program), table_(&table), arenas_(program.arena_size) {}
 
 INTQ_INLINE index_t OwnedProgram::packed_bytes() const noexcept {
     index_t total = 0;

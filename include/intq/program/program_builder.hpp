@@ -30,6 +30,8 @@ struct LayerName {
 
 /// A program under construction: tensors, instructions, and the memory that parameters need. The functions that add an
 /// operator are beside its step, in quantization/operators/.
+///
+/// One thread at a time uses an object; the program that it gives is immutable.
 class ProgramBuilder {
 public:
     /// @param table      kernels of the target and backend; must outlive the program
@@ -56,9 +58,9 @@ public:
     std::int32_t tensor(DType dtype, const Shape& shape, const QParams& qparams, const LayerName& layer);
     /// A new instruction; gives back its output.
     ///
-    /// @param params  kept by keep(); null for an operator without
-    std::int32_t push(OpKind op, std::vector<std::int32_t> operands, std::int32_t output, const void* params,
-                      const LayerName& layer);
+    /// @param params  kept by keep_params(); null for an operator without
+    std::int32_t push(OpKind op, std::vector<std::int32_t> operands, std::int32_t output,
+                      const kernels::InstructionParams& params, const LayerName& layer);
 
     /// Each keeps its argument as long as the program lives.
     template <class Params> const Params* keep_params(Params params) {
@@ -115,7 +117,7 @@ INTQ_INLINE QParams ProgramBuilder::keep(const OwnedQParams& qparams) {
 }
 
 INTQ_INLINE std::int32_t ProgramBuilder::push(OpKind op, std::vector<std::int32_t> operands, std::int32_t output,
-                                              const void* params, const LayerName& layer) {
+                                              const kernels::InstructionParams& params, const LayerName& layer) {
     runtime::Instruction instruction;
     instruction.op = op;
     instruction.output = output;

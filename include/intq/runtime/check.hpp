@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
 // Check of a program before it runs: every index, shape, type and offset. Layer: runtime. A program may come
-// from a file, so nothing in it is believed; what packed weights and pointers hold is their maker's word.
+// from a file, so nothing in it is believed. That pointers point to as many bytes as their description says is the word
+// of who made or read it; what these bytes are is checked.
 #ifndef INTQ_RUNTIME_CHECK_HPP
 #define INTQ_RUNTIME_CHECK_HPP
+
+#include <cstdint>
 
 #include "intq/kernels/operators/operator.hpp"
 #include "intq/runtime/data_flow.hpp"
@@ -50,8 +53,42 @@ inline Status check_layouts(const kernels::ProgramOperator& row, const kernels::
     return {};
 }
 
+/// Whether the parameters are those of the operator: kind, size, place.
+inline Status check_params_kind(const kernels::ProgramOperator& row, const Instruction& instruction) noexcept {
+    const kernels::InstructionParams& given = instruction.params;
+    const kernels::ParamStruct& expected = row.params;
+    if (given.kind != expected.kind)
+        return corrupt(row.op, Field::instruction, static_cast<std::int64_t>(given.kind),
+                       static_cast<std::int64_t>(expected.kind));
+    if (expected.kind == kernels::ParamKind::none) return {};
+    const std::int64_t structs = row.has_params_by_operand ? instruction.operand_count : 1;
+    if (given.size != structs * expected.size)
+        return corrupt(row.op, Field::instruction, given.size, structs * expected.size);
+    const auto address = reinterpret_cast<std::uintptr_t>(given.data);
+    if (given.data == nullptr || address % static_cast<std::uintptr_t>(expected.alignment) != 0)
+        return corrupt(row.op, Field::instruction, 0, expected.alignment);
+    return {};
+}
+
+/// Walks the description of the parameters, which refuses what the operator cannot take.
+/// @pre check_params_kind()
+inline Status check_params(const kernels::KernelTable& table, const kernels::ProgramOperator& row,
+                           const Instruction& instruction, kernels::ParamVisitor::Demands demands) noexcept {
+    if (row.params.visit == nullptr) return {};
+    const kernels::ParamContext context{&table.packing};
+    const kernels::ParamVisitor visitor{nullptr, [](void*, const kernels::ParamField&) {}, nullptr, demands};
+    const auto* const first = static_cast<const std::byte*>(instruction.params.data);
+    for (index_t at = 0; at < instruction.params.size; at += row.params.size)
+        if (Status status = row.params.visit(first + at, nullptr, context, visitor); !status) {
+            status.op = row.op;
+            return status;
+        }
+    return {};
+}
+
 inline Status check_instruction(const Program& program, const kernels::KernelTable& table,
                                 const Instruction& instruction) noexcept {
+    using Demands = kernels::ParamVisitor::Demands;
     const OpKind op = instruction.op;
     const kernels::ProgramOperator* const row = kernels::find_operator(op);
     if (row == nullptr) return {StatusCode::unsupported, op, Field::instruction, 0, 0};
@@ -63,10 +100,13 @@ inline Status check_instruction(const Program& program, const kernels::KernelTab
     if (!is_tensor(program, instruction.output)) return corrupt(op, Field::output, instruction.output, 0);
     for (const std::int32_t operand : program.operands_of(instruction))
         if (!is_tensor(program, operand)) return corrupt(op, Field::input, operand, 0);
-    if (row->needs_params && instruction.params == nullptr) return corrupt(op, Field::instruction, 0, 1);
+    if (const Status status = check_params_kind(*row, instruction); !status) return status;
     const kernels::OperatorCall call = call_of(program, table, instruction);
     if (const Status status = check_layouts(*row, call); !status) return status;
+    if (const Status status = check_params(table, *row, instruction, Demands::numbers); !status) return status;
     if (const Status status = row->check(call); !status) return status;
+    // Only now is it known how many bytes lie behind the pointers.
+    if (const Status status = check_params(table, *row, instruction, Demands::memory); !status) return status;
     const index_t workspace = row->workspace_size != nullptr ? row->workspace_size(call) : 0;
     if (workspace > program.workspace_size)
         return {StatusCode::buffer_too_small, op, Field::workspace, program.workspace_size, workspace};
@@ -80,7 +120,7 @@ inline Status check_instruction(const Program& program, const kernels::KernelTab
 /// @return ok; corrupt, shape_mismatch, dtype_mismatch, unsupported, buffer_too_small, or what the
 ///         operator's own check says, naming operator and field
 ///
-/// Cost     O(instructions² · operands) in the worst case, for the data flow
+/// Cost     O(instructions² · operands) in the worst case, for the data flow; O(words and geometries) for parameters
 inline Status check_program(const Program& program, const kernels::KernelTable& table) noexcept {
     if (program.max_batch < 1) return detail::corrupt(OpKind::program, Field::input, program.max_batch, 1);
     if (program.arena_size < 0) return detail::corrupt(OpKind::program, Field::arena, program.arena_size, 0);

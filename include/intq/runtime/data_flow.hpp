@@ -47,7 +47,7 @@ inline kernels::OperatorCall call_of(const Program& program, const kernels::Kern
             program.tensors,
             program.operands_of(instruction),
             instruction.output,
-            instruction.params,
+            instruction.params.data,
             program.max_batch};
 }
 

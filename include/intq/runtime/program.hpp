@@ -24,16 +24,16 @@ struct Instruction {
     std::int32_t output = 0;         // index of a ProgramTensor
     std::int32_t first_operand = 0;  // position in Program::operands
     std::int32_t operand_count = 0;
-    const char* name = "";         // qualified name of the layer
-    const char* type = "";         // its class, as loggers and tables show it
-    const void* params = nullptr;  // of the operator, as its file in kernels/operators/ says; null for one without
+    const char* name = "";                // qualified name of the layer
+    const char* type = "";                // its class, as loggers and tables show it
+    kernels::InstructionParams params{};  // as the operator's file in kernels/operators/ says; none for one without
 
     template <class Params> INTQ_ALWAYS_INLINE const Params& params_as() const noexcept {
-        return *static_cast<const Params*>(params);
+        return *static_cast<const Params*>(params.data);
     }
 };
 
-/// A lowered model.
+/// A lowered model. Immutable while it runs, so any number of threads may run it, each in an arena of its own.
 struct Program {
     std::span<const Instruction> instructions{};
     std::span<const ProgramTensor> tensors{};

@@ -24,7 +24,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// "(1, 3, 224, 224)"
 std::string to_string(const Shape& shape);
 
-/// Dtype, shape, layout and a shared buffer; optionally the quantization parameters of its values.
+/// Dtype, shape, layout and a shared buffer; optionally qparams of its values. Any number of threads may read one.
 ///
 /// A Tensor is a handle: copies share the elements, clone() does not. Index order is logical, (N, C, H, W); the layout
 /// says where the bytes are. Float tensors are row_major, integer tensors of rank 3 and more usually channels_last.

@@ -50,6 +50,7 @@ struct AutogradOptions {
 /// is an Error that names its node, when the object is made, if a parameter depends on it.
 ///
 /// Memory   the values of all nodes from forward to the next forward
+/// Threads  one at a time: the values of the last forward are in the object
 class Autograd {
 public:
     /// The model must outlive this.

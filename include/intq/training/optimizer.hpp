@@ -25,6 +25,8 @@ struct KeptTensor {
 };
 
 /// Moves parameters against their gradients, and keeps what it needs from step to step by parameter and name.
+///
+/// One thread at a time uses an object and its parameters.
 class Optimizer {
 public:
     /// What is kept for one parameter, by PyTorch's name.

@@ -295,3 +295,121 @@ TEST_CASE("check_conv2d names the operand that does not fit a packed layer") {
     REQUIRE(foreign.ok());
     CHECK(kernels::check_conv2d(*packed, *foreign, input, output, workspace).field == Field::geometry);
 }
+
+// --- sizes, which are asked before anything was checked ---------------------------------------------------------------
+
+TEST_CASE("the size of what cannot be made is 0, and asking for it is no fault") {
+    constexpr index_t huge = std::numeric_limits<index_t>::max(), large = index_t{1} << 62;
+    const std::vector<std::function<void(Conv2dSpec&)>> spoils{
+        [](Conv2dSpec& s) { s.groups = 0; },
+        [](Conv2dSpec& s) { s.groups = -1; },
+        [](Conv2dSpec& s) { s.groups = 3; },
+        [](Conv2dSpec& s) { s.groups = huge; },
+        [](Conv2dSpec& s) { s.in_channels = 0; },
+        [](Conv2dSpec& s) { s.in_channels = huge; },
+        [](Conv2dSpec& s) { s.out_channels = -5; },
+        [](Conv2dSpec& s) { s.out_channels = large; },
+        [](Conv2dSpec& s) { s.in_channels = s.out_channels = s.groups = large; },
+        [](Conv2dSpec& s) {
+            s.window.kernel = {large, large};
+        },
+        [](Conv2dSpec& s) {
+            s.window.kernel = {largest_window, 1}, s.in_channels = s.out_channels = 1 << 24;
+        },
+        [](Conv2dSpec& s) {
+            s.window.stride = {0, 1};
+        },
+        [](Conv2dSpec& s) { s.window.padding.left = huge; },
+        [](Conv2dSpec& s) {
+            s.window.dilation = {huge, huge};
+        },
+    };
+    for (const BackendTables& backend : usable_backend_tables())
+        for (const kernels::KernelTable* table : backend.tables) {
+            INFO(table->policy().name << "/" << table->backend);
+            Valid valid;
+            CHECK(kernels::packed_conv2d_size(table->packing, valid.spec) > 0);
+            for (std::size_t i = 0; i < spoils.size(); ++i) {
+                Conv2dSpec spec = valid.spec;
+                spoils[i](spec);
+                INFO("spoilt " << i);
+                CHECK(kernels::packed_conv2d_size(table->packing, spec) == 0);
+                CHECK_FALSE(kernels::pack_conv2d(table->packing, spec, {}).ok());
+            }
+        }
+}
+
+TEST_CASE("fewer zero points than scales are refused, not read beyond their end") {
+    const auto former = set_assert_handler([](const char*, const char*, int) {});
+    Valid valid;
+    const std::vector<std::int32_t> few(2);
+    valid.spec.weight = QParams::per_channel(valid.scales, few, 0, -128, 127);
+    set_assert_handler(former);
+    const kernels::PackingRules& rules = scalar_tables().tables[fp32]->packing;
+    GuardedBuffer storage(static_cast<std::size_t>(kernels::packed_conv2d_size(rules, valid.spec)));
+    CHECK(kernels::pack_conv2d(rules, valid.spec, {storage.as<std::byte>(), static_cast<index_t>(storage.size())})
+              .status() == Status{StatusCode::shape_mismatch, OpKind::conv2d, Field::zero_point, 2, 6});
+}
+
+TEST_CASE("a geometry of an image that cannot be, or at an odd address, is refused; its size is 0 or what is needed") {
+    constexpr index_t huge = std::numeric_limits<index_t>::max();
+    const Window2d window{{3, 3}, {1, 1}, {9, 9, 9, 9}, {1, 1}};
+    alignas(64) std::byte storage[4096];
+    const auto status = [&](const Window2d& w, Size2d in) {
+        return kernels::make_conv2d_geometry(w, 1, in, {storage, sizeof storage}).status();
+    };
+    for (const Size2d in : {Size2d{-3, -3}, Size2d{-3, 5}, Size2d{0, 5}, Size2d{5, huge}, Size2d{huge, huge},
+                            Size2d{largest_extent + 1, 1}}) {
+        CAPTURE(in.height, in.width);
+        CHECK(status(window, in).field == Field::input);
+        CHECK(kernels::conv2d_geometry_size(window, in) == 0);
+        CHECK(status({}, in).field == Field::input);  // read in place
+    }
+    // Their product wraps to 1 in 64 bits.
+    CHECK_FALSE(status({}, {274177, 67280421310721}).ok());
+    CHECK(status({}, {1 << 16, 1 << 16}).code == StatusCode::shape_mismatch);
+    for (const Window2d& bad :
+         {Window2d{{3, 3}, {0, 1}, {}, {1, 1}}, Window2d{{3, 3}, {1, 1}, {}, {0, 1}},
+          Window2d{{huge, huge}, {1, 1}, {}, {1, 1}}, Window2d{{3, 3}, {1, 1}, {huge, 0, huge, 0}, {1, 1}}}) {
+        CHECK_FALSE(status(bad, {8, 8}).ok());
+        CHECK(kernels::conv2d_geometry_size(bad, {8, 8}) == 0);
+    }
+    const Window2d same{{3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}};
+    for (const int offset : {1, 2, 3})
+        CHECK(kernels::make_conv2d_geometry(same, 1, {3, 3}, {storage + offset, 2048}).status() ==
+              Status{StatusCode::misaligned, OpKind::conv2d, Field::geometry, offset, 4});
+    CHECK(kernels::make_conv2d_geometry(same, 1, {3, 3}, {storage + 4, 2048}).ok());
+    CHECK_FALSE(kernels::make_conv2d_geometry(same, huge, {3, 3}, {storage, sizeof storage}).ok());
+}
+
+TEST_CASE("a geometry that was changed anywhere is not the one of its window") {
+    for (const Window2d& window : {Window2d{{3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}}, Window2d{{2, 3}, {2, 1}, {}, {1, 2}},
+                                   Window2d{{1, 1}, {2, 2}, {}, {1, 1}}}) {
+        alignas(64) std::byte storage[4096];
+        const auto geometry = *kernels::make_conv2d_geometry(window, 2, {5, 6}, {storage, sizeof storage});
+        CHECK(kernels::holds_geometry(window, geometry));
+        auto* const words = reinterpret_cast<std::int32_t*>(storage);
+        const index_t count = kernels::conv2d_geometry_size(window, {5, 6}) / 4;
+        int unseen = 0;
+        for (index_t i = 0; i < count; ++i)
+            for (const std::int32_t change : {-1, 1, INT32_MAX / 2}) {
+                words[i] += change;
+                unseen += kernels::holds_geometry(window, geometry);
+                words[i] -= change;
+            }
+        CHECK(unseen == 0);
+    }
+}
+
+TEST_CASE("the workspace of a batch that no memory holds is more than any workspace") {
+    const Valid valid;
+    const kernels::PackingRules& rules = tables_of<odd_width<5>>().tables[bayes]->packing;
+    GuardedBuffer storage(static_cast<std::size_t>(kernels::packed_conv2d_size(rules, valid.spec)));
+    const auto packed =
+        *kernels::pack_conv2d(rules, valid.spec, {storage.as<std::byte>(), static_cast<index_t>(storage.size())});
+    alignas(64) std::byte offsets[4096];
+    auto geometry = *kernels::make_conv2d_geometry(valid.spec.window, 1, {5, 6}, {offsets, sizeof offsets});
+    CHECK(kernels::conv2d_workspace_size(packed, geometry) > 0);
+    geometry.batch = std::numeric_limits<index_t>::max();
+    CHECK(kernels::conv2d_workspace_size(packed, geometry) == std::numeric_limits<index_t>::max());
+}

@@ -23,7 +23,7 @@ struct OneInstruction {
     std::vector<runtime::ProgramTensor> tensors;
     std::vector<std::int32_t> operands, outputs;
 
-    OneInstruction(OpKind op, DType dtype, std::vector<Shape> shapes, const void* params) {
+    OneInstruction(OpKind op, DType dtype, std::vector<Shape> shapes, const kernels::InstructionParams& params) {
         index_t offset = 0;
         for (const Shape& shape : shapes) {
             tensors.push_back({dtype, shape, QParams::per_tensor(0.05f, 0, dtype), offset, ""});

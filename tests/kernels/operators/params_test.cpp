@@ -49,16 +49,17 @@ struct Coverage {
 
 /// Bytes of values, not of padding, that the description names not exactly once; without field `left_out`.
 template <class Params> int count_wrong_bytes(int left_out, int& fields) {
-    const arith::PolicyRecord policy = target::fp32::policy;
-    const kernels::ParamContext context{&policy};
+    const kernels::PackingRules packing = kernels::packing_rules<target::fp32, simd::scalar>();
+    const kernels::ParamContext context{&packing};
     Params params{}, mask;
     std::memset(static_cast<void*>(&mask), 0xff, sizeof mask);
     __builtin_clear_padding(&mask);
     unsigned char before[sizeof params], after[sizeof params], value[sizeof params];
     std::memcpy(before, &params, sizeof params);
     Coverage coverage{reinterpret_cast<const unsigned char*>(&params), std::vector<int>(sizeof params), 0, left_out};
-    const kernels::ParamVisitor visitor{&coverage, &Coverage::take, nullptr};
-    describe_params(params, kernels::ParamFields(visitor, context));
+    const kernels::ParamVisitor visitor{&coverage, &Coverage::take, nullptr, kernels::ParamVisitor::Demands::nothing};
+    kernels::ParamFields visit(visitor, context);
+    describe_params(params, visit);
     std::memcpy(after, &params, sizeof params);
     std::memcpy(value, &mask, sizeof params);
     fields = coverage.fields;
@@ -72,8 +73,9 @@ template <class Params> void check_whole(OpKind op, std::set<OpKind>& checked) {
     INFO(name_of(op));
     const kernels::ProgramOperator* const row = kernels::find_operator(op);
     REQUIRE(row != nullptr);
-    CHECK(row->params_size == sizeof(Params));
-    CHECK(row->visit_params == &kernels::visit_params_as<Params>);
+    CHECK(row->params.kind == kernels::param_kind<Params>);
+    CHECK(row->params.size == sizeof(Params));
+    CHECK(row->params.visit == &kernels::visit_params_as<Params>);
     int fields = 0;
     CHECK(count_wrong_bytes<Params>(-1, fields) == 0);
     for (int i = 0; i < fields; ++i) {
@@ -102,8 +104,9 @@ TEST_CASE(
         check_whole<kernels::MoveParams>(op, checked);
     check_whole<kernels::SoftmaxParams>(OpKind::softmax, checked);
     for (const kernels::ProgramOperator& row : kernels::program_operators) {
-        CHECK(row.needs_params == (row.visit_params != nullptr));
-        if (row.needs_params) described.insert(row.op);
+        const bool has_params = row.params.kind != kernels::ParamKind::none;
+        CHECK(has_params == (row.params.visit != nullptr));
+        if (has_params) described.insert(row.op);
     }
     CHECK(checked == described);
 }
@@ -188,11 +191,14 @@ index_t structs_of(const kernels::ProgramOperator& row, const runtime::Instructi
 std::vector<unsigned char> write(const kernels::KernelTable& table, const runtime::Instruction& instruction,
                                  bool numbers_only = false) {
     const kernels::ProgramOperator& row = *kernels::find_operator(instruction.op);
-    const kernels::ParamContext context{&table.policy()};
+    const kernels::ParamContext context{&table.packing};
     Writer writer{numbers_only};
+    const kernels::ParamVisitor visitor{&writer, &Writer::take, nullptr, kernels::ParamVisitor::Demands::nothing};
     for (index_t i = 0; i < structs_of(row, instruction); ++i)
-        row.visit_params(static_cast<const std::byte*>(instruction.params) + i * row.params_size, nullptr, context,
-                         {&writer, &Writer::take, nullptr});
+        REQUIRE(row.params
+                    .visit(static_cast<const std::byte*>(instruction.params.data) + i * row.params.size, nullptr,
+                           context, visitor)
+                    .ok());
     return writer.bytes;
 }
 
@@ -200,12 +206,17 @@ std::vector<unsigned char> write(const kernels::KernelTable& table, const runtim
 const void* read(const kernels::KernelTable& table, const runtime::Instruction& instruction,
                  const std::vector<unsigned char>& bytes, Memory& memory, int& fields, int left_out = -1) {
     const kernels::ProgramOperator& row = *kernels::find_operator(instruction.op);
-    const kernels::ParamContext context{&table.policy()};
+    const kernels::ParamContext context{&table.packing};
     const index_t structs = structs_of(row, instruction);
-    auto* const params = static_cast<std::byte*>(memory.take(static_cast<std::size_t>(structs * row.params_size)));
+    auto* const params = static_cast<std::byte*>(memory.take(static_cast<std::size_t>(structs * row.params.size)));
     Reader reader{bytes, memory, 0, 0, left_out};
-    for (index_t i = 0; i < structs; ++i)
-        row.visit_params(nullptr, params + i * row.params_size, context, {&reader, &Reader::take, nullptr});
+    using Demands = kernels::ParamVisitor::Demands;
+    const kernels::ParamVisitor visitor{&reader, &Reader::take, nullptr,
+                                        left_out < 0 ? Demands::memory : Demands::nothing};
+    for (index_t i = 0; i < structs; ++i) {
+        const Status status = row.params.visit(nullptr, params + i * row.params.size, context, visitor);
+        REQUIRE(status.ok());
+    }
     if (left_out < 0 && reader.at != bytes.size()) throw std::logic_error("bytes are left");
     fields = reader.fields;
     return params;
@@ -243,7 +254,7 @@ void check_round_trip(const runtime::Program& program, const kernels::KernelTabl
     std::vector<runtime::Instruction> instructions(program.instructions.begin(), program.instructions.end());
     for (runtime::Instruction& instruction : instructions) {
         INFO(name_of(instruction.op) << " " << table.policy().name);
-        if (instruction.params == nullptr) continue;
+        if (instruction.params.data == nullptr) continue;
         const auto bytes = write(table, instruction);
         int fields = 0;
         const void* const again = read(table, instruction, bytes, memory, fields);
@@ -253,14 +264,14 @@ void check_round_trip(const runtime::Program& program, const kernels::KernelTabl
             runtime::Instruction other = instruction;
             try {
                 int same = 0;
-                other.params = read(table, instruction, bytes, memory, same, left_out);
+                other.params.data = read(table, instruction, bytes, memory, same, left_out);
                 found += write(table, other, true) != write(table, instruction, true);
             } catch (const std::logic_error&) {
                 ++found;  // a count that follows from the field
             }
         }
         CHECK(found > 0);
-        instruction.params = again;
+        instruction.params.data = again;
         CHECK(write(table, instruction) == bytes);
         ops.insert(instruction.op);
     }
@@ -278,7 +289,7 @@ struct OneInstruction {
     runtime::Instruction instruction{};
     index_t arena_size = 0;
 
-    OneInstruction(OpKind op, DType dtype, std::vector<Shape> shapes, const void* params) {
+    OneInstruction(OpKind op, DType dtype, std::vector<Shape> shapes, const kernels::InstructionParams& params) {
         for (const Shape& shape : shapes) {
             tensors.push_back({dtype, shape, QParams::per_tensor(0.05f, 0, dtype), arena_size, ""});
             arena_size += round_up(tensors.back().bytes(), buffer_alignment);
@@ -391,6 +402,6 @@ TEST_CASE("parameters written and read by their descriptions run to the same byt
             }
         }
     for (const kernels::ProgramOperator& row : kernels::program_operators)
-        if (row.needs_params) described.insert(row.op);
+        if (row.params.kind != kernels::ParamKind::none) described.insert(row.op);
     CHECK(ops == described);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // max_pool2d and avg_pool2d: every row of every backend and target against the oracle, byte for byte.
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -189,4 +190,65 @@ TEST_CASE("a pool that cannot be is refused by name") {
           expected(S::value_out_of_range, Field::padding, 3, 1));
     CHECK(status(window({5, 2}, {1, 1}), {4, 4}) == expected(S::shape_mismatch, Field::output, 0, 1));
     CHECK(status(window({3, 3}, {1, 1}, {}, {2, 2}), {4, 5}) == expected(S::shape_mismatch, Field::output, 0, 1));
+}
+
+TEST_CASE("a pool is refused where one of its windows would see no cell, and nowhere else") {
+    // Along one axis, by going over every tap of every window.
+    const auto sees_cells = [](const Window2d& w, index_t extent, index_t out) {
+        for (index_t at = 0; at < out; ++at) {
+            bool sees = false;
+            for (index_t tap = 0; tap < w.kernel.width; ++tap) {
+                const index_t x = at * w.stride.width - w.padding.left + tap * w.dilation.width;
+                sees = sees || (x >= 0 && x < extent);
+            }
+            if (!sees) return false;
+        }
+        return true;
+    };
+    int refused = 0, accepted = 0, wrong = 0;
+    for (index_t kernel = 1; kernel <= 3; ++kernel)
+        for (index_t dilation = 1; dilation <= 5; ++dilation)
+            for (index_t stride = 1; stride <= 3; ++stride)
+                for (index_t left = 0; left <= 9; ++left)
+                    for (index_t right = 0; right <= 9; right += 3)
+                        for (index_t extent = 1; extent <= 6; ++extent) {
+                            const Window2d w{{1, kernel}, {1, stride}, {0, left, 0, right}, {1, dilation}};
+                            const index_t reach = dilation * (kernel - 1) + 1;
+                            const index_t room = extent + left + right - reach, out = room < 0 ? 0 : room / stride + 1;
+                            const bool expected =
+                                left < reach && right < reach && out >= 1 && sees_cells(w, extent, out);
+                            const Status status = kernels::check_pool(w, {1, extent}, OpKind::avg_pool2d);
+                            wrong += status.ok() != expected;
+                            ++(expected ? accepted : refused);
+                            // The same along the other axis.
+                            const Window2d turned{{kernel, 1}, {stride, 1}, {left, 0, right, 0}, {dilation, 1}};
+                            wrong += kernels::check_pool(turned, {extent, 1}, OpKind::avg_pool2d).ok() != expected;
+                        }
+    CHECK(wrong == 0);
+    CHECK(refused > 1000);
+    CHECK(accepted > 1000);
+    const Window2d straddling = window({2, 1}, {1, 1}, {2, 0, 2, 0}, {3, 1});
+    CHECK(kernels::check_pool(straddling, {1, 1}, OpKind::max_pool2d) ==
+          Status{StatusCode::value_out_of_range, OpKind::max_pool2d, Field::dilation, 3, 1});
+}
+
+TEST_CASE("a window or an image whose products leave index_t is refused, without overflow") {
+    constexpr index_t large = index_t{1} << 32, huge = std::numeric_limits<index_t>::max();
+    const auto field = [](const Window2d& w, Size2d in) {
+        return kernels::check_pool(w, in, OpKind::avg_pool2d).field;
+    };
+    for (const index_t bad : {largest_window + 1, large, huge}) {
+        CHECK(field(window({bad, 1}, {1, 1}), {4, 4}) == Field::kernel);
+        CHECK(field(window({1, bad}, {1, 1}), {4, 4}) == Field::kernel);
+        CHECK(field(window({1, 1}, {bad, 1}), {4, 4}) == Field::stride);
+        CHECK(field(window({2, 2}, {1, 1}, {}, {1, bad}), {4, 4}) == Field::dilation);
+        for (const Padding2d& padding :
+             {Padding2d{bad, 0, 0, 0}, Padding2d{0, bad, 0, 0}, Padding2d{0, 0, bad, 0}, Padding2d{0, 0, 0, bad}})
+            CHECK(field(window({2, 2}, {1, 1}, padding), {4, 4}) == Field::padding);
+    }
+    CHECK(field(window({largest_window, largest_window}, {1, 1}), {4, 4}) == Field::kernel);
+    CHECK(field(window({largest_window, 1}, {1, 1}, {}, {largest_window, 1}), {4, 4}) == Field::dilation);
+    for (const index_t bad : {index_t{0}, index_t{-3}, largest_extent + 1, huge, -huge})
+        for (const Size2d in : {Size2d{bad, 4}, Size2d{4, bad}})
+            CHECK(field(window({2, 2}, {1, 1}), in) == Field::input);
 }

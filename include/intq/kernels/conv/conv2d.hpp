@@ -51,7 +51,7 @@ template <class TargetType, class Backend> constexpr void check_arguments() noex
 
 }  // namespace detail
 
-/// Bytes of storage for make_conv2d.
+/// Bytes of storage for make_conv2d; 0 for extents that it refuses.
 template <class TargetType, class Backend = simd::default_backend>
 index_t conv2d_storage_size(const Conv2dSpec& spec) noexcept {
     detail::check_arguments<TargetType, Backend>();

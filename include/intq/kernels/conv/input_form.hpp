@@ -58,31 +58,38 @@ constexpr Size2d padded_size(const Window2d& window, Size2d out) noexcept {
             (out.width - 1) * window.stride.width + window.kernel.width};
 }
 
-/// Elements of the staged copy, with what a whole group reads beyond the last one: there the weights are zero.
-constexpr index_t staged_size(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
-    index_t pixels = geometry.in_pixels();
+/// The staged copy of an image; empty where the kernel converts rows as it comes to them.
+constexpr Size2d staged_image(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
     switch (input_form(packed, geometry)) {
         case InputForm::blocks:
-            return 0;
+            return {0, 0};
         case InputForm::gathered:
-            pixels = geometry.out_pixels();
-            break;
-        case InputForm::padded: {
-            const Size2d size = padded_size(packed.window, geometry.out);
-            pixels = size.height * size.width;
-            break;
-        }
-        default:
+            return geometry.out;
+        case InputForm::padded:
+            return padded_size(packed.window, geometry.out);
+        case InputForm::image:
             break;
     }
-    return geometry.batch * pixels * packed.in_channels + packed.packing.depth;
+    return geometry.in;
+}
+
+/// Elements of the staged copy, with what a whole group reads beyond the last one: there the weights are zero.
+constexpr index_t staged_size(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
+    const Size2d image = staged_image(packed, geometry);
+    if (image.height == 0) return 0;
+    return geometry.batch * (image.height * image.width) * packed.in_channels + packed.packing.depth;
 }
 
 }  // namespace detail
 
-/// Bytes of workspace for one run: the staged input, where the backend's tile wants another form of it.
+/// Bytes of workspace for one run: the staged input, where the backend's tile wants another form of it. More than any
+/// memory holds is PTRDIFF_MAX.
 inline index_t conv2d_workspace_size(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {
     if (!detail::is_staged(packed)) return 0;
+    const Size2d image = detail::staged_image(packed, geometry);
+    if (image.height > 0 && geometry.batch > 0 &&
+        !product_fits(PTRDIFF_MAX / 8, geometry.batch, image.height, image.width, packed.in_channels))
+        return PTRDIFF_MAX;
     return round_up(
         detail::staged_size(packed, geometry) * size_of(detail::staged_input(packed.packing, packed.input_dtype)),
         buffer_alignment);

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "intq/arith/make_requantize.hpp"
+#include "intq/kernels/conv/describe_packed.hpp"
 #include "intq/kernels/conv/pack_depthwise.hpp"
 #include "intq/kernels/conv/packing_rules.hpp"
 #include "intq/simd/base/tags.hpp"
@@ -19,12 +20,7 @@ inline namespace INTQ_ABI {
 namespace detail {
 
 constexpr Status check_shapes(const Conv2dSpec& spec) noexcept {
-    if (const Status status = check_window(spec.window, spec.op); !status) return status;
-    if (spec.groups < 1) return {StatusCode::value_out_of_range, spec.op, Field::groups, spec.groups, 1};
-    if (spec.in_channels < 1 || spec.in_channels % spec.groups != 0)
-        return {StatusCode::shape_mismatch, spec.op, Field::input, spec.in_channels, spec.groups};
-    if (spec.out_channels < 1 || spec.out_channels % spec.groups != 0)
-        return {StatusCode::shape_mismatch, spec.op, Field::output, spec.out_channels, spec.groups};
+    if (const Status status = check_extents(spec); !status) return status;
     if (spec.weight_codes == nullptr) return {StatusCode::missing, spec.op, Field::weight, 0, 0};
     return {};
 }
@@ -89,73 +85,12 @@ inline Status check_storage(const Workspace& storage, index_t bytes, OpKind op) 
     return {};
 }
 
-/// Whether the taps of a row of the window, taken together, leave fewer groups partly filled: images of few channels.
-/// The staged copy is then laid out for that; int16 input, which is read as it is elsewhere, is copied for it.
-constexpr bool merging_saves_groups(const PackedConv2d& packed) noexcept {
-    if (packed.groups > 1) return false;
-    const index_t width = packed.window.kernel.width, depth = packed.packing.depth;
-    return width > 1 && packed.window.dilation.width == 1 &&
-           round_up(width * packed.in_channels, depth) < width * round_up(packed.in_channels, depth);
-}
-
-/// What a packed layer is whatever its packing.
-inline PackedConv2d describe_layer(const Conv2dSpec& spec, int accumulator_bits) noexcept {
-    PackedConv2d packed{};
-    packed.op = spec.op;
-    packed.window = spec.window;
-    packed.in_channels = spec.in_channels;
-    packed.out_channels = spec.out_channels;
-    packed.groups = spec.groups;
-    packed.input_dtype = spec.input_dtype;
-    packed.weight_dtype = spec.weight_dtype;
-    packed.output_dtype = spec.output_dtype;
-    packed.has_sumin = spec.sumin != nullptr;
-    packed.accumulator_bits = accumulator_bits;
-    packed.is_depthwise = spec.groups > 1 && spec.groups == spec.in_channels && spec.groups == spec.out_channels;
-    if (packed.is_depthwise) {
-        packed.packing = {1, 1, simd::Staging::as_is};
-        packed.group_stride = depthwise_channels(packed.depthwise, spec.out_channels);
-    }
-    return packed;
-}
-
-/// The empty packed layer: all numbers, no pointers.
-inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec& spec) noexcept {
-    PackedConv2d packed = describe_layer(spec, rules.policy->accumulator_bits(spec.input_dtype));
-    const bool is_int8 = spec.input_dtype == DType::int8;
-    if (packed.is_depthwise) {
-        if (packed.accumulator_bits == 32 && !is_int8)
-            packed.depthwise = rules.depthwise_int16_packing;
-        else if (packed.accumulator_bits == 32 && spec.weight_dtype == DType::int8)
-            packed.depthwise = rules.depthwise_int8_packing;
-        packed.group_stride = depthwise_channels(packed.depthwise, spec.out_channels);
-        return packed;
-    }
-    packed.packing = packed.accumulator_bits == 64 && is_int8 ? simd::widened_for_int8(rules.wide_packing)
-                     : packed.accumulator_bits == 64          ? rules.wide_packing
-                     : spec.input_dtype == DType::int16       ? rules.int16_packing
-                                                              : rules.int8_packing;
-    packed.group_stride = round_up(packed.group_outputs(), packed.packing.step);
-    packed.merges_row = merging_saves_groups(packed);
-    return packed;
-}
-
 /// What one output channel adds to the packed layer.
 struct PackedChannel {
     std::int64_t bias = 0;
     arith::ChannelWords words{};
     arith::Sumin sumin{};
-    bool scaled_is_small = true;
 };
-
-/// Whether the policy's floats stay below 2^30 in magnitude, whatever the input.
-constexpr bool is_small(const arith::PolicyRecord& policy, const Conv2dSpec& spec, const PackedChannel& channel,
-                        const arith::SumRange& range) noexcept {
-    if (policy.requantize != arith::RequantizeRule::float_scale) return true;
-    const auto scale = [](std::int32_t word) { return static_cast<double>(std::bit_cast<float>(word)); };
-    const double sumin = spec.sumin == nullptr ? 0.0 : 0x1p17 * scale(channel.sumin.words[0]);
-    return static_cast<double>(range.largest_magnitude()) * scale(channel.words[0]) + sumin < 0x1p30;
-}
 
 constexpr Status with_channel(Status status, OpKind op, index_t channel) noexcept {
     status.op = op;
@@ -201,7 +136,6 @@ inline Result<PackedChannel> make_channel(const PackingRules& rules, const Conv2
                                                         {s_in, s_w, s_out}, spec.input_dtype, spec.output_dtype, range);
         if (!words) return with_channel(words.status(), spec.op, channel);
         result.words = *words;
-        result.scaled_is_small = is_small(policy, spec, result, range);
     }
     result.bias -= tile_offset(packed, spec.input.zero_point()) * bound.weight_sum();
     return result;
@@ -279,8 +213,9 @@ inline void write_channel(const PackedChannel& channel, const PackedConv2d& pack
 
 }  // namespace detail
 
-/// Bytes of storage that pack_conv2d needs; alignment is buffer_alignment.
+/// Bytes of storage that pack_conv2d needs, at buffer_alignment; 0 for extents that it refuses.
 inline index_t packed_conv2d_size(const PackingRules& rules, const Conv2dSpec& spec) noexcept {
+    if (!detail::check_extents(spec).ok() || spec.input.count() < 1) return 0;
     const PackedConv2d packed = detail::describe_packed(rules, spec);
     BufferCursor cursor;
     detail::place(packed, arith::words_of(rules.policy->requantize), arith::sumin_words_of(rules.policy->requantize),
@@ -313,11 +248,9 @@ inline Result<PackedConv2d> pack_conv2d(const PackingRules& rules, const Conv2dS
     BufferCursor cursor(storage.data, storage.size);
     const std::int64_t offset = detail::tile_offset(packed, spec.input.zero_point());
     const detail::PackedParts parts = detail::place(packed, words, sumin_words, offset, cursor);
-    packed.scaled_is_small = true;
     for (index_t channel = 0; channel < spec.out_channels; ++channel) {
         const auto made = detail::make_channel(rules, spec, packed, channel);
         detail::write_channel(made.value(), packed, parts, words, sumin_words, detail::padded_index(packed, channel));
-        packed.scaled_is_small = packed.scaled_is_small && made.value().scaled_is_small;
     }
     if (detail::stored_weight(packed) == DType::int16)
         detail::write_operands<std::int16_t>(spec, packed, parts.weights);
@@ -336,6 +269,7 @@ inline Result<PackedConv2d> pack_conv2d(const PackingRules& rules, const Conv2dS
     packed.bias = parts.bias;
     packed.words = parts.words;
     packed.sumin_words = parts.sumin_words;
+    packed.scaled_is_small = detail::is_scaled_small(rules.policy->requantize, packed);
     packed.input_zero_point = spec.input.zero_point();
     if (spec.output_dtype == DType::int32) {
         packed.codes.lowest = spec.activation == Activation::none ? INT32_MIN : 0;

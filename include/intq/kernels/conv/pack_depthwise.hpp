@@ -4,6 +4,7 @@
 #ifndef INTQ_KERNELS_CONV_PACK_DEPTHWISE_HPP
 #define INTQ_KERNELS_CONV_PACK_DEPTHWISE_HPP
 
+#include "intq/kernels/conv/describe_packed.hpp"
 #include "intq/kernels/conv/packed_conv2d.hpp"
 #include "intq/simd/base/tags.hpp"
 
@@ -21,14 +22,6 @@ template <class Stored> Stored stored_weight_at(const Conv2dSpec& spec, index_t 
         return static_cast<const float*>(spec.weight_codes)[index];
     else
         return static_cast<Stored>(weight_code(spec, index));
-}
-
-/// Channels with padding: whole blocks, or slack for a vector of any backend where there are none.
-constexpr index_t depthwise_channels(const simd::DepthwisePacking& packing, index_t channels) noexcept {
-    if (packing.columns == 0) return round_up(channels + widest_vector, widest_vector);
-    index_t at = 0;
-    while (at < channels) at += depthwise_block(packing, at, channels).padded;
-    return at;
 }
 
 /// Where the first vectors of a channel's block lie, and which place in a vector-by-vector count is the channel's.

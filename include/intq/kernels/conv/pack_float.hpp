@@ -85,8 +85,9 @@ inline PackedConv2d describe_packed(const FloatPacking& packing, const FloatConv
 
 }  // namespace detail
 
-/// Bytes of storage that pack_float_conv2d needs; alignment is buffer_alignment.
+/// Bytes of storage that pack_float_conv2d needs, at buffer_alignment; 0 for extents that it refuses.
 inline index_t packed_float_conv2d_size(const FloatPacking& packing, const FloatConv2dSpec& spec) noexcept {
+    if (!detail::check_extents(detail::shared_spec(spec)).ok()) return 0;
     BufferCursor cursor;
     detail::place(detail::describe_packed(packing, spec), 0, 0, 0, cursor);
     return cursor.used();

@@ -36,6 +36,8 @@ struct Conv2dSpec {
 };
 
 /// What a kernel reads; plain pointers into the storage that its maker filled. Independent of H, W and batch.
+///
+/// Only read by a run, so any number of threads may run one, each with a workspace of its own.
 struct PackedConv2d {
     OpKind op = OpKind::conv2d;
     Window2d window{};

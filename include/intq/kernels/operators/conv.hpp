@@ -4,7 +4,9 @@
 #ifndef INTQ_KERNELS_OPERATORS_CONV_HPP
 #define INTQ_KERNELS_OPERATORS_CONV_HPP
 
+#include "intq/arith/codes.hpp"
 #include "intq/arith/make_requantize.hpp"
+#include "intq/kernels/conv/describe_packed.hpp"
 #include "intq/kernels/conv/input_form.hpp"
 #include "intq/kernels/operators/operator.hpp"
 #include "intq/simd/base/tags.hpp"
@@ -17,6 +19,7 @@ struct ConvParams {
     PackedConv2d packed{};
     ConvGeometry geometry{};  // its batch is set by each run
 };
+template <> inline constexpr ParamKind param_kind<ConvParams> = ParamKind::conv;
 
 }  // namespace INTQ_CORE_ABI
 }  // namespace intq::kernels
@@ -30,21 +33,21 @@ inline ParamType stored_type(const PackedConv2d& packed) noexcept {
     return dtype == DType::float32 ? ParamType::float32 : dtype == DType::int16 ? ParamType::int16 : ParamType::int8;
 }
 
-inline void describe_params(simd::Packing& packing, const ParamFields& fields) {
+inline void describe_params(simd::Packing& packing, ParamFields& fields) {
     fields("columns", packing.columns);
     fields("depth", packing.depth);
     fields("staging", packing.staging);
     fields("step", packing.step);
     fields("splits", packing.splits);
 }
-inline void describe_params(simd::DepthwisePacking& packing, const ParamFields& fields) {
+inline void describe_params(simd::DepthwisePacking& packing, ParamFields& fields) {
     fields("columns", packing.columns);
     fields("step", packing.step);
     fields("run", packing.run);
     fields("depth", packing.depth);
     fields("staging", packing.staging);
 }
-inline void describe_params(PackedConv2d& packed, const ParamFields& fields) {
+inline void describe_params(PackedConv2d& packed, ParamFields& fields) {
     fields("op", packed.op);
     fields("window", packed.window);
     fields("in_channels", packed.in_channels);
@@ -64,21 +67,29 @@ inline void describe_params(PackedConv2d& packed, const ParamFields& fields) {
     fields("input_zero_point", packed.input_zero_point);
     fields("codes", packed.codes);
 
-    const arith::RequantizeRule rule = fields.context().policy->requantize;
+    if (!fields.status().ok() ||
+        !fields.require(detail::is_described(*fields.context().packing, packed), Field::weight))
+        return;
+    const arith::RequantizeRule rule = fields.context().policy().requantize;
     const index_t outputs = packed.padded_outputs();
     const ParamType sum = packed.accumulator_bits == 64 ? ParamType::int64 : ParamType::int32;
     fields.memory("weights", packed.weights, stored_type(packed),
-                  packed.is_depthwise ? packed.depthwise_weights() * outputs : packed.groups * packed.group_weights());
-    fields.memory("bias", packed.bias, sum, outputs);
+                  packed.is_depthwise ? packed.depthwise_weights() * outputs : packed.groups * packed.group_weights(),
+                  Field::weight);
+    fields.memory("bias", packed.bias, sum, outputs, Field::bias);
     fields.memory("words", packed.words, arith::words_of(rule) * outputs);
     fields.memory("sumin_words", packed.sumin_words, packed.has_sumin ? arith::sumin_words_of(rule) * outputs : 0);
     const bool has_tap_bias = detail::needs_tap_bias(packed, detail::tile_offset(packed, packed.input_zero_point));
     fields.memory("tap_bias", packed.tap_bias, ParamType::int32, has_tap_bias ? packed.taps() * outputs : 0);
+    fields.require((packed.tap_bias != nullptr) == has_tap_bias, Field::bias);
     fields.memory("padding_row", packed.padding_row,
                   packed.input_dtype == DType::int16 ? ParamType::int16 : ParamType::int8,
                   packed.is_depthwise ? packed.in_channels + detail::widest_vector : 0);
+    fields.require_memory([&] { return detail::holds_words(rule, packed); }, Field::scale);
+    fields.require_memory([&] { return packed.scaled_is_small == detail::is_scaled_small(rule, packed); },
+                          Field::scale);
 }
-inline void describe_params(ConvParams& step, const ParamFields& fields) {
+inline void describe_params(ConvParams& step, ParamFields& fields) {
     fields("packed", step.packed);
     ConvGeometry& geometry = step.geometry;
     fields("batch", geometry.batch);
@@ -86,10 +97,16 @@ inline void describe_params(ConvParams& step, const ParamFields& fields) {
     fields("out", geometry.out);
     fields("taps", geometry.taps);
     const Window2d& window = step.packed.window;
+    if (!fields.status().ok() || !fields.require(detail::check_geometry_extents(window, geometry.in)) ||
+        !fields.require(has_extents_of(window, geometry), Field::geometry))
+        return;
     const index_t pixels = geometry.out_pixels(), padded = detail::pads(window) ? pixels : 0;
-    fields.memory("offsets", geometry.offsets, detail::reads_in_place(window) ? 0 : pixels * geometry.taps);
-    fields.memory("pixels", geometry.pixels, padded);
-    fields.memory("run_ends", geometry.run_ends, padded);
+    fields.memory("offsets", geometry.offsets, detail::reads_in_place(window) ? 0 : pixels * geometry.taps,
+                  Field::geometry);
+    fields.memory("pixels", geometry.pixels, padded, Field::geometry);
+    fields.memory("run_ends", geometry.run_ends, padded, Field::geometry);
+    if (fields.require(is_geometry_of(window, geometry), Field::geometry))
+        fields.require_memory([&] { return holds_geometry(window, geometry); }, Field::geometry);
 }
 
 namespace operators {
@@ -124,24 +141,26 @@ inline Status check_conv(const OperatorCall& call) noexcept {
     const ArenaTensor &x = call.x(), &y = call.y();
     const index_t operands = packed.has_sumin ? 2 : 1;
     if (call.operand_count() != operands) return detail::corrupt(call.op, Field::sumin, call.operand_count(), operands);
-    if (packed.weights == nullptr || packed.bias == nullptr || (packed.is_depthwise && packed.padding_row == nullptr))
-        return detail::corrupt(call.op, Field::weight, 0, 1);
     if (find_conv(call.table, packed) == nullptr) return detail::no_kernel(call.op, packed.input_dtype);
     if (x.dtype != packed.input_dtype) return detail::wrong_dtype(call.op, Field::input, x.dtype, packed.input_dtype);
     if (y.dtype != packed.output_dtype)
         return detail::wrong_dtype(call.op, Field::output, y.dtype, packed.output_dtype);
-    if (!is_geometry_of(packed.window, geometry))
-        return detail::wrong_shape(call.op, Field::geometry, geometry.taps, packed.taps());
-    const index_t in = geometry.batch * packed.in_channels * geometry.in_pixels();
-    const index_t out = geometry.batch * packed.out_channels * geometry.out_pixels();
-    if (x.shape.size() != in) return detail::wrong_shape(call.op, Field::input, x.shape.size(), in);
-    if (y.shape.size() != out) return detail::wrong_shape(call.op, Field::output, y.shape.size(), out);
+    const arith::PolicyRecord& policy = call.table.policy();
+    if (const Status status = arith::check_zero_point(policy, packed.input_zero_point, x.dtype, call.op); !status)
+        return status;
+    if (y.dtype != DType::int32)
+        if (const Status status = arith::check_output_codes(policy, packed.codes, y.dtype, call.op); !status)
+            return status;
+    const detail::ImageOf in = detail::image_of(x.shape), out = detail::image_of(y.shape);
+    if (in.channels != packed.in_channels || in.size != geometry.in)
+        return detail::wrong_shape(call.op, Field::input, in.channels, packed.in_channels);
+    if (out.channels != packed.out_channels || out.size != geometry.out)
+        return detail::wrong_shape(call.op, Field::output, out.channels, packed.out_channels);
     if (!packed.has_sumin) return {};
-    const ArenaTensor& sumin = call.x(1);
-    if (sumin.shape.size() != out) return detail::wrong_shape(call.op, Field::sumin, sumin.shape.size(), out);
-    if (sumin.dtype != packed.input_dtype)
-        return detail::wrong_dtype(call.op, Field::sumin, sumin.dtype, packed.input_dtype);
-    return {};
+    const DType sumin = call.x(1).dtype;
+    if (sumin != packed.input_dtype) return detail::wrong_dtype(call.op, Field::sumin, sumin, packed.input_dtype);
+    if (const Status status = detail::check_same_shape(call, 1, Field::sumin); !status) return status;
+    return arith::check_zero_point(policy, packed.codes.sumin_zero_point, sumin, call.op);
 }
 
 inline void run_conv(const OperatorCall& call) INTQ_NOEXCEPT {
@@ -155,22 +174,18 @@ inline void run_conv(const OperatorCall& call) INTQ_NOEXCEPT {
 
 inline constexpr ProgramOperator conv2d_operator{.op = OpKind::conv2d,
                                                  .takes_more = true,
-                                                 .needs_params = true,
                                                  .check = &check_conv,
                                                  .run = &run_conv,
                                                  .has_kernel = &has_conv2d,
                                                  .workspace_size = &conv_workspace_size,
-                                                 .params_size = sizeof(ConvParams),
-                                                 .visit_params = &visit_params_as<ConvParams>};
+                                                 .params = param_struct<ConvParams>};
 inline constexpr ProgramOperator linear_operator{.op = OpKind::linear,
                                                  .takes_more = true,
-                                                 .needs_params = true,
                                                  .check = &check_conv,
                                                  .run = &run_conv,
                                                  .has_kernel = &has_linear,
                                                  .workspace_size = &conv_workspace_size,
-                                                 .params_size = sizeof(ConvParams),
-                                                 .visit_params = &visit_params_as<ConvParams>};
+                                                 .params = param_struct<ConvParams>};
 
 }  // namespace operators
 

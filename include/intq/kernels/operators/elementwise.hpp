@@ -4,13 +4,25 @@
 #ifndef INTQ_KERNELS_OPERATORS_ELEMENTWISE_HPP
 #define INTQ_KERNELS_OPERATORS_ELEMENTWISE_HPP
 
+#include "intq/arith/codes.hpp"
 #include "intq/arith/elementwise.hpp"
 #include "intq/kernels/operators/operator.hpp"
 
 namespace intq::kernels {
+inline namespace INTQ_CORE_ABI {
+
+template <> inline constexpr ParamKind param_kind<arith::AddParams> = ParamKind::add;
+template <> inline constexpr ParamKind param_kind<arith::MulParams> = ParamKind::mul;
+template <> inline constexpr ParamKind param_kind<arith::OutputCodes> = ParamKind::clamp;
+template <> inline constexpr ParamKind param_kind<RequantizeParams> = ParamKind::requantize;
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-inline void describe_params(arith::AddParams& add, const ParamFields& fields) {
+inline void describe_params(arith::AddParams& add, ParamFields& fields) {
     fields("zero_point", add.zero_point);
     fields("coefficient", add.coefficient);
     fields("factor", add.factor);
@@ -18,12 +30,12 @@ inline void describe_params(arith::AddParams& add, const ParamFields& fields) {
     fields("output", add.output);
     fields("codes", add.codes);
 }
-inline void describe_params(arith::MulParams& mul, const ParamFields& fields) {
+inline void describe_params(arith::MulParams& mul, ParamFields& fields) {
     fields("zero_point", mul.zero_point);
     fields("words", mul.words);
     fields("codes", mul.codes);
 }
-inline void describe_params(RequantizeParams& requantize, const ParamFields& fields) {
+inline void describe_params(RequantizeParams& requantize, ParamFields& fields) {
     fields("is_identity", requantize.is_identity);
     fields("zero_point", requantize.zero_point);
     fields("words", requantize.words);
@@ -32,17 +44,27 @@ inline void describe_params(RequantizeParams& requantize, const ParamFields& fie
 
 namespace operators {
 
-/// Two operands and an output of one size and type, for which the table has a row.
+/// Two operands and an output of one shape and type, for which the table has a row.
 template <auto Rows> Status check_binary(const OperatorCall& call) noexcept {
     const DType x = call.x().dtype, y = call.y().dtype;
-    if (const Status status = detail::check_same_size(call, 0, Field::input); !status) return status;
-    if (const Status status = detail::check_same_size(call, 1, Field::second_input); !status) return status;
+    if (const Status status = detail::check_same_shape(call, 0, Field::input); !status) return status;
+    if (const Status status = detail::check_same_shape(call, 1, Field::second_input); !status) return status;
     if (call.x(1).dtype != y) return detail::wrong_dtype(call.op, Field::second_input, call.x(1).dtype, y);
     if (x != y) return detail::wrong_dtype(call.op, Field::input, x, y);
     return detail::has_dtype<Rows>(call.table, {x, DType::none, y}) ? Status{} : detail::no_kernel(call.op, y);
 }
 
 // --- add, sub: params is an arith::AddParams; mul: an arith::MulParams -----------------------------------------------
+
+inline Status check_add(const OperatorCall& call) noexcept {
+    if (const Status status = check_binary<&KernelTable::add>(call); !status) return status;
+    return arith::check_add_params(call.table.policy(), call.params_as<arith::AddParams>(), call.y().dtype, call.op);
+}
+
+inline Status check_mul(const OperatorCall& call) noexcept {
+    if (const Status status = check_binary<&KernelTable::mul>(call); !status) return status;
+    return arith::check_mul_params(call.table.policy(), call.params_as<arith::MulParams>(), call.y().dtype);
+}
 
 inline void run_add(const OperatorCall& call) INTQ_NOEXCEPT {
     const auto& row = detail::find_row(call.table.add, [&](const AddRow& r) { return r.dtype == call.y().dtype; });
@@ -60,10 +82,10 @@ inline void run_mul(const OperatorCall& call) INTQ_NOEXCEPT {
 
 inline Status check_clamp(const OperatorCall& call) noexcept {
     const DType x = call.x().dtype, y = call.y().dtype;
-    if (const Status status = detail::check_same_size(call, 0, Field::input); !status) return status;
+    if (const Status status = detail::check_same_shape(call, 0, Field::input); !status) return status;
     if (x != y) return detail::wrong_dtype(call.op, Field::output, y, x);
-    return detail::has_dtype<&KernelTable::clamp>(call.table, {x, DType::none, y}) ? Status{}
-                                                                                   : detail::no_kernel(call.op, y);
+    if (!detail::has_dtype<&KernelTable::clamp>(call.table, {x, DType::none, y})) return detail::no_kernel(call.op, y);
+    return arith::check_output_codes(call.table.policy(), call.params_as<arith::OutputCodes>(), y, call.op);
 }
 
 inline void run_clamp(const OperatorCall& call) INTQ_NOEXCEPT {
@@ -79,10 +101,17 @@ inline bool has_requantize(const KernelTable& table, const OperatorTypes& types)
     });
 }
 
+/// Types and parameters of operand i.
+inline Status check_requantized(const OperatorCall& call, index_t i) noexcept {
+    const DType x = call.x(i).dtype, y = call.y().dtype;
+    if (!has_requantize(call.table, {x, DType::none, y})) return detail::no_kernel(call.op, x);
+    const RequantizeParams& params = (&call.params_as<RequantizeParams>())[i];
+    return check_requantize_params(call.table.policy(), params, x, y, call.op);
+}
+
 inline Status check_requantize(const OperatorCall& call) noexcept {
-    if (const Status status = detail::check_same_size(call, 0, Field::input); !status) return status;
-    const DType x = call.x().dtype;
-    return has_requantize(call.table, {x, DType::none, call.y().dtype}) ? Status{} : detail::no_kernel(call.op, x);
+    if (const Status status = detail::check_same_shape(call, 0, Field::input); !status) return status;
+    return check_requantized(call, 0);
 }
 
 /// Along the channels, which are axis 1.
@@ -91,12 +120,12 @@ inline Status check_cat(const OperatorCall& call) noexcept {
     if (y.shape.rank < 2) return detail::wrong_shape(call.op, Field::output, y.shape.rank, 2);
     index_t channels = 0;
     for (index_t i = 0; i < call.operand_count(); ++i) {
-        const ArenaTensor& x = call.x(i);
-        if (x.shape.rank < 2) return detail::wrong_shape(call.op, Field::input, x.shape.rank, 2);
-        const index_t given = x.shape.size() / x.shape[1], expected = y.shape.size() / y.shape[1];
-        if (given != expected) return detail::wrong_shape(call.op, Field::input, given, expected);
-        if (!has_requantize(call.table, {x.dtype, DType::none, y.dtype})) return detail::no_kernel(call.op, x.dtype);
-        channels += x.shape[1];
+        Shape expected = y.shape;
+        expected[1] = call.x(i).shape.rank < 2 ? 0 : call.x(i).shape[1];
+        if (!(call.x(i).shape == expected))
+            return detail::wrong_shape(call.op, Field::input, call.x(i).shape.size(), expected.size());
+        if (const Status status = check_requantized(call, i); !status) return status;
+        channels += expected[1];
     }
     return channels == y.shape[1] ? Status{} : detail::wrong_shape(call.op, Field::channels, channels, y.shape[1]);
 }
@@ -129,49 +158,39 @@ inline void run_cat(const OperatorCall& call) INTQ_NOEXCEPT {
 constexpr ProgramOperator sum_operator(OpKind op) noexcept {
     return {.op = op,
             .operands = 2,
-            .needs_params = true,
             .may_run_in_place = true,
-            .check = &check_binary<&KernelTable::add>,
+            .check = &check_add,
             .run = &run_add,
             .has_kernel = &detail::has_dtype<&KernelTable::add>,
-            .params_size = sizeof(arith::AddParams),
-            .visit_params = &visit_params_as<arith::AddParams>};
+            .params = param_struct<arith::AddParams>};
 }
 inline constexpr ProgramOperator add_operator = sum_operator(OpKind::add);
 inline constexpr ProgramOperator sub_operator = sum_operator(OpKind::sub);
 inline constexpr ProgramOperator mul_operator{.op = OpKind::mul,
                                               .operands = 2,
-                                              .needs_params = true,
                                               .may_run_in_place = true,
-                                              .check = &check_binary<&KernelTable::mul>,
+                                              .check = &check_mul,
                                               .run = &run_mul,
                                               .has_kernel = &detail::has_dtype<&KernelTable::mul>,
-                                              .params_size = sizeof(arith::MulParams),
-                                              .visit_params = &visit_params_as<arith::MulParams>};
+                                              .params = param_struct<arith::MulParams>};
 inline constexpr ProgramOperator relu_operator{.op = OpKind::relu,
-                                               .needs_params = true,
                                                .may_run_in_place = true,
                                                .check = &check_clamp,
                                                .run = &run_clamp,
                                                .has_kernel = &detail::has_dtype<&KernelTable::clamp>,
-                                               .params_size = sizeof(arith::OutputCodes),
-                                               .visit_params = &visit_params_as<arith::OutputCodes>};
+                                               .params = param_struct<arith::OutputCodes>};
 inline constexpr ProgramOperator requantize_operator{.op = OpKind::requantize,
-                                                     .needs_params = true,
                                                      .check = &check_requantize,
                                                      .run = &run_requantize,
                                                      .has_kernel = &has_requantize,
-                                                     .params_size = sizeof(RequantizeParams),
-                                                     .visit_params = &visit_params_as<RequantizeParams>};
+                                                     .params = param_struct<RequantizeParams>};
 inline constexpr ProgramOperator cat_operator{.op = OpKind::cat,
                                               .takes_more = true,
-                                              .needs_params = true,
                                               .has_params_by_operand = true,
                                               .check = &check_cat,
                                               .run = &run_cat,
                                               .has_kernel = &has_requantize,
-                                              .params_size = sizeof(RequantizeParams),
-                                              .visit_params = &visit_params_as<RequantizeParams>};
+                                              .params = param_struct<RequantizeParams>};
 
 }  // namespace operators
 }  // namespace INTQ_ABI

@@ -7,15 +7,24 @@
 #include "intq/kernels/operators/operator.hpp"
 
 namespace intq::kernels {
+inline namespace INTQ_CORE_ABI {
+
+template <> inline constexpr ParamKind param_kind<MoveParams> = ParamKind::move;
+template <> inline constexpr ParamKind param_kind<PadParams> = ParamKind::pad;
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-inline void describe_params(MoveParams& move, const ParamFields& fields) {
+inline void describe_params(MoveParams& move, ParamFields& fields) {
     fields("rank", move.rank);
     fields("extents", move.extents);
     fields("steps", move.steps);
     fields("offset", move.offset);
 }
-inline void describe_params(PadParams& pad, const ParamFields& fields) {
+inline void describe_params(PadParams& pad, ParamFields& fields) {
     fields("padding", pad.padding);
     fields("step", pad.step);
     fields("fill", pad.fill);
@@ -70,24 +79,20 @@ inline void run_pad(const OperatorCall& call) INTQ_NOEXCEPT {
 
 constexpr ProgramOperator move_operator(OpKind op) noexcept {
     return {.op = op,
-            .needs_params = true,
             .check = &check_move,
             .run = &run_move,
             .has_kernel = &detail::has_dtype<&KernelTable::move>,
-            .params_size = sizeof(MoveParams),
-            .visit_params = &visit_params_as<MoveParams>};
+            .params = param_struct<MoveParams>};
 }
 inline constexpr ProgramOperator slice_operator = move_operator(OpKind::slice);
 inline constexpr ProgramOperator permute_operator = move_operator(OpKind::permute);
 inline constexpr ProgramOperator reshape_operator = move_operator(OpKind::reshape);
 
 inline constexpr ProgramOperator pad_operator{.op = OpKind::pad,
-                                              .needs_params = true,
                                               .check = &check_pad,
                                               .run = &run_pad,
                                               .has_kernel = &detail::has_dtype<&KernelTable::pad>,
-                                              .params_size = sizeof(PadParams),
-                                              .visit_params = &visit_params_as<PadParams>};
+                                              .params = param_struct<PadParams>};
 
 }  // namespace operators
 }  // namespace INTQ_ABI

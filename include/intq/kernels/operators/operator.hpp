@@ -67,14 +67,14 @@ struct OperatorTypes {
     DType input, weight, output;
 };
 
-/// An operator of programs. Its functions may believe that operand count and indices are right, and that params is
-/// there where needs_params says so; nothing else of a call in a check is to be believed.
+/// An operator of programs. Its functions may believe that operand count and indices are right, that the parameters are
+/// its own, and that their numbers are those that the description takes; nothing else of a call in a check is to be
+/// believed, and memory that parameters point to is not read.
 struct ProgramOperator {
     OpKind op = OpKind::none;
-    std::int32_t operands = 1;  // at least
-    bool takes_more = false;    // operands beyond that
-    bool needs_params = false;
-    bool has_params_by_operand = false;  // params points to one struct for each operand
+    std::int32_t operands = 1;           // at least
+    bool takes_more = false;             // operands beyond that
+    bool has_params_by_operand = false;  // one struct for each operand
     bool may_run_in_place = false;       // element by element: the output may take the place of an operand
     bool reads_nchw = false;             // takes row_major images
     Status (*check)(const OperatorCall&) noexcept = nullptr;
@@ -83,9 +83,7 @@ struct ProgramOperator {
     bool (*has_kernel)(const KernelTable&, const OperatorTypes&) noexcept = nullptr;
     /// Bytes of scratch; null: none.
     index_t (*workspace_size)(const OperatorCall&) noexcept = nullptr;
-    /// The parameters, where needs_params says so: bytes of a struct, and its description; see visit_params_as().
-    index_t params_size = 0;
-    void (*visit_params)(const void* from, void* to, const ParamContext&, const ParamVisitor&) = nullptr;
+    ParamStruct params{};  // of kind none for an operator without
 };
 
 }  // namespace INTQ_CORE_ABI
@@ -134,9 +132,23 @@ template <auto Rows> bool has_dtype(const KernelTable& table, const OperatorType
 }
 inline bool needs_no_kernel(const KernelTable&, const OperatorTypes&) noexcept { return true; }
 
-inline Status check_same_size(const OperatorCall& call, index_t operand, Field field) noexcept {
-    const index_t given = call.x(operand).shape.size(), expected = call.y().shape.size();
-    return given == expected ? Status{} : wrong_shape(call.op, field, given, expected);
+/// ok, or the rank or the first extent in which an operand differs from the output.
+inline Status check_same_shape(const OperatorCall& call, index_t operand, Field field) noexcept {
+    const Shape &given = call.x(operand).shape, &expected = call.y().shape;
+    if (given.rank != expected.rank) return wrong_shape(call.op, field, given.rank, expected.rank);
+    for (int axis = 0; axis < given.rank; ++axis)
+        if (given[axis] != expected[axis]) return wrong_shape(call.op, field, given[axis], expected[axis]);
+    return {};
+}
+
+/// A tensor as an image: (N, C) are images of one pixel, (N, C, L) of one row. Of other ranks it has no channels.
+struct ImageOf {
+    index_t channels = 0;
+    Size2d size{};
+};
+constexpr ImageOf image_of(const Shape& shape) noexcept {
+    if (shape.rank < 2 || shape.rank > 4) return {};
+    return {shape[1], {shape.rank == 4 ? shape[2] : 1, shape.rank > 2 ? shape[shape.rank - 1] : 1}};
 }
 
 /// Images of one type, with the channels kept and the extents that the operator gives.

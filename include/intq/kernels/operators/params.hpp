@@ -1,24 +1,64 @@
 // SPDX-License-Identifier: MIT
 //
-// The description of an operator's parameters: every field with its name and type, and the memory that it points to.
-// Layer: kernels.
+// The description of an operator's parameters: every field with its name and type, the memory that it points to, and
+// what must hold among them. Layer: kernels.
 //
-// What writes parameters to a file, reads them back, generates their source or compares them goes by this description
-// alone; a field that it leaves out is lost in all of them, so a test paints every byte of each struct through it.
+// What writes parameters to a file, reads them back, generates their source, compares or checks them goes by this
+// description alone; a field that it leaves out is lost in all of them, so a test paints every byte of each struct
+// through it.
 #ifndef INTQ_KERNELS_OPERATORS_PARAMS_HPP
 #define INTQ_KERNELS_OPERATORS_PARAMS_HPP
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "intq/arith/requantize.hpp"
 #include "intq/arith/target.hpp"
 #include "intq/core/dtype.hpp"
 #include "intq/core/op_params.hpp"
+#include "intq/kernels/conv/packing_rules.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
+
+/// Which struct the parameters of an instruction are. The numbers are part of a program's format.
+enum class ParamKind : std::uint8_t {
+    none,
+    conv,
+    add,
+    mul,
+    clamp,
+    requantize,
+    pool,
+    look_up,
+    resize,
+    move,
+    pad,
+    softmax
+};
+
+/// The kind of a struct of parameters; each specialises it beside itself.
+template <class Params> inline constexpr ParamKind param_kind = ParamKind::none;
+
+/// Parameters of an instruction: what they are, their bytes, and where. Memory that their fields point to is their
+/// maker's word: as many elements as the description counts.
+struct InstructionParams {
+    ParamKind kind = ParamKind::none;
+    index_t size = 0;  // bytes of the structs at data
+    const void* data = nullptr;
+
+    constexpr InstructionParams() = default;
+    /// @param count  structs, one for each operand where the operator has them so
+    template <class Params>
+    constexpr InstructionParams(const Params* params, index_t count = 1) noexcept
+        : kind(param_kind<Params>), size(count * static_cast<index_t>(sizeof(Params))), data(params) {
+        static_assert(param_kind<Params> != ParamKind::none, "a struct of parameters has a ParamKind");
+    }
+    constexpr InstructionParams(std::nullptr_t) noexcept {}
+};
 
 /// Type of the elements of a field. Enumerations have the type of their numbers, bool is uint8.
 enum class ParamType : std::uint8_t { int8, uint8, int16, uint16, int32, uint32, int64, float32 };
@@ -44,11 +84,19 @@ struct ParamVisitor {
     void (*field)(void* context, const ParamField&) = nullptr;
     /// A struct in the struct opens, and closes; null for who needs no names.
     void (*group)(void* context, const char* name, bool opens) = nullptr;
+    /// What is asked of the values. A visit ends at the first that is refused, before anything is counted by it.
+    enum class Demands : std::uint8_t {
+        nothing,
+        numbers,  // of the fields in the structs
+        memory    // also of what they point to
+    };
+    Demands demands = Demands::memory;
 };
 
 /// What the counts depend on beside the fields.
 struct ParamContext {
-    const arith::PolicyRecord* policy = nullptr;  // of the table that the program was made for
+    const PackingRules* packing = nullptr;  // of the table that the program was made for
+    INTQ_ALWAYS_INLINE constexpr const arith::PolicyRecord& policy() const noexcept { return *packing->policy; }
 };
 
 }  // namespace INTQ_CORE_ABI
@@ -73,18 +121,34 @@ template <class T> constexpr ParamType param_type_of() noexcept {
 
 /// Hands fields to a visitor. A struct is described by a function
 ///
-///     void describe_params(Params&, const ParamFields&)
+///     void describe_params(Params&, ParamFields&)
 ///
-/// beside it or, for those of core and arith, below; it names every field once.
+/// beside it or, for those of core and arith, below; it names every field once, and requires what must hold.
 class ParamFields {
 public:
     ParamFields(const ParamVisitor& visitor, const ParamContext& context) noexcept
         : visitor_(&visitor), context_(&context) {}
 
     const ParamContext& context() const noexcept { return *context_; }
+    /// ok, or what was refused first.
+    const Status& status() const noexcept { return status_; }
+
+    /// What must hold among the fields so far. Who counts or divides by them returns where this is false.
+    bool require(const Status& status) noexcept {
+        if (visitor_->demands != ParamVisitor::Demands::nothing && status_.ok()) status_ = status;
+        return status_.ok();
+    }
+    bool require(bool holds, Field field) noexcept {
+        return require(holds ? Status{} : Status{StatusCode::corrupt, OpKind::none, field, 0, 0});
+    }
+    /// The same of memory; holds() is asked only where a visitor demands it.
+    template <class Holds> bool require_memory(Holds&& holds, Field field) noexcept {
+        return visitor_->demands != ParamVisitor::Demands::memory || !status_.ok() || require(holds(), field);
+    }
 
     /// A number, an array of numbers, or a struct.
-    template <class T> void operator()(const char* name, T& field) const {
+    template <class T> void operator()(const char* name, T& field) {
+        if (!status_.ok()) return;
         if constexpr (std::is_array_v<T>) {
             elements(name, field[0], static_cast<index_t>(std::extent_v<T>));
         } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
@@ -99,67 +163,114 @@ public:
     }
 
     /// `count` elements outside of the struct; none where count is 0.
-    template <class T> void memory(const char* name, const T*& pointer, ParamType type, index_t count) const {
+    ///
+    /// @param field  what a refusal names where they are not there
+    template <class T>
+    void memory(const char* name, const T*& pointer, ParamType type, index_t count, Field field = Field::storage) {
+        if (!status_.ok()) return;
         const void* data = pointer;
         visitor_->field(visitor_->context, {name, type, count, nullptr, &data});
         pointer = static_cast<const T*>(data);
+        if (count == 0) return;
+        const auto address = reinterpret_cast<std::uintptr_t>(data);
+        require(data != nullptr && address % static_cast<std::uintptr_t>(size_of(type)) == 0, field);
     }
-    template <class T> void memory(const char* name, const T*& pointer, index_t count) const {
-        memory(name, pointer, param_type_of<T>(), count);
+    template <class T> void memory(const char* name, const T*& pointer, index_t count, Field field = Field::storage) {
+        memory(name, pointer, param_type_of<T>(), count, field);
     }
 
 private:
     /// `count` numbers, or arrays of them, that follow each other.
-    template <class T> void elements(const char* name, T& first, index_t count) const {
-        if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>)
-            visitor_->field(visitor_->context, {name, param_type_of<T>(), count, &first, nullptr});
-        else
+    template <class T> void elements(const char* name, T& first, index_t count) {
+        if constexpr (!std::is_arithmetic_v<T> && !std::is_enum_v<T>) {
             elements(name, first[0], count * static_cast<index_t>(first.size()));
+        } else {
+            visitor_->field(visitor_->context, {name, param_type_of<T>(), count, &first, nullptr});
+            if constexpr (std::is_same_v<T, bool>) require(is_bool(&first), Field::instruction);
+        }
+    }
+    /// Of a byte from anywhere, which may not be read as a bool.
+    static bool is_bool(const void* value) noexcept {
+        std::uint8_t byte = 0;
+        std::memcpy(&byte, value, 1);
+        return byte <= 1;
     }
 
     const ParamVisitor* visitor_;
     const ParamContext* context_;
+    Status status_{};
 };
 
 // --- structs of core and arith ---------------------------------------------------------------------------------------
 
-inline void describe_params(Size2d& size, const ParamFields& fields) {
+inline void describe_params(Size2d& size, ParamFields& fields) {
     fields("height", size.height);
     fields("width", size.width);
 }
-inline void describe_params(Padding2d& padding, const ParamFields& fields) {
+inline void describe_params(Padding2d& padding, ParamFields& fields) {
     fields("top", padding.top);
     fields("left", padding.left);
     fields("bottom", padding.bottom);
     fields("right", padding.right);
 }
-inline void describe_params(Window2d& window, const ParamFields& fields) {
+inline void describe_params(Window2d& window, ParamFields& fields) {
     fields("kernel", window.kernel);
     fields("stride", window.stride);
     fields("padding", window.padding);
     fields("dilation", window.dilation);
+    fields.require(check_window(window, OpKind::none));
 }
-inline void describe_params(arith::OutputCodes& codes, const ParamFields& fields) {
+inline void describe_params(arith::OutputCodes& codes, ParamFields& fields) {
     fields("zero_point", codes.zero_point);
     fields("lowest", codes.lowest);
     fields("highest", codes.highest);
     fields("sumin_zero_point", codes.sumin_zero_point);
     fields("lowest_real", codes.lowest_real);
     fields("highest_real", codes.highest_real);
+    fields.require(codes.lowest <= codes.highest, Field::quant_range);
 }
 
 // --- what a row holds ------------------------------------------------------------------------------------------------
 
 /// Visits one struct of parameters: a copy of `from`, or of the defaults where that is null. What the visitor makes of
-/// the copy goes to `to`, if that is not null.
+/// the copy goes to `to`, if that is not null and nothing was refused.
+///
+/// @return ok, or what of the values was refused; without the operator, which the caller knows
 template <class Params>
-void visit_params_as(const void* from, void* to, const ParamContext& context, const ParamVisitor& visitor) {
+Status visit_params_as(const void* from, void* to, const ParamContext& context, const ParamVisitor& visitor) {
     static_assert(std::is_trivially_copyable_v<Params>);
     Params params{};
-    if (from != nullptr) params = *static_cast<const Params*>(from);
-    describe_params(params, ParamFields(visitor, context));
-    if (to != nullptr) *static_cast<Params*>(to) = params;
+    // As bytes: what stands in place of a bool or a pointer is anything.
+    if (from != nullptr) std::memcpy(&params, from, sizeof params);
+    ParamFields fields(visitor, context);
+    describe_params(params, fields);
+    if (to != nullptr && fields.status().ok()) std::memcpy(to, &params, sizeof params);
+    return fields.status();
 }
+
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_CORE_ABI {
+
+/// A struct of parameters as a row of the table of operators holds it.
+struct ParamStruct {
+    ParamKind kind = ParamKind::none;
+    index_t size = 0;  // bytes
+    index_t alignment = 1;
+    Status (*visit)(const void* from, void* to, const ParamContext&, const ParamVisitor&) = nullptr;
+};
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+
+template <class Params>
+inline constexpr ParamStruct param_struct{param_kind<Params>, sizeof(Params), alignof(Params),
+                                          &visit_params_as<Params>};
 
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels

@@ -15,6 +15,7 @@ struct PoolParams {
     Window2d window{};
     arith::AverageParams average{};  // not read by max_pool2d
 };
+template <> inline constexpr ParamKind param_kind<PoolParams> = ParamKind::pool;
 
 }  // namespace INTQ_CORE_ABI
 }  // namespace intq::kernels
@@ -22,7 +23,7 @@ struct PoolParams {
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-inline void describe_params(arith::AverageParams& average, const ParamFields& fields) {
+inline void describe_params(arith::AverageParams& average, ParamFields& fields) {
     fields("rule", average.rule);
     fields("divisor", average.divisor);
     fields("kernel_cells", average.kernel_cells);
@@ -32,7 +33,7 @@ inline void describe_params(arith::AverageParams& average, const ParamFields& fi
     fields("words", average.words);
     fields("codes", average.codes);
 }
-inline void describe_params(PoolParams& step, const ParamFields& fields) {
+inline void describe_params(PoolParams& step, ParamFields& fields) {
     fields("window", step.window);
     fields("average", step.average);
 }
@@ -54,12 +55,15 @@ inline Status check_pool(const OperatorCall& call) noexcept {
     const Size2d out = output_size(step.window, in);
     const Shape expected{x.shape[0], x.shape[1], out.height, out.width};
     if (!(y.shape == expected)) return detail::wrong_shape(call.op, Field::output, y.shape.size(), expected.size());
-    const index_t cells = step.window.kernel.height * step.window.kernel.width;
-    if (call.op == OpKind::avg_pool2d && step.average.kernel_cells != cells)
-        return detail::corrupt(call.op, Field::kernel, step.average.kernel_cells, cells);
     const bool has_row =
         detail::has_any(call.table.pool, [&](const PoolRow& row) { return row.op == call.op && row.dtype == x.dtype; });
-    return has_row ? Status{} : detail::no_kernel(call.op, x.dtype);
+    if (!has_row) return detail::no_kernel(call.op, x.dtype);
+    if (call.op != OpKind::avg_pool2d) return {};
+    const index_t cells = step.window.kernel.height * step.window.kernel.width;
+    if (step.average.kernel_cells != cells)
+        return detail::corrupt(call.op, Field::kernel, step.average.kernel_cells, cells);
+    return arith::check_average_params(call.table.policy(), step.average, x.dtype,
+                                       !(step.window.padding == Padding2d{}));
 }
 
 inline void run_pool(const OperatorCall& call) INTQ_NOEXCEPT {
@@ -79,19 +83,15 @@ inline void run_pool(const OperatorCall& call) INTQ_NOEXCEPT {
 }
 
 inline constexpr ProgramOperator max_pool2d_operator{.op = OpKind::max_pool2d,
-                                                     .needs_params = true,
                                                      .check = &check_pool,
                                                      .run = &run_pool,
                                                      .has_kernel = &has_pool<OpKind::max_pool2d>,
-                                                     .params_size = sizeof(PoolParams),
-                                                     .visit_params = &visit_params_as<PoolParams>};
+                                                     .params = param_struct<PoolParams>};
 inline constexpr ProgramOperator avg_pool2d_operator{.op = OpKind::avg_pool2d,
-                                                     .needs_params = true,
                                                      .check = &check_pool,
                                                      .run = &run_pool,
                                                      .has_kernel = &has_pool<OpKind::avg_pool2d>,
-                                                     .params_size = sizeof(PoolParams),
-                                                     .visit_params = &visit_params_as<PoolParams>};
+                                                     .params = param_struct<PoolParams>};
 
 }  // namespace operators
 

@@ -13,12 +13,10 @@ namespace intq::kernels {
 inline namespace INTQ_ABI {
 namespace operators {
 
-/// Qparams that an instruction reads.
-inline Status check_qparams_of(const ArenaTensor& tensor, OpKind op) noexcept {
-    const bool per_channel = tensor.qparams.is_per_channel();
-    if (per_channel && (tensor.qparams.axis() != 1 || tensor.shape.rank < 2))
-        return detail::corrupt(op, Field::axis, tensor.qparams.axis(), 1);
-    return check_qparams(tensor.qparams, tensor.dtype, per_channel ? tensor.shape[1] : 1, op);
+/// Per-channel qparams that an instruction reads are of the channels.
+inline Status check_axis_of(const ArenaTensor& tensor, OpKind op) noexcept {
+    if (!tensor.qparams.is_per_channel() || (tensor.qparams.axis() == 1 && tensor.shape.rank >= 2)) return {};
+    return detail::corrupt(op, Field::axis, tensor.qparams.axis(), 1);
 }
 
 /// Extents of a tensor for per-channel parameters, in the order of its bytes.
@@ -36,11 +34,12 @@ inline bool has_dequantize(const KernelTable& table, const OperatorTypes& types)
 }
 
 inline Status check_quantize(const OperatorCall& call) noexcept {
-    if (const Status status = detail::check_same_size(call, 0, Field::input); !status) return status;
+    if (const Status status = detail::check_same_shape(call, 0, Field::input); !status) return status;
     const DType x = call.x().dtype, y = call.y().dtype;
     if (x != DType::float32) return detail::wrong_dtype(call.op, Field::input, x, DType::float32);
     if (!has_quantize(call.table, {x, DType::none, y})) return detail::no_kernel(call.op, y);
-    return check_qparams_of(call.y(), call.op);
+    if (const Status status = check_axis_of(call.y(), call.op); !status) return status;
+    return check_quantize_params(call.y().qparams, y, call.y().shape, call.table.policy().quantize, call.op);
 }
 
 inline void run_quantize(const OperatorCall& call) INTQ_NOEXCEPT {
@@ -55,11 +54,12 @@ inline void run_quantize(const OperatorCall& call) INTQ_NOEXCEPT {
 }
 
 inline Status check_dequantize(const OperatorCall& call) noexcept {
-    if (const Status status = detail::check_same_size(call, 0, Field::input); !status) return status;
+    if (const Status status = detail::check_same_shape(call, 0, Field::input); !status) return status;
     const DType x = call.x().dtype, y = call.y().dtype;
     if (y != DType::float32) return detail::wrong_dtype(call.op, Field::output, y, DType::float32);
     if (!has_dequantize(call.table, {x, DType::none, y})) return detail::no_kernel(call.op, x);
-    return check_qparams_of(call.x(), call.op);
+    if (const Status status = check_axis_of(call.x(), call.op); !status) return status;
+    return check_qparams(call.x().qparams, x, call.x().qparams.is_per_channel() ? call.x().shape[1] : 1, call.op);
 }
 
 inline void run_dequantize(const OperatorCall& call) INTQ_NOEXCEPT {
@@ -69,20 +69,21 @@ inline void run_dequantize(const OperatorCall& call) INTQ_NOEXCEPT {
     row.run(call.x_data(), blocks_of(x, call.x_size()), x.qparams, static_cast<float*>(call.y_data()), *call.executor);
 }
 
+/// Planes of the caller to channels last, which keeps the shape; or images to vectors, a Flatten.
 inline Status check_layout_change(const OperatorCall& call) noexcept {
-    if (call.x().layout == Layout::row_major && call.y().shape.rank == 2)
-        return detail::corrupt(call.op, Field::input, static_cast<std::int64_t>(call.x().layout), 0);
-    if (const Status status = detail::check_same_size(call, 0, Field::input); !status) return status;
-    const DType x = call.x().dtype, y = call.y().dtype;
-    if (x != y) return detail::wrong_dtype(call.op, Field::output, y, x);
-    return call.x().shape.rank >= 2 ? Status{} : detail::wrong_shape(call.op, Field::input, call.x().shape.rank, 2);
+    const ArenaTensor &x = call.x(), &y = call.y();
+    if (x.dtype != y.dtype) return detail::wrong_dtype(call.op, Field::output, y.dtype, x.dtype);
+    if (x.layout == Layout::row_major) return detail::check_same_shape(call, 0, Field::input);
+    if (x.shape.rank < 2) return detail::wrong_shape(call.op, Field::input, x.shape.rank, 2);
+    if (y.shape.rank != 2) return detail::wrong_shape(call.op, Field::output, y.shape.rank, 2);
+    if (y.shape[1] == x.elements_per_image()) return {};
+    return detail::wrong_shape(call.op, Field::output, y.shape[1], x.elements_per_image());
 }
 
-/// (N, C, H, W) from channels last to row-major when the output has rank 2 (a Flatten), else the other way:
-/// float images of the caller become channels last.
+/// (N, C, H, W) from channels last to row-major (a Flatten), or the caller's planes the other way.
 inline void run_layout_change(const OperatorCall& call) INTQ_NOEXCEPT {
     const ArenaTensor& x = call.x();
-    const bool flattens = call.y().shape.rank == 2;
+    const bool flattens = x.layout == Layout::channels_last;
     const index_t channels = x.shape[1], pixels = x.elements_per_image() / channels;
     const auto bytes = static_cast<std::size_t>(size_of(x.dtype));
     const auto* from = static_cast<const std::byte*>(call.x_data());

@@ -8,40 +8,47 @@
 #include "intq/kernels/operators/operator.hpp"
 
 namespace intq::kernels {
+inline namespace INTQ_CORE_ABI {
+
+template <> inline constexpr ParamKind param_kind<ResizeTable> = ParamKind::resize;
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
 inline namespace INTQ_ABI {
+
+/// Every cell that the taps of an axis name lies in the input.
+inline bool are_taps(std::span<const arith::ResizeTap> taps, index_t extent) noexcept {
+    for (const arith::ResizeTap& tap : taps)
+        if (tap.first < 0 || tap.first >= extent || tap.second < 0 || tap.second >= extent || tap.weight < 0 ||
+            tap.weight > 255)
+            return false;
+    return true;
+}
 
 static_assert(sizeof(arith::ResizeTap) == 3 * sizeof(std::int32_t), "a tap is described as three numbers");
 
-inline void describe_params(ResizeTable& table, const ParamFields& fields) {
-    const auto taps = [&](const char* count_name, const char* name, std::span<const arith::ResizeTap>& axis) {
+inline void describe_params(ResizeTable& table, ParamFields& fields) {
+    const auto taps = [&](const char* count_name, const char* name, std::span<const arith::ResizeTap>& axis,
+                          index_t extent) {
         auto count = static_cast<index_t>(axis.size());
         const arith::ResizeTap* data = axis.data();
         fields(count_name, count);
+        if (!fields.require(count >= 1 && count <= arith::largest_resized, Field::output)) return;
         fields.memory(name, data, ParamType::int32, 3 * count);
         axis = {data, static_cast<std::size_t>(count)};
+        fields.require_memory([&] { return are_taps(axis, extent); }, Field::input);
     };
     fields("in", table.in);
     fields("is_nearest", table.is_nearest);
-    taps("row_count", "rows", table.rows);
-    taps("column_count", "columns", table.columns);
+    taps("row_count", "rows", table.rows, table.in.height);
+    taps("column_count", "columns", table.columns, table.in.width);
 }
 
 namespace operators {
 
 // --- interpolate: params is a ResizeTable ----------------------------------------------------------------------------
-
-/// Every cell that a table names lies in its input.
-inline Status check_resize_table(const ResizeTable& table, OpKind op) noexcept {
-    const auto check = [&](std::span<const arith::ResizeTap> taps, index_t extent) -> Status {
-        for (const arith::ResizeTap& tap : taps)
-            if (tap.first < 0 || tap.first >= extent || tap.second < 0 || tap.second >= extent || tap.weight < 0 ||
-                tap.weight > 255)
-                return detail::corrupt(op, Field::input, tap.first, extent);
-        return {};
-    };
-    if (const Status status = check(table.rows, table.in.height); !status) return status;
-    return check(table.columns, table.in.width);
-}
 
 inline Status check_interpolate(const OperatorCall& call) noexcept {
     const ArenaTensor& x = call.x();
@@ -53,7 +60,7 @@ inline Status check_interpolate(const OperatorCall& call) noexcept {
     if (const Status status = detail::check_images(call, out); !status) return status;
     if (!detail::has_dtype<&KernelTable::interpolate>(call.table, {x.dtype, DType::none, x.dtype}))
         return detail::no_kernel(call.op, x.dtype);
-    return check_resize_table(table, call.op);
+    return {};
 }
 
 inline void run_interpolate(const OperatorCall& call) INTQ_NOEXCEPT {
@@ -64,12 +71,10 @@ inline void run_interpolate(const OperatorCall& call) INTQ_NOEXCEPT {
 }
 
 inline constexpr ProgramOperator interpolate_operator{.op = OpKind::interpolate,
-                                                      .needs_params = true,
                                                       .check = &check_interpolate,
                                                       .run = &run_interpolate,
                                                       .has_kernel = &detail::has_dtype<&KernelTable::interpolate>,
-                                                      .params_size = sizeof(ResizeTable),
-                                                      .visit_params = &visit_params_as<ResizeTable>};
+                                                      .params = param_struct<ResizeTable>};
 }  // namespace operators
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels

@@ -17,6 +17,7 @@ struct SoftmaxParams {
     index_t count = 1;              // extent of the axis
     index_t inner = 1;              // elements from one to the next along it
 };
+template <> inline constexpr ParamKind param_kind<SoftmaxParams> = ParamKind::softmax;
 
 }  // namespace INTQ_CORE_ABI
 }  // namespace intq::kernels
@@ -24,12 +25,14 @@ struct SoftmaxParams {
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-inline void describe_params(SoftmaxParams& step, const ParamFields& fields) {
+inline void describe_params(SoftmaxParams& step, ParamFields& fields) {
     fields("probability", step.tables.probability);
     fields("term", step.tables.term);
     fields("requantize", step.requantize);
     fields("count", step.count);
     fields("inner", step.inner);
+    fields.require(arith::are_softmax_tables(step.tables), Field::storage);
+    fields.require(step.count >= 1 && step.count <= arith::softmax_most_terms && step.inner >= 1, Field::axis);
 }
 
 namespace operators {
@@ -41,15 +44,13 @@ inline bool has_softmax(const KernelTable& table, const OperatorTypes& types) no
 
 inline Status check_softmax(const OperatorCall& call) noexcept {
     const auto& step = call.params_as<SoftmaxParams>();
-    if (const Status status = detail::check_same_size(call, 0, Field::input); !status) return status;
+    if (const Status status = detail::check_same_shape(call, 0, Field::input); !status) return status;
     const index_t size = call.y().elements_per_image();
     if (!has_softmax(call.table, {call.x().dtype, DType::none, call.y().dtype}))
         return detail::no_kernel(call.op, call.x().dtype);
-    if (step.count < 1 || step.count > arith::softmax_most_terms)
-        return detail::corrupt(call.op, Field::channels, step.count, arith::softmax_most_terms);
-    if (step.inner < 1 || step.inner > size || size % (step.inner * step.count) != 0)
-        return detail::corrupt(call.op, Field::channels, step.inner, size);
-    return arith::are_softmax_tables(step.tables) ? Status{} : detail::corrupt(call.op, Field::storage, 0, 1);
+    if (size % step.count != 0 || size / step.count % step.inner != 0)
+        return detail::corrupt(call.op, Field::axis, step.count, size);
+    return check_requantize_params(call.table.policy(), step.requantize, DType::int16, call.y().dtype, call.op);
 }
 
 inline index_t softmax_workspace(const OperatorCall& call) noexcept {
@@ -71,13 +72,11 @@ inline void run_softmax(const OperatorCall& call) INTQ_NOEXCEPT {
 }
 
 inline constexpr ProgramOperator softmax_operator{.op = OpKind::softmax,
-                                                  .needs_params = true,
                                                   .check = &check_softmax,
                                                   .run = &run_softmax,
                                                   .has_kernel = &has_softmax,
                                                   .workspace_size = &softmax_workspace,
-                                                  .params_size = sizeof(SoftmaxParams),
-                                                  .visit_params = &visit_params_as<SoftmaxParams>};
+                                                  .params = param_struct<SoftmaxParams>};
 
 }  // namespace operators
 

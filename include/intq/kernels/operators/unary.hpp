@@ -15,6 +15,7 @@ struct LookUpParams {
     const void* entries = nullptr;  // of the input's type
     index_t size = 0;               // arith::int8_table_size or arith::int16_table_size
 };
+template <> inline constexpr ParamKind param_kind<LookUpParams> = ParamKind::look_up;
 
 }  // namespace INTQ_CORE_ABI
 }  // namespace intq::kernels
@@ -22,8 +23,10 @@ struct LookUpParams {
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-inline void describe_params(LookUpParams& step, const ParamFields& fields) {
+inline void describe_params(LookUpParams& step, ParamFields& fields) {
     fields("size", step.size);
+    const auto size = static_cast<std::size_t>(step.size);
+    if (!fields.require(size == arith::int8_table_size || size == arith::int16_table_size, Field::storage)) return;
     fields.memory("entries", step.entries, step.size == arith::int8_table_size ? ParamType::int8 : ParamType::int16,
                   step.size);
 }
@@ -33,14 +36,12 @@ namespace operators {
 inline Status check_look_up(const OperatorCall& call) noexcept {
     const DType x = call.x().dtype, y = call.y().dtype;
     const auto& step = call.params_as<LookUpParams>();
-    if (const Status status = detail::check_same_size(call, 0, Field::input); !status) return status;
+    if (const Status status = detail::check_same_shape(call, 0, Field::input); !status) return status;
     if (x != y) return detail::wrong_dtype(call.op, Field::output, y, x);
     if (!detail::has_dtype<&KernelTable::look_up>(call.table, {x, DType::none, y}))
         return detail::no_kernel(call.op, x);
     const auto expected = static_cast<index_t>(x == DType::int8 ? arith::int8_table_size : arith::int16_table_size);
-    if (step.entries == nullptr || step.size != expected)
-        return detail::corrupt(call.op, Field::storage, step.entries == nullptr ? 0 : step.size, expected);
-    return {};
+    return step.size == expected ? Status{} : detail::corrupt(call.op, Field::storage, step.size, expected);
 }
 
 inline void run_look_up(const OperatorCall& call) INTQ_NOEXCEPT {
@@ -50,13 +51,11 @@ inline void run_look_up(const OperatorCall& call) INTQ_NOEXCEPT {
 }
 
 inline constexpr ProgramOperator lookup_table_operator{.op = OpKind::lookup_table,
-                                                       .needs_params = true,
                                                        .may_run_in_place = true,
                                                        .check = &check_look_up,
                                                        .run = &run_look_up,
                                                        .has_kernel = &detail::has_dtype<&KernelTable::look_up>,
-                                                       .params_size = sizeof(LookUpParams),
-                                                       .visit_params = &visit_params_as<LookUpParams>};
+                                                       .params = param_struct<LookUpParams>};
 
 }  // namespace operators
 

@@ -28,8 +28,7 @@ constexpr Status check_dequantize(const TensorView<Code, Rank, QLayout, QExtents
     if (qparams.is_per_channel() && qparams.count() != q.extent(qparams.axis()))
         return {StatusCode::shape_mismatch, op, Field::channels, qparams.count(), q.extent(qparams.axis())};
     for (index_t channel = 0; channel < qparams.count(); ++channel)
-        if (!(qparams.scale(channel) > 0.0f) || !arith::is_finite(qparams.scale(channel)))
-            return {StatusCode::scale_out_of_range, op, Field::scale, channel, 0};
+        if (!is_scale(qparams.scale(channel))) return {StatusCode::scale_out_of_range, op, Field::scale, channel, 0};
     return {};
 }
 

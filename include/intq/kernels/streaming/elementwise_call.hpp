@@ -45,10 +45,13 @@ inline namespace INTQ_ABI {
 ///
 ///     y = requantize(x - zp_in);  bpu: pre = 0;  equal scale, zero point and type: identity
 ///
-/// @return unsupported, scale_out_of_range
+/// @return what arith::check_codes() and check_result() refuse; scale_out_of_range naming scale for a ratio of scales
 constexpr Result<RequantizeParams> make_requantize(const arith::PolicyRecord& policy, const arith::CodesOf& in,
                                                    const arith::CodesOf& out,
                                                    const arith::OutputCodes& codes) noexcept {
+    constexpr OpKind op = OpKind::requantize;
+    if (const Status status = arith::check_codes(policy, in, op, Field::input); !status) return status;
+    if (const Status status = arith::check_result(policy, out, codes, op); !status) return status;
     RequantizeParams params{};
     params.zero_point = in.zero_point;
     params.codes = codes;
@@ -62,6 +65,18 @@ constexpr Result<RequantizeParams> make_requantize(const arith::PolicyRecord& po
     }
     params.words = *words;
     return params;
+}
+
+/// Checks parameters from anywhere: what make_requantize() makes passes.
+///
+/// @return ok; zero_point or quant_range as arith::check_output_codes() says; corrupt of scale: words with which the
+///         formula would leave its types, or codes that pass through to another type
+constexpr Status check_requantize_params(const arith::PolicyRecord& policy, const RequantizeParams& params, DType in,
+                                         DType out, OpKind op) noexcept {
+    if (const Status status = arith::check_zero_point(policy, params.zero_point, in, op); !status) return status;
+    if (const Status status = arith::check_output_codes(policy, params.codes, out, op); !status) return status;
+    if (arith::are_words(policy.requantize, params.words, 32) && (!params.is_identity || in == out)) return {};
+    return {StatusCode::corrupt, op, Field::scale, 0, 0};
 }
 
 }  // namespace INTQ_ABI

@@ -9,36 +9,11 @@
 #include "intq/arith/quantize.hpp"
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/kernels/streaming/non_temporal.hpp"
+#include "intq/kernels/streaming/quantize_call.hpp"
 #include "intq/simd/select.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
-
-/// Checks qparams for quantize and fake_quantize.
-///
-/// @param dtype  type of the codes; int32 where they are not stored
-/// @param shape  of the tensor
-/// @return ok; axis; what check_qparams() returns; quant_range or zero_point beyond ±largest_quantized_code, where
-///         binary32 is not exact; scale_out_of_range for a channel whose reciprocal is infinite
-constexpr Status check_quantize_params(const QParams& qparams, DType dtype, const Shape& shape,
-                                       arith::QuantizeRule rule = {}, OpKind op = OpKind::quantize) noexcept {
-    if (qparams.axis() >= shape.rank)
-        return {StatusCode::value_out_of_range, op, Field::axis, qparams.axis(), shape.rank - 1};
-    const index_t channels = qparams.is_per_channel() ? shape.extents[static_cast<std::size_t>(qparams.axis())] : 1;
-    const Status status = check_qparams(qparams, dtype, channels, op);
-    if (!status.ok()) return status;
-    if (qparams.quant_min() < -arith::largest_quantized_code)
-        return {StatusCode::value_out_of_range, op, Field::quant_range, qparams.quant_min(),
-                -arith::largest_quantized_code};
-    if (qparams.quant_max() > arith::largest_quantized_code)
-        return {StatusCode::value_out_of_range, op, Field::quant_range, qparams.quant_max(),
-                arith::largest_quantized_code};
-    if (rule.by == arith::QuantizeBy::reciprocal)
-        for (index_t channel = 0; channel < qparams.count(); ++channel)
-            if (!arith::is_finite(arith::fdiv(1.0f, qparams.scale(channel))))
-                return {StatusCode::scale_out_of_range, op, Field::scale, channel, 0};
-    return {};
-}
 
 /// Checks the arguments of quantize().
 ///

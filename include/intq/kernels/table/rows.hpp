@@ -23,6 +23,8 @@ namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
 
 /// The kernels of one target and backend, by family, and what packing for them needs.
+///
+/// Constant; any number of threads may use one.
 struct KernelTable {
     const char* backend = "";
     PackingRules packing{};

@@ -19,6 +19,8 @@ inline namespace INTQ_CORE_ABI {
 /// A slot is a place in the order of computing: pixels whose taps fall on padding alike follow each other, so that a
 /// tile of rows skips a padded tap as a whole. It is independent of channels and of dtype. A 1×1 window with stride 1
 /// and no padding needs none (offsets is null): output pixel p reads input pixel p.
+///
+/// Only read by a run, so any number of threads may share one.
 struct ConvGeometry {
     index_t batch = 0;
     Size2d in{0, 0};
@@ -92,56 +94,125 @@ private:
     index_t out_, stride_, padding_, dilation_, kernel_, extent_;
 };
 
-/// Writes the arrays of a geometry, slot by slot.
+/// Goes over the slots of a geometry in the order of computing.
+///
+/// @tparam Take  slot(slot, pixel), tap(index, input pixel or -1), run(first slot, one past the last): false ends it
+template <class Take> class GeometryWalk {
+public:
+    constexpr GeometryWalk(const Window2d& window, const ConvGeometry& geometry, Take& take) noexcept
+        : window_(window), geometry_(geometry), take_(take) {}
+
+    /// Whether nothing was refused.
+    bool go() noexcept { return pads(window_) ? classes() : in_order(); }
+
+private:
+    bool pixel(index_t oy, index_t ox) noexcept {
+        const Size2d in = geometry_.in;
+        if (!take_.slot(slot_, oy * geometry_.out.width + ox)) return false;
+        index_t index = slot_++ * geometry_.taps;
+        for (index_t ky = 0; ky < window_.kernel.height; ++ky)
+            for (index_t kx = 0; kx < window_.kernel.width; ++kx, ++index) {
+                const index_t y = oy * window_.stride.height + ky * window_.dilation.height - window_.padding.top;
+                const index_t x = ox * window_.stride.width + kx * window_.dilation.width - window_.padding.left;
+                const bool inside = y >= 0 && y < in.height && x >= 0 && x < in.width;
+                if (!take_.tap(index, static_cast<std::int32_t>(inside ? y * in.width + x : -1))) return false;
+            }
+        return true;
+    }
+    /// All pixels whose rows are of one class and whose columns are of one class.
+    bool pixels_of_class(const AxisClasses& rows, index_t first_row, const AxisClasses& columns,
+                         index_t first_column) noexcept {
+        const index_t first = slot_;
+        for (index_t oy = first_row; oy < geometry_.out.height; oy = rows.next(oy))
+            for (index_t ox = first_column; ox < geometry_.out.width; ox = columns.next(ox))
+                if (!pixel(oy, ox)) return false;
+        return take_.run(first, slot_);
+    }
+    bool classes() noexcept {
+        const AxisClasses rows(geometry_.out.height, window_.stride.height, window_.padding.top,
+                               window_.dilation.height, window_.kernel.height, geometry_.in.height);
+        const AxisClasses columns(geometry_.out.width, window_.stride.width, window_.padding.left,
+                                  window_.dilation.width, window_.kernel.width, geometry_.in.width);
+        for (index_t oy = 0; oy < geometry_.out.height; ++oy) {
+            if (!rows.leads(oy)) continue;
+            for (index_t ox = 0; ox < geometry_.out.width; ++ox)
+                if (columns.leads(ox) && !pixels_of_class(rows, oy, columns, ox)) return false;
+        }
+        return true;
+    }
+    bool in_order() noexcept {
+        for (index_t oy = 0; oy < geometry_.out.height; ++oy)
+            for (index_t ox = 0; ox < geometry_.out.width; ++ox)
+                if (!pixel(oy, ox)) return false;
+        return true;
+    }
+
+    const Window2d& window_;
+    const ConvGeometry& geometry_;
+    Take& take_;
+    index_t slot_ = 0;
+};
+
+/// Writes the arrays of a geometry.
 struct GeometryWriter {
-    const Window2d& window;
-    const ConvGeometry& geometry;
     std::int32_t* offsets;
     std::int32_t* pixels;
     std::int32_t* run_ends;
-    index_t slot = 0;
 
-    void write_pixel(index_t oy, index_t ox) noexcept {
-        if (pixels != nullptr) pixels[slot] = static_cast<std::int32_t>(oy * geometry.out.width + ox);
-        ++slot;
-        for (index_t ky = 0; ky < window.kernel.height; ++ky)
-            for (index_t kx = 0; kx < window.kernel.width; ++kx) {
-                const index_t y = oy * window.stride.height + ky * window.dilation.height - window.padding.top;
-                const index_t x = ox * window.stride.width + kx * window.dilation.width - window.padding.left;
-                const bool inside = y >= 0 && y < geometry.in.height && x >= 0 && x < geometry.in.width;
-                *offsets++ = static_cast<std::int32_t>(inside ? y * geometry.in.width + x : -1);
-            }
+    bool slot(index_t slot, index_t pixel) noexcept {
+        if (pixels != nullptr) pixels[slot] = static_cast<std::int32_t>(pixel);
+        return true;
     }
-    /// All pixels whose rows are of one class and whose columns are of one class.
-    void write_class(const AxisClasses& rows, index_t first_row, const AxisClasses& columns,
-                     index_t first_column) noexcept {
-        const index_t first = slot;
-        for (index_t oy = first_row; oy < geometry.out.height; oy = rows.next(oy))
-            for (index_t ox = first_column; ox < geometry.out.width; ox = columns.next(ox)) write_pixel(oy, ox);
-        for (index_t i = first; i < slot; ++i) run_ends[i] = static_cast<std::int32_t>(slot);
+    bool tap(index_t index, std::int32_t pixel) noexcept {
+        offsets[index] = pixel;
+        return true;
     }
-    void write_classes() noexcept {
-        const AxisClasses rows(geometry.out.height, window.stride.height, window.padding.top, window.dilation.height,
-                               window.kernel.height, geometry.in.height);
-        const AxisClasses columns(geometry.out.width, window.stride.width, window.padding.left, window.dilation.width,
-                                  window.kernel.width, geometry.in.width);
-        for (index_t oy = 0; oy < geometry.out.height; ++oy) {
-            if (!rows.leads(oy)) continue;
-            for (index_t ox = 0; ox < geometry.out.width; ++ox)
-                if (columns.leads(ox)) write_class(rows, oy, columns, ox);
-        }
-    }
-    void write_in_order() noexcept {
-        for (index_t oy = 0; oy < geometry.out.height; ++oy)
-            for (index_t ox = 0; ox < geometry.out.width; ++ox) write_pixel(oy, ox);
+    bool run(index_t first, index_t last) noexcept {
+        for (index_t i = first; i < last; ++i) run_ends[i] = static_cast<std::int32_t>(last);
+        return true;
     }
 };
 
+/// Compares them with what would be written.
+struct GeometryReader {
+    const ConvGeometry& geometry;
+
+    bool slot(index_t slot, index_t pixel) noexcept {
+        return geometry.pixels == nullptr || geometry.pixels[slot] == pixel;
+    }
+    bool tap(index_t index, std::int32_t pixel) noexcept { return geometry.offsets[index] == pixel; }
+    bool run(index_t first, index_t last) noexcept {
+        for (index_t i = first; i < last; ++i)
+            if (geometry.run_ends[i] != last) return false;
+        return true;
+    }
+};
+
+/// What an extent of the arrays cannot exceed, so that no size of a buffer leaves index_t.
+inline constexpr index_t largest_geometry = PTRDIFF_MAX / 8;
+
+/// What depends on the window and the image alone.
+constexpr Status check_geometry_extents(const Window2d& window, Size2d in) noexcept {
+    constexpr OpKind op = OpKind::conv2d;
+    if (const Status status = check_window(window, op); !status) return status;
+    if (const Status status = check_image(in, op); !status) return status;
+    const Size2d out = output_size(window, in);
+    if (out.height < 1 || out.width < 1) return {StatusCode::shape_mismatch, op, Field::output, 0, 1};
+    if (!product_fits(INT32_MAX, in.height, in.width))
+        return {StatusCode::shape_mismatch, op, Field::input, in.width, INT32_MAX / in.height};
+    if (!product_fits(INT32_MAX, out.height, out.width))
+        return {StatusCode::shape_mismatch, op, Field::output, out.width, INT32_MAX / out.height};
+    const index_t words = window.kernel.height * window.kernel.width + 2;
+    if (!product_fits(largest_geometry, out.height, out.width, words))
+        return {StatusCode::shape_mismatch, op, Field::geometry, words, largest_geometry / (out.height * out.width)};
+    return {};
+}
+
 }  // namespace detail
 
-/// Bytes that make_conv2d_geometry needs; 0 where the input is read in place.
+/// Bytes that make_conv2d_geometry needs; 0 where the input is read in place, and for what it refuses.
 constexpr index_t conv2d_geometry_size(const Window2d& window, Size2d in) noexcept {
-    if (detail::reads_in_place(window)) return 0;
+    if (!detail::check_geometry_extents(window, in).ok() || detail::reads_in_place(window)) return 0;
     const Size2d out = output_size(window, in);
     const index_t words = window.kernel.height * window.kernel.width + (detail::pads(window) ? 2 : 0);
     return out.height * out.width * words * static_cast<index_t>(sizeof(std::int32_t));
@@ -150,47 +221,61 @@ constexpr index_t conv2d_geometry_size(const Window2d& window, Size2d in) noexce
 /// Builds the geometry of a window for one image size.
 ///
 /// @param storage  conv2d_geometry_size() bytes, aligned to 4; must outlive the geometry
-/// @return shape_mismatch where no output pixel exists or an image has 2^31 pixels; buffer_too_small
+/// @return what check_window() and check_image() refuse; shape_mismatch where no output pixel exists, an image has
+///         2^31 pixels or the batch is negative; buffer_too_small; misaligned
 ///
 /// Cost     O(output pixels · taps + classes · (output height + width)²)
 inline Result<ConvGeometry> make_conv2d_geometry(const Window2d& window, index_t batch, Size2d in,
                                                  Workspace storage) noexcept {
-    if (const Status status = check_window(window, OpKind::conv2d); !status) return status;
+    if (const Status status = detail::check_geometry_extents(window, in); !status) return status;
+    if (batch < 0 || batch > largest_extent)
+        return Status{StatusCode::shape_mismatch, OpKind::conv2d, Field::input, batch, batch < 0 ? 0 : largest_extent};
     ConvGeometry geometry{};
     geometry.batch = batch;
     geometry.in = in;
     geometry.out = output_size(window, in);
     geometry.taps = window.kernel.height * window.kernel.width;
-    if (batch < 0) return Status{StatusCode::shape_mismatch, OpKind::conv2d, Field::input, batch, 0};
-    if (geometry.out_pixels() <= 0) return Status{StatusCode::shape_mismatch, OpKind::conv2d, Field::output, 0, 1};
-    for (const index_t pixels : {geometry.in_pixels(), geometry.out_pixels()})
-        if (pixels > INT32_MAX)
-            return Status{StatusCode::shape_mismatch, OpKind::conv2d, Field::input, pixels, INT32_MAX};
     const index_t bytes = conv2d_geometry_size(window, in);
     if (bytes == 0) return geometry;
     if (storage.data == nullptr || storage.size < bytes)
         return Status{StatusCode::buffer_too_small, OpKind::conv2d, Field::geometry, storage.size, bytes};
+    if (const auto beyond = reinterpret_cast<std::uintptr_t>(storage.data) % alignof(std::int32_t); beyond != 0)
+        return Status{StatusCode::misaligned, OpKind::conv2d, Field::geometry, static_cast<index_t>(beyond),
+                      alignof(std::int32_t)};
     auto* const offsets = reinterpret_cast<std::int32_t*>(storage.data);
-    geometry.offsets = offsets;
-    if (!detail::pads(window)) {
-        detail::GeometryWriter{window, geometry, offsets, nullptr, nullptr}.write_in_order();
-        return geometry;
-    }
     std::int32_t* const pixels = offsets + geometry.out_pixels() * geometry.taps;
     std::int32_t* const run_ends = pixels + geometry.out_pixels();
-    detail::GeometryWriter{window, geometry, offsets, pixels, run_ends}.write_classes();
-    geometry.pixels = pixels;
-    geometry.run_ends = run_ends;
+    const bool pads = detail::pads(window);
+    detail::GeometryWriter writer{offsets, pads ? pixels : nullptr, pads ? run_ends : nullptr};
+    detail::GeometryWalk(window, geometry, writer).go();
+    geometry.offsets = offsets;
+    geometry.pixels = writer.pixels;
+    geometry.run_ends = writer.run_ends;
     return geometry;
+}
+
+/// Whether the extents of a geometry are those of a window.
+/// @pre the window moves over its image: make_conv2d_geometry() takes both
+constexpr bool has_extents_of(const Window2d& window, const ConvGeometry& geometry) noexcept {
+    return geometry.taps == window.kernel.height * window.kernel.width &&
+           geometry.out == output_size(window, geometry.in);
 }
 
 /// Whether a geometry was made for this window.
 constexpr bool is_geometry_of(const Window2d& window, const ConvGeometry& geometry) noexcept {
-    return geometry.taps == window.kernel.height * window.kernel.width &&
-           geometry.out == output_size(window, geometry.in) &&
-           (geometry.offsets == nullptr) == detail::reads_in_place(window) &&
+    return has_extents_of(window, geometry) && (geometry.offsets == nullptr) == detail::reads_in_place(window) &&
            (geometry.pixels != nullptr) == detail::pads(window) &&
            (geometry.run_ends != nullptr) == detail::pads(window);
+}
+
+/// Whether its arrays, which may come from anywhere, hold what make_conv2d_geometry() writes.
+///
+/// @pre is_geometry_of(), for extents that make_conv2d_geometry() takes
+/// Cost as make_conv2d_geometry()
+inline bool holds_geometry(const Window2d& window, const ConvGeometry& geometry) noexcept {
+    if (geometry.offsets == nullptr) return true;
+    detail::GeometryReader reader{geometry};
+    return detail::GeometryWalk(window, geometry, reader).go();
 }
 
 }  // namespace INTQ_ABI

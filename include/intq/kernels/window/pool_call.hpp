@@ -30,18 +30,38 @@ struct PoolCall {
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-/// @return ok; kernel, stride or padding errors; padding as large as the kernel, where a window would see no
-///         cell; shape_mismatch where there is no output
+namespace detail {
+
+/// Whether the windows along an axis that start in its padding all see a cell; those that start in the image do.
+constexpr bool all_see_a_cell(index_t out, index_t stride, index_t padding, index_t dilation, index_t extent) noexcept {
+    if (dilation <= extent) return true;  // taps that are no further apart than the image is wide do not straddle it
+    for (index_t at = 0; at < out && at * stride < padding; ++at) {
+        const index_t missed = (padding - at * stride) % dilation;  // how far the last tap before the image is from it
+        if (missed != 0 && dilation - missed >= extent) return false;
+    }
+    return true;
+}
+
+}  // namespace detail
+
+/// @return ok; what check_window() and check_image() refuse; padding as large as the window, and dilation with which a
+///         window straddles the image: it would see no cell; shape_mismatch where there is no output
 constexpr Status check_pool(const Window2d& window, Size2d in, OpKind op) noexcept {
     if (const Status status = check_window(window, op); !status) return status;
-    const index_t reach_y = window.dilation.height * (window.kernel.height - 1) + 1;
-    const index_t reach_x = window.dilation.width * (window.kernel.width - 1) + 1;
-    for (const index_t pad : {window.padding.top, window.padding.bottom})
+    if (const Status status = check_image(in, op); !status) return status;
+    const auto& [kernel, stride, padding, dilation] = window;
+    const index_t reach_y = dilation.height * (kernel.height - 1) + 1;
+    const index_t reach_x = dilation.width * (kernel.width - 1) + 1;
+    for (const index_t pad : {padding.top, padding.bottom})
         if (pad >= reach_y) return {StatusCode::value_out_of_range, op, Field::padding, pad, reach_y - 1};
-    for (const index_t pad : {window.padding.left, window.padding.right})
+    for (const index_t pad : {padding.left, padding.right})
         if (pad >= reach_x) return {StatusCode::value_out_of_range, op, Field::padding, pad, reach_x - 1};
     const Size2d out = output_size(window, in);
     if (out.height < 1 || out.width < 1) return {StatusCode::shape_mismatch, op, Field::output, 0, 1};
+    if (!detail::all_see_a_cell(out.height, stride.height, padding.top, dilation.height, in.height))
+        return {StatusCode::value_out_of_range, op, Field::dilation, dilation.height, in.height};
+    if (!detail::all_see_a_cell(out.width, stride.width, padding.left, dilation.width, in.width))
+        return {StatusCode::value_out_of_range, op, Field::dilation, dilation.width, in.width};
     return {};
 }
 

@@ -41,6 +41,9 @@ template <class T> struct Named {
 ///
 /// Slots, parameters and buffers keep the order in which they were added. A copy of the object shares children and
 /// tensors; clone() makes a model of its own.
+///
+/// Several threads may call one module at once where its forward changes nothing: so do all layers that are not in
+/// training, observe nothing and have no quantized part. Others need a clone each.
 class Module {
 public:
     virtual INTQ_INLINE ~Module();

@@ -21,6 +21,8 @@ inline namespace INTQ_HOSTED_ABI {
 /// Nothing, a tensor, a proxy (while tracing), a tuple of values, or a scalar.
 ///
 /// Asking a proxy for data throws the TracingError that names the module whose forward asked.
+///
+/// Threads may copy and read one value at once.
 class Value {
 public:
     using Tuple = std::vector<Value>;

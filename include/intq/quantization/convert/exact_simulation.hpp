@@ -27,6 +27,8 @@ inline namespace INTQ_HOSTED_ABI {
 /// The model is looked at once, when the simulation is made: its weights and scales are those of that moment. Each step
 /// is a program of its own, so that every value between two operators can be read; the codes are those of the whole
 /// program, whose fusions, layouts and memory plan change no bit.
+///
+/// A run keeps its values in the object, so threads need an object each.
 class ExactSimulation {
 public:
     /// Throws what convert_fx() and lower() throw.

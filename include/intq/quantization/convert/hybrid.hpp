@@ -22,6 +22,8 @@ inline namespace INTQ_HOSTED_ABI {
 ///
 /// Neighbouring steps that a program can execute are one program. It runs here; check_deployable() says what keeps it
 /// from an accelerator.
+///
+/// Immutable, so any number of threads may run one object, as far as its custom modules allow it.
 class HybridModel {
 public:
     /// Throws what lower() throws of the steps on codes.

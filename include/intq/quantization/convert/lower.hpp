@@ -20,6 +20,8 @@ namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 /// A program, and the float operators behind it, where the model ends in some (a softmax).
+///
+/// Immutable, so any number of threads may run one object.
 class LoweredModel {
 public:
     LoweredModel(std::shared_ptr<program::OwnedProgram> program, std::shared_ptr<graph::GraphModule> tail);

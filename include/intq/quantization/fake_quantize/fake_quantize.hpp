@@ -39,6 +39,8 @@ struct FakeQuantizeOptions {
 };
 
 /// What a quantizer on an edge is to the others: its output carries its qparams.
+///
+/// A call that observes or learns changes the object; threads may share one that only quantizes.
 class Quantizer : public nn::Module {
 public:
     bool is_leaf() const override { return true; }

@@ -68,6 +68,8 @@ struct ObserverOptions {
 ///
 /// The state lies in the buffers (min_val, max_val, and those of the class), so that clone and state dictionaries carry
 /// it. NaN and infinity are an Error, and leave the state as it was; an empty tensor is skipped.
+///
+/// A call changes the state, so threads need a clone each; merge() joins what they saw.
 class Observer : public nn::Module {
 public:
     /// Ranges of all channels; empty when no data was seen.

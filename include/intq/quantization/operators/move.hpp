@@ -349,7 +349,8 @@ INTQ_INLINE std::int32_t add_cat(program::ProgramBuilder& builder, const std::ve
             layer.name));
     }
     const auto* const kept = builder.keep_params(std::move(params));
-    return builder.push(OpKind::cat, inputs, builder.tensor(output.dtype, shape, out, layer), kept->data(), layer);
+    return builder.push(OpKind::cat, inputs, builder.tensor(output.dtype, shape, out, layer),
+                        {kept->data(), static_cast<index_t>(kept->size())}, layer);
 }
 
 INTQ_INLINE CatStep::CatStep(FloatCall call, int axis) : FloatBackedStep(std::move(call)), axis_(axis) {}

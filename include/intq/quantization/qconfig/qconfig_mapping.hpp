@@ -33,6 +33,8 @@ struct QConfigChoice {
 /// regex (io::NamePattern) must match from the start of the name; of several the first that matches wins. A function
 /// takes the entries of the module whose forward calls it: of its type above those of its own name, then of its name.
 /// An entry of no qconfig switches quantization off.
+///
+/// A query notes which entries matched, so one thread at a time uses an object.
 class QConfigMapping {
 public:
     QConfigMapping& set_global(std::optional<QConfig> qconfig);

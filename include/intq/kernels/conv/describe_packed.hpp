@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+//
+// What a packed layer is, as numbers: all that follows from a layer and a backend without its weights, and the bounds
+// of what there can be. Packing fills it, and the check of a program compares with it. Layer: kernels.
+#ifndef INTQ_KERNELS_CONV_DESCRIBE_PACKED_HPP
+#define INTQ_KERNELS_CONV_DESCRIBE_PACKED_HPP
+
+#include <bit>
+
+#include "intq/arith/make_requantize.hpp"
+#include "intq/kernels/conv/packed_conv2d.hpp"
+#include "intq/kernels/conv/packing_rules.hpp"
+#include "intq/simd/base/tags.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+namespace detail {
+
+/// Largest number of channels of a layer, and bytes of one packed.
+inline constexpr index_t largest_channels = index_t{1} << 24;
+inline constexpr index_t largest_packed = PTRDIFF_MAX / 4;
+
+/// Whether a layer, with any backend's padding, is at most largest_packed bytes.
+constexpr Status check_packed_size(const Conv2dSpec& spec) noexcept {
+    const bool is_depthwise = spec.groups == spec.in_channels && spec.groups == spec.out_channels;
+    // At most 64 inputs are taken together, 64 outputs stand in a panel, and 8 bytes are enough for a weight and what
+    // else there is for a tap of an output.
+    const index_t inputs = is_depthwise ? widest_vector : spec.in_channels / spec.groups + widest_vector;
+    const index_t outputs = spec.out_channels + widest_vector * (is_depthwise ? 1 : spec.groups);
+    index_t room = largest_packed / 8;
+    for (const index_t factor : {spec.window.kernel.height, spec.window.kernel.width, inputs}) room /= factor;
+    if (outputs <= room) return {};
+    return {StatusCode::value_out_of_range, spec.op, Field::weight, outputs, room};
+}
+
+/// The extents of a layer, which every size is computed from.
+///
+/// @return ok; what check_window() refuses; groups; shape_mismatch of input or output: channels that are not in
+///         1 … largest_channels or no multiple of the groups; value_out_of_range of weight: padded outputs beyond what
+///         largest_packed holds
+constexpr Status check_extents(const Conv2dSpec& spec) noexcept {
+    if (const Status status = check_window(spec.window, spec.op); !status) return status;
+    const auto outside = [](index_t channels) { return channels < 1 || channels > largest_channels; };
+    if (outside(spec.groups))
+        return {StatusCode::value_out_of_range, spec.op, Field::groups, spec.groups,
+                spec.groups < 1 ? 1 : largest_channels};
+    if (outside(spec.in_channels) || spec.in_channels % spec.groups != 0)
+        return {StatusCode::shape_mismatch, spec.op, Field::input, spec.in_channels, spec.groups};
+    if (outside(spec.out_channels) || spec.out_channels % spec.groups != 0)
+        return {StatusCode::shape_mismatch, spec.op, Field::output, spec.out_channels, spec.groups};
+    return check_packed_size(spec);
+}
+
+/// Channels with padding: whole blocks, or slack for a vector of any backend where there are none.
+constexpr index_t depthwise_channels(const simd::DepthwisePacking& packing, index_t channels) noexcept {
+    if (packing.columns == 0) return round_up(channels + widest_vector, widest_vector);
+    index_t at = 0;
+    while (at < channels) at += depthwise_block(packing, at, channels).padded;
+    return at;
+}
+
+/// Whether the taps of a row of the window, taken together, leave fewer groups partly filled: images of few channels.
+/// The staged copy is then laid out for that; int16 input, which is read as it is elsewhere, is copied for it.
+constexpr bool merging_saves_groups(const PackedConv2d& packed) noexcept {
+    if (packed.groups > 1) return false;
+    const index_t width = packed.window.kernel.width, depth = packed.packing.depth;
+    return width > 1 && packed.window.dilation.width == 1 &&
+           round_up(width * packed.in_channels, depth) < width * round_up(packed.in_channels, depth);
+}
+
+/// What a packed layer is whatever its packing.
+inline PackedConv2d describe_layer(const Conv2dSpec& spec, int accumulator_bits) noexcept {
+    PackedConv2d packed{};
+    packed.op = spec.op;
+    packed.window = spec.window;
+    packed.in_channels = spec.in_channels;
+    packed.out_channels = spec.out_channels;
+    packed.groups = spec.groups;
+    packed.input_dtype = spec.input_dtype;
+    packed.weight_dtype = spec.weight_dtype;
+    packed.output_dtype = spec.output_dtype;
+    packed.has_sumin = spec.sumin != nullptr;
+    packed.accumulator_bits = accumulator_bits;
+    packed.is_depthwise = spec.groups > 1 && spec.groups == spec.in_channels && spec.groups == spec.out_channels;
+    if (packed.is_depthwise) {
+        packed.packing = {1, 1, simd::Staging::as_is};
+        packed.group_stride = depthwise_channels(packed.depthwise, spec.out_channels);
+    }
+    return packed;
+}
+
+/// The empty packed layer: all numbers, no pointers.
+inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec& spec) noexcept {
+    PackedConv2d packed = describe_layer(spec, rules.policy->accumulator_bits(spec.input_dtype));
+    const bool is_int8 = spec.input_dtype == DType::int8;
+    if (packed.is_depthwise) {
+        if (packed.accumulator_bits == 32 && !is_int8)
+            packed.depthwise = rules.depthwise_int16_packing;
+        else if (packed.accumulator_bits == 32 && spec.weight_dtype == DType::int8)
+            packed.depthwise = rules.depthwise_int8_packing;
+        packed.group_stride = depthwise_channels(packed.depthwise, spec.out_channels);
+        return packed;
+    }
+    packed.packing = packed.accumulator_bits == 64 && is_int8 ? simd::widened_for_int8(rules.wide_packing)
+                     : packed.accumulator_bits == 64          ? rules.wide_packing
+                     : spec.input_dtype == DType::int16       ? rules.int16_packing
+                                                              : rules.int8_packing;
+    packed.group_stride = round_up(packed.group_outputs(), packed.packing.step);
+    packed.merges_row = merging_saves_groups(packed);
+    return packed;
+}
+
+/// Whether the numbers of a packed layer, which may come from anywhere, are those that packing gives a layer of its
+/// window, channels and types.
+inline bool is_described(const PackingRules& rules, const PackedConv2d& packed) noexcept {
+    Conv2dSpec layer{};
+    layer.op = packed.op;
+    layer.window = packed.window;
+    layer.in_channels = packed.in_channels;
+    layer.out_channels = packed.out_channels;
+    layer.groups = packed.groups;
+    layer.input_dtype = packed.input_dtype;
+    layer.weight_dtype = packed.weight_dtype;
+    if (!check_extents(layer).ok()) return false;
+    const PackedConv2d expected = describe_packed(rules, layer);
+    return packed.accumulator_bits == expected.accumulator_bits && packed.is_depthwise == expected.is_depthwise &&
+           packed.merges_row == expected.merges_row && packed.packing == expected.packing &&
+           packed.depthwise == expected.depthwise && packed.group_stride == expected.group_stride;
+}
+
+/// Word `word` of every padded channel, as one channel's words.
+constexpr arith::ChannelWords words_at(const std::int32_t* words, int count, index_t stride, index_t at) noexcept {
+    arith::ChannelWords of{};
+    for (int word = 0; word < count; ++word) of[static_cast<std::size_t>(word)] = words[word * stride + at];
+    return of;
+}
+
+/// Whether the floats of the requantization stay below 2^30 in magnitude, whatever the sum and the operand.
+constexpr bool is_scaled_small(arith::RequantizeRule rule, const PackedConv2d& packed) noexcept {
+    if (rule != arith::RequantizeRule::float_scale || packed.output_dtype == DType::int32) return true;
+    const auto scale = [](std::int32_t word) { return static_cast<double>(std::bit_cast<float>(word)); };
+    for (index_t at = 0; at < packed.padded_outputs(); ++at) {
+        const double sumin = packed.has_sumin ? 0x1p17 * scale(packed.sumin_words[at]) : 0.0;
+        if (!(0x1p31 * scale(packed.words[at]) + sumin < 0x1p30)) return false;
+    }
+    return true;
+}
+
+/// Whether the words of every padded channel keep the formula of the rule inside its types.
+constexpr bool holds_words(arith::RequantizeRule rule, const PackedConv2d& packed) noexcept {
+    const index_t stride = packed.padded_outputs();
+    const int words = arith::words_of(rule), sumin_words = arith::sumin_words_of(rule), bits = packed.accumulator_bits;
+    for (index_t at = 0; at < stride; ++at) {
+        if (!arith::are_words(rule, words_at(packed.words, words, stride, at), bits)) return false;
+        if (packed.has_sumin &&
+            !arith::are_sumin_words(rule, words_at(packed.sumin_words, sumin_words, stride, at), bits))
+            return false;
+    }
+    return true;
+}
+
+}  // namespace detail
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_CONV_DESCRIBE_PACKED_HPP

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+//
+// A program of the operators that the small program lacks: sub, mul, tables, softmax, resize, pad, moves, and a
+// convolution by groups and one by channels.
+#ifndef INTQ_TESTS_RUNTIME_OPERATOR_PROGRAM_HPP
+#define INTQ_TESTS_RUNTIME_OPERATOR_PROGRAM_HPP
+
+#include "runtime/small_program.hpp"
+
+namespace intq::test {
+
+/// Images of (4, 4, 3) codes; every tensor has a place of its own.
+class OperatorProgram {
+public:
+    explicit OperatorProgram(const kernels::KernelTable& table) : table_(table) { build(); }
+    OperatorProgram(const OperatorProgram&) = delete;
+    OperatorProgram& operator=(const OperatorProgram&) = delete;
+
+    runtime::Program program() const {
+        runtime::Program p;
+        p.instructions = instructions_;
+        p.tensors = tensors_;
+        p.operands = operands_;
+        p.inputs = inputs_;
+        p.outputs = outputs_;
+        p.workspace_offset = end_;
+        p.workspace_size = workspace_;
+        p.arena_size = end_ + workspace_;
+        p.max_batch = batch;
+        return p;
+    }
+
+private:
+    static constexpr index_t batch = 2, channels = 4;
+    static constexpr Codes codes{0.05f, 0, DType::int8};
+
+    std::int32_t tensor(const Shape& shape) {
+        tensors_.push_back({DType::int8, shape, codes.for_library(), end_, ""});
+        end_ += round_up(tensors_.back().bytes(), buffer_alignment);
+        return static_cast<std::int32_t>(tensors_.size() - 1);
+    }
+    template <class Params>
+    std::int32_t push(OpKind op, std::vector<std::int32_t> x, const Shape& shape, const Params& params) {
+        auto kept = std::make_shared<Params>(params);
+        params_.push_back(kept);
+        runtime::Instruction instruction;
+        instruction.op = op;
+        instruction.output = tensor(shape);
+        instruction.first_operand = static_cast<std::int32_t>(operands_.size());
+        instruction.operand_count = static_cast<std::int32_t>(x.size());
+        instruction.params = kept.get();
+        operands_.insert(operands_.end(), x.begin(), x.end());
+        instructions_.push_back(instruction);
+        return instruction.output;
+    }
+    Workspace bytes(index_t size) {
+        GuardedBuffer& buffer = buffers_.emplace_back(static_cast<std::size_t>(round_up(size, buffer_alignment)));
+        return {buffer.as<std::byte>(), size};
+    }
+    std::int32_t conv(std::int32_t x, index_t groups, const Window2d& window) {
+        const Shape in = tensors_[static_cast<std::size_t>(x)].shape;
+        Draw draw(static_cast<std::uint64_t>(groups));
+        auto& weights = weights_.emplace_back();
+        for (index_t i = 0; i < channels * channels / groups * window.kernel.height * window.kernel.width; ++i)
+            weights.push_back(static_cast<std::int8_t>(draw.between(-40, 40)));
+        kernels::Conv2dSpec spec;
+        spec.window = window;
+        spec.in_channels = spec.out_channels = channels;
+        spec.groups = groups;
+        spec.input = spec.output = codes.for_library();
+        spec.weight = QParams::per_tensor(0.01f, 0, DType::int8);
+        spec.weight_codes = weights.data();
+        const Size2d size{in[2], in[3]};
+        kernels::ConvParams step;
+        step.packed = value_of(
+            kernels::pack_conv2d(table_.packing, spec, bytes(kernels::packed_conv2d_size(table_.packing, spec))));
+        step.geometry = value_of(
+            kernels::make_conv2d_geometry(window, batch, size, bytes(kernels::conv2d_geometry_size(window, size))));
+        need(kernels::conv2d_workspace_size(step.packed, step.geometry));
+        return push(OpKind::conv2d, {x}, Shape(batch, channels, step.geometry.out.height, step.geometry.out.width),
+                    step);
+    }
+    void need(index_t workspace) { workspace_ = workspace > workspace_ ? workspace : workspace_; }
+
+    void build() {
+        const arith::PolicyRecord& policy = table_.policy();
+        const Shape image(batch, channels, index_t{4}, index_t{3}), large(batch, channels, index_t{6}, index_t{5});
+        const arith::OutputCodes out = codes.output_codes();
+        const arith::CodesOf of = codes.codes_of();
+        inputs_ = {tensor(image), tensor(image)};
+        std::int32_t x = push(OpKind::sub, inputs_, image, value_of(arith::make_sub(policy, of, of, of, out)));
+        x = push(OpKind::mul, {x, inputs_[1]}, image, value_of(arith::make_mul(policy, of, of, of, out)));
+        x = conv(x, channels, {{3, 2}, {1, 1}, {1, 1, 1, 0}, {1, 1}});
+        x = conv(x, 2, {{2, 2}, {1, 1}, {1, 0, 0, 1}, {1, 1}});
+        for (int i = 0; i < 256; ++i) table_entries_[i] = static_cast<std::int8_t>(127 - i);
+        x = push(OpKind::lookup_table, {x}, image, kernels::LookUpParams{table_entries_, arith::int8_table_size});
+        x = push(OpKind::pad, {x}, large, kernels::PadParams{{1, 1, 1, 1}, {1, 1}, -7});
+        x = push(OpKind::interpolate, {x}, image,
+                 value_of(kernels::make_resize_table(arith::Resize::half_pixel, {6, 5}, {4, 3}, taps_)));
+        kernels::SoftmaxParams softmax;
+        softmax.tables = value_of(arith::make_softmax_tables(of));
+        softmax.requantize = value_of(kernels::make_requantize(policy, arith::softmax_probability, of, out));
+        softmax.count = channels;
+        need(2 * image.size());
+        x = push(OpKind::softmax, {x}, image, softmax);
+        kernels::MoveParams move;
+        move.rank = 2;
+        move.extents[0] = 3, move.extents[1] = 16;
+        move.steps[0] = 1, move.steps[1] = 3;
+        for (const OpKind op : {OpKind::permute, OpKind::reshape, OpKind::slice}) x = push(op, {x}, image, move);
+        const kernels::PoolParams average{
+            {{2, 2}, {1, 1}, {}, {1, 1}},
+            value_of(arith::make_average(policy, of, of, out, 4, PoolDivisor::valid_cells, false))};
+        x = push(OpKind::avg_pool2d, {x}, Shape(batch, channels, index_t{3}, index_t{2}), average);
+        outputs_ = {x};
+    }
+
+    const kernels::KernelTable& table_;
+    std::vector<runtime::Instruction> instructions_;
+    std::vector<runtime::ProgramTensor> tensors_;
+    std::vector<std::int32_t> operands_, inputs_, outputs_;
+    index_t end_ = 0, workspace_ = 0;
+    std::deque<std::shared_ptr<const void>> params_;
+    std::deque<GuardedBuffer> buffers_;
+    std::deque<std::vector<std::int8_t>> weights_;
+    std::int8_t table_entries_[arith::int8_table_size];
+    std::vector<arith::ResizeTap> taps_ = std::vector<arith::ResizeTap>(16);
+};
+
+}  // namespace intq::test
+
+#endif  // INTQ_TESTS_RUNTIME_OPERATOR_PROGRAM_HPP
