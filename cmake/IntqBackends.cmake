@@ -78,10 +78,6 @@ endfunction()
 
 function(intq_backend_flags tag result)
     intq_backend_field(${tag} flags flags)
-    # g++ 12 warns of uninitialized values inside its own AVX-512 headers; it may go with g++ 13.
-    if(flags MATCHES "avx512" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-        list(APPEND flags -Wno-uninitialized -Wno-maybe-uninitialized)
-    endif()
     set(${result} "${flags}" PARENT_SCOPE)
 endfunction()
 

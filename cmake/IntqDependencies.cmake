@@ -27,7 +27,6 @@ macro(intq_find_headers name header package)
 endmacro()
 
 intq_find_headers(XSIMD xsimd/xsimd.hpp libxsimd-dev)
-intq_find_headers(FMT fmt/format.h libfmt-dev)
 intq_find_headers(PROTOZERO protozero/pbf_reader.hpp libprotozero-dev)
 
 # Gives the target that stands for the embeddable half its switches, and the hosted one its include directories.
@@ -38,12 +37,8 @@ function(intq_use_dependencies embeddable hosted)
         target_include_directories(${embeddable} SYSTEM INTERFACE "$<BUILD_INTERFACE:${INTQ_XSIMD_INCLUDE_DIR}>")
     endif()
 
-    target_compile_definitions(
-        ${hosted} INTERFACE "$<BUILD_INTERFACE:INTQ_WITH_PROTOZERO=${INTQ_HAVE_PROTOZERO}>"
-                            "$<BUILD_INTERFACE:FMT_HEADER_ONLY=1>")
-    foreach(name IN ITEMS FMT PROTOZERO)
-        if(INTQ_HAVE_${name})
-            target_include_directories(${hosted} SYSTEM INTERFACE "$<BUILD_INTERFACE:${INTQ_${name}_INCLUDE_DIR}>")
-        endif()
-    endforeach()
+    target_compile_definitions(${hosted} INTERFACE "$<BUILD_INTERFACE:INTQ_WITH_PROTOZERO=${INTQ_HAVE_PROTOZERO}>")
+    if(INTQ_HAVE_PROTOZERO)
+        target_include_directories(${hosted} SYSTEM INTERFACE "$<BUILD_INTERFACE:${INTQ_PROTOZERO_INCLUDE_DIR}>")
+    endif()
 endfunction()

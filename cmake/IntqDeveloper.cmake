@@ -13,6 +13,18 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
     target_compile_options(intq_developer_warnings INTERFACE -Wno-restrict -Wno-free-nonheap-object)
 endif()
 
+# Text output of the examples and benches.
+if(INTQ_BUILD_EXAMPLES OR INTQ_BUILD_BENCH)
+    find_path(INTQ_FMT_INCLUDE_DIR fmt/format.h)
+    if(NOT INTQ_FMT_INCLUDE_DIR)
+        message(FATAL_ERROR "intq's examples and benches need fmt (Debian: libfmt-dev); "
+                            "the command ./dev installs what is missing")
+    endif()
+    add_library(intq_fmt INTERFACE)
+    target_include_directories(intq_fmt SYSTEM INTERFACE "${INTQ_FMT_INCLUDE_DIR}")
+    target_compile_definitions(intq_fmt INTERFACE FMT_HEADER_ONLY=1)
+endif()
+
 if(INTQ_SANITIZE)
     add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
     add_link_options(-fsanitize=address,undefined)

@@ -28,7 +28,7 @@ function(intq_add_program name)
     if(arg_PART)
         set(form intq_compiled_${arg_PART} intq_compiled_kernels)
     endif()
-    target_link_libraries(${name} PRIVATE ${form} intq_developer_warnings ${arg_LIBRARIES})
+    target_link_libraries(${name} PRIVATE ${form} intq_developer_warnings intq_fmt ${arg_LIBRARIES})
     intq_target_isa(${name} ${arg_LEVEL})
 endfunction()
 

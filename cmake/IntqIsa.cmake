@@ -54,11 +54,6 @@ function(intq_isa_flags level result)
         set(${result} "" PARENT_SCOPE)
     elseif(level IN_LIST INTQ_ISA_LEVELS)
         set(flags ${INTQ_ISA_FLAGS_${level}})
-        # g++ 12 warns of uninitialized values inside its own AVX-512 headers; it may go with g++ 13.
-        if(flags MATCHES "avx512|native" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION
-                                                                                      VERSION_LESS 13)
-            list(APPEND flags -Wno-uninitialized -Wno-maybe-uninitialized)
-        endif()
         set(${result} "${flags}" PARENT_SCOPE)
     else()
         message(FATAL_ERROR "'${level}' is not an instruction-set level; known: default none ${INTQ_ISA_LEVELS}")

@@ -56,6 +56,8 @@ int main(int argc, char** argv) {
     intq_bench::add_options(app, arguments);
     CLI11_PARSE(app, argc, argv);
     if (arguments.check || arguments.record) return 0;  // it has no recorded ratios
+    if (!intq_bench::is_chosen(arguments.backends, {Backend::name}, Backend::name))
+        return intq_bench::report_nothing_chosen("call_bench", arguments, {Backend::name});
     intq_bench::initialize_google_benchmark(argv[0], arguments);
     const auto add = [](const char* name, index_t m, index_t k, index_t n) {
         benchmark::RegisterBenchmark((std::string(name) + "/s8s8s8/per_tensor/fp32/" + Backend::name).c_str(),
@@ -65,7 +67,7 @@ int main(int argc, char** argv) {
     add("gemm_32x32x32", 32, 32, 32);
     add("linear_64x64", 1, 64, 64);
     add("linear_256x10", 1, 256, 10);
-    benchmark::RunSpecifiedBenchmarks();
+    const std::size_t measured = benchmark::RunSpecifiedBenchmarks();
     benchmark::Shutdown();
-    return 0;
+    return measured > 0 ? 0 : intq_bench::report_nothing_chosen("call_bench", arguments, {Backend::name});
 }

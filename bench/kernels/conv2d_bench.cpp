@@ -83,8 +83,6 @@ public:
                 tables_.push_back(tables);
         for (const ElementTypes& types : all_types)
             if (is_chosen(arguments.types, {"s8s8s8", "s16s8s16", "f32f32f32"}, types.name)) types_.push_back(types);
-        if (tables_.empty() || types_.empty())
-            throw intq::Error("no kernel of this unit has the backend, target and types that were asked for");
     }
 
     void measure(const std::string& group, const LayerShape& shape) {
@@ -98,13 +96,6 @@ private:
         std::unique_ptr<ConvCase> layer;
         const PeakLoop* peak = nullptr;
     };
-
-    static bool is_chosen(const std::vector<std::string>& given, const std::vector<std::string>& otherwise,
-                          const std::string& name) {
-        const std::vector<std::string>& wanted = given.empty() ? otherwise : given;
-        return std::any_of(wanted.begin(), wanted.end(),
-                           [&](const std::string& word) { return word == name || word == "all"; });
-    }
 
     std::vector<Ours> prepare(const std::string& group, const LayerShape& shape, const ElementTypes& types) const {
         std::vector<Ours> all;
@@ -209,6 +200,12 @@ std::vector<Row> measure_labels(const std::string& filter, const Machine& machin
     return measure_alone(arguments, machine);
 }
 
+std::vector<std::string> backend_names() {
+    std::vector<std::string> names;
+    for (const ConvTable& tables : fp32_tables()) names.push_back(tables.table->backend);
+    return names;
+}
+
 int compare(const Arguments& arguments) {
     Results results;
     results.machine = measure_machine(arguments.quick);
@@ -217,8 +214,8 @@ int compare(const Arguments& arguments) {
     for (const std::string& peer : results.peers) fmt::print("{}\n", peer);
     print_legend();
     measure_files(arguments, results);
+    if (results.rows.empty()) return report_nothing_chosen("conv2d_bench", arguments, backend_names());
     print_summary(results);
-    if (results.rows.empty()) throw intq::Error("no label matches the filter " + arguments.filter);
     std::filesystem::create_directories(arguments.output);
     write_json(results, arguments.output + "/results.json");
     write_roofline(results, arguments.output + "/roofline.svg");

@@ -267,21 +267,20 @@ void write_rows(const std::vector<StreamingRow>& rows, const std::string& path) 
     if (!file.flush()) throw intq::Error(path, "cannot be written");
 }
 
-/// The backends that were asked for; without that the best one and AVX2.
+/// The best backend, and AVX2: not others, because each backend compiles every case.
 template <class First, class... Rest>
-void measure_backends(intq::simd::BackendList<First, Rest...>, const Arguments& arguments, Bench& bench) {
-    const auto is_wanted = [&](const std::string& name) {
-        if (arguments.backends.empty()) return name == First::name;
-        return std::any_of(arguments.backends.begin(), arguments.backends.end(),
-                           [&](const std::string& word) { return word == name || word == "all"; });
-    };
+std::vector<std::string> measure_backends(intq::simd::BackendList<First, Rest...>, const Arguments& arguments,
+                                          Bench& bench) {
+    std::vector<std::string> names;
     const auto measure = [&]<class Backend>(Backend backend) {
-        // Of the others AVX2 alone, because each backend compiles every case.
-        if constexpr (std::is_same_v<Backend, First> || std::is_same_v<Backend, intq::simd::avx2>)
-            if (is_wanted(Backend::name)) bench.measure_backend(backend);
+        if constexpr (std::is_same_v<Backend, First> || std::is_same_v<Backend, intq::simd::avx2>) {
+            names.push_back(Backend::name);
+            if (is_chosen(arguments.backends, {First::name}, Backend::name)) bench.measure_backend(backend);
+        }
     };
     measure(First{});
     (measure(Rest{}), ...);
+    return names;
 }
 
 }  // namespace
@@ -295,7 +294,8 @@ int main(int argc, char** argv) try {
     pin_to_one_processor();
     fmt::print("{}\n", describe_onednn());
     Bench bench(arguments);
-    measure_backends(intq::simd::usable_backends{}, arguments, bench);
+    const std::vector<std::string> names = measure_backends(intq::simd::usable_backends{}, arguments, bench);
+    if (bench.rows().empty()) return report_nothing_chosen("streaming_bench", arguments, names);
     print_rows(bench.rows());
     std::filesystem::create_directories(arguments.output);
     write_rows(bench.rows(), arguments.output + "/streaming.json");

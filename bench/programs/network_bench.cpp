@@ -177,13 +177,15 @@ void require_conformance(const LoweredNetwork& network, const intq::nn::Module& 
 }
 
 int run(const Arguments& arguments) {
+    const intq::kernels::KernelTable& table = network_table();
+    if (!is_chosen(arguments.backends, {table.backend}, table.backend))
+        return report_nothing_chosen("network_bench", arguments, {table.backend});
     std::filesystem::create_directories(arguments.output);
     // Before this thread is bound to one processor: the others may run on the rest.
     std::optional<intq::ThreadPool> pool;
     if (std::thread::hardware_concurrency() >= 2) pool.emplace(2);
     Results results;
     results.machine = measure_machine(arguments.quick);
-    const intq::kernels::KernelTable& table = network_table();
     const PeakLoop* const peak = peak_of(table.backend, intq::DType::int8);
     if (!pool)
         fmt::print("two threads: skipped, this process may use one processor only\n");
@@ -216,7 +218,7 @@ int run(const Arguments& arguments) {
         results.rows.push_back(measure(networks[i], arguments));
         if (pool) results.rows.push_back(on_threads[i]);
     }
-    if (results.rows.empty()) return 0;
+    if (results.rows.empty()) return report_nothing_chosen("network_bench", arguments, {table.backend});
     print_group(results, "networks");
     write_json(results, arguments.output + "/networks.json");
     return 0;

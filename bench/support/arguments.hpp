@@ -5,6 +5,8 @@
 #define INTQ_BENCH_SUPPORT_ARGUMENTS_HPP
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,33 @@ struct Arguments {
 
     Sampling sampling() const { return quick ? Sampling{0.04, 1e-4, 5} : Sampling{}; }
 };
+
+/// What a bench ends with where the arguments choose nothing of it: ./dev bench then goes on to the next one.
+inline constexpr int nothing_chosen = 3;
+
+/// Says so, and gives that status back.
+inline int report_nothing_chosen(const char* bench, const Arguments& a, const std::vector<std::string>& has_backends) {
+    const auto list = [](const std::vector<std::string>& names) {
+        std::string text;
+        for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+        return text;
+    };
+    std::printf("%s: nothing measured", bench);
+    if (!a.filter.empty()) std::printf("; no label that was asked for matches the filter %s", a.filter.c_str());
+    if (!a.backends.empty())
+        std::printf("; the backend asked for is %s, those that it measures are %s", list(a.backends).c_str(),
+                    list(has_backends).c_str());
+    std::printf("\n");
+    return nothing_chosen;
+}
+
+/// Whether a name was asked for, by itself or by `all`; without a wish the names of `otherwise` are.
+inline bool is_chosen(const std::vector<std::string>& wishes, const std::vector<std::string>& otherwise,
+                      const std::string& name) {
+    const std::vector<std::string>& wanted = wishes.empty() ? otherwise : wishes;
+    return std::any_of(wanted.begin(), wanted.end(),
+                       [&](const std::string& word) { return word == name || word == "all"; });
+}
 
 inline void add_options(CLI::App& app, Arguments& a) {
     app.add_option("--filter", a.filter,

@@ -3,9 +3,12 @@
 # Uses intq as a stranger would, in one of the ways that the README names, and runs the result.
 #
 #   cmake -D WAY=<find_package|find_package_hosted|find_package_compiled|add_subdirectory|fetch_content|copy|copy_compiled|
-#         pkg_config> -D SOURCE=<checkout>
+#         pkg_config|install|without_protozero> -D SOURCE=<checkout>
 #         -D BUILD=<build tree of intq> -D WORK=<scratch> -D CXX=<compiler> -D VERSION=<x.y.z> [-D PKG_CONFIG=<program>]
 #         [-D REMOVE=<path below the prefix>] -P check_package.cmake
+#
+# install: by someone who types nothing but `cmake -B` and `cmake --install`, and has none of the packages that a
+# developer has. without_protozero: find_package_hosted where INTQ_WITH_PROTOZERO is OFF.
 #
 # REMOVE plants a fault: the file is missing from what was installed or copied.
 
@@ -25,7 +28,22 @@ file(REMOVE_RECURSE "${WORK}")
 file(MAKE_DIRECTORY "${WORK}")
 
 # The tree is installed and then moved: nothing in it may know where it was.
-if(WAY MATCHES "find_package|pkg_config")
+set(folder "${WAY}")
+set(more "")
+if(WAY STREQUAL "without_protozero")
+    # A use of protozero would find this one.
+    file(WRITE "${WORK}/refused/protozero/pbf_reader.hpp" "#error used\n")
+    file(WRITE "${WORK}/refused/protozero/exception.hpp" "#error used\n")
+    set(more -DINTQ_WITH_PROTOZERO=OFF "-DCMAKE_CXX_FLAGS=-I${WORK}/refused")
+elseif(WAY STREQUAL "install")
+    set(folder find_package)
+    run_or_fail("configure" "${CMAKE_COMMAND}" -S "${SOURCE}" -B "${WORK}/of_intq" "-DCMAKE_CXX_COMPILER=${CXX}"
+                -DCMAKE_DISABLE_FIND_PACKAGE_Catch2=ON -DCMAKE_DISABLE_FIND_PACKAGE_benchmark=ON
+                -DINTQ_JSON_INCLUDE_DIR=NOTFOUND -DINTQ_FMT_INCLUDE_DIR=NOTFOUND -DINTQ_CLI11_INCLUDE_DIR=NOTFOUND
+                -DCMAKE_FIND_ROOT_PATH=/nowhere -DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY)
+    run_or_fail("install" "${CMAKE_COMMAND}" --install "${WORK}/of_intq" --prefix "${prefix}")
+endif()
+if(WAY MATCHES "find_package|pkg_config|without")
     run_or_fail("install" "${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${WORK}/first_prefix")
     file(RENAME "${WORK}/first_prefix" "${prefix}")
     file(GLOB_RECURSE installed "${prefix}/share/*.cmake" "${prefix}/share/*.pc")
@@ -48,7 +66,7 @@ if(WAY STREQUAL "copy")
     run_or_fail("compile" "${CXX}" -std=c++20 "-I${prefix}/include" "${consumers}/core_main.cpp" -o "${program}")
 elseif(WAY STREQUAL "copy_compiled")
     file(MAKE_DIRECTORY "${WORK}/build")
-    run_or_fail("compile" "${CXX}" -std=c++20 -O0 -DINTQ_COMPILED=1 -DFMT_HEADER_ONLY=1 "-DINTQ_WITH_PROTOZERO=1"
+    run_or_fail("compile" "${CXX}" -std=c++20 -O0 -DINTQ_COMPILED=1 "-DINTQ_WITH_PROTOZERO=1"
                 "-I${prefix}/include" "${consumers}/compiled_definitions.cpp" "${consumers}/compiled_main.cpp" -o
                 "${program}")
 elseif(WAY STREQUAL "pkg_config")
@@ -63,9 +81,9 @@ elseif(WAY STREQUAL "pkg_config")
     separate_arguments(flags UNIX_COMMAND "${output}")
     run_or_fail("compile" "${CXX}" -std=c++20 ${flags} "${consumers}/core_main.cpp" -o "${program}")
 else()
-    run_or_fail("configure" "${CMAKE_COMMAND}" -S "${consumers}/${WAY}" -B "${WORK}/build" -G Ninja
+    run_or_fail("configure" "${CMAKE_COMMAND}" -S "${consumers}/${folder}" -B "${WORK}/build" -G Ninja
                 "-DCMAKE_CXX_COMPILER=${CXX}" "-DCMAKE_PREFIX_PATH=${prefix}" "-DINTQ_SOURCE=${SOURCE}"
-                "-DINTQ_EXPECTED_VERSION=${VERSION}")
+                "-DINTQ_EXPECTED_VERSION=${VERSION}" ${more})
     run_or_fail("build" "${CMAKE_COMMAND}" --build "${WORK}/build")
 endif()
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
 // A program that includes everything.
-#include <fmt/format.h>
+#include <cstdio>
 
 #include "intq/intq.hpp"
 
 int main() {
     const float data[4] = {1, 2, 3, 4};
     const intq::TensorView<const float, 2> view(data, {2, 2});
-    fmt::print("intq {}.{}.{}: {}\n", INTQ_VERSION_MAJOR, INTQ_VERSION_MINOR, INTQ_VERSION_PATCH,
-               static_cast<int>(view(1, 1)));
+    std::printf("intq %d.%d.%d: %d\n", INTQ_VERSION_MAJOR, INTQ_VERSION_MINOR, INTQ_VERSION_PATCH,
+                static_cast<int>(view(1, 1)));
 }

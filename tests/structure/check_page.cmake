@@ -7,25 +7,10 @@
 
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/command_words.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/page_blocks.cmake")
 cmake_path(GET PAGE FILENAME page_name)
 file(READ "${PAGE}" text)
 file(MAKE_DIRECTORY "${SCRATCH}")
-
-# Takes the next block of a language from `text`; `found` says whether there was one.
-macro(take_block language result)
-    set(found FALSE)
-    string(FIND "${text}" "```${language}\n" at)
-    if(NOT at EQUAL -1)
-        set(found TRUE)
-        string(LENGTH "```${language}\n" length)
-        math(EXPR at "${at} + ${length}")
-        string(SUBSTRING "${text}" ${at} -1 text)
-        string(FIND "${text}" "```" end)
-        string(SUBSTRING "${text}" 0 ${end} ${result})
-        math(EXPR end "${end} + 3")
-        string(SUBSTRING "${text}" ${end} -1 text)
-    endif()
-endmacro()
 
 set(programs 0)
 while(TRUE)

@@ -14,6 +14,9 @@
 #ifdef __FAST_MATH__
 #    error "intq promises the bits of scales, quantize and fake-quantize: compile without -ffast-math"
 #endif
+#if defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ < 0 || __FLT_EVAL_METHOD__ == 1 || __FLT_EVAL_METHOD__ == 2)
+#    error "intq promises the bits of scales: on 32-bit x86 compile with -msse2 -mfpmath=sse, because x87 rounds twice"
+#endif
 
 namespace intq::arith {
 inline namespace INTQ_ABI {
@@ -23,10 +26,14 @@ inline namespace INTQ_ABI {
 template <class T> INTQ_ALWAYS_INLINE constexpr T value_barrier(T value) noexcept {
     static_assert(std::is_floating_point_v<T>, "value_barrier guards float and double values");
     if (!std::is_constant_evaluated()) {
-#if defined(__x86_64__) && defined(__SSE2__)
+#if defined(__SSE2_MATH__)
         asm("" : "+x"(value));
 #elif defined(__aarch64__)
         asm("" : "+w"(value));
+#elif defined(__riscv_flen) && __riscv_flen >= 64
+        asm("" : "+f"(value));
+#elif defined(__wasm__)
+        asm("" : "+r"(value));
 #else
         asm("" : "+m"(value));
 #endif

@@ -189,8 +189,8 @@ template <> struct fixed_point<single_rounding> : RequantizedCode<fixed_point<si
         return {L::load(from), L::load(from + stride)};
     }
     /// The same parameters in every lane.
-    template <class L> static constexpr Channel<L> set(const ChannelWords& words) noexcept {
-        return {L::set(words[0]), L::set(words[1])};
+    template <class L> static constexpr Channel<L> set(const ChannelWords& values) noexcept {
+        return {L::set(values[0]), L::set(values[1])};
     }
     static constexpr ChannelWords make(const QuantizedMultiplier& real) noexcept {
         return {real.multiplier, real.shift};
@@ -225,8 +225,8 @@ template <> struct fixed_point<double_rounding> : RequantizedCode<fixed_point<do
                 L::load(from + 4 * stride)};
     }
     /// The same parameters in every lane.
-    template <class L> static constexpr Channel<L> set(const ChannelWords& words) noexcept {
-        return {L::set(words[0]), L::set(words[1]), L::set(words[2]), L::set(words[3]), L::set(words[4])};
+    template <class L> static constexpr Channel<L> set(const ChannelWords& values) noexcept {
+        return {L::set(values[0]), L::set(values[1]), L::set(values[2]), L::set(values[3]), L::set(values[4])};
     }
     static constexpr ChannelWords make(const QuantizedMultiplier& real) noexcept {
         const int left = real.shift > 0 ? real.shift : 0, right = real.shift < 0 ? -real.shift : 0;

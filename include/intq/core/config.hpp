@@ -25,6 +25,11 @@
 #    define INTQ_WITH_XSIMD 0
 #endif
 
+// 0 for a program that reads no ONNX files, and so needs no protozero. CMake sets it to 1 where protozero is found.
+#ifndef INTQ_WITH_PROTOZERO
+#    define INTQ_WITH_PROTOZERO 1
+#endif
+
 // --- the compiled form (docs/design.md section 13) -------------------------------------------------------------------
 // 0: header-only; every header holds its definitions. 1: the headers of the hosted half show declarations only, because
 // their definitions are compiled once, into the library intq::compiled or by the one source file that includes

@@ -3,21 +3,31 @@
 // The wire format of protocol buffers, without meaning: one message, field by field. Layer: io.
 //
 // protozero checks lengths and numbers; this adds that a field has the wire type that its reader expects, which
-// protozero only asserts.
+// protozero only asserts. Where INTQ_WITH_PROTOZERO is 0, the class is declared and nothing more.
 #ifndef INTQ_IO_PROTOBUF_HPP
 #define INTQ_IO_PROTOBUF_HPP
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
+#include "intq/core/abi.hpp"
 
-#include <protozero/exception.hpp>
-#include <protozero/pbf_reader.hpp>
+namespace intq::io {
+inline namespace INTQ_HOSTED_ABI {
+class ProtobufReader;
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::io
 
-#include "intq/io/error.hpp"
+#if INTQ_WITH_PROTOZERO
+
+#    include <cstddef>
+#    include <cstdint>
+#    include <span>
+#    include <string>
+#    include <string_view>
+#    include <vector>
+
+#    include <protozero/exception.hpp>
+#    include <protozero/pbf_reader.hpp>
+
+#    include "intq/io/error.hpp"
 
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
@@ -71,7 +81,7 @@ private:
 }  // namespace intq::io
 
 // --- definitions -----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(io)
+#    if INTQ_DEFINES(io)
 
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
@@ -133,5 +143,6 @@ INTQ_INLINE bool ProtobufReader::is_packed() {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::io
 
-#endif  // INTQ_DEFINES(io)
-#endif  // INTQ_IO_PROTOBUF_HPP
+#    endif  // INTQ_DEFINES(io)
+#endif      // INTQ_WITH_PROTOZERO
+#endif      // INTQ_IO_PROTOBUF_HPP

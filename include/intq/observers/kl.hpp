@@ -51,7 +51,7 @@ struct MagnitudeSums {
         // Data far from 0 have more magnitudes than bins: they are joined, as a wider grid would.
         int shift = 0;
         while ((largest >> shift) >= histogram.bins()) ++shift;
-        bins = (largest >> shift) + 1;
+        bins = static_cast<index_t>(largest >> shift) + 1;
         width = arith::dmul(histogram.width(), arith::power_of_two(shift));
         for (index_t i = 0; i < histogram.used(); ++i)
             counts[static_cast<std::size_t>((magnitude(first + i) >> shift) + 1)] +=
@@ -116,7 +116,7 @@ inline ValueRange kl_range(const GridHistogram& histogram, const arith::RangeRul
                            std::span<double> scratch) INTQ_NOEXCEPT {
     INTQ_ASSERT(histogram.seen() && static_cast<index_t>(scratch.size()) >= kl_scratch_size(histogram.bins()));
     const detail::MagnitudeSums sums(histogram, scratch);
-    const index_t levels = (rule.quant_max - rule.quant_min + 1) / 2;
+    const auto levels = static_cast<index_t>((rule.quant_max - rule.quant_min + 1) / 2);
     index_t best = sums.bins;
     double least = 0.0;
     bool found = false;

@@ -85,10 +85,11 @@ template <class Backend, class TileType, class Acc> struct GemmTile {
     /// Rows of the next tile, of `left` rows that are padded alike: at most what fits, the last tiles of one size.
     ///
     /// @param takes_most  whether a tile may have the most rows that fit
-    static index_t tile_rows(index_t vectors, index_t left, bool takes_most) noexcept {
-        const index_t most = Tile::max_rows(static_cast<int>(vectors)), few = small_rows(static_cast<int>(vectors));
+    static index_t tile_rows(index_t panel_vectors, index_t left, bool takes_most) noexcept {
+        const auto width = static_cast<int>(panel_vectors);
+        const index_t most = Tile::max_rows(width), few = small_rows(width);
         if (takes_most && (left >= 2 * most || (left >= most && most > few))) return most;
-        const index_t limit = takes_most ? (most < few ? most : few) : rows_below_most(static_cast<int>(vectors));
+        const index_t limit = takes_most ? (most < few ? most : few) : rows_below_most(width);
         const index_t tiles = (left + limit - 1) / limit;
         return (left + tiles - 1) / tiles;
     }

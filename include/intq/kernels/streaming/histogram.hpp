@@ -117,7 +117,7 @@ void histogram(const TensorView<X, Rank, XLayout, XExtents>& x, const arith::His
                std::span<std::int64_t> counts, std::span<std::uint32_t> scratch,
                const Executor& executor = serial) INTQ_NOEXCEPT {
     const index_t bins = static_cast<index_t>(counts.size()) - 1;
-    INTQ_ASSERT(arith::check_histogram(range, bins).ok() && x.size() < (index_t{1} << 31));
+    INTQ_ASSERT(arith::check_histogram(range, bins).ok() && x.size() <= INT32_MAX);
     INTQ_ASSERT(static_cast<index_t>(scratch.size()) >= histogram_scratch_size(x.size(), bins));
     const TensorView<const float, Rank, XLayout, XExtents> input = x;
     const auto formula = arith::HistogramBins<simd::lanes<Backend>>::make(range, bins);
@@ -140,7 +140,7 @@ template <class Backend = simd::default_backend, class X, int Rank, class XLayou
 void grid_histogram(const TensorView<X, Rank, XLayout, XExtents>& x, const arith::ValueGrid& grid,
                     std::span<std::int64_t> counts, std::span<std::uint32_t> scratch,
                     const Executor& executor = serial) INTQ_NOEXCEPT {
-    INTQ_ASSERT(x.size() < (index_t{1} << 31));
+    INTQ_ASSERT(x.size() <= INT32_MAX);
     INTQ_ASSERT(static_cast<index_t>(scratch.size()) >=
                 grid_histogram_scratch_size(x.size(), static_cast<index_t>(counts.size())));
     const TensorView<const float, Rank, XLayout, XExtents> input = x;

@@ -34,7 +34,7 @@ namespace detail {
 template <RangeMethod Method> NamedObserver named_observer() {
     const auto factory = observer_factory<MethodObserver<Method>>();
     constexpr RangeMethodRow row = range_method_row(Method);
-    return {row.name, factory, row.channels == RangeMethodRow::per_channel ? factory : ObserverFactory{}};
+    return {row.name, factory, row.channels == RangeMethodRow::Channels::per_channel ? factory : ObserverFactory{}};
 }
 
 }  // namespace detail

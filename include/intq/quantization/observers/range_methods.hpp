@@ -65,7 +65,7 @@ namespace detail {
 
 /// A row of the table without its formula.
 struct RangeMethodRow {
-    enum Channels : bool { per_tensor, per_channel };
+    enum class Channels : bool { per_tensor, per_channel };
 
     const char* name;
     const char* observer;
@@ -74,9 +74,9 @@ struct RangeMethodRow {
 };
 
 #define INTQ_DETAIL_METHOD(name, observer, channels, fewest_bins, ...) \
-    {#name, #observer, RangeMethodRow::channels, fewest_bins},
+    {#name, #observer, RangeMethodRow::Channels::channels, fewest_bins},
 /// In the order of RangeMethod. The first row names no observer, because MinMaxObserver keeps no histogram.
-inline constexpr RangeMethodRow range_method_rows[] = {{"min_max", "", RangeMethodRow::per_channel, 0},
+inline constexpr RangeMethodRow range_method_rows[] = {{"min_max", "", RangeMethodRow::Channels::per_channel, 0},
                                                        INTQ_RANGE_METHODS(INTQ_DETAIL_METHOD)};
 #undef INTQ_DETAIL_METHOD
 

@@ -144,7 +144,7 @@ INTQ_INLINE ObserverOptions options_of(RangeMethod method, ObserverOptions optio
     if (options.bins < row.fewest_bins)
         throw Error(std::string(row.observer) + ": at least " + std::to_string(row.fewest_bins) +
                     " bins are needed, given " + std::to_string(options.bins));
-    return row.channels == RangeMethodRow::per_tensor ? per_tensor(std::move(options)) : options;
+    return row.channels == RangeMethodRow::Channels::per_tensor ? per_tensor(std::move(options)) : options;
 }
 
 }  // namespace detail

@@ -8,12 +8,11 @@
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__) && \
     defined(__x86_64__)
 
-#    include <immintrin.h>
-
 #    include <cstdint>
 
 #    include "intq/simd/tiles/dot_tiles.hpp"
 #    include "intq/simd/tiles/generic_tile.hpp"
+#    include "intq/simd/x86/intrinsics.hpp"
 
 namespace intq::simd {
 inline namespace INTQ_ABI {

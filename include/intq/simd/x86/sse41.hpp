@@ -7,12 +7,11 @@
 
 #if defined(__SSE4_1__) && defined(__x86_64__)
 
-#    include <immintrin.h>
-
 #    include <cstdint>
 
 #    include "intq/simd/tiles/dot_tiles.hpp"
 #    include "intq/simd/tiles/generic_tile.hpp"
+#    include "intq/simd/x86/intrinsics.hpp"
 
 #    include "intq/arith/ieee.hpp"
 

@@ -21,7 +21,8 @@ inline namespace INTQ_HOSTED_ABI {
 /// Reads a model.
 ///
 /// @throws Error naming the file: not ONNX, damaged, an opset outside [oldest_opset, newest_opset], data in another
-///         file, a tensor whose data is not what its dims say, or of a dtype that intq does not have
+///         file, a tensor whose data is not what its dims say, or of a dtype that intq does not have; for any file
+///         where INTQ_WITH_PROTOZERO is 0
 Model read_model(const std::filesystem::path& path);
 
 /// The same from memory.
@@ -47,6 +48,8 @@ Model parse_model(std::span<const std::byte> file, std::string_view name);
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
+
+#    if INTQ_WITH_PROTOZERO
 
 namespace detail {
 
@@ -282,6 +285,16 @@ INTQ_INLINE Model parse_model(std::span<const std::byte> file, std::string_view 
         throw Error(name, error.what());
     }
 }
+
+#    else
+
+INTQ_INLINE Model parse_model(std::span<const std::byte>, std::string_view name) {
+    throw Error(std::string(name),
+                "cannot be read: ONNX files need protozero, and this program was compiled with "
+                "INTQ_WITH_PROTOZERO=0; install it (Debian: libprotozero-dev) and set it to 1");
+}
+
+#    endif  // INTQ_WITH_PROTOZERO
 
 INTQ_INLINE Model read_model(const std::filesystem::path& path) {
     return parse_model(io::read_file(path), path.string());

@@ -151,6 +151,7 @@ INTQ_INLINE std::vector<std::byte> data_of(const RawTensor& raw, DType dtype) {
     }
 }
 
+#    if INTQ_WITH_PROTOZERO
 INTQ_INLINE RawTensor read_raw_tensor(ProtobufReader fields) {
     RawTensor raw;
     while (fields.next()) switch (fields.number()) {
@@ -198,6 +199,7 @@ INTQ_INLINE RawTensor read_raw_tensor(ProtobufReader fields) {
         }
     return raw;
 }
+#    endif
 
 INTQ_INLINE FileTensor to_tensor_checked(const RawTensor& raw) {
     if (raw.location != 0 || raw.has_external_data)

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+#
+# Runs a program of another machine and demands the output that is expected.
+#
+#   cmake -D PROGRAM=<program> -D EXPECTED=<program of this machine, or text file> -D MACHINE=<name> -D COMPILER=<words>
+#         -D EMULATOR_NAME=<name> -D ROW=<file> -P check_machine.cmake -- [<emulator> <word>...]
+#
+# The row of the table that ./dev conformance prints goes to ROW: machine, compiler, emulator, and each line's checksum.
+
+cmake_minimum_required(VERSION 3.25)
+include("${CMAKE_CURRENT_LIST_DIR}/../structure/command_words.cmake")
+
+file(REMOVE "${ROW}")
+if(EXPECTED MATCHES "\\.txt$")
+    file(READ "${EXPECTED}" expected)
+else()
+    execute_process(COMMAND "${EXPECTED}" OUTPUT_VARIABLE expected COMMAND_ERROR_IS_FATAL ANY)
+endif()
+execute_process(COMMAND ${command} "${PROGRAM}" RESULT_VARIABLE status OUTPUT_VARIABLE printed ERROR_VARIABLE errors
+                TIMEOUT 240)
+# A board's console ends its lines as terminals do.
+string(REPLACE "\r\n" "\n" printed "${printed}")
+message("${printed}${errors}")
+if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${MACHINE}: the program ended with status ${status}")
+endif()
+if(expected STREQUAL "" OR NOT printed STREQUAL expected)
+    message(FATAL_ERROR "${MACHINE}: DIFFERENT; expected\n${expected}")
+endif()
+
+if(NOT EMULATOR_NAME)
+    set(EMULATOR_NAME "-")
+endif()
+set(row "${MACHINE}|${COMPILER}|${EMULATOR_NAME}")
+string(REGEX MATCHALL "[^\n]+" lines "${printed}")
+foreach(line IN LISTS lines)
+    string(REGEX REPLACE ".* " "" checksum "${line}")
+    string(APPEND row "|${checksum}")
+endforeach()
+file(WRITE "${ROW}" "${row}\n")
