@@ -261,6 +261,7 @@ private:
                         result.constant = nn::Value(content);
                 },
                 argument.content());
+        call.traced_hooks = node.traced_hooks();
         }
         return result;
     }
