@@ -14,6 +14,7 @@
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/lower.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/quantization/prepare/calibration_file.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "intq/quantization/prepare/prepare_qat.hpp"
 #include "intq/quantization/qconfig/qconfig_factories.hpp"
@@ -158,6 +159,12 @@ TEST_CASE("Training in the target's integers knows the shapes as well, and so do
     const auto untrained = prepare_qat_fx(*model, get_default_qconfig_mapping(), bayes().policy());
     load_calibration(*untrained, *calibrated);
     CHECK(same_bits(deployed(*untrained), deployed(*calibrated)));
+
+    const test::TemporaryFolder folder;
+    save_calibration(folder / "calibration", *calibrated, 2);
+    const auto restored = prepare_calibration_fx(*model, get_default_qconfig_mapping(), bayes().policy());
+    CHECK(load_calibration(folder / "calibration", *restored) == 2);
+    CHECK(same_bits(deployed(*restored), deployed(*calibrated)));
 }
 
 TEST_CASE("example_inputs give the shapes, are not observed, and must fit the model") {
