@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "intq/graph/tracer.hpp"
 
+#include "intq/arith/march.hpp"
 #include "intq/graph/print.hpp"
 #include "intq/graph/shared_modules.hpp"
 #include "intq/quantization/modules/custom_config.hpp"
@@ -57,7 +58,93 @@ struct Router : nn::Cloneable<Router> {
     }
 };
 
+// Forward hooks. One calls a child, one a function, one only looks, one looks without regard to proxies.
+nn::Value call_post(nn::Module& module, const nn::Value& result) { return module.call("post", result); }
+nn::Value add_one(nn::Module&, const nn::Value& result) { return result + 1.0; }
+std::vector<std::pair<std::string, float>>& looks() {
+    static std::vector<std::pair<std::string, float>> all;
+    return all;
+}
+nn::Value look(nn::Module& module, const nn::Value& result) {
+    if (!result.is_proxy()) looks().emplace_back(module.type_name(), result.tensor().flat<float>()[0]);
+    return result;
+}
+nn::Value look_at_data(nn::Module&, const nn::Value& result) {
+    result.tensor();
+    return result;
+}
+
+// "leaf" and "inner", which is traced through; each may get hooks.
+std::shared_ptr<test::LambdaModel> model_with_hooks() {
+    const auto call_leaf = [](const char* name) {
+        return [name](test::LambdaModel& m, nn::Arguments x) { return m.call(name, x[0]); };
+    };
+    const auto inner = make_model({{"relu", std::make_shared<nn::ReLU>()}}, call_leaf("relu"));
+    const auto leaf = std::make_shared<nn::ReLU>();
+    leaf->add_child("post", std::make_shared<nn::ReLU6>());
+    return make_model({{"leaf", leaf}, {"inner", inner}},
+                      [](test::LambdaModel& m, nn::Arguments x) { return m.call("inner", m.call("leaf", x[0])); });
+}
+
+std::vector<std::string> targets_of(const graph::GraphModule& model) {
+    std::vector<std::string> targets;
+    for (const graph::Node* node : model.graph().nodes()) targets.push_back(node->target());
+    return targets;
+}
+
 }  // namespace
+
+TEST_CASE("What a forward hook calls are nodes of the graph, and it is called once") {
+    const auto model = model_with_hooks();
+    const intq::Tensor x = intq::Tensor::from(Shape(2), {9.0f, 2.0f});
+    model->find("leaf").add_forward_hook(&call_post);
+    model->find("leaf").add_forward_hook(&add_one);
+    model->find("inner").add_forward_hook(&add_one);
+    model->add_forward_hook(&add_one);
+    const auto expected = (*model)(x).tensor();
+    CHECK(expected.flat<float>()[0] == 9.0f);  // min(9, 6) + 1 + 1 + 1
+    const auto traced = graph::symbolic_trace(model);
+    CHECK(targets_of(*traced) ==
+          std::vector<std::string>{"x", "leaf", "leaf.post", "add", "inner.relu", "add", "add", "output"});
+    CHECK(test::largest_difference((*traced)(x).tensor(), expected) == 0);
+    CHECK(traced->graph().find("add_1")->scope().module == "inner");
+
+    const auto again = graph::symbolic_trace(traced);
+    CHECK(graph::to_string(again->graph()) == graph::to_string(traced->graph()));
+    CHECK(test::largest_difference((*again)(x).tensor(), expected) == 0);
+    const auto copy = nn::clone(traced);
+    CHECK(test::largest_difference((*copy)(x).tensor(), expected) == 0);
+
+    // One that is added later is one of the module again.
+    traced->find("leaf").add_forward_hook(&look);
+    looks().clear();
+    (*traced)(x);
+    CHECK(looks() == std::vector<std::pair<std::string, float>>{{"ReLU", 9.0f}});
+}
+
+TEST_CASE("A forward hook that only looks stays with its module, and sees data when the graph runs") {
+    const auto model = model_with_hooks();
+    const intq::Tensor x = intq::Tensor::from(Shape(2), {9.0f, 2.0f});
+    model->find("leaf").add_forward_hook(&look);
+    model->find("leaf").add_forward_hook(&call_post);
+    model->find("leaf.post").add_forward_hook(&look);
+    const auto traced = graph::symbolic_trace(model);
+    CHECK(targets_of(*traced) == std::vector<std::string>{"x", "leaf", "leaf.post", "inner.relu", "output"});
+    looks().clear();
+    (*traced)(x);
+    CHECK(looks() == std::vector<std::pair<std::string, float>>{{"ReLU", 9.0f}, {"ReLU6", 6.0f}});
+
+    model->find("leaf").add_forward_hook(&look);
+    CHECK(message_of<nn::TracingError>([&] {
+              graph::symbolic_trace(model);
+          }).find("forward hook 2 of \"leaf\" (ReLU) only looks, behind a hook that computes") == 0);
+    model->find("inner.relu").add_forward_hook(&look_at_data);
+    const auto other = model_with_hooks();
+    other->find("inner.relu").add_forward_hook(&look_at_data);
+    const std::string message = message_of<nn::TracingError>([&] { graph::symbolic_trace(other); });
+    CHECK(message.find("cannot be used as a tensor (in the forward of \"inner.relu\" (ReLU))") != std::string::npos);
+    CHECK(message.find("It was asked by a forward hook") != std::string::npos);
+}
 
 TEST_CASE("A residual network traces to FX's nodes, and the graph prints and computes the same") {
     test::ResidualNet model(2);

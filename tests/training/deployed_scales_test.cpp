@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What was validated is what is deployed: every weight's grid, to the bit, after the last step of an optimizer, for
-// each kind of fake-quantizer; and the accuracy of both.
+// What was validated is what is deployed: the grids of all weights and activations, to the bit, after the last step of
+// an optimizer, for each kind of fake-quantizer, on graphs and module by module; and the accuracy of both.
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <map>
@@ -9,11 +10,18 @@
 #include <string>
 #include <vector>
 
+#include "intq/graph/operators.hpp"
+#include "intq/graph/tracer.hpp"
 #include "intq/nn/layers/layers.hpp"
+#include "intq/quantization/convert/convert_eager.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/lower.hpp"
+#include "intq/quantization/convert/quantized_module.hpp"
+#include "intq/quantization/fuse/fuse_eager.hpp"
+#include "intq/quantization/modules/prepared_layers.hpp"
 #include "intq/quantization/operators/conv.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/quantization/prepare/prepare_eager.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
 #include "intq/quantization/prepare/prepare_qat.hpp"
 #include "intq/quantization/qconfig/qconfig_factories.hpp"
@@ -63,13 +71,16 @@ struct Stripes {
 
 nn::ModulePtr network() {
     return test::stubbed({{"conv1", test::make_conv(1, 8, 3, 1)},
+                          {"relu1", std::make_shared<nn::ReLU>()},
                           {"conv2", test::make_conv(8, 8, 3, 2)},
+                          {"relu2", std::make_shared<nn::ReLU>()},
                           {"pool", std::make_shared<nn::MaxPool2d>(nn::square_window(2, 2))},
+                          {"flatten", std::make_shared<nn::Flatten>()},
                           {"fc", test::make_linear(8 * 16, classes, 3)}},
                          [](test::LambdaModel& m, nn::Arguments x) {
-                             const nn::Value a = nn::relu(m.call("conv1", x[0]));
-                             const nn::Value b = nn::relu(m.call("conv2", a));
-                             return m.call("fc", nn::flatten(m.call("pool", b), 1));
+                             const nn::Value a = m.call("relu1", m.call("conv1", x[0]));
+                             const nn::Value b = m.call("relu2", m.call("conv2", a));
+                             return m.call("fc", m.call("flatten", m.call("pool", b)));
                          });
 }
 
@@ -85,17 +96,24 @@ void train(graph::GraphModule& model, const Stripes& data, std::int64_t epochs, 
     });
 }
 
-/// The grids on which a forward rounds the weights, by module.
-std::map<std::string, OwnedQParams> grids_of_forward(PreparedModel& model, const Tensor& x) {
+/// The grids on which a forward rounds, by module: its weight, and what it gives.
+struct Grids {
+    std::map<std::string, OwnedQParams> weights, outputs;
+};
+
+Grids grids_of_forward(graph::GraphModule& model, const Tensor& x) {
     std::map<const graph::Node*, nn::Value> values;
     const nn::Value input(x);
-    std::map<std::string, OwnedQParams> grids;
+    Grids grids;
     model.run(std::span(&input, 1), [&](const graph::Node& node, const nn::Value& value) {
         values[&node] = value;
-        const auto* prepared = dynamic_cast<const PreparedWeight*>(graph::module_of(node, model));
+        const nn::Module* const module = graph::module_of(node, model);
+        if (dynamic_cast<const Quantizer*>(module) != nullptr)
+            grids.outputs[node.inputs()[0]->target()] = value.tensor().qparams().value();
+        const auto* prepared = dynamic_cast<const PreparedWeight*>(module);
         if (prepared == nullptr) return;
         const std::vector<nn::Value> inputs = graph::Interpreter::resolve(node.args(), values);
-        grids[node.target()] = prepared->quantized_weight(nn::Arguments(inputs)).qparams().value();
+        grids.weights[node.target()] = prepared->quantized_weight(nn::Arguments(inputs)).qparams().value();
     });
     return grids;
 }
@@ -108,26 +126,88 @@ QConfigMapping weights_of(int bits, const char* activation_kind, const char* wei
     return QConfigMapping().set_global(config);
 }
 
-/// Every layer with weights is deployed on the grid that forward uses.
+void check_same(const OwnedQParams& deployed, const OwnedQParams& validated) {
+    CHECK(deployed.scales == validated.scales);
+    CHECK(deployed.zero_points == validated.zero_points);
+    CHECK(deployed.quant_min == validated.quant_min);
+    CHECK(deployed.quant_max == validated.quant_max);
+    CHECK(deployed.dtype == validated.dtype);
+}
+
+/// Every layer is deployed on the grids that forward uses.
 void check_grids(PreparedModel& model, const QuantizedGraph& quantized, const Tensor& x) {
-    const auto grids = grids_of_forward(model, x);
-    std::size_t compared = 0;
-    for (const QuantizedNode& node : quantized.nodes)
+    const Grids validated = grids_of_forward(model, x);
+    CHECK(validated.weights.size() == 3);
+    CHECK(validated.outputs.size() == 3);  // the last layer gives its accumulator
+    std::size_t weights = 0, outputs = 0;
+    for (const QuantizedNode& node : quantized.nodes) {
+        INFO(node.module);
         if (const auto* step = node.as<WeightedStep>()) {
-            INFO(node.module);
-            const OwnedQParams& validated = grids.at(node.module);
-            CHECK(step->weight_qparams.scales == validated.scales);
-            CHECK(step->weight_qparams.zero_points == validated.zero_points);
-            CHECK(step->weight_qparams.quant_max == validated.quant_max);
-            ++compared;
+            check_same(step->weight_qparams, validated.weights.at(node.module));
+            ++weights;
         }
-    CHECK(compared == grids.size());
-    CHECK(compared == 3);
+        if (const auto output = validated.outputs.find(node.module); output != validated.outputs.end()) {
+            check_same(quantized.output(node).qparams, output->second);
+            ++outputs;
+        }
+    }
+    CHECK(weights == validated.weights.size());
+    CHECK(outputs == validated.outputs.size());
+}
+
+/// The same for modules that were converted one by one.
+void check_grids(graph::GraphModule& traced, nn::Module& converted, const Tensor& x) {
+    const Grids validated = grids_of_forward(traced, x);
+    CHECK(validated.weights.size() == 3);
+    CHECK(validated.outputs.size() == 4);
+    converted(x);
+    for (const auto& [name, grid] : validated.weights) {
+        INFO(name);
+        check_same(dynamic_cast<const QuantizedModule&>(converted.find(name)).weight_qparams(), grid);
+    }
+    for (const auto& [name, grid] : validated.outputs) {
+        INFO(name);
+        const auto* module = dynamic_cast<const QuantizedModule*>(&converted.find(name));
+        check_same(module != nullptr ? module->output_qparams() : converted.find(name)(x).tensor().qparams().value(),
+                   grid);
+    }
+}
+
+struct Accuracy {
+    double validated = 0, deployed = 0;
+};
+
+/// Trained on a graph. Nothing is run between the last step of the optimizer and convert.
+Accuracy on_graph(const nn::Module& net, const QConfigMapping& mapping, const kernels::KernelTable& table,
+                  const Stripes& data, const Stripes& held_out) {
+    const auto qat = prepare_qat_fx(net, mapping, table.policy());
+    train(*qat, data, 2, 1e-3);
+    const auto quantized = convert_fx(*qat);
+    qat->eval();
+    set_fake_quantize(*qat, FakeQuantState::validation);
+    check_grids(*qat, quantized, held_out.images.batch(0, 20));
+    return {held_out.accuracy((*qat)(held_out.images).tensor()),
+            held_out.accuracy(lower(quantized, table, 100).run(held_out.images))};
+}
+
+/// Trained module by module.
+Accuracy on_modules(const nn::ModulePtr& net, const QConfigMapping& mapping, const kernels::KernelTable& table,
+                    const Stripes& data, const Stripes& held_out) {
+    const nn::ModulePtr fused = fuse_modules(net, {{"conv1", "relu1"}, {"conv2", "relu2"}});
+    const nn::ModulePtr qat = prepare_qat(fused, mapping, table.policy());
+    const auto traced = graph::symbolic_trace(qat);
+    train(*traced, data, 2, 1e-3);
+    const nn::ModulePtr converted = convert(qat, table);
+    qat->eval();
+    set_fake_quantize(*qat, FakeQuantState::validation);
+    check_grids(*traced, *converted, held_out.images.batch(0, 20));
+    return {held_out.accuracy((*qat)(held_out.images).tensor()),
+            held_out.accuracy((*converted)(held_out.images).tensor())};
 }
 
 }  // namespace
 
-TEST_CASE("Weights are deployed on the grid on which they were validated, at 2, 3, 4 and 8 bits") {
+TEST_CASE("Scales are deployed as they were validated, at 2, 3, 4 and 8 bits, on graphs and module by module") {
     const Stripes data(1200, 1), held_out(600, 2);
     const auto net = network();
     training::initialize(*net, 3);
@@ -140,22 +220,20 @@ TEST_CASE("Weights are deployed on the grid on which they were validated, at 2, 
     for (const std::size_t target : {std::size_t{0}, std::size_t{4}})  // fp32, bayes
         for (const int bits : {2, 3, 4, 8})
             for (const auto& [activation, weight] :
-                 {std::pair("fake_quant", "fake_quant"), std::pair("lsq", "lsq"), std::pair("pact", "fake_quant")}) {
-                const kernels::KernelTable& table = *test::scalar_tables().tables[target];
-                INFO(table.policy().name << ", " << bits << " bits, " << activation << ", " << weight);
-                const auto qat = prepare_qat_fx(*net, weights_of(bits, activation, weight), table.policy());
-                (*qat)(data.images.batch(0, 100));
-                train(*qat, data, 2, 1e-3);
-                qat->eval();
-                set_fake_quantize(*qat, FakeQuantState::validation);
-                const auto quantized = convert_fx(*qat);  // nothing was run since the last step of the optimizer
-                check_grids(*qat, quantized, held_out.images.batch(0, 20));
-                const double validated = held_out.accuracy((*qat)(held_out.images).tensor());
-                const double deployed = held_out.accuracy(lower(quantized, table, 100).run(held_out.images));
-                std::cout << table.policy().name << ", " << bits << " bits of weight, " << activation << ": validated "
-                          << validated << " %, deployed " << deployed << " %\n";
-                CHECK(std::abs(validated - deployed) <= 0.5);
-            }
+                 {std::pair("fake_quant", "fake_quant"), std::pair("lsq", "lsq"), std::pair("pact", "fake_quant")})
+                for (const bool modules : {false, true}) {
+                    if (modules && target == 0) continue;  // the rules of bayes raise scales as well
+                    const kernels::KernelTable& table = *test::scalar_tables().tables[target];
+                    const QConfigMapping mapping = weights_of(bits, activation, weight);
+                    const std::string what = std::string(table.policy().name) + ", " + std::to_string(bits) +
+                                             " bits of weight, " + activation + (modules ? ", modules" : ", graph");
+                    INFO(what);
+                    const Accuracy accuracy = modules ? on_modules(net, mapping, table, data, held_out)
+                                                      : on_graph(*net, mapping, table, data, held_out);
+                    std::cout << what << ": validated " << accuracy.validated << " %, deployed " << accuracy.deployed
+                              << " %\n";
+                    CHECK(std::abs(accuracy.validated - accuracy.deployed) <= 0.5);
+                }
 }
 
 TEST_CASE("A scale that was given to a weight is deployed, whether it was given before or after calibration") {
@@ -172,7 +250,7 @@ TEST_CASE("A scale that was given to a weight is deployed, whether it was given 
         INFO((before ? "before" : "after"));
         const auto quantized = convert_fx(*prepared);
         check_grids(*prepared, quantized, x);
-        CHECK(grids_of_forward(*prepared, x).at("conv2").scales[0] == 0.03125f);
+        CHECK(grids_of_forward(*prepared, x).weights.at("conv2").scales[0] == 0.03125f);
     }
 }
 

@@ -5,6 +5,9 @@
 
 #include "intq/arith/fp32.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/fake_quantize/lsq_fake_quantize.hpp"
+#include "intq/quantization/fake_quantize/pact_fake_quantize.hpp"
+#include "intq/quantization/modules/prepared_layers.hpp"
 #include "intq/quantization/modules/stubs.hpp"
 #include "intq/quantization/observers/range_observers.hpp"
 #include "intq/quantization/operators/reference.hpp"
@@ -372,6 +375,36 @@ TEST_CASE("Calibrated scales reach the quantizers of a model in training, or an 
         mapping_of("fake_quant", "fake_quant"), target::fp32::policy);
     quantization::calibrate(*other, batches);
     CHECK_THROWS_WITH(quantization::load_calibration(*qat, *other), Contains("has no such quantizer"));
+}
+
+TEST_CASE("Scales that were given before calibration stay given in a model that is trained") {
+    const auto model = float_model();
+    const auto calibrated =
+        quantization::prepare_calibration_fx(*model, mapping_of("fake_quant", "fake_quant"), target::fp32::policy);
+    dynamic_cast<FakeQuantize&>(calibrated->find("activation_post_process_0")).set_qparams(0.25f);
+    const std::vector<Tensor> batches{test::random_tensor(Shape(3, 2, 5, 5), 8)};
+    quantization::calibrate(*calibrated, batches);
+    const auto qat = quantization::prepare_qat_fx(*model, mapping_of("fake_quant", "fake_quant"), target::fp32::policy);
+    quantization::load_calibration(*qat, *calibrated);
+    (*qat)(test::random_tensor(Shape(3, 2, 5, 5), 9, 10.0f));
+    CHECK(dynamic_cast<FakeQuantize&>(qat->find("activation_post_process_0")).qparams().scale() == 0.25f);
+    CHECK_FALSE(dynamic_cast<FakeQuantize&>(qat->find("activation_post_process_1")).has_given_qparams());
+}
+
+TEST_CASE("A weight quantizer without a gradient is named when the training is set up") {
+    struct Odd : nn::Cloneable<Odd, FakeQuantize> {
+        using Cloneable::Cloneable;
+        std::string type_name() const override { return "OddFakeQuantize"; }
+    };
+    const auto qat =
+        quantization::prepare_qat_fx(*float_model(), mapping_of("fake_quant", "fake_quant"), target::fp32::policy);
+    std::string layer;
+    for (const auto& module : qat->named_modules())
+        if (layer.empty() && dynamic_cast<quantization::PreparedWeight*>(module.value) != nullptr) layer = module.name;
+    qat->replace_child(layer + ".weight_fake_quant", std::make_shared<Odd>(FakeQuantizeOptions{}));
+    CHECK_THROWS_WITH(training::Autograd(*qat),
+                      Contains("call_module[" + layer + "]") && Contains("weight_fake_quant: there is no gradient of a "
+                                                                         "OddFakeQuantize"));
 }
 
 TEST_CASE("The training of a prepared model resumes to the same bits, learnt scales and observed ranges included") {

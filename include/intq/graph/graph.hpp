@@ -121,6 +121,7 @@ INTQ_INLINE Graph::Graph(const Graph& other) : names_(other.names_) {
         copy->name_ = node->name_;
         copy->target_ = node->target_;
         copy->method_ = node->method_;
+        copy->traced_hooks_ = node->traced_hooks_;
         copy->function_ = node->function_;
         copy->outputs_ = node->outputs_;
         copy->scope_ = node->scope_;

@@ -32,8 +32,10 @@ public:
     INTQ_INLINE std::vector<std::string> input_names() const override;
     INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
 
-    /// forward with a hook that sees every node's value, and one that may replace it.
-    nn::Value run(std::span<const nn::Value> inputs, const NodeHook& hook, const ValueHook& value_of = {});
+    /// forward with a hook that sees every node's value, and one that may replace it. Whoever runs the graph runs it
+    /// through here.
+    virtual INTQ_INLINE nn::Value run(std::span<const nn::Value> inputs, const NodeHook& hook,
+                                      const ValueHook& value_of = {});
 
     Graph& graph() noexcept { return graph_; }
     const Graph& graph() const noexcept { return graph_; }
@@ -45,7 +47,18 @@ private:
     Graph graph_;
 };
 
-/// Runs the graph and writes the shapes and dtypes of its values into the nodes' outputs.
+/// The shapes and dtypes of the values of one run, from its hook.
+class ShapeRecord {
+public:
+    void add(const Node& node, const nn::Value& value);
+    /// Writes them into the nodes' outputs, once the run has come to its end.
+    void write_to(Graph& graph) const;
+
+private:
+    std::vector<std::vector<OutputInfo>> outputs_;  // by node, in the order of the graph
+};
+
+/// Runs the graph and writes the shapes and dtypes of its values into the nodes' outputs; a run that fails writes none.
 nn::Value propagate_shapes(GraphModule& module, std::span<const nn::Value> inputs);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -87,14 +100,25 @@ INTQ_INLINE nn::Value GraphModule::run(std::span<const nn::Value> inputs, const 
     return interpreter.run(inputs);
 }
 
+INTQ_INLINE void ShapeRecord::add(const Node& node, const nn::Value& value) {
+    std::vector<OutputInfo> outputs(node.outputs().size());
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+        const nn::Value& item = outputs.size() > 1 && value.is_tuple() ? value.tuple().at(i) : value;
+        if (item.is_tensor()) outputs[i] = {item.tensor().shape(), item.tensor().dtype()};
+    }
+    outputs_.push_back(std::move(outputs));
+}
+
+INTQ_INLINE void ShapeRecord::write_to(Graph& graph) const {
+    const auto nodes = graph.nodes();
+    for (std::size_t i = 0; i < outputs_.size(); ++i) nodes.at(i)->outputs() = outputs_[i];
+}
+
 INTQ_INLINE nn::Value propagate_shapes(GraphModule& module, std::span<const nn::Value> inputs) {
-    return module.run(inputs, [&](const Node& node, const nn::Value& value) {
-        auto& outputs = module.graph().find(node.name())->outputs();
-        for (std::size_t i = 0; i < outputs.size(); ++i) {
-            const nn::Value& item = outputs.size() > 1 && value.is_tuple() ? value.tuple().at(i) : value;
-            outputs[i] = item.is_tensor() ? OutputInfo{item.tensor().shape(), item.tensor().dtype()} : OutputInfo{};
-        }
-    });
+    ShapeRecord shapes;
+    nn::Value result = module.run(inputs, [&](const Node& node, const nn::Value& value) { shapes.add(node, value); });
+    shapes.write_to(module.graph());
+    return result;
 }
 
 namespace detail {

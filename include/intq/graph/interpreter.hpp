@@ -134,7 +134,7 @@ INTQ_INLINE nn::Value Interpreter::evaluate(const Node& node, const Values& valu
     const std::vector<nn::Value> arguments = resolve(node.args(), values);
     switch (node.op()) {
         case Op::call_module:
-            return root_.find(node.target()).dispatch(node.method(), arguments);
+            return root_.find(node.target()).dispatch(node.method(), arguments, node.traced_hooks());
         case Op::call_function:
             if (nn::Recorder* recorder = nn::find_recorder(arguments))
                 return recorder->record_function(*node.function(), arguments);

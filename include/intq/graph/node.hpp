@@ -117,6 +117,10 @@ public:
     void set_target(std::string target) { target_ = std::move(target); }
     /// The method of a call_module node; "forward" mostly.
     const std::string& method() const noexcept { return method_; }
+    /// The forward hooks of a call_module node's module that are nodes of their own, so that the node does not call
+    /// them.
+    nn::HookRange traced_hooks() const noexcept { return traced_hooks_; }
+    void set_traced_hooks(nn::HookRange hooks) noexcept { traced_hooks_ = hooks; }
     /// The function of a call_function or call_method node, else null.
     const nn::Function* function() const noexcept { return function_; }
 
@@ -143,6 +147,7 @@ private:
     std::string name_;
     std::string target_;
     std::string method_ = "forward";
+    nn::HookRange traced_hooks_;
     const nn::Function* function_ = nullptr;
     ArgumentList args_;
     std::vector<Node*> users_;

@@ -240,8 +240,11 @@ private:
     Node& make(const Node& node) {
         Graph& graph = to_.graph();
         switch (node.op()) {
-            case Op::call_module:
-                return graph.call_module(slot_of(node), mapped(node.args()), node.method());
+            case Op::call_module: {
+                Node& call = graph.call_module(slot_of(node), mapped(node.args()), node.method());
+                call.set_traced_hooks(node.traced_hooks());
+                return call;
+            }
             case Op::get_attr: {
                 const std::string name = free_slot(to_, node.target());
                 to_.add_buffer(name, *from_.find_tensor(node.target()));

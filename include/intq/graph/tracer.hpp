@@ -53,7 +53,7 @@ public:
     std::shared_ptr<GraphModule> trace();
 
     INTQ_INLINE nn::Value record_module(nn::Module& module, std::string_view method,
-                                        std::span<const nn::Value> arguments) override;
+                                        std::span<const nn::Value> arguments, nn::HookRange traced) override;
     INTQ_INLINE nn::Value record_function(const nn::Function& function, std::span<const nn::Value> arguments) override;
     INTQ_INLINE nn::Value record_method(const nn::Function& function, std::span<const nn::Value> arguments) override;
     INTQ_INLINE std::string current_module() const override;
@@ -63,6 +63,7 @@ protected:
 
 private:
     void check_options() const;
+    nn::Value call_hooks(nn::Module& module, nn::Value result, nn::HookRange traced, Node* node);
     nn::Value proxy_of(Node& node, int output_count);
     Argument argument_of(const nn::Value& value);
     ArgumentList arguments_of(std::span<const nn::Value> values);
@@ -114,7 +115,7 @@ INTQ_INLINE std::shared_ptr<GraphModule> Tracer::trace() {
     check_options();
     std::vector<nn::Value> inputs;
     for (const std::string& name : root_.input_names()) inputs.push_back(proxy_of(graph_.placeholder(name), 1));
-    const nn::Value result = root_.invoke("forward", nn::Arguments(inputs));
+    const nn::Value result = call_hooks(root_, root_.invoke("forward", nn::Arguments(inputs)), {}, nullptr);
     graph_.output(argument_of(result));
     auto traced = std::make_shared<GraphModule>(root_, std::move(graph_), std::move(constants_));
     for (const std::string& name : options_.preserved_attributes) traced->set_property(name, root_.property(name));
@@ -150,7 +151,7 @@ INTQ_INLINE bool Tracer::is_leaf(const nn::Module& module, const std::string& qu
 }
 
 INTQ_INLINE nn::Value Tracer::record_module(nn::Module& module, std::string_view method,
-                                            std::span<const nn::Value> arguments) {
+                                            std::span<const nn::Value> arguments, nn::HookRange traced) {
     const auto path = paths_.find(&module);
     if (path == paths_.end())
         throw nn::TracingError("a " + module.type_name() + " is called in the forward of " + current_module() +
@@ -160,14 +161,45 @@ INTQ_INLINE nn::Value Tracer::record_module(nn::Module& module, std::string_view
         throw nn::TracingError("the method \"" + std::string(method) + "\" of the root module (" + root_.type_name() +
                                ") cannot be a node, since the traced model takes the root's place; move the method "
                                "into a child");
+    const Scope scope{path->second, module.type_name()};
+    scopes_.push_back(scope);
+    nn::Value result;
     if (leaf_method || is_leaf(module, path->second)) {
         Node& node = graph_.call_module(path->second, arguments_of(arguments), std::string(method));
-        node.set_scope({path->second, module.type_name()});
-        return proxy_of(node, method == "forward" ? module.output_count() : 1);
+        node.set_scope(scope);
+        result = call_hooks(module, proxy_of(node, method == "forward" ? module.output_count() : 1), traced, &node);
+    } else {
+        result = call_hooks(module, module.invoke(method, nn::Arguments(arguments)), traced, nullptr);
     }
-    scopes_.push_back({path->second, module.type_name()});
-    const nn::Value result = module.invoke(method, nn::Arguments(arguments));
     scopes_.pop_back();
+    return result;
+}
+
+/// Calls the hooks of a module that is traced, but for those that are traced already, with its result; says in its
+/// node, if it has one, which of them are nodes now.
+INTQ_INLINE nn::Value Tracer::call_hooks(nn::Module& module, nn::Value result, nn::HookRange traced, Node* node) {
+    const auto& hooks = module.forward_hooks();
+    for (std::size_t i = 0; i < hooks.size(); ++i) {
+        if (traced.holds(i)) continue;
+        nn::Value next;
+        try {
+            next = hooks[i](module, result);
+        } catch (const nn::TracingError& error) {
+            throw nn::TracingError(std::string(error.what()) +
+                                   ". It was asked by a forward hook; a hook that only looks returns a proxy as it "
+                                   "came, and looks when the graph runs");
+        }
+        if (node != nullptr && nn::is_same_proxy(next, result)) {
+            if (traced.is_empty()) continue;
+            throw nn::TracingError("forward hook " + std::to_string(i) + " of " + current_module() +
+                                   " only looks, behind a hook that computes, and would not see what that one makes "
+                                   "when the graph runs; add it to the module that the hook before it calls");
+        }
+        if (traced.is_empty()) traced.first = i;
+        traced.last = i + 1;
+        result = std::move(next);
+    }
+    if (node != nullptr) node->set_traced_hooks(traced);
     return result;
 }
 

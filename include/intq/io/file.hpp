@@ -46,6 +46,7 @@ namespace detail {
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(io)
 
+#    include <unistd.h>
 #    include <algorithm>
 #    include <cerrno>
 #    include <cstdio>
@@ -53,9 +54,6 @@ namespace detail {
 #    include <random>
 #    include <system_error>
 #    include <utility>
-#    if __has_include(<unistd.h>)
-#        include <unistd.h>
-#    endif
 
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
@@ -80,13 +78,11 @@ INTQ_INLINE void close(FileHandle file, const std::filesystem::path& path) {
     if (std::fclose(file.release()) != 0) throw_system_error(path, "cannot be written", errno);
 }
 
-/// Waits until the disk holds what was written, where the system can tell.
+/// Waits until the disk holds what was written.
 INTQ_INLINE void flush_to_disk(std::FILE* file, const std::filesystem::path& path) {
     if (std::fflush(file) != 0) throw_system_error(path, "cannot be written", errno);
-#    if __has_include(<unistd.h>)
     if (::fsync(::fileno(file)) != 0 && errno != EINVAL && errno != ENOTSUP)
         throw_system_error(path, "cannot be written", errno);
-#    endif
 }
 
 /// A new file beside `target`, removed at the end unless it was renamed to it.

@@ -83,12 +83,14 @@ private:
     struct Step {
         const graph::Node* node;
         const GradientRow* row;  // null where no parameter depends on the node, and for placeholder and output
+        std::span<const GradientRow> held{};  // of what the module holds: a weight quantizer's
         nn::KeptValues kept{};
     };
     using NodeGradients = std::map<const graph::Node*, std::vector<Tensor>>;  // by tensor of the node's value
 
     bool is_needed(const graph::Node& node) const { return needed_.count(&node) != 0; }
     bool trains(const graph::Node& node) const;
+    std::span<const GradientRow> held_rows(const graph::Node& node, const nn::Module* module) const;
     void add_to_node(NodeGradients& gradients, const graph::Argument& argument, std::size_t item,
                      const Tensor& gradient) const;
     void step_back(const Step& step, NodeGradients& gradients, Gradients& result);
@@ -118,6 +120,7 @@ private:
 #    include "intq/graph/operators.hpp"
 #    include "intq/nn/model/module.hpp"
 #    include "intq/training/gradients.hpp"
+#    include "intq/training/gradients/conv.hpp"
 #    include "intq/training/gradients/elementwise.hpp"
 
 namespace intq::training {
@@ -146,10 +149,20 @@ INTQ_INLINE Autograd::Autograd(graph::GraphModule& model, AutogradOptions option
         const bool computes = !is_input && node->op() != graph::Op::output && node->op() != graph::Op::get_attr;
         if (computes && is_needed(*node)) {
             const std::string op = graph::operator_of(*node, model_);
-            step.row = find_gradient(rows_, op, graph::module_of(*node, model_));
+            const nn::Module* const module = graph::module_of(*node, model_);
+            step.row = find_gradient(rows_, op, module);
             if (step.row == nullptr) throw error(*node, "there is no gradient of the operator " + op);
+            step.held = held_rows(*node, module);
         }
         steps_.push_back(std::move(step));
+    }
+}
+
+INTQ_INLINE std::span<const GradientRow> Autograd::held_rows(const graph::Node& node, const nn::Module* module) const {
+    try {
+        return detail::weight_quantizer_row(rows_, module);
+    } catch (const Error& failure) {
+        throw error(node, failure.what());
     }
 }
 
@@ -246,7 +259,7 @@ INTQ_INLINE void Autograd::step_back(const Step& step, NodeGradients& gradients,
         wanted.push_back(any);
     }
     const OperatorCall call{graph::module_of(node, model_), nn::Arguments(inputs), &values_.at(&node), step.kept};
-    GradientContext context(call, own, rows_, std::move(wanted));
+    GradientContext context(call, own, step.held, std::move(wanted));
     try {
         step.row->backward(context);
     } catch (const Error& failure) {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
-#include "intq/quantization/observers/range_observers.hpp"
 
+#include "intq/nn/model/state_dict.hpp"
+#include "intq/quantization/fake_quantize/lsq_fake_quantize.hpp"
+#include "intq/quantization/fake_quantize/pact_fake_quantize.hpp"
+#include "intq/quantization/observers/range_observers.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"
 
@@ -78,6 +81,32 @@ TEST_CASE("FakeQuantize observes, computes the scale, rounds with the fresh scal
     CHECK_FALSE(quantizer.observer_enabled());
     CHECK_THROWS_AS(quantizer.set_qparams(-1.0f), Error);
     CHECK_THROWS_AS(quantizer.set_qparams(1.0f, 300), Error);
+}
+
+TEST_CASE("Given scales stay given in the model that a state is loaded into") {
+    FakeQuantizeOptions options;
+    const auto check = [&](auto make) {
+        const auto given = make(), loaded = make(), observed = make();
+        given->set_qparams(0.5f);
+        nn::load_state_dict(*loaded, nn::state_dict(*given));
+        INFO(loaded->type_name());
+        CHECK(loaded->has_given_qparams());
+        loaded->train();
+        (*loaded)(range(-3.0f, 100.0f));
+        CHECK(loaded->qparams() == given->qparams());
+        CHECK(loaded->qparams().scale() == 0.5f);
+        CHECK(static_cast<FakeQuantize&>(*nn::clone(loaded)).has_given_qparams());
+
+        // And those of the data take their place with a state of data.
+        (*observed)(range(-1.0f, 1.0f));
+        CHECK_FALSE(observed->has_given_qparams());
+        nn::load_state_dict(*loaded, nn::state_dict(*observed));
+        CHECK_FALSE(loaded->has_given_qparams());
+        CHECK(loaded->qparams() == observed->qparams());
+    };
+    check([&] { return std::make_shared<FakeQuantize>(options); });
+    check([&] { return std::make_shared<LSQFakeQuantize>(options); });
+    check([&] { return std::make_shared<PACTFakeQuantize>(options); });
 }
 
 TEST_CASE("States of a model switch observing and rounding of all quantizers") {

@@ -128,6 +128,10 @@ TEST_CASE("A state that is damaged or another model's is refused, and the model 
                   std::memcpy(array(c, "min_val").bytes.data(), &bad, 4);
               }),
               "the range of channel 0"));
+    CHECK(has(refusal([&](auto& c) { array(c, "prepared_input_shapes").bytes[15] = std::byte{128}; }),  // rank < 0
+              "row 0 is not the shape of an input"));
+    CHECK(has(refusal([&](auto& c) { array(c, "prepared_input_shapes") = array(c, "min_val"); }),
+              "is not that of a model with as many inputs"));
     CHECK(has(refusal([](auto& c) { c.arrays.pop_back(); }), "only one is there"));
     CHECK(has(refusal([&](auto& c) { array(c, "histogram").shape = {2048}; }), "expected int64 (1, 2048)"));
     const auto other = prepared_with(observer_factory<MSEObserver>());

@@ -69,13 +69,17 @@ public:
         const std::array<Value, sizeof...(V)> values{Value(arguments)...};
         return dispatch("forward", values);
     }
-    Value dispatch(std::string_view method, std::span<const Value> arguments);
+    /// @param traced  hooks that are not called, since a graph calls what they call
+    Value dispatch(std::string_view method, std::span<const Value> arguments, HookRange traced = {});
 
     /// A function that is called with the result of each call of this module and returns the result to use instead. It
-    /// is a plain function, so that copies and clones have it too; it reads its state from the module. A trace does not
-    /// see it.
+    /// is a plain function, so that copies and clones have it too; it reads its state from the module.
+    ///
+    /// A trace calls it with a proxy, and what it calls becomes nodes behind the module's. A hook that returns the
+    /// proxy as it came only looks: it stays with the module, if that is a leaf, and sees the data when the graph runs.
     using ForwardHook = Value (*)(Module& module, const Value& result);
     void add_forward_hook(ForwardHook hook);
+    const std::vector<ForwardHook>& forward_hooks() const noexcept { return forward_hooks_; }
 
     /// Adds a slot. Throws for a name that is taken, is empty or holds a dot.
     void add_child(std::string name, ModulePtr module);
@@ -255,10 +259,11 @@ INTQ_INLINE Value Module::invoke(std::string_view method, Arguments arguments) {
     return forward(arguments);
 }
 
-INTQ_INLINE Value Module::dispatch(std::string_view method, std::span<const Value> arguments) {
-    if (Recorder* recorder = find_recorder(arguments)) return recorder->record_module(*this, method, arguments);
+INTQ_INLINE Value Module::dispatch(std::string_view method, std::span<const Value> arguments, HookRange traced) {
+    if (Recorder* recorder = find_recorder(arguments)) return recorder->record_module(*this, method, arguments, traced);
     Value result = invoke(method, Arguments(arguments));
-    for (const ForwardHook hook : forward_hooks_) result = hook(*this, result);
+    for (std::size_t i = 0; i < forward_hooks_.size(); ++i)
+        if (!traced.holds(i)) result = forward_hooks_[i](*this, result);
     return result;
 }
 

@@ -5,6 +5,7 @@
 #ifndef INTQ_NN_MODEL_RECORDER_HPP
 #define INTQ_NN_MODEL_RECORDER_HPP
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -27,6 +28,13 @@ struct Function {
     Value (*evaluate)(std::span<const Value> arguments);
 };
 
+/// Forward hooks of a module by their numbers, from `first` to before `last`.
+struct HookRange {
+    std::size_t first = 0, last = 0;
+    bool holds(std::size_t hook) const noexcept { return first <= hook && hook < last; }
+    bool is_empty() const noexcept { return first == last; }
+};
+
 /// Data was asked of a value that has none while a model is traced.
 class TracingError : public Error {
 public:
@@ -38,8 +46,10 @@ class Recorder {
 public:
     virtual ~Recorder() = default;
 
-    /// Called instead of `module`'s method when an argument holds a proxy of this recorder.
-    virtual Value record_module(Module& module, std::string_view method, std::span<const Value> arguments) = 0;
+    /// Called instead of `module`'s method and its forward hooks, but for those in `traced`, when an argument holds a
+    /// proxy of this recorder.
+    virtual Value record_module(Module& module, std::string_view method, std::span<const Value> arguments,
+                                HookRange traced) = 0;
     virtual Value record_function(const Function& function, std::span<const Value> arguments) = 0;
     virtual Value record_method(const Function& function, std::span<const Value> arguments) = 0;
 

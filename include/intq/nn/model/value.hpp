@@ -113,12 +113,16 @@ private:
 /// The recorder of the first proxy in the values, also inside tuples; null when there is none.
 Recorder* find_recorder(std::span<const Value> values) noexcept;
 
+/// Whether both are proxies of the same value, or tuples of such.
+bool is_same_proxy(const Value& a, const Value& b);
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_model)
 
+#    include <algorithm>
 #    include <utility>
 
 #    include "intq/io/error.hpp"
@@ -153,6 +157,15 @@ INTQ_INLINE Recorder* find_recorder(std::span<const Value> values) noexcept {
             if (Recorder* recorder = find_recorder(value.tuple())) return recorder;
     }
     return nullptr;
+}
+
+INTQ_INLINE bool is_same_proxy(const Value& a, const Value& b) {
+    if (a.is_proxy() && b.is_proxy()) {
+        const Proxy &one = a.proxy(), &other = b.proxy();
+        return one.recorder == other.recorder && one.id == other.id && one.output == other.output;
+    }
+    return a.is_tuple() && b.is_tuple() &&
+           std::equal(a.tuple().begin(), a.tuple().end(), b.tuple().begin(), b.tuple().end(), &is_same_proxy);
 }
 
 INTQ_INLINE Value::Value() noexcept = default;

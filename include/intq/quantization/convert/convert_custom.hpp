@@ -50,9 +50,11 @@ INTQ_INLINE QuantizedGraph convert_fx(PreparedModel& prepared, const ConvertCust
         } else if (const auto* in_float = node.as<FloatStep>(); in_float != nullptr && in_float->call().module) {
             FloatCall call = in_float->call();
             for (const QuantType mode : {QuantType::dynamic, QuantType::weight_only})
-                if (const FromObserved* make = from_observed(config, mode, call.module->type_name()))
+                if (const FromObserved* make = from_observed(config, mode, call.module->type_name())) {
+                    call.traced_hooks = {};
                     call.module = quantized_custom("convert: %" + node.name + " (" + call.module->type_name() + ")",
                                                    *make, *call.module, OwnedQParams());
+                }
             node.step = std::make_shared<FloatStep>(std::move(call));
         }
     }

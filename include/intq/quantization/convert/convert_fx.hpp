@@ -14,7 +14,9 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// The steps of a prepared model, with all scales, the weights' codes under raised scales, and the real biases.
 ///
-/// The prepared model stays as it is. Throws the Error that names the first quantizer that has seen no data.
+/// The prepared model stays as it is. The shapes of its values are those of its last run, of the example_inputs of
+/// prepare, or of the state that was loaded. Throws the Error that names the first quantizer that has seen no data, and
+/// that of a model whose shapes are not known.
 ///
 /// @param target  the one that the model was prepared for, unless another with the same operators is wanted
 QuantizedGraph convert_fx(PreparedModel& prepared, const arith::PolicyRecord& target);
@@ -62,6 +64,8 @@ public:
     }
 
     QuantizedGraph run() {
+        check_seen();
+        ensure_shapes();
         for (graph::Node* node : model_.graph().nodes()) {
             current_ = node;
             convert(*node);
@@ -71,6 +75,24 @@ public:
     }
 
 private:
+    void check_seen() {
+        for (const graph::Node* node : model_.graph().nodes()) {
+            const auto* quantizer = dynamic_cast<Quantizer*>(graph::module_of(*node, model_));
+            if (quantizer == nullptr || quantizer->has_qparams()) continue;
+            current_ = node;
+            throw error("no data was seen by the quantizer of %" + node->inputs()[0]->name() +
+                        "; run calibrate() first");
+        }
+    }
+
+    void ensure_shapes() {
+        try {
+            model_.ensure_shapes();
+        } catch (const Error& error) {
+            throw Error("convert", error.what());
+        }
+    }
+
     void convert(graph::Node& node) {
         if (const auto* quantizer = dynamic_cast<Quantizer*>(graph::module_of(node, model_)))
             return convert_quantizer(node, *quantizer);
@@ -114,8 +136,6 @@ private:
 
     void convert_quantizer(graph::Node& node, const Quantizer& quantizer) {
         const graph::Node& source = *node.inputs()[0];
-        if (!quantizer.has_qparams())
-            throw error("no data was seen by the quantizer of %" + source.name() + "; run calibrate() first");
         const OwnedQParams qparams = quantizer.qparams();
         if (pending_.count(&source) != 0) {
             const OwnedQParams given = output_of_pending(source, qparams);
@@ -241,6 +261,7 @@ private:
         const nn::Module* const module = graph::module_of(node, model_);
         if (module != nullptr && dynamic_cast<const PreparedWeight*>(module) == nullptr)
             call.module = nn::clone(*module);
+        call.traced_hooks = node.traced_hooks();
         call.method = node.method();
         call.function = node.function();
         for (const graph::Argument& argument : node.args()) call.arguments.push_back(float_argument(argument, number));

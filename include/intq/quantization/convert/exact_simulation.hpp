@@ -129,8 +129,8 @@ INTQ_INLINE std::optional<Tensor> run_on_host(const QuantizedGraph& quantized, c
     const FloatCall& call = in_float->call();
     std::vector<nn::Value> arguments;
     for (const FloatArgument& argument : call.arguments) arguments.push_back(resolve(argument));
-    const nn::Value result =
-        call.module != nullptr ? call.module->dispatch(call.method, arguments) : call.function->evaluate(arguments);
+    const nn::Value result = call.module != nullptr ? call.module->dispatch(call.method, arguments, call.traced_hooks)
+                                                    : call.function->evaluate(arguments);
     return result.tensor();
 }
 

@@ -5,6 +5,7 @@
 #define INTQ_QUANTIZATION_CONVERT_QUANTIZED_MODULE_HPP
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,15 @@ public:
     INTQ_INLINE nn::Value invoke(std::string_view method, nn::Arguments arguments) override;
     const kernels::KernelTable& table() const noexcept { return *table_; }
 
+    /// The grid of the codes that the last call gave.
+    ///
+    /// @throws Error before the first call
+    const OwnedQParams& output_qparams() const { return last().output; }
+    /// The grid of the weight's codes in the program of the last call.
+    ///
+    /// @throws Error before the first call, and for a module without a weight
+    const OwnedQParams& weight_qparams() const;
+
 private:
     /// A program for one method and what its operands look like; without a program the codes pass as they are.
     struct Compiled {
@@ -47,16 +57,19 @@ private:
         std::vector<std::string> constants;
         std::shared_ptr<program::OwnedProgram> program;
         OwnedQParams output;
+        std::optional<OwnedQParams> weight;
     };
     /// Programs are not copied: they hold the memory that they run in.
     struct Programs {
         std::vector<std::shared_ptr<const Compiled>> all{};
+        const Compiled* last = nullptr;  // of the last call
         Programs() = default;
         Programs(const Programs&) noexcept {}
         Programs& operator=(const Programs&) noexcept { return *this; }
     };
     const Compiled& compiled(const std::string& method, nn::Arguments arguments, const std::vector<Tensor>& operands);
     Compiled compile(const std::string& method, nn::Arguments arguments, const std::vector<Tensor>& operands) const;
+    const Compiled& last() const;
 
     nn::ModulePtr prepared_;
     std::string plain_type_, name_;
@@ -84,6 +97,7 @@ private:
 #    include "intq/quantization/convert/exact_simulation.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
+#    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/operator_table.hpp"
 #    include "intq/quantization/prepare/prepare_eager.hpp"
 #    include "intq/quantization/prepare/prepared_model.hpp"
@@ -224,6 +238,7 @@ INTQ_INLINE QuantizedModule::Compiled QuantizedModule::compile(const std::string
         if (node.name == single.node() || node.name == single.call_node()) {
             result.program = detail::lower_step(quantized, node, *table_, std::max<index_t>(1, operands[0].extent(0)));
             result.output = quantized.output(node).qparams;
+            if (const auto* weighted = node.as<WeightedStep>()) result.weight = weighted->weight_qparams;
         }
     if (result.program == nullptr) throw Error("it has no integer form");
     return result;
@@ -247,8 +262,19 @@ INTQ_INLINE const QuantizedModule::Compiled& QuantizedModule::compiled(const std
     Compiled made = compile(method, arguments, operands);
     wanted->program = std::move(made.program);
     wanted->output = std::move(made.output);
+    wanted->weight = std::move(made.weight);
     programs_.all.push_back(std::move(wanted));
     return *programs_.all.back();
+}
+
+INTQ_INLINE const QuantizedModule::Compiled& QuantizedModule::last() const {
+    if (programs_.last == nullptr) throw Error(name_ + " (" + type_name() + ")", "it was not called yet");
+    return *programs_.last;
+}
+
+INTQ_INLINE const OwnedQParams& QuantizedModule::weight_qparams() const {
+    if (!last().weight) throw Error(name_ + " (" + type_name() + ")", "it has no weight");
+    return *last().weight;
 }
 
 INTQ_INLINE nn::Value QuantizedModule::invoke(std::string_view method, nn::Arguments arguments) {
@@ -268,6 +294,7 @@ INTQ_INLINE nn::Value QuantizedModule::invoke(std::string_view method, nn::Argum
     }
     try {
         const Compiled& call = compiled(std::string(method), arguments, operands);
+        programs_.last = &call;
         Tensor result = call.program->run(operands)[0];
         result.set_qparams(call.output);
         return result;

@@ -93,12 +93,13 @@ public:
     const FakeQuantizeOptions& options() const noexcept { return options_; }
 
     /// Gives the scale, and the zero point (0 unless given), of every channel. From then on the quantizer observes
-    /// nothing, whatever the state of the model: calibration, training and convert leave the scale as it is.
+    /// nothing, whatever the state of the model: calibration, training and convert leave the scale as it is. A kind that
+    /// learns its scale (learns_qparams()) starts from it: its gradient still moves it.
     void set_qparams(float scale, std::optional<std::int32_t> zero_point = std::nullopt);
     /// The same with a scale for each channel.
     void set_qparams(const OwnedQParams& qparams);
-    /// Whether the qparams were given, so that data does not change them.
-    bool has_given_qparams() const noexcept { return is_given_; }
+    /// Whether the qparams were given, so that data does not change them. It is a buffer, and goes with the state.
+    bool has_given_qparams() const;
     /// Whether an optimizer moves the qparams.
     virtual bool learns_qparams() const noexcept { return false; }
     /// For a tool that changed what this quantizes: the scale is that of x alone, unless it is given or learned.
@@ -111,11 +112,13 @@ public:
 
 protected:
     virtual bool is_observing() const {
-        return observer_enabled_ && !is_given_ &&
+        return observer_enabled_ && !has_given_qparams() &&
                (training() || !fake_quant_enabled_ || options_.compatibility == Compatibility::torch);
     }
     /// Where scales and zero points are kept.
     virtual INTQ_INLINE void store(const OwnedQParams& qparams);
+    /// For a kind whose scale is a parameter, or follows from one.
+    void remove_scale_buffers();
     /// The grid of given scales and zero points, each one a channel.
     OwnedQParams grid(std::span<const float> scales, std::span<const std::int32_t> zero_points) const;
 
@@ -123,7 +126,6 @@ private:
     FakeQuantizeOptions options_;
     bool observer_enabled_ = true;
     bool fake_quant_enabled_ = true;
-    bool is_given_ = false;
 };
 
 /// Observes and passes through; never rounds.
@@ -171,6 +173,7 @@ void set_fake_quantize(nn::Module& model, FakeQuantState state);
 
 #    include <algorithm>
 #    include <utility>
+#    include <vector>
 
 #    include "intq/quantization/observers/range_observers.hpp"
 #    include "intq/tensor/quantize.hpp"
@@ -197,6 +200,7 @@ INTQ_INLINE FakeQuantize::FakeQuantize(const FakeQuantizeOptions& options) : opt
     add_child("activation_post_process", options.observer(observed));
     add_buffer("scale", Tensor());
     add_buffer("zero_point", Tensor());
+    add_buffer("qparams_given", Tensor::zeros(Shape(1), DType::uint8));
     update_qparams();  // a fixed scale needs no data
 }
 
@@ -211,11 +215,11 @@ INTQ_INLINE void FakeQuantize::observe(const Tensor& x) {
 }
 
 INTQ_INLINE void FakeQuantize::update_qparams() {
-    if (observer().seen() && !is_given_) store(observer().calculate_qparams());
+    if (observer().seen() && !has_given_qparams()) store(observer().calculate_qparams());
 }
 
 INTQ_INLINE void FakeQuantize::observe_anew(const Tensor& x) {
-    if (is_given_ || learns_qparams() || !has_qparams()) return;
+    if (has_given_qparams() || learns_qparams() || !has_qparams()) return;
     observer().reset_min_max_vals();
     observe(x);
 }
@@ -257,7 +261,7 @@ INTQ_INLINE OwnedQParams FakeQuantize::grid(std::span<const float> scales,
     result.scales.assign(scales.begin(), scales.end());
     // One scale that was given before the channels were known serves all of them.
     const int axis = options_.observer_options.ch_axis;
-    result.axis = scales.size() > 1 ? std::max(axis, 0) : is_given_ ? -1 : axis;
+    result.axis = scales.size() > 1 ? std::max(axis, 0) : has_given_qparams() ? -1 : axis;
     result.zero_points.assign(zero_points.begin(), zero_points.end());
     return result;
 }
@@ -280,7 +284,15 @@ INTQ_INLINE void FakeQuantize::set_qparams(float scale, std::optional<std::int32
 INTQ_INLINE void FakeQuantize::set_qparams(const OwnedQParams& qparams) {
     adopt(qparams);
     enable_observer(false);
-    is_given_ = true;
+    tensor("qparams_given") = Tensor::from<std::uint8_t>(Shape(1), {std::uint8_t{1}});
+}
+
+INTQ_INLINE bool FakeQuantize::has_given_qparams() const {
+    return tensor("qparams_given").flat<std::uint8_t>()[0] != 0;
+}
+
+INTQ_INLINE void FakeQuantize::remove_scale_buffers() {
+    std::erase_if(buffers(), [](const auto& buffer) { return buffer.name == "scale" || buffer.name == "zero_point"; });
 }
 
 INTQ_INLINE void FakeQuantize::adopt(const OwnedQParams& qparams) {

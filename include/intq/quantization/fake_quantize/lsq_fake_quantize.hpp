@@ -64,7 +64,7 @@ namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE LSQFakeQuantize::LSQFakeQuantize(const FakeQuantizeOptions& options) : Cloneable(FakeQuantize(options)) {
-    buffers().clear();
+    remove_scale_buffers();
     add_parameter("scale", Tensor());
     if (learns_zero_point()) {
         add_parameter("zero_point", Tensor());

@@ -68,7 +68,7 @@ INTQ_INLINE PACTFakeQuantize::PACTFakeQuantize(const FakeQuantizeOptions& option
         throw Error("PACTFakeQuantize: the scheme must be symmetric and per tensor; alpha is one bound");
     if (!(options.alpha > 0.0f && std::isfinite(options.alpha)))
         throw Error("PACTFakeQuantize: alpha must be positive, given " + std::to_string(options.alpha));
-    buffers().clear();
+    remove_scale_buffers();
     add_parameter("alpha", Tensor::full(Shape(1), options.alpha));
 }
 

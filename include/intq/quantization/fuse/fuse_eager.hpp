@@ -13,8 +13,8 @@
 
 #include "intq/nn/layers/move.hpp"
 #include "intq/nn/model/module.hpp"
+#include "intq/nn/model/value.hpp"
 #include "intq/quantization/fuse/fusion_table.hpp"
-#include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -41,15 +41,16 @@ nn::ModulePtr fuse_modules(const nn::ModulePtr& model, const std::vector<std::ve
                            bool inplace = false, const ModuleFuser& fuser = {});
 
 /// Identity in the place of a layer that is fused into an add: it remembers what passed, so that the add knows which of
-/// its operands that is.
+/// its operands that is. A trace goes through it, and leaves no node.
 class FusedInput : public nn::Cloneable<FusedInput, nn::Identity> {
 public:
+    bool is_leaf() const override { return false; }
     INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
-    /// What passed since the last call; undefined when nothing did.
-    Tensor take() { return std::exchange(passed_, Tensor()); }
+    /// What passed since the last call, a tensor or a proxy; none when nothing did.
+    nn::Value take() { return std::exchange(passed_, nn::Value()); }
 
 private:
-    Tensor passed_{};
+    nn::Value passed_{};
 };
 
 /// A fused layer in the place of a FloatFunctional: its methods add and add_relu call the layer "layer". The input of
@@ -85,7 +86,20 @@ private:
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-INTQ_INLINE nn::Value FusedInput::forward(nn::Arguments arguments) { return passed_ = arguments.tensor(0); }
+namespace detail {
+
+/// Whether both are the same tensor in memory, or the same value of a trace.
+INTQ_INLINE bool is_same_value(const nn::Value& a, const nn::Value& b) {
+    if (a.is_tensor() && b.is_tensor()) return a.tensor().shares_buffer_with(b.tensor());
+    return nn::is_same_proxy(a, b);
+}
+
+}  // namespace detail
+
+INTQ_INLINE nn::Value FusedInput::forward(nn::Arguments arguments) {
+    if (!arguments[0].is_proxy()) arguments.tensor(0);  // nothing else can pass
+    return passed_ = arguments[0];
+}
 
 INTQ_INLINE FusedFloatFunctional::FusedFloatFunctional(nn::ModulePtr layer, std::shared_ptr<FusedInput> input) {
     const auto* weighted = dynamic_cast<const nn::Weighted*>(layer.get());
@@ -106,11 +120,11 @@ INTQ_INLINE nn::Value FusedFloatFunctional::invoke(std::string_view method, nn::
             "a fused add: add_relu is called, and no relu is fused; call add and a ReLU, and end the list of names "
             "with "
             "that ReLU");
-    if (!arguments[0].is_tensor() || !arguments[1].is_tensor())
-        throw Error("a fused add takes two tensors; a model that is traced is fused by fuse_fx()");
-    const Tensor input = static_cast<FusedInput&>(*child("input")).take();
+    const auto is_operand = [](const nn::Value& value) { return value.is_tensor() || value.is_proxy(); };
+    if (!is_operand(arguments[0]) || !is_operand(arguments[1])) throw Error("a fused add takes two tensors");
+    const nn::Value input = static_cast<FusedInput&>(*child("input")).take();
     for (const std::size_t first : {std::size_t{0}, std::size_t{1}})
-        if (arguments.tensor(first).shares_buffer_with(input))
+        if (detail::is_same_value(arguments[first], input))
             return call("layer", arguments[first], arguments[1 - first]);
     throw Error(
         "a fused add: neither operand is what the fused layer was called with; something else stands between them");

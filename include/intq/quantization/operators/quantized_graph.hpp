@@ -60,6 +60,7 @@ struct FloatArgument {
 /// The call of a float operator: a module's method or a function, on real values.
 struct FloatCall {
     nn::ModulePtr module{};
+    nn::HookRange traced_hooks{};  // of the module, that are steps of their own
     std::string method = "forward";
     const nn::Function* function = nullptr;
     std::vector<FloatArgument> arguments{};

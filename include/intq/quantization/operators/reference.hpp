@@ -159,7 +159,11 @@ INTQ_INLINE void ReferenceBuilder::quantize_output(const QuantizedNode& node, gr
 INTQ_INLINE graph::Node& ReferenceBuilder::call(const QuantizedNode& node, const FloatCall& call_of) {
     graph::ArgumentList args;
     for (const FloatArgument& argument : call_of.arguments) args.push_back(argument_of(node, argument));
-    if (call_of.module != nullptr) return call(node, call_of.module, std::move(args), call_of.method);
+    if (call_of.module != nullptr) {
+        graph::Node& made = call(node, call_of.module, std::move(args), call_of.method);
+        made.set_traced_hooks(call_of.traced_hooks);
+        return made;
+    }
     return graph_.call_function(*call_of.function, std::move(args));
 }
 

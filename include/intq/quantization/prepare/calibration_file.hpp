@@ -12,7 +12,8 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Writes what the observers of a model have seen as safetensors; the file appears complete or not at all.
+/// Writes what the observers of a model have seen, and the shapes of its inputs, as safetensors; the file appears
+/// complete or not at all.
 ///
 ///     const auto report = calibrate(*prepared, source, {.most = 100});
 ///     save_calibration("state.safetensors", *prepared, report.done);
@@ -50,6 +51,7 @@ std::size_t load_calibration(const std::filesystem::path& path, nn::Module& mode
 #    include "intq/io/safetensors.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/observers/observer.hpp"
+#    include "intq/quantization/prepare/prepared_model.hpp"
 #    include "intq/tensor/npy.hpp"
 #    include "intq/tensor/tensor.hpp"
 
@@ -80,6 +82,8 @@ INTQ_INLINE void save_calibration(const std::filesystem::path& path, nn::Module&
             if (buffer.value.defined())
                 content.arrays.push_back({nn::detail::join_path(name, buffer.name), to_array(buffer.value)});
     }
+    if (const Tensor* shapes = model.find_tensor(detail::input_shapes_name))
+        content.arrays.push_back({detail::input_shapes_name, to_array(*shapes)});
     io::write_safetensors(path, content);
 }
 
@@ -103,6 +107,27 @@ INTQ_INLINE std::shared_ptr<Observer> loaded_observer(const Observer& observer, 
         throw Error(where + ": " + name, error.what());
     }
     return copy;
+}
+
+/// The file's shapes of inputs for a model that keeps them; undefined where it has none.
+INTQ_INLINE Tensor loaded_shapes(nn::Module& model, const io::Safetensors& content, std::set<std::string>& known,
+                                 const std::string& where) {
+    const Tensor* own = model.find_tensor(input_shapes_name);
+    if (own == nullptr) return {};
+    known.insert(input_shapes_name);
+    for (const io::NamedArray& array : content.arrays) {
+        if (array.name != input_shapes_name) continue;
+        const Tensor given = to_tensor(array.array, where + ": " + input_shapes_name);
+        if (given.dtype() != own->dtype() || !(given.shape() == own->shape()))
+            throw Error(where, std::string(input_shapes_name) + " is not that of a model with as many inputs");
+        try {
+            shapes_of_tensor(given);
+        } catch (const Error& error) {
+            throw Error(where, error.what());
+        }
+        return given;
+    }
+    return {};
 }
 
 INTQ_INLINE std::size_t batches_in(const io::Safetensors& content, const std::string& where) {
@@ -139,6 +164,7 @@ INTQ_INLINE std::size_t load_calibration(const std::filesystem::path& path, nn::
                                    observer->type_name());
         loaded.push_back(detail::loaded_observer(*observer, name, content, known, where));
     }
+    const Tensor shapes = detail::loaded_shapes(model, content, known, where);
     for (const auto& [key, value] : content.metadata)
         if (known.count(key) == 0)
             throw Error(where, "the model has no " + in_quotes(key) + "; the nearest are " +
@@ -150,6 +176,7 @@ INTQ_INLINE std::size_t load_calibration(const std::filesystem::path& path, nn::
         auto& buffers = all[i].value->buffers();
         for (std::size_t b = 0; b < buffers.size(); ++b) buffers[b].value = loaded[i]->buffers()[b].value;
     }
+    if (shapes.defined()) *model.find_tensor(detail::input_shapes_name) = shapes;
     for (const auto& module : model.named_modules())
         if (auto* quantizer = dynamic_cast<FakeQuantize*>(module.value)) quantizer->update_qparams();
     return batches;

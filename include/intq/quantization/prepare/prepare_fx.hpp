@@ -31,7 +31,8 @@ inline namespace INTQ_HOSTED_ABI {
 /// The qconfigs that modules carry themselves (set_qconfig()) stand above the mapping.
 ///
 /// Throws for an operator that the target's constraint table refuses, naming the node; for a key of the mapping that
-/// no operator matches, with the nearest names; for a mapping or model of which nothing would be quantized.
+/// no operator matches, with the nearest names; for a mapping or model of which nothing would be quantized; for
+/// example_inputs that the model does not take.
 std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, const QConfigMapping& mapping,
                                                       const arith::PolicyRecord& target,
                                                       const PrepareOptions& options = {});
@@ -47,6 +48,7 @@ std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, c
 #    include <functional>
 #    include <map>
 #    include <optional>
+#    include <span>
 #    include <string>
 #    include <utility>
 #    include <vector>
@@ -373,6 +375,14 @@ private:
     static constexpr const char* no_qconfig = "its qconfig is none";
 };
 
+INTQ_INLINE void show_example(PreparedModel& model, std::span<const Tensor> example_inputs) {
+    try {
+        model.propagate_shapes(example_inputs);
+    } catch (const Error& error) {
+        throw Error("prepare: example_inputs", error.what());
+    }
+}
+
 }  // namespace detail
 
 INTQ_INLINE std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model,
@@ -398,6 +408,7 @@ INTQ_INLINE std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Modu
     detail::Preparer(*prepared, all).run();
     all.check_all_matched(names, types);
     set_fake_quantize(*prepared, FakeQuantState::calibration);
+    if (!options.example_inputs.empty()) detail::show_example(*prepared, options.example_inputs);
     return prepared;
 }
 

@@ -26,7 +26,8 @@ std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const QCo
                                               const arith::PolicyRecord& target, const PrepareOptions& options = {});
 
 /// Gives each quantizer of a model the scales of the quantizer of the same name in a calibrated one, whatever kinds
-/// they are; observers of one type take over the statistics too.
+/// they are; observers of one type take over the statistics too. Given scales stay given, and the shapes that the
+/// calibration saw are known.
 ///
 /// @throws Error naming the quantizer that the calibrated model lacks, or that saw no data; before anything is changed
 void load_calibration(PreparedModel& model, PreparedModel& calibrated);
@@ -89,8 +90,12 @@ INTQ_INLINE void load_calibration(PreparedModel& model, PreparedModel& calibrate
         if (observer.type_name() == statistics.type_name())
             for (std::size_t i = 0; i < statistics.buffers().size(); ++i)
                 observer.buffers().at(i).value = statistics.buffers()[i].value.clone();
-        quantizer->adopt(source.qparams());
+        if (source.has_given_qparams())
+            quantizer->set_qparams(source.qparams());
+        else
+            quantizer->adopt(source.qparams());
     }
+    model.take_input_shapes(calibrated);
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -5,6 +5,7 @@
 #define INTQ_QUANTIZATION_PREPARE_PREPARED_MODEL_HPP
 
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "intq/quantization/modules/custom_config.hpp"
 #include "intq/quantization/modules/qat_mode.hpp"
 #include "intq/quantization/observers/compatibility.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -36,6 +38,9 @@ struct PrepareOptions {
     /// Named modules stay in float, whatever qconfigs say. The result runs as a HybridModel.
     bool hybrid = false;
     HybridDict hybrid_dict{};
+    /// One tensor for each input, from which the shapes of all values become known. Without them, the first data that
+    /// passes says the shapes. Nothing is observed on them.
+    std::vector<Tensor> example_inputs{};
 };
 
 /// An operator that is not quantized, and why.
@@ -51,12 +56,30 @@ struct PrepareReport {
 };
 
 /// A model whose edges hold quantizers (activation_post_process_<k>) and whose layers with weights hold
-/// weight_fake_quant. Made by prepare_calibration_fx. Each run records the shapes of all values in the graph.
+/// weight_fake_quant. Made by prepare_calibration_fx.
+///
+/// Each run, whoever asks for it, records the shapes of all values in the graph. Those of the inputs are a buffer, so
+/// that a model whose state was loaded knows the shapes too.
 class PreparedModel : public nn::Cloneable<PreparedModel, graph::GraphModule> {
 public:
     PreparedModel(const graph::GraphModule& model, const arith::PolicyRecord& target, const PrepareOptions& options);
 
-    INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
+    INTQ_INLINE nn::Value run(std::span<const nn::Value> inputs, const graph::NodeHook& hook,
+                              const graph::ValueHook& value_of = {}) override;
+    /// Refuses shapes of inputs that are none.
+    INTQ_INLINE void tensors_changed() override;
+
+    /// The shapes of the values are those for these inputs from now on. Nothing is observed, and nothing else changes.
+    ///
+    /// Memory   a copy of the model while it runs
+    void propagate_shapes(std::span<const Tensor> inputs);
+    /// For who reads the shapes of the nodes: where the state was loaded since the last run, they become those that
+    /// follow from the shapes of inputs in the state.
+    ///
+    /// @throws Error that says how shapes become known, where no data has passed yet
+    void ensure_shapes();
+    /// Takes the shapes of another model's inputs, unless this one's are known.
+    void take_input_shapes(const PreparedModel& other);
 
     const arith::PolicyRecord& target() const noexcept { return target_; }
     const PrepareOptions& options() const noexcept { return options_; }
@@ -73,22 +96,153 @@ private:
     std::set<std::string> quantized_;
 };
 
-// --- definitions -----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(quantization_prepare)
+namespace detail {
 
-INTQ_INLINE PreparedModel::PreparedModel(const graph::GraphModule& model, const arith::PolicyRecord& target,
-                                         const PrepareOptions& options)
-    : Cloneable(model), target_(target), options_(options) {}
+/// The buffer of a prepared model that holds the shapes of its inputs: a row of dtype, rank and extents for each, with
+/// dtype none where nothing has passed yet.
+inline constexpr const char* input_shapes_name = "prepared_input_shapes";
 
-INTQ_INLINE nn::Value PreparedModel::forward(nn::Arguments arguments) {
-    return graph::propagate_shapes(*this, arguments.values());
-}
-
-INTQ_INLINE void PreparedModel::mark_quantized(const graph::Node& node) { quantized_.insert(node.name()); }
-
-#endif  // INTQ_DEFINES(quantization_prepare)
+}  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_prepare)
+
+#    include <algorithm>
+#    include <cstddef>
+#    include <cstdint>
+#    include <limits>
+#    include <memory>
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/model/value.hpp"
+#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+using Shapes = std::vector<graph::OutputInfo>;
+
+inline constexpr std::size_t shape_row = 2 + static_cast<std::size_t>(max_rank);
+
+INTQ_INLINE Tensor tensor_of_shapes(const Shapes& shapes) {
+    Tensor result = Tensor::zeros(Shape(shapes.size(), shape_row), DType::int64);
+    const auto rows = result.flat<std::int64_t>();
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+        const auto row = rows.subspan(i * shape_row, shape_row);
+        row[0] = static_cast<std::int64_t>(shapes[i].dtype);
+        row[1] = shapes[i].shape.rank;
+        for (int axis = 0; axis < shapes[i].shape.rank; ++axis)
+            row[2 + static_cast<std::size_t>(axis)] = shapes[i].shape[axis];
+    }
+    return result;
+}
+
+INTQ_INLINE Shapes shapes_of_tensor(const Tensor& tensor) {
+    Shapes result(static_cast<std::size_t>(tensor.extent(0)));
+    const auto rows = tensor.flat<std::int64_t>();
+    for (std::size_t i = 0; i < result.size(); ++i) {
+        const auto row = rows.subspan(i * shape_row, shape_row);
+        const auto is_extent = [](std::int64_t extent) {
+            return extent >= 0 && extent <= std::numeric_limits<std::int32_t>::max();
+        };
+        if (row[0] < 0 || row[0] > static_cast<std::int64_t>(DType::uint8) || row[1] < 0 || row[1] > max_rank ||
+            !std::all_of(row.begin() + 2, row.end(), is_extent))
+            throw Error(input_shapes_name, "row " + std::to_string(i) + " is not the shape of an input");
+        result[i].dtype = static_cast<DType>(row[0]);
+        result[i].shape.rank = static_cast<int>(row[1]);
+        for (int axis = 0; axis < result[i].shape.rank; ++axis)
+            result[i].shape[axis] = static_cast<index_t>(row[2 + static_cast<std::size_t>(axis)]);
+    }
+    return result;
+}
+
+/// What the last run wrote into the placeholders.
+INTQ_INLINE Shapes shapes_of_inputs(const graph::Graph& graph) {
+    Shapes result;
+    for (const graph::Node* input : graph.placeholders()) result.push_back(input->outputs()[0]);
+    return result;
+}
+
+INTQ_INLINE bool are_known(const Shapes& shapes) { return shapes.empty() || shapes.front().dtype != DType::none; }
+
+INTQ_INLINE bool are_equal(const Shapes& a, const Shapes& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& one, const auto& other) {
+        return one.dtype == other.dtype && one.shape == other.shape;
+    });
+}
+
+}  // namespace detail
+
+INTQ_INLINE PreparedModel::PreparedModel(const graph::GraphModule& model, const arith::PolicyRecord& target,
+                                         const PrepareOptions& options)
+    : Cloneable(model), target_(target), options_(options) {
+    options_.example_inputs.clear();                                // prepare shows them once
+    if (find_tensor(detail::input_shapes_name) != nullptr) return;  // prepared already, which prepare says
+    add_buffer(detail::input_shapes_name, detail::tensor_of_shapes(detail::Shapes(graph().placeholders().size())));
+}
+
+INTQ_INLINE nn::Value PreparedModel::run(std::span<const nn::Value> inputs, const graph::NodeHook& hook,
+                                         const graph::ValueHook& value_of) {
+    if (nn::find_recorder(inputs) != nullptr) return GraphModule::run(inputs, hook, value_of);
+    graph::ShapeRecord shapes;
+    const auto record = [&](const graph::Node& node, const nn::Value& value) {
+        shapes.add(node, value);
+        if (hook) hook(node, value);
+    };
+    nn::Value result = GraphModule::run(inputs, record, value_of);
+    shapes.write_to(graph());
+    tensor(detail::input_shapes_name) = detail::tensor_of_shapes(detail::shapes_of_inputs(graph()));
+    return result;
+}
+
+INTQ_INLINE void PreparedModel::tensors_changed() { detail::shapes_of_tensor(tensor(detail::input_shapes_name)); }
+
+INTQ_INLINE void PreparedModel::propagate_shapes(std::span<const Tensor> inputs) {
+    const auto copy = std::static_pointer_cast<PreparedModel>(nn::clone(static_cast<const nn::Module&>(*this)));
+    copy->eval();
+    set_fake_quantize(*copy, FakeQuantState::float_);
+    const std::vector<nn::Value> values(inputs.begin(), inputs.end());
+    copy->run(values, {});
+    const auto from = copy->graph().nodes(), to = graph().nodes();
+    for (std::size_t i = 0; i < to.size(); ++i) to[i]->outputs() = from[i]->outputs();
+    tensor(detail::input_shapes_name) = copy->tensor(detail::input_shapes_name);
+}
+
+INTQ_INLINE void PreparedModel::ensure_shapes() {
+    const detail::Shapes stored = detail::shapes_of_tensor(tensor(detail::input_shapes_name));
+    const detail::Shapes last = detail::shapes_of_inputs(graph());
+    if (detail::are_known(last) && (!detail::are_known(stored) || detail::are_equal(last, stored))) return;
+    if (!detail::are_known(stored))
+        throw Error(
+            "the shapes of its values are not known, since no data has passed yet: run the prepared model on data, or "
+            "give prepare its example_inputs");
+    std::vector<Tensor> zeros;
+    for (const graph::OutputInfo& input : stored) {
+        if (input.dtype == DType::none) break;  // from here on the inputs had their defaults
+        zeros.push_back(Tensor::zeros(input.shape, input.dtype));
+    }
+    try {
+        propagate_shapes(zeros);
+    } catch (const Error& error) {
+        throw Error(std::string("on zeros of the shapes in ") + detail::input_shapes_name, error.what());
+    }
+}
+
+INTQ_INLINE void PreparedModel::take_input_shapes(const PreparedModel& other) {
+    const Tensor& known = other.tensor(detail::input_shapes_name);
+    Tensor& own = tensor(detail::input_shapes_name);
+    if (!detail::are_known(detail::shapes_of_tensor(own)) && known.shape() == own.shape()) own = known.clone();
+}
+
+INTQ_INLINE void PreparedModel::mark_quantized(const graph::Node& node) { quantized_.insert(node.name()); }
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+#endif  // INTQ_DEFINES(quantization_prepare)
 #endif  // INTQ_QUANTIZATION_PREPARE_PREPARED_MODEL_HPP

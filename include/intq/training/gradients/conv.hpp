@@ -5,6 +5,7 @@
 #ifndef INTQ_TRAINING_GRADIENTS_CONV_HPP
 #define INTQ_TRAINING_GRADIENTS_CONV_HPP
 
+#include <span>
 #include <utility>
 
 #include "intq/core/dtype.hpp"
@@ -32,6 +33,12 @@ namespace detail {
 /// The weight that the product of a call took: the one on the tape of a layer that keeps a batch norm, the quantized
 /// one of a prepared layer, or the layer's.
 Tensor weight_of_call(const GradientContext& context, const nn::Weighted& layer);
+
+/// The row of the weight quantizer in a prepared layer; none for another module. A context for the gradient of the
+/// layer needs no other rows than this one.
+///
+/// @throws Error for a quantizer without a gradient
+std::span<const GradientRow> weight_quantizer_row(std::span<const GradientRow> rows, const nn::Module* module);
 
 /// Adds the gradient of a layer's weight; that of a prepared layer goes through the quantizer first.
 ///
@@ -133,7 +140,6 @@ template <class T> void functional_linear_backward(GradientContext& context) {
 
 #    include <array>
 #    include <cstddef>
-#    include <span>
 #    include <vector>
 
 #    include "intq/io/error.hpp"
@@ -145,18 +151,27 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
+INTQ_INLINE std::span<const GradientRow> weight_quantizer_row(std::span<const GradientRow> rows,
+                                                              const nn::Module* module) {
+    const auto* prepared = dynamic_cast<const quantization::PreparedWeight*>(module);
+    if (prepared == nullptr) return {};
+    const quantization::FakeQuantize& quantizer = prepared->weight_fake_quant();
+    const GradientRow* row = find_gradient(rows, quantizer.type_name(), &quantizer);
+    if (row == nullptr) throw Error("weight_fake_quant", "there is no gradient of a " + quantizer.type_name());
+    return {row, 1};
+}
+
 /// The gradient through the quantizer of the weight, as if it stood on an edge of its own; adds those of its
 /// parameters.
 INTQ_INLINE Tensor weight_quantizer_gradient(GradientContext& context, const quantization::PreparedWeight& prepared,
                                              const Tensor& observed, const Tensor& rounded, const Tensor& gradient) {
     quantization::FakeQuantize& quantizer = prepared.weight_fake_quant();
-    const GradientRow* row = find_gradient(context.rows(), quantizer.type_name(), &quantizer);
-    if (row == nullptr) throw Error("weight_fake_quant", "there is no gradient of a " + quantizer.type_name());
+    const std::span<const GradientRow> row = weight_quantizer_row(context.rows(), &context.module());
     const std::array<nn::Value, 1> inputs{observed};
     const nn::Value output(rounded);
     const OperatorCall call{&quantizer, nn::Arguments(inputs), &output, {}};
     GradientContext inner(call, std::span(&gradient, 1), context.rows());
-    row->backward(inner);
+    row.front().backward(inner);
     for (const auto& [parameter, own] : inner.parameter_gradients()) context.add_parameter(parameter, own);
     return inner.input_gradients().at(0).at(0);
 }
