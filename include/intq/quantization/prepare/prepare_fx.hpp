@@ -186,9 +186,11 @@ private:
         // A 64-bit sum of 16-bit products is not an int32 output; asked for by name, the program refuses it with
         // numbers.
         const bool may_exceed = target_.accumulator_bits(state_of(node, 0).dtype) == 64 && weight == DType::int16;
+        const bool adds_behind = layer.fusion().add && !target_.adds_in_accumulator();
         const bool is_accumulator =
             wants_accumulator && (!qconfig.output || (layer.fusion().activation == Activation::none && !may_exceed &&
-                                                      accepts(state_of(node, 0).dtype, DType::int32)));
+                                                      !adds_behind && accepts(state_of(node, 0).dtype, DType::int32)));
+        if (is_accumulator) check_accumulator(node, layer.fusion());
         const DType output = is_accumulator ? DType::int32 : narrow;
         // A producer of another type than the target takes is requantized to the type of this operator's output.
         if (!accepts(state_of(node, 0).dtype, output) && qconfig.output && accepts(narrow, output))
@@ -205,6 +207,16 @@ private:
         if (!is_accumulator || !qconfig.output) mapping_.mark_used(config.choice.last);
         if (is_accumulator) return {true, DType::int32, {}, {}, {}, nullptr};
         return add_output_quantizer(node, *qconfig.output, OpKind::none, DType::none);
+    }
+
+    // A qconfig without output quantizer asks for what not every layer has.
+    void check_accumulator(const graph::Node& node, const nn::Fusion& fusion) const {
+        if (fusion.activation == Activation::relu6)
+            throw error(node, "its qconfig has no output quantizer, and an accumulator takes relu, but no relu6");
+        if (fusion.add && !target_.adds_in_accumulator())
+            throw error(node, std::string("its qconfig has no output quantizer, but the target ") + target_.name +
+                                  (target_.fused_add ? " adds the operand of a fused add behind the accumulator"
+                                                     : " has no fused add; fuse for this target"));
     }
 
     EdgeState prepare_own_output(graph::Node& node, const QuantizedOperator& row, const Config& config) {
