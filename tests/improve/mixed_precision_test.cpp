@@ -199,10 +199,12 @@ TEST_CASE("Costs come from a sensitivity list and times, or from a file") {
     }
 }
 
-TEST_CASE("The chosen layers are prepared in int16") {
+TEST_CASE("The chosen layers are prepared in int16, fused ones too") {
     const auto model = test::stubbed(
         {{"a", test::make_conv(3, 4, 3, 1)}, {"b", test::make_conv(4, 4, 3, 2)}, {"c", test::make_conv(4, 4, 1, 3)}},
-        [](test::LambdaModel& m, nn::Arguments x) { return m.call("c", m.call("b", m.call("a", x[0]))); });
+        [](test::LambdaModel& m, nn::Arguments x) {
+            return m.call("c", nn::relu(m.call("b", nn::relu(m.call("a", x[0])))));
+        });
     quantization::QConfigMapping mapping = quantization::get_default_qconfig_mapping();
     set_mixed_precision(
         mapping, choose_within_seconds(

@@ -42,7 +42,7 @@ inline namespace INTQ_ABI {
 constexpr float raise_weight_scale(const PolicyRecord& policy, float s_w, double bias, float s_in,
                                    const SuminOperand* sumin) noexcept {
     double reach = bias < 0.0 ? -bias : bias;
-    if (sumin != nullptr && policy.requantize != RequantizeRule::float_scale)
+    if (sumin != nullptr && policy.adds_in_accumulator())
         reach = value_barrier(reach) + dmul(static_cast<double>(-sumin->quant_min), static_cast<double>(sumin->scale));
     const float least = round_up_to_float(reach / (power_of_two(policy.headroom) * static_cast<double>(s_in)));
     return s_w < least ? least : s_w;

@@ -337,15 +337,7 @@ struct two_stage : RequantizedCode<two_stage> {
                                                   const SuminChannel<L>& sumin, const OutputLanes<L>& out) noexcept {
         return scaled<L>(L::add(acc, sumin_term<L>(e, sumin, acc)), channel, out);
     }
-
-private:
-    template <class L>
-    static constexpr typename L::i32 rounded_term(typename L::i32 e, const SuminChannel<L>& sumin) noexcept {
-        const auto half = L::shift_right(L::shift_left(L::set(std::int32_t{1}), sumin.right), L::set(std::int32_t{1}));
-        // For right = 31 the shift above wraps to the sign bit: mask it back to 2^30.
-        const auto positive_half = L::max(half, L::sub(L::set(std::int32_t{0}), half));
-        return L::shift_right(L::add(L::mul(e, sumin.coefficient), positive_half), sumin.right);
-    }
+    /// What the operand of a fused add adds to the accumulator; the last argument says its type.
     template <class L>
     static constexpr typename L::i32 sumin_term(typename L::i32 e, const SuminChannel<L>& sumin,
                                                 typename L::i32) noexcept {
@@ -356,20 +348,40 @@ private:
                                                 typename L::i64) noexcept {
         return L::shift_left(L::widen(rounded_term<L>(e, sumin)), L::widen(sumin.left));
     }
+
+private:
+    template <class L>
+    static constexpr typename L::i32 rounded_term(typename L::i32 e, const SuminChannel<L>& sumin) noexcept {
+        const auto half = L::shift_right(L::shift_left(L::set(std::int32_t{1}), sumin.right), L::set(std::int32_t{1}));
+        // For right = 31 the shift above wraps to the sign bit: mask it back to 2^30.
+        const auto positive_half = L::max(half, L::sub(L::set(std::int32_t{0}), half));
+        return L::shift_right(L::add(L::mul(e, sumin.coefficient), positive_half), sumin.right);
+    }
 };
 
 // --- outputs that are not requantized -------------------------------------------------------------------------------
 
 /// The accumulator is the output, int32 with scale s_acc per channel; only clamped (ReLU).
+///
+/// Sumin    as two_stage, the one policy that adds the operand in the accumulator
 struct keep_accumulator : RequantizedCode<keep_accumulator> {
     static constexpr const char* name = "accumulator";
     static constexpr int words = 0;
-    static constexpr int sumin_words = 0;
+    static constexpr int sumin_words = two_stage::sumin_words;
     template <class L> struct Channel {};
+    template <class L> using SuminChannel = two_stage::SuminChannel<L>;
     template <class L> static constexpr Channel<L> load(const std::int32_t*, index_t) noexcept { return {}; }
+    template <class L> static constexpr SuminChannel<L> load_sumin(const std::int32_t* from, index_t stride) noexcept {
+        return two_stage::load_sumin<L>(from, stride);
+    }
     template <class L, class Acc>
     static constexpr typename L::i32 scaled(Acc acc, const Channel<L>&, const OutputLanes<L>&) noexcept {
         return detail::narrow<L>(acc);
+    }
+    template <class L, class Acc>
+    static constexpr typename L::i32 scaled_sumin(Acc acc, typename L::i32 e, const Channel<L>& channel,
+                                                  const SuminChannel<L>& sumin, const OutputLanes<L>& out) noexcept {
+        return scaled<L>(L::add(acc, two_stage::sumin_term<L>(e, sumin, acc)), channel, out);
     }
 };
 

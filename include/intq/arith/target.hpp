@@ -49,6 +49,10 @@ struct PolicyRecord {
     INTQ_ALWAYS_INLINE constexpr int accumulator_bits(DType input) const noexcept {
         return input == DType::int16 ? accumulator_bits_int16 : accumulator_bits_int8;
     }
+    /// Whether the operand of a fused add is part of the accumulator, so that the accumulator may be the output.
+    INTQ_ALWAYS_INLINE constexpr bool adds_in_accumulator() const noexcept {
+        return fused_add && requantize != RequantizeRule::float_scale;
+    }
 
     /// Whether both give the same codes: every rule is equal. The name and the constraints, which decide what is
     /// admitted and not what comes out, may differ.

@@ -117,6 +117,7 @@ public:
     void set_target(std::string target) { target_ = std::move(target); }
     /// The method of a call_module node; "forward" mostly.
     const std::string& method() const noexcept { return method_; }
+    void set_method(std::string method) { method_ = std::move(method); }
     /// The forward hooks of a call_module node's module that are nodes of their own, so that the node does not call
     /// them.
     nn::HookRange traced_hooks() const noexcept { return traced_hooks_; }

@@ -121,7 +121,7 @@ std::vector<Refusal> refusals() {
         // fused add
         {"a fused add on tflite", tflite, S::unsupported, Field::sumin, 0, 0,
          [](Valid& v) { v.spec.sumin = &v.sumin; }},
-        {"a fused add before an int32 output", bayes, S::unsupported, Field::sumin, 0, 0,
+        {"a fused add before an int32 output", fp32, S::unsupported, Field::sumin, 0, 0,
          [](Valid& v) { v.spec.sumin = &v.sumin, v.spec.output_dtype = DType::int32; }},
         {"an operand beyond the accumulator", bayes, S::scale_out_of_range, Field::sumin, 0, 0,
          [](Valid& v) { v.spec.sumin = &v.sumin, v.sumin.scale = 1e6f; }},

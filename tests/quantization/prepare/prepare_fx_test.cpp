@@ -15,6 +15,8 @@
 #include "intq/quantization/observers/range_observers.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_qat.hpp"
+#include "intq/quantization/prepare/qconfig_rules.hpp"
+#include "intq/quantization/qconfig/qconfig_dict.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"
 
@@ -62,6 +64,26 @@ nn::ModulePtr stubbed(std::initializer_list<std::pair<std::string, nn::ModulePtr
     model->add_child("dequant", std::make_shared<nn::DeQuantStub>());
     model->eval();
     return model;
+}
+
+/// The averaging constant of the quantizer behind a node.
+float output_constant(PreparedModel& model, const char* node) {
+    const graph::Node& behind = *model.graph().find(node)->users()[0];
+    return dynamic_cast<FakeQuantize&>(*graph::module_of(behind, model)).observer().options().averaging_constant;
+}
+
+/// Three convolutions, each with its relu.
+nn::ModulePtr three_layers() {
+    return stubbed({{"conv1", test::make_conv(3, 4, 3, 1)},
+                    {"relu1", std::make_shared<nn::ReLU>()},
+                    {"conv2", test::make_conv(4, 4, 3, 2)},
+                    {"relu2", std::make_shared<nn::ReLU>()},
+                    {"conv3", test::make_conv(4, 4, 3, 3)},
+                    {"relu3", std::make_shared<nn::ReLU>()}},
+                   [](test::LambdaModel& m, nn::Arguments x) {
+                       const nn::Value a = m.call("relu1", m.call("conv1", x[0]));
+                       return m.call("relu3", m.call("conv3", m.call("relu2", m.call("conv2", a))));
+                   });
 }
 
 }  // namespace
@@ -259,18 +281,168 @@ TEST_CASE("A fused layer takes its weight's quantizer from its first operator an
     by_relu.output->options.observer_options.averaging_constant = 0.5f;
     by_conv.weight->options.observer = observer_factory<MovingAveragePerChannelMinMaxObserver>();
     by_conv.output->options.observer_options.averaging_constant = 0.25f;
-    const auto mapping = get_default_qconfig_mapping()
-                             .set_module_name("layer1.0.relu", by_relu)
-                             .set_module_name("layer1.0.conv2", by_conv);
+    const auto mapping =
+        get_default_qconfig_mapping().set_module_name("layer1.0.relu", by_relu).set_object_type("Conv2d", by_conv);
     const auto prepared = prepare_calibration_fx(model, mapping, bayes);
-    const graph::Node& behind = *prepared->graph().find("layer1_0_conv2")->users()[0];
-    CHECK(dynamic_cast<FakeQuantize&>(*graph::module_of(behind, *prepared)).observer().options().averaging_constant ==
-          0.5f);
+    CHECK(output_constant(*prepared, "layer1_0_conv2") == 0.5f);
     auto& layer = dynamic_cast<PreparedWeight&>(prepared->find("layer1.0.conv2"));
     CHECK(layer.weight_fake_quant().observer().type_name() == "MovingAveragePerChannelMinMaxObserver");
     // Fusing beforehand loses nothing of it.
     const auto fused_before = prepare_calibration_fx(*fuse_fx(model), mapping, bayes);
     CHECK(graph::to_string(fused_before->graph()) == graph::to_string(prepared->graph()));
+}
+
+TEST_CASE("An entry with a fused layer's own name, which tools print, decides weight, input and output of it") {
+    const auto model = three_layers();
+    const QConfig wide = get_default_calib_qconfig(DType::int16);
+    const auto with = [](const char* name, const QConfig& qconfig) {
+        return get_default_qconfig_mapping().set_module_name(name, qconfig);
+    };
+    const auto of = [&](const QConfigMapping& mapping, const nn::Module& network) {
+        return quantizers_of(*prepare_calibration_fx(network, mapping, bayes));
+    };
+    const std::string second_is_wide = "quant>int8 conv1>int8 conv2>int16 conv3>int8 ";
+    CHECK(of(with("conv2", wide), *model) == second_is_wide);
+    CHECK(of(with("conv2", wide), *fuse_fx(*model)) == second_is_wide);
+    CHECK(of(with("relu2", wide), *model) == second_is_wide);
+    // Above its members' names and types, below what a member carries itself.
+    CHECK(of(with("conv2", wide).set_object_type("ReLU", default_qconfig()), *model) == second_is_wide);
+    CHECK(message_of<Error>([&] {
+              of(with("conv2", wide).set_module_name("relu2", default_qconfig()), *model);
+          }).find("the module name \"relu2\" changes nothing. It matches relu2 (ReLU)") != std::string::npos);
+    const auto own = nn::clone(model);
+    set_qconfig(own->find("relu2"), default_qconfig());
+    CHECK(of(with("conv2", wide), *own) == "quant>int8 conv1>int8 conv2>int8 conv3>int8 ");
+    set_qconfig(own->find("conv2"), wide);
+    set_qconfig(own->find("conv1"), wide);
+    CHECK(of(get_default_qconfig_mapping(), *own) == "quant>int8 conv1>int16 conv2>int16 conv3>int8 ");
+    // Its weight and its input too.
+    QConfig all = wide;
+    all.input = default_activation(DType::int16);
+    all.weight->options.observer = observer_factory<MovingAveragePerChannelMinMaxObserver>();
+    const auto prepared = prepare_calibration_fx(
+        *model, with("conv2", all).set_module_name("conv1", std::nullopt).set_module_name("relu1", std::nullopt),
+        bayes);
+    CHECK(quantizers_of(*prepared) == "quant>int8 conv1>int16 conv2>int16 conv3>int8 ");
+    CHECK(dynamic_cast<PreparedWeight&>(prepared->find("conv2")).weight_fake_quant().observer().type_name() ==
+          "MovingAveragePerChannelMinMaxObserver");
+}
+
+TEST_CASE("Tools that name fused layers configure them: sensitive operators") {
+    const auto model = three_layers();
+    const SensitiveOperator list[] = {{"conv2", "activation", "ConvReLU2d", 0.5}, {"conv3", "both", "ConvReLU2d", 0.4}};
+    QConfigMapping mapping = get_default_qconfig_mapping();
+    CHECK(set_sensitive_operators(mapping, list, {.top_k = 2}) == std::vector<std::string>{"conv2", "conv3"});
+    CHECK(quantizers_of(*prepare_calibration_fx(*model, mapping, bayes)) ==
+          "quant>int8 conv1>int8 conv2>int16 conv3>int16 ");
+}
+
+TEST_CASE("An add with the relu behind it is configured by its own name too, a function by that of its node") {
+    const auto model =
+        stubbed({{"skip", std::make_shared<nn::FloatFunctional>()}, {"relu", std::make_shared<nn::ReLU>()}},
+                [](test::LambdaModel& m, nn::Arguments x) {
+                    const nn::Value sum = m.call("relu", nn::call_add(m, "skip", x[0], x[0]));
+                    return nn::relu(sum + x[0]);
+                });
+    const auto of = [&](const char* name) {
+        return quantizers_of(*prepare_calibration_fx(
+            *model, get_default_qconfig_mapping().set_module_name(name, get_default_calib_qconfig(DType::int16)),
+            tflite));
+    };
+    CHECK(of("skip") == of("relu"));
+    CHECK(of("skip").find("relu>int16") != std::string::npos);
+    CHECK(of("add").find("relu_1>int16") != std::string::npos);
+    CHECK(of("relu_1") == of("add"));
+}
+
+TEST_CASE("In torch mode the own name of a fused layer alone counts, as in PyTorch") {
+    // PyTorch 2.15: prepare_fx of this model with set_module_name and a qconfig of its own for each name.
+    const auto model = three_layers();
+    const QConfig wide = get_default_calib_qconfig(DType::int16);
+    const auto prepared = prepare_calibration_fx(*model, get_default_qconfig_mapping().set_module_name("conv2", wide),
+                                                 bayes, torch_mode());
+    CHECK(quantizers_of(*prepared).find("conv2>int16") != std::string::npos);
+    CHECK(message_of<Error>([&] {
+              prepare_calibration_fx(*model, get_default_qconfig_mapping().set_module_name("relu2", wide), bayes,
+                                     torch_mode());
+          }).find("the module name \"relu2\" changes nothing") != std::string::npos);
+}
+
+TEST_CASE("A part that was fused before it became a part is configured by the names that it has now") {
+    const auto part = fuse_fx(
+        *make_model({{"conv", test::make_conv(2, 2, 3, 1)}, {"relu", std::make_shared<nn::ReLU>()}},
+                    [](test::LambdaModel& m, nn::Arguments x) { return m.call("relu", m.call("conv", x[0])); }));
+    const auto model =
+        stubbed({{"part", part}}, [](test::LambdaModel& m, nn::Arguments x) { return m.call("part", x[0]); });
+    const QConfig wide = get_default_calib_qconfig(DType::int16);
+    for (const char* name : {"part", "part.conv", "part.relu"}) {
+        INFO(name);
+        CHECK(quantizers_of(*prepare_calibration_fx(*model, get_default_qconfig_mapping().set_module_name(name, wide),
+                                                    bayes)) == "quant>int8 part_conv>int16 ");
+    }
+}
+
+TEST_CASE("An entry that changes nothing is an error, as one that matches nothing is") {
+    const auto model = stubbed({{"conv", test::make_conv(2, 2, 3, 1)},
+                                {"norm", test::make_batch_norm<nn::BatchNorm2d>(2, 2)},
+                                {"max", std::make_shared<nn::MaxPool2d>(nn::square_window(2, 2))},
+                                {"layer_norm", std::make_shared<nn::LayerNorm>(Shape(2))}},
+                               [](test::LambdaModel& m, nn::Arguments x) {
+                                   const nn::Value y = nn::relu(m.call("norm", m.call("conv", x[0])));
+                                   return m.call("layer_norm", m.call("max", y));
+                               });
+    const QConfig wide = get_default_calib_qconfig(DType::int16);
+    const auto refusal = [&](const QConfigMapping& mapping) {
+        return message_of<Error>([&] { prepare_calibration_fx(*model, mapping, bayes); });
+    };
+    const auto mapping = get_default_qconfig_mapping();
+    const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+    CHECK(has(refusal(QConfigMapping(mapping).set_module_name("norm", wide)), "\"norm\" changes nothing"));
+    CHECK(
+        has(refusal(QConfigMapping(mapping).set_object_type("BatchNorm2d", wide)), "\"BatchNorm2d\" changes nothing"));
+    CHECK(has(refusal(QConfigMapping(mapping).set_module_name("max", wide)), "\"max\" changes nothing"));
+    CHECK(has(refusal(QConfigMapping(mapping).set_module_name("layer_norm", wide)), "\"layer_norm\" changes nothing"));
+    CHECK(has(refusal(QConfigMapping(mapping).set_module_name_regex("m.x", wide)), "regex \"m.x\" changes nothing"));
+    CHECK(has(refusal(QConfigMapping(mapping).set_object_type("Conv2d", wide).set_module_name("conv", wide)),
+              "the object type \"Conv2d\" changes nothing. It matches conv (Conv2d)"));
+    // Off is off, and says what happens to an operator without an integer form anyway.
+    for (const char* name : {"max", "layer_norm"})
+        CHECK(refusal(QConfigMapping(mapping).set_module_name(name, std::nullopt)) == "nothing was thrown");
+    CHECK(refusal(QConfigMapping(mapping).set_module_name("conv", wide)) == "nothing was thrown");
+}
+
+TEST_CASE("FloatFunctional::add_relu is an add with its relu: fused into a convolution, or a sum on codes") {
+    const auto model = [](bool together) {
+        return stubbed({{"conv", test::make_conv(2, 2, 3, 1)},
+                        {"other", test::make_conv(2, 2, 3, 2)},
+                        {"skip", std::make_shared<nn::FloatFunctional>()},
+                        {"join", std::make_shared<nn::FloatFunctional>()}},
+                       [together](test::LambdaModel& m, nn::Arguments x) {
+                           const auto sum = [&](const char* name, const nn::Value& a, const nn::Value& b) {
+                               if (together) return nn::call_float(m, name, "add_relu", a, b);
+                               return nn::relu(nn::call_add(m, name, a, b));
+                           };
+                           const nn::Value y = sum("skip", m.call("conv", x[0]), x[0]);
+                           return m.call("other", sum("join", y, x[0]));
+                       });
+    };
+    for (const arith::PolicyRecord& target : {bernoulli2, bayes, meta, tflite, fp32}) {
+        INFO(target.name);
+        const auto prepared = prepare(*model(true), target), apart = prepare(*model(false), target);
+        CHECK(prepared->report().fallbacks.empty());
+        CHECK(quantizers_of(*prepared).size() == quantizers_of(*apart).size());
+        if (target.fused_add) CHECK(prepared->find("conv").type_name() == "qat.ConvAddReLU2d");
+        const intq::Tensor x = test::random_tensor(Shape(2, 2, 5, 5), 3);
+        calibrate(*prepared, x, 2);
+        calibrate(*apart, x, 2);
+        set_fake_quantize(*prepared, FakeQuantState::validation);
+        set_fake_quantize(*apart, FakeQuantState::validation);
+        CHECK(test::largest_difference((*prepared)(x).tensor(), (*apart)(x).tensor()) == 0);
+    }
+    const auto named = prepare_calibration_fx(
+        *model(true), get_default_qconfig_mapping().set_module_name("join", get_default_calib_qconfig(DType::int16)),
+        bayes);
+    CHECK(quantizers_of(*named).find("relu_1>int16") != std::string::npos);
 }
 
 TEST_CASE("A key that matches nothing is an error that names the nearest") {
@@ -285,12 +457,8 @@ TEST_CASE("A key that matches nothing is an error that names the nearest") {
               prepare_calibration_fx(model, get_default_qconfig_mapping().set_object_type("Conv3d", std::nullopt),
                                      bayes);
           }).find("\"Conv2d\"") != std::string::npos);
-    // Operators that fusing removed still count, as do ancestors.
-    prepare_calibration_fx(model,
-                           get_default_qconfig_mapping()
-                               .set_object_type("BatchNorm2d", default_qconfig())
-                               .set_module_name("layer1", default_qconfig()),
-                           bayes);
+    // Ancestors count.
+    prepare_calibration_fx(model, get_default_qconfig_mapping().set_module_name("layer1", default_qconfig()), bayes);
 }
 
 TEST_CASE("Without a qconfig an operator stays in float and is listed; strict makes it an error") {

@@ -73,13 +73,19 @@ TEST_CASE("A key that matches nothing is an error that names the nearest keys") 
     const std::vector<std::string> names{"", "stem", "layer1", "layer1.0", "layer1.0.conv1", "layer1.0.conv2", "fc"};
     const std::vector<std::string> types{"Conv2d", "Linear", "ReLU", "add"};
     const auto run = [&](const QConfigMapping& mapping) {
-        for (const std::string& name : names) mapping.find({name, "Conv2d", ""});
-        mapping.check_all_matched(names, types);
+        for (const std::string& name : names) mapping.mark_used(mapping.find({name, "Conv2d", ""}));
+        mapping.check_all_used(names, types);
     };
     run(QConfigMapping()
             .set_global(tagged(0.1f))
             .set_module_name("layer1", tagged(0.2f))
             .set_object_type("Conv2d", tagged(0.2f)));
+    CHECK(message_of<Error>([&] {
+              run(QConfigMapping().set_module_name("layer1.0", tagged(0.1f)).set_module_name_regex("layer1", {}));
+          }).find("nothing was thrown") == 0);
+    CHECK(message_of<Error>([&] {
+              run(QConfigMapping().set_module_name("fc", tagged(0.1f)).set_module_name_regex("fc", tagged(0.2f)));
+          }).find("the module name regex \"fc\" changes nothing. It matches fc (Conv2d)") != std::string::npos);
     CHECK(message_of<Error>([&] { run(QConfigMapping().set_module_name("layer1.0.conv3", tagged(0.1f))); }) ==
           "QConfigMapping: no operator matches the module name \"layer1.0.conv3\"; the nearest are \"layer1.0.conv1\", "
           "\"layer1.0.conv2\", \"layer1.0\"");
@@ -92,4 +98,46 @@ TEST_CASE("A key that matches nothing is an error that names the nearest keys") 
     CHECK(message_of<Error>([] {
               QConfigMapping().set_module_name_regex("(", std::nullopt);
           }).find("is not a regular expression") != std::string::npos);
+}
+
+TEST_CASE("Of a fused layer the first member decides input and weight, the last the output, its own name all three") {
+    const std::vector<nn::FusedMember> members{
+        {"a.conv", "Conv2d", ""}, {"a.bn", "BatchNorm2d", ""}, {"a.relu", "ReLU", ""}};
+    const auto tags = [&](const QConfigMapping& mapping, Compatibility compatibility = Compatibility::horizon) {
+        const FusedChoice choice = mapping.find_fused({"a.conv", "ConvReLU2d", ""}, members, compatibility);
+        return std::pair(tag_of(choice.first), tag_of(choice.last));
+    };
+    using Tags = std::pair<float, float>;
+    const auto global = QConfigMapping().set_global(tagged(0.1f));
+    CHECK(tags(global) == Tags{0.1f, 0.1f});
+    CHECK(tags(QConfigMapping(global).set_object_type("ReLU", tagged(0.2f))) == Tags{0.1f, 0.2f});
+    CHECK(tags(QConfigMapping(global).set_object_type("Conv2d", tagged(0.2f))) == Tags{0.2f, 0.1f});
+    CHECK(tags(QConfigMapping(global).set_module_name("a.conv", tagged(0.3f))) == Tags{0.3f, 0.3f});
+    CHECK(tags(QConfigMapping(global).set_module_name("a.relu", tagged(0.3f))) == Tags{0.1f, 0.3f});
+    CHECK(tags(QConfigMapping(global).set_module_name("a.bn", tagged(0.3f))) == Tags{0.1f, 0.1f});
+    CHECK(tags(QConfigMapping(global).set_module_name("a", tagged(0.3f)).set_module_name("a.relu", tagged(0.4f))) ==
+          Tags{0.3f, 0.4f});
+    CHECK(
+        tags(QConfigMapping(global).set_module_name("a.conv", tagged(0.3f)).set_module_name("a.relu", tagged(0.4f))) ==
+        Tags{0.3f, 0.3f});
+    CHECK(tags(QConfigMapping(global).set_module_name("a.conv", tagged(0.3f)).set_own("a.relu", tagged(0.4f))) ==
+          Tags{0.3f, 0.4f});
+    CHECK(tags(QConfigMapping(global).set_own("a.conv", tagged(0.3f)).set_own("a.relu", tagged(0.4f))) ==
+          Tags{0.3f, 0.3f});
+    CHECK(tags(QConfigMapping(global).set_object_type("ConvReLU2d", tagged(0.2f))) == Tags{0.2f, 0.2f});
+    CHECK(
+        tags(
+            QConfigMapping(global).set_object_type("ConvReLU2d", tagged(0.2f)).set_object_type("ReLU", tagged(0.3f))) ==
+        Tags{0.2f, 0.2f});
+    // PyTorch 2.15: prepare_fx with an activation's eps that tells entries apart.
+    CHECK(tags(QConfigMapping(global).set_object_type("ConvReLU2d", tagged(0.2f)), Compatibility::torch) ==
+          Tags{0.2f, 0.2f});
+    const auto types = QConfigMapping(global).set_object_type("Conv2d", tagged(0.2f));
+    CHECK(message_of<Error>([&] { tags(types, Compatibility::torch); }).find("of Conv2d and ReLU one has an entry") !=
+          std::string::npos);
+    CHECK(tags(QConfigMapping(types).set_object_type("ReLU", tagged(0.2f)), Compatibility::torch) == Tags{0.2f, 0.2f});
+    CHECK(tags(QConfigMapping(global).set_module_name("a.relu", tagged(0.4f)), Compatibility::torch) ==
+          Tags{0.1f, 0.1f});
+    CHECK(tags(QConfigMapping(global).set_module_name("a.conv", tagged(0.4f)), Compatibility::torch) ==
+          Tags{0.4f, 0.4f});
 }

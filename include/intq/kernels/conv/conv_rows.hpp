@@ -57,12 +57,13 @@ constexpr bool has_row(const arith::PolicyRecord& policy, OpKind op, DType input
 }
 
 /// The two rows of a combination of types, GEMM and depthwise; none where the target's constraint table has no such
-/// operator. An int32 output is the accumulator itself, and takes no add.
+/// operator. An int32 output is the accumulator itself; it takes an add where the operand is part of that.
 template <class TargetType, class Backend, class X, class W, class Y, class E> constexpr auto conv_pair() noexcept {
     using Acc = arith::Accumulator<TargetType, dtype_of<X>>;
     constexpr bool keeps = std::is_same_v<Y, std::int32_t>, adds = !std::is_same_v<E, no_sumin>;
     constexpr bool is_accepted = has_row(TargetType::policy, OpKind::conv2d, dtype_of<X>, dtype_of<W>, dtype_of<Y>);
-    if constexpr (!is_accepted || (adds && (keeps || !TargetType::policy.fused_add))) {
+    if constexpr (!is_accepted ||
+                  (adds && !(keeps ? TargetType::policy.adds_in_accumulator() : TargetType::policy.fused_add))) {
         return std::array<ConvRow, 0>{};
     } else {
         using Policy = std::conditional_t<keeps, arith::keep_accumulator, arith::RequantizePolicy<TargetType, Acc>>;
@@ -81,7 +82,8 @@ template <class TargetType, class Backend, class X> constexpr auto conv_rows_fro
                 typed_conv_rows<TargetType, Backend, X, std::int8_t, X>,
                 typed_conv_rows<TargetType, Backend, X, std::int16_t, no_sumin>,
                 typed_conv_rows<TargetType, Backend, X, std::int16_t, X>,
-                typed_conv_rows<TargetType, Backend, X, std::int32_t, no_sumin>);
+                typed_conv_rows<TargetType, Backend, X, std::int32_t, no_sumin>,
+                typed_conv_rows<TargetType, Backend, X, std::int32_t, X>);
 }
 
 /// The rows of a target are those of its constraint table.

@@ -70,7 +70,8 @@ constexpr Status check_spec(const arith::PolicyRecord& policy, const Conv2dSpec&
     if (spec.output_dtype == DType::int32) {
         if (spec.activation == Activation::relu6) return {StatusCode::unsupported, spec.op, Field::activation, 2, 1};
         // Outside the accumulator of a float_scale policy there is no place for the operand of an add.
-        if (spec.sumin != nullptr) return {StatusCode::unsupported, spec.op, Field::sumin, 0, 0};
+        if (spec.sumin != nullptr && !policy.adds_in_accumulator())
+            return {StatusCode::unsupported, spec.op, Field::sumin, 0, 0};
         return {};
     }
     if (const Status status = check_qparams(spec.output, spec.output_dtype, spec.out_channels, spec.op); !status)

@@ -28,6 +28,7 @@ struct FusedMember {
     std::string module;      // qualified name of the module; of a function: of the module whose forward calls it
     std::string type;        // type name of the module, or name of the function
     std::string scope_type;  // of a function: the type of the module whose forward calls it
+    std::string node{};      // of a function: the name of its node, which tools print
 };
 
 /// A layer that others can be fused into.
@@ -39,6 +40,9 @@ public:
     virtual INTQ_INLINE ~FusedFrom();
     /// The operators that this layer was fused from, in order; empty when it was not.
     const std::vector<FusedMember>& members() const noexcept { return members_; }
+    /// The same with the names that they have where this layer stands in the slot `name`: a part of a model that was
+    /// fused before it became a part knows shorter ones.
+    std::vector<FusedMember> members_at(const std::string& name) const;
     void set_members(std::vector<FusedMember> members);
 
 private:
@@ -69,6 +73,17 @@ INTQ_INLINE FusedFrom& FusedFrom::operator=(const FusedFrom& other) = default;
 INTQ_INLINE FusedFrom::~FusedFrom() = default;
 
 INTQ_INLINE void FusedFrom::set_members(std::vector<FusedMember> members) { members_ = std::move(members); }
+
+INTQ_INLINE std::vector<FusedMember> FusedFrom::members_at(const std::string& name) const {
+    std::vector<FusedMember> members = members_;
+    if (members.empty()) return members;
+    const std::string& own = members.front().module;
+    const bool is_below = name.size() > own.size() + 1 && name.ends_with("." + own);
+    if (!is_below) return members;
+    const std::string above = name.substr(0, name.size() - own.size() - 1);
+    for (FusedMember& member : members) member.module = member.module.empty() ? above : above + "." + member.module;
+    return members;
+}
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn

@@ -46,7 +46,8 @@ struct FuseReport {
 ///
 /// Matching starts at the last node and walks back, longest sequences first. The new module stands in the slot of the
 /// first operator; the slots of the others become Identity where nothing else calls them. Of an add of two
-/// convolutions the first argument's is fused, and the other's output is an ordinary quantized tensor.
+/// convolutions the first argument's is fused, and the other's output is an ordinary quantized tensor. A call of
+/// FloatFunctional::add_relu becomes an add and a relu first, which is how PyTorch traces it.
 ///
 /// @param model   traced first, unless it is a GraphModule; must be in evaluation where a batch norm is folded
 /// @param report  optional; a chain that only a shared module, a second reader, a constant operand or the target breaks
@@ -77,15 +78,15 @@ nn::FusedMember member_of(const graph::Node& node, nn::Module& root);
 #    include "intq/graph/operators.hpp"
 #    include "intq/graph/pattern.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/nn/functional/arithmetic.hpp"
 #    include "intq/nn/layers/move.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE nn::FusedMember member_of(const graph::Node& node, nn::Module& root) {
-    const bool is_module = node.op() == graph::Op::call_module;
-    return {is_module ? node.target() : node.scope().module, graph::type_of(node, root),
-            is_module ? "" : node.scope().type};
+    if (node.op() == graph::Op::call_module) return {node.target(), graph::type_of(node, root), ""};
+    return {node.scope().module, graph::type_of(node, root), node.scope().type, node.name()};
 }
 
 INTQ_INLINE std::shared_ptr<graph::GraphModule> traced_clone(const nn::Module& model,
@@ -99,6 +100,20 @@ namespace detail {
 
 INTQ_INLINE bool holds(const graph::OperatorSequence& operators, const char* name) {
     return std::find(operators.begin(), operators.end(), name) != operators.end();
+}
+
+/// The relu belongs to the same module, so that its entries in a qconfig mapping stand for both.
+INTQ_INLINE void split_add_relu(graph::GraphModule& model) {
+    graph::Graph& graph = model.graph();
+    for (graph::Node* node : graph.nodes()) {
+        if (graph::operator_of(*node, model) != "add_relu") continue;
+        node->set_method("add");
+        const auto at = graph.after(*node);
+        graph::Node& relu = graph.call_function(nn::relu_function, {*node});
+        relu.set_scope({node->target(), graph::type_of(*node, model)});
+        relu.outputs() = node->outputs();
+        graph.replace_all_uses(*node, relu);
+    }
 }
 
 class Fuser {
@@ -160,7 +175,8 @@ private:
             operators.push_back({row.operators[i], graph::module_of(*match.nodes[i], model_), keep_batch_norm_});
             const auto* fused = dynamic_cast<const nn::FusedFrom*>(operators[i].module);
             if (fused != nullptr && !fused->members().empty()) {
-                members.insert(members.end(), fused->members().begin(), fused->members().end());
+                for (nn::FusedMember& member : fused->members_at(match.nodes[i]->target()))
+                    members.push_back(std::move(member));
             } else {
                 members.push_back(member_of(*match.nodes[i], model_));
             }
@@ -216,6 +232,7 @@ private:
 
 INTQ_INLINE void fuse_in_place(graph::GraphModule& model, const FuseOptions& options, FuseReport* report) {
     FuseReport unread;
+    detail::split_add_relu(model);
     detail::Fuser(model, options, report != nullptr ? *report : unread).run();
 }
 

@@ -16,7 +16,7 @@ inline namespace INTQ_HOSTED_ABI {
 /// A mapping in which the modules that a dictionary names have no qconfig, above all other entries and the modules'
 /// own.
 ///
-/// @throws Error for a name that the model does not have, with the nearest ones; later, from check_all_matched(), for a
+/// @throws Error for a name that the model does not have, with the nearest ones; later, from check_all_used(), for a
 ///         type of neither a module nor a function
 QConfigMapping with_hybrid(QConfigMapping mapping, nn::Module& model, const HybridDict& dict);
 
@@ -52,7 +52,7 @@ INTQ_INLINE QConfigMapping with_hybrid(QConfigMapping mapping, nn::Module& model
             const bool has_type = module.value->type_name() == type;
             bool is_part = false;
             if (fused != nullptr)
-                for (const nn::FusedMember& member : fused->members()) {
+                for (const nn::FusedMember& member : fused->members_at(module.name)) {
                     if (member.type != type || !member.scope_type.empty()) continue;
                     mapping.set_own(member.module, std::nullopt);
                     is_part = true;

@@ -32,10 +32,10 @@ namespace detail {
 struct EdgeState {
     bool is_codes = false;
     DType dtype = DType::float32;
-    std::shared_ptr<Quantizer> quantizer{};  // whose scale the codes have
-    std::string quantizer_target{};          // its slot
-    bool awaits_activation = false;          // an add whose relu comes next
-    const graph::Node* origin = nullptr;     // of real values: where they come from
+    std::shared_ptr<Quantizer> quantizer{};        // whose scale the codes have
+    std::string quantizer_target{};                // its slot
+    std::optional<QuantizerConfig> behind_relu{};  // of an add whose relu comes next: the quantizer behind that
+    const graph::Node* origin = nullptr;           // of real values: where they come from
 };
 
 /// The state of a walk over the nodes of a model that is being prepared; changes nothing itself.
@@ -49,9 +49,10 @@ protected:
 
     struct Config {
         std::optional<QConfig> qconfig;
-        bool by_name = false;  // an entry by module name or regex decided
+        FusedChoice choice;
     };
 
+    /// Of a fused layer or an add with the relu that it takes: what find_fused() gives for the whole.
     Config config_of(const graph::Node& node) const;
 
     const QuantizerConfig& output_of(const graph::Node& node, const QConfig& qconfig) const;
@@ -118,16 +119,21 @@ INTQ_INLINE Role PrepareContext::role_of(const QuantizedOperator& row) const {
 
 INTQ_INLINE PrepareContext::Config PrepareContext::config_of(const graph::Node& node) const {
     const auto* fused = dynamic_cast<const nn::FusedFrom*>(graph::module_of(node, model_));
-    std::vector<nn::FusedMember> members{member_of(node, model_)};
-    if (fused != nullptr && !fused->members().empty()) members = fused->members();
-    std::vector<QConfigChoice> choices;
-    for (const nn::FusedMember& member : members) choices.push_back(mapping_.find(member));
-    const QConfigChoice& first = choices.front();
-    const QConfigChoice& last = choices.back();
+    const nn::FusedMember whole = member_of(node, model_);
+    std::vector<nn::FusedMember> members{whole};
     Config config;
-    if (first.qconfig && last.qconfig)
-        config.qconfig = QConfig{first.qconfig->input, first.qconfig->weight, last.qconfig->output};
-    config.by_name = std::max(first.level, last.level) >= QConfigLevel::module_name_regex;
+    if (fused != nullptr && !fused->members().empty()) {
+        members = fused->members_at(whole.module);
+        config.choice = mapping_.find_fused(whole, members, options_.compatibility);
+    } else if (const graph::Node* relu = row_of(node).takes_relu ? only_reader_if_relu(node) : nullptr) {
+        members.push_back(member_of(*relu, model_));
+        config.choice = mapping_.find_fused(whole, members, Compatibility::horizon);
+        // In PyTorch they are no module, and the relu alone says what is behind it.
+        if (is_torch()) config.choice.last = config.choice.members.back();
+    } else {
+        config.choice = mapping_.find_fused(whole, members, options_.compatibility);
+    }
+    config.qconfig = config.choice.qconfig();
     return config;
 }
 

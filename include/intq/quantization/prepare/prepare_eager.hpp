@@ -138,22 +138,21 @@ public:
     nn::ModulePtr replace(const std::string& name, const nn::ModulePtr& module) {
         if (dynamic_cast<Quantizer*>(module.get()) != nullptr) throw Error(name, "the model is prepared already");
         if (dynamic_cast<nn::FloatFunctional*>(module.get()) != nullptr)
-            return observed(name, module, qconfig_of(name, *module));
+            return observed(name, module, choice_of(name, *module));
         const QuantizedOperator& row = SingleCall(module, "forward").row();
         if (row.role == Role::float_only && !module->is_leaf()) return nullptr;
-        const std::optional<QConfig> qconfig = qconfig_of(name, *module);
-        if (!qconfig) return module;
+        const FusedChoice choice = choice_of(name, *module);
+        if (!choice.qconfig()) return module;
         switch (row.role) {
             case Role::float_only:
                 if (options_.strict) throw Error(name, module->type_name() + " has no integer form, and strict is on");
                 return module;
             case Role::weighted:
-                return weighted(name, *module, row, *qconfig);
+                return weighted(name, *module, row, choice);
             case Role::quant_stub:
-                return observed(name, module, qconfig);
+                return observed(name, module, choice);
             case Role::own_output:
-                return row.keeps_scale != nullptr && row.keeps_scale(target_) ? module
-                                                                              : observed(name, module, qconfig);
+                return row.keeps_scale != nullptr && row.keeps_scale(target_) ? module : observed(name, module, choice);
             default:
                 return module;
         }
@@ -167,19 +166,20 @@ public:
     }
 
 private:
-    // Input and weight of the first operator's, output of the last one's.
-    std::optional<QConfig> qconfig_of(const std::string& name, const nn::Module& module) const {
-        std::vector<nn::FusedMember> members{{name, module.type_name(), ""}};
+    // An entry that switches quantization off has its effect here.
+    FusedChoice choice_of(const std::string& name, const nn::Module& module) const {
+        const nn::FusedMember whole{name, module.type_name(), ""};
+        std::vector<nn::FusedMember> members{whole};
         const auto* fused = dynamic_cast<const nn::FusedFrom*>(&module);
-        if (fused != nullptr && !fused->members().empty()) members = fused->members();
-        std::vector<std::optional<QConfig>> all;
-        for (const nn::FusedMember& member : members) all.push_back(mapping_.find(member).qconfig);
-        if (!all.front() || !all.back()) return std::nullopt;
-        return QConfig{all.front()->input, all.front()->weight, all.back()->output};
+        if (fused != nullptr && !fused->members().empty()) members = fused->members_at(name);
+        FusedChoice choice = mapping_.find_fused(whole, members, options_.compatibility);
+        if (!choice.qconfig()) mapping_.mark_switched_off(choice);
+        return choice;
     }
 
-    nn::ModulePtr observed(const std::string& name, const nn::ModulePtr& module,
-                           const std::optional<QConfig>& qconfig) {
+    nn::ModulePtr observed(const std::string& name, const nn::ModulePtr& module, const FusedChoice& choice) {
+        const std::optional<QConfig> qconfig = choice.qconfig();
+        if (qconfig) mapping_.mark_used(choice.last);
         if (qconfig && qconfig->output)
             quantizers_.emplace_back(
                 module, make_activation_quantizer(name, *qconfig->output, target_, options_.compatibility));
@@ -187,12 +187,14 @@ private:
     }
 
     nn::ModulePtr weighted(const std::string& name, const nn::Module& module, const QuantizedOperator& row,
-                           const QConfig& qconfig) {
-        if (!qconfig.weight) throw Error(name, "its qconfig has no weight quantizer");
+                           const FusedChoice& choice) {
+        const std::optional<QuantizerConfig> weight = choice.qconfig()->weight;
+        if (!weight) throw Error(name, "its qconfig has no weight quantizer");
         const std::shared_ptr<nn::Weighted> made = row.as_layer == nullptr ? nullptr : layer_of(name, module, row);
         const auto& layer = made == nullptr ? dynamic_cast<const nn::Weighted&>(module) : *made;
-        return observed(name, with_weight_quantizer(name, layer, row, *qconfig.weight, target_, options_.compatibility),
-                        qconfig);
+        mapping_.mark_used(choice.first);
+        return observed(name, with_weight_quantizer(name, layer, row, *weight, target_, options_.compatibility),
+                        choice);
     }
 
     std::vector<std::pair<nn::ModulePtr, nn::ModulePtr>> quantizers_{};
@@ -217,7 +219,7 @@ INTQ_INLINE nn::ModulePtr prepare_modules(const nn::ModulePtr& model, const QCon
     ModulePreparer preparer(all, target, options);
     const Replacements replacements = plan_replacements(
         model, [&](const std::string& name, const nn::ModulePtr& module) { return preparer.replace(name, module); });
-    all.check_all_matched(names, types);
+    all.check_all_used(names, types);
     preparer.put_quantizers();
     return replacements.apply();
 }

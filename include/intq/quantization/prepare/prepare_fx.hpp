@@ -102,6 +102,7 @@ private:
                 break;
         }
         const Config config = config_of(node);
+        if (role_of(row) == Role::float_only || !config.qconfig) mapping_.mark_switched_off(config.choice);
         if (role_of(row) == Role::float_only) return stay_float(node, "it has no integer form");
         if (!config.qconfig) return stay_float(node, no_qconfig, true);
         const EdgeState state = prepare_quantized(node, row, config);
@@ -127,17 +128,17 @@ private:
     EdgeState prepare_quantized(graph::Node& node, const QuantizedOperator& row, const Config& config) {
         switch (role_of(row)) {
             case Role::quant_stub:
-                return prepare_quant_stub(node, *config.qconfig);
+                return prepare_quant_stub(node, config);
             case Role::weighted:
                 return prepare_weighted(node, row, config);
             case Role::own_output:
-                return prepare_own_output(node, row, *config.qconfig);
+                return prepare_own_output(node, row, config);
             case Role::cat:
-                return prepare_cat(node, *config.qconfig);
+                return prepare_cat(node, config);
             default:
                 if (row.gives_tuple && !is_read_by_items(node))
                     return stay_float(node, "its pieces are read as a whole");
-                return prepare_sharing(node, row.kind, *config.qconfig);
+                return prepare_sharing(node, row.kind, config);
         }
     }
 
@@ -160,9 +161,10 @@ private:
         return real(node);
     }
 
-    EdgeState prepare_quant_stub(graph::Node& node, const QConfig& qconfig) {
+    EdgeState prepare_quant_stub(graph::Node& node, const Config& config) {
         if (state_of(node, 0).is_codes) throw error(node, "a QuantStub takes real values, given codes");
-        return add_output_quantizer(node, output_of(node, qconfig), OpKind::quantize, DType::float32);
+        mapping_.mark_used(config.choice.last);
+        return add_output_quantizer(node, output_of(node, *config.qconfig), OpKind::quantize, DType::float32);
     }
 
     EdgeState prepare_weighted(graph::Node& node, const QuantizedOperator& row, const Config& config) {
@@ -172,64 +174,79 @@ private:
             model_.replace_child(node.target(), layer_of(where(node), *graph::module_of(node, model_), row));
             operators_.forget();  // the layer has a row of its own
         }
-        const bool wants_accumulator =
-            !qconfig.output || (options_.high_precision_output && !config.by_name && feeds_dequant_only(node));
+        const bool wants_accumulator = !qconfig.output || (options_.high_precision_output &&
+                                                           !config.choice.is_by_name() && feeds_dequant_only(node));
         const DType weight = qconfig.weight->dtype();
         const DType narrow = qconfig.output ? qconfig.output->dtype() : DType::int32;
         const auto accepts = [&](DType input, DType output) {
             return arith::check_constraints(target_.constraints, use(node, input, weight, output)).ok();
         };
-        ensure_codes(node, 0, qconfig, DType::none);
+        ensure_codes(node, 0, config, DType::none);
         const auto& layer = dynamic_cast<const nn::Weighted&>(*graph::module_of(node, model_));
         // A 64-bit sum of 16-bit products is not an int32 output; asked for by name, the program refuses it with
         // numbers.
         const bool may_exceed = target_.accumulator_bits(state_of(node, 0).dtype) == 64 && weight == DType::int16;
+        const bool adds_behind = layer.fusion().add && !target_.adds_in_accumulator();
         const bool is_accumulator =
             wants_accumulator && (!qconfig.output || (layer.fusion().activation == Activation::none && !may_exceed &&
-                                                      accepts(state_of(node, 0).dtype, DType::int32)));
+                                                      !adds_behind && accepts(state_of(node, 0).dtype, DType::int32)));
+        if (is_accumulator) check_accumulator(node, layer.fusion());
         const DType output = is_accumulator ? DType::int32 : narrow;
         // A producer of another type than the target takes is requantized to the type of this operator's output.
         if (!accepts(state_of(node, 0).dtype, output) && qconfig.output && accepts(narrow, output))
-            ensure_codes(node, 0, qconfig, narrow);
+            ensure_codes(node, 0, config, narrow);
         check(node, use(node, state_of(node, 0).dtype, weight, output));
         if (layer.fusion().add) {
             if (!target_.fused_add)
                 throw error(node,
                             std::string("the target ") + target_.name + " has no fused add; fuse for this target");
-            ensure_codes(node, 1, qconfig, state_of(node, 0).dtype);
+            ensure_codes(node, 1, config, state_of(node, 0).dtype);
         }
         give_weight_quantizer(node, row, *qconfig.weight);
-        if (is_accumulator) return {true, DType::int32, {}, {}, false, nullptr};
+        mapping_.mark_used(config.choice.first);
+        if (!is_accumulator || !qconfig.output) mapping_.mark_used(config.choice.last);
+        if (is_accumulator) return {true, DType::int32, {}, {}, {}, nullptr};
         return add_output_quantizer(node, *qconfig.output, OpKind::none, DType::none);
     }
 
-    EdgeState prepare_own_output(graph::Node& node, const QuantizedOperator& row, const QConfig& qconfig) {
+    // A qconfig without output quantizer asks for what not every layer has.
+    void check_accumulator(const graph::Node& node, const nn::Fusion& fusion) const {
+        if (fusion.activation == Activation::relu6)
+            throw error(node, "its qconfig has no output quantizer, and an accumulator takes relu, but no relu6");
+        if (fusion.add && !target_.adds_in_accumulator())
+            throw error(node, std::string("its qconfig has no output quantizer, but the target ") + target_.name +
+                                  (target_.fused_add ? " adds the operand of a fused add behind the accumulator"
+                                                     : " has no fused add; fuse for this target"));
+    }
+
+    EdgeState prepare_own_output(graph::Node& node, const QuantizedOperator& row, const Config& config) {
         for (int i = 0; i < row.operands; ++i)
             if (static_cast<std::size_t>(i) >= node.args().size() ||
                 node.args()[static_cast<std::size_t>(i)].node() == nullptr)
                 return stay_float(node, "an operand that is a constant number has no integer form");
         if (is_outside(node)) return stay_float(node, "it is not between QuantStub and DeQuantStub");
         const graph::Node* relu = row.takes_relu ? only_reader_if_relu(node) : nullptr;
-        const std::optional<QConfig> last = relu != nullptr ? config_of(*relu).qconfig : qconfig;
-        const QuantizerConfig& output = output_of(relu != nullptr ? *relu : node, *last);
-        const QConfig operands{qconfig.input, std::nullopt, output};
-        for (int i = 0; i < row.operands; ++i)
-            ensure_codes(node, static_cast<std::size_t>(i), operands, output.dtype());
+        const QuantizerConfig& output = output_of(relu != nullptr ? *relu : node, *config.qconfig);
+        for (int i = 0; i < row.operands; ++i) ensure_codes(node, static_cast<std::size_t>(i), config, output.dtype());
         if (row.kind != OpKind::none) check(node, use(node, output.dtype(), DType::none, output.dtype()));
         if (row.keeps_scale != nullptr && row.keeps_scale(target_)) return follow_input(node);
-        if (relu != nullptr) return {true, output.dtype(), {}, {}, true, nullptr};
+        mapping_.mark_used(config.choice.last);
+        if (relu != nullptr) return {true, output.dtype(), {}, {}, output, nullptr};
         // What leaves no trace in a converted model leaves its quantizer's step.
         return add_output_quantizer(node, output, row.make_step == nullptr ? OpKind::requantize : OpKind::none,
                                     output.dtype());
     }
 
-    EdgeState prepare_cat(graph::Node& node, const QConfig& qconfig) {
+    EdgeState prepare_cat(graph::Node& node, const Config& config) {
         const graph::ArgumentList* parts = node.args()[0].list();
         if (parts == nullptr || parts->empty()) throw error(node, "cat needs a list of values");
-        const QuantizerConfig& output = output_of(node, qconfig);
-        for (graph::Node* part : node.inputs()) ensure_codes(node, *part, qconfig, output.dtype());
+        const QuantizerConfig& output = output_of(node, *config.qconfig);
+        for (graph::Node* part : node.inputs()) ensure_codes(node, *part, config, output.dtype());
         check(node, use(node, output.dtype(), DType::none, output.dtype()));
-        if (!is_torch()) return add_output_quantizer(node, output, OpKind::none, DType::none);
+        if (!is_torch()) {
+            mapping_.mark_used(config.choice.last);
+            return add_output_quantizer(node, output, OpKind::none, DType::none);
+        }
 
         const EdgeState first = states_.at(node.inputs()[0]);
         for (const graph::Node* part : node.inputs()) {
@@ -241,12 +258,11 @@ private:
         return add_quantizer(node, first.quantizer, {});
     }
 
-    EdgeState prepare_sharing(graph::Node& node, OpKind kind, const QConfig& qconfig) {
+    EdgeState prepare_sharing(graph::Node& node, OpKind kind, const Config& config) {
         const EdgeState input = state_of(node, 0);
         if (!input.is_codes && !is_torch()) return real(node, input.origin);
-        if (input.awaits_activation)
-            return add_output_quantizer(node, output_of(node, qconfig), OpKind::none, DType::none);
-        ensure_codes(node, 0, qconfig, DType::none);
+        if (input.behind_relu) return add_output_quantizer(node, *input.behind_relu, OpKind::none, DType::none);
+        ensure_codes(node, 0, config, DType::none);
         const EdgeState codes = state_of(node, 0);
         if (kind != OpKind::none) check(node, use(node, codes.dtype, DType::none, codes.dtype));
         return is_torch() ? add_quantizer(node, codes.quantizer, {}) : codes;
@@ -290,14 +306,14 @@ private:
     // --- quantizers -----------------------------------------------------------------------------------------------
 
     // The value that an argument reads becomes codes, of type `wanted` unless that is none.
-    void ensure_codes(graph::Node& node, std::size_t argument, const QConfig& qconfig, DType wanted) {
+    void ensure_codes(graph::Node& node, std::size_t argument, const Config& config, DType wanted) {
         graph::Node* producer = argument < node.args().size() ? node.args()[argument].node() : nullptr;
         if (producer == nullptr)
             throw error(node, "argument " + std::to_string(argument + 1) + " is not a value of the graph");
-        ensure_codes(node, *producer, qconfig, wanted);
+        ensure_codes(node, *producer, config, wanted);
     }
 
-    void ensure_codes(graph::Node& node, graph::Node& producer, const QConfig& qconfig, DType wanted) {
+    void ensure_codes(graph::Node& node, graph::Node& producer, const Config& asked, DType wanted) {
         const EdgeState state = states_.at(&producer);
         if (state.is_codes && state.dtype == DType::int32)
             throw error(node, "%" + producer.name() + " gives its accumulator, which only a DeQuantStub can read");
@@ -307,13 +323,17 @@ private:
             throw error(node, "it takes the real values of %" + state.origin->name() +
                                   ": put a QuantStub between, call add_stubs(), or use torch compatibility");
 
-        QuantizerConfig config = qconfig.input ? *qconfig.input : output_of(node, qconfig);
+        const QConfig& qconfig = *asked.qconfig;
+        bool is_output = !qconfig.input;  // whether the output's configuration serves the input
+        if (wanted != DType::none && !is_output && qconfig.input->dtype() != wanted)
+            is_output = qconfig.output.has_value();
+        QuantizerConfig config = is_output ? output_of(node, qconfig) : *qconfig.input;
         if (wanted != DType::none && config.dtype() != wanted) {
-            if (qconfig.output) config = *qconfig.output;
             ObserverOptions& observer = config.options.observer_options;
-            if (observer.dtype != wanted) observer.quant_min = observer.quant_max = 0;
+            observer.quant_min = observer.quant_max = 0;
             observer.dtype = wanted;
         }
+        mapping_.mark_used(is_output ? asked.choice.last : asked.choice.first);
         const auto key = std::pair(&producer, config.dtype());
         auto known = converters_.find(key);
         if (known == converters_.end()) {
@@ -350,7 +370,7 @@ private:
         graph::Node& call = graph_.call_module(target, {node});
         call.set_scope(node.scope());
         graph_.replace_all_uses(node, call, filter);
-        const EdgeState state{true, quantizer->dtype(), quantizer, target, false, nullptr};
+        const EdgeState state{true, quantizer->dtype(), quantizer, target, {}, nullptr};
         states_[&call] = state;
         if (made != nullptr) *made = &call;
         return state;
@@ -406,7 +426,7 @@ INTQ_INLINE std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Modu
     prepared->report() = std::move(report);
     const QConfigMapping all = with_hybrid(with_own_qconfigs(mapping, model), *prepared);
     detail::Preparer(*prepared, all).run();
-    all.check_all_matched(names, types);
+    all.check_all_used(names, types);
     set_fake_quantize(*prepared, FakeQuantState::calibration);
     if (!options.example_inputs.empty()) detail::show_example(*prepared, options.example_inputs);
     return prepared;

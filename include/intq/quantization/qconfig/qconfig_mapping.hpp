@@ -5,12 +5,15 @@
 #define INTQ_QUANTIZATION_QCONFIG_QCONFIG_MAPPING_HPP
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "intq/nn/layers/fusion.hpp"
+#include "intq/quantization/observers/compatibility.hpp"
 #include "intq/quantization/qconfig/qconfig.hpp"
 
 namespace intq::quantization {
@@ -22,6 +25,20 @@ enum class QConfigLevel : std::uint8_t { none, global, object_type, module_name_
 struct QConfigChoice {
     std::optional<QConfig> qconfig{};  // none: not quantized
     QConfigLevel level = QConfigLevel::none;
+    std::string entry{};    // which one decided, for mark_used(); empty for the global one and a module's own
+    bool names_it = false;  // it has the operator's own name, not that of a module around it
+};
+
+/// What an operator gets that is made of several, such as a conv with its relu; of a single one both are the same.
+struct FusedChoice {
+    QConfigChoice first;  // its input's and its weight's quantizers
+    QConfigChoice last;   // its output's
+    std::vector<QConfigChoice> members{};
+
+    /// None where one of the two has none.
+    std::optional<QConfig> qconfig() const;
+    /// Whether an entry by module name or regex decided.
+    bool is_by_name() const noexcept;
 };
 
 /// Entries by scope. Priority, low to high:
@@ -31,8 +48,8 @@ struct QConfigChoice {
 /// A module's name covers all below it ("layer1" covers "layer1.0.conv"), and so does its own qconfig; of two names the
 /// longer one wins, of one module's name and own its own. That of the whole model takes the place of the global. A
 /// regex (io::NamePattern) must match from the start of the name; of several the first that matches wins. A function
-/// takes the entries of the module whose forward calls it: of its type above those of its own name, then of its name.
-/// An entry of no qconfig switches quantization off.
+/// takes the entries of the module whose forward calls it: of its type above those of its own name, then of its name;
+/// and, by module name, that of its node, which tools print. An entry of no qconfig switches quantization off.
 ///
 /// A query notes which entries matched, so one thread at a time uses an object.
 class QConfigMapping {
@@ -44,13 +61,31 @@ public:
     /// A qconfig that the module of a name carries itself; "" is the whole model.
     QConfigMapping& set_own(const std::string& name, std::optional<QConfig> qconfig);
 
-    /// The entry for an operator; what was found is remembered for check_all_matched().
+    /// The entry for an operator; what was met is remembered for check_all_used().
     ///
     /// @param op  scope_type is empty for a module, else the type of the module whose forward calls the function
     QConfigChoice find(const nn::FusedMember& op) const;
 
-    /// Throws the Error of the first key that no find() has met since the last call, with the nearest known names.
-    void check_all_matched(const std::vector<std::string>& module_names, const std::vector<std::string>& types) const;
+    /// The entries for an operator that is made of several. Input and weight are the first one's, the output is the
+    /// last one's; an entry by the name or the type of the whole decides all three, unless the members' are of a higher
+    /// level.
+    ///
+    /// In torch mode, as in PyTorch, the members' names say nothing, and the types of a layer and of its relu have one
+    /// qconfig; throws where only one of the two has an entry.
+    ///
+    /// @param whole    the slot of the fused layer, and its type
+    /// @param members  at least one, in their order
+    FusedChoice find_fused(const nn::FusedMember& whole, std::span<const nn::FusedMember> members,
+                           Compatibility compatibility) const;
+
+    /// Says that a choice had an effect.
+    void mark_used(const QConfigChoice& choice) const;
+    /// Says so of the choices that switch quantization off, of an operator that stays in float.
+    void mark_switched_off(const FusedChoice& choice) const;
+
+    /// Throws the Error of the first key that no find() has met since the last call, with the nearest known names, or
+    /// of the first that was met and never marked as used.
+    void check_all_used(const std::vector<std::string>& module_names, const std::vector<std::string>& types) const;
 
 private:
     struct Entry {
@@ -59,10 +94,13 @@ private:
     };
     static void set(std::vector<Entry>& entries, const std::string& key, std::optional<QConfig> qconfig);
     static bool covers(const std::string& name, const std::string& module);
+    FusedChoice find_as_torch(const nn::FusedMember& whole, std::span<const nn::FusedMember> members) const;
+    const Entry* find_type(const std::string& type) const;
 
     std::optional<QConfig> global_{};
     std::vector<Entry> types_, regexes_, names_, own_;
-    mutable std::set<std::string> matched_;
+    mutable std::map<std::string, std::string> matched_;  // entries, and the first operator that each one met
+    mutable std::set<std::string> used_;
 };
 
 /// The whole model with one qconfig.
@@ -74,6 +112,7 @@ QConfigMapping get_default_qconfig_mapping(DType dtype = DType::int8, DType weig
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(quantization_qconfig)
 
+#    include <algorithm>
 #    include <cstddef>
 #    include <utility>
 
@@ -136,54 +175,129 @@ INTQ_INLINE bool QConfigMapping::covers(const std::string& name, const std::stri
     return module == name || module.rfind(name + ".", 0) == 0;
 }
 
+INTQ_INLINE std::optional<QConfig> FusedChoice::qconfig() const {
+    if (!first.qconfig || !last.qconfig) return std::nullopt;
+    return QConfig{first.qconfig->input, first.qconfig->weight, last.qconfig->output};
+}
+
+INTQ_INLINE bool FusedChoice::is_by_name() const noexcept {
+    return std::max(first.level, last.level) >= QConfigLevel::module_name_regex;
+}
+
 INTQ_INLINE QConfigChoice QConfigMapping::find(const nn::FusedMember& op) const {
     QConfigChoice choice{global_, global_ ? QConfigLevel::global : QConfigLevel::none};
-    const auto take = [&](const char* list, const Entry& entry, QConfigLevel level) {
-        matched_.insert(list + entry.key);
-        choice = {entry.qconfig, level};
+    const auto meet = [&](const std::string& key) {
+        matched_.emplace(key, (op.node.empty() ? op.module : op.node) + " (" + op.type + ")");
+        return key;
     };
     for (const std::string* type : {&op.type, &op.scope_type})
         for (const Entry& entry : types_)
-            if (!type->empty() && entry.key == *type) take("type ", entry, QConfigLevel::object_type);
+            if (!type->empty() && entry.key == *type)
+                choice = {entry.qconfig, QConfigLevel::object_type, meet("object type \"" + entry.key + "\"")};
 
     bool found = false;
     for (const Entry& entry : regexes_)
         if (io::NamePattern(entry.key).matches_start(op.module)) {
-            matched_.insert("regex " + entry.key);
-            if (!found) choice = {entry.qconfig, QConfigLevel::module_name_regex};
+            const std::string key = meet("module name regex \"" + entry.key + "\"");
+            if (!found) choice = {entry.qconfig, QConfigLevel::module_name_regex, key};
             found = true;
         }
 
-    const Entry* longest = nullptr;
-    for (const Entry& entry : names_)
-        if (covers(entry.key, op.module)) {
-            matched_.insert("name " + entry.key);
-            if (longest == nullptr || entry.key.size() > longest->key.size()) longest = &entry;
-        }
-    if (longest != nullptr) choice = {longest->qconfig, QConfigLevel::module_name};
-    const std::size_t least = longest != nullptr ? longest->key.size() : 0;
-    longest = nullptr;
+    std::size_t least = 0;
+    for (const Entry& entry : names_) {
+        const bool names_it = entry.key == (op.node.empty() ? op.module : op.node);
+        if (!names_it && !covers(entry.key, op.module)) continue;
+        const std::string key = meet("module name \"" + entry.key + "\"");
+        if (choice.names_it || (!names_it && entry.key.size() < least)) continue;
+        least = names_it && !op.node.empty() ? op.module.size() + 1 : entry.key.size();  // nothing is closer
+        choice = {entry.qconfig, QConfigLevel::module_name, key, names_it};
+    }
     for (const Entry& entry : own_)
-        if (covers(entry.key, op.module) && entry.key.size() >= least &&
-            (longest == nullptr || entry.key.size() > longest->key.size()))
-            longest = &entry;
-    if (longest != nullptr) choice = {longest->qconfig, QConfigLevel::own};
+        if (covers(entry.key, op.module) && entry.key.size() >= least) {
+            least = entry.key.size();
+            choice = {entry.qconfig, QConfigLevel::own, "", entry.key == op.module && op.node.empty()};
+        }
     return choice;
 }
 
-INTQ_INLINE void QConfigMapping::check_all_matched(const std::vector<std::string>& module_names,
-                                                   const std::vector<std::string>& types) const {
-    const auto check = [&](const char* list, const char* what, const std::vector<Entry>& entries,
+INTQ_INLINE FusedChoice QConfigMapping::find_fused(const nn::FusedMember& whole,
+                                                   std::span<const nn::FusedMember> members,
+                                                   Compatibility compatibility) const {
+    if (compatibility == Compatibility::torch && members.size() > 1) return find_as_torch(whole, members);
+    std::vector<QConfigChoice> choices;
+    for (const nn::FusedMember& member : members) choices.push_back(find(member));
+    FusedChoice choice{choices.front(), choices.back(), choices};
+    if (members.size() == 1) return choice;
+    QConfigChoice of_whole = find(whole);
+    of_whole.names_it = of_whole.names_it || of_whole.level == QConfigLevel::object_type;
+    for (QConfigChoice* part : {&choice.first, &choice.last})
+        for (const QConfigChoice& own : {choices.front(), of_whole})
+            if (own.names_it && own.level >= part->level) *part = own;
+    return choice;
+}
+
+INTQ_INLINE const QConfigMapping::Entry* QConfigMapping::find_type(const std::string& type) const {
+    const auto found =
+        std::find_if(types_.begin(), types_.end(), [&](const Entry& entry) { return entry.key == type; });
+    return found == types_.end() ? nullptr : &*found;
+}
+
+INTQ_INLINE FusedChoice QConfigMapping::find_as_torch(const nn::FusedMember& whole,
+                                                      std::span<const nn::FusedMember> members) const {
+    FusedChoice choice;
+    for (const nn::FusedMember& member : members) {
+        choice.members.push_back(find(member));
+        // Of modules, not of functions: PyTorch asks for the same entry for the relu, and for a batch norm in training.
+        if (member.node.empty() && choice.members.back().level == QConfigLevel::object_type)
+            mark_used(choice.members.back());
+    }
+    const std::string& last_type = members.back().type;
+    const bool has_relu = last_type == "ReLU" || last_type == "relu";
+    const std::string &layer = members.front().type, relu = has_relu ? "ReLU" : layer;
+    if ((find_type(layer) == nullptr) != (find_type(relu) == nullptr))
+        throw Error("QConfigMapping: in torch mode, as in PyTorch, the types that are fused in " + whole.module + " (" +
+                    whole.type + ") need the same qconfig, but of " + layer + " and " + relu + " one has an entry");
+    if (find_type(relu) != nullptr) mark_used(find({"", relu, ""}));  // the type of a relu that is a function
+    choice.first = find(whole);
+    if (choice.first.level < QConfigLevel::object_type) choice.first = find({whole.module, layer, ""});
+    choice.last = choice.first;
+    return choice;
+}
+
+INTQ_INLINE void QConfigMapping::mark_used(const QConfigChoice& choice) const {
+    if (!choice.entry.empty()) used_.insert(choice.entry);
+}
+
+INTQ_INLINE void QConfigMapping::mark_switched_off(const FusedChoice& choice) const {
+    for (const QConfigChoice* part : {&choice.first, &choice.last})
+        if (!part->qconfig) mark_used(*part);
+    for (const QConfigChoice& member : choice.members)
+        if (!member.qconfig) mark_used(member);
+}
+
+INTQ_INLINE void QConfigMapping::check_all_used(const std::vector<std::string>& module_names,
+                                                const std::vector<std::string>& types) const {
+    const auto check = [&](const std::string& what, const std::vector<Entry>& entries,
                            const std::vector<std::string>& known) {
-        for (const Entry& entry : entries)
-            if (matched_.count(list + entry.key) == 0)
-                throw Error("QConfigMapping: no operator matches the " + std::string(what) + " \"" + entry.key +
-                            "\"; the nearest are " + nearest_names(entry.key, known));
+        for (const Entry& entry : entries) {
+            const std::string key = what + " \"" + entry.key + "\"";
+            const auto met = matched_.find(key);
+            if (met == matched_.end())
+                throw Error("QConfigMapping: no operator matches the " + key + "; the nearest are " +
+                            nearest_names(entry.key, known));
+            if (used_.count(key) == 0)
+                throw Error("QConfigMapping: the " + key + " changes nothing. It matches " + met->second +
+                            ", whose quantizers another entry decides, or which has none of its own: a fused layer "
+                            "takes them from an entry with its own name, else those of input and weight from its first "
+                            "member and that of the output from its last; what only moves or selects codes keeps the "
+                            "scale of its input");
+        }
     };
-    check("type ", "object type", types_, types);
-    check("regex ", "module name regex", regexes_, module_names);
-    check("name ", "module name", names_, module_names);
+    check("object type", types_, types);
+    check("module name regex", regexes_, module_names);
+    check("module name", names_, module_names);
     matched_.clear();
+    used_.clear();
 }
 
 }  // namespace INTQ_HOSTED_ABI
