@@ -72,6 +72,8 @@ public:
     std::vector<Tensor> run(std::span<const Tensor> inputs, const Executor& executor = serial,
                             runtime::InstructionHook hook = {}) const;
     /// The same for one input and one output.
+    ///
+    /// @throws Error for a program with another number of them
     Tensor run(const Tensor& input, const Executor& executor = serial, runtime::InstructionHook hook = {}) const;
 
 private:
@@ -173,6 +175,9 @@ INTQ_INLINE index_t OwnedProgram::packed_bytes() const noexcept {
 
 INTQ_INLINE Tensor OwnedProgram::run(const Tensor& input, const Executor& executor,
                                      runtime::InstructionHook hook) const {
+    if (program_.outputs.size() != 1)
+        throw Error("the program gives " + std::to_string(program_.outputs.size()) +
+                    " outputs; run it on a span of inputs, which gives all of them");
     return run(std::span<const Tensor>(&input, 1), executor, hook).front();
 }
 

@@ -15,6 +15,7 @@
 
 #include "intq/arith/constraints.hpp"
 #include "intq/arith/elementwise.hpp"
+#include "intq/arith/quantize.hpp"
 #include "intq/kernels/table/rows.hpp"
 #include "intq/program/owned_program.hpp"
 #include "intq/tensor/owned_qparams.hpp"
@@ -27,6 +28,19 @@ struct LayerName {
     std::string name;
     std::string type;
 };
+
+/// Whether a scale is that of data that was all zero.
+bool is_scale_of_zeros(const QParams& qparams);
+
+/// Throws what a maker refused. Where the scale of the output is that of data that was all zero, the error says so: it
+/// is the smallest one, which most accumulators cannot be brought to.
+void throw_if_refused(const Status& made, const QParams& output, const LayerName& layer);
+
+/// What a maker gives, or throw_if_refused().
+template <class T> T made_or_throw(const Result<T>& made, const QParams& output, const LayerName& layer) {
+    throw_if_refused(made.status(), output, layer);
+    return *made;
+}
 
 /// A program under construction: tensors, instructions, and the memory that parameters need. The functions that add an
 /// operator are beside its step, in quantization/operators/.
@@ -102,11 +116,28 @@ private:
 #    include <algorithm>
 #    include <span>
 
+#    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/runtime/memory_plan.hpp"
 
 namespace intq::program {
 inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE bool is_scale_of_zeros(const QParams& qparams) {
+    return !qparams.is_per_channel() && qparams.scale() <= arith::RangeRule{}.smallest_scale;
+}
+
+INTQ_INLINE void throw_if_refused(const Status& made, const QParams& output, const LayerName& layer) {
+    if (made.ok()) return;
+    const bool is_of_scales =
+        made.code == StatusCode::scale_out_of_range || made.code == StatusCode::accumulator_overflow;
+    if (is_of_scales && is_scale_of_zeros(output))
+        throw Error(layer.name, describe(made) +
+                                    "; its output was 0 in all data that its scale comes from, so that this is the "
+                                    "smallest one: calibrate on data where it is not, or give its quantizer a scale by "
+                                    "set_qparams()");
+    throw_if_failed(made, layer.name);
+}
 
 INTQ_INLINE QParams ProgramBuilder::keep(const OwnedQParams& qparams) {
     if (!qparams.is_per_channel()) return qparams.view();

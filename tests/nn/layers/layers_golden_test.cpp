@@ -262,6 +262,20 @@ TEST_CASE("Layers refuse what they cannot compute, with both sides in the messag
     CHECK(message([] {
               nn::ConvTranspose2d({1, 1, nn::square_window(1, 1, 3)})(Tensor::zeros(Shape(1, 1, 4, 4)));
           }).find("nothing is left of an input of shape (1, 1, 4, 4)") != std::string::npos);
+    const auto small = [](nn::Module&& layer, const Shape& shape) {
+        return test::message_of<Error>([&] { layer(Tensor::zeros(shape)); });
+    };
+    CHECK(small(nn::Conv2d({1, 1, nn::square_window(5)}), Shape(1, 1, 3, 3)) ==
+          "conv2d: the window of 5 x 5 cells is larger than the image, which has 3 x 3 with its padding; the input is "
+          "(1, 1, 3, 3)");
+    CHECK(small(nn::Conv2d({1, 1, {{2, 2}, {1, 1}, {}, {1, 7}}}), Shape(1, 1, 9, 7)).find("2 x 8 cells") !=
+          std::string::npos);
+    CHECK(small(nn::Conv1d({1, 1, 5, 1, 1}), Shape(1, 1, 2))
+              .find("1 x 5 cells is larger than the image, which has 1 x 4") != std::string::npos);
+    CHECK(small(nn::MaxPool2d(nn::square_window(5)), Shape(1, 1, 3, 3)).find("max_pool2d: the window") == 0);
+    CHECK(small(nn::AvgPool2d(nn::square_window(2)), Shape(1, 1, 1, 9)).find("avg_pool2d: the window") == 0);
+    CHECK(nn::Conv2d({1, 1, nn::square_window(5)})(Tensor::zeros(Shape(0, 1, 5, 6))).tensor().shape() ==
+          Shape(0, 1, 1, 2));
     nn::Embedding table({3, 2});
     CHECK(message([&] {
               table(Tensor::from(Shape(2), std::vector<std::int64_t>{1, 3}));

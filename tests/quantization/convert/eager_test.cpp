@@ -131,6 +131,42 @@ TEST_CASE("fuse_modules fuses the lists that it is given and computes the same")
     CHECK(model->child("conv1")->type_name() == "ConvReLU2d");
 }
 
+TEST_CASE("Names in braces are one list, lists in braces are several, however many there are of each") {
+    const auto model = test::make_model({{"conv1", test::make_conv(3, 4, 3, 1)},
+                                         {"relu1", std::make_shared<nn::ReLU>()},
+                                         {"conv2", test::make_conv(4, 4, 3, 2)},
+                                         {"bn2", test::make_batch_norm<nn::BatchNorm2d>(4, 4)},
+                                         {"relu2", std::make_shared<nn::ReLU>()}},
+                                        [](test::LambdaModel&, nn::Arguments v) { return v[0]; });
+    const auto types = [](const nn::ModulePtr& fused) {
+        return fused->child("conv1")->type_name() + " " + fused->child("conv2")->type_name();
+    };
+    const std::string conv = "conv1", relu = "relu1";
+    CHECK(types(fuse_modules(model, {"conv1", "relu1"})) == "ConvReLU2d Conv2d");
+    CHECK(types(fuse_modules(model, {{"conv1", "relu1"}})) == "ConvReLU2d Conv2d");
+    CHECK(types(fuse_modules(model, {conv, relu})) == "ConvReLU2d Conv2d");
+    CHECK(types(fuse_modules(model, {conv, "relu1"})) == "ConvReLU2d Conv2d");
+    CHECK(types(fuse_modules(model, std::vector{conv, relu})) == "ConvReLU2d Conv2d");
+    CHECK(types(fuse_modules(model, {"conv2", "bn2", "relu2"})) == "Conv2d ConvReLU2d");
+    CHECK(types(fuse_modules(model, {{"conv1", "relu1"}, {"conv2", "bn2"}})) == "ConvReLU2d Conv2d");
+    CHECK(types(fuse_modules(model, {{"conv1", "relu1"}, {"conv2", "bn2", "relu2"}})) == "ConvReLU2d ConvReLU2d");
+    CHECK(types(fuse_modules(model, {{conv, relu}, std::vector<std::string>{"conv2", "bn2", "relu2"}})) ==
+          "ConvReLU2d ConvReLU2d");
+
+    std::vector<std::size_t> sizes;
+    const ModuleFuser count = [&](const std::vector<nn::ModulePtr>& modules) {
+        sizes.push_back(modules.size());
+        return modules;
+    };
+    fuse_modules(model, {{"conv1"}, {"relu1"}}, false, count);
+    fuse_modules(model, {"conv1"}, false, count);
+    fuse_modules(model, {{"conv1"}}, false, count);
+    CHECK(sizes == std::vector<std::size_t>{1, 1, 1, 1});
+    CHECK(message_of<Error>([&] {
+              fuse_modules(model, {"conv1", {"conv2", "bn2"}});
+          }) == "fuse_modules: either names or lists of names are needed; \"conv1\" stands beside a list");
+}
+
 TEST_CASE("A fused add without a relu has no add_relu") {
     const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 7);
     const auto plain =

@@ -32,6 +32,9 @@ public:
 
     /// @param inputs  one tensor for each input of the model, with the same number of samples
     std::vector<Tensor> run(std::span<const Tensor> inputs, const Executor& executor = serial) const;
+    /// The same for one input and one output.
+    ///
+    /// @throws Error for a model with another number of them
     Tensor run(const Tensor& input, const Executor& executor = serial) const;
 
     const QuantizedGraph& quantized() const noexcept { return quantized_; }
@@ -76,6 +79,9 @@ namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE Tensor HybridModel::run(const Tensor& input, const Executor& executor) const {
+    if (quantized_.outputs.size() != 1)
+        throw Error("HybridModel: the model gives " + std::to_string(quantized_.outputs.size()) +
+                    " outputs; run it on a span of inputs, which gives all of them");
     return run(std::span<const Tensor>(&input, 1), executor).front();
 }
 

@@ -6,7 +6,9 @@
 #define INTQ_QUANTIZATION_CONVERT_LOWER_HPP
 
 #include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "intq/core/executor.hpp"
 #include "intq/graph/graph_module.hpp"
@@ -24,9 +26,14 @@ class LoweredModel {
 public:
     LoweredModel(std::shared_ptr<program::OwnedProgram> program, std::shared_ptr<graph::GraphModule> tail);
 
-    /// @param images  float32, (N, …), row_major
+    /// @param inputs  float32, one for each input of the model, (N, …) with the same N
     /// @param hook    called after every instruction of every batch
-    /// @return the model's output for N images
+    /// @return the model's outputs for N samples
+    std::vector<Tensor> run(std::span<const Tensor> inputs, const Executor& executor = serial,
+                            runtime::InstructionHook hook = {}) const;
+    /// The same for one input and one output.
+    ///
+    /// @throws Error for a model with another number of them
     Tensor run(const Tensor& images, const Executor& executor = serial, runtime::InstructionHook hook = {}) const;
 
     const program::OwnedProgram& program() const noexcept { return *program_; }
@@ -65,7 +72,6 @@ bool is_float_step(const QuantizedNode& node);
 #    include <cstdint>
 #    include <set>
 #    include <string>
-#    include <vector>
 
 #    include "intq/io/error.hpp"
 #    include "intq/quantization/operators/float_step.hpp"
@@ -81,8 +87,17 @@ INTQ_INLINE LoweredModel::LoweredModel(std::shared_ptr<program::OwnedProgram> pr
 
 INTQ_INLINE Tensor LoweredModel::run(const Tensor& images, const Executor& executor,
                                      runtime::InstructionHook hook) const {
-    Tensor output = program_->run(images, executor, hook);
-    return tail_ == nullptr ? output : (*tail_)(output).tensor();
+    if (program_->program().outputs.size() != 1)
+        throw Error("the model gives " + std::to_string(program_->program().outputs.size()) +
+                    " outputs; run it on a span of inputs, which gives all of them");
+    return run(std::span<const Tensor>(&images, 1), executor, hook).front();
+}
+
+INTQ_INLINE std::vector<Tensor> LoweredModel::run(std::span<const Tensor> inputs, const Executor& executor,
+                                                  runtime::InstructionHook hook) const {
+    std::vector<Tensor> outputs = program_->run(inputs, executor, hook);
+    if (tail_ != nullptr) outputs = {(*tail_)(outputs.front()).tensor()};  // between one output and another
+    return outputs;
 }
 
 namespace detail {

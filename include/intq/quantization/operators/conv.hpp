@@ -125,12 +125,12 @@ INTQ_INLINE kernels::PackedConv2d pack(program::ProgramBuilder& builder, const k
     const kernels::PackingRules& rules = builder.table().packing;
     const Workspace storage = builder.new_buffer(kernels::packed_conv2d_size(rules, spec));
     const Result<kernels::PackedConv2d> packed = kernels::pack_conv2d(rules, spec, storage);
-    if (packed.status().code == StatusCode::accumulator_overflow)
+    if (packed.status().code == StatusCode::accumulator_overflow && !program::is_scale_of_zeros(spec.output))
         throw Error(
             layer.name,
             describe(packed.status()) +
                 "; ways out: int8 activations, a target with 64-bit accumulators (meta), or a larger weight scale");
-    return value_or_throw(packed, layer.name);
+    return program::made_or_throw(packed, spec.output, layer);
 }
 
 INTQ_INLINE arith::SuminOperand sumin_operand(const program::ProgramBuilder& builder, std::int32_t sumin, DType dtype,

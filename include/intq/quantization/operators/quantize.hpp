@@ -78,10 +78,10 @@ INTQ_INLINE std::int32_t add_requantize(program::ProgramBuilder& builder, std::i
     const Shape shape = builder.at(x).shape;
     builder.check({OpKind::requantize, builder.at(x).dtype, DType::none, output.dtype}, layer);
     const QParams out = builder.keep(output);
-    const auto* const params = builder.keep_params(value_or_throw(
+    const auto* const params = builder.keep_params(program::made_or_throw(
         kernels::make_requantize(builder.target(), builder.codes_of(x), program::ProgramBuilder::codes_of(output),
                                  program::ProgramBuilder::output_codes(out)),
-        layer.name));
+        out, layer));
     return builder.push(OpKind::requantize, {x}, builder.tensor(output.dtype, shape, out, layer), params, layer);
 }
 
