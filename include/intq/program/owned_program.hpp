@@ -128,11 +128,13 @@ INTQ_INLINE std::vector<Tensor> OwnedProgram::run(std::span<const Tensor> inputs
                                                   runtime::InstructionHook hook) const {
     const index_t total = detail::check_inputs(program_, inputs);
     std::vector<Tensor> rows, results;
-    for (const Tensor& input : inputs)
-        rows.push_back(input.to_layout(input.dtype() == DType::float32 ? Layout::row_major : Layout::channels_last));
+    for (const Tensor& input : inputs) {
+        const Layout layout = program_.tensor(program_.inputs[rows.size()]).layout;
+        rows.push_back(input.to_layout(input.dtype() == DType::float32 ? Layout::row_major : layout));
+    }
     for (const std::int32_t out : program_.outputs) {
         const runtime::ProgramTensor& y = program_.tensor(out);
-        results.push_back(Tensor::empty(detail::with_batch(y.shape, total), y.dtype, Layout::channels_last));
+        results.push_back(Tensor::empty(detail::with_batch(y.shape, total), y.dtype, y.layout));
     }
     const auto bytes_per_sample = [&](std::int32_t tensor) {
         return program_.tensor(tensor).bytes() / program_.max_batch;

@@ -52,11 +52,14 @@ public:
 
     /// A float32 input of (C, H, W) or (C) per image, row_major: quantize makes images channels last.
     std::int32_t input(const Shape& per_image, const std::string& name);
-    /// An input of codes or accumulators; images are channels last.
-    std::int32_t code_input(const Shape& per_image, DType dtype, const OwnedQParams& qparams, const std::string& name);
+    /// An input of codes or accumulators; images are channels last, rows of features row_major.
+    std::int32_t code_input(const Shape& per_image, DType dtype, const OwnedQParams& qparams, const std::string& name,
+                            Layout layout = Layout::channels_last);
     /// (C, H, W) images as (C·H·W) vectors in row_major order. A linear layer behind it does not need it: give
     /// it the images and a window of their size.
     std::int32_t flatten(std::int32_t x, const LayerName& layer);
+    /// The same tensor in another layout: rows of features are row_major, images channels_last.
+    std::int32_t change_layout(std::int32_t x, Layout layout, const LayerName& layer);
     /// Plans memory and checks the whole. The builder is empty afterwards.
     std::shared_ptr<OwnedProgram> finish(std::vector<std::int32_t> outputs);
 
@@ -67,7 +70,8 @@ public:
     index_t max_batch() const noexcept { return max_batch_; }
     const kernels::ArenaTensor& at(std::int32_t tensor) const;
     /// A new tensor.
-    std::int32_t tensor(DType dtype, const Shape& shape, const QParams& qparams, const LayerName& layer);
+    std::int32_t tensor(DType dtype, const Shape& shape, const QParams& qparams, const LayerName& layer,
+                        Layout layout = Layout::channels_last);
     /// A new instruction; gives back its output.
     ///
     /// @param params  kept by keep(); null for an operator without
@@ -177,8 +181,9 @@ INTQ_INLINE std::int32_t ProgramBuilder::input(const Shape& per_image, const std
 }
 
 INTQ_INLINE std::int32_t ProgramBuilder::code_input(const Shape& per_image, DType dtype, const OwnedQParams& qparams,
-                                                    const std::string& name) {
+                                                    const std::string& name, Layout layout) {
     const std::int32_t given = add_tensor(dtype, with_batch(per_image), keep(qparams), keep(name));
+    storage_->tensors.back().layout = layout;
     storage_->inputs.push_back(given);
     return given;
 }
@@ -194,6 +199,11 @@ INTQ_INLINE std::int32_t ProgramBuilder::flatten(std::int32_t x, const LayerName
         x = push(OpKind::layout_change, {x}, tensor(at(x).dtype, in, qparams, layer), nullptr, layer);
     return push(OpKind::layout_change, {x},
                 tensor(at(x).dtype, Shape(max_batch_, in[1] * in[2] * in[3]), qparams, layer), nullptr, layer);
+}
+
+INTQ_INLINE std::int32_t ProgramBuilder::change_layout(std::int32_t x, Layout layout, const LayerName& layer) {
+    const kernels::ArenaTensor in = at(x);
+    return push(OpKind::layout_change, {x}, tensor(in.dtype, in.shape, in.qparams, layer, layout), nullptr, layer);
 }
 
 INTQ_INLINE index_t ProgramBuilder::largest_workspace() const {
@@ -265,8 +275,10 @@ INTQ_INLINE const kernels::ArenaTensor& ProgramBuilder::at(std::int32_t tensor) 
 }
 
 INTQ_INLINE std::int32_t ProgramBuilder::tensor(DType dtype, const Shape& shape, const QParams& qparams,
-                                                const LayerName& layer) {
-    return add_tensor(dtype, shape, qparams, keep(layer.name));
+                                                const LayerName& layer, Layout layout) {
+    const std::int32_t made = add_tensor(dtype, shape, qparams, keep(layer.name));
+    storage_->tensors.back().layout = layout;
+    return made;
 }
 
 INTQ_INLINE Workspace ProgramBuilder::new_buffer(index_t size) {

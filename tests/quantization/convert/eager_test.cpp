@@ -20,6 +20,7 @@ using namespace intq;
 using namespace intq::quantization;
 using intq::Tensor;
 using test::message_of;
+using test::stubbed;
 
 namespace {
 
@@ -354,6 +355,23 @@ TEST_CASE("A layer without an output quantizer gives its accumulator; one withou
     const nn::ModulePtr prepared = prepare_calibration(mixed, table.policy());
     (*prepared)(x);
     CHECK(own_qconfig(*convert(prepared, table, {.remove_qconfig = false})) != nullptr);
+}
+
+TEST_CASE("Linear layers on rows are converted one by one, with the bits of the program of the whole") {
+    const auto net = stubbed({{"fc", test::make_linear(5, 4, 1)}, {"head", test::make_linear(4, 4, 2)}},
+                             [](test::LambdaModel& m, nn::Arguments x) { return m.call("head", m.call("fc", x[0])); });
+    const Tensor x = test::random_tensor(Shape(2, 4, 5), 7);
+    QConfig accumulators = get_default_calib_qconfig();
+    accumulators.output.reset();
+    QConfigMapping mapping = default_mapping();
+    mapping.set_module_name("head", accumulators);
+    const kernels::KernelTable& table = table_of("bayes");
+    const nn::ModulePtr prepared = prepare_calibration(net, mapping, table.policy());
+    (*prepared)(x);
+    const Tensor one_by_one = (*convert(prepared, table))(x).tensor();
+    const auto whole = prepare_calibration_fx(*net, mapping, table.policy());
+    calibrate(*whole, x, 2);
+    CHECK(same_bits(one_by_one, lower(convert_fx(*whole), table, 2).run(x)));
 }
 
 TEST_CASE("prepare_qat on modules rounds, keeps the names of the parameters and is in training") {

@@ -16,16 +16,17 @@ namespace operators {
 /// Qparams that an instruction reads.
 inline Status check_qparams_of(const ArenaTensor& tensor, OpKind op) noexcept {
     const bool per_channel = tensor.qparams.is_per_channel();
-    if (per_channel && (tensor.qparams.axis() != 1 || tensor.shape.rank < 2))
-        return detail::corrupt(op, Field::axis, tensor.qparams.axis(), 1);
-    return check_qparams(tensor.qparams, tensor.dtype, per_channel ? tensor.shape[1] : 1, op);
+    const int axis = tensor.channel_axis();
+    if (per_channel && (tensor.qparams.axis() != axis || tensor.shape.rank < 2))
+        return detail::corrupt(op, Field::axis, tensor.qparams.axis(), axis);
+    return check_qparams(tensor.qparams, tensor.dtype, per_channel ? tensor.shape[axis] : 1, op);
 }
 
 /// Extents of a tensor for per-channel parameters, in the order of its bytes.
 inline ChannelBlocks blocks_of(const ArenaTensor& tensor, index_t size) noexcept {
     if (!tensor.qparams.is_per_channel()) return {1, 1, size};
-    const index_t channels = tensor.shape[1];
-    return {size / channels, channels, 1};  // channels last, or (N, C)
+    const index_t channels = tensor.shape[tensor.channel_axis()];
+    return {size / channels, channels, 1};  // channels last, (N, C), or rows
 }
 
 inline bool has_quantize(const KernelTable& table, const OperatorTypes& types) noexcept {
@@ -70,7 +71,7 @@ inline void run_dequantize(const OperatorCall& call) INTQ_NOEXCEPT {
 }
 
 inline Status check_layout_change(const OperatorCall& call) noexcept {
-    if (call.x().layout == Layout::row_major && call.y().shape.rank == 2)
+    if (call.x().layout == Layout::row_major && (call.y().shape.rank == 2 || call.y().layout == Layout::row_major))
         return detail::corrupt(call.op, Field::input, static_cast<std::int64_t>(call.x().layout), 0);
     if (const Status status = detail::check_same_size(call, 0, Field::input); !status) return status;
     const DType x = call.x().dtype, y = call.y().dtype;
@@ -78,11 +79,11 @@ inline Status check_layout_change(const OperatorCall& call) noexcept {
     return call.x().shape.rank >= 2 ? Status{} : detail::wrong_shape(call.op, Field::input, call.x().shape.rank, 2);
 }
 
-/// (N, C, H, W) from channels last to row-major when the output has rank 2 (a Flatten), else the other way:
-/// float images of the caller become channels last.
+/// From channels last to row-major when the output has rank 2 (a Flatten) or is row_major, else the other way: float
+/// images of the caller, and rows of features, become channels last.
 inline void run_layout_change(const OperatorCall& call) INTQ_NOEXCEPT {
     const ArenaTensor& x = call.x();
-    const bool flattens = call.y().shape.rank == 2;
+    const bool to_rows = call.y().shape.rank == 2 || call.y().layout == Layout::row_major;
     const index_t channels = x.shape[1], pixels = x.elements_per_image() / channels;
     const auto bytes = static_cast<std::size_t>(size_of(x.dtype));
     const auto* from = static_cast<const std::byte*>(call.x_data());
@@ -91,8 +92,8 @@ inline void run_layout_change(const OperatorCall& call) INTQ_NOEXCEPT {
         for (index_t c = 0; c < channels; ++c)
             for (index_t p = 0; p < pixels; ++p) {
                 const index_t planar = (image * channels + c) * pixels + p, last = (image * pixels + p) * channels + c;
-                const auto target = static_cast<std::size_t>(flattens ? planar : last),
-                           source = static_cast<std::size_t>(flattens ? last : planar);
+                const auto target = static_cast<std::size_t>(to_rows ? planar : last),
+                           source = static_cast<std::size_t>(to_rows ? last : planar);
                 std::memcpy(to + target * bytes, from + source * bytes, bytes);
             }
 }
@@ -102,10 +103,14 @@ inline constexpr ProgramOperator quantize_operator{.op = OpKind::quantize,
                                                    .check = &check_quantize,
                                                    .run = &run_quantize,
                                                    .has_kernel = &has_quantize};
-inline constexpr ProgramOperator dequantize_operator{
-    .op = OpKind::dequantize, .check = &check_dequantize, .run = &run_dequantize, .has_kernel = &has_dequantize};
+inline constexpr ProgramOperator dequantize_operator{.op = OpKind::dequantize,
+                                                     .takes_rows = true,
+                                                     .check = &check_dequantize,
+                                                     .run = &run_dequantize,
+                                                     .has_kernel = &has_dequantize};
 inline constexpr ProgramOperator layout_change_operator{.op = OpKind::layout_change,
                                                         .reads_nchw = true,
+                                                        .writes_rows = true,
                                                         .check = &check_layout_change,
                                                         .run = &run_layout_change,
                                                         .has_kernel = &detail::needs_no_kernel};

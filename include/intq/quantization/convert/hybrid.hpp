@@ -128,7 +128,7 @@ INTQ_INLINE HybridModel::Part HybridModel::program_of(std::span<const QuantizedN
     for (const int input : part.inputs) lowering.add_input(input);
     for (const QuantizedNode& node : nodes) node.step->lower(lowering, node);
     std::vector<std::int32_t> outputs;
-    for (const int output : part.outputs) outputs.push_back(lowering.tensor(output));
+    for (const int output : part.outputs) outputs.push_back(lowering.output(output));
     part.program = lowering.builder().finish(std::move(outputs));
     return part;
 }

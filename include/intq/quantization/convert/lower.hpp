@@ -148,7 +148,7 @@ INTQ_INLINE std::shared_ptr<program::OwnedProgram> lower_steps(const QuantizedGr
     for (const int output : outputs) {
         if (std::find(quantized.inputs.begin(), quantized.inputs.end(), output) != quantized.inputs.end())
             throw Error("lower: the model gives its input back; there is nothing to execute");
-        results.push_back(lowering.tensor(output));
+        results.push_back(lowering.output(output));
     }
     return lowering.builder().finish(std::move(results));
 }

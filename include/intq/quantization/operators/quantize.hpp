@@ -70,7 +70,8 @@ INTQ_INLINE std::int32_t add_dequantize(program::ProgramBuilder& builder, std::i
                                         const program::LayerName& layer) {
     const Shape shape = builder.at(x).shape;
     builder.check({OpKind::dequantize, builder.at(x).dtype, DType::none, DType::float32}, layer);
-    return builder.push(OpKind::dequantize, {x}, builder.tensor(DType::float32, shape, {}, layer), nullptr, layer);
+    const std::int32_t y = builder.tensor(DType::float32, shape, {}, layer, builder.at(x).layout);
+    return builder.push(OpKind::dequantize, {x}, y, nullptr, layer);
 }
 
 INTQ_INLINE std::int32_t add_requantize(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& output,
@@ -94,7 +95,11 @@ INTQ_INLINE void QuantizeStep::add_reference(ReferenceBuilder& reference, const 
 }
 
 INTQ_INLINE void DequantizeStep::lower(Lowering& l, const QuantizedNode& node) const {
-    l.set(node, add_dequantize(l.builder(), l.input(node), Lowering::layer(node)));
+    const program::LayerName layer = Lowering::layer(node);
+    if (l.is_by_rows(node.inputs[0]))
+        l.set_rows(node, add_dequantize(l.builder(), l.rows(node.inputs[0], layer), layer));
+    else
+        l.set(node, add_dequantize(l.builder(), l.input(node), layer));
 }
 
 INTQ_INLINE void DequantizeStep::add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const {
