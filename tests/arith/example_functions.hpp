@@ -352,14 +352,32 @@ inline arith::OutputCodes activation_codes(const CallArguments& a, const char* s
                                     activation_of(a.word("activation")));
 }
 
-inline ExampleValues resize_tap(const CallArguments& a) {
+inline arith::Resize resize_rule(const CallArguments& a) {
     using arith::Resize;
-    const auto tap = arith::resize_tap(named<Resize>(a.word("rule"), {{"nearest", Resize::nearest},
-                                                                      {"nearest_exact", Resize::nearest_exact},
-                                                                      {"half_pixel", Resize::half_pixel},
-                                                                      {"align_corners", Resize::align_corners}}),
-                                       a.integer("d"), a.integer("in"), a.integer("out"));
+    return named<Resize>(a.word("rule"), {{"nearest", Resize::nearest},
+                                          {"nearest_exact", Resize::nearest_exact},
+                                          {"half_pixel", Resize::half_pixel},
+                                          {"align_corners", Resize::align_corners}});
+}
+
+inline ExampleValues resize_tap(const CallArguments& a) {
+    const auto tap = arith::resize_tap(resize_rule(a), a.integer("d"), a.integer("in"), a.integer("out"));
     return values(tap.first, tap.second, tap.weight);
+}
+
+inline arith::ResizeScale resize_scale(const CallArguments& a) {
+    using arith::ResizeOrigin;
+    return {named<ResizeOrigin>(a.word("origin"),
+                                {{"torch", ResizeOrigin::torch_factor}, {"onnx", ResizeOrigin::onnx_factor}}),
+            a.number<double>("f")};
+}
+
+/// The extent that a factor makes, and the cells of one coordinate of it.
+inline ExampleValues resize_by_factor(const CallArguments& a) {
+    const arith::ResizeScale scale = resize_scale(a);
+    const index_t in = a.integer("in"), out = arith::resized_extent(scale, in);
+    const auto tap = arith::resize_tap(resize_rule(a), a.integer("d"), in, out, scale);
+    return values(out, tap.first, tap.second, tap.weight);
 }
 
 inline ExampleValues int8_entry(const CallArguments& a) {
@@ -530,6 +548,7 @@ inline const ExampleFunctions& functions() {
          {"q s activation zp=0 dtype=int8",
           INTQ_EXAMPLE(values(arith::OutputLanes<scalar_lanes>(activation_codes(a, "s")).clamp(a.code("q"))))}},
         {"resize_tap", {"rule d in out", &resize_tap}},
+        {"resize_by_factor", {"rule origin f d in", &resize_by_factor}},
         {"bilinear", {"a b c d x y", INTQ_EXAMPLE(values(arith::bilinear<scalar_lanes>(
                                          a.code("a"), a.code("b"), a.code("c"), a.code("d"), a.code("x"),
                                          a.code("y"))))}},

@@ -23,7 +23,7 @@ inline std::map<std::string, intq::Tensor> run_and_keep(const quantization::Lowe
         const runtime::ProgramTensor& y = program.tensor(instruction.output);
         Shape shape = y.shape;
         shape[0] = batch;
-        intq::Tensor copy = intq::Tensor::empty(shape, y.dtype, Layout::channels_last);
+        intq::Tensor copy = intq::Tensor::empty(shape, y.dtype, y.layout);
         std::memcpy(copy.data(), output, static_cast<std::size_t>(copy.bytes()));
         (*static_cast<std::map<std::string, intq::Tensor>*>(context))[instruction.name] = copy.contiguous();
     };

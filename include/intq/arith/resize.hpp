@@ -5,13 +5,33 @@
 #ifndef INTQ_ARITH_RESIZE_HPP
 #define INTQ_ARITH_RESIZE_HPP
 
+#include <cstdint>
+
+#include "intq/arith/ieee.hpp"
 #include "intq/arith/lanes.hpp"
+#include "intq/core/op_params.hpp"
 
 namespace intq::arith {
 inline namespace INTQ_CORE_ABI {
 
 /// Which input an output coordinate means. align_corners and half_pixel are bilinear.
 enum class Resize : std::uint8_t { nearest, nearest_exact, half_pixel, align_corners };
+
+/// What says how far apart the output's cells lie along an axis: the two extents, or a factor by the rule of the
+/// project that it comes from.
+enum class ResizeOrigin : std::uint8_t { extents, torch_factor, onnx_factor };
+
+/// Along one axis. The factor is not read for extents; ONNX has it in float32.
+struct ResizeScale {
+    ResizeOrigin origin = ResizeOrigin::extents;
+    double factor = 0.0;
+};
+
+/// Of both axes.
+struct ResizeScales {
+    ResizeScale height{};
+    ResizeScale width{};
+};
 
 /// One output coordinate along one axis: cells first and second, and 256ths of the second.
 struct ResizeTap {
@@ -30,6 +50,66 @@ inline constexpr index_t largest_resized = index_t{1} << 24;
 namespace intq::arith {
 inline namespace INTQ_ABI {
 
+/// The extent that a factor makes of another one; 0 where it is below 1 or above largest_resized.
+///
+///     torch  out = fl(in·f), in binary64        onnx  out = fl(fmul(in, f))
+constexpr index_t resized_extent(const ResizeScale& scale, index_t in) noexcept {
+    const double wanted = scale.origin == ResizeOrigin::torch_factor
+                              ? dmul(static_cast<double>(in), scale.factor)
+                              : static_cast<double>(fmul(static_cast<float>(in), static_cast<float>(scale.factor)));
+    const bool fits = wanted >= 1.0 && wanted < static_cast<double>(largest_resized) + 1.0;
+    return fits ? static_cast<index_t>(wanted) : index_t{0};
+}
+
+/// Whether the corners can be aligned: ONNX aligns those of a size that is not rounded down.
+constexpr bool aligns_corners(const ResizeScale& scale, index_t in) noexcept {
+    if (scale.origin != ResizeOrigin::onnx_factor) return true;
+    return fmul(static_cast<float>(in), static_cast<float>(scale.factor)) ==
+           static_cast<float>(resized_extent(scale, in));
+}
+
+/// What is to be used from in to out: ONNX copies where no extent changes, whatever the factors are.
+constexpr ResizeScales scales_between(const ResizeScales& scales, Size2d in, Size2d out) noexcept {
+    const auto copies = [&](const ResizeScale& scale) {
+        return scale.origin == ResizeOrigin::onnx_factor && in.height == out.height && in.width == out.width;
+    };
+    return {copies(scales.height) ? ResizeScale{} : scales.height, copies(scales.width) ? ResizeScale{} : scales.width};
+}
+
+/// The place of output coordinate d by a factor, between the cells 0 and in - 1, for half_pixel.
+///
+///     torch  p = fsub(fmul(s, fadd(d, 1/2)), 1/2),  s = float32(1/f);  p = d where out = in
+///     onnx   p = fsub(fdiv(fadd(d, 1/2), f), 1/2)
+constexpr float factor_position(const ResizeScale& scale, index_t d, index_t in, index_t out) noexcept {
+    const bool torch = scale.origin == ResizeOrigin::torch_factor;
+    if (torch && in == out) return static_cast<float>(d);
+    const float centre = fadd(static_cast<float>(d), 0.5f);
+    const float place = fadd(
+        torch ? fmul(static_cast<float>(1.0 / scale.factor), centre) : fdiv(centre, static_cast<float>(scale.factor)),
+        -0.5f);
+    const auto last = static_cast<float>(in - 1);
+    return place > 0.0f ? (place < last ? place : last) : 0.0f;
+}
+
+namespace detail {
+
+constexpr std::int64_t floor_divide(std::int64_t a, std::int64_t b) noexcept { return a / b - (a % b < 0 ? 1 : 0); }
+
+/// The cell of a nearest rule, not below 0, perhaps beyond the last.
+constexpr std::int64_t nearest_cell(Resize rule, std::int64_t d, std::int64_t in, std::int64_t out,
+                                    const ResizeScale& scale) noexcept {
+    const bool exact = rule == Resize::nearest_exact;
+    if (scale.origin == ResizeOrigin::extents) return exact ? (2 * d + 1) * in / (2 * out) : d * in / out;
+    const float at = exact ? fadd(static_cast<float>(d), 0.5f) : static_cast<float>(d);
+    if (scale.origin == ResizeOrigin::onnx_factor)
+        return static_cast<std::int64_t>(fdiv(at, static_cast<float>(scale.factor)));
+    if (!exact && out == in) return d;
+    if (!exact && out == 2 * in) return d / 2;
+    return static_cast<std::int64_t>(fmul(at, static_cast<float>(1.0 / scale.factor)));
+}
+
+}  // namespace detail
+
 /// The cells of output coordinate d.
 ///
 ///     half_pixel      c = clamp(fl((((2d + 1)·in - out)·2^7 + fl(out/2)) / out), 0, (in - 1)·2^8)
@@ -38,19 +118,33 @@ inline namespace INTQ_ABI {
 ///     nearest         first = fl(d·in / out)
 ///     nearest_exact   first = min(fl((2d + 1)·in / (2·out)), in - 1)
 ///
-/// @pre 1 <= in, out <= largest_resized, 0 <= d < out
-constexpr ResizeTap resize_tap(Resize rule, index_t d, index_t in, index_t out) INTQ_NOEXCEPT {
+/// By a factor f, with the float32 step s = float32(1/f):
+///
+///     half_pixel      c = rhu(p·2^8), p by factor_position()
+///     nearest         torch  first = d where out = in, d >> 1 where out = 2·in, else min(fl(fmul(d, s)), in - 1)
+///                     onnx   first = min(fl(fdiv(d, f)), in - 1)
+///     nearest_exact   torch  first = min(fl(fmul(fadd(d, 1/2), s)), in - 1)
+///                     onnx   first = min(fl(fdiv(fadd(d, 1/2), f)), in - 1)
+///
+/// @param scale  of align_corners only the extents count
+/// @pre 1 <= in, out <= largest_resized, 0 <= d < out; by a factor: out = resized_extent(scale, in)
+///
+/// Source   PyTorch 2 interpolate with a scale_factor; ONNX Runtime 1 Resize with scales
+constexpr ResizeTap resize_tap(Resize rule, index_t d, index_t in, index_t out,
+                               const ResizeScale& scale = {}) INTQ_NOEXCEPT {
     INTQ_ASSERT(in >= 1 && in <= largest_resized && out <= largest_resized && d >= 0 && d < out);
     const std::int64_t from = in, to = out, at = d;
-    const auto floor_divide = [](std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); };
     if (rule == Resize::nearest || rule == Resize::nearest_exact) {
-        const std::int64_t cell = rule == Resize::nearest ? at * from / to : (2 * at + 1) * from / (2 * to);
+        const std::int64_t cell = detail::nearest_cell(rule, at, from, to, scale);
         const auto first = static_cast<std::int32_t>(cell < from ? cell : from - 1);
         return {first, first, 0};
     }
     std::int64_t position = 0;
-    if (rule == Resize::half_pixel) {
-        position = floor_divide(((2 * at + 1) * from - to) * 128 + to / 2, to);
+    if (rule == Resize::half_pixel && scale.origin != ResizeOrigin::extents) {
+        // Not negative, and exact in binary64: the cast rounds half up.
+        position = static_cast<std::int64_t>(static_cast<double>(factor_position(scale, d, in, out)) * 256.0 + 0.5);
+    } else if (rule == Resize::half_pixel) {
+        position = detail::floor_divide(((2 * at + 1) * from - to) * 128 + to / 2, to);
     } else if (to > 1) {
         position = (at * (from - 1) * 256 + (to - 1) / 2) / (to - 1);
     }

@@ -110,6 +110,8 @@ public:
     std::vector<Tensor> run(std::span<const Tensor> inputs, const Executor& executor = serial,
                             runtime::InstructionHook hook = {}) const;
     /// The same for one input and one output.
+    ///
+    /// @throws Error for a program with another number of them
     Tensor run(const Tensor& input, const Executor& executor = serial, runtime::InstructionHook hook = {}) const;
 
 private:
@@ -164,11 +166,13 @@ INTQ_INLINE std::vector<Tensor> OwnedProgram::run(std::span<const Tensor> inputs
                                                   runtime::InstructionHook hook) const {
     const index_t total = detail::check_inputs(program_, inputs);
     std::vector<Tensor> rows, results;
-    for (const Tensor& input : inputs)
-        rows.push_back(input.to_layout(input.dtype() == DType::float32 ? Layout::row_major : Layout::channels_last));
+    for (const Tensor& input : inputs) {
+        const Layout layout = program_.tensor(program_.inputs[rows.size()]).layout;
+        rows.push_back(input.to_layout(input.dtype() == DType::float32 ? Layout::row_major : layout));
+    }
     for (const std::int32_t out : program_.outputs) {
         const runtime::ProgramTensor& y = program_.tensor(out);
-        results.push_back(Tensor::empty(detail::with_batch(y.shape, total), y.dtype, Layout::channels_last));
+        results.push_back(Tensor::empty(detail::with_batch(y.shape, total), y.dtype, y.layout));
     }
     const auto bytes_per_sample = [&](std::int32_t tensor) {
         return program_.tensor(tensor).bytes() / program_.max_batch;
@@ -238,6 +242,9 @@ INTQ_INLINE index_t OwnedProgram::packed_bytes() const noexcept {
 
 INTQ_INLINE Tensor OwnedProgram::run(const Tensor& input, const Executor& executor,
                                      runtime::InstructionHook hook) const {
+    if (program_.outputs.size() != 1)
+        throw Error("the program gives " + std::to_string(program_.outputs.size()) +
+                    " outputs; run it on a span of inputs, which gives all of them");
     return run(std::span<const Tensor>(&input, 1), executor, hook).front();
 }
 

@@ -15,6 +15,7 @@
 
 #include "intq/arith/constraints.hpp"
 #include "intq/arith/elementwise.hpp"
+#include "intq/arith/quantize.hpp"
 #include "intq/kernels/table/rows.hpp"
 #include "intq/program/owned_program.hpp"
 #include "intq/tensor/owned_qparams.hpp"
@@ -28,6 +29,19 @@ struct LayerName {
     std::string type;
 };
 
+/// Whether a scale is that of data that was all zero.
+bool is_scale_of_zeros(const QParams& qparams);
+
+/// Throws what a maker refused. Where the scale of the output is that of data that was all zero, the error says so: it
+/// is the smallest one, which most accumulators cannot be brought to.
+void throw_if_refused(const Status& made, const QParams& output, const LayerName& layer);
+
+/// What a maker gives, or throw_if_refused().
+template <class T> T made_or_throw(const Result<T>& made, const QParams& output, const LayerName& layer) {
+    throw_if_refused(made.status(), output, layer);
+    return *made;
+}
+
 /// A program under construction: tensors, instructions, and the memory that parameters need. The functions that add an
 /// operator are beside its step, in quantization/operators/.
 ///
@@ -40,11 +54,14 @@ public:
 
     /// A float32 input of (C, H, W) or (C) per image, row_major: quantize makes images channels last.
     std::int32_t input(const Shape& per_image, const std::string& name);
-    /// An input of codes or accumulators; images are channels last.
-    std::int32_t code_input(const Shape& per_image, DType dtype, const OwnedQParams& qparams, const std::string& name);
+    /// An input of codes or accumulators; images are channels last, rows of features row_major.
+    std::int32_t code_input(const Shape& per_image, DType dtype, const OwnedQParams& qparams, const std::string& name,
+                            Layout layout = Layout::channels_last);
     /// (C, H, W) images as (C·H·W) vectors in row_major order. A linear layer behind it does not need it: give
     /// it the images and a window of their size.
     std::int32_t flatten(std::int32_t x, const LayerName& layer);
+    /// The same tensor in another layout: rows of features are row_major, images channels_last.
+    std::int32_t change_layout(std::int32_t x, Layout layout, const LayerName& layer);
     /// Plans memory and checks the whole. The builder is empty afterwards.
     std::shared_ptr<OwnedProgram> finish(std::vector<std::int32_t> outputs);
 
@@ -55,7 +72,8 @@ public:
     index_t max_batch() const noexcept { return max_batch_; }
     const kernels::ArenaTensor& at(std::int32_t tensor) const;
     /// A new tensor.
-    std::int32_t tensor(DType dtype, const Shape& shape, const QParams& qparams, const LayerName& layer);
+    std::int32_t tensor(DType dtype, const Shape& shape, const QParams& qparams, const LayerName& layer,
+                        Layout layout = Layout::channels_last);
     /// A new instruction; gives back its output.
     ///
     /// @param params  kept by keep_params(); null for an operator without
@@ -104,11 +122,28 @@ private:
 #    include <algorithm>
 #    include <span>
 
+#    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/runtime/memory_plan.hpp"
 
 namespace intq::program {
 inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE bool is_scale_of_zeros(const QParams& qparams) {
+    return !qparams.is_per_channel() && qparams.scale() <= arith::RangeRule{}.smallest_scale;
+}
+
+INTQ_INLINE void throw_if_refused(const Status& made, const QParams& output, const LayerName& layer) {
+    if (made.ok()) return;
+    const bool is_of_scales =
+        made.code == StatusCode::scale_out_of_range || made.code == StatusCode::accumulator_overflow;
+    if (is_of_scales && is_scale_of_zeros(output))
+        throw Error(layer.name, describe(made) +
+                                    "; its output was 0 in all data that its scale comes from, so that this is the "
+                                    "smallest one: calibrate on data where it is not, or give its quantizer a scale by "
+                                    "set_qparams()");
+    throw_if_failed(made, layer.name);
+}
 
 INTQ_INLINE QParams ProgramBuilder::keep(const OwnedQParams& qparams) {
     if (!qparams.is_per_channel()) return qparams.view();
@@ -148,8 +183,9 @@ INTQ_INLINE std::int32_t ProgramBuilder::input(const Shape& per_image, const std
 }
 
 INTQ_INLINE std::int32_t ProgramBuilder::code_input(const Shape& per_image, DType dtype, const OwnedQParams& qparams,
-                                                    const std::string& name) {
+                                                    const std::string& name, Layout layout) {
     const std::int32_t given = add_tensor(dtype, with_batch(per_image), keep(qparams), keep(name));
+    storage_->tensors.back().layout = layout;
     storage_->inputs.push_back(given);
     return given;
 }
@@ -165,6 +201,11 @@ INTQ_INLINE std::int32_t ProgramBuilder::flatten(std::int32_t x, const LayerName
         x = push(OpKind::layout_change, {x}, tensor(at(x).dtype, in, qparams, layer), nullptr, layer);
     return push(OpKind::layout_change, {x},
                 tensor(at(x).dtype, Shape(max_batch_, in[1] * in[2] * in[3]), qparams, layer), nullptr, layer);
+}
+
+INTQ_INLINE std::int32_t ProgramBuilder::change_layout(std::int32_t x, Layout layout, const LayerName& layer) {
+    const kernels::ArenaTensor in = at(x);
+    return push(OpKind::layout_change, {x}, tensor(in.dtype, in.shape, in.qparams, layer, layout), nullptr, layer);
 }
 
 INTQ_INLINE index_t ProgramBuilder::largest_workspace() const {
@@ -236,8 +277,10 @@ INTQ_INLINE const kernels::ArenaTensor& ProgramBuilder::at(std::int32_t tensor) 
 }
 
 INTQ_INLINE std::int32_t ProgramBuilder::tensor(DType dtype, const Shape& shape, const QParams& qparams,
-                                                const LayerName& layer) {
-    return add_tensor(dtype, shape, qparams, keep(layer.name));
+                                                const LayerName& layer, Layout layout) {
+    const std::int32_t made = add_tensor(dtype, shape, qparams, keep(layer.name));
+    storage_->tensors.back().layout = layout;
+    return made;
 }
 
 INTQ_INLINE Workspace ProgramBuilder::new_buffer(index_t size) {

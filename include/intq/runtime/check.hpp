@@ -41,14 +41,20 @@ inline bool is_tensor(const Program& program, std::int32_t index) noexcept {
     return index >= 0 && static_cast<std::size_t>(index) < program.tensors.size();
 }
 
-/// Planes are read by operators that say so alone, and written by the caller alone.
+/// Planes are read by operators that say so alone, and written by the caller alone; rows are read and written by
+/// operators that say so.
 inline Status check_layouts(const kernels::ProgramOperator& row, const kernels::OperatorCall& call) noexcept {
-    if (call.y().layout != Layout::channels_last)
-        return corrupt(call.op, Field::output, static_cast<std::int64_t>(call.y().layout), 0);
+    const auto refused = [&](Field field, const ProgramTensor& tensor) {
+        return corrupt(call.op, field, static_cast<std::int64_t>(tensor.layout), 0);
+    };
+    const bool rows = call.y().layout != Layout::channels_last;
+    if (rows && (call.y().shape.rank < 3 || !(row.takes_rows || row.writes_rows)))
+        return refused(Field::output, call.y());
     for (index_t i = 0; i < call.operand_count(); ++i) {
         const ProgramTensor& x = call.x(i);
-        if (x.layout != Layout::channels_last && (!row.reads_nchw || x.shape.rank < 3))
-            return corrupt(call.op, Field::input, static_cast<std::int64_t>(x.layout), 0);
+        const bool planes = x.layout != Layout::channels_last;
+        const bool fits = row.takes_rows ? planes == rows : !planes || row.reads_nchw;
+        if (!fits || (planes && x.shape.rank < 3)) return refused(Field::input, x);
     }
     return {};
 }

@@ -155,6 +155,12 @@ TEST_CASE("Resize is one of PyTorch's four rules, on height and width only") {
     CHECK((*module)(intq::Tensor::zeros(Shape(1, 4, 6, 6))).tensor().shape() == Shape(1, 4, 12, 3));
     CHECK(dynamic_cast<const nn::Upsample&>(module->find("n")).options().rule ==
           nn::float_operators::Resize::align_corners);
+    // 6·0.6 is not whole: corners of a length between two numbers, which ONNX's definition and its runtimes see
+    // otherwise.
+    CHECK_THAT(refusal(resize("linear", "align_corners", {1, 1, 2, 0.6f})),
+               Contains("align_corners with ONNX's scales 2.000000 and 0.600000 needs whole sizes, given 6 x 6"));
+    CHECK(dynamic_cast<const nn::Upsample&>(module->find("n")).options().scale_factor->origin ==
+          arith::ResizeOrigin::onnx_factor);
     CHECK_THAT(refusal(resize("nearest", "half_pixel", {1, 1, 2, 2})),
                Contains("the mode nearest with half_pixel and round_prefer_floor is not supported"));
     CHECK_THAT(refusal(resize("cubic", "half_pixel", {1, 1, 2, 2})), Contains("the mode cubic with half_pixel"));

@@ -210,4 +210,41 @@ TEST_CASE("Sizes that have no table are refused") {
           Status{StatusCode::value_out_of_range, OpKind::none, Field::output, 0, 1});
     CHECK(kernels::make_resize_table(Resize::nearest, {arith::largest_resized + 1, 2}, {4, 4}, taps).status().code ==
           StatusCode::value_out_of_range);
+    const auto by = [&](arith::ResizeOrigin origin, double height, double width, Resize rule = Resize::nearest) {
+        return kernels::make_resize_table(rule, {2, 3}, {4, 5}, taps, {{origin, height}, {origin, width}}).status();
+    };
+    for (const auto origin : {arith::ResizeOrigin::torch_factor, arith::ResizeOrigin::onnx_factor}) {
+        CHECK(by(origin, 2.0, 1.75).ok());
+        CHECK(by(origin, 2.0, 1.5) == Status{StatusCode::value_out_of_range, OpKind::none, Field::scale, 5, 4});
+        for (const double factor : {0.0, -1.0, 1e-30, 1e30, std::numeric_limits<double>::quiet_NaN(),
+                                    std::numeric_limits<double>::infinity()})
+            CHECK(by(origin, factor, 1.75) == Status{StatusCode::value_out_of_range, OpKind::none, Field::scale, 4, 0});
+    }
+    CHECK(by(arith::ResizeOrigin::torch_factor, 2.0, 1.75, Resize::align_corners).ok());
+    CHECK(by(arith::ResizeOrigin::onnx_factor, 2.0, 1.75, Resize::align_corners).field == Field::scale);
+}
+
+TEST_CASE(
+    "A tap by a factor lies inside the input at every extent, and is that of the extents where the factor is whole") {
+    index_t outside = 0, other = 0;
+    for (const auto origin : {arith::ResizeOrigin::torch_factor, arith::ResizeOrigin::onnx_factor})
+        for (const Resize rule : rules)
+            for (index_t in = 1; in <= 40; ++in) {
+                for (const double factor : {0.03, 0.3, 0.99, 1.01, 1.3, 1.9999999, 7.7}) {
+                    const arith::ResizeScale scale{origin, factor};
+                    const index_t out = arith::resized_extent(scale, in);
+                    for (index_t d = 0; d < out; ++d) {
+                        const ResizeTap tap = arith::resize_tap(rule, d, in, out, scale);
+                        outside += tap.first < 0 || tap.first >= in || tap.second < tap.first || tap.second >= in ||
+                                   tap.weight < 0 || tap.weight > 255;
+                    }
+                }
+                for (const double factor : {1.0, 2.0, 4.0})
+                    for (index_t d = 0; d < static_cast<index_t>(factor) * in; ++d)
+                        other +=
+                            !(arith::resize_tap(rule, d, in, static_cast<index_t>(factor) * in, {origin, factor}) ==
+                              arith::resize_tap(rule, d, in, static_cast<index_t>(factor) * in));
+            }
+    CHECK(outside == 0);
+    CHECK(other == 0);
 }

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
 //
-// Layers and functions against PyTorch's numbers (golden/layers.json).
+// Layers and functions against PyTorch's numbers (golden/layers.json), a resize against ONNX Runtime's too
+// (resize.json).
+#include <cmath>
+#include <cstdlib>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 
+#include "intq/kernels/window/resize_call.hpp"
 #include "intq/nn/layers/layers.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
@@ -243,6 +248,64 @@ TEST_CASE("Layers and functions give PyTorch's numbers") {
     CHECK(counts.size() == layers.size() + functions.size());
 }
 
+TEST_CASE("A resize by a factor takes the cells that PyTorch and ONNX Runtime take, codes as well as real values") {
+    const std::map<std::string, arith::Resize> rules = {{"nearest", arith::Resize::nearest},
+                                                        {"nearest_exact", arith::Resize::nearest_exact},
+                                                        {"half_pixel", arith::Resize::half_pixel},
+                                                        {"align_corners", arith::Resize::align_corners}};
+    int checked = 0;
+    for (const json& stored : test::golden_cases("resize")) {
+        const bool torch = stored.at("origin") == "torch";
+        const bool copies = stored.contains("copy");
+        const auto in = stored.at("in").get<index_t>();
+        const double factor = std::strtod(stored.at("factor").get<std::string>().c_str(), nullptr);
+        const auto places = stored.at("places").get<std::vector<double>>();
+        INFO(stored.dump());
+        const nn::InterpolateOptions options{
+            std::nullopt,
+            nn::ScaleFactor{torch || copies ? 1.0 : 2.0, factor,
+                            torch ? arith::ResizeOrigin::torch_factor : arith::ResizeOrigin::onnx_factor},
+            rules.at(stored.at("rule"))};
+        const Size2d size = nn::float_operators::interpolated_size(options, {1, in});
+        REQUIRE(size.width == static_cast<index_t>(places.size()));
+        Tensor x = Tensor::empty(Shape(1, 1, 1, in));
+        for (index_t i = 0; i < in; ++i) x.flat<float>()[static_cast<std::size_t>(i)] = static_cast<float>(i);
+        const Tensor y = nn::float_operators::interpolate(x, options);
+        std::vector<arith::ResizeTap> memory(static_cast<std::size_t>(kernels::resize_table_size(size)));
+        const auto table = kernels::make_resize_table(options.rule, {1, in}, size, memory,
+                                                      nn::float_operators::resize_scales(options));
+        REQUIRE(table.ok());
+        for (std::size_t d = 0; d < places.size(); ++d) {
+            const double real = static_cast<double>(y.flat<float>()[d]);
+            const arith::ResizeTap& tap = table->columns[d];
+            const double code = tap.first == in - 1 ? tap.first : tap.first + tap.weight / 256.0;
+            if (table->is_nearest) {
+                CHECK((real == places[d] && code == places[d]));
+            } else {
+                CHECK(std::abs(real - places[d]) < 1e-5);
+                CHECK(std::abs(code - places[d]) < 1.0 / 512 + 1e-5);
+            }
+        }
+        ++checked;
+    }
+    CHECK(checked == 424);
+}
+
+TEST_CASE("ONNX's scales align corners of whole sizes alone") {
+    const auto by = [](double factor, arith::ResizeOrigin origin) {
+        return nn::InterpolateOptions{std::nullopt, nn::ScaleFactor{1.0, factor, origin}, arith::Resize::align_corners};
+    };
+    const Size2d in{1, 7};
+    const auto size = [&](const nn::InterpolateOptions& options) {
+        return nn::float_operators::interpolated_size(options, in).width;
+    };
+    CHECK(size(by(0.6, arith::ResizeOrigin::torch_factor)) == 4);
+    CHECK(size(by(2.0, arith::ResizeOrigin::onnx_factor)) == 14);
+    CHECK(test::message_of<Error>([&] {
+              size(by(static_cast<double>(0.6f), arith::ResizeOrigin::onnx_factor));
+          }).find("needs whole sizes, given 1 x 7; give the sizes instead") != std::string::npos);
+}
+
 TEST_CASE("Layers refuse what they cannot compute, with both sides in the message") {
     const auto message = [](const auto& act) { return test::message_of<Error>(act); };
     CHECK(message([] {
@@ -262,6 +325,20 @@ TEST_CASE("Layers refuse what they cannot compute, with both sides in the messag
     CHECK(message([] {
               nn::ConvTranspose2d({1, 1, nn::square_window(1, 1, 3)})(Tensor::zeros(Shape(1, 1, 4, 4)));
           }).find("nothing is left of an input of shape (1, 1, 4, 4)") != std::string::npos);
+    const auto small = [](nn::Module&& layer, const Shape& shape) {
+        return test::message_of<Error>([&] { layer(Tensor::zeros(shape)); });
+    };
+    CHECK(small(nn::Conv2d({1, 1, nn::square_window(5)}), Shape(1, 1, 3, 3)) ==
+          "conv2d: the window of 5 x 5 cells is larger than the image, which has 3 x 3 with its padding; the input is "
+          "(1, 1, 3, 3)");
+    CHECK(small(nn::Conv2d({1, 1, {{2, 2}, {1, 1}, {}, {1, 7}}}), Shape(1, 1, 9, 7)).find("2 x 8 cells") !=
+          std::string::npos);
+    CHECK(small(nn::Conv1d({1, 1, 5, 1, 1}), Shape(1, 1, 2))
+              .find("1 x 5 cells is larger than the image, which has 1 x 4") != std::string::npos);
+    CHECK(small(nn::MaxPool2d(nn::square_window(5)), Shape(1, 1, 3, 3)).find("max_pool2d: the window") == 0);
+    CHECK(small(nn::AvgPool2d(nn::square_window(2)), Shape(1, 1, 1, 9)).find("avg_pool2d: the window") == 0);
+    CHECK(nn::Conv2d({1, 1, nn::square_window(5)})(Tensor::zeros(Shape(0, 1, 5, 6))).tensor().shape() ==
+          Shape(0, 1, 1, 2));
     nn::Embedding table({3, 2});
     CHECK(message([&] {
               table(Tensor::from(Shape(2), std::vector<std::int64_t>{1, 3}));

@@ -20,6 +20,7 @@ using namespace intq;
 using namespace intq::quantization;
 using intq::Tensor;
 using test::message_of;
+using test::stubbed;
 
 namespace {
 
@@ -129,6 +130,42 @@ TEST_CASE("fuse_modules fuses the lists that it is given and computes the same")
     CHECK(custom->child("relu1")->type_name() == "MaxPool2d");
     CHECK(fuse_modules(model, fusions, true) == model);
     CHECK(model->child("conv1")->type_name() == "ConvReLU2d");
+}
+
+TEST_CASE("Names in braces are one list, lists in braces are several, however many there are of each") {
+    const auto model = test::make_model({{"conv1", test::make_conv(3, 4, 3, 1)},
+                                         {"relu1", std::make_shared<nn::ReLU>()},
+                                         {"conv2", test::make_conv(4, 4, 3, 2)},
+                                         {"bn2", test::make_batch_norm<nn::BatchNorm2d>(4, 4)},
+                                         {"relu2", std::make_shared<nn::ReLU>()}},
+                                        [](test::LambdaModel&, nn::Arguments v) { return v[0]; });
+    const auto types = [](const nn::ModulePtr& fused) {
+        return fused->child("conv1")->type_name() + " " + fused->child("conv2")->type_name();
+    };
+    const std::string conv = "conv1", relu = "relu1";
+    CHECK(types(fuse_modules(model, {"conv1", "relu1"})) == "ConvReLU2d Conv2d");
+    CHECK(types(fuse_modules(model, {{"conv1", "relu1"}})) == "ConvReLU2d Conv2d");
+    CHECK(types(fuse_modules(model, {conv, relu})) == "ConvReLU2d Conv2d");
+    CHECK(types(fuse_modules(model, {conv, "relu1"})) == "ConvReLU2d Conv2d");
+    CHECK(types(fuse_modules(model, std::vector{conv, relu})) == "ConvReLU2d Conv2d");
+    CHECK(types(fuse_modules(model, {"conv2", "bn2", "relu2"})) == "Conv2d ConvReLU2d");
+    CHECK(types(fuse_modules(model, {{"conv1", "relu1"}, {"conv2", "bn2"}})) == "ConvReLU2d Conv2d");
+    CHECK(types(fuse_modules(model, {{"conv1", "relu1"}, {"conv2", "bn2", "relu2"}})) == "ConvReLU2d ConvReLU2d");
+    CHECK(types(fuse_modules(model, {{conv, relu}, std::vector<std::string>{"conv2", "bn2", "relu2"}})) ==
+          "ConvReLU2d ConvReLU2d");
+
+    std::vector<std::size_t> sizes;
+    const ModuleFuser count = [&](const std::vector<nn::ModulePtr>& modules) {
+        sizes.push_back(modules.size());
+        return modules;
+    };
+    fuse_modules(model, {{"conv1"}, {"relu1"}}, false, count);
+    fuse_modules(model, {"conv1"}, false, count);
+    fuse_modules(model, {{"conv1"}}, false, count);
+    CHECK(sizes == std::vector<std::size_t>{1, 1, 1, 1});
+    CHECK(message_of<Error>([&] {
+              fuse_modules(model, {"conv1", {"conv2", "bn2"}});
+          }) == "fuse_modules: either names or lists of names are needed; \"conv1\" stands beside a list");
 }
 
 TEST_CASE("A fused add without a relu has no add_relu") {
@@ -318,6 +355,23 @@ TEST_CASE("A layer without an output quantizer gives its accumulator; one withou
     const nn::ModulePtr prepared = prepare_calibration(mixed, table.policy());
     (*prepared)(x);
     CHECK(own_qconfig(*convert(prepared, table, {.remove_qconfig = false})) != nullptr);
+}
+
+TEST_CASE("Linear layers on rows are converted one by one, with the bits of the program of the whole") {
+    const auto net = stubbed({{"fc", test::make_linear(5, 4, 1)}, {"head", test::make_linear(4, 4, 2)}},
+                             [](test::LambdaModel& m, nn::Arguments x) { return m.call("head", m.call("fc", x[0])); });
+    const Tensor x = test::random_tensor(Shape(2, 4, 5), 7);
+    QConfig accumulators = get_default_calib_qconfig();
+    accumulators.output.reset();
+    QConfigMapping mapping = default_mapping();
+    mapping.set_module_name("head", accumulators);
+    const kernels::KernelTable& table = table_of("bayes");
+    const nn::ModulePtr prepared = prepare_calibration(net, mapping, table.policy());
+    (*prepared)(x);
+    const Tensor one_by_one = (*convert(prepared, table))(x).tensor();
+    const auto whole = prepare_calibration_fx(*net, mapping, table.policy());
+    calibrate(*whole, x, 2);
+    CHECK(same_bits(one_by_one, lower(convert_fx(*whole), table, 2).run(x)));
 }
 
 TEST_CASE("prepare_qat on modules rounds, keeps the names of the parameters and is in training") {

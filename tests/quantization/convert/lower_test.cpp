@@ -4,11 +4,14 @@
 // That they are exactly those of the arithmetic is held against the oracle elsewhere.
 #include "intq/quantization/convert/lower.hpp"
 
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "intq/nn/layers/layers.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/exact_simulation.hpp"
+#include "intq/quantization/convert/hybrid.hpp"
 #include "intq/quantization/operators/reference.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
@@ -162,4 +165,52 @@ TEST_CASE("Kernels of another target are refused") {
     calibrate(*prepared, x, 2);
     CHECK(message_of<Error>([&] { ExactSimulation(*prepared, table_of("meta"), 2); }) ==
           "lower: the model was converted for the target bayes, the kernels are those of meta");
+}
+
+TEST_CASE("A model of several inputs and outputs gives all of them; a run of one tensor refuses it") {
+    const auto model = test::make_model({{"quant", std::make_shared<nn::QuantStub>()},
+                                         {"first", std::make_shared<nn::DeQuantStub>()},
+                                         {"second", std::make_shared<nn::DeQuantStub>()},
+                                         {"conv", test::make_conv(3, 4, 3, 1)}},
+                                        [](test::LambdaModel& m, nn::Arguments x) {
+                                            const nn::Value image = m.call("quant", x[0]);
+                                            return nn::Value(nn::Value::Tuple{m.call("first", m.call("conv", image)),
+                                                                              m.call("second", nn::relu6(image))});
+                                        });
+    const intq::Tensor x = test::random_tensor(Shape(2, 3, 4, 5), 3);
+    const QuantizedGraph quantized = convert(*model, "bayes", x);
+    const LoweredModel lowered = lower(quantized, table_of("bayes"), 2);
+    const std::vector<intq::Tensor> outputs = lowered.run(std::span(&x, 1));
+    const nn::Value expected = (*make_reference(quantized))(x);
+    REQUIRE(outputs.size() == 2);
+    for (std::size_t i = 0; i < 2; ++i)
+        CHECK(test::largest_difference(outputs[i], expected.tuple()[i].tensor()) < 0.02);
+    const std::string refused = " gives 2 outputs; run it on a span of inputs, which gives all of them";
+    CHECK(message_of<Error>([&] { lowered.run(x); }) == "the model" + refused);
+    CHECK(message_of<Error>([&] { lowered.program().run(x); }) == "the program" + refused);
+    CHECK(message_of<Error>([&] { HybridModel(quantized, table_of("bayes"), 2).run(x); }) ==
+          "HybridModel: the model" + refused);
+}
+
+TEST_CASE("A layer whose output was 0 in all data is refused in words that say so") {
+    const auto part = test::make_conv(3, 4, 3, 1);
+    part->set_bias(intq::Tensor::full(Shape(4), -1000.0f));
+    const auto model =
+        stubbed({{"zero", part}, {"conv", test::make_conv(3, 4, 3, 2)}, {"last", test::make_conv(8, 4, 3, 3)}},
+                [](test::LambdaModel& m, nn::Arguments x) {
+                    const nn::Value zero = nn::relu(m.call("zero", x[0]));
+                    return m.call("last", nn::cat({zero, nn::relu(m.call("conv", x[0]))}, 1));
+                });
+    const intq::Tensor x = test::random_tensor(Shape(2, 3, 4, 5), 3);
+    for (const char* target : {"fp32", "bayes", "bernoulli2", "meta"}) {
+        INFO(target);
+        const QuantizedGraph quantized = convert(*model, target, x);
+        const intq::Tensor expected = (*make_reference(quantized))(x).tensor();
+        const double reach = test::largest_difference(expected, intq::Tensor::zeros(expected.shape()));
+        CHECK(test::largest_difference(lower(quantized, table_of(target), 2).run(x), expected) < 0.05 * reach);
+    }
+    const std::string message = message_of<Error>([&] { lower(convert(*model, "tflite", x), table_of("tflite"), 2); });
+    CHECK(message.find("zero: conv2d: the accumulator could reach") == 0);
+    CHECK(message.find("its output was 0 in all data that its scale comes from") != std::string::npos);
+    CHECK(message.find("64-bit") == std::string::npos);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "intq/quantization/fuse/fuse_fx.hpp"
 
+#include <span>
+
 #include "intq/graph/print.hpp"
 #include "intq/nn/layers/layers.hpp"
 #include "intq/quantization/modules/stubs.hpp"
@@ -264,6 +266,54 @@ TEST_CASE("What blocks a fusion is reported with its reason") {
         CHECK(report.blocked[0].reason == "the module \"first\" is shared by %first, %first_1");
         CHECK(fused->find("first").type_name() == "Conv2d");
     }
+}
+
+TEST_CASE("A batch norm behind a linear layer on rows counts another axis, stays apart and is reported") {
+    const auto model = [](index_t features, index_t counted) {
+        return make_model(
+            {{"fc", test::make_linear(5, features, 1)},
+             {"bn", test::make_batch_norm<nn::BatchNorm1d>(counted, 2)},
+             {"relu", std::make_shared<nn::ReLU>()}},
+            [](test::LambdaModel& m, nn::Arguments x) { return m.call("relu", m.call("bn", m.call("fc", x[0]))); });
+    };
+    const auto fuse = [](const nn::Module& module, const intq::Tensor& x, FuseReport& report, bool keep = false) {
+        const auto traced = quantization::traced_clone(module);
+        const nn::Value input = x;
+        graph::propagate_shapes(*traced, std::span(&input, 1));
+        quantization::FuseOptions options;
+        options.keep_batch_norm = keep;
+        return fuse_fx(*traced, options, &report);
+    };
+    const intq::Tensor rows = test::random_tensor(Shape(2, 4, 5), 3), vectors = test::random_tensor(Shape(2, 5), 4);
+    for (const bool keep : {false, true}) {
+        INFO(keep);
+        const auto square = model(4, 4);
+        FuseReport apart, together;
+        const auto kept = fuse(*square, rows, apart, keep);
+        CHECK(apart.fused.empty());
+        REQUIRE(apart.blocked.size() == 1);
+        CHECK(apart.blocked[0].node == "bn");
+        CHECK(apart.blocked[0].operators == "linear-batch_norm1d-relu");
+        CHECK(apart.blocked[0].reason ==
+              "a batch norm counts axis 1, and the features of the linear layer are the last axis of (2, 4, 4)");
+        CHECK(test::largest_difference((*kept)(rows).tensor(), (*square)(rows).tensor()) == 0.0);
+        const auto folded = fuse(*square, vectors, together, keep);
+        CHECK(together.fused.size() == 1);
+        CHECK(test::largest_difference((*folded)(vectors).tensor(), (*square)(vectors).tensor()) < 1e-5);
+        // Fused without shapes: what it cannot compute is refused, and never computed wrongly.
+        for (const nn::ModulePtr& copy : {nn::ModulePtr(folded), nn::clone(*folded)})
+            CHECK(message_of<Error>([&] {
+                      (*copy)(rows);
+                  }).find("that a batch norm was fused into takes (N, C), given (2, 4, 5)") != std::string::npos);
+    }
+    // Another number of channels than features: without shapes too.
+    FuseReport report;
+    const auto other = model(3, 4);
+    const auto kept = fuse_fx(*other, {}, &report);
+    REQUIRE(report.blocked.size() == 1);
+    CHECK(report.blocked[0].reason ==
+          "a batch norm counts axis 1, and the features of the linear layer are the last axis");
+    CHECK(test::largest_difference((*kept)(rows).tensor(), (*other)(rows).tensor()) == 0.0);
 }
 
 TEST_CASE("A target without a fused add keeps the add apart") {

@@ -375,6 +375,15 @@ TEST_CASE("Arguments that make no sense are refused") {
     CHECK_THROWS_AS(StatisticsObserver({.bins = 15}), Error);
     CHECK_THROWS_AS(PercentileObserver({.percentile = 100.5}), Error);
     CHECK_THROWS_AS(PercentileObserver({.ch_axis = 0}), Error);
+    for (const int axis : {-2, -7, max_rank}) {
+        INFO(axis);
+        const std::string sentence =
+            "an observer's ch_axis is -1, for per tensor, or an axis counted from the front, 0 to 5; given " +
+            std::to_string(axis);
+        CHECK(message_of<Error>([&] { PerChannelMinMaxObserver({.ch_axis = axis}); }) == sentence);
+        CHECK(message_of<Error>([&] { MSEObserver({.ch_axis = axis}); }) == sentence);
+        CHECK_THROWS_AS(MinMaxObserver({.ch_axis = axis}), Error);
+    }
     CHECK_THROWS_AS(MSEObserver({.mse = {0, 1}}), Error);
     CHECK_THROWS_AS(MSEObserver({.mse = {95, 0}}), Error);
     CHECK_THROWS_AS(KLObserver({.bins = 511}), Error);

@@ -4,11 +4,14 @@
 #include "intq/quantization/operators/operator_table.hpp"
 
 #include <cmath>
+#include <cstdlib>
 #include <map>
+#include <span>
 
 #include "intq/graph/operators.hpp"
 #include "intq/nn/layers/layers.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/convert/exact_simulation.hpp"
 #include "intq/quantization/convert/lower.hpp"
 #include "intq/quantization/observers/range_observers.hpp"
 #include "intq/quantization/operators/conv.hpp"
@@ -210,11 +213,89 @@ TEST_CASE("What has no integer form in these operators is refused with the node'
     CHECK(message([](test::LambdaModel&, nn::Arguments a) { return nn::mean(a[0], {1}); }).find("height and width") !=
           std::string::npos);
     CHECK(message([](test::LambdaModel&, nn::Arguments a) {
-              return nn::interpolate(a[0], {}, 1.5);
-          }).find("scale factor") != std::string::npos);
-    CHECK(message([](test::LambdaModel&, nn::Arguments a) {
               return nn::pad(a[0], {0, 0, 0, 0, 1, 1}, 0.0);
           }).find("%pad") != std::string::npos);
+}
+
+TEST_CASE("interpolate by any factor has a program near its reference, and the cells of the simulation") {
+    for (const char* mode : {"nearest", "nearest-exact", "bilinear"})
+        for (const nn::Value& factor : {nn::Value(1.3), nn::Value(0.6), nn::Value(nn::Value::Tuple{2.0, 1.1})}) {
+            INFO(mode);
+            const auto model =
+                stubbed({{"conv", test::make_conv(3, 4, 3, 1)}}, [&](test::LambdaModel& m, nn::Arguments a) {
+                    return nn::interpolate(nn::relu(m.call("conv", a[0])), {}, factor, mode);
+                });
+            const intq::Tensor x = test::random_tensor(Shape(2, 3, 7, 6), 9);
+            CHECK(compare_with_reference(*model, x, DType::int8, 40.0) == 6);
+            CHECK(compare_with_reference(*model, x, DType::int16, 50.0) == 5);
+        }
+}
+
+TEST_CASE("A linear layer on rows accumulates what plain integers do, on rank 3 and on images, on every target") {
+    for (const Shape& shape :
+         {Shape(2, 3, 5), Shape(2, 5, 5), Shape(2, 1, 5), Shape(2, 3, 4, 5), Shape(2, 5, 5, 5), Shape(2, 4, 1, 5)}) {
+        const auto linear = test::make_linear(5, 4, 3);
+        const auto model =
+            stubbed({{"fc", linear}}, [](test::LambdaModel& m, nn::Arguments a) { return m.call("fc", a[0]); });
+        const intq::Tensor x = test::random_tensor(shape, 4);
+        for_each_target([&](const kernels::KernelTable& table) {
+            INFO(table.policy().name << " on " << intq::to_string(shape));
+            const QuantizedGraph quantized = convert(*model, table.policy(), x, DType::int8);
+            const LoweredModel lowered = lower(quantized, table, 2);
+            const auto codes = run_and_keep(lowered, x);
+            const intq::Tensor q = codes.at("quant").contiguous(), acc = codes.at("fc").contiguous();
+            REQUIRE(acc.dtype() == DType::int32);
+            const auto& step = quantized.nodes[1].step_as<WeightedStep>();
+            const OwnedQParams& in = quantized.input(quantized.nodes[1], 0).qparams;
+            const intq::Tensor w = step.weight;
+            index_t wrong = 0;
+            for (index_t row = 0; row < q.size() / 5; ++row)
+                for (index_t o = 0; o < 4; ++o) {
+                    const double scale = static_cast<double>(in.scale()) *
+                                         static_cast<double>(step.weight_qparams.scales[static_cast<std::size_t>(o)]);
+                    const double bias = static_cast<double>(step.bias.flat<float>()[static_cast<std::size_t>(o)]);
+                    auto sum = static_cast<std::int64_t>(std::floor(bias / scale + 0.5));
+                    if (std::string(table.policy().name) == "bernoulli2") {
+                        int shift = 0;
+                        while ((std::abs(sum) >> shift) >= 32768) ++shift;
+                        sum = sum >> shift << shift;
+                    }
+                    for (index_t i = 0; i < 5; ++i)
+                        sum += std::int64_t{w.flat<std::int8_t>()[static_cast<std::size_t>(o * 5 + i)]} *
+                               (q.flat<std::int8_t>()[static_cast<std::size_t>(row * 5 + i)] - in.view().zero_point());
+                    wrong += acc.flat<std::int32_t>()[static_cast<std::size_t>(row * 4 + o)] != sum;
+                }
+            CHECK(wrong == 0);
+            const intq::Tensor y = lowered.run(x);
+            CHECK(y.shape() == linear->apply(x, linear->weight()).shape());
+            CHECK(sqnr(linear->apply(x, linear->weight()), y) > 30.0);
+        });
+    }
+}
+
+TEST_CASE("Linear layers on rows run beside convolutions, adds and each other, near their reference and as simulated") {
+    const auto model = stubbed({{"conv", test::make_conv(3, 3, 3, 1)},
+                                {"fc", test::make_linear(6, 6, 2)},
+                                {"deep", test::make_linear(6, 6, 3)},
+                                {"side", test::make_linear(6, 6, 4)},
+                                {"head", test::make_linear(6, 4, 5)}},
+                               [](test::LambdaModel& m, nn::Arguments a) {
+                                   const nn::Value image = nn::relu(m.call("conv", a[0]));
+                                   const nn::Value deep = m.call("deep", nn::relu(m.call("fc", image)));
+                                   const nn::Value sum = nn::relu(m.call("side", deep) + image);
+                                   return m.call("head", nn::sigmoid(sum));
+                               });
+    const intq::Tensor x = test::random_tensor(Shape(4, 3, 5, 6), 9);
+    CHECK(compare_with_reference(*model, x, DType::int8, 20.0) == 6);
+    CHECK(compare_with_reference(*model, x, DType::int16, 50.0) == 5);
+    for_each_target([&](const kernels::KernelTable& table) {
+        INFO(table.policy().name);
+        const auto prepared = prepare_calibration_fx(*model, get_default_qconfig_mapping(), table.policy());
+        calibrate(*prepared, x, 2);
+        ExactSimulation simulation(*prepared, table, 4);
+        const intq::Tensor y = lower(convert_fx(*prepared), table, 4).run(x);
+        CHECK(test::largest_difference(simulation.run(std::span(&x, 1))[0], y) == 0.0);
+    });
 }
 
 namespace {

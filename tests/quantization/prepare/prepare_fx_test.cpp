@@ -106,6 +106,43 @@ TEST_CASE(
     CHECK(model.find("stem").type_name() == "Conv2d");
 }
 
+TEST_CASE("A weight's ch_axis counts its output channels, or is -1; another one is refused with the node") {
+    const auto up = std::make_shared<nn::ConvTranspose2d>(nn::ConvTranspose2dOptions{3, 4, nn::square_window(2, 2)});
+    const auto model = test::stubbed(
+        {{"up", up}, {"conv", test::make_conv(4, 4, 3, 1)}},
+        [](test::LambdaModel& m, nn::Arguments x) { return nn::relu(m.call("conv", nn::relu(m.call("up", x[0])))); });
+    const auto prepared = [&](int axis) {
+        QConfig qconfig = default_qconfig();
+        qconfig.weight->options.observer_options.ch_axis = axis;
+        const auto result = prepare_calibration_fx(*model, QConfigMapping().set_global(qconfig), bayes);
+        const auto axis_of = [&](const char* layer) {
+            const auto& quantizer = dynamic_cast<const FakeQuantize&>(*result->find(layer).child("weight_fake_quant"));
+            return quantizer.observer().options().ch_axis;
+        };
+        return std::pair(axis_of("up"), axis_of("conv"));
+    };
+    // What is 0 for all layers means the output channels, which a transposed convolution has on axis 1.
+    CHECK(prepared(0) == std::pair(1, 0));
+    CHECK(prepared(-1) == std::pair(1, 0));  // the observer is per channel
+    CHECK(message_of<Error>([&] { prepared(1); }).find("%conv") != std::string::npos);
+    CHECK(message_of<Error>([&] { prepared(3); })
+              .find("its weight has a scale for each output channel, which axis 1 counts, or one for the tensor "
+                    "(ch_axis -1); its qconfig has ch_axis 3") != std::string::npos);
+    CHECK(message_of<Error>([&] { prepared(-2); }).find("(ch_axis -1); its qconfig has ch_axis -2") !=
+          std::string::npos);
+    QConfig whole = default_qconfig();
+    whole.weight->options.observer = observer_factory<MinMaxObserver>();
+    whole.weight->options.observer_options.ch_axis = -1;
+    const auto per_tensor = prepare_calibration_fx(*model, QConfigMapping().set_global(whole), bayes);
+    const auto& weight = dynamic_cast<const FakeQuantize&>(*per_tensor->find("up").child("weight_fake_quant"));
+    CHECK(weight.observer().options().ch_axis == -1);
+    QConfig activation = default_qconfig();
+    activation.output->options.observer_options.ch_axis = -2;
+    CHECK(message_of<Error>([&] {
+              prepare_calibration_fx(*model, QConfigMapping().set_global(activation), bayes);
+          }).find("activations are quantized per tensor") != std::string::npos);
+}
+
 TEST_CASE("High precision can be switched off, by option and by an entry with the module's name") {
     test::ResidualNet model(4);
     PrepareOptions options;

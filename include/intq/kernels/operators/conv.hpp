@@ -151,7 +151,7 @@ inline Status check_conv(const OperatorCall& call) noexcept {
     if (y.dtype != DType::int32)
         if (const Status status = arith::check_output_codes(policy, packed.codes, y.dtype, call.op); !status)
             return status;
-    const detail::ImageOf in = detail::image_of(x.shape), out = detail::image_of(y.shape);
+    const detail::ImageOf in = detail::image_of(x), out = detail::image_of(y);
     if (in.channels != packed.in_channels || in.size != geometry.in)
         return detail::wrong_shape(call.op, Field::input, in.channels, packed.in_channels);
     if (out.channels != packed.out_channels || out.size != geometry.out)
@@ -181,6 +181,7 @@ inline constexpr ProgramOperator conv2d_operator{.op = OpKind::conv2d,
                                                  .params = param_struct<ConvParams>};
 inline constexpr ProgramOperator linear_operator{.op = OpKind::linear,
                                                  .takes_more = true,
+                                                 .takes_rows = true,
                                                  .check = &check_conv,
                                                  .run = &run_conv,
                                                  .has_kernel = &has_linear,

@@ -22,9 +22,15 @@ struct ArenaTensor {
     QParams qparams{};      // not read for float32; int32 accumulators have a scale per channel
     index_t offset = 0;     // bytes from the arena's start, a multiple of buffer_alignment
     const char* name = "";  // qualified name of what produced it, for loggers
-    /// Of images: row_major where a caller writes them as NCHW, which some operators read
-    /// (ProgramOperator::reads_nchw); every instruction writes channels_last.
+    /// Of rank 3 and more: row_major where a caller writes images as NCHW, which some operators read
+    /// (ProgramOperator::reads_nchw), and where rows of features lie one behind the other, which some operators read
+    /// and write (ProgramOperator::takes_rows); else channels_last.
     Layout layout = Layout::channels_last;
+
+    /// The axis that per-channel parameters are of: 1, and the last one of rows.
+    INTQ_ALWAYS_INLINE constexpr int channel_axis() const noexcept {
+        return layout == Layout::row_major ? shape.rank - 1 : 1;
+    }
 
     INTQ_ALWAYS_INLINE constexpr index_t elements_per_image() const noexcept {
         return shape.rank > 0 && shape[0] > 0 ? shape.size() / shape[0] : 0;
@@ -77,6 +83,8 @@ struct ProgramOperator {
     bool has_params_by_operand = false;  // one struct for each operand
     bool may_run_in_place = false;       // element by element: the output may take the place of an operand
     bool reads_nchw = false;             // takes row_major images
+    bool takes_rows = false;             // all operands and the output are row_major, or none is
+    bool writes_rows = false;            // its output may be row_major
     Status (*check)(const OperatorCall&) noexcept = nullptr;
     void (*run)(const OperatorCall&) = nullptr;
     /// Whether a table has the kernels for these types.
@@ -149,6 +157,13 @@ struct ImageOf {
 constexpr ImageOf image_of(const Shape& shape) noexcept {
     if (shape.rank < 2 || shape.rank > 4) return {};
     return {shape[1], {shape.rank == 4 ? shape[2] : 1, shape.rank > 2 ? shape[shape.rank - 1] : 1}};
+}
+/// The rows of (N, …, C) are the pixels of one row.
+constexpr ImageOf image_of(const ArenaTensor& tensor) noexcept {
+    if (tensor.layout != Layout::row_major) return image_of(tensor.shape);
+    if (tensor.shape.rank < 2) return {};
+    const index_t channels = tensor.shape[tensor.channel_axis()];
+    return {channels, {1, channels > 0 ? tensor.elements_per_image() / channels : 0}};
 }
 
 /// Images of one type, with the channels kept and the extents that the operator gives.

@@ -15,15 +15,16 @@ namespace operators {
 
 /// Per-channel qparams that an instruction reads are of the channels.
 inline Status check_axis_of(const ArenaTensor& tensor, OpKind op) noexcept {
-    if (!tensor.qparams.is_per_channel() || (tensor.qparams.axis() == 1 && tensor.shape.rank >= 2)) return {};
-    return detail::corrupt(op, Field::axis, tensor.qparams.axis(), 1);
+    const int axis = tensor.channel_axis();
+    if (!tensor.qparams.is_per_channel() || (tensor.qparams.axis() == axis && tensor.shape.rank >= 2)) return {};
+    return detail::corrupt(op, Field::axis, tensor.qparams.axis(), axis);
 }
 
 /// Extents of a tensor for per-channel parameters, in the order of its bytes.
 inline ChannelBlocks blocks_of(const ArenaTensor& tensor, index_t size) noexcept {
     if (!tensor.qparams.is_per_channel()) return {1, 1, size};
-    const index_t channels = tensor.shape[1];
-    return {size / channels, channels, 1};  // channels last, or (N, C)
+    const index_t channels = tensor.shape[tensor.channel_axis()];
+    return {size / channels, channels, 1};  // channels last, (N, C), or rows
 }
 
 inline bool has_quantize(const KernelTable& table, const OperatorTypes& types) noexcept {
@@ -59,7 +60,8 @@ inline Status check_dequantize(const OperatorCall& call) noexcept {
     if (y != DType::float32) return detail::wrong_dtype(call.op, Field::output, y, DType::float32);
     if (!has_dequantize(call.table, {x, DType::none, y})) return detail::no_kernel(call.op, x);
     if (const Status status = check_axis_of(call.x(), call.op); !status) return status;
-    return check_qparams(call.x().qparams, x, call.x().qparams.is_per_channel() ? call.x().shape[1] : 1, call.op);
+    const ArenaTensor& in = call.x();
+    return check_qparams(in.qparams, x, in.qparams.is_per_channel() ? in.shape[in.channel_axis()] : 1, call.op);
 }
 
 inline void run_dequantize(const OperatorCall& call) INTQ_NOEXCEPT {
@@ -69,21 +71,24 @@ inline void run_dequantize(const OperatorCall& call) INTQ_NOEXCEPT {
     row.run(call.x_data(), blocks_of(x, call.x_size()), x.qparams, static_cast<float*>(call.y_data()), *call.executor);
 }
 
-/// Planes of the caller to channels last, which keeps the shape; or images to vectors, a Flatten.
+/// Another layout, which keeps the shape; or images to vectors, a Flatten.
 inline Status check_layout_change(const OperatorCall& call) noexcept {
     const ArenaTensor &x = call.x(), &y = call.y();
     if (x.dtype != y.dtype) return detail::wrong_dtype(call.op, Field::output, y.dtype, x.dtype);
-    if (x.layout == Layout::row_major) return detail::check_same_shape(call, 0, Field::input);
     if (x.shape.rank < 2) return detail::wrong_shape(call.op, Field::input, x.shape.rank, 2);
+    if (x.layout != y.layout) return detail::check_same_shape(call, 0, Field::input);
+    if (x.layout == Layout::row_major)
+        return detail::corrupt(call.op, Field::input, static_cast<std::int64_t>(x.layout), 0);
     if (y.shape.rank != 2) return detail::wrong_shape(call.op, Field::output, y.shape.rank, 2);
     if (y.shape[1] == x.elements_per_image()) return {};
     return detail::wrong_shape(call.op, Field::output, y.shape[1], x.elements_per_image());
 }
 
-/// (N, C, H, W) from channels last to row-major (a Flatten), or the caller's planes the other way.
+/// From channels last to row-major, which a Flatten and rows of features are, or the other way: the caller's planes and
+/// rows become channels last.
 inline void run_layout_change(const OperatorCall& call) INTQ_NOEXCEPT {
     const ArenaTensor& x = call.x();
-    const bool flattens = x.layout == Layout::channels_last;
+    const bool to_rows = x.layout == Layout::channels_last;
     const index_t channels = x.shape[1], pixels = x.elements_per_image() / channels;
     const auto bytes = static_cast<std::size_t>(size_of(x.dtype));
     const auto* from = static_cast<const std::byte*>(call.x_data());
@@ -92,8 +97,8 @@ inline void run_layout_change(const OperatorCall& call) INTQ_NOEXCEPT {
         for (index_t c = 0; c < channels; ++c)
             for (index_t p = 0; p < pixels; ++p) {
                 const index_t planar = (image * channels + c) * pixels + p, last = (image * pixels + p) * channels + c;
-                const auto target = static_cast<std::size_t>(flattens ? planar : last),
-                           source = static_cast<std::size_t>(flattens ? last : planar);
+                const auto target = static_cast<std::size_t>(to_rows ? planar : last),
+                           source = static_cast<std::size_t>(to_rows ? last : planar);
                 std::memcpy(to + target * bytes, from + source * bytes, bytes);
             }
 }
@@ -103,10 +108,14 @@ inline constexpr ProgramOperator quantize_operator{.op = OpKind::quantize,
                                                    .check = &check_quantize,
                                                    .run = &run_quantize,
                                                    .has_kernel = &has_quantize};
-inline constexpr ProgramOperator dequantize_operator{
-    .op = OpKind::dequantize, .check = &check_dequantize, .run = &run_dequantize, .has_kernel = &has_dequantize};
+inline constexpr ProgramOperator dequantize_operator{.op = OpKind::dequantize,
+                                                     .takes_rows = true,
+                                                     .check = &check_dequantize,
+                                                     .run = &run_dequantize,
+                                                     .has_kernel = &has_dequantize};
 inline constexpr ProgramOperator layout_change_operator{.op = OpKind::layout_change,
                                                         .reads_nchw = true,
+                                                        .writes_rows = true,
                                                         .check = &check_layout_change,
                                                         .run = &run_layout_change,
                                                         .has_kernel = &detail::needs_no_kernel};

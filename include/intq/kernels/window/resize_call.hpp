@@ -31,13 +31,24 @@ inline namespace INTQ_ABI {
 /// Taps that make_resize_table() needs.
 constexpr index_t resize_table_size(Size2d out) noexcept { return out.height + out.width; }
 
-/// The table of a resize. The scale is always in / out: a model's scale factor that is another has no table.
+/// @return ok; value_out_of_range of scale where a factor does not make the extent of the other one
+constexpr Status check_resize_scale(arith::Resize rule, const arith::ResizeScale& scale, index_t in,
+                                    index_t out) noexcept {
+    if (scale.origin == arith::ResizeOrigin::extents) return {};
+    const index_t wanted = arith::resized_extent(scale, in);
+    if (wanted == out && (rule != arith::Resize::align_corners || arith::aligns_corners(scale, in))) return {};
+    return {StatusCode::value_out_of_range, OpKind::none, Field::scale, out, wanted};
+}
+
+/// The table of a resize.
 ///
 /// @param memory  resize_table_size(out) taps, which outlive the table
-/// @return the table; value_out_of_range of input or output where an extent is not in 1 … arith::largest_resized;
-///         buffer_too_small of storage, in taps
+/// @param scales  of a model that gives factors, and not the size: by extents they are in / out
+/// @return the table; value_out_of_range of input or output where an extent is not in 1 … arith::largest_resized, and
+///         of scale where a factor does not make this output of this input; buffer_too_small of storage, in taps
 constexpr Result<ResizeTable> make_resize_table(arith::Resize rule, Size2d in, Size2d out,
-                                                std::span<arith::ResizeTap> memory) noexcept {
+                                                std::span<arith::ResizeTap> memory,
+                                                const arith::ResizeScales& scales = {}) noexcept {
     constexpr OpKind op = OpKind::none;
     for (const index_t extent : {in.height, in.width})
         if (extent < 1 || extent > arith::largest_resized)
@@ -45,14 +56,17 @@ constexpr Result<ResizeTable> make_resize_table(arith::Resize rule, Size2d in, S
     for (const index_t extent : {out.height, out.width})
         if (extent < 1 || extent > arith::largest_resized)
             return Status{StatusCode::value_out_of_range, op, Field::output, extent, 1};
+    const arith::ResizeScales used = arith::scales_between(scales, in, out);
+    if (const Status status = check_resize_scale(rule, used.height, in.height, out.height); !status) return status;
+    if (const Status status = check_resize_scale(rule, used.width, in.width, out.width); !status) return status;
     if (static_cast<index_t>(memory.size()) < resize_table_size(out))
         return Status{StatusCode::buffer_too_small, op, Field::storage, static_cast<index_t>(memory.size()),
                       resize_table_size(out)};
     const auto height = static_cast<std::size_t>(out.height), width = static_cast<std::size_t>(out.width);
     for (std::size_t y = 0; y < height; ++y)
-        memory[y] = arith::resize_tap(rule, static_cast<index_t>(y), in.height, out.height);
+        memory[y] = arith::resize_tap(rule, static_cast<index_t>(y), in.height, out.height, used.height);
     for (std::size_t x = 0; x < width; ++x)
-        memory[height + x] = arith::resize_tap(rule, static_cast<index_t>(x), in.width, out.width);
+        memory[height + x] = arith::resize_tap(rule, static_cast<index_t>(x), in.width, out.width, used.width);
     return ResizeTable{memory.first(height), memory.subspan(height, width), in,
                        rule == arith::Resize::nearest || rule == arith::Resize::nearest_exact};
 }

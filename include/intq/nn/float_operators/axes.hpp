@@ -4,6 +4,7 @@
 #ifndef INTQ_NN_FLOAT_OPERATORS_AXES_HPP
 #define INTQ_NN_FLOAT_OPERATORS_AXES_HPP
 
+#include "intq/core/op_params.hpp"
 #include "intq/tensor/tensor.hpp"
 
 namespace intq::nn::float_operators {
@@ -17,6 +18,11 @@ int positive_axis(int axis, int rank, const char* op);
 index_t product(const Shape& shape, int first, int last);
 
 void append_extent(Shape& shape, index_t extent, const char* op);
+
+/// The extents of the output of a window on images (N, C, H, W) with at least one pixel.
+///
+/// @throws Error where the window reaches over the padded image
+Size2d windowed_size(const char* op, const Window2d& window, const Shape& images);
 
 /// Per-tensor qparams of a tensor whose values were moved or chosen.
 void keep_qparams(const Tensor& x, Tensor& y);
@@ -54,6 +60,20 @@ INTQ_INLINE void append_extent(Shape& shape, index_t extent, const char* op) {
     if (shape.rank == max_rank)
         throw Error(std::string(op) + ": the result would have more than " + std::to_string(max_rank) + " axes");
     shape.extents[static_cast<std::size_t>(shape.rank++)] = extent;
+}
+
+INTQ_INLINE Size2d windowed_size(const char* op, const Window2d& window, const Shape& images) {
+    const Size2d out = output_size(window, {images[2], images[3]});
+    if (out.height > 0 && out.width > 0) return out;
+    const auto reach = [](index_t kernel, index_t dilation) { return std::to_string(dilation * (kernel - 1) + 1); };
+    const auto padded = [](index_t extent, index_t before, index_t after) {
+        return std::to_string(extent + before + after);
+    };
+    throw Error(std::string(op) + ": the window of " + reach(window.kernel.height, window.dilation.height) + " x " +
+                reach(window.kernel.width, window.dilation.width) + " cells is larger than the image, which has " +
+                padded(images[2], window.padding.top, window.padding.bottom) + " x " +
+                padded(images[3], window.padding.left, window.padding.right) + " with its padding; the input is " +
+                to_string(images));
 }
 
 INTQ_INLINE void keep_qparams(const Tensor& x, Tensor& y) {

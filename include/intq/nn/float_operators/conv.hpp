@@ -116,6 +116,7 @@ template <class T> Tensor spread_image(const Tensor& x, const Window2d& window, 
 #    include <string>
 
 #    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/axes.hpp"
 #    include "intq/nn/float_operators/float_layer.hpp"
 
 namespace intq::nn::float_operators {
@@ -144,7 +145,7 @@ INTQ_INLINE void check_conv2d(const Tensor& x, const Tensor& weight, const Tenso
 /// The convolution behind the checks.
 INTQ_INLINE Tensor run_conv2d(const FloatLayerSpec& spec, const Tensor& x, const Tensor& weight, const Tensor& bias,
                               FloatLayerCache* cache) {
-    const Size2d out = output_size(spec.conv.window, {x.extent(2), x.extent(3)});
+    const Size2d out = windowed_size("conv2d", spec.conv.window, x.shape());
     Tensor y = Tensor::empty(Shape(x.extent(0), spec.conv.out_channels, out.height, out.width), DType::float32,
                              Layout::channels_last);
     if (y.size() == 0) return y.contiguous();

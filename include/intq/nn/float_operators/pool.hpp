@@ -123,7 +123,7 @@ INTQ_INLINE double sum_of(const float* plane, index_t width, const Cells& cells)
 INTQ_INLINE Tensor max_pool2d(const Tensor& x, const Window2d& window) {
     detail::check_pool(x, window, OpKind::max_pool2d);
     const index_t height = x.extent(2), width = x.extent(3);
-    const Size2d out = output_size(window, {height, width});
+    const Size2d out = detail::windowed_size("max_pool2d", window, x.shape());
     Tensor y = Tensor::empty(Shape(x.extent(0), x.extent(1), out.height, out.width));
     const Tensor input = x.contiguous();
     detail::for_each_output(input, y, [&](const float* plane, index_t i, index_t j, float& result) {
@@ -139,7 +139,7 @@ INTQ_INLINE Tensor avg_pool2d(const Tensor& x, const Window2d& window, PoolDivis
     detail::check_pool(x, window, OpKind::avg_pool2d);
     if (!(window.dilation == Size2d{1, 1})) throw Error("avg_pool2d: dilation must be 1");
     const index_t height = x.extent(2), width = x.extent(3);
-    const Size2d out = output_size(window, {height, width});
+    const Size2d out = detail::windowed_size("avg_pool2d", window, x.shape());
     Tensor y = Tensor::empty(Shape(x.extent(0), x.extent(1), out.height, out.width));
     const Tensor input = x.contiguous();
     detail::for_each_output(input, y, [&](const float* plane, index_t i, index_t j, float& result) {

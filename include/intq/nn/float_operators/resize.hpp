@@ -16,18 +16,21 @@ namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
 using arith::Resize;
+using arith::ResizeOrigin;
 
-/// Factors of height and width.
+/// Factors of height and width, and whose rule they follow.
 struct ScaleFactor {
     double height = 1;
     double width = 1;
+    ResizeOrigin origin = ResizeOrigin::torch_factor;
     friend bool operator==(const ScaleFactor&, const ScaleFactor&) = default;
 };
 
 /// Either the size of the result or the factors; with factors the size is fl(in · factor).
 ///
 /// Where a factor is given, an output cell lies at d / factor and not at d · in / out, as in PyTorch unless
-/// recompute_scale_factor is set; the two differ where in · factor is not an integer.
+/// recompute_scale_factor is set; the two differ where in · factor is not an integer. The cells are those of
+/// arith::resize_tap(), by the rule of the factor's origin.
 struct InterpolateOptions {
     std::optional<Size2d> size{};
     std::optional<ScaleFactor> scale_factor{};
@@ -38,7 +41,12 @@ struct InterpolateOptions {
 /// without bilinear.
 Resize resize_rule(const std::string& mode, bool align_corners);
 
+/// The scales of the two axes, as the table of a resize takes them.
+arith::ResizeScales resize_scales(const InterpolateOptions& options);
+
 /// The size of the result.
+///
+/// @throws Error where it is empty or beyond arith::largest_resized; for corners that ONNX does not align
 Size2d interpolated_size(const InterpolateOptions& options, Size2d in);
 
 /// Resizes images.
@@ -71,7 +79,6 @@ Taps interpolation_taps(const InterpolateOptions& options, Size2d in);
 #if INTQ_DEFINES(nn_float_operators)
 
 #    include <algorithm>
-#    include <cmath>
 
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/axes.hpp"
@@ -81,37 +88,28 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-INTQ_INLINE Tap real_tap(Resize rule, index_t d, index_t in, index_t out, double step) {
-    const auto at = static_cast<double>(d);
-    const auto inside = [in](double cell) {
-        return std::clamp<index_t>(static_cast<index_t>(std::floor(cell)), 0, in - 1);
-    };
-    double position = 0;
-    if (rule == Resize::nearest || rule == Resize::nearest_exact) {
-        const index_t cell = inside(rule == Resize::nearest ? at * step : (at + 0.5) * step);
-        return {cell, cell, 0.0};
-    }
-    if (rule == Resize::half_pixel) {
-        position = std::max((at + 0.5) * step - 0.5, 0.0);
-    } else if (out > 1) {
-        position = at * static_cast<double>(in - 1) / static_cast<double>(out - 1);
-    }
-    const index_t first = inside(position);
-    return {first, std::min(first + 1, in - 1), position - static_cast<double>(first)};
+/// The real place of an output cell of a bilinear rule.
+INTQ_INLINE double real_position(Resize rule, index_t d, index_t in, index_t out, const arith::ResizeScale& scale) {
+    const auto at = static_cast<double>(d), from = static_cast<double>(in), to = static_cast<double>(out);
+    if (rule == Resize::align_corners) return out > 1 ? at * (from - 1) / (to - 1) : 0.0;
+    if (scale.origin != arith::ResizeOrigin::extents)
+        return static_cast<double>(arith::factor_position(scale, d, in, out));
+    return std::max((at + 0.5) * (from / to) - 0.5, 0.0);
 }
 
-// Along one axis. Nearest cells by in and out are whole numbers, so that they are taken from the exact rule.
-INTQ_INLINE std::vector<Tap> real_taps(Resize rule, index_t in, index_t out, std::optional<double> factor) {
-    const bool by_extents = !factor || static_cast<double>(in) * *factor == static_cast<double>(out);
-    const double step = by_extents ? static_cast<double>(in) / static_cast<double>(out) : 1.0 / *factor;
+// Along one axis. Nearest cells are those of the codes.
+INTQ_INLINE std::vector<Tap> real_taps(Resize rule, index_t in, index_t out, const arith::ResizeScale& scale) {
     std::vector<Tap> taps;
-    for (index_t d = 0; d < out; ++d)
-        if (by_extents && (rule == Resize::nearest || rule == Resize::nearest_exact)) {
-            const index_t cell = arith::resize_tap(rule, d, in, out).first;
+    for (index_t d = 0; d < out; ++d) {
+        if (rule == Resize::nearest || rule == Resize::nearest_exact) {
+            const index_t cell = arith::resize_tap(rule, d, in, out, scale).first;
             taps.push_back({cell, cell, 0.0});
-        } else {
-            taps.push_back(real_tap(rule, d, in, out, step));
+            continue;
         }
+        const double position = real_position(rule, d, in, out, scale);
+        const index_t first = std::clamp<index_t>(static_cast<index_t>(position), 0, in - 1);
+        taps.push_back({first, std::min(first + 1, in - 1), position - static_cast<double>(first)});
+    }
     return taps;
 }
 
@@ -134,33 +132,36 @@ INTQ_INLINE Resize resize_rule(const std::string& mode, bool align_corners) {
     throw Error("interpolate: the modes are nearest, nearest-exact and bilinear, given \"" + mode + "\"");
 }
 
+INTQ_INLINE arith::ResizeScales resize_scales(const InterpolateOptions& options) {
+    if (!options.scale_factor) return {};
+    const ScaleFactor& factor = *options.scale_factor;
+    return {{factor.origin, factor.height}, {factor.origin, factor.width}};
+}
+
 INTQ_INLINE Size2d interpolated_size(const InterpolateOptions& options, Size2d in) {
     if (options.size.has_value() == options.scale_factor.has_value())
         throw Error("interpolate: either a size or a scale factor is needed");
-    Size2d out = options.size.value_or(Size2d{});
-    if (options.scale_factor) {
-        const auto scaled = [](index_t extent, double factor) {
-            const double wanted = std::floor(static_cast<double>(extent) * factor);
-            return wanted >= 1 && wanted <= static_cast<double>(arith::largest_resized) ? static_cast<index_t>(wanted)
-                                                                                        : index_t{0};
-        };
-        out = {scaled(in.height, options.scale_factor->height), scaled(in.width, options.scale_factor->width)};
-    }
+    const arith::ResizeScales scales = resize_scales(options);
+    const Size2d out = options.size.value_or(
+        Size2d{arith::resized_extent(scales.height, in.height), arith::resized_extent(scales.width, in.width)});
     for (const index_t extent : {in.height, in.width, out.height, out.width})
         if (extent < 1 || extent > arith::largest_resized)
             throw Error("interpolate: extents must be 1 to " + std::to_string(arith::largest_resized) + ", given " +
                         std::to_string(in.height) + " x " + std::to_string(in.width) + " to " +
                         std::to_string(out.height) + " x " + std::to_string(out.width));
+    if (options.rule == Resize::align_corners &&
+        !(arith::aligns_corners(scales.height, in.height) && arith::aligns_corners(scales.width, in.width)))
+        throw Error("interpolate: align_corners with ONNX's scales " + std::to_string(scales.height.factor) + " and " +
+                    std::to_string(scales.width.factor) + " needs whole sizes, given " + std::to_string(in.height) +
+                    " x " + std::to_string(in.width) + "; give the sizes instead");
     return out;
 }
 
 INTQ_INLINE Taps interpolation_taps(const InterpolateOptions& options, Size2d in) {
     const Size2d out = interpolated_size(options, in);
-    const auto factor = [&](double ScaleFactor::*side) {
-        return options.scale_factor ? std::optional((*options.scale_factor).*side) : std::nullopt;
-    };
-    return {detail::real_taps(options.rule, in.height, out.height, factor(&ScaleFactor::height)),
-            detail::real_taps(options.rule, in.width, out.width, factor(&ScaleFactor::width))};
+    const arith::ResizeScales scales = arith::scales_between(resize_scales(options), in, out);
+    return {detail::real_taps(options.rule, in.height, out.height, scales.height),
+            detail::real_taps(options.rule, in.width, out.width, scales.width)};
 }
 
 INTQ_INLINE Tensor interpolate(const Tensor& x, const InterpolateOptions& options) {

@@ -18,6 +18,8 @@ struct LinearOptions {
 };
 
 /// Linear layer on the last axis. Parameters: weight (O, I) and, with a bias, bias (O); both start as 0.
+///
+/// With a batch norm fused into it, folded or not, it takes (N, C) alone: on other shapes a batch norm counts axis 1.
 class Linear : public Cloneable<Linear, Weighted> {
 public:
     explicit Linear(const LinearOptions& options);
@@ -59,6 +61,12 @@ INTQ_INLINE Linear::Linear(const LinearOptions& options) : options_(options) {
 }
 
 INTQ_INLINE Tensor Linear::apply(const Tensor& x, const Tensor& weight) const {
+    if (x.rank() > 2 && (norm() != nullptr || has_folded_norm()))
+        throw Error("a " + type_name() + " that a batch norm was fused into takes (N, C), given " +
+                    to_string(x.shape()) +
+                    ", of which the batch norm counts axis 1 and not the features; leave the two apart: fuse_fx() "
+                    "does so where the shapes of the trace were recorded, fuse_modules() where its list does not name "
+                    "the batch norm");
     return float_operators::linear(x, weight, bias(), &cache());
 }
 

@@ -41,6 +41,9 @@ public:
     BatchNorm* norm() const;
     /// Without effect where there is none.
     void remove_norm();
+    /// Whether weight and bias hold a batch norm that was behind the product.
+    bool has_folded_norm() const noexcept { return has_folded_norm_; }
+    void set_folded_norm() noexcept { has_folded_norm_ = true; }
 
     /// The axis of the weight on which each output channel has its own scale; within a group where it is not axis 0.
     virtual int weight_channel_axis() const noexcept { return 0; }
@@ -67,6 +70,7 @@ protected:
 
 private:
     mutable float_operators::FloatLayerCache cache_;
+    bool has_folded_norm_ = false;
 };
 
 namespace detail {

@@ -106,7 +106,7 @@ INTQ_INLINE std::shared_ptr<program::OwnedProgram> lower_step(const QuantizedGra
     const std::set<int> inputs(node.inputs.begin(), node.inputs.end());
     for (const int input : inputs) lowering.add_input(input);
     node.step->lower(lowering, node);
-    return lowering.builder().finish({lowering.tensor(node.output)});
+    return lowering.builder().finish({lowering.output(node.output)});
 }
 
 INTQ_INLINE std::optional<Tensor> run_on_host(const QuantizedGraph& quantized, const QuantizedNode& node,

@@ -34,6 +34,9 @@ public:
 
     /// @param inputs  one tensor for each input of the model, with the same number of samples
     std::vector<Tensor> run(std::span<const Tensor> inputs, const Executor& executor = serial) const;
+    /// The same for one input and one output.
+    ///
+    /// @throws Error for a model with another number of them
     Tensor run(const Tensor& input, const Executor& executor = serial) const;
 
     const QuantizedGraph& quantized() const noexcept { return quantized_; }
@@ -78,6 +81,9 @@ namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE Tensor HybridModel::run(const Tensor& input, const Executor& executor) const {
+    if (quantized_.outputs.size() != 1)
+        throw Error("HybridModel: the model gives " + std::to_string(quantized_.outputs.size()) +
+                    " outputs; run it on a span of inputs, which gives all of them");
     return run(std::span<const Tensor>(&input, 1), executor).front();
 }
 
@@ -124,7 +130,7 @@ INTQ_INLINE HybridModel::Part HybridModel::program_of(std::span<const QuantizedN
     for (const int input : part.inputs) lowering.add_input(input);
     for (const QuantizedNode& node : nodes) node.step->lower(lowering, node);
     std::vector<std::int32_t> outputs;
-    for (const int output : part.outputs) outputs.push_back(lowering.tensor(output));
+    for (const int output : part.outputs) outputs.push_back(lowering.output(output));
     part.program = lowering.builder().finish(std::move(outputs));
     return part;
 }

@@ -6,7 +6,9 @@
 #define INTQ_QUANTIZATION_CONVERT_LOWER_HPP
 
 #include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "intq/core/executor.hpp"
 #include "intq/graph/graph_module.hpp"
@@ -26,9 +28,14 @@ class LoweredModel {
 public:
     LoweredModel(std::shared_ptr<program::OwnedProgram> program, std::shared_ptr<graph::GraphModule> tail);
 
-    /// @param images  float32, (N, …), row_major
+    /// @param inputs  float32, one for each input of the model, (N, …) with the same N
     /// @param hook    called after every instruction of every batch
-    /// @return the model's output for N images
+    /// @return the model's outputs for N samples
+    std::vector<Tensor> run(std::span<const Tensor> inputs, const Executor& executor = serial,
+                            runtime::InstructionHook hook = {}) const;
+    /// The same for one input and one output.
+    ///
+    /// @throws Error for a model with another number of them
     Tensor run(const Tensor& images, const Executor& executor = serial, runtime::InstructionHook hook = {}) const;
 
     const program::OwnedProgram& program() const noexcept { return *program_; }
@@ -67,7 +74,6 @@ bool is_float_step(const QuantizedNode& node);
 #    include <cstdint>
 #    include <set>
 #    include <string>
-#    include <vector>
 
 #    include "intq/io/error.hpp"
 #    include "intq/quantization/operators/float_step.hpp"
@@ -83,8 +89,17 @@ INTQ_INLINE LoweredModel::LoweredModel(std::shared_ptr<program::OwnedProgram> pr
 
 INTQ_INLINE Tensor LoweredModel::run(const Tensor& images, const Executor& executor,
                                      runtime::InstructionHook hook) const {
-    Tensor output = program_->run(images, executor, hook);
-    return tail_ == nullptr ? output : (*tail_)(output).tensor();
+    if (program_->program().outputs.size() != 1)
+        throw Error("the model gives " + std::to_string(program_->program().outputs.size()) +
+                    " outputs; run it on a span of inputs, which gives all of them");
+    return run(std::span<const Tensor>(&images, 1), executor, hook).front();
+}
+
+INTQ_INLINE std::vector<Tensor> LoweredModel::run(std::span<const Tensor> inputs, const Executor& executor,
+                                                  runtime::InstructionHook hook) const {
+    std::vector<Tensor> outputs = program_->run(inputs, executor, hook);
+    if (tail_ != nullptr) outputs = {(*tail_)(outputs.front()).tensor()};  // between one output and another
+    return outputs;
 }
 
 namespace detail {
@@ -135,7 +150,7 @@ INTQ_INLINE std::shared_ptr<program::OwnedProgram> lower_steps(const QuantizedGr
     for (const int output : outputs) {
         if (std::find(quantized.inputs.begin(), quantized.inputs.end(), output) != quantized.inputs.end())
             throw Error("lower: the model gives its input back; there is nothing to execute");
-        results.push_back(lowering.tensor(output));
+        results.push_back(lowering.output(output));
     }
     return lowering.builder().finish(std::move(results));
 }

@@ -4,7 +4,9 @@
 #ifndef INTQ_QUANTIZATION_FUSE_FUSE_EAGER_HPP
 #define INTQ_QUANTIZATION_FUSE_FUSE_EAGER_HPP
 
+#include <concepts>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -30,15 +32,51 @@ using ModuleFuser = std::function<std::vector<nn::ModulePtr>(const std::vector<n
 std::vector<nn::ModulePtr> fuse_known_modules(const std::vector<nn::ModulePtr>& modules,
                                               const std::vector<FusionRow>& more_rows = {});
 
+/// Which modules are fused, by their qualified names: one list, or several. A braced list means what it says, however
+/// many names it has.
+///
+///     {"conv1", "relu1"}                                   one list
+///     {{"conv1", "bn1", "relu1"}, {"fc", "relu2"}}         two lists
+class ModulesToFuse {
+public:
+    /// A name: text, and never a pair of pointers into one, which two literals in braces would be for std::string.
+    struct Name {
+        template <std::convertible_to<std::string_view> Text>
+        Name(const Text& name) : text(std::string_view(name)) {}  // NOLINT: a list of names is written in braces
+        std::string text;
+    };
+    /// A name, or a list of names.
+    struct Item {
+        template <std::convertible_to<std::string_view> Text>
+        Item(const Text& name) : names{std::string(std::string_view(name))}, is_list(false) {}
+        Item(std::initializer_list<Name> list);
+        Item(std::vector<std::string> list) : names(std::move(list)) {}
+
+        std::vector<std::string> names{};
+        bool is_list = true;
+    };
+
+    /// @throws Error for a list of both names and lists
+    ModulesToFuse(std::initializer_list<Item> items);
+    ModulesToFuse(std::vector<std::string> list) : lists_{std::move(list)} {}
+    ModulesToFuse(std::vector<std::vector<std::string>> lists) : lists_(std::move(lists)) {}
+
+    const std::vector<std::vector<std::string>>& lists() const noexcept { return lists_; }
+
+private:
+    std::vector<std::vector<std::string>> lists_;
+};
+
 /// Fuses each list of qualified names.
 ///
+///     fuse_modules(model, {"conv1", "bn1", "relu1"})
 ///     fuse_modules(model, {{"conv1", "bn1", "relu1"}, {"fc", "relu2"}})
 ///
 /// The fused module has the own qconfig of the first; the output quantizer will be that of the last.
 ///
 /// @param inplace  false: in a clone, which is returned; true: where a list is refused, no list is fused
-nn::ModulePtr fuse_modules(const nn::ModulePtr& model, const std::vector<std::vector<std::string>>& modules_to_fuse,
-                           bool inplace = false, const ModuleFuser& fuser = {});
+nn::ModulePtr fuse_modules(const nn::ModulePtr& model, const ModulesToFuse& modules_to_fuse, bool inplace = false,
+                           const ModuleFuser& fuser = {});
 
 /// Identity in the place of a layer that is fused into an add: it remembers what passed, so that the add knows which of
 /// its operands that is. A trace goes through it, and leaves no node.
@@ -202,12 +240,29 @@ INTQ_INLINE void fuse_list(Replacements& done, const std::vector<std::string>& n
 
 }  // namespace detail
 
-INTQ_INLINE nn::ModulePtr fuse_modules(const nn::ModulePtr& model,
-                                       const std::vector<std::vector<std::string>>& modules_to_fuse, bool inplace,
+INTQ_INLINE ModulesToFuse::Item::Item(std::initializer_list<Name> list) {
+    for (const Name& name : list) names.push_back(name.text);
+}
+
+INTQ_INLINE ModulesToFuse::ModulesToFuse(std::initializer_list<Item> items) {
+    std::vector<std::string> single;
+    for (const Item& item : items) {
+        if (item.is_list)
+            lists_.push_back(item.names);
+        else
+            single.push_back(item.names.front());
+    }
+    if (!single.empty() && !lists_.empty())
+        throw Error("fuse_modules: either names or lists of names are needed; \"" + single.front() +
+                    "\" stands beside a list");
+    if (!single.empty()) lists_.push_back(std::move(single));
+}
+
+INTQ_INLINE nn::ModulePtr fuse_modules(const nn::ModulePtr& model, const ModulesToFuse& modules_to_fuse, bool inplace,
                                        const ModuleFuser& fuser) {
     Replacements done{inplace ? model : nn::clone(model)};
     try {
-        for (const auto& names : modules_to_fuse) detail::fuse_list(done, names, fuser);
+        for (const auto& names : modules_to_fuse.lists()) detail::fuse_list(done, names, fuser);
     } catch (...) {
         done.undo();
         throw;

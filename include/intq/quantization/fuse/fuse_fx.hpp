@@ -72,6 +72,7 @@ nn::FusedMember member_of(const graph::Node& node, nn::Module& root);
 
 #    include <algorithm>
 #    include <cstddef>
+#    include <optional>
 #    include <set>
 #    include <utility>
 
@@ -80,6 +81,8 @@ nn::FusedMember member_of(const graph::Node& node, nn::Module& root);
 #    include "intq/io/error.hpp"
 #    include "intq/nn/functional/arithmetic.hpp"
 #    include "intq/nn/layers/move.hpp"
+#    include "intq/nn/layers/norm.hpp"
+#    include "intq/nn/layers/weighted.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -149,7 +152,13 @@ private:
         bool reported = false;
         for (const FusionRow* row : rows_) {
             const graph::MatchResult result = graph::match_back(row->operators, last, graph_, names_);
-            if (result.match) return replace(*row, *result.match);
+            if (result.match) {
+                const auto obstacle = norm_of_other_axis(*row, *result.match);
+                if (!obstacle) return replace(*row, *result.match);
+                report(*row, *obstacle);
+                reported = true;
+                continue;
+            }
             if (result.obstacle && !reported) report(*row, *result.obstacle);
             reported = reported || result.obstacle.has_value();
         }
@@ -159,6 +168,23 @@ private:
                 return report(*row, {result.match->nodes[static_cast<std::size_t>(add - row->operators.begin())],
                                      "the target adds no operand inside the accumulator"});
             }
+    }
+
+    // A batch norm behind a linear layer counts axis 1, which are the layer's features on (N, C) alone.
+    std::optional<graph::Obstacle> norm_of_other_axis(const FusionRow& row, const graph::Match& match) const {
+        const auto found = std::find(row.operators.begin(), row.operators.end(), "batch_norm1d");
+        if (row.operators.front() != "linear" || found == row.operators.end()) return std::nullopt;
+        graph::Node* const node = match.nodes[static_cast<std::size_t>(found - row.operators.begin())];
+        const auto* linear = dynamic_cast<const nn::Weighted*>(graph::module_of(*match.nodes.front(), model_));
+        const auto* norm = dynamic_cast<const nn::BatchNorm*>(graph::module_of(*node, model_));
+        const graph::OutputInfo& output = match.nodes.front()->outputs()[0];
+        const bool known = output.dtype != DType::none;
+        const bool same_count =
+            linear == nullptr || norm == nullptr || norm->options().num_features == linear->out_channels();
+        if (same_count && (!known || output.shape.rank == 2)) return std::nullopt;
+        return graph::Obstacle{node,
+                               "a batch norm counts axis 1, and the features of the linear layer are the last axis" +
+                                   (known ? " of " + to_string(output.shape) : std::string())};
     }
 
     // The same break stops longer and shorter sequences; the longest one says it.

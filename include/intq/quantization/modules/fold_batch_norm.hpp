@@ -85,6 +85,7 @@ INTQ_INLINE void fold_batch_norm(nn::Weighted& layer, const nn::BatchNorm& norm)
     }
     layer.set_weight(std::move(weight));
     layer.set_bias(std::move(bias));
+    layer.set_folded_norm();
 }
 
 INTQ_INLINE std::shared_ptr<nn::Weighted> with_folded_norm(const nn::Weighted& layer) {

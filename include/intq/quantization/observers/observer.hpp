@@ -40,7 +40,7 @@ struct ObserverOptions {
     DType dtype = DType::int8;
     std::int64_t quant_min = 0;  // both 0: the whole range of dtype
     std::int64_t quant_max = 0;
-    int ch_axis = -1;  // per channel where it is not negative
+    int ch_axis = -1;  // -1: per tensor; else the axis that counts the channels, from the front
     float averaging_constant = 0.01f;
     arith::QuantScheme scheme = arith::QuantScheme::symmetric;
     float eps = 0x1p-23f;
@@ -153,7 +153,18 @@ INTQ_INLINE arith::RangeRule ObserverOptions::rule() const noexcept {
     return {lowest(), highest(), scheme, arith::torch_symmetric_zero_point(dtype, lowest(), highest(), !whole), eps};
 }
 
+namespace detail {
+
+INTQ_INLINE void check_channel_axis(const ObserverOptions& options) {
+    if (options.ch_axis < -1 || options.ch_axis >= max_rank)
+        throw Error("an observer's ch_axis is -1, for per tensor, or an axis counted from the front, 0 to " +
+                    std::to_string(max_rank - 1) + "; given " + std::to_string(options.ch_axis));
+}
+
+}  // namespace detail
+
 INTQ_INLINE Observer::Observer(const ObserverOptions& options) : options_(options) {
+    detail::check_channel_axis(options);
     throw_if_failed(arith::check_range_rule(options.rule(), options.dtype), "Observer");
     if (!(options.averaging_constant >= 0.0f && options.averaging_constant <= 1.0f))
         throw Error("Observer: averaging_constant must be in 0 … 1, given " +
@@ -187,6 +198,7 @@ INTQ_INLINE ObserverOptions per_tensor(ObserverOptions options) {
 }
 
 INTQ_INLINE ObserverOptions per_channel(ObserverOptions options) {
+    check_channel_axis(options);
     if (options.ch_axis < 0) options.ch_axis = 0;
     return options;
 }

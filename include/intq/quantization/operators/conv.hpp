@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// conv2d, conv1d, conv_transpose2d and linear on codes, with what is fused into them. Layer: quantization.
+// conv2d, conv1d, conv_transpose2d and linear on codes, with what is fused into them. Long because a family of
+// operators stands in one file. Layer: quantization.
 #ifndef INTQ_QUANTIZATION_OPERATORS_CONV_HPP
 #define INTQ_QUANTIZATION_OPERATORS_CONV_HPP
 
@@ -34,6 +35,9 @@ struct ConvLayer {
     index_t out_channels() const { return weight.extent(0); }
 };
 
+/// A linear layer on rows (row_major, rank 3 and more) computes on the last axis; x, sumin and the output are rows. On
+/// images its window is the image, and the output is a vector.
+///
 /// @param sumin  operand of a fused add
 std::int32_t add_conv(program::ProgramBuilder& builder, std::int32_t x, std::optional<std::int32_t> sumin,
                       const ConvLayer& conv, const program::LayerName& layer);
@@ -59,6 +63,10 @@ public:
     OpKind kind() const noexcept override { return op; }
     INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
     INTQ_INLINE void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override;
+
+private:
+    /// A linear layer on the last axis of rank 3 and more.
+    void lower_rows(Lowering& l, const QuantizedNode& node, const ConvLayer& conv) const;
 };
 
 }  // namespace INTQ_HOSTED_ABI
@@ -101,11 +109,23 @@ INTQ_INLINE std::vector<float> accumulator_scales(float input, const OwnedQParam
 
 namespace detail {
 
+INTQ_INLINE Shape conv_output_shape(const kernels::ArenaTensor& in, const ConvLayer& conv, Size2d out) {
+    const index_t batch = in.shape[0], channels = conv.out_channels();
+    if (in.layout == Layout::row_major) {
+        Shape rows = in.shape;
+        rows[rows.rank - 1] = channels;
+        return rows;
+    }
+    if (conv.op == OpKind::linear) return Shape(batch, channels);
+    if (in.shape.rank == 3) return Shape(batch, channels, out.width);
+    return Shape(batch, channels, out.height, out.width);
+}
+
 INTQ_INLINE kernels::Conv2dSpec conv_spec(const kernels::ArenaTensor& in, const ConvLayer& conv) {
     kernels::Conv2dSpec spec;
     spec.op = conv.op;
     spec.window = conv.window;
-    spec.in_channels = in.shape[1];
+    spec.in_channels = in.shape[in.channel_axis()];
     spec.out_channels = conv.out_channels();
     spec.groups = conv.groups;
     spec.input_dtype = in.dtype;
@@ -125,12 +145,12 @@ INTQ_INLINE kernels::PackedConv2d pack(program::ProgramBuilder& builder, const k
     const kernels::PackingRules& rules = builder.table().packing;
     const Workspace storage = builder.new_buffer(kernels::packed_conv2d_size(rules, spec));
     const Result<kernels::PackedConv2d> packed = kernels::pack_conv2d(rules, spec, storage);
-    if (packed.status().code == StatusCode::accumulator_overflow)
+    if (packed.status().code == StatusCode::accumulator_overflow && !program::is_scale_of_zeros(spec.output))
         throw Error(
             layer.name,
             describe(packed.status()) +
                 "; ways out: int8 activations, a target with 64-bit accumulators (meta), or a larger weight scale");
-    return value_or_throw(packed, layer.name);
+    return program::made_or_throw(packed, spec.output, layer);
 }
 
 INTQ_INLINE arith::SuminOperand sumin_operand(const program::ProgramBuilder& builder, std::int32_t sumin, DType dtype,
@@ -147,10 +167,12 @@ INTQ_INLINE arith::SuminOperand sumin_operand(const program::ProgramBuilder& bui
 INTQ_INLINE std::int32_t add_conv(program::ProgramBuilder& builder, std::int32_t x, std::optional<std::int32_t> sumin,
                                   const ConvLayer& conv, const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
-    if (in.shape.rank < 2 || in.shape.rank > 4)
+    const bool by_rows = in.layout == Layout::row_major;
+    if (in.shape.rank < 2 || (in.shape.rank > 4 && !by_rows))
         throw Error(layer.name, "an input of rank 2 to 4 is needed, given " + to_string(in.shape));
+    const kernels::detail::ImageOf image = kernels::detail::image_of(in);
     const index_t kernel = conv.window.kernel.height * conv.window.kernel.width;
-    const index_t weights = conv.out_channels() * (conv.groups > 0 ? in.shape[1] / conv.groups : 0) * kernel;
+    const index_t weights = conv.out_channels() * (conv.groups > 0 ? image.channels / conv.groups : 0) * kernel;
     if (conv.weight.size() != weights)
         throw Error(layer.name, "the weight has " + std::to_string(conv.weight.size()) + " elements, expected " +
                                     std::to_string(weights));
@@ -163,31 +185,26 @@ INTQ_INLINE std::int32_t add_conv(program::ProgramBuilder& builder, std::int32_t
     }
     kernels::ConvParams step;
     step.packed = detail::pack(builder, spec, layer);
-    // (N, C, L) is an image of one row.
-    const int rank = in.shape.rank;
-    const Size2d size{rank == 4 ? in.shape[2] : 1, rank > 2 ? in.shape[rank - 1] : 1};
     step.geometry = value_or_throw(
-        kernels::make_conv2d_geometry(conv.window, builder.max_batch(), size,
-                                      builder.new_buffer(kernels::conv2d_geometry_size(conv.window, size))),
+        kernels::make_conv2d_geometry(conv.window, builder.max_batch(), image.size,
+                                      builder.new_buffer(kernels::conv2d_geometry_size(conv.window, image.size))),
         layer.name);
 
-    const index_t batch = builder.max_batch(), channels = conv.out_channels();
-    const Size2d out = step.geometry.out;
-    const Shape shape = conv.op == OpKind::linear ? Shape(batch, channels)
-                        : rank == 3               ? Shape(batch, channels, out.width)
-                                                  : Shape(batch, channels, out.height, out.width);
+    const Shape shape = detail::conv_output_shape(in, conv, step.geometry.out);
     QParams output = spec.output;
     if (conv.output.dtype == DType::int32)
-        output = builder.keep(OwnedQParams::per_channel(
-            accumulator_scales(in.qparams.scale(), conv.weight_qparams, channels), 1, DType::int32));
+        output = builder.keep(
+            OwnedQParams::per_channel(accumulator_scales(in.qparams.scale(), conv.weight_qparams, conv.out_channels()),
+                                      by_rows ? shape.rank - 1 : 1, DType::int32));
     std::vector<std::int32_t> operands{x};
     if (sumin) operands.push_back(*sumin);
-    return builder.push(conv.op, std::move(operands), builder.tensor(conv.output.dtype, shape, output, layer),
-                        builder.keep_params(step), layer);
+    const std::int32_t y = builder.tensor(conv.output.dtype, shape, output, layer, in.layout);
+    return builder.push(conv.op, std::move(operands), y, builder.keep_params(step), layer);
 }
 
 INTQ_INLINE void WeightedStep::lower(Lowering& l, const QuantizedNode& node) const {
     ConvLayer conv{op, window, groups, weight, weight_qparams, bias, l.qparams(node), activation};
+    if (op == OpKind::linear && l.quantized().input(node, 0).shape.rank > 2) return lower_rows(l, node, conv);
     std::int32_t x;
     if (const auto image = l.image_behind(node.inputs[0]); image && op == OpKind::linear) {
         const Shape& in = l.quantized().tensor(*image).shape;
@@ -203,6 +220,13 @@ INTQ_INLINE void WeightedStep::lower(Lowering& l, const QuantizedNode& node) con
     }
     const auto operand = sumin ? std::optional<std::int32_t>(l.input(node, 1)) : std::nullopt;
     l.set(node, add_conv(l.builder(), x, operand, conv, Lowering::layer(node)));
+}
+
+INTQ_INLINE void WeightedStep::lower_rows(Lowering& l, const QuantizedNode& node, const ConvLayer& conv) const {
+    const program::LayerName name = Lowering::layer(node);
+    const std::int32_t x = l.rows(node.inputs[0], name);
+    const auto operand = sumin ? std::optional<std::int32_t>(l.rows(node.inputs[1], name)) : std::nullopt;
+    l.set_rows(node, add_conv(l.builder(), x, operand, conv, name));
 }
 
 INTQ_INLINE void WeightedStep::add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const {

@@ -120,11 +120,11 @@ INTQ_INLINE std::int32_t add_sum(program::ProgramBuilder& builder, OpKind op, st
                                  const OwnedQParams& output, Activation activation, const program::LayerName& layer) {
     const kernels::ArenaTensor in = detail::check_binary(builder, op, x, y, output.dtype, layer);
     const QParams out = builder.keep(output);
-    const auto* const params = builder.keep_params(value_or_throw(
+    const auto* const params = builder.keep_params(program::made_or_throw(
         (op == OpKind::sub ? arith::make_sub : arith::make_add)(
             builder.target(), builder.codes_of(x), builder.codes_of(y), program::ProgramBuilder::codes_of(output),
             program::ProgramBuilder::output_codes(out, activation)),
-        layer.name));
+        out, layer));
     return builder.push(op, {x, y}, builder.tensor(output.dtype, in.shape, out, layer), params, layer);
 }
 
@@ -132,10 +132,10 @@ INTQ_INLINE std::int32_t add_mul(program::ProgramBuilder& builder, std::int32_t 
                                  const OwnedQParams& output, const program::LayerName& layer) {
     const kernels::ArenaTensor in = detail::check_binary(builder, OpKind::mul, x, y, output.dtype, layer);
     const QParams out = builder.keep(output);
-    const auto* const params = builder.keep_params(value_or_throw(
+    const auto* const params = builder.keep_params(program::made_or_throw(
         arith::make_mul(builder.target(), builder.codes_of(x), builder.codes_of(y),
                         program::ProgramBuilder::codes_of(output), program::ProgramBuilder::output_codes(out)),
-        layer.name));
+        out, layer));
     return builder.push(OpKind::mul, {x, y}, builder.tensor(output.dtype, in.shape, out, layer), params, layer);
 }
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 
+#include "intq/core/layout.hpp"
 #include "intq/kernels/table/rows.hpp"
 #include "intq/program/program_builder.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
@@ -38,8 +39,18 @@ public:
     /// The image that a tensor is a flattened one of; nothing for another tensor.
     std::optional<int> image_behind(int tensor) const;
 
-    /// The program's tensor for a tensor of the model.
+    /// Says which tensor of the program is a node's output, by rows: row_major, as linear layers read and write tensors
+    /// of rank 3 and more. A change of layout is written only where something else reads it.
+    void set_rows(const QuantizedNode& node, std::int32_t tensor) { rows_[node.output] = {tensor, layer(node)}; }
+    /// Whether a tensor of the model was made by rows.
+    bool is_by_rows(int index) const { return rows_.count(index) != 0; }
+    /// The program's tensor for a tensor of the model, by rows.
+    std::int32_t rows(int index, const program::LayerName& reader);
+
+    /// The program's tensor for a tensor of the model; images are channels last.
     std::int32_t tensor(int index);
+    /// The same in the layout that it has, for an output of the program.
+    std::int32_t output(int index);
     void add_input(int index);
 
 private:
@@ -47,11 +58,16 @@ private:
         int tensor;
         program::LayerName layer;
     };
+    struct Rows {
+        std::int32_t tensor;
+        program::LayerName layer;
+    };
 
     const QuantizedGraph& quantized_;
     program::ProgramBuilder builder_;
     std::map<int, std::int32_t> tensors_;
     std::map<int, FlattenedImage> images_;
+    std::map<int, Rows> rows_;
 };
 
 }  // namespace INTQ_HOSTED_ABI
@@ -89,15 +105,34 @@ INTQ_INLINE void Lowering::add_input(int index) {
     Shape per_image;
     for (int axis = 1; axis < tensor.shape.rank; ++axis)
         per_image.extents[static_cast<std::size_t>(per_image.rank++)] = tensor.shape[axis];
-    tensors_[index] = tensor.dtype == DType::float32
-                          ? builder_.input(per_image, tensor.name)
-                          : builder_.code_input(per_image, tensor.dtype, tensor.qparams, tensor.name);
+    const bool by_rows = tensor.qparams.is_per_channel() && tensor.qparams.axis != 1;
+    if (tensor.dtype == DType::float32)
+        tensors_[index] = builder_.input(per_image, tensor.name);
+    else if (!by_rows)
+        tensors_[index] = builder_.code_input(per_image, tensor.dtype, tensor.qparams, tensor.name);
+    else
+        rows_[index] = {builder_.code_input(per_image, tensor.dtype, tensor.qparams, tensor.name, Layout::row_major),
+                        {}};
+}
+
+INTQ_INLINE std::int32_t Lowering::rows(int index, const program::LayerName& reader) {
+    if (const auto known = rows_.find(index); known != rows_.end()) return known->second.tensor;
+    const std::int32_t made = builder_.change_layout(tensor(index), Layout::row_major, reader);
+    rows_[index] = {made, reader};
+    return made;
 }
 
 INTQ_INLINE std::int32_t Lowering::tensor(int index) {
     if (const auto known = tensors_.find(index); known != tensors_.end()) return known->second;
+    if (const auto made = rows_.find(index); made != rows_.end())
+        return tensors_[index] = builder_.change_layout(made->second.tensor, Layout::channels_last, made->second.layer);
     const FlattenedImage& image = images_.at(index);
     return tensors_[index] = builder_.flatten(tensor(image.tensor), image.layer);
+}
+
+INTQ_INLINE std::int32_t Lowering::output(int index) {
+    const auto made = rows_.find(index);
+    return tensors_.count(index) == 0 && made != rows_.end() ? made->second.tensor : tensor(index);
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -343,10 +343,10 @@ INTQ_INLINE std::int32_t add_cat(program::ProgramBuilder& builder, const std::ve
                                         to_string(builder.at(x).shape) + " beside " +
                                         to_string(builder.at(inputs[0]).shape));
         shape[1] += builder.at(x).shape[1];
-        params.push_back(value_or_throw(
+        params.push_back(program::made_or_throw(
             kernels::make_requantize(builder.target(), builder.codes_of(x), program::ProgramBuilder::codes_of(output),
                                      program::ProgramBuilder::output_codes(out)),
-            layer.name));
+            out, layer));
     }
     const auto* const kept = builder.keep_params(std::move(params));
     return builder.push(OpKind::cat, inputs, builder.tensor(output.dtype, shape, out, layer),

@@ -105,11 +105,11 @@ INTQ_INLINE std::int32_t add_avg_pool(program::ProgramBuilder& builder, std::int
     detail::check_pool(builder, OpKind::avg_pool2d, x, window, output.dtype, layer);
     const QParams out = builder.keep(output);
     const bool has_padding = !(window.padding == Padding2d{});
-    const auto average = value_or_throw(
+    const auto average = program::made_or_throw(
         arith::make_average(builder.target(), builder.codes_of(x), program::ProgramBuilder::codes_of(output),
                             program::ProgramBuilder::output_codes(out), window.kernel.height * window.kernel.width,
                             divisor, has_padding),
-        layer.name);
+        out, layer);
     return detail::add_pool(builder, OpKind::avg_pool2d, x, {window, average}, output.dtype, out, layer);
 }
 

@@ -70,7 +70,8 @@ INTQ_INLINE std::int32_t add_dequantize(program::ProgramBuilder& builder, std::i
                                         const program::LayerName& layer) {
     const Shape shape = builder.at(x).shape;
     builder.check({OpKind::dequantize, builder.at(x).dtype, DType::none, DType::float32}, layer);
-    return builder.push(OpKind::dequantize, {x}, builder.tensor(DType::float32, shape, {}, layer), nullptr, layer);
+    const std::int32_t y = builder.tensor(DType::float32, shape, {}, layer, builder.at(x).layout);
+    return builder.push(OpKind::dequantize, {x}, y, nullptr, layer);
 }
 
 INTQ_INLINE std::int32_t add_requantize(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& output,
@@ -78,10 +79,10 @@ INTQ_INLINE std::int32_t add_requantize(program::ProgramBuilder& builder, std::i
     const Shape shape = builder.at(x).shape;
     builder.check({OpKind::requantize, builder.at(x).dtype, DType::none, output.dtype}, layer);
     const QParams out = builder.keep(output);
-    const auto* const params = builder.keep_params(value_or_throw(
+    const auto* const params = builder.keep_params(program::made_or_throw(
         kernels::make_requantize(builder.target(), builder.codes_of(x), program::ProgramBuilder::codes_of(output),
                                  program::ProgramBuilder::output_codes(out)),
-        layer.name));
+        out, layer));
     return builder.push(OpKind::requantize, {x}, builder.tensor(output.dtype, shape, out, layer), params, layer);
 }
 
@@ -94,7 +95,11 @@ INTQ_INLINE void QuantizeStep::add_reference(ReferenceBuilder& reference, const 
 }
 
 INTQ_INLINE void DequantizeStep::lower(Lowering& l, const QuantizedNode& node) const {
-    l.set(node, add_dequantize(l.builder(), l.input(node), Lowering::layer(node)));
+    const program::LayerName layer = Lowering::layer(node);
+    if (l.is_by_rows(node.inputs[0]))
+        l.set_rows(node, add_dequantize(l.builder(), l.rows(node.inputs[0], layer), layer));
+    else
+        l.set(node, add_dequantize(l.builder(), l.input(node), layer));
 }
 
 INTQ_INLINE void DequantizeStep::add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const {

@@ -15,8 +15,15 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
+/// How images become others of the size `out`.
+struct ResizeLayer {
+    arith::Resize rule = arith::Resize::nearest;
+    Size2d out{};
+    arith::ResizeScales scales{};
+};
+
 /// The scale stays.
-std::int32_t add_interpolate(program::ProgramBuilder& builder, std::int32_t x, arith::Resize rule, Size2d out,
+std::int32_t add_interpolate(program::ProgramBuilder& builder, std::int32_t x, const ResizeLayer& resize,
                              const program::LayerName& layer);
 
 /// @param pad  its fill is a code; the scale stays
@@ -47,8 +54,9 @@ std::int32_t add_pad(program::ProgramBuilder& builder, std::int32_t x, const ker
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-INTQ_INLINE std::int32_t add_interpolate(program::ProgramBuilder& builder, std::int32_t x, arith::Resize rule,
-                                         Size2d out, const program::LayerName& layer) {
+INTQ_INLINE std::int32_t add_interpolate(program::ProgramBuilder& builder, std::int32_t x, const ResizeLayer& resize,
+                                         const program::LayerName& layer) {
+    const Size2d out = resize.out;
     builder.require_image(x, layer);
     const kernels::ArenaTensor in = builder.at(x);
     builder.check({OpKind::interpolate, in.dtype, DType::none, in.dtype}, layer);
@@ -56,8 +64,8 @@ INTQ_INLINE std::int32_t add_interpolate(program::ProgramBuilder& builder, std::
     const Workspace memory = builder.new_buffer(taps * static_cast<index_t>(sizeof(arith::ResizeTap)));
     const std::span<arith::ResizeTap> table(reinterpret_cast<arith::ResizeTap*>(memory.data),
                                             static_cast<std::size_t>(taps));
-    const auto* const params = builder.keep_params(
-        value_or_throw(kernels::make_resize_table(rule, {in.shape[2], in.shape[3]}, out, table), layer.name));
+    const auto* const params = builder.keep_params(value_or_throw(
+        kernels::make_resize_table(resize.rule, {in.shape[2], in.shape[3]}, out, table, resize.scales), layer.name));
     const Shape shape(in.shape[0], in.shape[1], out.height, out.width);
     return builder.push(OpKind::interpolate, {x}, builder.tensor(in.dtype, shape, in.qparams, layer), params, layer);
 }
@@ -77,18 +85,15 @@ INTQ_INLINE std::int32_t add_pad(program::ProgramBuilder& builder, std::int32_t 
 
 class InterpolateStep : public FloatBackedStep {
 public:
-    InterpolateStep(FloatCall call, arith::Resize rule, Size2d out)
-        : FloatBackedStep(std::move(call)), rule_(rule), out_(out) {}
+    InterpolateStep(FloatCall call, const ResizeLayer& resize) : FloatBackedStep(std::move(call)), resize_(resize) {}
     OpKind kind() const noexcept override { return OpKind::interpolate; }
-    arith::Resize rule() const noexcept { return rule_; }
-    Size2d out() const noexcept { return out_; }
+    const ResizeLayer& resize() const noexcept { return resize_; }
     void lower(Lowering& l, const QuantizedNode& node) const override {
-        l.set(node, add_interpolate(l.builder(), l.input(node), rule_, out_, Lowering::layer(node)));
+        l.set(node, add_interpolate(l.builder(), l.input(node), resize_, Lowering::layer(node)));
     }
 
 private:
-    arith::Resize rule_;
-    Size2d out_;
+    ResizeLayer resize_;
 };
 
 /// Constant padding of height and width.
@@ -120,16 +125,8 @@ INTQ_INLINE StepPtr make_interpolate(const StepRequest& request) {
         upsample != nullptr ? upsample->options() : nn::detail::interpolate_options(request.arguments());
     const Shape &in = request.inputs.at(0)->shape, &out = request.output_shape;
     if (in.rank != 4) throw request.error("an input of rank 4 is needed, given " + to_string(in));
-    if (const auto& factor = options.scale_factor) {
-        // Codes are taken at d·in/out; with a factor that is not out/in the float model takes others.
-        const auto agrees = [](index_t from, double by, index_t to) {
-            return static_cast<double>(from) * by == static_cast<double>(to);
-        };
-        if (!agrees(in[2], factor->height, out[2]) || !agrees(in[3], factor->width, out[3]))
-            throw request.error("a scale factor that does not give whole sizes from " + to_string(in) +
-                                " has no integer form; give the size");
-    }
-    return std::make_shared<InterpolateStep>(request.call, options.rule, Size2d{out[2], out[3]});
+    return std::make_shared<InterpolateStep>(
+        request.call, ResizeLayer{options.rule, Size2d{out[2], out[3]}, nn::float_operators::resize_scales(options)});
 }
 
 INTQ_INLINE StepPtr make_pad(const StepRequest& request) {

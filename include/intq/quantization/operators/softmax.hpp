@@ -47,10 +47,10 @@ INTQ_INLINE std::int32_t add_softmax(program::ProgramBuilder& builder, std::int3
     const QParams out = builder.keep(output);
     kernels::SoftmaxParams step;
     step.tables = value_or_throw(arith::make_softmax_tables(builder.codes_of(x)), layer.name);
-    step.requantize = value_or_throw(
+    step.requantize = program::made_or_throw(
         kernels::make_requantize(builder.target(), arith::softmax_probability,
                                  program::ProgramBuilder::codes_of(output), program::ProgramBuilder::output_codes(out)),
-        layer.name);
+        out, layer);
     step.count = in.shape[axis];
     step.inner = tensor_detail::strides_of(in.shape, Layout::channels_last)[static_cast<std::size_t>(axis)];
     if (step.count > arith::softmax_most_terms)

@@ -56,7 +56,7 @@ INTQ_INLINE std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::s
                                                                     const arith::PolicyRecord& target,
                                                                     Compatibility compatibility) {
     const ObserverOptions& options = config.options.observer_options;
-    if (options.ch_axis >= 0)
+    if (options.ch_axis != -1)
         throw Error(where, "activations are quantized per tensor; its qconfig has a channel axis");
     if (options.scheme == arith::QuantScheme::affine && !target.zero_points)
         throw Error(where, std::string("the target ") + target.name + " has no zero points; use a symmetric scheme");
@@ -79,7 +79,13 @@ INTQ_INLINE std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::strin
                                                                 Compatibility compatibility) {
     ObserverOptions& options = config.options.observer_options;
     if (options.scheme == arith::QuantScheme::affine) throw Error(where, "weights are symmetric always");
-    if (options.ch_axis >= 0) options.ch_axis = layer.weight_channel_axis();
+    // 0 stands for the output channels, wherever the layer has them; so does none in an observer that is per channel.
+    const int channels = layer.weight_channel_axis();
+    if (options.ch_axis < -1 || (options.ch_axis > 0 && options.ch_axis != channels))
+        throw Error(where, "its weight has a scale for each output channel, which axis " + std::to_string(channels) +
+                               " counts, or one for the tensor (ch_axis -1); its qconfig has ch_axis " +
+                               std::to_string(options.ch_axis));
+    if (config.make(target.quantize, compatibility)->observer().options().ch_axis >= 0) options.ch_axis = channels;
     const auto prepared = row.prepare(layer, config.make(target.quantize, compatibility), target);
     prepared->train(layer.training());
     return prepared;

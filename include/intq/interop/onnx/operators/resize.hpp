@@ -82,7 +82,8 @@ INTQ_INLINE void resize(NodeImport& node) {
         const auto scales = node.float_constant(2, "scales").as<float>();
         if (scales.size() != 4 || scales[0] != 1.0f || scales[1] != 1.0f || !(scales[2] > 0.0f) || !(scales[3] > 0.0f))
             throw Error("the scales must be 1, 1 and two positive numbers for height and width");
-        options.scale_factor = nn::ScaleFactor{static_cast<double>(scales[2]), static_cast<double>(scales[3])};
+        options.scale_factor = nn::ScaleFactor{static_cast<double>(scales[2]), static_cast<double>(scales[3]),
+                                               nn::float_operators::ResizeOrigin::onnx_factor};
         if (node.extent(0, 2) >= 0 && node.extent(0, 3) >= 0) {
             const Size2d out = nn::float_operators::interpolated_size(options, {node.extent(0, 2), node.extent(0, 3)});
             dims[2] = out.height;
