@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "intq/graph/tracer.hpp"
 
+#include "intq/arith/bpu.hpp"
 #include "intq/arith/march.hpp"
 #include "intq/graph/print.hpp"
 #include "intq/graph/shared_modules.hpp"
