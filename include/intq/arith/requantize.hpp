@@ -3,8 +3,9 @@
 // The requantize policies: accumulator or narrow code -> narrow code, with the parameters of one output
 // channel in 32-bit words. Layer: arith (docs/arithmetic.md section 2).
 //
-// Kernels are keyed on a policy, not on a target: what differs between two marches (rounding of a shift, caps)
-// is in the words. Every formula is a template over Lanes; with scalar_lanes it is the specification.
+// Long because the policies stand side by side. Kernels are keyed on a policy, not on a target: what differs between
+// two marches (rounding of a shift, caps) is in the words. Every formula is a template over Lanes; with scalar_lanes it
+// is the specification.
 #ifndef INTQ_ARITH_REQUANTIZE_HPP
 #define INTQ_ARITH_REQUANTIZE_HPP
 

@@ -10,7 +10,7 @@
 
 #include "intq/arith/lanes.hpp"
 #include "intq/core/config.hpp"
-#include "intq/simd/x86/intrinsics.hpp"  // before xsimd includes them with their warnings
+#include "intq/simd/base/intrinsics.hpp"  // before xsimd includes them with their warnings
 
 #if INTQ_WITH_XSIMD && (defined(__SSE4_1__) || defined(__aarch64__))
 #    include <xsimd/config/xsimd_config.hpp>

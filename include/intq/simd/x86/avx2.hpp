@@ -9,9 +9,9 @@
 
 #    include <cstdint>
 
+#    include "intq/simd/base/intrinsics.hpp"
 #    include "intq/simd/tiles/dot_tiles.hpp"
 #    include "intq/simd/tiles/generic_tile.hpp"
-#    include "intq/simd/x86/intrinsics.hpp"
 
 #    include "intq/arith/ieee.hpp"
 

@@ -3,8 +3,8 @@
 // The intrinsics of x86, without the warnings of g++ 12 about them. Layer: simd.
 //
 // Its AVX-512 intrinsics begin with registers that nobody has written, and where they are inlined it warns of that.
-#ifndef INTQ_SIMD_X86_INTRINSICS_HPP
-#define INTQ_SIMD_X86_INTRINSICS_HPP
+#ifndef INTQ_SIMD_BASE_INTRINSICS_HPP
+#define INTQ_SIMD_BASE_INTRINSICS_HPP
 
 #if defined(__x86_64__) || defined(__i386__)
 #    if defined(__GNUC__) && !defined(__clang__)
@@ -18,4 +18,4 @@
 #    endif
 #endif
 
-#endif  // INTQ_SIMD_X86_INTRINSICS_HPP
+#endif  // INTQ_SIMD_BASE_INTRINSICS_HPP
