@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <map>
 #include <span>
+#include <string_view>
 
 #include "intq/graph/operators.hpp"
 #include "intq/nn/layers/layers.hpp"
@@ -217,17 +218,17 @@ TEST_CASE("What has no integer form in these operators is refused with the node'
           }).find("%pad") != std::string::npos);
 }
 
-TEST_CASE("interpolate by any factor has a program near its reference, and the cells of the simulation") {
+TEST_CASE("interpolate by any factor has a program: the codes of the reference's cells, or their mean") {
     for (const char* mode : {"nearest", "nearest-exact", "bilinear"})
         for (const nn::Value& factor : {nn::Value(1.3), nn::Value(0.6), nn::Value(nn::Value::Tuple{2.0, 1.1})}) {
             INFO(mode);
-            const auto model =
-                stubbed({{"conv", test::make_conv(3, 4, 3, 1)}}, [&](test::LambdaModel& m, nn::Arguments a) {
-                    return nn::interpolate(nn::relu(m.call("conv", a[0])), {}, factor, mode);
-                });
+            const auto model = stubbed(
+                {}, [&](test::LambdaModel&, nn::Arguments a) { return nn::interpolate(a[0], {}, factor, mode); });
             const intq::Tensor x = test::random_tensor(Shape(2, 3, 7, 6), 9);
-            CHECK(compare_with_reference(*model, x, DType::int8, 40.0) == 6);
-            CHECK(compare_with_reference(*model, x, DType::int16, 50.0) == 5);
+            // Nearest moves codes. A mean lies within 1.5 codes, in int16 257, of about 27 and 6900.
+            const double least_db = std::string_view(mode) == "bilinear" ? 25.0 : 200.0;
+            CHECK(compare_with_reference(*model, x, DType::int8, least_db) == 6);
+            CHECK(compare_with_reference(*model, x, DType::int16, least_db) == 5);
         }
 }
 

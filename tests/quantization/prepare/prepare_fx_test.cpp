@@ -143,6 +143,31 @@ TEST_CASE("A weight's ch_axis counts its output channels, or is -1; another one 
           }).find("activations are quantized per tensor") != std::string::npos);
 }
 
+TEST_CASE("Example inputs are seen before the fusion, so that a batch norm of another axis stays apart") {
+    const auto model =
+        test::stubbed({{"fc", test::make_linear(5, 4, 1)}, {"bn", test::make_batch_norm<nn::BatchNorm1d>(4, 2)}},
+                      [](test::LambdaModel& m, nn::Arguments x) { return m.call("bn", m.call("fc", x[0])); });
+    const intq::Tensor rows = test::random_tensor(Shape(2, 4, 5), 3);
+    for (const bool training : {false, true}) {
+        model->train(training);
+        PrepareOptions options;
+        options.qat_mode = training ? QATMode::with_bn : QATMode::fuse_bn;
+        options.example_inputs = {rows};
+        const auto apart = prepare_calibration_fx(*model, get_default_qconfig_mapping(), bayes, options);
+        CHECK(apart->report().fusion.fused.empty());
+        REQUIRE(apart->report().fusion.blocked.size() == 1);
+        CHECK(apart->report().fusion.blocked[0].node == "bn");
+        CHECK(test::largest_difference(apart->find("bn").tensor("running_mean"),
+                                       model->find("bn").tensor("running_mean")) == 0.0);
+        options.example_inputs.clear();
+        const auto together = prepare_calibration_fx(*model, get_default_qconfig_mapping(), bayes, options);
+        CHECK(message_of<Error>([&] {
+                  calibrate(*together, rows, 2);
+              }).find("given (2, 4, 5), of which the batch norm") != std::string::npos);
+        CHECK_NOTHROW(calibrate(*apart, rows, 2));
+    }
+}
+
 TEST_CASE("High precision can be switched off, by option and by an entry with the module's name") {
     test::ResidualNet model(4);
     PrepareOptions options;

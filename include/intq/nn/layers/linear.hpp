@@ -64,9 +64,9 @@ INTQ_INLINE Tensor Linear::apply(const Tensor& x, const Tensor& weight) const {
     if (x.rank() > 2 && (norm() != nullptr || has_folded_norm()))
         throw Error("a " + type_name() + " that a batch norm was fused into takes (N, C), given " +
                     to_string(x.shape()) +
-                    ", of which the batch norm counts axis 1 and not the features; leave the two apart: fuse_fx() "
-                    "does so where the shapes of the trace were recorded, fuse_modules() where its list does not name "
-                    "the batch norm");
+                    ", of which the batch norm counts axis 1 and not the features; leave the two apart: prepare does "
+                    "so where it is given example_inputs, fuse_fx() where the shapes of the trace were recorded, "
+                    "fuse_modules() where its list does not name the batch norm");
     return float_operators::linear(x, weight, bias(), &cache());
 }
 

@@ -395,6 +395,20 @@ private:
     static constexpr const char* no_qconfig = "its qconfig is none";
 };
 
+/// The shapes of a traced model's values on the example, for the fusion; the model stays as it is.
+INTQ_INLINE void record_shapes(graph::GraphModule& model, std::span<const Tensor> example_inputs) {
+    const auto copy = std::static_pointer_cast<graph::GraphModule>(nn::clone(static_cast<const nn::Module&>(model)));
+    copy->eval();
+    const std::vector<nn::Value> values(example_inputs.begin(), example_inputs.end());
+    try {
+        graph::propagate_shapes(*copy, values);
+    } catch (const Error& error) {
+        throw Error("prepare: example_inputs", error.what());
+    }
+    const auto from = copy->graph().nodes(), to = model.graph().nodes();
+    for (std::size_t i = 0; i < to.size(); ++i) to[i]->outputs() = from[i]->outputs();
+}
+
 INTQ_INLINE void show_example(PreparedModel& model, std::span<const Tensor> example_inputs) {
     try {
         model.propagate_shapes(example_inputs);
@@ -420,6 +434,7 @@ INTQ_INLINE std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Modu
         names.push_back(module.name);
         types.push_back(module.value->type_name());
     }
+    if (!options.example_inputs.empty()) detail::record_shapes(*fused, options.example_inputs);
     PrepareReport report;
     fuse_in_place(*fused, fusion, &report.fusion);
     auto prepared = std::make_shared<PreparedModel>(*fused, target, options);
