@@ -36,6 +36,7 @@
 #include "intq/interop/onnx/operators/resize.hpp"
 #include "intq/interop/onnx/operators/softmax.hpp"
 #include "intq/interop/onnx/operators/unary.hpp"
+#include "intq/interop/onnx/read/limits.hpp"
 #include "intq/interop/onnx/read/model.hpp"
 #include "intq/interop/onnx/read/read.hpp"
 #include "intq/interop/onnx/read/read_tensor.hpp"

@@ -48,6 +48,8 @@ public:
 
     /// The number of the present field.
     std::uint32_t number() const noexcept { return reader_.tag(); }
+    /// The name of the message.
+    std::string_view name() const noexcept { return message_; }
 
     std::int64_t integer();
     float float32();

@@ -437,6 +437,75 @@ TEST_CASE("The shapes that the importer follows through a graph are those that c
     CHECK_THROWS_WITH(network(47), Contains("node 5 of 5 (Gemm \"fc\"): the input has shape (?, 48), expected 47"));
 }
 
+TEST_CASE("What a few bytes of a file imply is bounded before it is used") {
+    const auto refusal = [](const test::ModelParts& parts) {
+        try {
+            test::import(parts);
+        } catch (const Error& error) {
+            return std::string(error.what());
+        }
+        return std::string("not refused");
+    };
+    // Outputs of one node, and slices behind each other, become nodes of the graph.
+    constexpr std::size_t many = 20000;
+    std::vector<std::string> parts;
+    for (std::size_t i = 0; i < many; ++i) parts.push_back("o" + std::to_string(i));
+    CHECK_THAT(refusal({.nodes = {test::node("Split", {"x"}, parts, {test::attribute("axis", 1)})},
+                        .inputs = {test::value_info("x", {1, many, 1, 1})},
+                        .outputs = {test::value_info("o0")}}),
+               Contains("node 1 of 1 (Split): it makes more than 16384 nodes of the graph"));
+    const std::vector<std::int64_t> zeros(many, 0), ones(many, 1);
+    CHECK_THAT(refusal({.nodes = {test::node("Slice", {"x", "s", "e", "s", "e"}, {"y"})},
+                        .initializers = {test::int64_tensor("s", zeros), test::int64_tensor("e", ones)}}),
+               Contains("(Slice): it makes more than 16384 nodes"));
+    std::vector<test::Message> inputs;
+    for (std::size_t i = 0; i < many; ++i) inputs.push_back(test::value_info(parts[i], {1}));
+    CHECK_THAT(refusal({.inputs = inputs, .outputs = {test::value_info("o0")}}), Contains("more than 16384 nodes"));
+
+    // Extents grow from node to node.
+    std::vector<test::Message> doubling, growing;
+    for (int i = 0; i < 64; ++i) {
+        const std::string from = i == 0 ? "x" : "v" + std::to_string(i - 1), to = "v" + std::to_string(i);
+        doubling.push_back(test::node("Concat", {from, from}, {to}, {test::attribute("axis", 1)}));
+        growing.push_back(test::node("ConvTranspose", {from, "w"}, {to},
+                                     {test::attribute("strides", std::vector<std::int64_t>{1 << 24, 1 << 24})}));
+    }
+    CHECK_THAT(
+        refusal(
+            {.nodes = doubling, .inputs = {test::value_info("x", {1, 2, 1, 1})}, .outputs = {test::value_info("v63")}}),
+        Contains("node 31 of 64 (Concat): its output would have shape (1, 4294967296, 1, 1), expected extents "
+                 "up to 2147483648 and as many elements"));
+    CHECK_THAT(refusal({.nodes = growing,
+                        .initializers = {test::filled("w", {1, 1, 1, 1})},
+                        .inputs = {test::value_info("x", {-1, 1, 3, 3})},
+                        .outputs = {test::value_info("v63")}}),
+               Contains("node 1 of 64 (ConvTranspose): its output would have shape (?, 1, 33554433, 33554433)"));
+    CHECK_THAT(refusal({.nodes = {test::node("Relu", {"x"}, {"y"})},
+                        .inputs = {test::value_info("x", {1, 1, 1LL << 31, 1LL << 31})}}),
+               Contains("the input \"x\" would have shape (1, 1, 2147483648, 2147483648)"));
+    CHECK_THAT(
+        refusal({.nodes = {test::node("Relu", {"x"}, {"y"})}, .initializers = {test::filled("e", {0, 1LL << 40})}}),
+        Contains("the initializer \"e\" would have shape (0, 1099511627776)"));
+
+    // One constant that many nodes copy.
+    std::vector<test::Message> copies;
+    for (int i = 0; i < 6000; ++i)
+        copies.push_back(
+            test::node("Mul", {i == 0 ? "x" : "v" + std::to_string(i - 1), "c"}, {"v" + std::to_string(i)}));
+    const auto copied = test::import({.nodes = copies,
+                                      .initializers = {test::filled("c", {64, 64}, 1.0f)},
+                                      .inputs = {test::value_info("x", {64, 64})},
+                                      .outputs = {test::value_info("v5999")}});
+    CHECK(copied->buffers().size() == 1);
+    std::vector<test::Message> layers;
+    for (int i = 0; i < 330; ++i) layers.push_back(test::node("MatMul", {"x", "w"}, {"v" + std::to_string(i)}));
+    CHECK_THAT(refusal({.nodes = layers,
+                        .initializers = {test::filled("w", {512, 512})},
+                        .inputs = {test::value_info("x", {1, 512})},
+                        .outputs = {test::value_info("v0")}}),
+               Contains("(MatMul): the nodes up to here copy more than 335544320 bytes of constants"));
+}
+
 TEST_CASE("Damaged models are refused or imported, and nothing else happens") {
     constexpr unsigned seed = 20240609;
     std::mt19937 random(seed);

@@ -4,6 +4,8 @@
 #include "intq/interop/onnx/read/read.hpp"
 #include "intq/io/file.hpp"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <random>
@@ -27,6 +29,13 @@ onnx::Model with_initializer(const test::Message& tensor) { return parse(test::m
 onnx::FileTensor read_back(const test::Message& tensor) { return with_initializer(tensor).graph.initializers.at(0); }
 
 std::string raw(std::size_t bytes) { return std::string(bytes, '\1'); }
+
+/// The most bytes that this process held so far.
+std::size_t memory_peak() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
+}
 
 }  // namespace
 
@@ -202,11 +211,50 @@ TEST_CASE("Fields that are not known are stepped over") {
 }
 
 TEST_CASE("A file with more items than any model has is refused before it fills the memory") {
-    std::string nodes;
-    for (int i = 0; i < (1 << 20) + 1; ++i) nodes += std::string("\x0a\0", 2);
-    const std::string file = "\x08\x08\x3a" + std::string("\x82\x80\x80\x01", 4) + nodes;
-    CHECK_THROWS_WITH(onnx::parse_model(std::as_bytes(std::span(file.data(), file.size())), "m.onnx"),
-                      Contains("items"));
+    // Two bytes an item, 2 MB in all: empty nodes, attributes, initializers, inputs.
+    const auto refusal = [](const char* field, const std::string& around) {
+        std::string items;
+        for (int i = 0; i < (1 << 20) - 16; ++i) items += std::string(field, 2);
+        const test::Message inside = around.empty() ? test::Message() : test::Message().text(1, items);
+        test::Message file;
+        file.integer(1, 8).message(8, test::Message().integer(2, 17));
+        file.text(7, around.empty() ? items : inside.data());
+        const std::size_t before = memory_peak();
+        std::string message = "not refused";
+        try {
+            onnx::parse_model(file.bytes(), "m.onnx");
+        } catch (const Error& error) {
+            message = error.what();
+        }
+        CHECK(memory_peak() - before < std::size_t{80} << 20);
+        return message;
+    };
+    CHECK_THAT(refusal("\x0a\0", ""), Contains("more than 16384 nodes"));
+    CHECK_THAT(refusal("\x2a\0", "node"), Contains("more than 262144 items"));
+    CHECK_THAT(refusal("\x5a\0", ""), Contains("more than 262144 items"));
+}
+
+TEST_CASE("A name is as long as a name; where one is longer, the message says which") {
+    const std::string longest(4096, 'a'), longer(4097, 'a');
+    CHECK(parse(test::model({.nodes = {test::node("Relu", {"x"}, {"y"}, {}, longest)}})).graph.nodes[0].name ==
+          longest);
+    const auto refusal = [](const test::ModelParts& parts) {
+        try {
+            parse(test::model(parts));
+        } catch (const Error& error) {
+            return std::string(error.what());
+        }
+        return std::string("not refused");
+    };
+    CHECK_THAT(refusal({.nodes = {test::node("Relu", {"x"}, {"y"}, {}, longer)}}),
+               Contains("node 1: field 3 of NodeProto is a name of 4097 bytes, expected 4096 at most"));
+    CHECK_THAT(refusal({.nodes = {test::node("Relu", {longer}, {"y"})}}), Contains("field 1 of NodeProto"));
+    CHECK_THAT(refusal({.nodes = {test::node("Relu", {"x"}, {longer})}}), Contains("field 2 of NodeProto"));
+    CHECK_THAT(refusal({.nodes = {test::node(longer, {"x"}, {"y"})}}), Contains("field 4 of NodeProto"));
+    CHECK_THAT(refusal({.nodes = {test::node("Relu", {"x"}, {"y"}, {test::attribute(longer, 1)})}}),
+               Contains("field 1 of AttributeProto"));
+    CHECK_THAT(refusal({.initializers = {test::filled(longer, {1})}}), Contains("field 8 of TensorProto"));
+    CHECK_THAT(refusal({.inputs = {test::value_info(longer, {1})}}), Contains("field 1 of ValueInfoProto"));
 }
 
 TEST_CASE("A shape of the graph's input with more axes than a tensor has, or a negative extent, is refused") {

@@ -21,7 +21,8 @@ inline namespace INTQ_HOSTED_ABI {
 /// @return the model; its graph has one node for each ONNX node, except constants and a bias that was added by a node
 ///         of its own
 /// @throws Error naming the node by type, name and position ("node 7 of 23"): an operator, attribute, dtype or shape
-///         that is not supported, an initializer that is missing, or a graph that is not in order
+///         that is not supported, an initializer that is missing, a graph that is not in order, or numbers beyond
+///         read/limits.hpp
 std::shared_ptr<graph::GraphModule> import_model(const Model& model);
 
 /// Reads and imports a file; messages begin with the path.
@@ -56,10 +57,6 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// The library walks a model's modules by name; beyond this a file would make it slow rather than useful.
-inline constexpr std::size_t max_nodes = 16384;
-inline constexpr index_t max_input_extent = index_t{1} << 31;
-
 class Importer {
 public:
     explicit Importer(const Model& model) : model_(model), graph_(model.graph) {
@@ -68,9 +65,6 @@ public:
     }
 
     std::shared_ptr<graph::GraphModule> run() {
-        if (graph_.nodes.size() > max_nodes)
-            throw Error("the graph has " + std::to_string(graph_.nodes.size()) + " nodes, more than " +
-                        std::to_string(max_nodes));
         add_initializers();
         add_inputs();
         count_uses();
@@ -88,9 +82,12 @@ public:
 
 private:
     void add_initializers() {
-        for (const FileTensor& tensor : graph_.initializers)
+        for (const FileTensor& tensor : graph_.initializers) {
+            check_dims("the initializer " + in_quotes(tensor.name), tensor.dims);
+            state_.constant_bytes += tensor.data.size();
             if (!state_.values.emplace(tensor.name, ImportedValue{.constant = &tensor, .dims = tensor.dims}).second)
                 throw Error("two initializers have the name " + in_quotes(tensor.name));
+        }
     }
 
     // Up to IR version 3 an initializer is listed among the inputs too.
@@ -104,12 +101,11 @@ private:
             if (input.dtype != DType::float32)
                 throw Error("the input " + in_quotes(input.name) + " has dtype " + name_of(input.dtype) +
                             ", expected float32");
-            if (input.shape.size() > static_cast<std::size_t>(max_rank) ||
-                std::any_of(input.shape.begin(), input.shape.end(),
-                            [](index_t extent) { return extent > max_input_extent; }))
+            if (input.shape.size() > static_cast<std::size_t>(max_rank))
                 throw Error("the input " + in_quotes(input.name) + " has shape " + describe_shape(input.shape) +
-                            ", more than " + std::to_string(max_rank) + " axes or too large");
-            state_.values[input.name] = {.node = &state_.graph.placeholder(input.name),
+                            ", more than " + std::to_string(max_rank) + " axes");
+            check_dims("the input " + in_quotes(input.name), input.shape);
+            state_.values[input.name] = {.node = &state_.next_node().placeholder(input.name),
                                          .dims = input.has_shape ? Dims(input.shape) : Dims()};
         }
         if (!any) throw Error("the graph has no input");

@@ -23,6 +23,7 @@
 #include "intq/graph/graph.hpp"
 #include "intq/graph/node.hpp"
 #include "intq/interop/onnx/nodes/names.hpp"
+#include "intq/interop/onnx/read/limits.hpp"
 #include "intq/interop/onnx/read/model.hpp"
 #include "intq/nn/model/container.hpp"
 #include "intq/nn/model/module.hpp"
@@ -43,6 +44,10 @@ struct ImportedValue {
     Dims dims{};
 };
 
+/// Refuses a shape with more cells than a value may have; extents that are not known do not count.
+/// @param what  the value, for the message
+void check_dims(std::string_view what, const std::vector<index_t>& dims);
+
 /// The model that is being made.
 struct ImportState {
     std::int64_t opset = 0;
@@ -53,6 +58,15 @@ struct ImportState {
     std::map<std::string, ImportedValue, std::less<>> values{};
     std::map<std::string, std::size_t, std::less<>> uses{};  // by nodes and by the graph's outputs
     std::deque<FileTensor> made_constants{};
+    std::uint64_t constant_bytes = 0, copied_bytes = 0;  // that the file holds, and that nodes took
+    std::map<const FileTensor*, std::string> buffers{};
+
+    /// The graph, for one more node.
+    /// @throws Error where a file makes more of them than it may
+    graph::Graph& next_node();
+
+private:
+    std::size_t made_nodes_ = 0;
 };
 
 class NodeImport {
@@ -78,7 +92,7 @@ public:
 
     /// A constant; throws for a value that is only known when the model runs.
     const FileTensor& constant(std::size_t i, std::string_view what) const;
-    /// A float32 constant of finite numbers, of one rank.
+    /// A float32 constant of finite numbers, also of one rank; for a node that copies it.
     const FileTensor& float_constant(std::size_t i, std::string_view what) const;
     const FileTensor& float_constant(std::size_t i, std::size_t rank, std::string_view what) const;
     /// Whether nothing but this node reads input i, so that its producer may be changed.
@@ -103,13 +117,14 @@ public:
     void set_constant(FileTensor tensor);
     /// Sets all outputs: items of the tuple that a node returns.
     void set_items(graph::Node& tuple, const std::vector<Dims>& dims);
-    /// A float32 constant as a buffer of the model, and the node that reads it.
-    graph::Node& add_buffer(const FileTensor& tensor);
+    /// A float32 constant as a buffer of the model, one for all nodes that take it, and a node that reads it.
+    graph::Node& add_buffer(std::size_t i, std::string_view what);
     /// A new node without setting an output, for operators that need two.
     graph::Node& make_function(const nn::Function& function, graph::ArgumentList args);
 
 private:
     const ImportedValue& find(std::size_t i, std::string_view what) const;
+    const FileTensor& finite_constant(std::size_t i, std::string_view what) const;
     /// The module that computes input i; null where none does.
     nn::Module* producing_module(std::size_t i) const;
     template <class T> T attribute(std::string_view name, T otherwise, const char* kind);
@@ -139,6 +154,25 @@ Tensor to_tensor(const FileTensor& tensor, const Shape& shape);
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE void check_dims(std::string_view what, const std::vector<index_t>& dims) {
+    std::int64_t size = 1;
+    bool fits = true;
+    for (const index_t extent : dims) {
+        fits = fits && extent <= detail::max_extent;
+        if (fits && extent > 0) size *= extent;
+        fits = fits && size <= detail::max_extent;
+    }
+    if (!fits)
+        throw Error(std::string(what) + " would have shape " + describe_shape(dims) + ", expected extents up to " +
+                    std::to_string(detail::max_extent) + " and as many elements");
+}
+
+INTQ_INLINE graph::Graph& ImportState::next_node() {
+    if (++made_nodes_ > detail::max_nodes)
+        throw Error("it makes more than " + std::to_string(detail::max_nodes) + " nodes of the graph");
+    return graph;
+}
 
 INTQ_INLINE Tensor to_tensor(const FileTensor& tensor, const Shape& shape) {
     return Tensor::from(shape, tensor.as<float>());
@@ -189,12 +223,20 @@ INTQ_INLINE const FileTensor& NodeImport::constant(std::size_t i, std::string_vi
     return *found.constant;
 }
 
-INTQ_INLINE const FileTensor& NodeImport::float_constant(std::size_t i, std::string_view what) const {
+INTQ_INLINE const FileTensor& NodeImport::finite_constant(std::size_t i, std::string_view what) const {
     const FileTensor& tensor = constant(i, what);
     if (tensor.dtype != DType::float32)
         throw Error("the " + label(i, what) + " has dtype " + name_of(tensor.dtype) + ", expected float32");
     for (const float element : tensor.as<float>())
         if (!std::isfinite(element)) throw Error("the " + label(i, what) + " holds a NaN or an infinity");
+    return tensor;
+}
+
+INTQ_INLINE const FileTensor& NodeImport::float_constant(std::size_t i, std::string_view what) const {
+    const FileTensor& tensor = finite_constant(i, what);
+    const std::uint64_t most = detail::max_copied(state_.constant_bytes);
+    if ((state_.copied_bytes += tensor.data.size()) > most)
+        throw Error("the nodes up to here copy more than " + std::to_string(most) + " bytes of constants");
     return tensor;
 }
 
@@ -263,30 +305,37 @@ INTQ_INLINE void NodeImport::call_module(nn::ModulePtr module, graph::ArgumentLi
                                          const std::string& method) {
     const std::string name = state_.names.create(node_);
     nn::add_module(state_.root, name, std::move(module));
-    set_output({.node = &state_.graph.call_module(name, std::move(args), method), .dims = std::move(dims)});
+    set_output({.node = &state_.next_node().call_module(name, std::move(args), method), .dims = std::move(dims)});
 }
 
 INTQ_INLINE void NodeImport::call_function(const nn::Function& function, graph::ArgumentList args, Dims dims) {
-    set_output({.node = &state_.graph.call_function(function, std::move(args)), .dims = std::move(dims)});
+    set_output({.node = &state_.next_node().call_function(function, std::move(args)), .dims = std::move(dims)});
 }
 
 INTQ_INLINE graph::Node& NodeImport::make_function(const nn::Function& function, graph::ArgumentList args) {
-    return state_.graph.call_function(function, std::move(args));
+    return state_.next_node().call_function(function, std::move(args));
 }
 
 INTQ_INLINE void NodeImport::set_output(ImportedValue value) {
+    if (value.dims) check_dims("its output", *value.dims);
     if (!node_.outputs.empty() && !node_.outputs[0].empty()) state_.values[node_.outputs[0]] = std::move(value);
 }
 
 INTQ_INLINE void NodeImport::set_items(graph::Node& tuple, const std::vector<Dims>& dims) {
     for (std::size_t i = 0; i < node_.outputs.size() && i < dims.size(); ++i) {
         if (node_.outputs[i].empty()) continue;
-        graph::Node& item = state_.graph.call_function(nn::getitem_function, {tuple, static_cast<std::int64_t>(i)});
+        if (dims[i]) check_dims("output " + std::to_string(i + 1), *dims[i]);
+        graph::Node& item =
+            state_.next_node().call_function(nn::getitem_function, {tuple, static_cast<std::int64_t>(i)});
         state_.values[node_.outputs[i]] = {.node = &item, .dims = dims[i]};
     }
 }
 
-INTQ_INLINE graph::Node& NodeImport::add_buffer(const FileTensor& tensor) {
+INTQ_INLINE graph::Node& NodeImport::add_buffer(std::size_t i, std::string_view what) {
+    graph::Graph& graph = state_.next_node();
+    std::string& name = state_.buffers[&constant(i, what)];
+    if (!name.empty()) return graph.get_attr(name);
+    const FileTensor& tensor = finite_constant(i, what);
     Shape shape;
     for (const index_t extent : tensor.dims) {
         if (shape.rank == max_rank)
@@ -294,12 +343,13 @@ INTQ_INLINE graph::Node& NodeImport::add_buffer(const FileTensor& tensor) {
                         std::to_string(max_rank) + " axes");
         shape.extents[static_cast<std::size_t>(shape.rank++)] = extent;
     }
-    const std::string name = "constant_" + std::to_string(state_.root.buffers().size());
+    name = "constant_" + std::to_string(state_.root.buffers().size());
     state_.root.add_buffer(name, to_tensor(tensor, shape));
-    return state_.graph.get_attr(name);
+    return graph.get_attr(name);
 }
 
 INTQ_INLINE void NodeImport::set_constant(FileTensor tensor) {
+    state_.constant_bytes += tensor.data.size();
     state_.made_constants.push_back(std::move(tensor));
     const FileTensor& kept = state_.made_constants.back();
     set_output({.constant = &kept, .dims = kept.dims});

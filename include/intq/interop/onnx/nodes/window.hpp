@@ -11,6 +11,7 @@
 #include "intq/core/dtype.hpp"
 #include "intq/core/op_params.hpp"
 #include "intq/interop/onnx/nodes/node_import.hpp"
+#include "intq/interop/onnx/read/limits.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -30,9 +31,6 @@ Dims window_output_dims(const NodeImport& node, const Window2d& window, index_t 
 Size2d read_pair(NodeImport& node, std::string_view name, std::int64_t otherwise);
 
 namespace detail {
-
-/// Beyond the size of images, and small enough that products of two do not overflow.
-inline constexpr std::int64_t max_window_extent = std::int64_t{1} << 24;
 
 /// The numbers in an attribute, as many as `otherwise` has, which stands where it is not there.
 /// @throws Error for a number below `least` or beyond images

@@ -29,6 +29,7 @@ void sub(NodeImport& node);
 #    include <cstddef>
 #    include <memory>
 #    include <optional>
+#    include <string_view>
 #    include <utility>
 #    include <vector>
 
@@ -121,9 +122,9 @@ INTQ_INLINE Dims broadcast_dims(const Dims& a, const Dims& b) {
 /// An operand: a value, a number, or a tensor that becomes a buffer.
 INTQ_INLINE graph::Argument operand(NodeImport& node, std::size_t i) {
     if (!node.is_constant(i)) return node.value(i);
-    const FileTensor& constant = node.float_constant(i, "constant operand");
-    if (constant.dims.empty()) return static_cast<double>(constant.as<float>()[0]);
-    return node.add_buffer(constant);
+    constexpr std::string_view what = "constant operand";
+    if (!node.constant(i, what).dims.empty()) return node.add_buffer(i, what);
+    return static_cast<double>(node.float_constant(i, what).as<float>()[0]);
 }
 
 /// Two values are a method of a FloatFunctional, so that the result has a name; a constant makes it a function.

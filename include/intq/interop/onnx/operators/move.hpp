@@ -62,7 +62,7 @@ void pad(NodeImport& node);
 #    include "intq/core/op_params.hpp"
 #    include "intq/graph/node.hpp"
 #    include "intq/interop/onnx/nodes/node_import.hpp"
-#    include "intq/interop/onnx/nodes/window.hpp"
+#    include "intq/interop/onnx/read/limits.hpp"
 #    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"

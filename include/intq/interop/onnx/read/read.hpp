@@ -21,8 +21,8 @@ inline namespace INTQ_HOSTED_ABI {
 /// Reads a model.
 ///
 /// @throws Error naming the file: not ONNX, damaged, an opset outside [oldest_opset, newest_opset], data in another
-///         file, a tensor whose data is not what its dims say, or of a dtype that intq does not have; for any file
-///         where INTQ_WITH_PROTOZERO is 0
+///         file, a tensor whose data is not what its dims say, or of a dtype that intq does not have, more items or
+///         longer names than read/limits.hpp allows; for any file where INTQ_WITH_PROTOZERO is 0
 Model read_model(const std::filesystem::path& path);
 
 /// The same from memory.
@@ -40,6 +40,7 @@ Model parse_model(std::span<const std::byte> file, std::string_view name);
 #    include <utility>
 #    include <vector>
 
+#    include "intq/interop/onnx/read/limits.hpp"
 #    include "intq/interop/onnx/read/read_tensor.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
@@ -52,9 +53,6 @@ inline namespace INTQ_HOSTED_ABI {
 #    if INTQ_WITH_PROTOZERO
 
 namespace detail {
-
-/// Nodes, attributes, names and tensors of one model. Large language models have some ten thousand.
-inline constexpr std::size_t max_items = std::size_t{1} << 20;
 
 class ModelReader {
 public:
@@ -118,6 +116,8 @@ private:
     void read_graph(ProtobufReader fields, Graph& graph) {
         while (fields.next()) switch (fields.number()) {
                 case 1:
+                    if (graph.nodes.size() == max_nodes)
+                        throw Error("the graph has more than " + std::to_string(max_nodes) + " nodes");
                     within("node " + std::to_string(graph.nodes.size() + 1),
                            [&] { graph.nodes.push_back(read_node(fields.message("NodeProto"), graph.nodes.size())); });
                     break;
@@ -146,22 +146,22 @@ private:
         node.position = position;
         while (fields.next()) switch (fields.number()) {
                 case 1:
-                    count_item(), node.inputs.push_back(fields.text());
+                    count_item(), node.inputs.push_back(read_name(fields));
                     break;
                 case 2:
-                    count_item(), node.outputs.push_back(fields.text());
+                    count_item(), node.outputs.push_back(read_name(fields));
                     break;
                 case 3:
-                    node.name = fields.text();
+                    node.name = read_name(fields);
                     break;
                 case 4:
-                    node.op_type = fields.text();
+                    node.op_type = read_name(fields);
                     break;
                 case 5:
                     node.attributes.push_back(read_attribute(fields.message("AttributeProto")));
                     break;
                 case 7:
-                    node.domain = fields.text();
+                    node.domain = read_name(fields);
                     break;
                 default:
                     break;
@@ -188,7 +188,7 @@ INTQ_INLINE Attribute ModelReader::read_attribute(ProtobufReader fields) {
     std::vector<std::string> strings;
     while (fields.next()) switch (fields.number()) {
             case 1:
-                name = fields.text();
+                name = read_name(fields);
                 break;
             case 2:
                 single = fields.float32();
@@ -248,7 +248,7 @@ INTQ_INLINE ValueInfo ModelReader::read_value_info(ProtobufReader fields) {
     count_item();
     ValueInfo info;
     while (fields.next()) {
-        if (fields.number() == 1) info.name = fields.text();
+        if (fields.number() == 1) info.name = read_name(fields);
         if (fields.number() != 2) continue;
         for (ProtobufReader type = fields.message("TypeProto"); type.next();)
             if (type.number() == 1) read_tensor_type(type.message("TypeProto.Tensor"), info);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "intq/core/dtype.hpp"
+#include "intq/interop/onnx/read/limits.hpp"
 #include "intq/interop/onnx/read/model.hpp"
 #include "intq/io/protobuf.hpp"
 
@@ -20,8 +21,6 @@ inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
 using io::ProtobufReader;
-
-inline constexpr std::size_t max_dims = 32;
 
 /// TensorProto.DataType by code.
 struct ElementType {
@@ -40,6 +39,10 @@ struct RawTensor {
     std::vector<double> double_data;
     std::optional<std::string_view> raw_data;
 };
+
+/// The present field, a name.
+/// @throws Error for one that is longer than max_name
+std::string read_name(ProtobufReader& fields);
 
 RawTensor read_raw_tensor(ProtobufReader fields);
 
@@ -152,6 +155,15 @@ INTQ_INLINE std::vector<std::byte> data_of(const RawTensor& raw, DType dtype) {
 }
 
 #    if INTQ_WITH_PROTOZERO
+INTQ_INLINE std::string read_name(ProtobufReader& fields) {
+    const std::string_view text = fields.bytes();
+    if (text.size() > max_name)
+        throw Error("field " + std::to_string(fields.number()) + " of " + std::string(fields.name()) +
+                    " is a name of " + std::to_string(text.size()) + " bytes, expected " + std::to_string(max_name) +
+                    " at most");
+    return std::string(text);
+}
+
 INTQ_INLINE RawTensor read_raw_tensor(ProtobufReader fields) {
     RawTensor raw;
     while (fields.next()) switch (fields.number()) {
@@ -177,7 +189,7 @@ INTQ_INLINE RawTensor read_raw_tensor(ProtobufReader fields) {
                 fields.append_to(raw.int64_data);
                 break;
             case 8:
-                raw.name = fields.text();
+                raw.name = read_name(fields);
                 break;
             case 9:
                 raw.raw_data = fields.bytes();
