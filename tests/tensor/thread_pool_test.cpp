@@ -3,6 +3,14 @@
 // ThreadPool: every task once, whatever the number of threads, tasks and callers.
 #include "intq/tensor/thread_pool.hpp"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
 #include "support/catch.hpp"
 
 using namespace intq;
@@ -97,6 +105,96 @@ TEST_CASE("A task may call the executor again, and several threads may share a p
     for (std::thread& caller : callers) caller.join();
     CHECK(wrong == 0);
 }
+
+TEST_CASE("What a task throws reaches the caller, when no thread works any more, and the pool goes on") {
+    for (const bool in_callers_thread : {true, false}) {
+        ThreadPool pool(3);
+        for (int call = 0; call < 20; ++call) {
+            std::atomic<int> inside{0}, thrown{0};
+            const auto caller = std::this_thread::get_id();
+            const auto task = [&](index_t) {
+                ++inside;
+                std::this_thread::sleep_for(std::chrono::microseconds(100));
+                --inside;
+                if ((std::this_thread::get_id() == caller) != in_callers_thread) return;
+                ++thrown;
+                throw Error("task of call " + std::to_string(call));
+            };
+            std::string caught;
+            while (caught.empty()) {  // until the other threads took one
+                try {
+                    pool.executor()(64, task);
+                } catch (const Error& error) {
+                    caught = error.what();
+                }
+                REQUIRE(inside == 0);
+                REQUIRE(caught.empty() == (thrown == 0));
+            }
+            REQUIRE(caught == "task of call " + std::to_string(call));
+        }
+        CHECK(runs_of(pool.executor(), 100) == once(100));
+        std::atomic<int> here{0};
+        pool.executor()(3, [&](index_t) {
+            for (++here; here < 3;) std::this_thread::yield();
+        });
+        CHECK(here == 3);  // all three threads still work
+    }
+}
+
+TEST_CASE("When all tasks throw, one exception reaches the caller, and no task begins after it") {
+    ThreadPool pool(4);
+    std::atomic<int> runs{0};
+    CHECK_THROWS_AS(pool.executor()(10000,
+                                    [&](index_t) {
+                                        ++runs;
+                                        throw std::runtime_error("each");
+                                    }),
+                    std::runtime_error);
+    CHECK(runs <= 4);
+}
+
+TEST_CASE("What a task of a task throws reaches the caller, too") {
+    ThreadPool pool(2);
+    const auto nested = [&] {
+        pool.executor()(4, [&](index_t i) {
+            pool.executor()(4, [&](index_t k) {
+                if (i == 2 && k == 3) throw Error("nested");
+            });
+        });
+    };
+    CHECK_THROWS_WITH(nested(), "nested");
+    CHECK(runs_of(pool.executor(), 9) == once(9));
+}
+
+TEST_CASE("A pool of more threads than it can have is refused") {
+    CHECK_THROWS_WITH(intq::ThreadPool(200000), Catch::Contains("at most 4096 threads, given 200000"));
+    CHECK_THROWS_WITH(intq::ThreadPool(std::numeric_limits<int>::max()), Catch::Contains("at most 4096 threads"));
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Sanitizers reserve the memory of a thread themselves, and end the program where they get none.
+TEST_CASE("When the system starts fewer threads than asked for, those end and the pool is refused") {
+    rlimit before{};
+    REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
+    std::ifstream statm("/proc/self/statm");
+    std::size_t pages = 0;
+    REQUIRE(statm >> pages);
+    rlimit less = before;
+    less.rlim_cur = pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) + (std::size_t{96} << 20);
+    REQUIRE(setrlimit(RLIMIT_AS, &less) == 0);
+    std::string message = "not refused";
+    try {
+        const intq::ThreadPool pool(1000);
+    } catch (const Error& error) {
+        message = error.what();
+    }
+    REQUIRE(setrlimit(RLIMIT_AS, &before) == 0);
+    CHECK_THAT(message, Catch::Contains("of 1000 threads can be started"));
+    CHECK_THAT(message, !Catch::Contains("only 1 of"));
+    ThreadPool pool(2);
+    CHECK(runs_of(pool.executor(), 9) == once(9));
+}
+#endif
 
 TEST_CASE("A pool of no threads is refused") {
     CHECK_THROWS_WITH(intq::ThreadPool(0), Catch::Contains("at least 1 thread, given 0"));

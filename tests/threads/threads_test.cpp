@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -111,6 +112,28 @@ TEST_CASE("threads that share a pool of threads get their own results, too") {
         const auto i = static_cast<std::size_t>(thread);
         for (int k = 0; k < runs / 3; ++k) wrong += !same_bytes(program->run(images[i], pool.executor()), expected[i]);
     });
+    CHECK(wrong == 0);
+}
+
+TEST_CASE("what tasks throw reaches the caller, while other threads share the pool") {
+    ThreadPool pool(3);
+    std::atomic<int> caught{0}, wrong{0};
+    run_together(threads, [&](int thread) {
+        for (int k = 0; k < runs; ++k) {
+            std::vector<int> written(16, 0);  // gone when the call ends: no thread may be in a task then
+            try {
+                pool.executor()(16, [&](index_t i) {
+                    written[static_cast<std::size_t>(i)] = 1;
+                    if ((i + k) % 5 == thread) throw Error(std::to_string(thread));
+                });
+                ++wrong;
+            } catch (const Error& error) {
+                ++caught;
+                wrong += error.what() != std::to_string(thread);
+            }
+        }
+    });
+    CHECK(caught == threads * runs);
     CHECK(wrong == 0);
 }
 

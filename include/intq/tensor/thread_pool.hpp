@@ -8,10 +8,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "intq/core/executor.hpp"
@@ -30,10 +32,16 @@ inline namespace INTQ_HOSTED_ABI {
 /// sleep: the operators of a program follow each other within microseconds, waking a thread takes longer.
 ///
 /// Calls from several threads wait for each other; a task that calls the executor again runs those tasks itself.
+///
+/// Where a task throws, no further task begins, and the call throws the first exception as soon as no thread is in a
+/// task any more. The pool can be used again.
 class ThreadPool {
 public:
-    /// @param threads    with the caller's: 1 is the same as `serial`
+    static constexpr int max_threads = 4096;
+
+    /// @param threads    with the caller's, from 1, which is the same as `serial`, to max_threads
     /// @param spin_time  how long an idle thread looks for work before it sleeps
+    /// @throws Error for another number, or where the system starts fewer threads; those have ended then
     explicit ThreadPool(int threads, std::chrono::microseconds spin_time = std::chrono::microseconds(200));
     ~ThreadPool();
     ThreadPool(const ThreadPool&) = delete;
@@ -57,11 +65,15 @@ private:
     }
     void run(index_t count, Executor::Task task, void* context);
     void work(std::size_t thread);
+    void run_tasks_from(Share& share);
+    void fail() noexcept;
+    void end_threads() noexcept;
     void serve(std::size_t thread);
     bool join_round(std::uint32_t& seen);
 
     // The state of the pool in one word: the number of the call, whether threads may join it, how many have.
     static constexpr std::uint32_t one_call = 1u << 16, is_open = 1u << 15, joined = is_open - 1;
+    static_assert(max_threads <= static_cast<int>(joined));
     static constexpr std::uint32_t call_of(std::uint32_t state) noexcept { return state / one_call; }
 
     std::vector<Share> shares_;
@@ -73,6 +85,9 @@ private:
     std::atomic<bool> ends_{false};
     Executor::Task task_ = nullptr;
     void* context_ = nullptr;
+    // The first exception of a call, written by the thread that set the flag.
+    std::atomic<bool> failed_{false};
+    std::exception_ptr error_;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -88,12 +103,24 @@ inline bool& is_in_task() noexcept {
 }  // namespace tensor_detail
 
 inline ThreadPool::ThreadPool(int threads, std::chrono::microseconds spin_time)
-    : shares_(static_cast<std::size_t>(std::max(threads, 0))), spin_time_(spin_time) {
+    : shares_(static_cast<std::size_t>(std::clamp(threads, 0, max_threads))), spin_time_(spin_time) {
     if (threads < 1) throw Error("a ThreadPool needs at least 1 thread, given " + std::to_string(threads));
-    for (std::size_t i = 1; i < shares_.size(); ++i) others_.emplace_back([this, i] { serve(i); });
+    if (threads > max_threads)
+        throw Error("a ThreadPool has at most " + std::to_string(max_threads) + " threads, given " +
+                    std::to_string(threads));
+    others_.reserve(shares_.size() - 1);
+    try {
+        for (std::size_t i = 1; i < shares_.size(); ++i) others_.emplace_back([this, i] { serve(i); });
+    } catch (const std::exception& error) {  // std::system_error, or std::bad_alloc
+        end_threads();
+        throw Error("only " + std::to_string(others_.size() + 1) + " of " + std::to_string(threads) +
+                    " threads can be started: " + error.what());
+    }
 }
 
-inline ThreadPool::~ThreadPool() {
+inline ThreadPool::~ThreadPool() { end_threads(); }
+
+inline void ThreadPool::end_threads() noexcept {
     ends_ = true;
     state_.fetch_add(one_call, std::memory_order_release);
     state_.notify_all();
@@ -124,21 +151,32 @@ inline void ThreadPool::run(index_t count, Executor::Task task, void* context) {
     state_.fetch_and(~is_open, std::memory_order_relaxed);
     for (int looks = 0; (state_.load(std::memory_order_acquire) & joined) != 0; ++looks)
         if (looks > 10000) std::this_thread::yield();
+    if (failed_.exchange(false, std::memory_order_relaxed)) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
 /// The thread's own share, then what is left of the others'.
 inline void ThreadPool::work(std::size_t thread) {
     tensor_detail::is_in_task() = true;
-    for (std::size_t i = 0; i < shares_.size(); ++i) {
-        Share& share = shares_[(thread + i) % shares_.size()];
-        for (;;) {
-            if (share.next.load(std::memory_order_relaxed) >= share.end) break;
-            const index_t index = share.next.fetch_add(1, std::memory_order_relaxed);
-            if (index >= share.end) break;
-            task_(context_, index);
-        }
+    try {
+        for (std::size_t i = 0; i < shares_.size(); ++i) run_tasks_from(shares_[(thread + i) % shares_.size()]);
+    } catch (...) {
+        fail();
     }
     tensor_detail::is_in_task() = false;
+}
+
+inline void ThreadPool::run_tasks_from(Share& share) {
+    while (share.next.load(std::memory_order_relaxed) < share.end) {
+        const index_t index = share.next.fetch_add(1, std::memory_order_relaxed);
+        if (index >= share.end) return;
+        task_(context_, index);
+    }
+}
+
+/// Keeps the present exception if it is the first one, and leaves no task to begin.
+inline void ThreadPool::fail() noexcept {
+    if (!failed_.exchange(true, std::memory_order_relaxed)) error_ = std::current_exception();
+    for (Share& share : shares_) share.next.store(share.end, std::memory_order_relaxed);
 }
 
 inline void ThreadPool::serve(std::size_t thread) {
