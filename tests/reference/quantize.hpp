@@ -41,8 +41,8 @@ inline void refuse_bad_qparams(const QParams& q) {
     if (q.zero_point < q.qmin || q.zero_point > q.qmax) {
         throw Refused("zero point " + std::to_string(q.zero_point) + " is outside the range of the codes");
     }
-    if (!(q.scale > 0.0F) || std::isinf(q.scale)) {
-        throw Refused("a scale must be positive and finite");
+    if (!(q.scale >= 0x1p-100F) || q.scale > 0x1p126F) {
+        throw Refused("a scale must be from 2^-100 to 2^126");
     }
 }
 

@@ -375,13 +375,13 @@ TEST_CASE("quantize keeps the shape: planes into another rank or into other chan
     CHECK_FALSE(check(Shape(1, 6, 2, 2), Shape(1, 24), Layout::channels_last).ok());
 }
 
-TEST_CASE("a scale whose reciprocal is infinite is refused by the check of a program, as by quantize") {
+TEST_CASE("a scale that is too small is refused by the check of a program, as by quantize") {
     const kernels::KernelTable& table = *scalar_tables().tables[4];
     const Shape shape(1, 4);
     for (const float scale : {1e-45f, 1e-39f, 0.0f, -1.0f, std::numeric_limits<float>::infinity()})
         CHECK(OneStep(OpKind::quantize, reals(shape), codes(shape, scale)).check(table) ==
               Status{StatusCode::scale_out_of_range, OpKind::quantize, Field::scale, 0, 0});
-    CHECK(OneStep(OpKind::quantize, reals(shape), codes(shape, 1e-37f)).check(table).ok());
+    CHECK(OneStep(OpKind::quantize, reals(shape), codes(shape, 1e-30f)).check(table).ok());
 }
 
 TEST_CASE("layout_change takes the caller's planes to channels last, or images to vectors, and nothing else") {

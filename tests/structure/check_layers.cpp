@@ -40,9 +40,9 @@ const std::set<std::string> collections = {"intq.hpp", "embedded.hpp", "compiled
 
 // No heap, no iostream, no exceptions at run time for what the embeddable half uses of them.
 const std::set<std::string> embeddable_standard = {
-    "algorithm", "array",   "bit",     "cfloat",   "climits",          "cmath",   "compare", "concepts", "cstddef",
-    "cstdint",   "cstdlib", "cstring", "iterator", "initializer_list", "limits",  "new",     "numbers",  "numeric",
-    "optional",  "span",    "tuple",   "utility",  "type_traits",      "variant", "version"};
+    "algorithm", "array",    "bit",     "cfloat",   "climits",          "compare",     "concepts", "cstddef",
+    "cstdint",   "cstdlib",  "cstring", "iterator", "initializer_list", "limits",      "new",      "numbers",
+    "numeric",   "optional", "span",    "tuple",    "utility",          "type_traits", "variant",  "version"};
 
 bool is_intrinsics_or_xsimd(const std::string& header) {
     static const std::regex pattern(

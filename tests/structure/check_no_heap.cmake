@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
-# Compiles a source without exceptions and RTTI and demands that the object refers to no heap, no exception and no
-# iostream function; then links it without the C++ library and, with RUN, executes it.
+# Compiles a source without exceptions and RTTI and demands that the object refers to no heap, no exception, no
+# iostream and no math function; then links it without the C++ library and, with RUN, executes it.
 #
 #   cmake -D SOURCE=<file> -D OBJECT=<file> -D NM=<nm> [-D RUN=ON] -P check_no_heap.cmake -- <compiler> <flag>...
 
@@ -36,8 +36,7 @@ list(REMOVE_ITEM symbols "U")
 list(JOIN symbols " " symbols)
 message("undefined symbols: ${symbols}")
 
-run_or_fail("linking without the C++ library" "${compiler}" "${OBJECT}" -o "${OBJECT}.program" -nodefaultlibs -lm -lc
-            -lgcc)
+run_or_fail("linking without the C++ library" "${compiler}" "${OBJECT}" -o "${OBJECT}.program" -nodefaultlibs -lc -lgcc)
 if(RUN)
     run_or_fail("running" "${OBJECT}.program")
     message("ran: ${output}")

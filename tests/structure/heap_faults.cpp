@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // What check_no_heap.cmake must refuse, one fault a number; 0 is clean and must pass.
+#include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -27,5 +28,7 @@ int main(int argc, char** argv) {
 #elif INTQ_FAULT == 5
     static const AtExit object{argv};
     return object.word[0] == nullptr ? 1 : 0;
+#elif INTQ_FAULT == 6
+    return static_cast<int>(std::tanh(static_cast<double>(argc)) + argv[0][0]);
 #endif
 }

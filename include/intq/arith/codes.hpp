@@ -40,7 +40,7 @@ constexpr Status check_zero_point(const PolicyRecord& policy, std::int64_t zero_
 ///
 /// @param field  which one it is
 /// @return ok; dtype_mismatch of `field` for another type than int8 and int16; scale_out_of_range of `field` for a
-///         scale that is not positive and finite; what check_zero_point() returns
+///         scale that is not from 2^-100 to 2^126; what check_zero_point() returns
 constexpr Status check_codes(const PolicyRecord& policy, const CodesOf& codes, OpKind op, Field field) noexcept {
     if (!is_code_type(codes.dtype))
         return {StatusCode::dtype_mismatch, op, field, static_cast<std::int64_t>(codes.dtype),

@@ -11,8 +11,8 @@
 
 #include "intq/core/abi.hpp"
 
-#ifdef __FAST_MATH__
-#    error "intq promises the bits of scales, quantize and fake-quantize: compile without -ffast-math"
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__)
+#    error "intq promises the bits of scales, quantize and fake-quantize: compile without -ffast-math and its parts"
 #endif
 #if defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ < 0 || __FLT_EVAL_METHOD__ == 1 || __FLT_EVAL_METHOD__ == 2)
 #    error "intq promises the bits of scales: on 32-bit x86 compile with -msse2 -mfpmath=sse, because x87 rounds twice"
@@ -60,6 +60,9 @@ constexpr bool is_finite(float value) noexcept {
 constexpr bool is_finite(double value) noexcept {
     return (std::bit_cast<std::uint64_t>(value) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
 }
+
+/// Whether a scale's product or quotient is positive and keeps its value where denormal numbers are flushed to zero.
+constexpr bool is_positive_normal(float value) noexcept { return value >= 0x1p-126f && is_finite(value); }
 
 /// a · b + c, rounded once.
 constexpr float ffma(float a, float b, float c) noexcept {

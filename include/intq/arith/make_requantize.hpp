@@ -43,11 +43,11 @@ inline namespace INTQ_ABI {
 ///     code:         pre = 0
 ///     post = clamp(rs - pre, 0, 31)
 ///
-/// @return scale_out_of_range where r <= 0, NaN, infinite or >= 2^15
+/// @return scale_out_of_range where r is >= 2^15, or s_acc or r is not positive, finite and normal
 constexpr Result<TwoStageParams> make_two_stage(float s_acc, float s_out, DType output, RequantizeSource source,
                                                 int pre_cap) noexcept {
     const float r = fdiv(s_acc, s_out);
-    if (!(r > 0.0f) || !is_finite(r) || r >= 32768.0f)
+    if (!is_positive_normal(s_acc) || !is_positive_normal(r) || r >= 32768.0f)
         return Status{StatusCode::scale_out_of_range, OpKind::requantize, Field::scale, 0, 0};
     const auto clamp = [](int value, int low, int high) { return value < low ? low : value > high ? high : value; };
     const Frexp parts = frexp(static_cast<double>(r));
@@ -128,7 +128,7 @@ constexpr Result<ChannelWords> make_requantize_words(const PolicyRecord& policy,
     switch (policy.requantize) {
         case RequantizeRule::float_scale: {
             const float factor = fdiv(s_acc, scales.output);
-            if (!is_finite(factor) || !(factor > 0.0f))
+            if (!is_positive_normal(s_acc) || !is_positive_normal(factor))
                 return Status{StatusCode::scale_out_of_range, OpKind::requantize, Field::scale, 0, 0};
             return float_scale::make(factor);
         }

@@ -5,10 +5,10 @@
 #ifndef INTQ_ARITH_UNARY_HPP
 #define INTQ_ARITH_UNARY_HPP
 
-#include <cmath>
 #include <span>
 
 #include "intq/arith/elementwise.hpp"
+#include "intq/arith/real_functions.hpp"
 
 namespace intq::arith {
 inline namespace INTQ_CORE_ABI {
@@ -23,26 +23,28 @@ inline constexpr std::size_t int16_table_size = 513;
 namespace intq::arith {
 inline namespace INTQ_ABI {
 
-/// f(x) in binary64, of the math library's accuracy.
+/// f(x) in binary64, made of the functions of arith/real_functions.hpp: the same bits on every machine.
 ///
 /// @param slope  elu: its limit; leaky_relu: the factor of negative x
-inline double table_function(TableFunction function, double x, double slope = 1.0) noexcept {
-    const auto clamp = [](double value, double low, double high) { return std::fmin(std::fmax(value, low), high); };
+constexpr double table_function(TableFunction function, double x, double slope = 1.0) noexcept {
+    const auto clamp = [](double value, double low, double high) {
+        return value < low ? low : value > high ? high : value;
+    };
     switch (function) {
         case TableFunction::sigmoid:
-            return 1.0 / (1.0 + std::exp(-x));
+            return 1.0 / (1.0 + exponential(-x));
         case TableFunction::tanh:
-            return std::tanh(x);
+            return hyperbolic_tangent(x);
         case TableFunction::exp:
-            return std::exp(x);
+            return exponential(x);
         case TableFunction::gelu_erf:
-            return 0.5 * x * (1.0 + std::erf(x * 0.70710678118654752440));
+            return 0.5 * x * (1.0 + error_function(dmul(x, 0.70710678118654752440)));
         case TableFunction::gelu_tanh:
-            return 0.5 * x * (1.0 + std::tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+            return 0.5 * x * (1.0 + hyperbolic_tangent(dmul(0.79788456080286535588, x + dmul(0.044715 * x * x, x))));
         case TableFunction::silu:
-            return x / (1.0 + std::exp(-x));
+            return x / (1.0 + exponential(-x));
         case TableFunction::elu:
-            return x > 0.0 ? x : slope * std::expm1(x);
+            return x > 0.0 ? x : slope * exponential_less_one(x);
         case TableFunction::hard_sigmoid:
             return clamp(x + 3.0, 0.0, 6.0) / 6.0;
         case TableFunction::hard_tanh:
@@ -52,11 +54,11 @@ inline double table_function(TableFunction function, double x, double slope = 1.
         case TableFunction::leaky_relu:
             return x > 0.0 ? x : slope * x;
         case TableFunction::log:
-            return std::log(x);
+            return natural_log(x);
         case TableFunction::sqrt:
-            return std::sqrt(x);
+            return square_root(x);
         case TableFunction::rsqrt:
-            return 1.0 / std::sqrt(x);
+            return 1.0 / square_root(x);
         case TableFunction::reciprocal:
             break;
     }

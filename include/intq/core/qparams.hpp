@@ -96,14 +96,17 @@ private:
 namespace intq {
 inline namespace INTQ_ABI {
 
-/// Whether a real number can be a scale: positive and finite.
-constexpr bool is_scale(float value) noexcept { return value > 0.0f && value <= 3.402823466e38f; }
+/// Whether a real number can be a scale: from 2^-100 to 2^126.
+///
+/// Some programs flush denormal numbers to zero. Below the one end a denormal x would have a code other than 0, beyond
+/// the other the reciprocal of the scale would be denormal.
+constexpr bool is_scale(float value) noexcept { return value >= 0x1p-100f && value <= 0x1p126f; }
 
 /// Checks that `qparams` can be used with codes of `dtype`.
 ///
 /// @param channels  extent of the channel axis; ignored per tensor
 /// @return ok; quant_range when quant_min <= 0 <= quant_max does not hold or does not fit the dtype; scale
-///         when one is not positive and finite; zero_point outside the range; channels when the counts differ;
+///         when one is not from 2^-100 to 2^126; zero_point outside the range; channels when the counts differ;
 ///         shape_mismatch of zero_point when there are some, but not as many as scales
 constexpr Status check_qparams(const QParams& qparams, DType dtype, index_t channels,
                                OpKind op = OpKind::none) noexcept {

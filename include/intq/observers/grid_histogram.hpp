@@ -81,14 +81,24 @@ inline Status merge_histograms(std::span<std::int64_t> memory, GridHistogramStat
     return {};
 }
 
+/// The sum of counts from a file or another process; -1 for what no histogram holds: a negative count, or a sum beyond
+/// 2^53, up to which double is exact and room is left for more data.
+inline std::int64_t checked_total(std::span<const std::int64_t> counts) noexcept {
+    constexpr std::int64_t most = std::int64_t{1} << 53;
+    std::int64_t total = 0;
+    for (const std::int64_t count : counts) {
+        if (count < 0 || count > most - total) return -1;
+        total += count;
+    }
+    return total;
+}
+
 inline Status check_histogram(std::span<const std::int64_t> counts, const GridHistogramState& state) noexcept {
     const Status corrupt{StatusCode::corrupt, OpKind::observe, Field::tensor, 0, 0};
     const auto bins = static_cast<index_t>(counts.size());
     if (bins < arith::fewest_grid_bins) return corrupt;
-    std::int64_t total = 0;
-    for (const std::int64_t count : counts)
-        if (count < 0 || __builtin_add_overflow(total, count, &total)) return corrupt;
-    if (total != state.total) return corrupt;
+    const std::int64_t total = checked_total(counts);
+    if (total < 0 || total != state.total) return corrupt;
     if (total == 0) return state == GridHistogramState{} ? Status{} : corrupt;
     const auto& [lowest, highest] = state.range;
     if (!arith::is_finite(lowest) || !arith::is_finite(highest))
@@ -144,6 +154,11 @@ public:
     static INTQ_ALWAYS_INLINE Status check(std::span<const std::int64_t> counts,
                                            const GridHistogramState& state) noexcept {
         return detail::check_histogram(counts, state);
+    }
+
+    /// The `total` of such counts, for their state; -1 for counts that check() refuses.
+    static INTQ_ALWAYS_INLINE std::int64_t total_of(std::span<const std::int64_t> counts) noexcept {
+        return detail::checked_total(counts);
     }
 
     INTQ_ALWAYS_INLINE index_t bins() const noexcept { return static_cast<index_t>(memory_.size()); }

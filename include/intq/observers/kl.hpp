@@ -6,6 +6,7 @@
 #define INTQ_OBSERVERS_KL_HPP
 
 #include "intq/arith/ieee.hpp"
+#include "intq/arith/real_functions.hpp"
 #include "intq/observers/percentile.hpp"
 
 namespace intq::observers {
@@ -13,24 +14,8 @@ inline namespace INTQ_ABI {
 
 namespace detail {
 
-/// Natural logarithm: the same bits with every standard library, within 2 ULP.
-///
-///     ln(m · 2^e) = e · ln 2 + 2 · (z + z³/3 + z⁵/5 + …),  z = (m - 1)/(m + 1),  sqrt(1/2) <= m < sqrt(2)
-///
-/// @pre x > 0, finite
-constexpr double natural_log(double x) noexcept {
-    arith::Frexp parts = arith::frexp(x);
-    if (parts.mantissa < 0.70710678118654752) parts = {parts.mantissa * 2.0, parts.exponent - 1};
-    const double z = (parts.mantissa - 1.0) / (parts.mantissa + 1.0);
-    const double square = arith::dmul(z, z);
-    double sum = 0.0;
-    for (int odd = 25; odd >= 1; odd -= 2) sum = arith::dmul(sum, square) + 1.0 / odd;
-    return arith::dmul(static_cast<double>(parts.exponent), 0.69314718055994531) +
-           arith::dmul(2.0, arith::dmul(z, sum));
-}
-
 /// x · ln(x), 0 for 0.
-constexpr double x_log_x(double x) noexcept { return x > 0.0 ? arith::dmul(x, natural_log(x)) : 0.0; }
+constexpr double x_log_x(double x) noexcept { return x > 0.0 ? arith::dmul(x, arith::natural_log(x)) : 0.0; }
 
 /// Sums of the bins of |x| before each one: of counts, of x_log_x(count) and of bins that are not empty.
 struct MagnitudeSums {
@@ -85,7 +70,7 @@ struct MagnitudeSums {
             const double places =
                 filled[at(to)] - filled[at(from)] + (to == length && last == 0.0 && outside > 0.0 ? 1.0 : 0.0);
             infinite = mass == 0.0;
-            if (!infinite) sum -= arith::dmul(p, natural_log(arith::dmul(mass / places, total / kept)));
+            if (!infinite) sum -= arith::dmul(p, arith::natural_log(arith::dmul(mass / places, total / kept)));
         }
         return sum;
     }

@@ -5,9 +5,8 @@
 #ifndef INTQ_OBSERVERS_PERCENTILE_HPP
 #define INTQ_OBSERVERS_PERCENTILE_HPP
 
-#include <cmath>
-
 #include "intq/arith/ieee.hpp"
+#include "intq/arith/real_functions.hpp"
 #include "intq/observers/grid_histogram.hpp"
 
 namespace intq::observers {
@@ -86,7 +85,7 @@ inline Moments moments(const GridHistogram& histogram) INTQ_NOEXCEPT {
         const double a = bin.from - mean, b = bin.to - mean;  // the mean of y² over [a, b]
         return arith::dmul(arith::dmul(a, a) + arith::dmul(a, b) + arith::dmul(b, b), 1.0 / 3.0);
     });
-    return {mean, std::sqrt(variance > 0.0 ? variance : 0.0)};
+    return {mean, arith::square_root(variance > 0.0 ? variance : 0.0)};
 }
 
 /// mean ± deviations · standard deviation, inside the range of the data.

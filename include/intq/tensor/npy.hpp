@@ -32,7 +32,6 @@ Tensor load_npy(const std::filesystem::path& path);
 #if INTQ_DEFINES(tensor)
 
 #    include <algorithm>
-#    include <cstring>
 #    include <string>
 
 #    include "intq/io/error.hpp"
@@ -48,7 +47,7 @@ INTQ_INLINE Tensor to_tensor(const io::NpyArray& array, std::string_view name) {
     shape.rank = static_cast<int>(array.shape.size());
     std::copy(array.shape.begin(), array.shape.end(), shape.extents.begin());
     Tensor tensor = Tensor::empty(shape, array.dtype);
-    std::memcpy(tensor.data(), array.bytes.data(), array.bytes.size());
+    std::copy(array.bytes.begin(), array.bytes.end(), tensor.data());
     return tensor;
 }
 

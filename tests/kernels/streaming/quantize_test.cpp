@@ -323,9 +323,15 @@ TEST_CASE("Bad arguments of quantize and dequantize are refused with what was gi
     CHECK(check(QParams::per_tensor(0.1f, 0, DType::uint8)).field == Field::quant_range);
     CHECK(check(QParams::per_tensor(0.1f, 0, DType::int16)).field == Field::quant_range);
 
-    // The reciprocal of this scale is infinite; dividing by it is not.
-    CHECK(check(QParams::per_tensor(1e-39f, 0, DType::int8)).code == StatusCode::scale_out_of_range);
-    CHECK(check(QParams::per_tensor(1e-39f, 0, DType::int8), {Rounding::half_even, QuantizeBy::divide}).ok());
+    // Below 2^-100 the code of a denormal number would not be 0.
+    for (const QuantizeBy by : {QuantizeBy::reciprocal, QuantizeBy::divide}) {
+        const auto code = [&](float scale) {
+            return check(QParams::per_tensor(scale, 0, DType::int8), {Rounding::half_even, by}).code;
+        };
+        CHECK(code(1e-39f) == StatusCode::scale_out_of_range);
+        CHECK(code(0x1.fffffep-101f) == StatusCode::scale_out_of_range);
+        CHECK(code(0x1p-100f) == StatusCode::ok);
+    }
 
     std::vector<std::int32_t> wide(12);
     const TensorView<std::int32_t, 2> wide_out(wide.data(), {3, 4});

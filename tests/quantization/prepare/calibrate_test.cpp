@@ -122,6 +122,11 @@ TEST_CASE("A state that is damaged or another model's is refused, and the model 
     CHECK(has(refusal([](auto& c) { std::prev(c.metadata.end())->second = "MSEObserver"; }), "\"MSEObserver\""));
     CHECK(has(refusal([](auto& c) { c.arrays.push_back({"stray", c.arrays[0].array}); }), "\"stray\""));
     CHECK(has(refusal([&](auto& c) { array(c, "histogram").bytes[7] ^= std::byte{128}; }), "contradicts"));
+    // Two counts of 2^62, whose sum overflows, and one that leaves no room for more data.
+    CHECK(
+        has(refusal([&](auto& c) { array(c, "histogram").bytes[7] = array(c, "histogram").bytes[15] = std::byte{64}; }),
+            "contradicts"));
+    CHECK(has(refusal([&](auto& c) { array(c, "histogram").bytes[7] = std::byte{16}; }), "contradicts"));
     CHECK(has(refusal([&](auto& c) { array(c, "grid").bytes[1] ^= std::byte{1}; }), "contradicts"));
     CHECK(has(refusal([&](auto& c) {
                   const float bad = NAN;

@@ -17,7 +17,7 @@ inline namespace INTQ_ABI {
 /// Checks the arguments of dequantize(). The range of the codes plays no part in it.
 ///
 /// @return ok; shape_mismatch of output, with the first extents that differ; axis; shape_mismatch of channels;
-///         scale_out_of_range for a channel whose scale is not positive and finite
+///         scale_out_of_range for a channel whose scale is not from 2^-100 to 2^126
 template <class Code, int Rank, class QLayout, class OutLayout, class QExtents, class OutExtents>
 constexpr Status check_dequantize(const TensorView<Code, Rank, QLayout, QExtents>& q, const QParams& qparams,
                                   const TensorView<float, Rank, OutLayout, OutExtents>& out) noexcept {

@@ -177,7 +177,7 @@ INTQ_INLINE StatisticsObserver::Histograms StatisticsObserver::histograms(Tensor
         const auto grid = tensor("grid").flat<std::int32_t>();
         state.grid = {grid[2 * c], grid[2 * c + 1]};
         state.range = {tensor("min_val").flat<float>()[c], tensor("max_val").flat<float>()[c]};
-        for (const std::int64_t count : part) state.total += count;
+        state.total = observers::GridHistogram::total_of(part);
         // The buffers may come from a file.
         throw_if_failed(observers::GridHistogram::check(part, state), type_name());
         result.emplace_back(part, state);
@@ -249,8 +249,8 @@ INTQ_INLINE void StatisticsObserver::synchronize(Tensor& counts, Histograms& all
     for (std::size_t c = 0; c < all.size(); ++c) {
         observers::GridHistogramState state = all[c].state();
         const auto part = values.subspan(c * bins, bins);
-        state.total = 0;
-        for (const std::int64_t count : part) state.total += count;
+        state.total = observers::GridHistogram::total_of(part);
+        throw_if_failed(observers::GridHistogram::check(part, state), type_name());
         all[c] = observers::GridHistogram(part, state);
     }
 }

@@ -22,6 +22,7 @@ inline constexpr bool has_non_temporal_store = true;
 /// to[i] = from[i] for `bytes` bytes; whole lines of memory are written without being read into the caches first.
 /// Other threads see them after store_fence().
 inline void store_non_temporal(void* to, const void* from, index_t bytes) noexcept {
+    if (bytes == 0) return;  // both may be null
     constexpr index_t line = 64, step = 16;
     auto* out = static_cast<char*>(to);
     const auto* in = static_cast<const char*>(from);
