@@ -71,6 +71,9 @@ inline constexpr const char* optimizer_key = "optimizer";
 inline constexpr const char* position_array = "training/position";
 inline constexpr const char* loss_array = "training/epoch_loss";
 
+/// Of epochs, batches, steps and samples; leaves room for more.
+inline constexpr std::int64_t max_position = std::int64_t{1} << 53;
+
 /// "optimizer/exp_avg/conv.weight": state and parameter.
 INTQ_INLINE std::pair<std::string, std::string> split_state_name(std::string_view name) {
     const std::string_view rest = name.substr(optimizer_prefix.size());
@@ -118,7 +121,9 @@ INTQ_INLINE TrainingPosition read_position(const io::Safetensors& file, const st
         const auto loss = file.at(detail::loss_array).as<double>();
         if (numbers.size() != 6 || loss.size() != 1) throw Error(detail::position_array, "expected 6 numbers");
         for (std::size_t i = 0; i < 5; ++i)
-            if (numbers[i] < 0) throw Error(detail::position_array, "a negative count: " + std::to_string(numbers[i]));
+            if (numbers[i] < 0 || numbers[i] > detail::max_position)
+                throw Error(detail::position_array, "the count " + std::to_string(numbers[i]) + " is not from 0 to " +
+                                                        std::to_string(detail::max_position));
         return {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], static_cast<std::uint64_t>(numbers[5]),
                 loss[0]};
     } catch (const Error& error) {

@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <string>
 
+#include "intq/io/safetensors.hpp"
 #include "intq/nn/model/module.hpp"
 
 namespace intq::quantization {
@@ -31,6 +33,13 @@ void save_calibration(const std::filesystem::path& path, nn::Module& model, std:
 /// @return the number of batches that are done
 std::size_t load_calibration(const std::filesystem::path& path, nn::Module& model);
 
+/// The content of the file.
+io::Safetensors make_calibration(nn::Module& model, std::size_t batches);
+
+/// What load_calibration() does with the content.
+/// @param where  the file, for messages
+std::size_t restore_calibration(const io::Safetensors& content, const std::string& where, nn::Module& model);
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
@@ -41,14 +50,12 @@ std::size_t load_calibration(const std::filesystem::path& path, nn::Module& mode
 #    include <charconv>
 #    include <memory>
 #    include <set>
-#    include <string>
 #    include <system_error>
 #    include <vector>
 
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/nearest_names.hpp"
-#    include "intq/io/safetensors.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/observers/observer.hpp"
 #    include "intq/quantization/prepare/prepared_model.hpp"
@@ -72,7 +79,7 @@ INTQ_INLINE std::vector<nn::Named<Observer*>> observers_of(nn::Module& model) {
 
 }  // namespace detail
 
-INTQ_INLINE void save_calibration(const std::filesystem::path& path, nn::Module& model, std::size_t batches) {
+INTQ_INLINE io::Safetensors make_calibration(nn::Module& model, std::size_t batches) {
     io::Safetensors content;
     content.metadata["format"] = detail::calibration_format;
     content.metadata["batches"] = std::to_string(batches);
@@ -84,7 +91,11 @@ INTQ_INLINE void save_calibration(const std::filesystem::path& path, nn::Module&
     }
     if (const Tensor* shapes = model.find_tensor(detail::input_shapes_name))
         content.arrays.push_back({detail::input_shapes_name, to_array(*shapes)});
-    io::write_safetensors(path, content);
+    return content;
+}
+
+INTQ_INLINE void save_calibration(const std::filesystem::path& path, nn::Module& model, std::size_t batches) {
+    io::write_safetensors(path, make_calibration(model, batches));
 }
 
 namespace detail {
@@ -145,8 +156,11 @@ INTQ_INLINE std::size_t batches_in(const io::Safetensors& content, const std::st
 }  // namespace detail
 
 INTQ_INLINE std::size_t load_calibration(const std::filesystem::path& path, nn::Module& model) {
-    const std::string where = path.string();
-    const io::Safetensors content = io::read_safetensors(path);
+    return restore_calibration(io::read_safetensors(path), path.string(), model);
+}
+
+INTQ_INLINE std::size_t restore_calibration(const io::Safetensors& content, const std::string& where,
+                                            nn::Module& model) {
     const std::size_t batches = detail::batches_in(content, where);
     const auto all = detail::observers_of(model);
     std::vector<std::shared_ptr<Observer>> loaded;
