@@ -5,9 +5,9 @@
 #define INTQ_ARITH_SOFTMAX_HPP
 
 #include <bit>
-#include <cmath>
 
 #include "intq/arith/elementwise.hpp"
+#include "intq/arith/real_functions.hpp"
 #include "intq/arith/rounding.hpp"
 
 namespace intq::arith {
@@ -19,7 +19,7 @@ inline constexpr index_t softmax_most_terms = 65535;
 /// Real numbers of the probabilities before they are requantized: 2^-15 a code.
 inline constexpr CodesOf softmax_probability{0x1p-15f, 0, DType::int16};
 
-/// What each distance d = max - x stands for; the math library is asked once, when the operator is made.
+/// What each distance d = max - x stands for; computed once, when the operator is made.
 ///
 ///     probability[d] = min(rhu(2^15·exp(-d·s_in)), 32767),  term[d] = rhu(2^31·exp(-d·s_in))
 struct SoftmaxTables {
@@ -63,7 +63,7 @@ inline Result<SoftmaxTables> make_softmax_tables(const CodesOf& in) noexcept {
     if (!is_scale(in.scale)) return Status{StatusCode::scale_out_of_range, OpKind::softmax, Field::scale, 0, 0};
     SoftmaxTables tables{};
     for (int d = 0; d < 256; ++d) {
-        const double exponential = std::exp(-static_cast<double>(d) * static_cast<double>(in.scale));
+        const double exponential = real_exp(dmul(-static_cast<double>(d), static_cast<double>(in.scale)));
         const double code = round_half_up(0x1p15 * exponential);
         tables.probability[d] = static_cast<std::int16_t>(code > 32767.0 ? 32767.0 : code);
         tables.term[d] = static_cast<std::uint32_t>(round_half_up(0x1p31 * exponential));

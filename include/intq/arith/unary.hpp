@@ -9,6 +9,7 @@
 #include <span>
 
 #include "intq/arith/elementwise.hpp"
+#include "intq/arith/real_functions.hpp"
 
 namespace intq::arith {
 inline namespace INTQ_CORE_ABI {
@@ -23,26 +24,26 @@ inline constexpr std::size_t int16_table_size = 513;
 namespace intq::arith {
 inline namespace INTQ_ABI {
 
-/// f(x) in binary64, of the math library's accuracy.
+/// f(x) in binary64, of the math library's accuracy, with the same bits on every machine.
 ///
 /// @param slope  elu: its limit; leaky_relu: the factor of negative x
 inline double table_function(TableFunction function, double x, double slope = 1.0) noexcept {
     const auto clamp = [](double value, double low, double high) { return std::fmin(std::fmax(value, low), high); };
     switch (function) {
         case TableFunction::sigmoid:
-            return 1.0 / (1.0 + std::exp(-x));
+            return 1.0 / (1.0 + real_exp(-x));
         case TableFunction::tanh:
-            return std::tanh(x);
+            return real_tanh(x);
         case TableFunction::exp:
-            return std::exp(x);
+            return real_exp(x);
         case TableFunction::gelu_erf:
-            return 0.5 * x * (1.0 + std::erf(x * 0.70710678118654752440));
+            return 0.5 * x * (1.0 + real_erf(dmul(x, 0.70710678118654752440)));
         case TableFunction::gelu_tanh:
-            return 0.5 * x * (1.0 + std::tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+            return 0.5 * x * (1.0 + real_tanh(dmul(0.79788456080286535588, x + dmul(dmul(dmul(0.044715, x), x), x))));
         case TableFunction::silu:
-            return x / (1.0 + std::exp(-x));
+            return x / (1.0 + real_exp(-x));
         case TableFunction::elu:
-            return x > 0.0 ? x : slope * std::expm1(x);
+            return x > 0.0 ? x : slope * real_expm1(x);
         case TableFunction::hard_sigmoid:
             return clamp(x + 3.0, 0.0, 6.0) / 6.0;
         case TableFunction::hard_tanh:
@@ -52,7 +53,7 @@ inline double table_function(TableFunction function, double x, double slope = 1.
         case TableFunction::leaky_relu:
             return x > 0.0 ? x : slope * x;
         case TableFunction::log:
-            return std::log(x);
+            return real_log(x);
         case TableFunction::sqrt:
             return std::sqrt(x);
         case TableFunction::rsqrt:
