@@ -34,9 +34,13 @@ LayerShape smaller(LayerShape shape) {
     return shape;
 }
 
+const intq::kernels::FloatTable* floats_of(const ConvTable& tables, const ElementTypes& types) {
+    return types.is_reproducible ? tables.float_reproducible : tables.float_table;
+}
+
 void require_conformance(const ConvTable& tables, const LayerShape& shape, const ElementTypes& types) {
     ConvCase expected(*tables.scalar, tables.float_scalar, smaller(shape), types);
-    ConvCase actual(*tables.table, tables.float_table, smaller(shape), types);
+    ConvCase actual(*tables.table, floats_of(tables, types), smaller(shape), types);
     expected.run();
     actual.run();
     if (!actual.has_output_of(expected))
@@ -82,7 +86,8 @@ public:
                 is_chosen(arguments.targets, {"fp32"}, tables.table->policy().name))
                 tables_.push_back(tables);
         for (const ElementTypes& types : all_types)
-            if (is_chosen(arguments.types, {"s8s8s8", "s16s8s16", "f32f32f32"}, types.name)) types_.push_back(types);
+            if (is_chosen(arguments.types, {"s8s8s8", "s16s8s16", "f32f32f32", "f32f32f32_reproducible"}, types.name))
+                types_.push_back(types);
     }
 
     void measure(const std::string& group, const LayerShape& shape) {
@@ -104,7 +109,7 @@ private:
             Ours ours{row_of(group, *tables.table, shape, types), nullptr, peak_of(tables.table->backend, types.input)};
             if (!std::regex_search(ours.row.label(), filter)) continue;
             try {
-                ours.layer = std::make_unique<ConvCase>(*tables.table, tables.float_table, shape, types);
+                ours.layer = std::make_unique<ConvCase>(*tables.table, floats_of(tables, types), shape, types);
             } catch (const intq::Error& refusal) {
                 ours.row.refused = refusal.what();
             }

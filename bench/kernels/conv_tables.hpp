@@ -16,6 +16,7 @@ struct ConvTable {
     const intq::kernels::KernelTable* scalar;
     const intq::kernels::FloatTable* float_table = nullptr;  // float layers have no target: beside fp32
     const intq::kernels::FloatTable* float_scalar = nullptr;
+    const intq::kernels::FloatTable* float_reproducible = nullptr;
 };
 
 /// The tables of one target, best backend first.

@@ -58,7 +58,8 @@ inline void add_options(CLI::App& app, Arguments& a) {
     app.add_option("--backend", a.backends, "Backends by name, or `all`; without it the best that this CPU executes")
         ->type_name("NAME");
     app.add_option("--target", a.targets, "Targets by name, or `all`; without it fp32")->type_name("NAME");
-    app.add_option("--types", a.types, "Element types, or `all`; without it s8s8s8, s16s8s16 and f32f32f32")
+    app.add_option("--types", a.types,
+                   "Element types, or `all`; without it s8s8s8, s16s8s16, f32f32f32 and f32f32f32_reproducible")
         ->type_name("NAME");
     app.add_option("--shapes", a.shapes, "Files of shapes, by path or by name in bench/shapes; without it all of them")
         ->type_name("FILE");

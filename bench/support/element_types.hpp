@@ -14,6 +14,7 @@ namespace intq_bench {
 struct ElementTypes {
     const char* name;
     intq::DType input, weight, output;
+    bool is_reproducible = false;  // float sums with the bits of every machine, as calibration has them
 };
 
 inline constexpr ElementTypes all_types[] = {
@@ -21,6 +22,7 @@ inline constexpr ElementTypes all_types[] = {
     {"s16s8s16", intq::DType::int16, intq::DType::int8, intq::DType::int16},
     {"s16s16s16", intq::DType::int16, intq::DType::int16, intq::DType::int16},
     {"f32f32f32", intq::DType::float32, intq::DType::float32, intq::DType::float32},
+    {"f32f32f32_reproducible", intq::DType::float32, intq::DType::float32, intq::DType::float32, true},
 };
 
 }  // namespace intq_bench

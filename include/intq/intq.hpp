@@ -166,6 +166,7 @@
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 #include "intq/quantization/qconfig/qconfig_presets.hpp"
 #include "intq/tensor/current_executor.hpp"
+#include "intq/tensor/float_sums.hpp"
 #include "intq/tensor/npy.hpp"
 #include "intq/tensor/owned_qparams.hpp"
 #include "intq/tensor/quantize.hpp"

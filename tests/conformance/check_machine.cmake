@@ -3,7 +3,7 @@
 # Runs a program of another machine and demands the output that is expected.
 #
 #   cmake -D PROGRAM=<program> -D EXPECTED=<program of this machine, or text file> -D MACHINE=<name> -D COMPILER=<words>
-#         -D EMULATOR_NAME=<name> -D ROW=<file> -P check_machine.cmake -- [<emulator> <word>...]
+#         -D EMULATOR_NAME=<name> -D ROW=<file> [-D EXPECTED_BACKEND=<name>] -P check_machine.cmake -- [<emulator> <word>...]
 #
 # The row of the table that ./dev conformance prints goes to ROW: machine, compiler, emulator, and each line's checksum.
 
@@ -14,7 +14,7 @@ file(REMOVE "${ROW}")
 if(EXPECTED MATCHES "\\.txt$")
     file(READ "${EXPECTED}" expected)
 else()
-    execute_process(COMMAND "${EXPECTED}" OUTPUT_VARIABLE expected COMMAND_ERROR_IS_FATAL ANY)
+    execute_process(COMMAND "${CMAKE_COMMAND}" -E env "INTQ_BACKEND=${EXPECTED_BACKEND}" "${EXPECTED}" OUTPUT_VARIABLE expected COMMAND_ERROR_IS_FATAL ANY)
 endif()
 execute_process(COMMAND ${command} "${PROGRAM}" RESULT_VARIABLE status OUTPUT_VARIABLE printed ERROR_VARIABLE errors
                 TIMEOUT 240)

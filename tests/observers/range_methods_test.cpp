@@ -237,23 +237,6 @@ TEST_CASE("The KL range is the one of the definition") {
     CHECK((range.lowest == far.histogram.range().lowest && range.highest > 999.0f));
 }
 
-TEST_CASE("The logarithm is that of the standard library to two units in the last place") {
-    std::mt19937_64 random(1);
-    double worst = 0.0;
-    for (int i = 0; i < 100000; ++i) {
-        const double x =
-            i % 2 == 0
-                ? std::ldexp(1.0 + static_cast<double>(random()) * 0x1p-64, static_cast<int>(random() % 120) - 60)
-                : 1.0 +
-                      std::ldexp(static_cast<double>(random() % 2000) - 1000.0, -static_cast<int>(random() % 40) - 11);
-        const double expected = std::log(x);
-        if (expected != 0.0)
-            worst = std::max(worst, std::fabs(observers::detail::natural_log(x) - expected) / std::fabs(expected));
-    }
-    CHECK(worst < 4.5e-16);
-    CHECK(observers::detail::natural_log(1.0) == 0.0);
-}
-
 TEST_CASE("Moments are those of the data to a bin; the clipped range stays inside the extremes") {
     const Values values = normal_values(50000, 31, 5.0f, 2.0f);
     const Observed observed(values);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// Functions of real numbers from +, -, ·, / alone: the same bits on every machine and with every standard library.
-// Layer: arith (docs/arithmetic.md section 4, int8 lookup table).
+// exp, expm1, tanh, erf, log and sqrt in binary64, made of sums, products and quotients that are each rounded once: the
+// same bits on every machine and with every standard library, also where denormal numbers are flushed to zero. Layer:
+// arith (docs/arithmetic.md section 4, int8 lookup table).
 #ifndef INTQ_ARITH_REAL_FUNCTIONS_HPP
 #define INTQ_ARITH_REAL_FUNCTIONS_HPP
 
+#include <array>
 #include <cstdint>
 #include <limits>
 
@@ -14,57 +16,91 @@
 namespace intq::arith {
 inline namespace INTQ_ABI {
 
-/// e^x, within 2 ULP; an infinity above 709, and 0 below -708.
+namespace detail {
+
+inline constexpr double positive_infinity = std::numeric_limits<double>::infinity();
+
+/// ln 2 in two parts; the first has 32 bits, so that its products with exponents are exact.
+inline constexpr double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33;
+
+/// [k] = 1 / k!
+inline constexpr std::array<double, 17> inverse_factorials = [] {
+    std::array<double, 17> inverses{1.0};
+    double factorial = 1.0;
+    for (std::size_t k = 1; k < inverses.size(); ++k) inverses[k] = 1.0 / (factorial *= static_cast<double>(k));
+    return inverses;
+}();
+
+/// (e^r - 1 - r) / r² = 1/2! + r/3! + … + r^14/16!, for |r| <= 1/2
+constexpr double exp_rest(double r) noexcept {
+    double sum = inverse_factorials.back();
+    for (std::size_t k = inverse_factorials.size() - 1; k-- > 2;) sum = dmul(sum, r) + inverse_factorials[k];
+    return sum;
+}
+
+}  // namespace detail
+
+/// e^x
 ///
-///     k = rhe(x / ln 2),  r = x - k·ln 2,  e^x = 2^k · (1 + r/1·(1 + r/2·(1 + … r/14)))
-constexpr double exponential(double x) noexcept {
+///     k = rhe(x / ln 2),  r = x - k·ln 2,  e^x = 2^k · (1 + (r + r²·(1/2! + r/3! + … + r^14/16!)))
+///
+/// Result   within 2 ULP; an infinity above 709, and 0 below -708
+constexpr double real_exp(double x) noexcept {
     if (x != x) return x;
-    if (x > 709.0) return std::numeric_limits<double>::infinity();
+    if (x > 709.0) return detail::positive_infinity;
     if (x < -708.0) return 0.0;
     const double k = round_half_even(dmul(x, 1.4426950408889634));
-    // ln 2 in two parts, so that the product with the first is exact.
-    const double r = x - dmul(k, 0x1.62e42feep-1) - dmul(k, 0x1.a39ef35793c76p-33);
-    double sum = 1.0;
-    for (int n = 14; n >= 1; --n) sum = 1.0 + dmul(sum, r) / n;
-    return dmul(sum, power_of_two(static_cast<int>(k)));
+    const double r = x - dmul(k, detail::ln2_high) - dmul(k, detail::ln2_low);
+    const double power = 1.0 + (r + dmul(dmul(r, r), detail::exp_rest(r)));
+    return dmul(power, power_of_two(static_cast<int>(k)));
 }
 
-/// e^x - 1, within 4 ULP.
+/// e^x - 1, also where x is small.
 ///
-///     x·(1 + x/2·(1 + x/3·(1 + … x/18)))  for |x| <= 1/2
-constexpr double exponential_less_one(double x) noexcept {
-    if (!(x >= -0.5 && x <= 0.5)) return exponential(x) - 1.0;
-    double sum = 1.0;
-    for (int n = 18; n >= 2; --n) sum = 1.0 + dmul(sum, x) / n;
-    return dmul(sum, x);
+///     x + x²·(1/2! + x/3! + … + x^14/16!)  for |x| <= 1/2
+///
+/// Result   within 4 ULP
+constexpr double real_expm1(double x) noexcept {
+    if (!(x >= -0.5 && x <= 0.5)) return real_exp(x) - 1.0;
+    return x + dmul(dmul(x, x), detail::exp_rest(x));
 }
 
-/// The hyperbolic tangent, within 6 ULP.
+/// The hyperbolic tangent.
 ///
 ///     |y| = -t / (2 + t),  t = e^(-2|x|) - 1
-constexpr double hyperbolic_tangent(double x) noexcept {
-    const double t = exponential_less_one(dmul(-2.0, x < 0.0 ? -x : x)), y = -t / (2.0 + t);
+///
+/// Result   within 6 ULP
+constexpr double real_tanh(double x) noexcept {
+    const double t = real_expm1(dmul(-2.0, x < 0.0 ? -x : x)), y = -t / (2.0 + t);
     return x < 0.0 ? -y : y;
 }
 
-/// The error function, within 2^-48; 1 from 6 on.
+/// The error function: 2/√π times the integral of e^(-t²) from 0 to x.
 ///
-///     2/sqrt(pi) · e^(-x²) · x · (1 + 2x²/3·(1 + 2x²/5·(1 + … 2x²/321)))
-constexpr double error_function(double x) noexcept {
+///     2/√π · e^(-x²) · x · (1 + 2x²/3·(1 + 2x²/5·(1 + … 2x²/(2n+1)))),  n = 20 + fl(4x²)
+///
+/// Result   within 2^-48; 1 from 6 on
+/// Cost     n quotients, one after the other
+/// Source   Abramowitz and Stegun, 7.1.6
+constexpr double real_erf(double x) noexcept {
+    if (x != x) return x;
     if (x >= 6.0) return 1.0;
     if (x <= -6.0) return -1.0;
     const double square = dmul(x, x);
     double sum = 1.0;
-    for (int odd = 321; odd >= 3; odd -= 2) sum = 1.0 + dmul(sum, dmul(2.0, square)) / odd;
-    return dmul(dmul(1.1283791670955126, exponential(-square)), dmul(x, sum));
+    for (int n = 20 + static_cast<int>(4.0 * square); n >= 1; --n)
+        sum = 1.0 + dmul(sum, dmul(2.0, square)) / static_cast<double>(2 * n + 1);
+    return dmul(dmul(1.1283791670955126, real_exp(-square)), dmul(x, sum));
 }
 
-/// ln x, within 3 ULP; the infinity below for 0, and NaN for less.
+/// ln x; minus infinity for 0, NaN for less.
 ///
-///     ln(m · 2^e) = e · ln 2 + 2 · (z + z³/3 + z⁵/5 + … z²⁵/25),  z = (m - 1)/(m + 1),  sqrt(1/2) <= m < sqrt(2)
-constexpr double natural_log(double x) noexcept {
+///     ln(m · 2^e) = e · ln 2 + 2 · (z + z³/3 + z⁵/5 + … z²⁵/25),  z = (m - 1)/(m + 1),  √(1/2) <= m < √2
+///
+/// Result   within 3 ULP
+constexpr double real_log(double x) noexcept {
     if (!(x >= 0.0)) return std::numeric_limits<double>::quiet_NaN();
-    if (x == 0.0 || !is_finite(x)) return x == 0.0 ? -std::numeric_limits<double>::infinity() : x;
+    if (x == 0.0 || !is_finite(x)) return x == 0.0 ? -detail::positive_infinity : x;
     Frexp parts = frexp(x);
     if (parts.mantissa < 0.70710678118654752) parts = {parts.mantissa * 2.0, parts.exponent - 1};
     const double z = (parts.mantissa - 1.0) / (parts.mantissa + 1.0);
@@ -76,8 +112,8 @@ constexpr double natural_log(double x) noexcept {
 
 /// The nearest double to the square root; NaN below 0.
 ///
-///     x = d · 2^(e - 54), d an integer of 53 or 54 bits and e even;  sqrt(x) = sqrt(d · 2^54) · 2^(e/2 - 54)
-constexpr double square_root(double x) noexcept {
+///     x = d · 2^(e - 54), d an integer of 53 or 54 bits and e even;  √x = √(d · 2^54) · 2^(e/2 - 54)
+constexpr double real_sqrt(double x) noexcept {
     if (!(x >= 0.0)) return std::numeric_limits<double>::quiet_NaN();
     if (x == 0.0 || !is_finite(x)) return x;
     const Frexp parts = frexp(x);

@@ -63,7 +63,7 @@ inline Result<SoftmaxTables> make_softmax_tables(const CodesOf& in) noexcept {
     if (!is_scale(in.scale)) return Status{StatusCode::scale_out_of_range, OpKind::softmax, Field::scale, 0, 0};
     SoftmaxTables tables{};
     for (int d = 0; d < 256; ++d) {
-        const double weight = exponential(-static_cast<double>(d) * static_cast<double>(in.scale));
+        const double weight = real_exp(dmul(-static_cast<double>(d), static_cast<double>(in.scale)));
         const double code = round_half_up(0x1p15 * weight);
         tables.probability[d] = static_cast<std::int16_t>(code > 32767.0 ? 32767.0 : code);
         tables.term[d] = static_cast<std::uint32_t>(round_half_up(0x1p31 * weight));

@@ -32,19 +32,19 @@ constexpr double table_function(TableFunction function, double x, double slope =
     };
     switch (function) {
         case TableFunction::sigmoid:
-            return 1.0 / (1.0 + exponential(-x));
+            return 1.0 / (1.0 + real_exp(-x));
         case TableFunction::tanh:
-            return hyperbolic_tangent(x);
+            return real_tanh(x);
         case TableFunction::exp:
-            return exponential(x);
+            return real_exp(x);
         case TableFunction::gelu_erf:
-            return 0.5 * x * (1.0 + error_function(dmul(x, 0.70710678118654752440)));
+            return 0.5 * x * (1.0 + real_erf(dmul(x, 0.70710678118654752440)));
         case TableFunction::gelu_tanh:
-            return 0.5 * x * (1.0 + hyperbolic_tangent(dmul(0.79788456080286535588, x + dmul(0.044715 * x * x, x))));
+            return 0.5 * x * (1.0 + real_tanh(dmul(0.79788456080286535588, x + dmul(0.044715 * x * x, x))));
         case TableFunction::silu:
-            return x / (1.0 + exponential(-x));
+            return x / (1.0 + real_exp(-x));
         case TableFunction::elu:
-            return x > 0.0 ? x : slope * exponential_less_one(x);
+            return x > 0.0 ? x : slope * real_expm1(x);
         case TableFunction::hard_sigmoid:
             return clamp(x + 3.0, 0.0, 6.0) / 6.0;
         case TableFunction::hard_tanh:
@@ -54,11 +54,11 @@ constexpr double table_function(TableFunction function, double x, double slope =
         case TableFunction::leaky_relu:
             return x > 0.0 ? x : slope * x;
         case TableFunction::log:
-            return natural_log(x);
+            return real_log(x);
         case TableFunction::sqrt:
-            return square_root(x);
+            return real_sqrt(x);
         case TableFunction::rsqrt:
-            return 1.0 / square_root(x);
+            return 1.0 / real_sqrt(x);
         case TableFunction::reciprocal:
             break;
     }

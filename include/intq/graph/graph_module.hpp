@@ -94,6 +94,7 @@ INTQ_INLINE nn::Value GraphModule::forward(nn::Arguments arguments) { return run
 
 INTQ_INLINE nn::Value GraphModule::run(std::span<const nn::Value> inputs, const NodeHook& hook,
                                        const ValueHook& value_of) {
+    const nn::FloatSumsOfModel sums(*this);
     Interpreter interpreter(graph_, *this);
     interpreter.set_hook(hook);
     interpreter.set_value_hook(value_of);

@@ -15,7 +15,7 @@ inline namespace INTQ_ABI {
 namespace detail {
 
 /// x · ln(x), 0 for 0.
-constexpr double x_log_x(double x) noexcept { return x > 0.0 ? arith::dmul(x, arith::natural_log(x)) : 0.0; }
+constexpr double x_log_x(double x) noexcept { return x > 0.0 ? arith::dmul(x, arith::real_log(x)) : 0.0; }
 
 /// Sums of the bins of |x| before each one: of counts, of x_log_x(count) and of bins that are not empty.
 struct MagnitudeSums {
@@ -70,7 +70,7 @@ struct MagnitudeSums {
             const double places =
                 filled[at(to)] - filled[at(from)] + (to == length && last == 0.0 && outside > 0.0 ? 1.0 : 0.0);
             infinite = mass == 0.0;
-            if (!infinite) sum -= arith::dmul(p, arith::natural_log(arith::dmul(mass / places, total / kept)));
+            if (!infinite) sum -= arith::dmul(p, arith::real_log(arith::dmul(mass / places, total / kept)));
         }
         return sum;
     }

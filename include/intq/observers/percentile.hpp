@@ -85,7 +85,7 @@ inline Moments moments(const GridHistogram& histogram) INTQ_NOEXCEPT {
         const double a = bin.from - mean, b = bin.to - mean;  // the mean of y² over [a, b]
         return arith::dmul(arith::dmul(a, a) + arith::dmul(a, b) + arith::dmul(b, b), 1.0 / 3.0);
     });
-    return {mean, arith::square_root(variance > 0.0 ? variance : 0.0)};
+    return {mean, arith::real_sqrt(variance > 0.0 ? variance : 0.0)};
 }
 
 /// mean ± deviations · standard deviation, inside the range of the data.

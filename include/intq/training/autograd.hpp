@@ -19,6 +19,7 @@
 #include "intq/io/error.hpp"
 #include "intq/nn/model/tape.hpp"
 #include "intq/nn/model/value.hpp"
+#include "intq/tensor/float_sums.hpp"
 #include "intq/tensor/tensor.hpp"
 #include "intq/training/gradients/context.hpp"
 
@@ -206,6 +207,7 @@ INTQ_INLINE nn::Value Autograd::forward(std::span<const nn::Value> inputs) {
         return nn::Value(tensor);
     };
     const nn::TapeScope recording(&tape);
+    const FloatSumsScope fast(FloatSums::fast);
     return model_.run(inputs, keep, value_of_ ? graph::ValueHook(replace) : graph::ValueHook());
 }
 

@@ -5,6 +5,7 @@
 #include "intq/kernels/conv/float_conv2d.hpp"
 #include "intq/kernels/table/float_table.hpp"
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -259,7 +260,83 @@ std::vector<const FloatTable*> all_float_tables() {
     return tables;
 }
 
+// --- reproducible sums -----------------------------------------------------------------------------------------------
+
+template <class Backend>
+inline constexpr kernels::ConvRow reproducible_rows[] = {
+    kernels::detail::gemm_row<simd::reproducible<Backend>, arith::keep_real, float, float, float, float,
+                              kernels::no_sumin>(),
+    kernels::detail::depthwise_row<simd::reproducible<Backend>, arith::keep_real, float, float, float, float,
+                                   kernels::no_sumin>()};
+
+/// The sums as docs/design.md section 8 orders them, each operation rounded by itself.
+std::vector<std::uint32_t> ordered_sums(const FloatProblem& p) {
+    const FloatShape& shape = p.shape;
+    const Window2d& window = shape.window;
+    const index_t inputs = shape.channels / shape.groups, outputs = shape.outputs / shape.groups;
+    const bool is_depthwise = shape.groups > 1 && inputs == 1 && outputs == 1;
+    std::vector<std::uint32_t> bits;
+    for (index_t n = 0; n < shape.batch; ++n)
+        for (index_t i = 0; i < p.out.height; ++i)
+            for (index_t j = 0; j < p.out.width; ++j)
+                for (index_t o = 0; o < shape.outputs; ++o) {
+                    float sum = p.bias.empty() ? 0.0f : p.bias[static_cast<std::size_t>(o)];
+                    const auto add_tap = [&](index_t ky, index_t kx) {
+                        const index_t h = i * window.stride.height - window.padding.top + ky * window.dilation.height;
+                        const index_t w = j * window.stride.width - window.padding.left + kx * window.dilation.width;
+                        const bool is_inside = h >= 0 && h < shape.height && w >= 0 && w < shape.width;
+                        for (index_t c = 0; c < inputs && (is_inside || is_depthwise); ++c) {
+                            const index_t channel = o / outputs * inputs + c;
+                            const index_t at = ((n * shape.height + h) * shape.width + w) * shape.channels + channel;
+                            const index_t k = ((o * inputs + c) * window.kernel.height + ky) * window.kernel.width + kx;
+                            const float x = is_inside ? p.x[static_cast<std::size_t>(at)] : 0.0f;
+                            sum = arith::fadd(sum, arith::fmul(x, p.weight[static_cast<std::size_t>(k)]));
+                        }
+                    };
+                    const index_t height = window.kernel.height, width = window.kernel.width;
+                    for (index_t tap = 0; tap < height * width; ++tap)
+                        is_depthwise ? add_tap(tap % height, tap / height) : add_tap(tap / width, tap % width);
+                    if (p.activation != Activation::none && !(sum > 0.0f)) sum = 0.0f;
+                    if (p.activation == Activation::relu6 && sum > 6.0f) sum = 6.0f;
+                    bits.push_back(std::bit_cast<std::uint32_t>(sum));
+                }
+    return bits;
+}
+
+/// How many sums differ in their bits.
+std::size_t different_sums(const FloatTable& table, const FloatProblem& p, const std::vector<std::uint32_t>& expected) {
+    Prepared made(table, p);
+    if (made.row == nullptr) return expected.size();
+    std::vector<std::uint32_t> bits(expected.size());
+    made.run(bits.data(), serial);
+    std::size_t different = 0;
+    for (std::size_t i = 0; i < bits.size(); ++i) different += bits[i] != expected[i];
+    return different;
+}
+
 }  // namespace
+
+TEST_CASE("reproducible float sums have the same bits on every backend, those of plain loops") {
+    std::vector<FloatShape> shapes = gemm_shapes();
+    for (const FloatShape& shape : depthwise_shapes()) shapes.push_back(shape);
+    std::size_t contracted = 0, sums = 0;
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+        const FloatProblem p = draw_problem(shapes[i], false, Numbers::real, 77 + i);
+        const std::vector<std::uint32_t> expected = ordered_sums(p);
+        sums += expected.size();
+        for_each_backend(all_backends{}, [&](auto backend) {
+            using Backend = decltype(backend);
+            const FloatTable reproducible{Backend::name, kernels::float_packing<Backend>(), reproducible_rows<Backend>};
+            INFO(Backend::name << ", shape " << i);
+            CHECK(different_sums(reproducible, p, expected) == 0);
+            contracted += different_sums(kernels::float_table<Backend>, p, expected);
+        });
+    }
+    INFO(sums << " sums");
+    // Numbers on which contraction cannot be seen would prove nothing.
+    if constexpr (!std::is_same_v<simd::reproducible<simd::default_backend>, simd::default_backend>)
+        CHECK(contracted > sums / 10);
+}
 
 TEST_CASE("every float row of every backend sums within its bound, and exactly where it can") {
     const std::vector<const FloatTable*> tables = all_float_tables();

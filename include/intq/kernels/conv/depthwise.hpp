@@ -181,11 +181,14 @@ private:
         const W* const w = static_cast<const W*>(packed.weights) + c;
         const auto bias = Sum::load(static_cast<const Acc*>(packed.bias) + c);
         const index_t pixels = geometry.out_pixels();
+        const Size2d kernel = packed.window.kernel;
         for (index_t slot = first; slot < first + geometry.out.width; ++slot) {
             const index_t image = slot / pixels, in_image = slot - image * pixels;
             const X* const x = static_cast<const X*>(call.x) + image * geometry.in_pixels() * packed.in_channels + c;
             auto acc = bias;
-            for (index_t tap = 0; tap < geometry.taps; ++tap) {
+            // Column by column, as DepthwiseLine sums: floats then have one order on all backends.
+            for (index_t place = 0; place < geometry.taps; ++place) {
+                const index_t kx = place / kernel.height, tap = (place - kx * kernel.height) * kernel.width + kx;
                 const index_t offset =
                     geometry.offsets == nullptr ? in_image : geometry.offsets[in_image * geometry.taps + tap];
                 const X* const from =

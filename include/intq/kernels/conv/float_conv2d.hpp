@@ -48,7 +48,8 @@ template <class Backend, class E> void run_float_erased(const ConvCall& call) IN
 /// @pre  check_conv2d() is ok for an empty workspace; packed was made for the same backend and has no sumin
 ///
 /// Result   |y - exact| <= (n + 2) · 2^-24 · (|bias| + sum |x·w|) to first order, n products, before the clamp;
-///          other bits on other backends, the same on every executor
+///          other bits on other backends, the same on every executor; on simd::reproducible<Backend> the same bits on
+///          every backend and machine
 /// Memory   one tile of sums on the stack
 template <class Backend = simd::default_backend>
 void run_float_conv2d(const PackedConv2d& packed, const ConvGeometry& geometry, ImageView<const float> x,

@@ -21,7 +21,8 @@ inline namespace INTQ_HOSTED_ABI {
 /// @param cache   of a layer that is called again: packed weights and geometry are kept there, and served while their
 ///                values and the size of the image stay; null: they are made and forgotten
 ///
-/// Result   as kernels::run_float_conv2d on simd::default_backend: other last bits on other backends
+/// Result   as kernels::run_float_conv2d on the chosen backend: other last bits on other backends, unless
+///          FloatSums::reproducible is current
 /// Memory   the packed weight, and x and the result once more in channels_last; with a cache a copy of the weight
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window, index_t groups = 1,
               FloatLayerCache* cache = nullptr);

@@ -93,6 +93,7 @@ void run_float_layer(const FloatLayerSpec& spec, const Tensor& x, const Tensor& 
 #    include "intq/io/error.hpp"
 #    include "intq/program/float/best_backend.hpp"
 #    include "intq/tensor/current_executor.hpp"
+#    include "intq/tensor/float_sums.hpp"
 
 namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
@@ -149,7 +150,9 @@ INTQ_INLINE void PackedFloatLayer::run(const Tensor& x, Tensor& y) const {
     geometry.batch = x.extent(0);
     const auto from = x.view<float, 4, channels_last>();
     const auto to = y.view<float, 4, channels_last>();
-    weights_->backend->run({&weights_->packed, &geometry, from.data(), nullptr, to.data(), &current_executor()});
+    const program::FloatKernels& kernels = *weights_->backend;
+    const auto run = current_float_sums() == FloatSums::reproducible ? kernels.run_reproducible : kernels.run;
+    run({&weights_->packed, &geometry, from.data(), nullptr, to.data(), &current_executor()});
 }
 
 namespace detail {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "intq/arith/ieee.hpp"
 #include "intq/tensor/tensor.hpp"
 
 namespace intq::nn::float_operators {
@@ -77,7 +78,8 @@ LstmResult lstm_layer_of(const Tensor& x, index_t width, const ProductX& product
                 };
                 const std::array<double, 4> gates = detail::lstm_gates({sum(0), sum(1), sum(2), sum(3)});
                 T& cell = c.flat<T>().data()[n * width + k];
-                cell = static_cast<T>(gates[1] * static_cast<double>(cell) + gates[0] * gates[2]);
+                cell =
+                    static_cast<T>(arith::dmul(gates[1], static_cast<double>(cell)) + arith::dmul(gates[0], gates[2]));
                 h.flat<T>().data()[n * width + k] =
                     static_cast<T>(detail::lstm_hidden(gates[3], static_cast<double>(cell)));
                 for (index_t which = 0; trace != nullptr && which < 4; ++which)
@@ -118,8 +120,6 @@ LstmResult lstm_layer(const Tensor& x, const LstmWeights& weights, Tensor h, Ten
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
 
-#    include <cmath>
-
 #    include "intq/arith/unary.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/linear.hpp"
@@ -131,10 +131,10 @@ namespace detail {
 
 INTQ_INLINE std::array<double, 4> lstm_gates(const std::array<double, 4>& sums) {
     const auto sigmoid = [](double v) { return arith::table_function(TableFunction::sigmoid, v); };
-    return {sigmoid(sums[0]), sigmoid(sums[1]), std::tanh(sums[2]), sigmoid(sums[3])};
+    return {sigmoid(sums[0]), sigmoid(sums[1]), arith::real_tanh(sums[2]), sigmoid(sums[3])};
 }
 
-INTQ_INLINE double lstm_hidden(double output_gate, double cell) { return output_gate * std::tanh(cell); }
+INTQ_INLINE double lstm_hidden(double output_gate, double cell) { return output_gate * arith::real_tanh(cell); }
 
 INTQ_INLINE void check_lstm_state(const Tensor& state, index_t batch, index_t width) {
     if (!(state.shape() == Shape(batch, width)))

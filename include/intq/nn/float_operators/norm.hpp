@@ -65,6 +65,7 @@ Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, const Tensor&
 #    include <cmath>
 #    include <string>
 
+#    include "intq/arith/ieee.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/axes.hpp"
 #    include "intq/tensor/current_executor.hpp"
@@ -97,7 +98,7 @@ template <class T> ChannelMoments moments_of(const Tensor& x) {
         double mean = 0, variance = 0;
         each([&](double value) { mean += value; });
         mean /= count;
-        each([&](double value) { variance += (value - mean) * (value - mean); });
+        each([&](double value) { variance += arith::dmul(value - mean, value - mean); });
         moments.mean[static_cast<std::size_t>(c)] = mean;
         moments.variance[static_cast<std::size_t>(c)] = variance / count;
     });
@@ -126,7 +127,8 @@ INTQ_INLINE Tensor batch_norm(const Tensor& x, std::span<const double> mean, std
             const float* from = input.flat<float>().data() + first;
             float* to = y.flat<float>().data() + first;
             for (index_t i = 0; i < inner; ++i)
-                to[i] = static_cast<float>((static_cast<double>(from[i]) - mean[c]) / deviation * gamma + beta);
+                to[i] =
+                    static_cast<float>(arith::dmul((static_cast<double>(from[i]) - mean[c]) / deviation, gamma) + beta);
         }
     });
     return y;
@@ -152,13 +154,13 @@ INTQ_INLINE Tensor layer_norm(const Tensor& x, int axes, const Tensor& weight, c
         for (std::size_t i = 0; i < length; ++i) mean += static_cast<double>(from[first + i]) / count;
         for (std::size_t i = 0; i < length; ++i) {
             const double distance = static_cast<double>(from[first + i]) - mean;
-            variance += distance * distance / count;
+            variance += distance * distance / count;  // a quotient feeds the sum: nothing to contract
         }
         for (std::size_t i = 0; i < length; ++i) {
             const double gamma = weight.defined() ? static_cast<double>(weight.flat<float>()[i]) : 1.0;
             const double beta = bias.defined() ? static_cast<double>(bias.flat<float>()[i]) : 0.0;
             const double normal = (static_cast<double>(from[first + i]) - mean) / std::sqrt(variance + eps);
-            to[first + i] = static_cast<float>(normal * gamma + beta);
+            to[first + i] = static_cast<float>(arith::dmul(normal, gamma) + beta);
         }
     }
     return y;

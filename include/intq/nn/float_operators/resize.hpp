@@ -94,7 +94,7 @@ INTQ_INLINE double real_position(Resize rule, index_t d, index_t in, index_t out
     if (rule == Resize::align_corners) return out > 1 ? at * (from - 1) / (to - 1) : 0.0;
     if (scale.origin != arith::ResizeOrigin::extents)
         return static_cast<double>(arith::factor_position(scale, d, in, out));
-    return std::max((at + 0.5) * (from / to) - 0.5, 0.0);
+    return std::max(arith::dmul(at + 0.5, from / to) - 0.5, 0.0);
 }
 
 // Along one axis. Nearest cells are those of the codes.
@@ -117,9 +117,10 @@ INTQ_INLINE float blend(const float* plane, index_t width, const Tap& row, const
     if (row.weight == 0.0 && column.weight == 0.0) return plane[row.first * width + column.first];
     const auto cell = [&](index_t h, index_t w) { return static_cast<double>(plane[h * width + w]); };
     const auto mix = [&](index_t h) {
-        return cell(h, column.first) * (1.0 - column.weight) + cell(h, column.second) * column.weight;
+        return arith::dmul(cell(h, column.first), 1.0 - column.weight) +
+               arith::dmul(cell(h, column.second), column.weight);
     };
-    return static_cast<float>(mix(row.first) * (1.0 - row.weight) + mix(row.second) * row.weight);
+    return static_cast<float>(arith::dmul(mix(row.first), 1.0 - row.weight) + arith::dmul(mix(row.second), row.weight));
 }
 
 }  // namespace detail

@@ -19,10 +19,10 @@ Tensor softmax(const Tensor& x, int axis);
 #if INTQ_DEFINES(nn_float_operators)
 
 #    include <algorithm>
-#    include <cmath>
 #    include <limits>
 #    include <vector>
 
+#    include "intq/arith/real_functions.hpp"
 #    include "intq/nn/float_operators/axes.hpp"
 
 namespace intq::nn::float_operators {
@@ -42,7 +42,8 @@ INTQ_INLINE Tensor softmax(const Tensor& x, int axis) {
             double largest = -std::numeric_limits<double>::infinity(), sum = 0;
             for (index_t k = 0; k < count; ++k) largest = std::max(largest, static_cast<double>(from[k * inner]));
             for (index_t k = 0; k < count; ++k)
-                sum += terms[static_cast<std::size_t>(k)] = std::exp(static_cast<double>(from[k * inner]) - largest);
+                sum += terms[static_cast<std::size_t>(k)] =
+                    arith::real_exp(static_cast<double>(from[k * inner]) - largest);
             for (index_t k = 0; k < count; ++k)
                 to[k * inner] = static_cast<float>(terms[static_cast<std::size_t>(k)] / sum);
         }

@@ -10,12 +10,14 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "intq/nn/model/value.hpp"
+#include "intq/tensor/float_sums.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
@@ -61,6 +63,9 @@ public:
     virtual int output_count() const { return 1; }
     /// Another method than forward, for modules that have some (FloatFunctional).
     virtual INTQ_INLINE Value invoke(std::string_view method, Arguments arguments);
+    /// Whether what reaches this module must have the same bits on every machine, because scales or codes are made of
+    /// it. The outermost module that is called asks all below it, and chooses the FloatSums of the call.
+    virtual bool needs_reproducible_sums() const { return false; }
     /// A copy of this object that shares children and tensors; Cloneable implements it.
     virtual ModulePtr copy() const = 0;
 
@@ -190,6 +195,15 @@ template <class T> std::shared_ptr<T> clone(const std::shared_ptr<T>& root) {
     return std::static_pointer_cast<T>(clone(static_cast<const Module&>(*root)));
 }
 
+/// Chooses how float layers sum while a model runs, where nobody has chosen: Module's calls and graphs make one.
+class FloatSumsOfModel {
+public:
+    explicit FloatSumsOfModel(const Module& model);
+
+private:
+    std::optional<FloatSumsScope> scope_;
+};
+
 namespace detail {
 
 /// "prefix.name"; the name alone where there is no prefix.
@@ -254,6 +268,22 @@ template <class T> std::string list_names(const std::vector<Named<T>>& items) {
 
 }  // namespace detail
 
+namespace detail {
+
+INTQ_INLINE bool any_needs_reproducible_sums(const Module& module) {
+    if (module.needs_reproducible_sums()) return true;
+    for (const auto& child : module.children())
+        if (any_needs_reproducible_sums(*child.value)) return true;
+    return false;
+}
+
+}  // namespace detail
+
+INTQ_INLINE FloatSumsOfModel::FloatSumsOfModel(const Module& model) {
+    if (current_float_sums() == FloatSums::by_model)
+        scope_.emplace(detail::any_needs_reproducible_sums(model) ? FloatSums::reproducible : FloatSums::fast);
+}
+
 INTQ_INLINE Value Module::invoke(std::string_view method, Arguments arguments) {
     if (method != "forward") throw Error(type_name() + " has no method \"" + std::string(method) + "\", only forward");
     return forward(arguments);
@@ -261,6 +291,7 @@ INTQ_INLINE Value Module::invoke(std::string_view method, Arguments arguments) {
 
 INTQ_INLINE Value Module::dispatch(std::string_view method, std::span<const Value> arguments, HookRange traced) {
     if (Recorder* recorder = find_recorder(arguments)) return recorder->record_module(*this, method, arguments, traced);
+    const FloatSumsOfModel sums(*this);
     Value result = invoke(method, Arguments(arguments));
     for (std::size_t i = 0; i < forward_hooks_.size(); ++i)
         if (!traced.holds(i)) result = forward_hooks_[i](*this, result);

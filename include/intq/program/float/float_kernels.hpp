@@ -15,6 +15,8 @@ struct FloatKernels {
     const char* backend = "";
     kernels::FloatPacking packing{};
     void (*run)(const kernels::ConvCall& call) INTQ_NOEXCEPT = nullptr;
+    /// The same with the bits of every backend and machine: no product is contracted with a sum.
+    void (*run_reproducible)(const kernels::ConvCall& call) INTQ_NOEXCEPT = nullptr;
 };
 
 }  // namespace INTQ_HOSTED_ABI

@@ -73,6 +73,7 @@ public:
 
     std::string type_name() const override { return "FakeQuantize"; }
     INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
+    bool needs_reproducible_sums() const override { return observer_enabled_ || fake_quant_enabled_; }
 
     /// One observation, whatever the flags say.
     void observe(const Tensor& x);

@@ -80,6 +80,7 @@ public:
     explicit Observer(const ObserverOptions& options);
 
     bool is_leaf() const override { return true; }
+    bool needs_reproducible_sums() const override { return true; }
     INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
 
     void observe(const Tensor& x);

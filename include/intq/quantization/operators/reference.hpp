@@ -32,6 +32,7 @@ public:
     Quantize(OwnedQParams qparams, arith::QuantizeRule rule);
     std::string type_name() const override { return "Quantize"; }
     bool is_leaf() const override { return true; }
+    bool needs_reproducible_sums() const override { return true; }
     INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
     const OwnedQParams& qparams() const noexcept { return qparams_; }
 

@@ -21,7 +21,7 @@ struct TabledFunction {
     double parameter = 1.0;
 };
 
-/// The table is computed here, once, by the math library of the host.
+/// The table is computed here, once.
 std::int32_t add_look_up(program::ProgramBuilder& builder, std::int32_t x, const TabledFunction& f,
                          const OwnedQParams& output, const program::LayerName& layer);
 

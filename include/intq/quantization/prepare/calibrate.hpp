@@ -69,6 +69,7 @@ std::string to_string(const CalibrationReport& report);
 /// Throws for a set without data; for NaN or infinity in a tensor, naming the node, and then no observer has seen any
 /// of that batch.
 ///
+/// Result   the scales have the same bits on every machine, with FMA or without (FloatSums::reproducible)
 /// Memory   that of one batch and of the observers, whatever the number of batches
 CalibrationReport calibrate(PreparedModel& model, const BatchSource& source, const CalibrationOptions& options = {});
 
@@ -96,6 +97,7 @@ int set_range_method(nn::Module& model, RangeMethod method);
 #    include "intq/io/error.hpp"
 #    include "intq/observers/grid_histogram.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/tensor/float_sums.hpp"
 #    include "intq/tensor/npy.hpp"
 
 namespace intq::quantization {
@@ -185,6 +187,7 @@ INTQ_INLINE CalibrationReport calibrate(PreparedModel& model, const BatchSource&
                     std::to_string(source.count));
     const std::size_t last = options.first + std::min(options.most, source.count - options.first);
     set_fake_quantize(model, FakeQuantState::calibration);
+    const FloatSumsScope reproducible(FloatSums::reproducible);
     bool any = options.first > 0 || last == options.first;
     {
         io::Progress bar("calibration", static_cast<std::int64_t>(source.count), options.show);

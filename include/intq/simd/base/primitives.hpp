@@ -64,7 +64,8 @@ template <class L> INTQ_ALWAYS_INLINE constexpr typename L::f32 hold(typename L:
     }
 }
 
-/// acc + x · w of floats, rounded once where the lanes have mul_add, else twice: for sums whose bits nobody promises.
+/// acc + x · w of floats, rounded once where the lanes have mul_add, else twice. See simd::reproducible for sums whose
+/// bits are promised.
 template <class L>
 INTQ_ALWAYS_INLINE constexpr typename L::f32 add_product(typename L::f32 acc, typename L::f32 x, typename L::f32 w) {
     if constexpr (requires { L::mul_add(x, w, acc); }) {
@@ -73,6 +74,30 @@ INTQ_ALWAYS_INLINE constexpr typename L::f32 add_product(typename L::f32 acc, ty
         return L::add(acc, L::mul(x, w));
     }
 }
+
+/// Lanes without mul_add: a product is rounded before a sum takes it.
+template <class L> struct UncontractedLanes : L { template <class... T> static void mul_add(const T&...) = delete; };
+
+/// A backend whose float sums round each product and each sum. Its packing is that of the backend.
+template <class Backend> struct uncontracted : Backend {};
+template <class Backend> struct LanesOf<uncontracted<Backend>> { using type = UncontractedLanes<lanes<Backend>>; };
+
+namespace detail {
+
+template <class Backend> constexpr auto reproducible_backend() noexcept {
+    using L = lanes<Backend>;
+    if constexpr (requires(typename L::f32 x) { L::mul_add(x, x, x); }) {
+        return uncontracted<Backend>{};
+    } else {
+        return Backend{};
+    }
+}
+
+}  // namespace detail
+
+/// What float sums run on where every machine must give the same bits: all backends sum in one order, and this one
+/// contracts nothing.
+template <class Backend> using reproducible = decltype(detail::reproducible_backend<Backend>());
 
 /// The register tile of the GEMM skeleton: `Rows` activations rows by one packed panel of columns.
 ///

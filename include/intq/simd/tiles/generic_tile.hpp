@@ -68,7 +68,7 @@ template <class L, class Acc> constexpr int rows_that_fit(int vectors) noexcept 
 
 }  // namespace detail
 
-/// The bits of float sums are not promised: see add_product().
+/// Float sums have the bits of every machine on simd::reproducible<Backend>, and those of the backend else.
 /// @pre the tag's packing has depth 1, and columns and a step that are multiples of the lanes' width
 template <class Backend, class X, class W, class Acc> struct Tile {
     using activation = X;
