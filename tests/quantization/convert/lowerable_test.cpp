@@ -80,6 +80,8 @@ void add_weighted(std::vector<Case>& cases) {
     cases.push_back(module("conv_transpose2d", filled(std::make_shared<nn::ConvTranspose2d>(nn::ConvTranspose2dOptions{
                                                    4, 4, {{3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}}, {1, 1}, 1, true}))));
     cases.push_back(module("linear", test::make_linear(4, 3, 7), Shape(2, 4)));
+    cases.push_back(module("linear on rows", test::make_linear(4, 3, 7), Shape(2, 5, 4)));
+    cases.push_back(module("linear on images", test::make_linear(4, 3, 7)));
     cases.push_back(module("batch_norm2d", test::make_batch_norm<nn::BatchNorm2d>(4, 9)));
     Case joined = module("conv2d and its sum with a broadcast", conv(three));
     joined.body = [](test::LambdaModel& m, const nn::Value& x) { return m.call("op", x) + nn::mean(x, {2, 3}, true); };
@@ -212,8 +214,9 @@ void add_moves(std::vector<Case>& cases) {
         cases.push_back(function("interpolate " + mode, [mode](const nn::Value& x) {
             return nn::interpolate(x, nn::Value::Tuple{6, 7}, {}, mode);
         }));
-        cases.push_back(function("interpolate " + mode + " by 2",
-                                 [mode](const nn::Value& x) { return nn::interpolate(x, {}, 2.0, mode); }));
+        for (const double factor : {0.6, 1.3, 2.0})
+            cases.push_back(function("interpolate " + mode + " by " + std::to_string(factor),
+                                     [=](const nn::Value& x) { return nn::interpolate(x, {}, factor, mode); }));
     }
 }
 

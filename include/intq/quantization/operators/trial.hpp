@@ -104,7 +104,7 @@ INTQ_INLINE void try_with(const StepPtr& step, const std::vector<QuantizedTensor
     Lowering lowering(graph, no_kernels, 1);
     for (const int input : node.inputs) lowering.add_input(input);
     step->lower(lowering, node);
-    lowering.tensor(node.output);
+    lowering.output(node.output);
 }
 
 INTQ_INLINE void try_step(const StepPtr& step, const std::vector<QuantizedTensor>& inputs,
