@@ -79,7 +79,7 @@ inline Image float_avg_pool2d(const Image& x, const Window& w, bool count_paddin
         long count = 0;
         for (long u = 0; u < w.kh; ++u)
             for (long v = 0; v < w.kw; ++v) {
-                const long k = i * w.sh + u - w.top, l = j * w.sw + v - w.left;
+                const long k = i * w.sh + u * w.dh - w.top, l = j * w.sw + v * w.dw - w.left;
                 sum += x.padded(n, c, k, l);
                 count += count_padding || x.contains(k, l) ? 1 : 0;
             }

@@ -219,11 +219,12 @@ void check_pooling() {
         check_image_operator("max_pool2d", std::make_shared<nn::MaxPool2d>(window), x, shape_of(window),
                              [&](const Image& image) { return float_max_pool2d(image, window_of(window)); });
     for (const PoolDivisor divisor : {PoolDivisor::kernel_cells, PoolDivisor::valid_cells})
-        check_image_operator("avg_pool2d", std::make_shared<nn::AvgPool2d>(padded, divisor), x, shape_of(padded),
-                             [&](const Image& image) {
-                                 return float_avg_pool2d(image, window_of(padded),
-                                                         divisor == PoolDivisor::kernel_cells);
-                             });
+        for (const Window2d& window : {padded, dilated})
+            check_image_operator("avg_pool2d", std::make_shared<nn::AvgPool2d>(window, divisor), x, shape_of(window),
+                                 [&](const Image& image) {
+                                     return float_avg_pool2d(image, window_of(window),
+                                                             divisor == PoolDivisor::kernel_cells);
+                                 });
     for (const Size2d out : {Size2d{1, 1}, Size2d{4, 3}, Size2d{6, 9}})
         check_image_operator(
             "adaptive_avg_pool2d", std::make_shared<nn::AdaptiveAvgPool2d>(out), x, Shape(2, 3, out.height, out.width),

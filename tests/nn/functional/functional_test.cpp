@@ -111,6 +111,13 @@ TEST_CASE("Pools by hand") {
           std::vector<float>{-0.25f, -1.25f});
     CHECK(values(nn::float_operators::avg_pool2d(x, corner, PoolDivisor::valid_cells)) ==
           std::vector<float>{-1, -2.5f});
+    // Cells two apart: of the first window only the right lower one is in the image.
+    const Window2d apart{{2, 2}, {1, 1}, {1, 1, 1, 1}, {2, 2}};
+    CHECK(values(nn::float_operators::avg_pool2d(x, apart, PoolDivisor::kernel_cells)) ==
+          std::vector<float>{-1.25f, -2.75f, -1.25f, -0.5f, -1.0f, -0.5f});
+    CHECK(values(nn::float_operators::avg_pool2d(x, apart, PoolDivisor::valid_cells)) ==
+          std::vector<float>{-5, -5.5f, -5, -2, -2, -2});
+    CHECK_THROWS_AS(nn::float_operators::avg_pool2d(x, {{2, 2}, {1, 1}, {2, 2, 2, 2}, {3, 3}}), Error);
     CHECK(values(nn::float_operators::adaptive_avg_pool2d(x, {1, 1})) ==
           std::vector<float>{static_cast<float>(-22.0 / 6)});
     CHECK(values(nn::float_operators::adaptive_avg_pool2d(x, {2, 2})) ==

@@ -347,28 +347,31 @@ TEST_CASE("explain names types, kernel, backend and reason of each step; strict 
     CHECK(step(all, "pool").kernel == "avg_pool2d/s8s8");
 
     const auto model = test::stubbed({{"grouped", test::make_conv(3, 6, 3, 1, 1, 3)},
-                                      {"norm", std::make_shared<nn::LayerNorm>(Shape(6, 6))},
-                                      {"conv", test::make_conv(6, 2, 1, 2)}},
+                                      {"norm", std::make_shared<nn::LayerNorm>(Shape(9, 9))},
+                                      {"conv", test::make_conv(6, 2, 1, 2)},
+                                      {"wide", std::make_shared<nn::AvgPool2d>(nn::square_window(8, 1))}},
                                      [](test::LambdaModel& m, nn::Arguments v) {
                                          const nn::Value y = m.call("conv", m.call("norm", m.call("grouped", v[0])));
-                                         return nn::cat({y, y}, 2);
+                                         return m.call("wide", y);
                                      });
-    const auto prepared = calibrated(*model, x, {});
-    const Explanation mixed = explain(convert_fx(*prepared), table_of("bayes"), &prepared->report());
+    const auto prepared = calibrated(*model, test::random_tensor(Shape(2, 3, 9, 9), 3), {});
+    // Prepared for a target that takes the window, and converted for one that does not.
+    const kernels::KernelTable& narrow = table_of("bernoulli2");
+    const Explanation mixed = explain(convert_fx(*prepared, narrow.policy()), narrow, &prepared->report());
     CHECK(step(mixed, "grouped").reason ==
           "a gemm for each of 3 groups: the depthwise kernel needs as many output channels as groups");
     CHECK(step(mixed, "norm").kernel == "float");
     CHECK(step(mixed, "norm").reason == "it has no integer form");
     CHECK(step(mixed, "norm").dtypes == "float32 -> float32");
-    CHECK(step(mixed, "cat").kernel == "none");
-    CHECK(step(mixed, "cat").reason.find("along the channels") != std::string::npos);
+    CHECK(step(mixed, "wide").kernel == "none");
+    CHECK(step(mixed, "wide").reason.find("the kernel is out of range: given 8") != std::string::npos);
     CHECK(mixed.has_fallback());
     const std::string strict = message_of<Error>([&] { mixed.check_strict(); });
     CHECK(strict.find("norm (LayerNorm): float, because it has no integer form") != std::string::npos);
-    CHECK(strict.find("cat (cat): none, because ") != std::string::npos);
+    CHECK(strict.find("wide (AvgPool2d): none, because ") != std::string::npos);
     CHECK(strict.find("grouped") == std::string::npos);
     std::cout << to_string(mixed);
-    CHECK(to_string(mixed).find("target bayes, backend scalar\n") == 0);
+    CHECK(to_string(mixed).find("target bernoulli2, backend scalar\n") == 0);
     CHECK(message_of<Error>([&] { calibrated(*model, x, {.strict = true}); }).find("strict is on") !=
           std::string::npos);
 }

@@ -120,10 +120,9 @@ void fit_average_pool(Model& model, const kernels::KernelTable& table) {
     if (!model.with_stubs->has_child("avgpool")) return;
     auto* pool = dynamic_cast<nn::AvgPool2d*>(model.with_stubs->child("avgpool").get());
     if (pool == nullptr || policy.average != arith::AverageRule::divide_codes) return;
-    const auto mapping = quantization::get_default_qconfig_mapping();
-    const auto prepared = quantization::prepare_calibration_fx(*model.with_stubs, mapping, policy);
-    quantization::calibrate(*prepared, model.calibration, 20);
-    CHECK_THROWS_WITH(quantization::lower(quantization::convert_fx(*prepared), table), Catch::Contains("avgpool"));
+    CHECK_THROWS_WITH(
+        quantization::prepare_calibration_fx(*model.with_stubs, quantization::get_default_qconfig_mapping(), policy),
+        Catch::Contains("prepare: %avgpool"));
     model.with_stubs = quantization::traced_clone(*model.with_stubs);
     model.with_stubs->replace_child("avgpool",
                                     std::make_shared<nn::AvgPool2d>(pool->window(), PoolDivisor::valid_cells));

@@ -481,7 +481,7 @@ TEST_CASE("Moves of samples, and a softmax over them, are refused with the node'
         return text.find(node) != std::string::npos && text.find("axis 0") != std::string::npos;
     };
     CHECK(names("%slice", [](LambdaModel&, nn::Arguments a) { return nn::slice(a[0], 0, 0, 1); }));
-    CHECK(names("%getitem", [](LambdaModel&, nn::Arguments a) { return nn::split(a[0], 1, 0)[1]; }));
+    CHECK(names("%split", [](LambdaModel&, nn::Arguments a) { return nn::split(a[0], 1, 0)[1]; }));
     CHECK(names("%permute", [](LambdaModel&, nn::Arguments a) { return nn::permute(a[0], {1, 0, 2, 3}); }));
     CHECK(names("%reshape", [](LambdaModel&, nn::Arguments a) { return nn::reshape(a[0], {8, 30}); }));
     CHECK(names("flatten", [](LambdaModel&, nn::Arguments a) { return nn::flatten(a[0], 0, 1); }));

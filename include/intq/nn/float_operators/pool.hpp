@@ -17,7 +17,8 @@ Tensor max_pool2d(const Tensor& x, const Window2d& window);
 
 /// Mean of each window, padding as zeros; PoolDivisor says whether padding counts in the divisor.
 ///
-/// @param x  (N, C, H, W), row_major
+/// @param x       (N, C, H, W), row_major
+/// @param window  a dilated one too, which PyTorch does not have and ONNX does
 Tensor avg_pool2d(const Tensor& x, const Window2d& window, PoolDivisor divisor = PoolDivisor::kernel_cells);
 
 /// Mean of the cells from fl(i·in/out) up to ceil((i+1)·in/out) - 1 on each axis, for any output size.
@@ -25,9 +26,23 @@ Tensor adaptive_avg_pool2d(const Tensor& x, Size2d out);
 
 namespace detail {
 
+/// Rows top, top + step.height, … below bottom, and columns in the same way, inside the image.
 struct Cells {
-    index_t top, left, bottom, right;  // [top, bottom) × [left, right), inside the image
-    index_t count() const noexcept { return (bottom - top) * (right - left); }
+    index_t top, left, bottom, right;
+    Size2d step{};
+    index_t count() const noexcept {
+        return cells_along(top, bottom, step.height) * cells_along(left, right, step.width);
+    }
+    /// visit(place in a plane of this width) for each cell.
+    template <class Visit> void for_each(index_t width, const Visit& visit) const {
+        for (index_t h = top; h < bottom; h += step.height)
+            for (index_t w = left; w < right; w += step.width) visit(h * width + w);
+    }
+
+private:
+    static index_t cells_along(index_t first, index_t last, index_t by) noexcept {
+        return last <= first ? index_t{0} : (last - first + by - 1) / by;
+    }
 };
 
 void check_pool(const Tensor& x, const Window2d& window, OpKind op);
@@ -80,16 +95,22 @@ INTQ_INLINE void check_pool(const Tensor& x, const Window2d& window, OpKind op) 
         throw Error(std::string(name_of(op)) + ": the input must have rank 4, given " + to_string(x.shape()));
     throw_if_failed(check_window(window, op));
     const Padding2d& p = window.padding;
-    if (p.top >= window.kernel.height || p.bottom >= window.kernel.height || p.left >= window.kernel.width ||
-        p.right >= window.kernel.width)
+    const index_t high = window.dilation.height * (window.kernel.height - 1),
+                  wide = window.dilation.width * (window.kernel.width - 1);
+    if (p.top > high || p.bottom > high || p.left > wide || p.right > wide)
         throw Error(std::string(name_of(op)) + ": padding must be smaller than the kernel");
 }
 
 INTQ_INLINE Cells window_cells(const Window2d& window, Size2d in, index_t i, index_t j) noexcept {
     const index_t top = i * window.stride.height - window.padding.top;
     const index_t left = j * window.stride.width - window.padding.left;
-    return {std::max<index_t>(top, 0), std::max<index_t>(left, 0), std::min(top + window.kernel.height, in.height),
-            std::min(left + window.kernel.width, in.width)};
+    const auto inside = [](index_t first, index_t step) {
+        return first >= 0 ? first : first + (step - 1 - first) / step * step;
+    };
+    const Size2d& step = window.dilation;
+    return {inside(top, step.height), inside(left, step.width),
+            std::min(top + step.height * (window.kernel.height - 1) + 1, in.height),
+            std::min(left + step.width * (window.kernel.width - 1) + 1, in.width), step};
 }
 
 INTQ_INLINE index_t window_divisor(const Window2d& window, const Cells& cells, PoolDivisor divisor) noexcept {
@@ -113,8 +134,7 @@ template <class Visit> void for_each_output(const Tensor& input, Tensor& y, cons
 
 INTQ_INLINE double sum_of(const float* plane, index_t width, const Cells& cells) {
     double sum = 0;
-    for (index_t h = cells.top; h < cells.bottom; ++h)
-        for (index_t w = cells.left; w < cells.right; ++w) sum += static_cast<double>(plane[h * width + w]);
+    cells.for_each(width, [&](index_t at) { sum += static_cast<double>(plane[at]); });
     return sum;
 }
 
@@ -137,13 +157,13 @@ INTQ_INLINE Tensor max_pool2d(const Tensor& x, const Window2d& window) {
 
 INTQ_INLINE Tensor avg_pool2d(const Tensor& x, const Window2d& window, PoolDivisor divisor) {
     detail::check_pool(x, window, OpKind::avg_pool2d);
-    if (!(window.dilation == Size2d{1, 1})) throw Error("avg_pool2d: dilation must be 1");
     const index_t height = x.extent(2), width = x.extent(3);
     const Size2d out = detail::windowed_size("avg_pool2d", window, x.shape());
     Tensor y = Tensor::empty(Shape(x.extent(0), x.extent(1), out.height, out.width));
     const Tensor input = x.contiguous();
     detail::for_each_output(input, y, [&](const float* plane, index_t i, index_t j, float& result) {
         const detail::Cells cells = detail::window_cells(window, {height, width}, i, j);
+        if (cells.count() == 0) throw Error("avg_pool2d: a window sees no cell of the image");
         const index_t count = detail::window_divisor(window, cells, divisor);
         result = static_cast<float>(detail::sum_of(plane, width, cells) / static_cast<double>(count));
     });

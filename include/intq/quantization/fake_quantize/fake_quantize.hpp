@@ -94,8 +94,8 @@ public:
     const FakeQuantizeOptions& options() const noexcept { return options_; }
 
     /// Gives the scale, and the zero point (0 unless given), of every channel. From then on the quantizer observes
-    /// nothing, whatever the state of the model: calibration, training and convert leave the scale as it is. A kind that
-    /// learns its scale (learns_qparams()) starts from it: its gradient still moves it.
+    /// nothing, whatever the state of the model: calibration, training and convert leave the scale as it is. A kind
+    /// that learns its scale (learns_qparams()) starts from it: its gradient still moves it.
     void set_qparams(float scale, std::optional<std::int32_t> zero_point = std::nullopt);
     /// The same with a scale for each channel.
     void set_qparams(const OwnedQParams& qparams);

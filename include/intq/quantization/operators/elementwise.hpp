@@ -211,11 +211,16 @@ namespace operators {
 
 INTQ_INLINE StepPtr make_mul(const StepRequest& request) { return std::make_shared<MulStep>(request.call); }
 
+INTQ_INLINE void check_clamp(const StepRequest& request) {
+    for (const std::size_t i : {std::size_t{1}, std::size_t{2}})
+        if (const auto bound = nn::detail::optional_number(request.arguments(), i); bound && *bound != *bound)
+            throw request.error("a bound is NaN");
+}
+
 INTQ_INLINE StepPtr make_clamp(const StepRequest& request) {
+    check_clamp(request);
     const nn::Arguments arguments = request.arguments();
     const auto low = nn::detail::optional_number(arguments, 1), high = nn::detail::optional_number(arguments, 2);
-    for (const auto& bound : {low, high})
-        if (bound && *bound != *bound) throw request.error("a bound is NaN");
     return std::make_shared<BoundStep>(request.call, low, high);
 }
 
@@ -251,6 +256,7 @@ inline constexpr QuantizedOperator clamp{.name = "clamp",
                                          .role = Role::own_output,
                                          .kind = OpKind::relu,
                                          .make_step = &make_clamp,
+                                         .check = &check_clamp,
                                          .keeps_scale = &keeps_scale_always,
                                          .torch_role = Role::shares_input};
 inline constexpr QuantizedOperator relu{.name = "relu",

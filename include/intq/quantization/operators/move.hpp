@@ -79,6 +79,7 @@ private:
 #    include <limits>
 #    include <memory>
 #    include <numeric>
+#    include <optional>
 #    include <string>
 #    include <string_view>
 #    include <utility>
@@ -228,9 +229,22 @@ INTQ_INLINE std::vector<int> axes_in_order(int rank) {
     return axes;
 }
 
+/// Codes of a sample stay in it.
+INTQ_INLINE void require_whole_samples(const StepRequest& request, std::optional<int> axis) {
+    if (axis == 0) throw request.error("a program keeps axis 0, that of the samples, whole");
+}
+
+INTQ_INLINE void check_slice(const StepRequest& request) {
+    require_whole_samples(request, request.known_axis(request.integer(1, 0)));
+}
+/// Of split and chunk.
+INTQ_INLINE void check_pieces(const StepRequest& request) {
+    require_whole_samples(request, request.known_axis(request.integer(2, 0)));
+}
+
 /// Elements of an axis that is not that of the batch.
 INTQ_INLINE StepPtr slice_step(const StepRequest& request, FloatCall call, int axis, index_t first, index_t step) {
-    if (axis == 0) throw request.error("a program keeps axis 0, that of the samples, whole");
+    require_whole_samples(request, axis);
     if (request.output_shape.size() == 0)
         throw request.error("nothing is left of " + to_string(request.inputs.at(0)->shape));
     return std::make_shared<MoveStep>(std::move(call), OpKind::slice, axes_in_order(request.output_shape.rank),
@@ -276,8 +290,21 @@ INTQ_INLINE StepPtr make_item(const StepRequest& request) {
     return slice_step(request, std::move(call), axis, first, 1);
 }
 
+INTQ_INLINE void require_first_axis(const StepRequest& request, bool stays) {
+    if (!stays) throw request.error("a program keeps axis 0, that of the samples, in its place");
+}
+
+INTQ_INLINE void check_permute(const StepRequest& request) {
+    const auto axes = nn::detail::integers_after(request.arguments(), 1);
+    require_first_axis(request, !axes.empty() && request.known_axis(static_cast<int>(axes[0])).value_or(0) == 0);
+}
+INTQ_INLINE void check_transpose(const StepRequest& request) {
+    const auto a = request.known_axis(request.integer(1, 0)), b = request.known_axis(request.integer(2, 0));
+    require_first_axis(request, a == b || (a != 0 && b != 0));
+}
+
 INTQ_INLINE StepPtr permute_step(const StepRequest& request, std::vector<int> axes) {
-    if (axes.empty() || axes[0] != 0) throw request.error("a program keeps axis 0, that of the samples, in its place");
+    require_first_axis(request, !axes.empty() && axes[0] == 0);
     return std::make_shared<MoveStep>(request.call, OpKind::permute, std::move(axes), request.output_shape);
 }
 
@@ -303,23 +330,34 @@ INTQ_INLINE StepPtr make_reshape(const StepRequest& request) {
     return std::make_shared<ReshapeStep>(request.call, out);
 }
 
-inline constexpr QuantizedOperator slice{
-    .name = "slice", .role = Role::shares_input, .kind = OpKind::slice, .make_step = &make_slice};
-inline constexpr QuantizedOperator permute{
-    .name = "permute", .role = Role::shares_input, .kind = OpKind::permute, .make_step = &make_permute};
-inline constexpr QuantizedOperator transpose{
-    .name = "transpose", .role = Role::shares_input, .kind = OpKind::permute, .make_step = &make_transpose};
+inline constexpr QuantizedOperator slice{.name = "slice",
+                                         .role = Role::shares_input,
+                                         .kind = OpKind::slice,
+                                         .make_step = &make_slice,
+                                         .check = &check_slice};
+inline constexpr QuantizedOperator permute{.name = "permute",
+                                           .role = Role::shares_input,
+                                           .kind = OpKind::permute,
+                                           .make_step = &make_permute,
+                                           .check = &check_permute};
+inline constexpr QuantizedOperator transpose{.name = "transpose",
+                                             .role = Role::shares_input,
+                                             .kind = OpKind::permute,
+                                             .make_step = &make_transpose,
+                                             .check = &check_transpose};
 inline constexpr QuantizedOperator reshape{
     .name = "reshape", .role = Role::shares_input, .kind = OpKind::reshape, .make_step = &make_reshape};
 // The whole leaves no trace; each piece is a slice of it. PyTorch splits real values.
 inline constexpr QuantizedOperator split{.name = "split",
                                          .role = Role::shares_input,
                                          .kind = OpKind::slice,
+                                         .check = &check_pieces,
                                          .gives_tuple = true,
                                          .torch_role = Role::float_only};
 inline constexpr QuantizedOperator chunk{.name = "chunk",
                                          .role = Role::shares_input,
                                          .kind = OpKind::slice,
+                                         .check = &check_pieces,
                                          .gives_tuple = true,
                                          .torch_role = Role::float_only};
 inline constexpr QuantizedOperator getitem{
@@ -356,9 +394,6 @@ INTQ_INLINE std::int32_t add_cat(program::ProgramBuilder& builder, const std::ve
 INTQ_INLINE CatStep::CatStep(FloatCall call, int axis) : FloatBackedStep(std::move(call)), axis_(axis) {}
 
 INTQ_INLINE void CatStep::lower(Lowering& l, const QuantizedNode& node) const {
-    if (axis_ != 1)
-        throw Error(Lowering::layer(node).name,
-                    "cat is along the channels (axis 1) in a program, given axis " + std::to_string(axis_));
     std::vector<std::int32_t> parts;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) parts.push_back(l.input(node, i));
     l.set(node, add_cat(l.builder(), parts, l.qparams(node), Lowering::layer(node)));
@@ -373,32 +408,50 @@ INTQ_INLINE void FlattenStep::lower(Lowering& l, const QuantizedNode& node) cons
         l.set_flattened_image(node);
     else if (start_axis_ == end_axis_)
         l.set(node, l.input(node));
-    else if (start_axis_ > 0)
-        l.set(node, add_reshape(l.builder(), l.input(node), l.quantized().output(node).shape, Lowering::layer(node)));
     else
-        throw Error(Lowering::layer(node).name, "a program keeps axis 0, that of the samples; a flatten of axes 0 to " +
-                                                    std::to_string(end_axis_) + " of " + to_string(in) +
-                                                    " has no integer form");
+        l.set(node, add_reshape(l.builder(), l.input(node), l.quantized().output(node).shape, Lowering::layer(node)));
 }
 
 namespace operators {
 
+INTQ_INLINE void check_cat(const StepRequest& request) {
+    if (const auto axis = request.known_axis(request.integer(1, 0)); axis && *axis != 1)
+        throw request.error("cat is along the channels (axis 1) in a program, given axis " + std::to_string(*axis));
+}
+
 INTQ_INLINE StepPtr make_cat(const StepRequest& request) {
+    check_cat(request);
     return std::make_shared<CatStep>(request.call, request.axis(request.integer(1, 0)));
 }
 
+/// The first and the last of the axes that become one, as given.
+INTQ_INLINE std::pair<int, int> flattened_axes(const StepRequest& request) {
+    if (const auto* flatten = dynamic_cast<const nn::Flatten*>(request.module))
+        return {flatten->start_axis(), flatten->end_axis()};
+    return {request.integer(1, 0), request.integer(2, -1)};
+}
+
+INTQ_INLINE void check_flatten(const StepRequest& request) {
+    const auto [start, end] = flattened_axes(request);
+    const auto first = request.known_axis(start), last = request.known_axis(end);
+    if (first == 0 && last != 0)
+        throw request.error(
+            "a program keeps axis 0, that of the samples; a flatten from axis 0 on has no integer form");
+}
+
 INTQ_INLINE StepPtr make_flatten(const StepRequest& request) {
-    const auto* flatten = dynamic_cast<const nn::Flatten*>(request.module);
-    const int start = flatten != nullptr ? flatten->start_axis() : request.integer(1, 0);
-    const int end = flatten != nullptr ? flatten->end_axis() : request.integer(2, -1);
+    check_flatten(request);
+    const auto [start, end] = flattened_axes(request);
     return std::make_shared<FlattenStep>(request.call, request.axis(start), request.axis(end));
 }
 
-inline constexpr QuantizedOperator cat{.name = "cat", .role = Role::cat, .kind = OpKind::cat, .make_step = &make_cat};
+inline constexpr QuantizedOperator cat{
+    .name = "cat", .role = Role::cat, .kind = OpKind::cat, .make_step = &make_cat, .check = &check_cat};
 inline constexpr QuantizedOperator flatten{.name = "flatten",
                                            .role = Role::shares_input,
                                            .kind = OpKind::flatten,
                                            .make_step = &make_flatten,
+                                           .check = &check_flatten,
                                            .channel_factors = ChannelFactors::flattened};
 inline constexpr QuantizedOperator identity{
     .name = "identity", .role = Role::shares_input, .channel_factors = ChannelFactors::anywhere};

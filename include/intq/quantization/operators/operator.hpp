@@ -74,6 +74,8 @@ struct StepRequest {
     }
     /// An axis of the first input, counted from the front.
     int axis(int given) const;
+    /// The same; none for one that is counted from the back of an unknown rank.
+    std::optional<int> known_axis(int given) const;
 };
 
 /// An operator of the graph in quantized models.
@@ -84,6 +86,12 @@ struct QuantizedOperator {
     int operands = 1;            // leading arguments that are codes; those of a cat are a list
     /// Null for what leaves no trace in a converted model.
     StepPtr (*make_step)(const StepRequest&) = nullptr;
+    /// Throws for arguments that have no integer form on the target, whatever the shapes, which may be unknown (of
+    /// rank 0). prepare asks it; make_step asks it again, with shapes.
+    void (*check)(const StepRequest&) = nullptr;
+    /// own_output: stays in float where the target's table has no row for its type, if nothing but DeQuantStubs and
+    /// outputs read it.
+    bool may_end_in_float = false;
     /// The window that the constraint table limits.
     Window2d (*window)(const nn::Module&) = nullptr;
     /// The quantizer stands behind the relu that alone reads the operator.
@@ -136,6 +144,11 @@ INTQ_INLINE int StepRequest::axis(int given) const {
     if (result < 0 || result >= rank)
         throw error("axis " + std::to_string(given) + " does not exist in rank " + std::to_string(rank));
     return result;
+}
+
+INTQ_INLINE std::optional<int> StepRequest::known_axis(int given) const {
+    if (inputs.at(0)->shape.rank != 0) return axis(given);
+    return given >= 0 ? std::optional(given) : std::nullopt;
 }
 
 INTQ_INLINE bool keeps_scale_always(const arith::PolicyRecord&) { return true; }

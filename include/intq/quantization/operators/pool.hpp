@@ -136,13 +136,27 @@ INTQ_INLINE StepPtr make_max_pool(const StepRequest& request) {
     return std::make_shared<MaxPoolStep>(request.call, pool.window());
 }
 
+/// Whether the target divides as asked, any scale shows.
+INTQ_INLINE void check_avg_pool(const StepRequest& request) {
+    const auto& pool = dynamic_cast<const nn::AvgPool2d&>(*request.module);
+    const Window2d& window = pool.window();
+    arith::CodesOf like = program::ProgramBuilder::codes_of(request.inputs.at(0)->qparams);
+    like.scale = 1.0f;
+    const auto average = arith::make_average(
+        request.target, like, like, program::ProgramBuilder::output_codes(request.inputs[0]->qparams.view()),
+        window.kernel.height * window.kernel.width, pool.divisor(), !(window.padding == Padding2d{}));
+    if (!average) throw request.error(describe(average.status()));
+}
+
 INTQ_INLINE StepPtr make_avg_pool(const StepRequest& request) {
+    check_avg_pool(request);
     const auto& pool = dynamic_cast<const nn::AvgPool2d&>(*request.module);
     return std::make_shared<AvgPoolStep>(request.call, pool.window(), pool.divisor());
 }
 
 INTQ_INLINE StepPtr make_adaptive_avg_pool(const StepRequest& request) {
     const Shape& in = request.inputs.at(0)->shape;
+    if (in.rank != 4) throw request.error("an input of rank 4 (N, C, H, W) is needed, given " + to_string(in));
     const Size2d out = dynamic_cast<const nn::AdaptiveAvgPool2d&>(*request.module).output();
     if (in[2] % out.height != 0 || in[3] % out.width != 0)
         throw request.error("an adaptive average pool from " + to_string(in) + " to " + std::to_string(out.height) +
@@ -153,16 +167,21 @@ INTQ_INLINE StepPtr make_adaptive_avg_pool(const StepRequest& request) {
 }
 
 /// Over height and width of images.
-INTQ_INLINE StepPtr make_mean(const StepRequest& request) {
+INTQ_INLINE void check_mean(const StepRequest& request) {
     const Shape& in = request.inputs.at(0)->shape;
     const nn::Arguments arguments = request.arguments();
     const auto axes = arguments.has(1) ? nn::detail::integers_of(arguments[1]) : std::vector<index_t>();
-    std::set<int> wanted, along;
-    for (int axis = 2; axis < in.rank; ++axis) wanted.insert(axis);
-    for (const index_t axis : axes) along.insert(request.axis(static_cast<int>(axis)));
-    if (in.rank != 4 || along != wanted)
+    std::set<index_t> along;
+    for (const index_t axis : axes) along.insert(axis < 0 ? axis + 4 : axis);
+    if ((in.rank != 0 && in.rank != 4) || along != std::set<index_t>{2, 3})
         throw request.error("a mean has an integer form over height and width of (N, C, H, W), given " +
-                            std::to_string(axes.size()) + " axes of " + to_string(in));
+                            std::to_string(axes.size()) + " axes" + (in.rank == 0 ? "" : " of " + to_string(in)));
+}
+
+INTQ_INLINE StepPtr make_mean(const StepRequest& request) {
+    check_mean(request);
+    const Shape& in = request.inputs.at(0)->shape;
+    const nn::Arguments arguments = request.arguments();
     const Size2d kernel{in[2], in[3]};
     return std::make_shared<AvgPoolStep>(request.call, Window2d{kernel, kernel, {}, {1, 1}}, PoolDivisor::kernel_cells,
                                          !nn::detail::flag(arguments, 2));
@@ -185,6 +204,7 @@ inline constexpr QuantizedOperator avg_pool2d{.name = "avg_pool2d",
                                               .role = Role::own_output,
                                               .kind = OpKind::avg_pool2d,
                                               .make_step = &make_avg_pool,
+                                              .check = &check_avg_pool,
                                               .window = &window_of<nn::AvgPool2d>,
                                               .keeps_scale = &divides_codes,
                                               .torch_role = Role::shares_input,
@@ -201,6 +221,7 @@ inline constexpr QuantizedOperator mean{.name = "mean",
                                         .role = Role::own_output,
                                         .kind = OpKind::avg_pool2d,
                                         .make_step = &make_mean,
+                                        .check = &check_mean,
                                         .keeps_scale = &divides_codes,
                                         .torch_role = Role::shares_input};
 

@@ -129,12 +129,18 @@ INTQ_INLINE StepPtr make_interpolate(const StepRequest& request) {
         request.call, ResizeLayer{options.rule, Size2d{out[2], out[3]}, nn::float_operators::resize_scales(options)});
 }
 
+INTQ_INLINE void check_pad_arguments(const StepRequest& request) {
+    const auto sides = nn::detail::integers_of(request.arguments()[1]);
+    const Shape& in = request.inputs.at(0)->shape;
+    if ((in.rank != 0 && in.rank != 4) || sides.size() > 4 || sides.size() % 2 != 0)
+        throw request.error("a pad has an integer form for height and width of (N, C, H, W), given " +
+                            std::to_string(sides.size()) + " numbers" + (in.rank == 0 ? "" : " for " + to_string(in)));
+}
+
 INTQ_INLINE StepPtr make_pad(const StepRequest& request) {
+    check_pad_arguments(request);
     const nn::Arguments arguments = request.arguments();
     const auto sides = nn::detail::integers_of(arguments[1]);
-    if (request.inputs.at(0)->shape.rank != 4 || sides.size() > 4 || sides.size() % 2 != 0)
-        throw request.error("a pad has an integer form for height and width of (N, C, H, W), given " +
-                            std::to_string(sides.size()) + " numbers for " + to_string(request.inputs.at(0)->shape));
     const auto side = [&](std::size_t i) { return i < sides.size() ? sides[i] : index_t{0}; };
     return std::make_shared<PadStep>(request.call, Padding2d{side(2), side(0), side(3), side(1)},
                                      nn::detail::optional_number(arguments, 3).value_or(0.0));
@@ -152,6 +158,7 @@ inline constexpr QuantizedOperator pad{.name = "pad",
                                        .role = Role::own_output,
                                        .kind = OpKind::pad,
                                        .make_step = &make_pad,
+                                       .check = &check_pad_arguments,
                                        .keeps_scale = &keeps_scale_always};
 
 }  // namespace operators

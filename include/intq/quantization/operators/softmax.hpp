@@ -75,17 +75,31 @@ private:
 
 namespace operators {
 
-INTQ_INLINE StepPtr make_softmax(const StepRequest& request) {
+INTQ_INLINE int softmax_axis(const StepRequest& request) {
     const auto* module = dynamic_cast<const nn::Softmax*>(request.module);
-    const int axis = request.axis(module != nullptr ? module->axis() : request.integer(1, -1));
-    if (axis == 0) throw request.error("a softmax over the samples (axis 0) has no integer form");
-    if (module != nullptr && module->is_from_axis() && axis + 1 < request.inputs.at(0)->shape.rank)
-        throw request.error("a softmax over several axes has no integer form");
-    return std::make_shared<SoftmaxStep>(request.call, axis);
+    return module != nullptr ? module->axis() : request.integer(1, -1);
 }
 
-inline constexpr QuantizedOperator softmax{
-    .name = "softmax", .role = Role::own_output, .kind = OpKind::softmax, .make_step = &make_softmax};
+INTQ_INLINE void check_softmax(const StepRequest& request) {
+    const auto* module = dynamic_cast<const nn::Softmax*>(request.module);
+    const auto axis = request.known_axis(softmax_axis(request));
+    if (axis == 0) throw request.error("a softmax over the samples (axis 0) has no integer form");
+    const int rank = request.inputs.at(0)->shape.rank;
+    if (module != nullptr && module->is_from_axis() && rank != 0 && *axis + 1 < rank)
+        throw request.error("a softmax over several axes has no integer form");
+}
+
+INTQ_INLINE StepPtr make_softmax(const StepRequest& request) {
+    check_softmax(request);
+    return std::make_shared<SoftmaxStep>(request.call, request.axis(softmax_axis(request)));
+}
+
+inline constexpr QuantizedOperator softmax{.name = "softmax",
+                                           .role = Role::own_output,
+                                           .kind = OpKind::softmax,
+                                           .make_step = &make_softmax,
+                                           .check = &check_softmax,
+                                           .may_end_in_float = true};
 
 }  // namespace operators
 

@@ -54,6 +54,20 @@ bool is_unary(std::string_view name);
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
+namespace detail {
+
+/// @param memory  int8_table_size or int16_table_size entries of the input's type
+INTQ_INLINE Status make_table(const TabledFunction& f, const arith::CodesOf& from, const arith::CodesOf& to,
+                              const Workspace& memory) {
+    if (from.dtype == DType::int8)
+        return arith::make_int8_table(
+            f.function, from, to, {reinterpret_cast<std::int8_t*>(memory.data), arith::int8_table_size}, f.parameter);
+    return arith::make_int16_table(
+        f.function, from, to, {reinterpret_cast<std::int16_t*>(memory.data), arith::int16_table_size}, f.parameter);
+}
+
+}  // namespace detail
+
 INTQ_INLINE std::int32_t add_look_up(program::ProgramBuilder& builder, std::int32_t x, const TabledFunction& f,
                                      const OwnedQParams& output, const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
@@ -62,13 +76,7 @@ INTQ_INLINE std::int32_t add_look_up(program::ProgramBuilder& builder, std::int3
     kernels::LookUpParams step;
     step.size = static_cast<index_t>(is_narrow ? arith::int8_table_size : arith::int16_table_size);
     const Workspace memory = builder.new_buffer(step.size * size_of(in.dtype));
-    const arith::CodesOf from = builder.codes_of(x), to = program::ProgramBuilder::codes_of(output);
-    const auto count = static_cast<std::size_t>(step.size);
-    throw_if_failed(is_narrow
-                        ? arith::make_int8_table(f.function, from, to,
-                                                 {reinterpret_cast<std::int8_t*>(memory.data), count}, f.parameter)
-                        : arith::make_int16_table(f.function, from, to,
-                                                  {reinterpret_cast<std::int16_t*>(memory.data), count}, f.parameter),
+    throw_if_failed(detail::make_table(f, builder.codes_of(x), program::ProgramBuilder::codes_of(output), memory),
                     layer.name);
     step.entries = memory.data;
     return builder.push(OpKind::lookup_table, {x}, builder.tensor(output.dtype, in.shape, builder.keep(output), layer),
@@ -104,17 +112,37 @@ INTQ_INLINE TabledFunction tabled_function(const StepRequest& request) {
     throw request.error("no table of functions has \"" + name + "\"");
 }
 
+/// Which functions have a table of this type, and whether codes may have a zero point, any scale shows.
+INTQ_INLINE void check_look_up(const StepRequest& request) {
+    const OwnedQParams& codes = request.inputs.at(0)->qparams;
+    alignas(std::int16_t) std::byte entries[arith::int16_table_size * sizeof(std::int16_t)];
+    arith::CodesOf like = program::ProgramBuilder::codes_of(codes);
+    like.scale = 1.0f;
+    const TabledFunction function = tabled_function(request);
+    if (codes.dtype == DType::int16 && !arith::fits_int16_table(function.function))
+        throw request.error(
+            "its table of int16 codes would be too coarse, because it bends too much between two of its "
+            "entries; keep it in int8 or in float");
+    if (const Status status = detail::make_table(function, like, like, {entries, sizeof entries}); !status)
+        throw request.error("its table: " + describe(status));
+}
+
 INTQ_INLINE StepPtr make_look_up(const StepRequest& request) {
+    check_look_up(request);
     return std::make_shared<LookUpTableStep>(request.call, tabled_function(request));
 }
 
 /// All functions of nn/float_operators/unary.hpp share this row, but for leaky_relu.
-inline constexpr QuantizedOperator unary{
-    .name = "unary", .role = Role::own_output, .kind = OpKind::lookup_table, .make_step = &make_look_up};
+inline constexpr QuantizedOperator unary{.name = "unary",
+                                         .role = Role::own_output,
+                                         .kind = OpKind::lookup_table,
+                                         .make_step = &make_look_up,
+                                         .check = &check_look_up};
 inline constexpr QuantizedOperator leaky_relu{.name = "leaky_relu",
                                               .role = Role::own_output,
                                               .kind = OpKind::lookup_table,
                                               .make_step = &make_look_up,
+                                              .check = &check_look_up,
                                               .channel_factors = ChannelFactors::anywhere};
 
 INTQ_INLINE bool is_unary(std::string_view name) {

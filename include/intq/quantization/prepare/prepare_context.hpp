@@ -60,8 +60,12 @@ protected:
     arith::OperatorUse use(const graph::Node& node, DType input, DType weight, DType output) const;
 
     void check(const graph::Node& node, const arith::OperatorUse& use) const;
+    /// Throws for arguments of an operator on codes that have no integer form, whatever the shapes.
+    void check_arguments(const graph::Node& node, DType dtype, bool is_affine) const;
 
     bool feeds_dequant_only(const graph::Node& node) const;
+    /// The same, or nothing but the output of the model.
+    bool is_at_end(const graph::Node& node) const;
 
     // The relu, with a qconfig, that alone reads an add: the add's quantizer stands behind it.
     const graph::Node* only_reader_if_relu(const graph::Node& node) const;
@@ -99,6 +103,7 @@ protected:
 #    include "intq/nn/layers/quantize.hpp"
 #    include "intq/quantization/fuse/fuse_fx.hpp"
 #    include "intq/quantization/modules/stubs.hpp"
+#    include "intq/quantization/operators/trial.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -154,13 +159,30 @@ INTQ_INLINE arith::OperatorUse PrepareContext::use(const graph::Node& node, DTyp
 INTQ_INLINE void PrepareContext::check(const graph::Node& node, const arith::OperatorUse& use) const {
     if (use.op == OpKind::none) return;  // a custom module
     const Status status = arith::check_constraints(target_.constraints, use);
-    if (!status.ok()) throw error(node, describe(status) + " (target " + target_.name + ")");
+    if (!status.ok()) throw error(node, describe(status) + " (target " + target_.name + ")" + rows_of(target_, use.op));
+}
+
+INTQ_INLINE void PrepareContext::check_arguments(const graph::Node& node, DType dtype, bool is_affine) const {
+    const QuantizedOperator& row = row_of(node);
+    if (row.check == nullptr) return;
+    const QuantizedTensor codes = stand_in(OwnedQParams::per_tensor(1.0f, dtype), is_affine, {});
+    try {
+        row.check(trial_request(node, graph::module_of(node, model_), {&codes}, {}, target_));
+    } catch (const Error& refusal) {
+        throw error(node, refusal.what() + rows_of(target_, row.kind));
+    }
 }
 
 INTQ_INLINE bool PrepareContext::feeds_dequant_only(const graph::Node& node) const {
     const auto& users = node.users();
     return !users.empty() && std::all_of(users.begin(), users.end(), [&](const graph::Node* user) {
         return calls<nn::DeQuantStub>(*user, model_);
+    });
+}
+
+INTQ_INLINE bool PrepareContext::is_at_end(const graph::Node& node) const {
+    return std::all_of(node.users().begin(), node.users().end(), [&](const graph::Node* user) {
+        return user->op() == graph::Op::output || calls<nn::DeQuantStub>(*user, model_);
     });
 }
 

@@ -30,12 +30,23 @@ inline namespace INTQ_HOSTED_ABI {
 ///
 /// The qconfigs that modules carry themselves (set_qconfig()) stand above the mapping.
 ///
-/// Throws for an operator that the target's constraint table refuses, naming the node; for a key of the mapping that
-/// no operator matches, with the nearest names; for a mapping or model of which nothing would be quantized; for
-/// example_inputs that the model does not take.
+/// Throws for what convert and lower would refuse, naming the node and quoting the rows of the target's constraint
+/// table (PreparedModel::check_lowering()). What depends on shapes is refused here where example_inputs are given, and
+/// by the first run otherwise.
+///
+/// Throws for a key of the mapping that no operator matches, with the nearest names, and for one that changes nothing;
+/// for a mapping or model of which nothing would be quantized; for example_inputs that the model does not take.
 std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, const QConfigMapping& mapping,
                                                       const arith::PolicyRecord& target,
                                                       const PrepareOptions& options = {});
+
+namespace detail {
+
+/// The same without check_lowering().
+std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model, const QConfigMapping& mapping,
+                                             const arith::PolicyRecord& target, const PrepareOptions& options);
+
+}  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
@@ -55,6 +66,7 @@ std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, c
 
 #    include "intq/arith/constraints.hpp"
 #    include "intq/graph/operators.hpp"
+#    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/quantize.hpp"
 #    include "intq/nn/layers/weighted.hpp"
@@ -63,6 +75,7 @@ std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, c
 #    include "intq/quantization/modules/custom_modules.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
 #    include "intq/quantization/modules/stubs.hpp"
+#    include "intq/quantization/operators/trial.hpp"
 #    include "intq/quantization/prepare/hybrid_dict.hpp"
 #    include "intq/quantization/prepare/prepare_context.hpp"
 #    include "intq/quantization/prepare/prepare_layer.hpp"
@@ -227,6 +240,12 @@ private:
         if (is_outside(node)) return stay_float(node, "it is not between QuantStub and DeQuantStub");
         const graph::Node* relu = row.takes_relu ? only_reader_if_relu(node) : nullptr;
         const QuantizerConfig& output = output_of(relu != nullptr ? *relu : node, *config.qconfig);
+        if (row.may_end_in_float && is_at_end(node)) {
+            const Status status =
+                arith::check_constraints(target_.constraints, use(node, output.dtype(), DType::none, output.dtype()));
+            if (!status.ok()) return stay_float(node, describe(status) + rows_of(target_, row.kind));
+        }
+        check_arguments(node, output.dtype(), output.options.observer_options.scheme == arith::QuantScheme::affine);
         for (int i = 0; i < row.operands; ++i) ensure_codes(node, static_cast<std::size_t>(i), config, output.dtype());
         if (row.kind != OpKind::none) check(node, use(node, output.dtype(), DType::none, output.dtype()));
         if (row.keeps_scale != nullptr && row.keeps_scale(target_)) return follow_input(node);
@@ -241,6 +260,7 @@ private:
         const graph::ArgumentList* parts = node.args()[0].list();
         if (parts == nullptr || parts->empty()) throw error(node, "cat needs a list of values");
         const QuantizerConfig& output = output_of(node, *config.qconfig);
+        check_arguments(node, output.dtype(), false);
         for (graph::Node* part : node.inputs()) ensure_codes(node, *part, config, output.dtype());
         check(node, use(node, output.dtype(), DType::none, output.dtype()));
         if (!is_torch()) {
@@ -264,6 +284,7 @@ private:
         if (input.behind_relu) return add_output_quantizer(node, *input.behind_relu, OpKind::none, DType::none);
         ensure_codes(node, 0, config, DType::none);
         const EdgeState codes = state_of(node, 0);
+        check_arguments(node, codes.dtype, false);
         if (kind != OpKind::none) check(node, use(node, codes.dtype, DType::none, codes.dtype));
         return is_torch() ? add_quantizer(node, codes.quantizer, {}) : codes;
     }
@@ -295,6 +316,9 @@ private:
 
     // Float by the mapping or by nature. It is reported, unless the user left the quantized part of the model for it.
     EdgeState stay_float(graph::Node& node, const std::string& reason, bool by_mapping = false) {
+        if (node.outputs().size() != 1)
+            throw error(node, "it stays in float, because " + reason +
+                                  ", and an operator in float with several outputs cannot be converted");
         const bool outside = is_outside(node);
         if (by_mapping || !outside) {
             if (options_.strict) throw error(node, "it stays in float, because " + reason + ", and strict is on");
@@ -417,12 +441,9 @@ INTQ_INLINE void show_example(PreparedModel& model, std::span<const Tensor> exam
     }
 }
 
-}  // namespace detail
-
-INTQ_INLINE std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model,
-                                                                  const QConfigMapping& mapping,
-                                                                  const arith::PolicyRecord& target,
-                                                                  const PrepareOptions& options) {
+INTQ_INLINE std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model, const QConfigMapping& mapping,
+                                                         const arith::PolicyRecord& target,
+                                                         const PrepareOptions& options) {
     const auto fused = traced_clone(*with_observed_custom(nn::clone(model), options.custom),
                                     trace_options(options.trace, options.custom));
     FuseOptions fusion{target.fused_add, options.more_fusions, {}};
@@ -440,10 +461,21 @@ INTQ_INLINE std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Modu
     auto prepared = std::make_shared<PreparedModel>(*fused, target, options);
     prepared->report() = std::move(report);
     const QConfigMapping all = with_hybrid(with_own_qconfigs(mapping, model), *prepared);
-    detail::Preparer(*prepared, all).run();
+    Preparer(*prepared, all).run();
     all.check_all_used(names, types);
     set_fake_quantize(*prepared, FakeQuantState::calibration);
-    if (!options.example_inputs.empty()) detail::show_example(*prepared, options.example_inputs);
+    if (!options.example_inputs.empty()) show_example(*prepared, options.example_inputs);
+    return prepared;
+}
+
+}  // namespace detail
+
+INTQ_INLINE std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model,
+                                                                  const QConfigMapping& mapping,
+                                                                  const arith::PolicyRecord& target,
+                                                                  const PrepareOptions& options) {
+    auto prepared = detail::prepare_graph(model, mapping, target, options);
+    if (!options.example_inputs.empty()) prepared->check_lowering();
     return prepared;
 }
 

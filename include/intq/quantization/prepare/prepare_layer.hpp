@@ -58,6 +58,8 @@ INTQ_INLINE std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::s
     const ObserverOptions& options = config.options.observer_options;
     if (options.ch_axis != -1)
         throw Error(where, "activations are quantized per tensor; its qconfig has a channel axis");
+    if (options.scheme == arith::QuantScheme::affine && options.dtype == DType::int16)
+        throw Error(where, "int16 codes have no zero point; use a symmetric scheme");
     if (options.scheme == arith::QuantScheme::affine && !target.zero_points)
         throw Error(where, std::string("the target ") + target.name + " has no zero points; use a symmetric scheme");
     return config.make(target.quantize, compatibility);

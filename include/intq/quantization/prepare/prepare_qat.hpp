@@ -57,9 +57,10 @@ inline namespace INTQ_HOSTED_ABI {
 INTQ_INLINE std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const QConfigMapping& mapping,
                                                           const arith::PolicyRecord& target,
                                                           const PrepareOptions& options) {
-    auto prepared = prepare_calibration_fx(model, mapping, target, options);
+    auto prepared = detail::prepare_graph(model, mapping, target, options);
     prepared->train();
     set_fake_quantize(*prepared, FakeQuantState::qat);
+    if (!options.example_inputs.empty()) prepared->check_lowering();
     return prepared;
 }
 

@@ -80,6 +80,9 @@ public:
     void ensure_shapes();
     /// Takes the shapes of another model's inputs, unless this one's are known.
     void take_input_shapes(const PreparedModel& other);
+    /// Throws what convert and lower would refuse whatever the data, now that the shapes are known; see
+    /// prepare/check_lowering.hpp. The first run asks for it, unless prepare did.
+    void check_lowering();
 
     const arith::PolicyRecord& target() const noexcept { return target_; }
     const PrepareOptions& options() const noexcept { return options_; }
@@ -94,6 +97,7 @@ private:
     PrepareOptions options_;
     PrepareReport report_;
     std::set<std::string> quantized_;
+    bool is_checked_ = false;
 };
 
 namespace detail {
@@ -119,6 +123,7 @@ inline constexpr const char* input_shapes_name = "prepared_input_shapes";
 #    include "intq/io/error.hpp"
 #    include "intq/nn/model/value.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/prepare/check_lowering.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -197,7 +202,13 @@ INTQ_INLINE nn::Value PreparedModel::run(std::span<const nn::Value> inputs, cons
     nn::Value result = GraphModule::run(inputs, record, value_of);
     shapes.write_to(graph());
     tensor(detail::input_shapes_name) = detail::tensor_of_shapes(detail::shapes_of_inputs(graph()));
+    if (!is_checked_) check_lowering();
     return result;
+}
+
+INTQ_INLINE void PreparedModel::check_lowering() {
+    detail::check_lowering(*this, target_, [this](const graph::Node& node) { return is_quantized(node); });
+    is_checked_ = true;
 }
 
 INTQ_INLINE void PreparedModel::tensors_changed() { detail::shapes_of_tensor(tensor(detail::input_shapes_name)); }
@@ -205,6 +216,7 @@ INTQ_INLINE void PreparedModel::tensors_changed() { detail::shapes_of_tensor(ten
 INTQ_INLINE void PreparedModel::propagate_shapes(std::span<const Tensor> inputs) {
     const auto copy = std::static_pointer_cast<PreparedModel>(nn::clone(static_cast<const nn::Module&>(*this)));
     copy->eval();
+    copy->is_checked_ = true;
     set_fake_quantize(*copy, FakeQuantState::float_);
     const std::vector<nn::Value> values(inputs.begin(), inputs.end());
     copy->run(values, {});

@@ -40,8 +40,7 @@ inline Size2d size_of_image(const Tensor& x) { return {x.extent(2), x.extent(3)}
 /// A mean hands each of its cells the same part.
 template <class T>
 void spread_mean(T* plane, index_t width, const nn::float_operators::detail::Cells& cells, double part) {
-    for (index_t h = cells.top; h < cells.bottom; ++h)
-        for (index_t w = cells.left; w < cells.right; ++w) plane[h * width + w] += static_cast<T>(part);
+    cells.for_each(width, [&](index_t at) { plane[at] += static_cast<T>(part); });
 }
 
 /// The largest element takes all; of several the first in row order, as in PyTorch.

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+//
+// Trial: what a target refuses of an operator, asked before there are scales. Layer: quantization.
+#ifndef INTQ_QUANTIZATION_OPERATORS_TRIAL_HPP
+#define INTQ_QUANTIZATION_OPERATORS_TRIAL_HPP
+
+#include <string>
+#include <vector>
+
+#include "intq/arith/target.hpp"
+#include "intq/core/dtype.hpp"
+#include "intq/core/op_kind.hpp"
+#include "intq/core/shape.hpp"
+#include "intq/graph/node.hpp"
+#include "intq/nn/model/module.hpp"
+#include "intq/quantization/operators/operator.hpp"
+#include "intq/quantization/operators/quantized_graph.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+/// Codes whose scale is not known yet: of scale 1, and of zero point 1 where the scheme has one.
+///
+/// @param shape  of rank 0 where it is not known
+QuantizedTensor stand_in(const OwnedQParams& range, bool is_affine, const Shape& shape);
+
+/// What a step is made of, from a node whose values are known by their types. Its errors name no place.
+StepRequest trial_request(const graph::Node& node, const nn::Module* module, std::vector<const QuantizedTensor*> inputs,
+                          const Shape& output_shape, const arith::PolicyRecord& target);
+
+/// Adds the instructions of a step to a program that no one runs.
+///
+/// @param output  int32: the accumulator is the output
+/// @throws Error that names no place, for what lower() would refuse whatever the scales
+void try_step(const StepPtr& step, const std::vector<QuantizedTensor>& inputs, const QuantizedTensor& output,
+              const arith::PolicyRecord& target);
+
+/// "; the rows of bayes for avg_pool2d: int8 -> int8 (kernel, stride and padding up to 256)"; "" for no operator.
+std::string rows_of(const arith::PolicyRecord& target, OpKind op);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_operators)
+
+#    include <algorithm>
+#    include <memory>
+#    include <optional>
+#    include <utility>
+
+#    include "intq/arith/constraints.hpp"
+#    include "intq/graph/interpreter.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/kernels/table/rows.hpp"
+#    include "intq/quantization/operators/conv.hpp"
+#    include "intq/quantization/operators/lowering.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE QuantizedTensor stand_in(const OwnedQParams& range, bool is_affine, const Shape& shape) {
+    QuantizedTensor codes{"", range.dtype, range, shape};
+    codes.qparams.scales = {1.0f};
+    codes.qparams.axis = -1;
+    codes.qparams.zero_points.clear();
+    if (is_affine) codes.qparams.zero_points = {1};
+    return codes;
+}
+
+INTQ_INLINE StepRequest trial_request(const graph::Node& node, const nn::Module* module,
+                                      std::vector<const QuantizedTensor*> inputs, const Shape& output_shape,
+                                      const arith::PolicyRecord& target) {
+    graph::Interpreter::Values nothing;
+    for (const graph::Node* input : node.inputs()) nothing[input] = nn::Value();
+    StepRequest request{node, module, std::move(inputs), output_shape, target, {}, {}, {}};
+    request.constants = graph::Interpreter::resolve(node.args(), nothing);
+    for (const nn::Value& constant : request.constants) request.call.arguments.push_back({-1, constant});
+    if (!request.call.arguments.empty()) request.call.arguments[0].input = 0;
+    return request;
+}
+
+/// One try.
+INTQ_INLINE void try_with(const StepPtr& step, const std::vector<QuantizedTensor>& inputs, QuantizedTensor output,
+                          const arith::PolicyRecord& target) {
+    QuantizedGraph graph;
+    graph.target = target;
+    QuantizedNode node;
+    node.step = step;
+    for (const QuantizedTensor& input : inputs) {
+        node.inputs.push_back(static_cast<int>(graph.tensors.size()));
+        graph.tensors.push_back(input);
+    }
+    node.output = static_cast<int>(graph.tensors.size());
+    graph.tensors.push_back(std::move(output));
+    // A table without kernels: only packing reads it, and packs in an order that no kernel asks for.
+    const kernels::KernelTable no_kernels{"", {&graph.target}};
+    Lowering lowering(graph, no_kernels, 1);
+    for (const int input : node.inputs) lowering.add_input(input);
+    step->lower(lowering, node);
+    lowering.output(node.output);
+}
+
+INTQ_INLINE void try_step(const StepPtr& step, const std::vector<QuantizedTensor>& inputs,
+                          const QuantizedTensor& output, const arith::PolicyRecord& target) {
+    float unit = 1.0f;
+    if (const auto* weighted = dynamic_cast<const WeightedStep*>(step.get())) {
+        const auto scales =
+            accumulator_scales(inputs.at(0).qparams.scale(), weighted->weight_qparams, weighted->weight.extent(0));
+        unit = *std::max_element(scales.begin(), scales.end());
+    }
+    std::optional<Error> refusal;
+    // The least scale that any output may have, and one that is large enough for sums and products of codes.
+    for (const float scale : {unit, unit * 0x1p12f}) {
+        QuantizedTensor scaled = output;
+        if (output.dtype == DType::int8 || output.dtype == DType::int16) scaled.qparams.scales = {scale};
+        try {
+            return try_with(step, inputs, scaled, target);
+        } catch (const Error& error) {
+            if (!refusal) refusal = error;
+        }
+    }
+    throw *refusal;
+}
+
+INTQ_INLINE std::string rows_of(const arith::PolicyRecord& target, OpKind op) {
+    if (op == OpKind::none) return {};
+    std::string rows;
+    for (const arith::ConstraintRow& row : target.constraints) {
+        if (row.op != op) continue;
+        rows += std::string(rows.empty() ? "" : ", ") + name_of(row.input);
+        if (row.weight != DType::none) rows += std::string(" by ") + name_of(row.weight);
+        rows += std::string(" -> ") + name_of(row.output);
+        std::string limits;
+        const auto limit = [&](const char* what, index_t value) {
+            if (value != 0)
+                limits += (limits.empty() ? "" : ", ") + std::string(what) + " up to " + std::to_string(value);
+        };
+        limit("kernel", row.max_kernel);
+        limit("stride", row.max_stride);
+        limit("padding", row.max_padding);
+        limit("channels", row.max_channels);
+        if (!limits.empty()) rows += " (" + limits + ")";
+    }
+    const std::string table = std::string(target.name) + " for " + name_of(op);
+    return rows.empty() ? "; there is no row of " + table : "; the rows of " + table + ": " + rows;
+}
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+#endif  // INTQ_DEFINES(quantization_operators)
+#endif  // INTQ_QUANTIZATION_OPERATORS_TRIAL_HPP

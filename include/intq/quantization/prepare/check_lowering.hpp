@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+//
+// check_lowering: what convert and lower would refuse of a prepared model, as soon as its shapes are known. Layer:
+// quantization (docs/workflow.md section 4).
+#ifndef INTQ_QUANTIZATION_PREPARE_CHECK_LOWERING_HPP
+#define INTQ_QUANTIZATION_PREPARE_CHECK_LOWERING_HPP
+
+#include <functional>
+
+#include "intq/arith/target.hpp"
+#include "intq/graph/graph_module.hpp"
+#include "intq/graph/node.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+/// Makes each step of a prepared model and its instructions for the target, with scales of 1, and throws what is
+/// refused. What only data can say, such as a scale that is out of range, is left to convert and lower. While a model
+/// trains, its weights are still to come, and so is the proof that an accumulator holds their products.
+///
+/// What stays in float is no fault: PreparedModel::report() lists it.
+///
+/// @param is_quantized  whether a node computes on codes
+/// @pre   the shapes of the values are known
+/// @throws Error that names the node, and quotes the rows of the target's constraint table
+///
+/// Cost     that of packing the weights once
+void check_lowering(graph::GraphModule& model, const arith::PolicyRecord& target,
+                    const std::function<bool(const graph::Node&)>& is_quantized);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_prepare)
+
+#    include <algorithm>
+#    include <map>
+#    include <memory>
+#    include <string>
+#    include <vector>
+
+#    include "intq/graph/operators.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/operators/conv.hpp"
+#    include "intq/quantization/operators/custom.hpp"
+#    include "intq/quantization/operators/operator_table.hpp"
+#    include "intq/quantization/operators/quantize.hpp"
+#    include "intq/quantization/operators/trial.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+/// Walks a prepared graph as convert does, one step at a time.
+class LoweringCheck {
+public:
+    LoweringCheck(graph::GraphModule& model, const arith::PolicyRecord& target,
+                  const std::function<bool(const graph::Node&)>& is_quantized)
+        : model_(model), target_(target), is_quantized_(is_quantized), operators_(model) {}
+
+    void run() {
+        for (graph::Node* node : model_.graph().nodes()) {
+            try {
+                check(*node);
+            } catch (const Error& error) {
+                throw Error("prepare: %" + node->name() + " (" + graph::type_of(*node, model_) + ")",
+                            error.what() + rows_of(target_, operators_.of(*node).kind));
+            }
+        }
+    }
+
+private:
+    void check(const graph::Node& node) {
+        if (const auto* quantizer = dynamic_cast<const Quantizer*>(graph::module_of(node, model_)))
+            return check_quantizer(node, *quantizer);
+        if (!is_quantized_(node)) return;
+        const QuantizedOperator& row = operators_.of(node);
+        if (row.role == Role::quant_stub) return;  // its quantizer is the step
+        std::vector<QuantizedTensor> inputs;
+        for (const graph::Node* input : operands_of(node.args())) {
+            const auto known = codes_.find(input);
+            if (known == codes_.end()) return;  // the relu behind an add, which is part of it
+            inputs.push_back(known->second);
+        }
+        if (row.make_step == nullptr) {
+            codes_[&node] = inputs.at(0);
+            return;
+        }
+        std::vector<const QuantizedTensor*> pointers;
+        for (const QuantizedTensor& input : inputs) pointers.push_back(&input);
+        const Shape& shape = node.outputs()[0].shape;
+        StepPtr step =
+            row.make_step(trial_request(node, graph::module_of(node, model_), std::move(pointers), shape, target_));
+        const bool moves = row.role == Role::shares_input || row.role == Role::item;
+        QuantizedTensor output = moves ? inputs.at(0) : output_of(node, row);
+        output.shape = shape;
+        if (moves) codes_[&node] = output;
+        if (dynamic_cast<const CustomStep*>(step.get()) != nullptr) return;  // that of a HybridModel
+        if (row.keeps_scale != nullptr && row.keeps_scale(target_)) output.qparams = inputs[0].qparams;
+        try_step(model_.training() ? without_weights(step) : step, inputs, output, target_);
+    }
+
+    // Real values become codes here, or codes others.
+    void check_quantizer(const graph::Node& node, const Quantizer& quantizer) {
+        const graph::Node& source = *node.inputs()[0];
+        QuantizedTensor made = codes_of(quantizer, node.outputs()[0].shape);
+        const auto known = codes_.find(&source);
+        if (known != codes_.end())
+            made.qparams.zero_points =
+                is_following(quantizer) ? known->second.qparams.zero_points : made.qparams.zero_points;
+        codes_[&node] = made;
+        const bool is_output =
+            is_quantized_(source) && known == codes_.end() && operators_.of(source).role != Role::quant_stub;
+        if (is_output) return;
+        QuantizedTensor from = known != codes_.end() ? known->second : QuantizedTensor{"", DType::float32, {}, {}};
+        from.shape = made.shape;
+        if (from.dtype == made.dtype && from.qparams == made.qparams) return;  // as convert leaves it out
+        const StepPtr step = from.dtype == DType::float32 ? StepPtr(std::make_shared<QuantizeStep>())
+                                                          : StepPtr(std::make_shared<RequantizeStep>());
+        try_step(step, {from}, made, target_);
+    }
+
+    static bool is_following(const Quantizer& quantizer) {
+        return dynamic_cast<const FollowingFakeQuantize*>(&quantizer) != nullptr;
+    }
+
+    static QuantizedTensor codes_of(const Quantizer& quantizer, const Shape& shape) {
+        const nn::Module* source = &quantizer;
+        while (const auto* following = dynamic_cast<const FollowingFakeQuantize*>(source))
+            source = following->child("source").get();
+        const auto* own = dynamic_cast<const FakeQuantize*>(source);
+        const bool is_affine = own != nullptr && own->observer().options().scheme == arith::QuantScheme::affine;
+        return stand_in(quantizer.qparams(), is_affine, shape);
+    }
+
+    // By the quantizer behind the operator, or behind the relu that is part of it; without one, the accumulator.
+    QuantizedTensor output_of(const graph::Node& node, const QuantizedOperator& row) const {
+        const auto quantizer_behind = [&](const graph::Node& of) -> const Quantizer* {
+            for (const graph::Node* user : of.users())
+                if (const auto* quantizer = dynamic_cast<const Quantizer*>(graph::module_of(*user, model_)))
+                    return quantizer;
+            return nullptr;
+        };
+        const Quantizer* quantizer = quantizer_behind(node);
+        if (quantizer == nullptr && row.takes_relu && node.users().size() == 1)
+            quantizer = quantizer_behind(*node.users()[0]);
+        if (quantizer != nullptr) return codes_of(*quantizer, {});
+        return {"", DType::int32, OwnedQParams::per_tensor(1.0f, DType::int32), {}};
+    }
+
+    static std::vector<const graph::Node*> operands_of(const graph::ArgumentList& arguments) {
+        std::vector<const graph::Node*> result;
+        for (const graph::Argument& argument : arguments) {
+            if (argument.node() != nullptr) result.push_back(argument.node());
+            if (argument.list() != nullptr)
+                for (const graph::Node* node : operands_of(*argument.list())) result.push_back(node);
+        }
+        return result;
+    }
+
+    static StepPtr without_weights(const StepPtr& step) {
+        const auto* weighted = dynamic_cast<const WeightedStep*>(step.get());
+        if (weighted == nullptr) return step;
+        auto copy = std::make_shared<WeightedStep>(*weighted);
+        copy->weight = Tensor::zeros(weighted->weight.shape(), weighted->weight.dtype());
+        return copy;
+    }
+
+    graph::GraphModule& model_;
+    const arith::PolicyRecord& target_;
+    const std::function<bool(const graph::Node&)>& is_quantized_;
+    NodeOperators operators_;
+    std::map<const graph::Node*, QuantizedTensor> codes_;
+};
+
+INTQ_INLINE void check_lowering(graph::GraphModule& model, const arith::PolicyRecord& target,
+                                const std::function<bool(const graph::Node&)>& is_quantized) {
+    LoweringCheck(model, target, is_quantized).run();
+}
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+#endif  // INTQ_DEFINES(quantization_prepare)
+#endif  // INTQ_QUANTIZATION_PREPARE_CHECK_LOWERING_HPP
