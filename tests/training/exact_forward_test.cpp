@@ -205,6 +205,9 @@ TEST_CASE("An active Dropout between quantizers is refused by its node; switched
     training::Autograd autograd(*qat);
     const intq::Tensor x = test::random_tensor(Shape(2, 2, 5, 5), 3);
     CHECK_THROWS_WITH(exact(autograd, x), Contains("call_module[dropout]") && Contains("no place in exact simulation"));
+    const auto other = nn::clone(qat);
+    training::Autograd of_other(*other);
+    CHECK_THROWS_WITH(exact(of_other, x), Contains("that of another model"));
     qat->find("dropout").eval();
     Count count;
     const intq::Tensor y = exact(autograd, x).tensor();

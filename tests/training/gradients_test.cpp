@@ -1046,6 +1046,9 @@ TEST_CASE("A clamp stops the gradient at its ends, and outside of them") {
 
 TEST_CASE("Each row of the table has its own operator, and both types have the same rows") {
     std::vector<std::string> names;
+    const training::GradientRow empty{"mine", nullptr};
+    CHECK(test::message_of<Error>([&] { training::all_gradient_rows(std::span(&empty, 1)); }) ==
+          "the gradient row of \"mine\" has no function `backward`");
     for (const training::GradientRow& row : training::gradient_rows<float>) names.emplace_back(row.op);
     std::vector<std::string> others;
     for (const training::GradientRow& row : training::gradient_rows<double>) others.emplace_back(row.op);

@@ -152,7 +152,7 @@ INTQ_INLINE void for_each_batch(const quantization::BatchSource& source, const c
                                 const std::function<void(const Tensor& batch)>& visit) {
     bool any = false;
     for (std::size_t i = 0; i < source.count; ++i)
-        if (const Tensor batch = source.batch(i); batch.size() > 0) {
+        if (const Tensor batch = source.at(i); batch.size() > 0) {
             any = true;
             visit(batch);
         }

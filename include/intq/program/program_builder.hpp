@@ -122,6 +122,7 @@ private:
 #    include <algorithm>
 #    include <span>
 
+#    include "intq/core/op_params.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/runtime/memory_plan.hpp"
@@ -267,7 +268,9 @@ INTQ_INLINE std::shared_ptr<OwnedProgram> ProgramBuilder::finish(std::vector<std
 
 INTQ_INLINE ProgramBuilder::ProgramBuilder(const kernels::KernelTable& table, index_t max_batch)
     : table_(&table), max_batch_(max_batch), storage_(std::make_unique<ProgramStorage>()) {
-    if (max_batch < 1) throw Error("a program needs a batch of at least 1, given " + std::to_string(max_batch));
+    if (max_batch < 1 || max_batch > largest_extent)
+        throw Error("a program needs a batch from 1 to " + std::to_string(largest_extent) + ", given " +
+                    std::to_string(max_batch));
 }
 
 INTQ_INLINE const arith::PolicyRecord& ProgramBuilder::target() const noexcept { return table_->policy(); }

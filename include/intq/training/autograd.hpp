@@ -57,6 +57,8 @@ public:
     /// The model must outlive this.
     explicit Autograd(graph::GraphModule& model, AutogradOptions options = {});
 
+    const graph::GraphModule& model() const noexcept { return model_; }
+
     /// Replaces a node's value by another one of its shape, such as the one that integer kernels gave: what follows
     /// computes on it, while the gradient passes as if nothing had been replaced (straight-through). None: it stays.
     using ValueHook = graph::ValueHook;

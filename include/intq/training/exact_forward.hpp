@@ -46,7 +46,8 @@ public:
     ExactForward(quantization::PreparedModel& model, const kernels::KernelTable& table)
         : model_(model), table_(table) {}
 
-    /// Throws the Error that names a Dropout that is active between quantizers: no program has such values.
+    /// Throws the Error that names a Dropout that is active between quantizers, because no program has such values; and
+    /// for an Autograd of another model.
     ///
     /// @param autograd  of the model; its value hook is this one's during the call, and none afterwards
     /// @param inputs    float32 tensors
@@ -88,6 +89,8 @@ namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE nn::Value ExactForward::operator()(Autograd& autograd, std::span<const nn::Value> inputs) {
+    if (&autograd.model() != static_cast<const graph::GraphModule*>(&model_))
+        throw Error("ExactForward: the Autograd, or the Trainer, is that of another model");
     check_dropout();
     simulation_.reset();
     model_.forward(nn::Arguments(inputs));

@@ -101,6 +101,7 @@ inline constexpr GradientRow quantizer_gradient_rows[] = {
 };
 
 /// Both tables in one, for float32; rows of the caller's come last and win.
+/// @throws Error  for a row without a function
 std::vector<GradientRow> all_gradient_rows(std::span<const GradientRow> more = {});
 
 }  // namespace INTQ_HOSTED_ABI
@@ -110,6 +111,9 @@ std::vector<GradientRow> all_gradient_rows(std::span<const GradientRow> more = {
 #if INTQ_DEFINES(training)
 
 #    include <iterator>
+#    include <string>
+
+#    include "intq/io/error.hpp"
 
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
@@ -117,7 +121,11 @@ inline namespace INTQ_HOSTED_ABI {
 INTQ_INLINE std::vector<GradientRow> all_gradient_rows(std::span<const GradientRow> more) {
     std::vector<GradientRow> rows(std::begin(gradient_rows<float>), std::end(gradient_rows<float>));
     rows.insert(rows.end(), std::begin(quantizer_gradient_rows), std::end(quantizer_gradient_rows));
-    rows.insert(rows.end(), more.begin(), more.end());
+    for (const GradientRow& row : more) {
+        if (row.backward == nullptr)
+            throw Error("the gradient row of \"" + std::string(row.op) + "\" has no function `backward`");
+        rows.push_back(row);
+    }
     return rows;
 }
 

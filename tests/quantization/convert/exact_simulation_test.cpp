@@ -58,6 +58,7 @@ void compare(const nn::Module& model, const kernels::KernelTable& table, const i
     calibrate(*prepared, x, x.extent(0));
     ExactSimulation simulation(*prepared, table, x.extent(0));
     const intq::Tensor simulated = simulation.run({&x, 1})[0];
+    CHECK_THROWS_AS(simulation.codes_of("no such node"), Error);
     const LoweredModel lowered = lower(simulation.quantized(), table, x.extent(0));
     const auto executed = run_and_keep(lowered, x);
     CHECK(same_bytes(simulated, lowered.run(x)));

@@ -4,6 +4,7 @@
 // That they are exactly those of the arithmetic is held against the oracle elsewhere.
 #include "intq/quantization/convert/lower.hpp"
 
+#include <limits>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -154,6 +155,14 @@ TEST_CASE("A softmax behind the DeQuantStub becomes the tail; what stays in floa
     const std::string message = message_of<Error>([&] { lower(convert(*middle, "bayes", x), table_of("bayes")); });
     CHECK(message.find("it reads \"norm\", which stays in float; a program executes integers only") !=
           std::string::npos);
+}
+
+TEST_CASE("A batch that no program can hold is refused") {
+    test::ResidualNet model(4);
+    const QuantizedGraph quantized = convert(model, "bayes", test::random_tensor(Shape(2, 3, 6, 6), 3));
+    for (const index_t batch : {index_t{0}, std::numeric_limits<index_t>::max() / 8})
+        CHECK(message_of<Error>([&] { lower(quantized, table_of("bayes"), batch); }) ==
+              "a program needs a batch from 1 to 1073741824, given " + std::to_string(batch));
 }
 
 TEST_CASE("Kernels of another target are refused") {

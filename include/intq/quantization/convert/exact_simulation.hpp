@@ -45,6 +45,7 @@ public:
     const Tensor& tensor(int index) const { return values_.at(static_cast<std::size_t>(index)); }
     /// What a node of the prepared graph gave in the last run: codes, accumulators, or real values. An operator and the
     /// quantizer behind it share their codes; a QuantStub passes real values on.
+    /// Throws for a node that has neither.
     Tensor codes_of(const std::string& node) const;
     /// The same as real numbers, carrying their qparams: the node's value in the simulation.
     std::optional<Tensor> value_of(const std::string& node) const;
@@ -86,6 +87,7 @@ bool runs_on_host(const QuantizedNode& node);
 #    include <utility>
 
 #    include "intq/io/error.hpp"
+#    include "intq/io/nearest_names.hpp"
 #    include "intq/nn/model/value.hpp"
 #    include "intq/quantization/convert/convert_fx.hpp"
 #    include "intq/quantization/convert/lower.hpp"
@@ -183,7 +185,13 @@ INTQ_INLINE std::vector<Tensor> ExactSimulation::run(std::span<const Tensor> inp
 
 INTQ_INLINE Tensor ExactSimulation::codes_of(const std::string& node) const {
     const auto found = quantized_.values.find(node);
-    return found == quantized_.values.end() ? Tensor() : values_.at(static_cast<std::size_t>(found->second));
+    if (found == quantized_.values.end()) {
+        std::vector<std::string> names;
+        for (const auto& [name, value] : quantized_.values) names.push_back(name);
+        throw Error("the simulation has no value of a node \"" + node + "\"; the nearest are " +
+                    nearest_names(node, names));
+    }
+    return values_.at(static_cast<std::size_t>(found->second));
 }
 
 INTQ_INLINE std::optional<Tensor> ExactSimulation::value_of(const std::string& node) const {

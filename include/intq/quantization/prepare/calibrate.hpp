@@ -27,6 +27,9 @@ inline namespace INTQ_HOSTED_ABI {
 struct BatchSource {
     std::size_t count = 0;
     std::function<Tensor(std::size_t)> batch{};
+
+    /// Throws for a source without a function.
+    Tensor at(std::size_t i) const;
 };
 
 BatchSource batches_of(std::span<const Tensor> batches);
@@ -102,6 +105,11 @@ int set_range_method(nn::Module& model, RangeMethod method);
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE Tensor BatchSource::at(std::size_t i) const {
+    if (!batch) throw Error("BatchSource: it has no function `batch`");
+    return batch(i);
+}
 
 INTQ_INLINE BatchSource batches_of(std::span<const Tensor> batches) {
     return {batches.size(), [batches](std::size_t i) { return batches[i]; }};
@@ -192,7 +200,7 @@ INTQ_INLINE CalibrationReport calibrate(PreparedModel& model, const BatchSource&
     {
         io::Progress bar("calibration", static_cast<std::int64_t>(source.count), options.show);
         for (std::size_t i = options.first; i < last; ++i) {
-            const Tensor batch = source.batch(i);
+            const Tensor batch = source.at(i);
             if (batch.size() > 0) detail::calibrate_batch(model, batch);
             any = any || batch.size() > 0;
             bar.update(static_cast<std::int64_t>(i + 1));

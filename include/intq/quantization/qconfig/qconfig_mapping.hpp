@@ -6,12 +6,14 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "intq/io/name_pattern.hpp"
 #include "intq/nn/layers/fusion.hpp"
 #include "intq/quantization/observers/compatibility.hpp"
 #include "intq/quantization/qconfig/qconfig.hpp"
@@ -91,8 +93,9 @@ private:
     struct Entry {
         std::string key;
         std::optional<QConfig> qconfig;
+        std::shared_ptr<const io::NamePattern> pattern{};  // of a regex
     };
-    static void set(std::vector<Entry>& entries, const std::string& key, std::optional<QConfig> qconfig);
+    static Entry& set(std::vector<Entry>& entries, const std::string& key, std::optional<QConfig> qconfig);
     static bool covers(const std::string& name, const std::string& module);
     FusedChoice find_as_torch(const nn::FusedMember& whole, std::span<const nn::FusedMember> members) const;
     const Entry* find_type(const std::string& type) const;
@@ -117,7 +120,6 @@ QConfigMapping get_default_qconfig_mapping(DType dtype = DType::int8, DType weig
 #    include <utility>
 
 #    include "intq/io/error.hpp"
-#    include "intq/io/name_pattern.hpp"
 #    include "intq/io/nearest_names.hpp"
 
 namespace intq::quantization {
@@ -129,14 +131,14 @@ INTQ_INLINE QConfigMapping get_default_qconfig_mapping(DType dtype, DType weight
     return mapping;
 }
 
-INTQ_INLINE void QConfigMapping::set(std::vector<Entry>& entries, const std::string& key,
-                                     std::optional<QConfig> qconfig) {
+INTQ_INLINE QConfigMapping::Entry& QConfigMapping::set(std::vector<Entry>& entries, const std::string& key,
+                                                       std::optional<QConfig> qconfig) {
     for (Entry& entry : entries)
         if (entry.key == key) {
             entry.qconfig = std::move(qconfig);
-            return;
+            return entry;
         }
-    entries.push_back({key, std::move(qconfig)});
+    return entries.emplace_back(Entry{key, std::move(qconfig)});
 }
 
 INTQ_INLINE QConfigMapping& QConfigMapping::set_global(std::optional<QConfig> qconfig) {
@@ -163,11 +165,11 @@ INTQ_INLINE QConfigMapping& QConfigMapping::set_own(const std::string& name, std
 INTQ_INLINE QConfigMapping& QConfigMapping::set_module_name_regex(const std::string& regex,
                                                                   std::optional<QConfig> qconfig) {
     try {
-        io::NamePattern pattern(regex);
+        auto pattern = std::make_shared<const io::NamePattern>(regex);
+        set(regexes_, regex, std::move(qconfig)).pattern = std::move(pattern);
     } catch (const Error& error) {
         throw Error("QConfigMapping: " + std::string(error.what()));
     }
-    set(regexes_, regex, std::move(qconfig));
     return *this;
 }
 
@@ -197,7 +199,7 @@ INTQ_INLINE QConfigChoice QConfigMapping::find(const nn::FusedMember& op) const 
 
     bool found = false;
     for (const Entry& entry : regexes_)
-        if (io::NamePattern(entry.key).matches_start(op.module)) {
+        if (entry.pattern->matches_start(op.module)) {
             const std::string key = meet("module name regex \"" + entry.key + "\"");
             if (!found) choice = {entry.qconfig, QConfigLevel::module_name_regex, key};
             found = true;
@@ -283,8 +285,9 @@ INTQ_INLINE void QConfigMapping::check_all_used(const std::vector<std::string>& 
             const std::string key = what + " \"" + entry.key + "\"";
             const auto met = matched_.find(key);
             if (met == matched_.end())
-                throw Error("QConfigMapping: no operator matches the " + key + "; the nearest are " +
-                            nearest_names(entry.key, known));
+                throw Error("QConfigMapping: no operator matches the " + key +
+                            (entry.pattern ? ", which must match from the start of the name" : "") +
+                            "; the nearest are " + nearest_names(entry.key, known));
             if (used_.count(key) == 0)
                 throw Error("QConfigMapping: the " + key + " changes nothing. It matches " + met->second +
                             ", whose quantizers another entry decides, or which has none of its own: a fused layer "
