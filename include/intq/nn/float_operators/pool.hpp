@@ -84,6 +84,7 @@ index_t largest_cell(const T* plane, const Window2d& window, Size2d in, index_t 
 #    include <string>
 
 #    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/axes.hpp"
 
 namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
