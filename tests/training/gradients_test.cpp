@@ -12,6 +12,7 @@
 #include "intq/nn/layers/quantize.hpp"
 #include "intq/nn/model/tape.hpp"
 #include "reference/float_layers.hpp"
+#include "support/small_models.hpp"
 #include "training/gradient_check.hpp"
 
 using namespace intq;
