@@ -46,6 +46,7 @@ void check_lowering(graph::GraphModule& model, const arith::PolicyRecord& target
 
 #    include "intq/graph/operators.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/nn/model/module.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/custom.hpp"
