@@ -8,6 +8,7 @@
 #include <span>
 
 #include "intq/arith/elementwise.hpp"
+#include "intq/arith/quantize.hpp"
 #include "intq/arith/real_functions.hpp"
 
 namespace intq::arith {
@@ -68,9 +69,9 @@ constexpr double table_function(TableFunction function, double x, double slope =
 /// Whether the function is smooth enough at every code for 512 straight pieces.
 constexpr bool fits_int16_table(TableFunction function) noexcept { return function < TableFunction::leaky_relu; }
 
-/// clamp(rhu(real / s_out)); NaN gives 0, an infinity the end of its side.
-inline std::int32_t table_entry(double real, float s_out, DType dtype) noexcept {
-    const auto low = static_cast<double>(lowest_code(dtype)), high = static_cast<double>(highest_code(dtype));
+/// clamp(rhu(real / s_out), range); NaN gives 0, an infinity the end of its side.
+inline std::int32_t table_entry(double real, float s_out, CodeRange range) noexcept {
+    const auto low = static_cast<double>(range.quant_min), high = static_cast<double>(range.quant_max);
     const double code = real / static_cast<double>(s_out);
     if (code != code) return 0;
     if (code <= low) return static_cast<std::int32_t>(low);
@@ -80,9 +81,13 @@ inline std::int32_t table_entry(double real, float s_out, DType dtype) noexcept 
 
 namespace detail {
 
-constexpr Status check_table(const CodesOf& in, const CodesOf& out, DType dtype, std::size_t given,
+constexpr Status check_table(const CodesOf& in, const CodesOf& out, CodeRange range, DType dtype, std::size_t given,
                              std::size_t expected) noexcept {
     constexpr OpKind op = OpKind::none;
+    if (range.quant_min < lowest_code(dtype) || range.quant_min > 0)
+        return {StatusCode::value_out_of_range, op, Field::quant_range, range.quant_min, lowest_code(dtype)};
+    if (range.quant_max > highest_code(dtype) || range.quant_max < 0)
+        return {StatusCode::value_out_of_range, op, Field::quant_range, range.quant_max, highest_code(dtype)};
     for (const CodesOf* codes : {&in, &out}) {
         const Field field = codes == &in ? Field::input : Field::output;
         if (codes->dtype != dtype)
@@ -101,53 +106,57 @@ constexpr Status check_table(const CodesOf& in, const CodesOf& out, DType dtype,
 
 /// The table of any real function of int8 codes.
 ///
-///     entries[x + 128] = clamp(rhu(f(double(x) · s_in) / s_out))
+///     entries[x + 128] = clamp(rhu(f(double(x) · s_in) / s_out), range)
 ///
 /// @param function  double -> double; NaN gives code 0, infinities the ends
 /// @param entries   256
+/// @param range     of the output
 /// @return ok; dtype_mismatch of input or output; scale_out_of_range, given 0 of the input, 1 of the output;
 /// unsupported
-///         naming zero_point where one is not 0; shape_mismatch of storage
+///         naming zero_point where one is not 0; value_out_of_range of quant_range; shape_mismatch of storage
 template <class Function>
-Status make_int8_table(const CodesOf& in, const CodesOf& out, std::span<std::int8_t> entries,
-                       Function&& function) noexcept {
-    const Status status = detail::check_table(in, out, DType::int8, entries.size(), int8_table_size);
+Status make_int8_table(const CodesOf& in, const CodesOf& out, std::span<std::int8_t> entries, Function&& function,
+                       CodeRange range = {}) noexcept {
+    const Status status = detail::check_table(in, out, range, DType::int8, entries.size(), int8_table_size);
     if (!status.ok()) return status;
     for (int x = INT8_MIN; x <= INT8_MAX; ++x)
         entries[static_cast<std::size_t>(x + 128)] = static_cast<std::int8_t>(
-            table_entry(function(static_cast<double>(x) * static_cast<double>(in.scale)), out.scale, DType::int8));
+            table_entry(function(static_cast<double>(x) * static_cast<double>(in.scale)), out.scale, range));
     return {};
 }
 
 /// The table of any real function of int16 codes.
 ///
-///     entries[i] = clamp(rhu(f(double((i - 256) · 128) · s_in) / s_out)),   i = 0 … 512
+///     entries[i] = clamp(rhu(f(double((i - 256) · 128) · s_in) / s_out), range),   i = 0 … 512
 ///
 /// @param entries  513
 /// @return as make_int8_table()
 template <class Function>
-Status make_int16_table(const CodesOf& in, const CodesOf& out, std::span<std::int16_t> entries,
-                        Function&& function) noexcept {
-    const Status status = detail::check_table(in, out, DType::int16, entries.size(), int16_table_size);
+Status make_int16_table(const CodesOf& in, const CodesOf& out, std::span<std::int16_t> entries, Function&& function,
+                        CodeRange range = {INT16_MIN, INT16_MAX}) noexcept {
+    const Status status = detail::check_table(in, out, range, DType::int16, entries.size(), int16_table_size);
     if (!status.ok()) return status;
     for (int i = 0; i < static_cast<int>(int16_table_size); ++i)
         entries[static_cast<std::size_t>(i)] = static_cast<std::int16_t>(table_entry(
-            function(static_cast<double>((i - 256) * 128) * static_cast<double>(in.scale)), out.scale, DType::int16));
+            function(static_cast<double>((i - 256) * 128) * static_cast<double>(in.scale)), out.scale, range));
     return {};
 }
 
 /// The same of a named function.
 inline Status make_int8_table(TableFunction function, const CodesOf& in, const CodesOf& out,
-                              std::span<std::int8_t> entries, double slope = 1.0) noexcept {
-    return make_int8_table(in, out, entries, [&](double x) { return table_function(function, x, slope); });
+                              std::span<std::int8_t> entries, double slope = 1.0, CodeRange range = {}) noexcept {
+    return make_int8_table(
+        in, out, entries, [&](double x) { return table_function(function, x, slope); }, range);
 }
 
 /// @return as above, and unsupported naming none for a function that 512 straight pieces do not hold: log, sqrt,
 ///         rsqrt, reciprocal and leaky_relu
 inline Status make_int16_table(TableFunction function, const CodesOf& in, const CodesOf& out,
-                               std::span<std::int16_t> entries, double slope = 1.0) noexcept {
+                               std::span<std::int16_t> entries, double slope = 1.0,
+                               CodeRange range = {INT16_MIN, INT16_MAX}) noexcept {
     if (!fits_int16_table(function)) return {StatusCode::unsupported, OpKind::none, Field::none, 0, 0};
-    return make_int16_table(in, out, entries, [&](double x) { return table_function(function, x, slope); });
+    return make_int16_table(
+        in, out, entries, [&](double x) { return table_function(function, x, slope); }, range);
 }
 
 /// y of int16 codes.

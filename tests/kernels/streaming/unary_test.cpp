@@ -149,13 +149,15 @@ TEST_CASE("Entries are the nearest codes of the function, for int8 and int16") {
 
 TEST_CASE("Ties go up, NaN gives 0 and infinities the ends") {
     constexpr float infinity = std::numeric_limits<float>::infinity();
-    CHECK(arith::table_entry(0.5, 1.0f, DType::int8) == 1);
-    CHECK(arith::table_entry(-0.5, 1.0f, DType::int8) == 0);
-    CHECK(arith::table_entry(-1.5, 1.0f, DType::int8) == -1);
-    CHECK(arith::table_entry(std::nan(""), 1.0f, DType::int8) == 0);
-    CHECK(arith::table_entry(infinity, 1.0f, DType::int8) == 127);
-    CHECK(arith::table_entry(-infinity, 1.0f, DType::int16) == -32768);
-    CHECK(arith::table_entry(1e300, 1e-30f, DType::int16) == 32767);
+    CHECK(arith::table_entry(0.5, 1.0f, {-128, 127}) == 1);
+    CHECK(arith::table_entry(-0.5, 1.0f, {-128, 127}) == 0);
+    CHECK(arith::table_entry(-1.5, 1.0f, {-128, 127}) == -1);
+    CHECK(arith::table_entry(std::nan(""), 1.0f, {-128, 127}) == 0);
+    CHECK(arith::table_entry(infinity, 1.0f, {-128, 127}) == 127);
+    CHECK(arith::table_entry(-infinity, 1.0f, {-32768, 32767}) == -32768);
+    CHECK(arith::table_entry(1e300, 1e-30f, {-32768, 32767}) == 32767);
+    CHECK(arith::table_entry(5.0, 1.0f, {-8, 3}) == 3);
+    CHECK(arith::table_entry(-infinity, 1.0f, {-8, 3}) == -8);
     std::vector<std::int8_t> entries(256);
     REQUIRE(arith::make_int8_table(TableFunction::log, {1.0f, 0, DType::int8}, {1.0f, 0, DType::int8}, entries).ok());
     CHECK((entries[127] == 0 && entries[128] == -128 && entries[129] == 0 && entries[255] == 5));

@@ -158,6 +158,20 @@ TEST_CASE("Operators that only move or clamp values keep the qparams of their in
     CHECK_FALSE(nn::DeQuantStub()(x).tensor().qparams().has_value());
 }
 
+TEST_CASE("Codes are padded with the code of 0, and with nothing else") {
+    intq::Tensor codes = intq::Tensor::from<std::int8_t>(Shape(1, 1, 1, 2), {5, -7});
+    const index_t around[] = {1, 2};
+    CHECK_THROWS_AS(nn::float_operators::pad(codes, around), Error);
+    OwnedQParams qparams = OwnedQParams::per_tensor(0.5f, DType::int8);
+    qparams.zero_points = {3};
+    codes.set_qparams(qparams);
+    const intq::Tensor padded = nn::float_operators::pad(codes, around);
+    const auto values = padded.flat<std::int8_t>();
+    CHECK(std::vector<std::int8_t>(values.begin(), values.end()) == std::vector<std::int8_t>{3, 5, -7, 3, 3});
+    CHECK(padded.qparams() == codes.qparams());
+    CHECK_THROWS_AS(nn::float_operators::pad(codes, around, 1.0), Error);
+}
+
 TEST_CASE("Dropout passes in evaluation; in training it drops about p of the elements and scales the others") {
     nn::Dropout dropout(0.25);
     const Tensor x = Tensor::full(Shape(10000), 3.0f);

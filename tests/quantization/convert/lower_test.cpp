@@ -4,6 +4,7 @@
 // That they are exactly those of the arithmetic is held against the oracle elsewhere.
 #include "intq/quantization/convert/lower.hpp"
 
+#include <cmath>
 #include <limits>
 #include <span>
 #include <string_view>
@@ -155,6 +156,28 @@ TEST_CASE("A softmax behind the DeQuantStub becomes the tail; what stays in floa
     const std::string message = message_of<Error>([&] { lower(convert(*middle, "bayes", x), table_of("bayes")); });
     CHECK(message.find("it reads \"norm\", which stays in float; a program executes integers only") !=
           std::string::npos);
+}
+
+TEST_CASE("Codes of fewer bits than their type stay in their range, behind a table and where scales are equal") {
+    const auto model = stubbed({}, [](test::LambdaModel&, nn::Arguments x) {
+        return nn::cat({nn::tanh(x[0]), x[0]}, 1);
+    });
+    const intq::Tensor x = test::random_tensor(Shape(2, 2, 5, 4), 5, 2.0f);
+    QConfig wide = get_default_calib_qconfig(), narrow = wide;
+    narrow.output->options.observer_options.quant_min = -8;
+    narrow.output->options.observer_options.quant_max = 7;
+    for (const char* target : {"fp32", "tflite", "bayes"}) {
+        INFO(target);
+        const auto mapping = QConfigMapping().set_global(narrow).set_module_name("quant", wide);
+        const auto prepared = prepare_calibration_fx(*model, mapping, table_of(target).policy());
+        calibrate(*prepared, x, 2);
+        for (const auto& module : prepared->named_modules())
+            if (auto* quantizer = dynamic_cast<FakeQuantize*>(module.value)) quantizer->set_qparams(0.05f);
+        const QuantizedGraph quantized = convert_fx(*prepared);
+        const intq::Tensor reference = (*make_reference(quantized))(x).tensor();
+        CHECK(test::largest_difference(lower(quantized, table_of(target), 2).run(x), reference) < 0.0501);
+        for (const float value : reference.flat<float>()) REQUIRE(std::fabs(value) < 0.401f);
+    }
 }
 
 TEST_CASE("A batch that no program can hold is refused") {

@@ -29,7 +29,7 @@ struct AddRow {
 
 /// Codes of one tensor at another scale; see make_requantize.
 struct RequantizeParams {
-    bool is_identity = false;  // equal scales, zero points and types: codes pass through
+    bool is_identity = false;  // equal scales, zero points and types, nothing to clamp: codes pass through
     std::int32_t zero_point = 0;
     arith::ChannelWords words{};
     arith::OutputCodes codes{};
@@ -43,7 +43,7 @@ inline namespace INTQ_ABI {
 
 /// Parameters of code -> code.
 ///
-///     y = requantize(x - zp_in);  bpu: pre = 0;  equal scale, zero point and type: identity
+///     y = requantize(x - zp_in);  bpu: pre = 0;  equal scale, zero point and type, and all codes legal: identity
 ///
 /// @return what arith::check_codes() and check_result() refuse; scale_out_of_range naming scale for a ratio of scales
 constexpr Result<RequantizeParams> make_requantize(const arith::PolicyRecord& policy, const arith::CodesOf& in,
@@ -55,7 +55,8 @@ constexpr Result<RequantizeParams> make_requantize(const arith::PolicyRecord& po
     RequantizeParams params{};
     params.zero_point = in.zero_point;
     params.codes = codes;
-    params.is_identity = in.scale == out.scale && in.zero_point == out.zero_point && in.dtype == out.dtype;
+    params.is_identity = in.scale == out.scale && in.zero_point == out.zero_point && in.dtype == out.dtype &&
+                         codes.lowest == lowest_code(out.dtype) && codes.highest == highest_code(out.dtype);
     const arith::SumRange range{lowest_code(in.dtype) - in.zero_point, highest_code(in.dtype) - in.zero_point};
     const auto words = arith::make_requantize_words(policy, arith::RequantizeSource::code, {in.scale, 1.0f, out.scale},
                                                     in.dtype, out.dtype, range);

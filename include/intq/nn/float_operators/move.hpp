@@ -49,8 +49,8 @@ std::vector<Tensor> chunk(const Tensor& x, index_t chunks, int axis = 0);
 /// Concatenation along an axis; the other extents, and the dtypes, must be equal.
 Tensor cat(std::span<const Tensor> parts, int axis);
 
-/// Elements of `value` before and behind the axes of a float32 tensor, as PyTorch counts them: first two numbers for
-/// the last axis, then two for the axis before it. Negative numbers crop.
+/// Elements of `value` before and behind the axes of a float32 tensor, or of 0 in int8 and int16 codes, as PyTorch
+/// counts them: first two numbers for the last axis, then two for the axis before it. Negative numbers crop.
 Tensor pad(const Tensor& x, std::span<const index_t> padding, double value = 0.0);
 
 /// Repeats axes of extent 1, and adds axes in front, until the shape is `shape`.
@@ -255,6 +255,32 @@ INTQ_INLINE Tensor cat(std::span<const Tensor> parts, int axis) {
     return y;
 }
 
+namespace detail {
+
+/// A tensor of one value: codes of 0, which is on every grid, or real numbers.
+INTQ_INLINE Tensor padding_of(const Tensor& x, const Shape& shape, double value) {
+    if (x.dtype() == DType::float32) {
+        Tensor y = Tensor::full(shape, static_cast<float>(value));
+        if (value == 0.0) keep_qparams(x, y);
+        return y;
+    }
+    const bool is_codes = (x.dtype() == DType::int8 || x.dtype() == DType::int16) && x.qparams().has_value() &&
+                          !x.qparams()->is_per_channel();
+    if (!is_codes || value != 0.0)
+        throw Error("pad: float32 is needed, or int8 or int16 codes that are padded with 0; given " +
+                    std::string(name_of(x.dtype())) + " padded with " + std::to_string(value));
+    Tensor y = Tensor::empty(shape, x.dtype());
+    const std::int32_t zero_point = x.qparams()->view().zero_point();
+    if (x.dtype() == DType::int8)
+        std::ranges::fill(y.flat<std::int8_t>(), static_cast<std::int8_t>(zero_point));
+    else
+        std::ranges::fill(y.flat<std::int16_t>(), static_cast<std::int16_t>(zero_point));
+    keep_qparams(x, y);
+    return y;
+}
+
+}  // namespace detail
+
 INTQ_INLINE Tensor pad(const Tensor& x, std::span<const index_t> padding, double value) {
     if (padding.size() % 2 != 0 || static_cast<int>(padding.size() / 2) > x.rank())
         throw Error("pad: two numbers an axis are needed, for at most " + std::to_string(x.rank()) + " axes; given " +
@@ -271,14 +297,13 @@ INTQ_INLINE Tensor pad(const Tensor& x, std::span<const index_t> padding, double
                         std::to_string(axis) + " leave nothing of the shape " + to_string(x.shape()));
         kept = slice(kept, axis, std::max<index_t>(-before, 0), extent - std::max<index_t>(-behind, 0));
     }
-    Tensor y = Tensor::full(shape, static_cast<float>(value));
-    if (value == 0.0) detail::keep_qparams(x, y);  // 0 is on every grid
+    Tensor y = detail::padding_of(x, shape, value);
     const auto strides = y.strides();
     for (std::size_t i = 0; i < padding.size(); i += 2)
         offset += std::max<index_t>(padding[i], 0) * strides[static_cast<std::size_t>(x.rank()) - 1 - i / 2];
     if (kept.size() != 0)
-        tensor_detail::copy_strided(DType::float32, kept.shape(), kept.data(), kept.strides(),
-                                    y.data() + offset * size_of(DType::float32), strides);
+        tensor_detail::copy_strided(x.dtype(), kept.shape(), kept.data(), kept.strides(),
+                                    y.data() + offset * size_of(x.dtype()), strides);
     return y;
 }
 

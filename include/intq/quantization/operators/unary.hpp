@@ -58,12 +58,14 @@ namespace detail {
 
 /// @param memory  int8_table_size or int16_table_size entries of the input's type
 INTQ_INLINE Status make_table(const TabledFunction& f, const arith::CodesOf& from, const arith::CodesOf& to,
-                              const Workspace& memory) {
+                              arith::CodeRange range, const Workspace& memory) {
     if (from.dtype == DType::int8)
-        return arith::make_int8_table(
-            f.function, from, to, {reinterpret_cast<std::int8_t*>(memory.data), arith::int8_table_size}, f.parameter);
-    return arith::make_int16_table(
-        f.function, from, to, {reinterpret_cast<std::int16_t*>(memory.data), arith::int16_table_size}, f.parameter);
+        return arith::make_int8_table(f.function, from, to,
+                                      {reinterpret_cast<std::int8_t*>(memory.data), arith::int8_table_size},
+                                      f.parameter, range);
+    return arith::make_int16_table(f.function, from, to,
+                                   {reinterpret_cast<std::int16_t*>(memory.data), arith::int16_table_size}, f.parameter,
+                                   range);
 }
 
 }  // namespace detail
@@ -76,7 +78,8 @@ INTQ_INLINE std::int32_t add_look_up(program::ProgramBuilder& builder, std::int3
     kernels::LookUpParams step;
     step.size = static_cast<index_t>(is_narrow ? arith::int8_table_size : arith::int16_table_size);
     const Workspace memory = builder.new_buffer(step.size * size_of(in.dtype));
-    throw_if_failed(detail::make_table(f, builder.codes_of(x), program::ProgramBuilder::codes_of(output), memory),
+    throw_if_failed(detail::make_table(f, builder.codes_of(x), program::ProgramBuilder::codes_of(output),
+                                       {output.quant_min, output.quant_max}, memory),
                     layer.name);
     step.entries = memory.data;
     return builder.push(OpKind::lookup_table, {x}, builder.tensor(output.dtype, in.shape, builder.keep(output), layer),
@@ -123,7 +126,9 @@ INTQ_INLINE void check_look_up(const StepRequest& request) {
         throw request.error(
             "its table of int16 codes would be too coarse, because it bends too much between two of its "
             "entries; keep it in int8 or in float");
-    if (const Status status = detail::make_table(function, like, like, {entries, sizeof entries}); !status)
+    if (const Status status =
+            detail::make_table(function, like, like, {codes.quant_min, codes.quant_max}, {entries, sizeof entries});
+        !status)
         throw request.error("its table: " + describe(status));
 }
 
