@@ -105,7 +105,7 @@ public:
     /// Runs samples in batches of at most max_batch.
     ///
     /// @param inputs  one for each input of the program, (N, …) with the same N, in any layout
-    /// @param hook    called after every instruction of every batch, by the thread that runs
+    /// @param hook    called after every instruction of every batch, by the thread that runs; it must not throw
     /// @return one tensor of N samples for each output, logical order, row_major
     std::vector<Tensor> run(std::span<const Tensor> inputs, const Executor& executor = serial,
                             runtime::InstructionHook hook = {}) const;

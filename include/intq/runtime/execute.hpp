@@ -20,7 +20,7 @@ inline void* tensor_data(const Program& program, std::byte* arena, std::int32_t 
 ///
 /// @param arena  program.arena_size bytes at buffer_alignment; holds the input tensors' data
 /// @param batch  1 … program.max_batch
-/// @param hook   called after every instruction, before its output's bytes are used again
+/// @param hook   called after every instruction, before its output's bytes are used again; it must not throw
 /// @pre  check_program() is ok for this table
 ///
 /// Result   exact; the same bytes on every backend, executor and batch
