@@ -431,6 +431,60 @@ TEST_CASE("In torch mode the own name of a fused layer alone counts, as in PyTor
           }).find("the module name \"relu2\" changes nothing") != std::string::npos);
 }
 
+TEST_CASE("A regex that matches the own name of a fused layer configures the whole, as that name does") {
+    const auto model = three_layers();
+    const QConfig wide = get_default_calib_qconfig(DType::int16);
+    const auto of = [&](const QConfigMapping& mapping, const nn::Module& network) {
+        return quantizers_of(*prepare_calibration_fx(network, mapping, bayes));
+    };
+    const std::string second_is_wide = "quant>int8 conv1>int8 conv2>int16 conv3>int8 ";
+    const auto mapping = [&] { return get_default_qconfig_mapping(); };
+    CHECK(of(mapping().set_module_name_regex("conv2$", wide), *model) == second_is_wide);
+    CHECK(of(mapping().set_module_name_regex(".*2", wide), *model) == second_is_wide);
+    CHECK(of(mapping().set_module_name_regex("relu2$", wide), *model) == second_is_wide);
+    // Of several, the first; and a name stands above.
+    CHECK(of(mapping().set_module_name_regex("relu2", wide).set_module_name_regex(".*", default_qconfig()), *model) ==
+          second_is_wide);
+    CHECK(of(mapping().set_module_name_regex("conv2$", default_qconfig()).set_module_name("relu2", wide), *model) ==
+          second_is_wide);
+    CHECK(message_of<Error>([&] {
+              of(mapping().set_module_name_regex("conv2$", wide).set_module_name_regex("relu2$", default_qconfig()),
+                 *model);
+          }).find("the module name regex \"relu2$\" changes nothing") != std::string::npos);
+
+    // A layer that was fused before it stood in its slot, whose members have other names.
+    const auto block =
+        fuse_fx(*make_model({{"0", test::make_conv(2, 2, 3, 1)}, {"1", std::make_shared<nn::ReLU>()}},
+                            [](test::LambdaModel& m, nn::Arguments x) { return m.call("1", m.call("0", x[0])); }));
+    const auto nested =
+        stubbed({{"c1", block->child("0")}}, [](test::LambdaModel& m, nn::Arguments x) { return m.call("c1", x[0]); });
+    for (const char* regex : {"c1$", "c1"}) {
+        INFO(regex);
+        CHECK(of(mapping().set_module_name_regex(regex, wide), *nested) == "quant>int8 c1>int16 ");
+    }
+    CHECK(of(mapping().set_module_name("c1", wide), *nested) == "quant>int8 c1>int16 ");
+}
+
+TEST_CASE("relu6 that keeps the scale of its input has a quantizer that follows the input's: 6 is rarely on a grid") {
+    const auto pooled = [](nn::Value (*f)(const nn::Value&)) {
+        return stubbed({{"max", std::make_shared<nn::MaxPool2d>(nn::square_window(2, 2))}},
+                       [f](test::LambdaModel& m, nn::Arguments x) { return f(m.call("max", x[0])); });
+    };
+    const auto six = prepare(*pooled(&nn::relu6), bayes);
+    CHECK(quantizers_of(*six) == "quant>int8 relu6>int8 ");
+    CHECK(graph::type_of(*six->graph().find("relu6")->users()[0], *six) == "FollowingFakeQuantize");
+    CHECK(quantizers_of(*prepare(*pooled(&nn::relu), bayes)) == "quant>int8 ");
+
+    dynamic_cast<FakeQuantize&>(six->find("activation_post_process_0")).set_qparams(0.7f);
+    set_fake_quantize(*six, FakeQuantState::validation);
+    const auto y = (*six)(intq::Tensor::full(Shape(1, 1, 2, 2), 9.0f)).tensor();
+    CHECK(y.flat<float>()[0] == 9 * 0.7f);  // 6 / 0.7 = 8.57
+
+    // A sum takes it in, as before.
+    const auto sum = stubbed({}, [](test::LambdaModel&, nn::Arguments x) { return nn::relu6(x[0] + nn::tanh(x[0])); });
+    CHECK(quantizers_of(*prepare(*sum, bayes)) == "quant>int8 tanh>int8 relu6>int8 ");
+}
+
 TEST_CASE("A part that was fused before it became a part is configured by the names that it has now") {
     const auto part = fuse_fx(
         *make_model({{"conv", test::make_conv(2, 2, 3, 1)}, {"relu", std::make_shared<nn::ReLU>()}},

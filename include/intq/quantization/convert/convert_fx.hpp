@@ -222,11 +222,14 @@ private:
         return values_[&node] = static_cast<int>(result_.tensors.size()) - 1;
     }
 
-    // What an operator gives whose quantizer asks for `wanted`: of one that keeps its scale that of the input.
+    // What an operator gives whose quantizer asks for `wanted`: of one that keeps its scale that of the input. A clamp
+    // that the operator before it took in gives what that one does.
     const OwnedQParams& output_of_pending(const graph::Node& node, const OwnedQParams& wanted) {
         const QuantizedOperator& row = operators_.of(node);
-        if (row.keeps_scale == nullptr || !row.keeps_scale(result_.target)) return wanted;
-        return result_.tensor(pending_.at(&node).inputs[0]).qparams;
+        const QuantizedNode& pending = pending_.at(&node);
+        const bool is_taken_in = pending.name != node.name();
+        if (is_taken_in || row.keeps_scale == nullptr || !row.keeps_scale(result_.target)) return wanted;
+        return result_.tensor(pending.inputs[0]).qparams;
     }
 
     int finish_accumulator(const graph::Node& node) {

@@ -264,8 +264,12 @@ inline constexpr QuantizedOperator relu{.name = "relu",
                                         .kind = OpKind::relu,
                                         .make_step = &make_relu,
                                         .channel_factors = ChannelFactors::anywhere};
-inline constexpr QuantizedOperator relu6{
-    .name = "relu6", .role = Role::shares_input, .kind = OpKind::relu, .make_step = &make_relu6};
+// 6 may lie between two codes.
+inline constexpr QuantizedOperator relu6{.name = "relu6",
+                                         .role = Role::shares_input,
+                                         .kind = OpKind::relu,
+                                         .make_step = &make_relu6,
+                                         .keeps_scale = &keeps_scale_always};
 
 }  // namespace operators
 

@@ -98,7 +98,8 @@ struct QuantizedOperator {
     bool takes_relu = false;
     /// Its outputs are read one by one, by operators of the role item.
     bool gives_tuple = false;
-    /// own_output: whether this target keeps the input's scale, although the results are not values of the input.
+    /// own_output and shares_input: whether this target keeps the input's scale, although the results are not values
+    /// of the input. A quantizer that follows that of the input rounds them.
     bool (*keeps_scale)(const arith::PolicyRecord&) = nullptr;
     /// The role in torch mode, where PyTorch's observers stand otherwise.
     std::optional<Role> torch_role{};

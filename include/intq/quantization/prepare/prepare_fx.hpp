@@ -286,7 +286,9 @@ private:
         const EdgeState codes = state_of(node, 0);
         check_arguments(node, codes.dtype, false);
         if (kind != OpKind::none) check(node, use(node, codes.dtype, DType::none, codes.dtype));
-        return is_torch() ? add_quantizer(node, codes.quantizer, {}) : codes;
+        const QuantizedOperator& row = row_of(node);
+        const bool is_between_codes = row.keeps_scale != nullptr && row.keeps_scale(target_);
+        return is_torch() || is_between_codes ? follow_input(node) : codes;
     }
 
     // An output of an operator with several: codes where that has codes.

@@ -29,6 +29,7 @@ struct QConfigChoice {
     QConfigLevel level = QConfigLevel::none;
     std::string entry{};    // which one decided, for mark_used(); empty for the global one and a module's own
     bool names_it = false;  // it has the operator's own name, not that of a module around it
+    int order = 0;          // of a regex: its place among them
 };
 
 /// What an operator gets that is made of several, such as a conv with its relu; of a single one both are the same.
@@ -70,7 +71,7 @@ public:
 
     /// The entries for an operator that is made of several. Input and weight are the first one's, the output is the
     /// last one's; an entry by the name or the type of the whole decides all three, unless the members' are of a higher
-    /// level.
+    /// level. So does a regex that matches the name of the whole, unless an earlier one matches a member's.
     ///
     /// In torch mode, as in PyTorch, the members' names say nothing, and the types of a layer and of its relu have one
     /// qconfig; throws where only one of the two has an entry.
@@ -198,10 +199,12 @@ INTQ_INLINE QConfigChoice QConfigMapping::find(const nn::FusedMember& op) const 
                 choice = {entry.qconfig, QConfigLevel::object_type, meet("object type \"" + entry.key + "\"")};
 
     bool found = false;
-    for (const Entry& entry : regexes_)
-        if (entry.pattern->matches_start(op.module)) {
+    for (std::size_t i = 0; i < regexes_.size(); ++i)
+        if (const Entry& entry = regexes_[i]; entry.pattern->matches_start(op.module)) {
             const std::string key = meet("module name regex \"" + entry.key + "\"");
-            if (!found) choice = {entry.qconfig, QConfigLevel::module_name_regex, key};
+            // A function's module is the one around it.
+            if (!found)
+                choice = {entry.qconfig, QConfigLevel::module_name_regex, key, op.node.empty(), static_cast<int>(i)};
             found = true;
         }
 
@@ -210,7 +213,8 @@ INTQ_INLINE QConfigChoice QConfigMapping::find(const nn::FusedMember& op) const 
         const bool names_it = entry.key == (op.node.empty() ? op.module : op.node);
         if (!names_it && !covers(entry.key, op.module)) continue;
         const std::string key = meet("module name \"" + entry.key + "\"");
-        if (choice.names_it || (!names_it && entry.key.size() < least)) continue;
+        const bool is_named = choice.names_it && choice.level == QConfigLevel::module_name;
+        if (is_named || (!names_it && entry.key.size() < least)) continue;
         least = names_it && !op.node.empty() ? op.module.size() + 1 : entry.key.size();  // nothing is closer
         choice = {entry.qconfig, QConfigLevel::module_name, key, names_it};
     }
@@ -234,7 +238,8 @@ INTQ_INLINE FusedChoice QConfigMapping::find_fused(const nn::FusedMember& whole,
     of_whole.names_it = of_whole.names_it || of_whole.level == QConfigLevel::object_type;
     for (QConfigChoice* part : {&choice.first, &choice.last})
         for (const QConfigChoice& own : {choices.front(), of_whole})
-            if (own.names_it && own.level >= part->level) *part = own;
+            if (own.names_it && (own.level > part->level || (own.level == part->level && own.order <= part->order)))
+                *part = own;
     return choice;
 }
 
