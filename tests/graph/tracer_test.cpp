@@ -60,17 +60,19 @@ struct Router : nn::Cloneable<Router> {
 };
 
 // Forward hooks. One calls a child, one a function, one only looks, one looks without regard to proxies.
-nn::Value call_post(nn::Module& module, const nn::Value& result) { return module.call("post", result); }
-nn::Value add_one(nn::Module&, const nn::Value& result) { return result + 1.0; }
+nn::Value call_post(nn::Module& module, const nn::ModuleCall&, const nn::Value& result) {
+    return module.call("post", result);
+}
+nn::Value add_one(nn::Module&, const nn::ModuleCall&, const nn::Value& result) { return result + 1.0; }
 std::vector<std::pair<std::string, float>>& looks() {
     static std::vector<std::pair<std::string, float>> all;
     return all;
 }
-nn::Value look(nn::Module& module, const nn::Value& result) {
+nn::Value look(nn::Module& module, const nn::ModuleCall&, const nn::Value& result) {
     if (!result.is_proxy()) looks().emplace_back(module.type_name(), result.tensor().flat<float>()[0]);
     return result;
 }
-nn::Value look_at_data(nn::Module&, const nn::Value& result) {
+nn::Value look_at_data(nn::Module&, const nn::ModuleCall&, const nn::Value& result) {
     result.tensor();
     return result;
 }
@@ -121,6 +123,41 @@ TEST_CASE("What a forward hook calls are nodes of the graph, and it is called on
     looks().clear();
     (*traced)(x);
     CHECK(looks() == std::vector<std::pair<std::string, float>>{{"ReLU", 9.0f}});
+}
+
+TEST_CASE("A forward hook sees the method and the arguments of the call, also in a trace") {
+    // What the module takes away: min(x, 6) - x.
+    const auto subtract_input = [](nn::Module&, const nn::ModuleCall& call, const nn::Value& result) {
+        return call.method == "forward" ? result - call.arguments[0] : result;
+    };
+    const auto model = test::make_model({{"leaf", std::make_shared<nn::ReLU6>()}},
+                                        [](test::LambdaModel& m, nn::Arguments x) { return m.call("leaf", x[0]); });
+    model->find("leaf").add_forward_hook(subtract_input);
+    const intq::Tensor x = intq::Tensor::from(Shape(2), {9.0f, 2.0f});
+    const auto traced = graph::symbolic_trace(model);
+    for (nn::Module* m : {static_cast<nn::Module*>(model.get()), static_cast<nn::Module*>(traced.get())}) {
+        const intq::Tensor y = (*m)(x).tensor();
+        CHECK(y.flat<float>()[0] == -3.0f);
+        CHECK(y.flat<float>()[1] == 0.0f);
+    }
+    CHECK(traced->graph().find("sub") != nullptr);
+}
+
+TEST_CASE("A forward pre-hook is called before its module, by a graph as well, and leaves no node") {
+    const auto refuse_nine = [](nn::Module& module, const nn::ModuleCall& call) {
+        if (call.arguments.tensor(0).flat<float>()[0] == 9.0f)
+            throw Error(module.type_name() + "." + std::string(call.method));
+    };
+    const auto model = model_with_hooks();
+    model->find("leaf").add_forward_pre_hook(refuse_nine);
+    const auto traced = graph::symbolic_trace(model);
+    CHECK(targets_of(*traced) == std::vector<std::string>{"x", "leaf", "inner.relu", "output"});
+    for (const nn::ModulePtr& m : {nn::ModulePtr(model), nn::ModulePtr(traced), nn::clone(nn::ModulePtr(model))}) {
+        CHECK(message_of<Error>([&] {
+                  (*m)(intq::Tensor::from(Shape(2), {9.0f, 2.0f}));
+              }).find("ReLU.forward") != std::string::npos);
+        CHECK((*m)(intq::Tensor::from(Shape(2), {8.0f, 2.0f})).tensor().flat<float>()[0] == 8.0f);
+    }
 }
 
 TEST_CASE("A forward hook that only looks stays with its module, and sees data when the graph runs") {

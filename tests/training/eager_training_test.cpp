@@ -149,6 +149,40 @@ TEST_CASE("What is prepared module by module trains and deploys to the bits of t
     }
 }
 
+TEST_CASE("What follows the grid of its input trains and deploys to the bits of the graph's way, too") {
+    const kernels::KernelTable& table = *test::scalar_tables().tables[1];
+    REQUIRE(std::string(table.policy().name) == "tflite");
+    const Tensor images = test::random_tensor(Shape(24, 2, 6, 6), 7, 8.0f),
+                 held_out = test::random_tensor(Shape(5, 2, 6, 6), 8, 8.0f);
+    const auto model =
+        test::stubbed({{"clip", std::make_shared<nn::ReLU6>()},
+                       {"conv", test::make_conv(2, 3, 3, 1)},
+                       {"average", std::make_shared<nn::AvgPool2d>(nn::square_window(2, 2))},
+                       {"join", std::make_shared<nn::FloatFunctional>()},
+                       {"fc", test::make_linear(3, 3, 3)}},
+                      [](test::LambdaModel& m, nn::Arguments x) {
+                          const nn::Value y = m.call("average", m.call("conv", m.call("clip", x[0])));
+                          return m.call("fc", nn::call_float(m, "join", "mean", y, nn::Value::Tuple{2, 3}, false));
+                      });
+    const QConfigMapping mapping = mapping_of("fake_quant", "fake_quant");
+    const nn::ModulePtr eager = prepare_qat(model, mapping, table.policy());
+    const auto traced = graph::symbolic_trace(eager);
+    const auto on_graph = prepare_qat_fx(*model, mapping, table.policy(), {.high_precision_output = false});
+    for (const char* name : {"clip_input_grid", "average_input_grid", "join_input_grid"}) {
+        INFO(name);
+        CHECK(traced->graph().find(name) != nullptr);
+    }
+    CHECK(train(*traced, images) == train(*on_graph, images));
+    for (const char* name : {"conv.weight", "conv.bias", "fc.weight"})
+        CHECK(same_bits(*eager->find_tensor(name), *on_graph->find_tensor(name)));
+    for (nn::Module* m : {static_cast<nn::Module*>(eager.get()), static_cast<nn::Module*>(on_graph.get())}) {
+        m->eval();
+        set_fake_quantize(*m, FakeQuantState::validation);
+    }
+    CHECK(same_bits((*eager)(held_out).tensor(), (*on_graph)(held_out).tensor()));
+    CHECK(same_bits((*convert(eager, table))(held_out).tensor(), lower(convert_fx(*on_graph), table, 5).run(held_out)));
+}
+
 TEST_CASE("The scales of all activations learn in a model that was prepared module by module") {
     const Tensor images = test::random_tensor(Shape(24, 2, 6, 6), 7);
     const nn::ModulePtr fused = fuse_modules(std::make_shared<Residual>(), fusions);

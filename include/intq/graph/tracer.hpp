@@ -63,7 +63,8 @@ protected:
 
 private:
     void check_options() const;
-    nn::Value call_hooks(nn::Module& module, nn::Value result, nn::HookRange traced, Node* node);
+    nn::Value call_hooks(nn::Module& module, const nn::ModuleCall& call, nn::Value result, nn::HookRange traced,
+                         Node* node);
     nn::Value proxy_of(Node& node, int output_count);
     Argument argument_of(const nn::Value& value);
     ArgumentList arguments_of(std::span<const nn::Value> values);
@@ -115,7 +116,8 @@ INTQ_INLINE std::shared_ptr<GraphModule> Tracer::trace() {
     check_options();
     std::vector<nn::Value> inputs;
     for (const std::string& name : root_.input_names()) inputs.push_back(proxy_of(graph_.placeholder(name), 1));
-    const nn::Value result = call_hooks(root_, root_.invoke("forward", nn::Arguments(inputs)), {}, nullptr);
+    const nn::ModuleCall call{"forward", nn::Arguments(inputs)};
+    const nn::Value result = call_hooks(root_, call, root_.invoke(call.method, call.arguments), {}, nullptr);
     graph_.output(argument_of(result));
     auto traced = std::make_shared<GraphModule>(root_, std::move(graph_), std::move(constants_));
     for (const std::string& name : options_.preserved_attributes) traced->set_property(name, root_.property(name));
@@ -162,14 +164,16 @@ INTQ_INLINE nn::Value Tracer::record_module(nn::Module& module, std::string_view
                                ") cannot be a node, since the traced model takes the root's place; move the method "
                                "into a child");
     const Scope scope{path->second, module.type_name()};
+    const nn::ModuleCall call{method, nn::Arguments(arguments)};
     scopes_.push_back(scope);
     nn::Value result;
     if (leaf_method || is_leaf(module, path->second)) {
         Node& node = graph_.call_module(path->second, arguments_of(arguments), std::string(method));
         node.set_scope(scope);
-        result = call_hooks(module, proxy_of(node, method == "forward" ? module.output_count() : 1), traced, &node);
+        result =
+            call_hooks(module, call, proxy_of(node, method == "forward" ? module.output_count() : 1), traced, &node);
     } else {
-        result = call_hooks(module, module.invoke(method, nn::Arguments(arguments)), traced, nullptr);
+        result = call_hooks(module, call, module.invoke(method, call.arguments), traced, nullptr);
     }
     scopes_.pop_back();
     return result;
@@ -177,13 +181,14 @@ INTQ_INLINE nn::Value Tracer::record_module(nn::Module& module, std::string_view
 
 /// Calls the hooks of a module that is traced, but for those that are traced already, with its result; says in its
 /// node, if it has one, which of them are nodes now.
-INTQ_INLINE nn::Value Tracer::call_hooks(nn::Module& module, nn::Value result, nn::HookRange traced, Node* node) {
+INTQ_INLINE nn::Value Tracer::call_hooks(nn::Module& module, const nn::ModuleCall& call, nn::Value result,
+                                         nn::HookRange traced, Node* node) {
     const auto& hooks = module.forward_hooks();
     for (std::size_t i = 0; i < hooks.size(); ++i) {
         if (traced.holds(i)) continue;
         nn::Value next;
         try {
-            next = hooks[i](module, result);
+            next = hooks[i](module, call, result);
         } catch (const nn::TracingError& error) {
             throw nn::TracingError(std::string(error.what()) +
                                    ". It was asked by a forward hook; a hook that only looks returns a proxy as it "

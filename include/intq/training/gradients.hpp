@@ -96,6 +96,7 @@ inline constexpr GradientRow quantizer_gradient_rows[] = {
     {"FakeQuantize", &detail::fake_quantize_backward},
     {"CalibFakeQuantize", &detail::identity_backward},
     {"FollowingFakeQuantize", &detail::fake_quantize_backward},
+    {"InputGridFakeQuantize", &detail::fake_quantize_backward},
     {"LSQFakeQuantize", &detail::lsq_backward},
     {"PACTFakeQuantize", &detail::pact_backward},
 };

@@ -251,20 +251,203 @@ TEST_CASE("In place, what throws leaves the model as it was") {
     CHECK(types(*prepared) == prepared_types);
 }
 
-TEST_CASE("A constant operand is refused by name") {
-    const kernels::KernelTable& table = table_of("bayes");
-    const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 7);
-    for (const std::string method : {"add_scalar", "mul_scalar"}) {
-        const auto model = test::make_model(
-            {{"quant", std::make_shared<nn::QuantStub>()}, {"float", std::make_shared<nn::FloatFunctional>()}},
-            [method](test::LambdaModel& m, nn::Arguments v) {
-                return nn::call_float(m, "float", method, m.call("quant", v[0]), 2.0);
-            });
-        const nn::ModulePtr converted = quantize(
-            model, [&](nn::Module& m) { m(x); }, default_mapping(), table);
-        CHECK(message_of<Error>([&] { (*converted)(x); }) ==
-              "float (QuantizedFloatFunctional." + method + "): a constant operand has no integer form");
+TEST_CASE("What keeps the scale of its input is validated on that grid, as on a graph") {
+    const Tensor x = test::random_tensor(Shape(3, 4, 8, 8), 7, 10.0f);
+    const auto call = [](test::LambdaModel& m, nn::Arguments v) { return m.call("op", v[0]); };
+    const auto mean = [](test::LambdaModel& m, nn::Arguments v) {
+        return nn::call_float(m, "op", "mean", v[0], nn::Value::Tuple{2, 3}, true);
+    };
+    nn::InterpolateOptions twice;
+    twice.scale_factor = nn::ScaleFactor{2.0, 2.0};
+    twice.rule = nn::float_operators::resize_rule("bilinear", false);
+    struct Kept {
+        nn::ModulePtr module;
+        test::LambdaModel::Forward body;
+        bool is_exact;  // an average or a mean of codes may differ from the float one by a code
+    };
+    const Kept all[] = {{std::make_shared<nn::AvgPool2d>(nn::square_window(2, 2)), call, false},
+                        {std::make_shared<nn::AdaptiveAvgPool2d>(Size2d{1, 1}), call, false},
+                        {std::make_shared<nn::FloatFunctional>(), mean, false},
+                        {std::make_shared<nn::Upsample>(twice), call, false},
+                        {std::make_shared<nn::ReLU6>(), call, true}};
+    for (const char* target : {"tflite", "bayes", "fp32"})
+        for (const Kept& kept : all) {
+            CAPTURE(target, kept.module->type_name());
+            const kernels::KernelTable& table = table_of(target);
+            const nn::ModulePtr model = stubbed({{"op", nn::clone(kept.module)}}, kept.body);
+            QConfig coarse = get_default_calib_qconfig();
+            coarse.output->options.observer_options.quant_min = -8;
+            coarse.output->options.observer_options.quant_max = 7;
+            const QConfigMapping mapping = QConfigMapping().set_global(coarse);
+
+            const nn::ModulePtr prepared = prepare_calibration(model, mapping, table.policy());
+            const auto on_graph = prepare_calibration_fx(*model, mapping, table.policy());
+            (*prepared)(x);
+            calibrate(*on_graph, x, 3);
+            for (nn::Module* m : {prepared.get(), static_cast<nn::Module*>(on_graph.get())})
+                set_fake_quantize(*m, FakeQuantState::validation);
+            const Tensor validated = (*prepared)(x).tensor(), converted = (*convert(prepared, table))(x).tensor();
+            CHECK(same_bits(validated, (*on_graph)(x).tensor()));
+            CHECK(same_bits(converted, lower(convert_fx(*on_graph), table, 3).run(x)));
+            if (kept.is_exact) CHECK(same_bits(validated, converted));
+            const float step = prepared->find_tensor("quant.activation_post_process.scale")->flat<float>()[0];
+            CHECK(test::largest_difference(validated, converted) < 1.01 * static_cast<double>(step));
+            // Real values, which carry no scale, pass.
+            set_fake_quantize(*prepared, FakeQuantState::float_);
+            CHECK(same_bits((*prepared)(x).tensor(), (*model)(x).tensor()));
+        }
+}
+
+TEST_CASE("What no converted model could run is refused by prepare or by the first run of what it prepared, by name") {
+    using Body = test::LambdaModel::Forward;
+    const auto functional = [](const std::string& method, std::vector<nn::Value> more) -> Body {
+        return [=](test::LambdaModel& m, nn::Arguments v) {
+            std::vector<nn::Value> all{v[0]};
+            all.insert(all.end(), more.begin(), more.end());
+            return m.child("op")->dispatch(method, all);
+        };
+    };
+    const auto cat_along = [](int axis) -> Body {
+        return [axis](test::LambdaModel& m, nn::Arguments v) { return nn::call_cat(m, "op", {v[0], v[0]}, axis); };
+    };
+    const Body call = [](test::LambdaModel& m, nn::Arguments v) { return m.call("op", v[0]); };
+    const Body product = [](test::LambdaModel& m, nn::Arguments v) {
+        return nn::call_float(m, "op", "matmul", v[0], v[0]);
+    };
+    const auto plus = std::make_shared<nn::FloatFunctional>();
+    const Window2d padded{{3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}};
+    struct Refused {
+        const char* target;
+        DType dtype;
+        bool is_affine;
+        nn::ModulePtr module;
+        Body body;
+        std::string start, part;
+        bool by_prepare;
+    };
+    const auto int8 = DType::int8, int16 = DType::int16;
+    const Refused all[] = {
+        {"tflite", int8, true, std::make_shared<nn::Sigmoid>(), call, "prepare: op (Sigmoid): ", "zero_point", true},
+        {"tflite", int8, true, std::make_shared<nn::Tanh>(), call, "prepare: op (Tanh): ", "zero_point", true},
+        {"bayes", int16, false, std::make_shared<nn::Softmax>(1), call,
+         "prepare: op (Softmax): ", "the rows of bayes for softmax", true},
+        {"bayes", int16, false, std::make_shared<nn::LeakyReLU>(), call, "prepare: op (LeakyReLU): ", "too coarse",
+         true},
+        {"bernoulli2", int16, false, std::make_shared<nn::ReLU>(), call,
+         "prepare: quant (QuantStub): ", "the rows of bernoulli2 for quantize", true},
+        {"bayes", int8, false, std::make_shared<nn::AvgPool2d>(padded, PoolDivisor::valid_cells), call,
+         "prepare: op (AvgPool2d): ", "padding", true},
+        {"tflite", int8, false, std::make_shared<nn::AvgPool2d>(padded, PoolDivisor::kernel_cells), call,
+         "prepare: op (AvgPool2d): ", "padding", false},
+        {"bayes", int8, false, std::make_shared<nn::Softmax>(0), call, "prepare: op (Softmax): ", "axis 0", true},
+        {"bayes", int8, false, std::make_shared<nn::Flatten>(0), call, "prepare: op (Flatten): ", "axis 0", false},
+        {"bayes", int8, false, std::make_shared<nn::AdaptiveAvgPool2d>(Size2d{3, 3}), call,
+         "prepare: op (AdaptiveAvgPool2d): ", "windows of different size", false},
+        {"bayes", int8, false, plus, cat_along(0), "prepare: op (FloatFunctional.cat): ", "given axis 0", false},
+        {"bayes", int8, false, plus, cat_along(2), "prepare: op (FloatFunctional.cat): ", "given axis 2", false},
+        {"bayes", int8, false, plus, cat_along(-1), "prepare: op (FloatFunctional.cat): ", "given axis 3", false},
+        {"bayes", int8, false, plus, functional("sum", {nn::Value::Tuple{2, 3}}),
+         "prepare: op (FloatFunctional.sum): ", "no integer form", false},
+        {"bayes", int8, false, plus, functional("mean", {nn::Value::Tuple{1}}),
+         "prepare: op (FloatFunctional.mean): ", "over height and width", false},
+        {"bayes", int8, false, plus, product, "prepare: op (FloatFunctional.matmul): ", "no integer form", false},
+        {"bayes", int8, false, plus, functional("add_scalar", {2.0}),
+         "prepare: op (FloatFunctional.add_scalar): ", "a constant operand has no integer form", false},
+        {"bayes", int8, false, plus, functional("mul_scalar", {2.0}),
+         "prepare: op (FloatFunctional.mul_scalar): ", "a constant operand has no integer form", false},
+    };
+    const Tensor x = test::random_tensor(Shape(2, 4, 8, 8), 7);
+    for (const Refused& c : all) {
+        QConfig qconfig = get_default_calib_qconfig(c.dtype);
+        if (c.is_affine) qconfig.output->options.observer_options.scheme = arith::QuantScheme::affine;
+        const nn::ModulePtr model = stubbed({{"op", nn::clone(c.module)}}, c.body);
+        nn::ModulePtr prepared;
+        std::string message = message_of<Error>([&] {
+            prepared = prepare_calibration(model, QConfigMapping().set_global(qconfig), table_of(c.target).policy());
+        });
+        CAPTURE(c.target, c.start, message);
+        CHECK((prepared == nullptr) == c.by_prepare);
+        // The first run, and each one after it; of a clone as well.
+        for (int run = 0; run < 2 && prepared != nullptr; ++run) message = message_of<Error>([&] { (*prepared)(x); });
+        if (prepared != nullptr) CHECK(message_of<Error>([&] { (*nn::clone(prepared))(x); }) == message);
+        CHECK(message.rfind(c.start, 0) == 0);
+        CHECK(message.find(c.part) != std::string::npos);
     }
+    // A state that another model calibrated is converted without a run: the run of the converted model refuses.
+    const nn::ModulePtr flat = stubbed({{"op", std::make_shared<nn::Flatten>(0)}}, call);
+    const kernels::KernelTable& table = table_of("bayes");
+    const nn::ModulePtr prepared = prepare_calibration(flat, default_mapping(), table.policy());
+    dynamic_cast<FakeQuantize&>(prepared->find("quant.activation_post_process")).set_qparams(0.1f);
+    CHECK(message_of<Error>([&] { (*convert(prepared, table))(x); }).find("op (QuantizedFlatten): ") == 0);
+    // Behind a DeQuantStub nothing is refused.
+    const auto outside = test::make_model(
+        {{"quant", std::make_shared<nn::QuantStub>()},
+         {"dequant", std::make_shared<nn::DeQuantStub>()},
+         {"op", std::make_shared<nn::Flatten>(0)}},
+        [](test::LambdaModel& m, nn::Arguments v) { return m.call("op", m.call("dequant", m.call("quant", v[0]))); });
+    const nn::ModulePtr free = quantize(
+        outside, [&](nn::Module& m) { m(x); }, default_mapping(), table);
+    CHECK((*free)(x).tensor().shape() == Shape(2 * 4 * 8 * 8));
+}
+
+TEST_CASE("What stays in float says so where codes reach it, by the name of the layer or of the function") {
+    const kernels::KernelTable& table = table_of("bayes");
+    const Tensor x = test::random_tensor(Shape(2, 4, 6, 6), 7), rows = test::random_tensor(Shape(2, 4), 7);
+    const auto call = [](test::LambdaModel& m, nn::Arguments v) { return m.call("op", v[0]); };
+    const auto off = default_mapping().set_module_name("op", std::nullopt);
+    struct InFloat {
+        nn::ModulePtr module;
+        const char* type;
+        const QConfigMapping mapping;
+        const Tensor data;
+    };
+    const InFloat modules[] = {
+        {test::make_batch_norm<nn::BatchNorm1d>(4, 3), "BatchNorm1d", default_mapping(), rows},
+        {std::make_shared<nn::LayerNorm>(Shape(6, 6)), "LayerNorm", default_mapping(), x},
+        {std::make_shared<nn::Softmax>(1), "Softmax", off, x},
+        {test::make_conv(4, 2, 3, 1), "Conv2d", off, x},
+    };
+    const std::string reason = "it stays in float, and codes reach it: put a DeQuantStub before it";
+    for (const InFloat& c : modules) {
+        CAPTURE(c.type);
+        const nn::ModulePtr prepared =
+            prepare_calibration(stubbed({{"op", c.module}}, call), c.mapping, table.policy());
+        CHECK(message_of<Error>([&] {
+                  (*prepared)(c.data);
+              }).find("prepare: op (" + std::string(c.type) + "): " + reason) == 0);
+        // Its converted model, of a state that was loaded.
+        dynamic_cast<FakeQuantize&>(prepared->find("quant.activation_post_process")).set_qparams(0.1f);
+        CHECK(message_of<Error>([&] {
+                  (*convert(prepared, table))(c.data);
+              }).find("op (" + std::string(c.type) + "): " + reason) == 0);
+    }
+
+    const std::pair<const char*, test::LambdaModel::Forward> functions[] = {
+        {"sigmoid", [](test::LambdaModel&, nn::Arguments v) { return nn::sigmoid(v[0]); }},
+        {"add", [](test::LambdaModel&, nn::Arguments v) { return v[0] + v[0]; }},
+        {"add", [](test::LambdaModel&, nn::Arguments v) { return v[0] + 1.0; }},
+        {"interpolate", [](test::LambdaModel&, nn::Arguments v) { return nn::interpolate(v[0], {}, 2.0); }},
+        {"cat",
+         [](test::LambdaModel&, nn::Arguments v) {
+             return nn::cat({v[0], v[0]}, 1);
+         }},
+    };
+    for (const auto& [name, body] : functions) {
+        CAPTURE(name);
+        const nn::ModulePtr converted = quantize(
+            stubbed({}, body), [&](nn::Module& m) { m(x); }, default_mapping(), table);
+        CHECK(message_of<Error>([&] {
+                  (*converted)(x);
+              }).find(std::string(name) + ": it is a function on real values, given int8 codes") == 0);
+    }
+    // What only moves values does not.
+    const nn::ModulePtr moved = quantize(
+        stubbed({},
+                [](test::LambdaModel&, nn::Arguments v) {
+                    return nn::flatten(nn::pad(v[0], {1, 1}), 1);
+                }),
+        [&](nn::Module& m) { m(x); }, default_mapping(), table);
+    CHECK((*moved)(x).tensor().shape() == Shape(2, 4 * 6 * 8));
 }
 
 TEST_CASE("The state of a prepared model is what a converted one is saved by") {

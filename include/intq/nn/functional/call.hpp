@@ -111,6 +111,7 @@ int axis_of(const Arguments& arguments, std::size_t i, int otherwise);
 
 #    include <string>
 
+#    include "intq/core/dtype.hpp"
 #    include "intq/io/error.hpp"
 
 namespace intq::nn {
@@ -118,14 +119,44 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
+/// The first tensor of codes that carry their scale, also inside tuples; null without one.
+INTQ_INLINE const Tensor* find_codes(std::span<const Value> values) {
+    for (const Value& value : values) {
+        if (value.is_tensor() && value.tensor().dtype() != DType::float32 && value.tensor().qparams())
+            return &value.tensor();
+        if (value.is_tuple())
+            if (const Tensor* codes = find_codes(value.tuple())) return codes;
+    }
+    return nullptr;
+}
+
+/// Evaluates. Only a function that moves values has codes of the same scale for codes.
+INTQ_INLINE Value evaluate(const Function& function, std::span<const Value> values) {
+    const Tensor* codes = find_codes(values);
+    if (codes == nullptr) return function.evaluate(values);
+    const std::string refusal =
+        std::string("it is a function on real values, given ") + name_of(codes->dtype()) +
+        " codes: in a model that is quantized module by module, use a module or a FloatFunctional in its place, or put "
+        "a DeQuantStub before it";
+    Value result;
+    try {
+        result = function.evaluate(values);
+    } catch (const Error& error) {
+        throw Error(function.name, refusal + " (" + error.what() + ")");
+    }
+    if (result.is_tensor() && result.tensor().dtype() == codes->dtype() && !result.tensor().qparams())
+        throw Error(function.name, refusal);
+    return result;
+}
+
 INTQ_INLINE Value call_values(const Function& function, std::span<const Value> values) {
     if (Recorder* recorder = find_recorder(values)) return recorder->record_function(function, values);
-    return function.evaluate(values);
+    return evaluate(function, values);
 }
 
 INTQ_INLINE Value call_method_values(const Function& function, std::span<const Value> values) {
     if (Recorder* recorder = find_recorder(values)) return recorder->record_method(function, values);
-    return function.evaluate(values);
+    return evaluate(function, values);
 }
 
 INTQ_INLINE void check_argument_count(const char* function, std::size_t given, std::size_t expected) {

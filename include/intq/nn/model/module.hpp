@@ -25,6 +25,12 @@ inline namespace INTQ_HOSTED_ABI {
 class Module;
 using ModulePtr = std::shared_ptr<Module>;
 
+/// A call of a module, as its hooks see it.
+struct ModuleCall {
+    std::string_view method;
+    Arguments arguments;
+};
+
 template <class T> struct Named {
     std::string name;
     T value;
@@ -77,12 +83,18 @@ public:
     /// @param traced  hooks that are not called, since a graph calls what they call
     Value dispatch(std::string_view method, std::span<const Value> arguments, HookRange traced = {});
 
-    /// A function that is called with the result of each call of this module and returns the result to use instead. It
-    /// is a plain function, so that copies and clones have it too; it reads its state from the module.
+    /// A function that is called before each call of this module, and may throw. It is a plain function, so that copies
+    /// and clones have it too; it reads its state from the module. It stays with its module: a trace does not call it,
+    /// and a leaf calls it when the graph runs.
+    using ForwardPreHook = void (*)(Module& module, const ModuleCall& call);
+    void add_forward_pre_hook(ForwardPreHook hook);
+
+    /// A plain function, too, that is called with each call of this module and its result, and returns the result to
+    /// use instead.
     ///
     /// A trace calls it with a proxy, and what it calls becomes nodes behind the module's. A hook that returns the
     /// proxy as it came only looks: it stays with the module, if that is a leaf, and sees the data when the graph runs.
-    using ForwardHook = Value (*)(Module& module, const Value& result);
+    using ForwardHook = Value (*)(Module& module, const ModuleCall& call, const Value& result);
     void add_forward_hook(ForwardHook hook);
     const std::vector<ForwardHook>& forward_hooks() const noexcept { return forward_hooks_; }
 
@@ -166,6 +178,7 @@ private:
     std::vector<Named<Tensor>> buffers_;
     std::vector<Named<Value>> properties_;
     std::map<std::string, std::any> attributes_;
+    std::vector<ForwardPreHook> forward_pre_hooks_;
     std::vector<ForwardHook> forward_hooks_;
     bool training_ = true;
 };
@@ -292,9 +305,11 @@ INTQ_INLINE Value Module::invoke(std::string_view method, Arguments arguments) {
 INTQ_INLINE Value Module::dispatch(std::string_view method, std::span<const Value> arguments, HookRange traced) {
     if (Recorder* recorder = find_recorder(arguments)) return recorder->record_module(*this, method, arguments, traced);
     const FloatSumsOfModel sums(*this);
-    Value result = invoke(method, Arguments(arguments));
+    const ModuleCall call{method, Arguments(arguments)};
+    for (const ForwardPreHook hook : forward_pre_hooks_) hook(*this, call);
+    Value result = invoke(method, call.arguments);
     for (std::size_t i = 0; i < forward_hooks_.size(); ++i)
-        if (!traced.holds(i)) result = forward_hooks_[i](*this, result);
+        if (!traced.holds(i)) result = forward_hooks_[i](*this, call, result);
     return result;
 }
 
@@ -439,6 +454,8 @@ INTQ_INLINE Module& Module::operator=(const Module& other) = default;
 INTQ_INLINE Module::~Module() = default;
 
 INTQ_INLINE std::vector<std::string> Module::input_names() const { return {"x"}; }
+
+INTQ_INLINE void Module::add_forward_pre_hook(ForwardPreHook hook) { forward_pre_hooks_.push_back(hook); }
 
 INTQ_INLINE void Module::add_forward_hook(ForwardHook hook) { forward_hooks_.push_back(hook); }
 

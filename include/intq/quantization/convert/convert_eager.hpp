@@ -25,6 +25,7 @@ struct ConvertModulesOptions {
 /// A model whose QuantStubs make codes, whose layers compute on codes, and whose DeQuantStubs make real values again.
 ///
 /// Its forward is the user's own: a function of the library that it calls on codes must be one that only moves values.
+/// A call that a layer cannot compute is an Error that names the layer, or the function.
 /// Its state_dict() holds neither weights nor scales of what was quantized: save that of the prepared model, load it
 /// into one that is prepared alike, and convert that.
 ///
@@ -59,8 +60,10 @@ nn::ModulePtr quantize(const nn::ModulePtr& model, const EvalFunction& eval_fn, 
 #    include <memory>
 #    include <string>
 #    include <string_view>
+#    include <utility>
 
 #    include "intq/arith/target.hpp"
+#    include "intq/core/dtype.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/quantize.hpp"
 #    include "intq/quantization/convert/quantized_module.hpp"
@@ -69,6 +72,7 @@ nn::ModulePtr quantize(const nn::ModulePtr& model, const EvalFunction& eval_fn, 
 #    include "intq/quantization/modules/prepared_layers.hpp"
 #    include "intq/quantization/modules/replace_modules.hpp"
 #    include "intq/quantization/operators/reference.hpp"
+#    include "intq/quantization/prepare/single_call.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -86,10 +90,19 @@ namespace detail {
 /// Codes to real values; real values pass.
 class DequantizeCodes : public nn::Cloneable<DequantizeCodes, DeQuantize> {
 public:
+    explicit DequantizeCodes(std::string name) : name_(std::move(name)) {}
     nn::Value forward(nn::Arguments arguments) override {
         const Tensor& x = arguments.tensor(0);
+        if (x.dtype() != DType::float32 && !x.qparams())
+            throw Error(name_ + " (" + type_name() + ")",
+                        std::string("it takes codes that carry their scale, given ") + name_of(x.dtype()) +
+                            " without; what made them is a function of the model's forward that does more than move "
+                            "codes");
         return x.dtype() == DType::float32 ? nn::Value(x) : DeQuantize::forward(arguments);
     }
+
+private:
+    std::string name_;
 };
 
 INTQ_INLINE nn::ModulePtr converted(const std::string& name, const nn::ModulePtr& module,
@@ -99,7 +112,7 @@ INTQ_INLINE nn::ModulePtr converted(const std::string& name, const nn::ModulePtr
     for (const QuantType mode : {QuantType::dynamic, QuantType::weight_only})
         if (const FromObserved* make = from_observed(custom, mode, module->type_name()))
             return quantized_custom(where, *make, *module, OwnedQParams());
-    if (dynamic_cast<nn::DeQuantStub*>(module.get()) != nullptr) return std::make_shared<DequantizeCodes>();
+    if (dynamic_cast<nn::DeQuantStub*>(module.get()) != nullptr) return std::make_shared<DequantizeCodes>(name);
     const Quantizer* const quantizer = output_quantizer(*module);
     if (dynamic_cast<nn::QuantStub*>(module.get()) != nullptr) {
         if (quantizer == nullptr) return module;

@@ -88,20 +88,17 @@ private:
 #    include <cstddef>
 #    include <utility>
 
-#    include "intq/graph/graph.hpp"
-#    include "intq/graph/graph_module.hpp"
+#    include "intq/graph/node.hpp"
 #    include "intq/io/error.hpp"
-#    include "intq/nn/functional/arithmetic.hpp"
-#    include "intq/nn/model/container.hpp"
 #    include "intq/quantization/convert/convert_fx.hpp"
 #    include "intq/quantization/convert/exact_simulation.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
 #    include "intq/quantization/operators/conv.hpp"
-#    include "intq/quantization/operators/operator_table.hpp"
-#    include "intq/quantization/prepare/prepare_eager.hpp"
+#    include "intq/quantization/prepare/check_lowering.hpp"
+#    include "intq/quantization/prepare/prepared_call.hpp"
 #    include "intq/quantization/prepare/prepared_model.hpp"
-#    include "intq/tensor/quantize.hpp"
+#    include "intq/quantization/prepare/single_call.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -109,109 +106,6 @@ inline namespace INTQ_HOSTED_ABI {
 INTQ_INLINE std::string QuantizedModule::type_name() const { return "Quantized" + plain_type_; }
 
 INTQ_INLINE nn::Value QuantizedModule::forward(nn::Arguments arguments) { return invoke("forward", arguments); }
-
-namespace detail {
-
-INTQ_INLINE void collect_tensors(const nn::Value& value, std::vector<Tensor>& out) {
-    if (value.is_tensor()) out.push_back(value.tensor());
-    if (value.is_tuple())
-        for (const nn::Value& item : value.tuple()) collect_tensors(item, out);
-}
-
-/// What is not a tensor, as text to compare.
-INTQ_INLINE void collect_constants(const nn::Value& value, std::vector<std::string>& out) {
-    if (value.is_tuple())
-        for (const nn::Value& item : value.tuple()) collect_constants(item, out);
-    if (value.is_number()) out.push_back(std::to_string(value.number()));
-    if (value.is_bool()) out.push_back(value.boolean() ? "true" : "false");
-    if (value.is_text()) out.push_back(value.text());
-}
-
-INTQ_INLINE std::shared_ptr<FakeQuantize> fixed_quantizer(const OwnedQParams& qparams,
-                                                          const arith::QuantizeRule& rule) {
-    FakeQuantizeOptions options;
-    options.rule = rule;
-    options.observer_options.dtype = qparams.dtype;
-    options.observer_options.quant_min = qparams.quant_min;
-    options.observer_options.quant_max = qparams.quant_max;
-    auto quantizer = std::make_shared<FakeQuantize>(options);
-    quantizer->adopt(qparams);
-    quantizer->enable_observer(false);
-    return quantizer;
-}
-
-/// A prepared graph of one call: quantizers of given qparams, the call, and the quantizer behind it.
-class SingleCallGraph {
-public:
-    SingleCallGraph(nn::ModulePtr layer, const std::string& method, nn::Arguments arguments,
-                    const std::vector<Tensor>& operands, const arith::PolicyRecord& target)
-        : target_(target), operands_(operands) {
-        root_.add_child("layer", layer);
-        for (std::size_t i = 0; i < operands.size(); ++i) {
-            const std::string name = "input_" + std::to_string(i);
-            root_.add_child(name, fixed_quantizer(*operands[i].qparams(), target.quantize));
-            quantizers_.push_back(&graph_.call_module(name, {graph_.placeholder("x_" + std::to_string(i))}));
-        }
-        graph::ArgumentList list;
-        for (const nn::Value& value : arguments.values()) list.push_back(argument_of(value));
-        const bool adds_relu = method == "add_relu";
-        call_ = &graph_.call_module("layer", std::move(list), adds_relu ? "add" : method);
-        graph::Node* last = adds_relu ? &graph_.call_function(nn::relu_function, {*call_}) : call_;
-        quantized_ = {call_->name(), last->name()};
-        const QuantizedOperator& row = quantized_operator(*call_, root_);
-        if (operands.size() < static_cast<std::size_t>(row.operands))
-            throw Error("a constant operand has no integer form");
-        std::shared_ptr<Quantizer> output;
-        if (const Quantizer* quantizer = output_quantizer(*layer))
-            output = fixed_quantizer(quantizer->qparams(), target.quantize);
-        else if (row.keeps_scale != nullptr && row.keeps_scale(target))
-            output =
-                std::make_shared<FollowingFakeQuantize>(std::static_pointer_cast<Quantizer>(root_.child("input_0")));
-        if (output != nullptr) {
-            root_.add_child("output", output);
-            last = &graph_.call_module("output", {*last});
-        }
-        graph_.output(*last);
-        root_.eval();
-    }
-
-    /// The steps, for operands of these shapes.
-    QuantizedGraph convert() {
-        PreparedModel model(graph::GraphModule(root_, std::move(graph_)), target_, {});
-        for (const std::string& name : quantized_) model.mark_quantized(*model.graph().find(name));
-        std::vector<nn::Value> reals;
-        for (const Tensor& codes : operands_) reals.emplace_back(dequantize(codes, *codes.qparams()));
-        model.forward(nn::Arguments(reals));
-        return convert_fx(model);
-    }
-    /// The node of the call; of a relu behind it.
-    const std::string& node() const noexcept { return quantized_.back(); }
-    const std::string& call_node() const noexcept { return quantized_.front(); }
-
-private:
-    graph::Argument argument_of(const nn::Value& value) {
-        if (value.is_tensor()) return *quantizers_.at(next_++);
-        if (value.is_integer()) return value.integer();
-        if (value.is_number()) return value.number();
-        if (value.is_bool()) return value.boolean();
-        if (value.is_text()) return value.text();
-        if (!value.is_tuple()) return {};
-        graph::ArgumentList list;
-        for (const nn::Value& item : value.tuple()) list.push_back(argument_of(item));
-        return list;
-    }
-
-    const arith::PolicyRecord& target_;
-    const std::vector<Tensor>& operands_;
-    nn::ModuleDict root_;
-    graph::Graph graph_;
-    std::vector<graph::Node*> quantizers_;
-    graph::Node* call_ = nullptr;
-    std::vector<std::string> quantized_;
-    std::size_t next_ = 0;
-};
-
-}  // namespace detail
 
 INTQ_INLINE QuantizedModule::QuantizedModule(const nn::Module& prepared, const arith::PolicyRecord& target,
                                              const kernels::KernelTable& table, std::string name)
@@ -221,18 +115,24 @@ INTQ_INLINE QuantizedModule::QuantizedModule(const nn::Module& prepared, const a
       target_(target),
       table_(&table) {
     if (plain_type_.rfind("qat.", 0) == 0) plain_type_ = plain_type_.substr(4);
-    for (const auto& module : prepared_->named_modules())
-        if (const auto* quantizer = dynamic_cast<const Quantizer*>(module.value);
-            quantizer != nullptr && !quantizer->has_qparams() && module.name == "activation_post_process")
-            throw Error("convert: " + name_, "no data was seen by its quantizer; run the prepared model on data first");
+    prepared_->set_attribute(detail::prepared_place, {});  // its calls are checked here
+    const Quantizer* const quantizer = detail::output_quantizer(*prepared_);
+    // Of a FloatFunctional with methods on the grid of their input, the run says whether it needs one of its own.
+    if (quantizer != nullptr && !quantizer->has_qparams() && !prepared_->has_child("input_grid"))
+        throw Error("convert: " + name_, "no data was seen by its quantizer; run the prepared model on data first");
     set_fake_quantize(*prepared_, FakeQuantState::validation);
     prepared_->eval();
 }
 
 INTQ_INLINE QuantizedModule::Compiled QuantizedModule::compile(const std::string& method, nn::Arguments arguments,
                                                                const std::vector<Tensor>& operands) const {
-    detail::SingleCallGraph single(nn::clone(prepared_), method, arguments, operands, target_);
-    const QuantizedGraph quantized = single.convert();
+    detail::SingleCallGraph single(*prepared_, method, arguments, operands, target_);
+    if (single.lacks_data()) throw Error("no data was seen by its quantizer; run the prepared model on data first");
+    const std::shared_ptr<PreparedModel> model = single.prepared();
+    detail::check_lowering(
+        *model, target_, [&](const graph::Node& node) { return model->is_quantized(node); },
+        [](const graph::Node&) { return std::string(); });
+    const QuantizedGraph quantized = convert_fx(*model);
     Compiled result;
     for (const QuantizedNode& node : quantized.nodes)
         if (node.name == single.node() || node.name == single.call_node()) {
@@ -283,9 +183,7 @@ INTQ_INLINE nn::Value QuantizedModule::invoke(std::string_view method, nn::Argum
     const bool takes_codes = std::all_of(operands.begin(), operands.end(), [](const Tensor& operand) {
         return operand.dtype() != DType::float32 && operand.qparams();
     });
-    const auto where = [&] {
-        return name_ + " (" + type_name() + (method == "forward" ? "" : "." + std::string(method)) + ")";
-    };
+    const auto where = [&] { return detail::name_of_call(name_, type_name(), method); };
     if (operands.empty() || !takes_codes) {
         const bool keeps_scale = detail::output_quantizer(*prepared_) == nullptr &&
                                  dynamic_cast<const PreparedWeight*>(prepared_.get()) == nullptr;

@@ -56,6 +56,7 @@ public:
 protected:
     /// Rounds x to the grid if the quantizer rounds; in both cases the result says its scale and type.
     Tensor pass(const Tensor& x) const;
+    Tensor pass(const Tensor& x, const OwnedQParams& grid) const;
 };
 
 /// Observes, then rounds to the grid of the scale:
@@ -156,6 +157,29 @@ private:
     const Quantizer& source() const { return static_cast<const Quantizer&>(*child("source")); }
 };
 
+/// FollowingFakeQuantize where no graph says whose grid that is: rounds its first argument to the grid that the second
+/// one carries, the input of the operator. Real values, which carry none, pass. Observes nothing and keeps nothing.
+class InputGridFakeQuantize : public nn::Cloneable<InputGridFakeQuantize, Quantizer> {
+public:
+    explicit InputGridFakeQuantize(const arith::QuantizeRule& rule) : rule_(rule) {}
+
+    std::string type_name() const override { return "InputGridFakeQuantize"; }
+    INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
+    void enable_fake_quant(bool on = true) noexcept { is_rounding_ = on; }
+
+    DType dtype() const override { return DType::none; }
+    /// A call says the grid: its output carries it.
+    bool has_qparams() const override { return false; }
+    OwnedQParams qparams() const override { return {}; }
+    bool is_rounding() const override { return is_rounding_; }
+    arith::QuantizeRule rule() const override { return rule_; }
+    bool saturates() const override { return true; }
+
+private:
+    arith::QuantizeRule rule_;
+    bool is_rounding_ = true;
+};
+
 /// State of all quantizers of a model.
 enum class FakeQuantState : std::uint8_t {
     calibration,  // observe only
@@ -189,9 +213,13 @@ INTQ_INLINE ObserverFactory default_observer() { return observer_factory<MovingA
 }  // namespace detail
 
 INTQ_INLINE Tensor Quantizer::pass(const Tensor& x) const {
-    if (is_rounding()) return fake_quantize(x, qparams(), rule());
+    return is_rounding() || has_qparams() ? pass(x, qparams()) : x;
+}
+
+INTQ_INLINE Tensor Quantizer::pass(const Tensor& x, const OwnedQParams& grid) const {
+    if (is_rounding()) return fake_quantize(x, grid, rule());
     Tensor y = x;
-    if (has_qparams()) y.set_qparams(qparams());
+    y.set_qparams(grid);
     return y;
 }
 
@@ -238,12 +266,21 @@ INTQ_INLINE FollowingFakeQuantize::FollowingFakeQuantize(std::shared_ptr<Quantiz
 
 INTQ_INLINE nn::Value FollowingFakeQuantize::forward(nn::Arguments arguments) { return pass(arguments.tensor(0)); }
 
+INTQ_INLINE nn::Value InputGridFakeQuantize::forward(nn::Arguments arguments) {
+    const std::optional<OwnedQParams>& grid = arguments.tensor(1).qparams();
+    return grid ? pass(arguments.tensor(0), *grid) : arguments.tensor(0);
+}
+
 INTQ_INLINE void set_fake_quantize(nn::Module& model, FakeQuantState state) {
-    for (const auto& module : model.named_modules())
+    const bool observes = state == FakeQuantState::calibration || state == FakeQuantState::qat,
+               rounds = state == FakeQuantState::validation || state == FakeQuantState::qat;
+    for (const auto& module : model.named_modules()) {
         if (auto* quantizer = dynamic_cast<FakeQuantize*>(module.value)) {
-            quantizer->enable_observer(state == FakeQuantState::calibration || state == FakeQuantState::qat);
-            quantizer->enable_fake_quant(state == FakeQuantState::validation || state == FakeQuantState::qat);
+            quantizer->enable_observer(observes);
+            quantizer->enable_fake_quant(rounds);
         }
+        if (auto* following = dynamic_cast<InputGridFakeQuantize*>(module.value)) following->enable_fake_quant(rounds);
+    }
 }
 
 INTQ_INLINE OwnedQParams FakeQuantize::qparams() const {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "intq/arith/constraints.hpp"
 #include "intq/arith/target.hpp"
 #include "intq/core/dtype.hpp"
 #include "intq/core/op_kind.hpp"
@@ -29,6 +30,15 @@ QuantizedTensor stand_in(const OwnedQParams& range, bool is_affine, const Shape&
 /// What a step is made of, from a node whose values are known by their types. Its errors name no place.
 StepRequest trial_request(const graph::Node& node, const nn::Module* module, std::vector<const QuantizedTensor*> inputs,
                           const Shape& output_shape, const arith::PolicyRecord& target);
+
+/// Throws for arguments of an operator on codes that have no integer form, whatever the shapes. Names no place.
+void check_arguments(const QuantizedOperator& row, const graph::Node& node, const nn::Module* module, DType dtype,
+                     bool is_affine, const arith::PolicyRecord& target);
+/// What the constraint table is asked.
+arith::OperatorUse use_of(const QuantizedOperator& row, const nn::Module* module, DType input, DType weight,
+                          DType output);
+/// Throws for what no row of the target's table takes, and quotes the rows. Names no place.
+void check_types(const arith::OperatorUse& use, const arith::PolicyRecord& target);
 
 /// Adds the instructions of a step to a program that no one runs.
 ///
@@ -53,8 +63,8 @@ std::string rows_of(const arith::PolicyRecord& target, OpKind op);
 #    include <optional>
 #    include <utility>
 
-#    include "intq/arith/constraints.hpp"
 #    include "intq/graph/interpreter.hpp"
+#    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/kernels/table/rows.hpp"
 #    include "intq/quantization/operators/conv.hpp"
@@ -84,6 +94,30 @@ INTQ_INLINE StepRequest trial_request(const graph::Node& node, const nn::Module*
     for (const nn::Value& constant : request.constants) request.call.arguments.push_back({-1, constant});
     if (!request.call.arguments.empty()) request.call.arguments[0].input = 0;
     return request;
+}
+
+INTQ_INLINE void check_arguments(const QuantizedOperator& row, const graph::Node& node, const nn::Module* module,
+                                 DType dtype, bool is_affine, const arith::PolicyRecord& target) {
+    if (row.check == nullptr) return;
+    const QuantizedTensor codes = stand_in(OwnedQParams::per_tensor(1.0f, dtype), is_affine, {});
+    try {
+        row.check(trial_request(node, module, {&codes}, {}, target));
+    } catch (const Error& refusal) {
+        throw Error(refusal.what() + rows_of(target, row.kind));
+    }
+}
+
+INTQ_INLINE arith::OperatorUse use_of(const QuantizedOperator& row, const nn::Module* module, DType input, DType weight,
+                                      DType output) {
+    arith::OperatorUse result{row.kind, input, weight, output};
+    if (row.window != nullptr && module != nullptr) result.window = row.window(*module);
+    return result;
+}
+
+INTQ_INLINE void check_types(const arith::OperatorUse& use, const arith::PolicyRecord& target) {
+    if (use.op == OpKind::none) return;  // a custom module
+    const Status status = arith::check_constraints(target.constraints, use);
+    if (!status.ok()) throw Error(describe(status) + " (target " + target.name + ")" + rows_of(target, use.op));
 }
 
 /// One try.

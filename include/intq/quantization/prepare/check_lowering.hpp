@@ -6,6 +6,7 @@
 #define INTQ_QUANTIZATION_PREPARE_CHECK_LOWERING_HPP
 
 #include <functional>
+#include <string>
 
 #include "intq/arith/target.hpp"
 #include "intq/graph/graph_module.hpp"
@@ -23,12 +24,14 @@ namespace detail {
 /// What stays in float is no fault: PreparedModel::report() lists it.
 ///
 /// @param is_quantized  whether a node computes on codes
+/// @param where         how messages name the place of a node: "prepare: %conv (Conv2d)" unless it says otherwise
 /// @pre   the shapes of the values are known
 /// @throws Error that names the node, and quotes the rows of the target's constraint table
 ///
 /// Cost     that of packing the weights once
 void check_lowering(graph::GraphModule& model, const arith::PolicyRecord& target,
-                    const std::function<bool(const graph::Node&)>& is_quantized);
+                    const std::function<bool(const graph::Node&)>& is_quantized,
+                    const std::function<std::string(const graph::Node&)>& where = {});
 
 }  // namespace detail
 
@@ -41,7 +44,6 @@ void check_lowering(graph::GraphModule& model, const arith::PolicyRecord& target
 #    include <algorithm>
 #    include <map>
 #    include <memory>
-#    include <string>
 #    include <vector>
 
 #    include "intq/graph/operators.hpp"
@@ -63,21 +65,26 @@ namespace detail {
 class LoweringCheck {
 public:
     LoweringCheck(graph::GraphModule& model, const arith::PolicyRecord& target,
-                  const std::function<bool(const graph::Node&)>& is_quantized)
-        : model_(model), target_(target), is_quantized_(is_quantized), operators_(model) {}
+                  const std::function<bool(const graph::Node&)>& is_quantized,
+                  const std::function<std::string(const graph::Node&)>& where)
+        : model_(model), target_(target), is_quantized_(is_quantized), where_(where), operators_(model) {}
 
     void run() {
         for (graph::Node* node : model_.graph().nodes()) {
             try {
                 check(*node);
             } catch (const Error& error) {
-                throw Error("prepare: %" + node->name() + " (" + graph::type_of(*node, model_) + ")",
+                throw Error(where_ ? where_(*node) : where(*node),
                             error.what() + rows_of(target_, operators_.of(*node).kind));
             }
         }
     }
 
 private:
+    std::string where(const graph::Node& node) const {
+        return "prepare: %" + node.name() + " (" + graph::type_of(node, model_) + ")";
+    }
+
     void check(const graph::Node& node) {
         if (const auto* quantizer = dynamic_cast<const Quantizer*>(graph::module_of(node, model_)))
             return check_quantizer(node, *quantizer);
@@ -177,13 +184,15 @@ private:
     graph::GraphModule& model_;
     const arith::PolicyRecord& target_;
     const std::function<bool(const graph::Node&)>& is_quantized_;
+    const std::function<std::string(const graph::Node&)>& where_;
     NodeOperators operators_;
     std::map<const graph::Node*, QuantizedTensor> codes_;
 };
 
 INTQ_INLINE void check_lowering(graph::GraphModule& model, const arith::PolicyRecord& target,
-                                const std::function<bool(const graph::Node&)>& is_quantized) {
-    LoweringCheck(model, target, is_quantized).run();
+                                const std::function<bool(const graph::Node&)>& is_quantized,
+                                const std::function<std::string(const graph::Node&)>& where) {
+    LoweringCheck(model, target, is_quantized, where).run();
 }
 
 }  // namespace detail

@@ -98,7 +98,6 @@ protected:
 #    include <vector>
 
 #    include "intq/graph/operators.hpp"
-#    include "intq/io/describe.hpp"
 #    include "intq/nn/layers/fusion.hpp"
 #    include "intq/nn/layers/quantize.hpp"
 #    include "intq/quantization/fuse/fuse_fx.hpp"
@@ -149,27 +148,22 @@ INTQ_INLINE const QuantizerConfig& PrepareContext::output_of(const graph::Node& 
 
 INTQ_INLINE arith::OperatorUse PrepareContext::use(const graph::Node& node, DType input, DType weight,
                                                    DType output) const {
-    const QuantizedOperator& row = row_of(node);
-    arith::OperatorUse result{row.kind, input, weight, output};
-    const nn::Module* const module = graph::module_of(node, model_);
-    if (row.window != nullptr && module != nullptr) result.window = row.window(*module);
-    return result;
+    return use_of(row_of(node), graph::module_of(node, model_), input, weight, output);
 }
 
 INTQ_INLINE void PrepareContext::check(const graph::Node& node, const arith::OperatorUse& use) const {
-    if (use.op == OpKind::none) return;  // a custom module
-    const Status status = arith::check_constraints(target_.constraints, use);
-    if (!status.ok()) throw error(node, describe(status) + " (target " + target_.name + ")" + rows_of(target_, use.op));
+    try {
+        check_types(use, target_);
+    } catch (const Error& refusal) {
+        throw error(node, refusal.what());
+    }
 }
 
 INTQ_INLINE void PrepareContext::check_arguments(const graph::Node& node, DType dtype, bool is_affine) const {
-    const QuantizedOperator& row = row_of(node);
-    if (row.check == nullptr) return;
-    const QuantizedTensor codes = stand_in(OwnedQParams::per_tensor(1.0f, dtype), is_affine, {});
     try {
-        row.check(trial_request(node, graph::module_of(node, model_), {&codes}, {}, target_));
+        detail::check_arguments(row_of(node), node, graph::module_of(node, model_), dtype, is_affine, target_);
     } catch (const Error& refusal) {
-        throw error(node, refusal.what() + rows_of(target_, row.kind));
+        throw error(node, refusal.what());
     }
 }
 

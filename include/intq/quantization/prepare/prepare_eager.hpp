@@ -5,16 +5,10 @@
 #ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_EAGER_HPP
 #define INTQ_QUANTIZATION_PREPARE_PREPARE_EAGER_HPP
 
-#include <string>
-
 #include "intq/arith/target.hpp"
-#include "intq/graph/graph.hpp"
-#include "intq/nn/model/container.hpp"
 #include "intq/nn/model/module.hpp"
-#include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #include "intq/quantization/modules/custom_config.hpp"
 #include "intq/quantization/observers/compatibility.hpp"
-#include "intq/quantization/operators/operator.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
 namespace intq::quantization {
@@ -31,10 +25,17 @@ struct PrepareModulesOptions {
 
 /// A model with a quantizer behind each module that will give codes, as its child activation_post_process: QuantStub,
 /// layers with weights, FloatFunctional, pools that average. The quantizers observe (FakeQuantState::calibration).
+/// Behind what keeps the scale of its input, but not its values, stands one that rounds to the grid of that input, as
+/// the child input_grid: ReLU6, Upsample, and the averages of a target that divides codes (AvgPool2d,
+/// AdaptiveAvgPool2d, FloatFunctional's mean).
 ///
 /// The model's own forward says what follows what, so it must hold the stubs, and use FloatFunctional for what has no
 /// module. A layer whose qconfig has no output quantizer gives its accumulator, which a DeQuantStub must read. What has
 /// no qconfig stays in float.
+///
+/// What convert or a run of the converted model would refuse is refused with the name of the layer and the rows of the
+/// target's constraint table: here what the type and the qconfig of a layer say, and by the first call of a layer on
+/// codes what its arguments, types and shapes say. So is what stays in float where codes reach it.
 ///
 /// @param mapping  by name and type of modules; the qconfigs that modules carry (set_qconfig()) stand above it
 /// @throws Error for a model that is prepared already; for a key of the mapping that matches nothing
@@ -53,43 +54,35 @@ nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const arith::PolicyRecord&
 /// Takes the qconfigs from all modules that carry one.
 void remove_qconfig(nn::Module& model);
 
-namespace detail {
-
-/// A graph that calls one method of one module: what the rows of operators are asked with.
-struct SingleCall {
-    nn::ModuleDict root;
-    graph::Graph graph;
-    graph::Node* node = nullptr;
-
-    SingleCall(const nn::ModulePtr& module, const std::string& method);
-    const QuantizedOperator& row();
-};
-
-/// The quantizer behind a module; null without one.
-Quantizer* output_quantizer(const nn::Module& module);
-
-}  // namespace detail
-
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(quantization_prepare)
 
+#    include <algorithm>
+#    include <iterator>
 #    include <memory>
 #    include <optional>
+#    include <set>
+#    include <string>
 #    include <utility>
 #    include <vector>
 
+#    include "intq/graph/operators.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/elementwise.hpp"
 #    include "intq/nn/layers/fusion.hpp"
+#    include "intq/nn/layers/quantize.hpp"
 #    include "intq/nn/layers/weighted.hpp"
+#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/modules/custom_modules.hpp"
 #    include "intq/quantization/modules/replace_modules.hpp"
-#    include "intq/quantization/operators/operator_table.hpp"
+#    include "intq/quantization/operators/operator.hpp"
+#    include "intq/quantization/operators/trial.hpp"
 #    include "intq/quantization/prepare/hybrid_dict.hpp"
 #    include "intq/quantization/prepare/prepare_layer.hpp"
+#    include "intq/quantization/prepare/prepared_call.hpp"
 #    include "intq/quantization/qconfig/qconfig_dict.hpp"
 
 namespace intq::quantization {
@@ -111,23 +104,6 @@ INTQ_INLINE void remove_qconfig(nn::Module& model) {
 
 namespace detail {
 
-INTQ_INLINE SingleCall::SingleCall(const nn::ModulePtr& module, const std::string& method) {
-    root.add_child("layer", module);
-    node = &graph.call_module("layer", {graph.placeholder("x")}, method);
-}
-
-INTQ_INLINE const QuantizedOperator& SingleCall::row() { return quantized_operator(*node, root); }
-
-INTQ_INLINE Quantizer* output_quantizer(const nn::Module& module) {
-    return module.has_child("activation_post_process")
-               ? dynamic_cast<Quantizer*>(module.child("activation_post_process").get())
-               : nullptr;
-}
-
-INTQ_INLINE nn::Value call_output_quantizer(nn::Module& module, const nn::Value& result) {
-    return module.call("activation_post_process", result);
-}
-
 /// Says what takes the place of each module; the quantizers behind them are put in at the end.
 class ModulePreparer {
 public:
@@ -138,34 +114,105 @@ public:
     nn::ModulePtr replace(const std::string& name, const nn::ModulePtr& module) {
         if (dynamic_cast<Quantizer*>(module.get()) != nullptr) throw Error(name, "the model is prepared already");
         if (dynamic_cast<nn::FloatFunctional*>(module.get()) != nullptr)
-            return observed(name, module, choice_of(name, *module));
-        const QuantizedOperator& row = SingleCall(module, "forward").row();
+            return functional(name, module, choice_of(name, *module));
+        SingleCall call(module, "forward");
+        const QuantizedOperator& row = call.row();
         if (row.role == Role::float_only && !module->is_leaf()) return nullptr;
         const FusedChoice choice = choice_of(name, *module);
-        if (!choice.qconfig()) return module;
+        if (row.role == Role::shares_input || keeps_scale(row)) return sharing(name, module, row);
+        if (!choice.qconfig()) return in_float(name, module);
         switch (row.role) {
             case Role::float_only:
                 if (options_.strict) throw Error(name, module->type_name() + " has no integer form, and strict is on");
-                return module;
+                return in_float(name, module);
             case Role::weighted:
                 return weighted(name, *module, row, choice);
             case Role::quant_stub:
-                return observed(name, module, choice);
             case Role::own_output:
-                return row.keeps_scale != nullptr && row.keeps_scale(target_) ? module : observed(name, module, choice);
+                check(name, *call.node, *module, row, *choice.qconfig());
+                return observed(name, module, choice);
             default:
                 return module;
         }
     }
 
     void put_quantizers() const {
-        for (const auto& [module, quantizer] : quantizers_) {
-            module->add_child("activation_post_process", quantizer);
-            module->add_forward_hook(&call_output_quantizer);
+        for (const auto& [module, place] : places_) {
+            module->set_attribute(prepared_place, place);
+            module->add_forward_pre_hook(&check_prepared_call);
         }
+        for (const auto& [module, quantizer] : quantizers_) module->add_child("activation_post_process", quantizer);
+        for (const auto& [module, methods] : following_) {
+            module->add_child("input_grid", std::make_shared<InputGridFakeQuantize>(target_.quantize));
+            module->set_attribute("methods_on_input_grid", methods);
+        }
+        for (const nn::ModulePtr& module : hooked_) module->add_forward_hook(&call_quantizer);
     }
 
 private:
+    bool keeps_scale(const QuantizedOperator& row) const {
+        return row.keeps_scale != nullptr && row.keeps_scale(target_);
+    }
+
+    void place(const std::string& name, const nn::ModulePtr& module, bool computes_on_codes) {
+        places_.emplace_back(module, std::make_shared<PreparedPlace>(name, target_, computes_on_codes));
+    }
+
+    void hook(const nn::ModulePtr& module) {
+        if (hooked_.empty() || hooked_.back() != module) hooked_.push_back(module);
+    }
+
+    // Modules that the library knows do not take codes. What a user's leaf does with them is its own affair.
+    nn::ModulePtr in_float(const std::string& name, const nn::ModulePtr& module) {
+        const auto& rows = graph::operator_spellings;
+        const bool is_known = std::any_of(std::begin(rows), std::end(rows), [&](const graph::OperatorSpelling& row) {
+            return row.op == graph::Op::call_module && row.key == module->type_name();
+        });
+        const Role role = SingleCall(module, "forward").row().role;
+        const bool is_stub = role == Role::quant_stub || role == Role::dequant_stub;
+        if ((is_known || role != Role::float_only) && !is_stub && !is_observed_custom(*module))
+            place(name, module, false);
+        return module;
+    }
+
+    // The scale of the input stays, whatever the qconfig.
+    nn::ModulePtr sharing(const std::string& name, const nn::ModulePtr& module, const QuantizedOperator& row) {
+        if (row.make_step != nullptr) place(name, module, true);
+        if (keeps_scale(row)) {
+            following_.emplace_back(module, std::set<std::string>{"forward"});
+            hook(module);
+        }
+        return module;
+    }
+
+    // Whose methods are operators.
+    nn::ModulePtr functional(const std::string& name, const nn::ModulePtr& module, const FusedChoice& choice) {
+        if (!choice.qconfig()) return in_float(name, module);
+        std::set<std::string> methods;
+        for (const graph::OperatorSpelling& row : graph::operator_spellings)
+            if (row.op == graph::Op::call_module && row.key == module->type_name() &&
+                keeps_scale(SingleCall(module, std::string(row.method)).row()))
+                methods.emplace(row.method);
+        if (!methods.empty()) following_.emplace_back(module, methods);
+        return observed(name, module, choice);
+    }
+
+    // What the type and the qconfig of a module say, whatever it is called with.
+    void check(const std::string& name, const graph::Node& node, const nn::Module& module, const QuantizedOperator& row,
+               const QConfig& qconfig) const {
+        if (!qconfig.output || row.kind == OpKind::none) return;
+        const DType dtype = qconfig.output->dtype();
+        const bool is_affine = qconfig.output->options.observer_options.scheme == arith::QuantScheme::affine;
+        const bool is_stub = row.role == Role::quant_stub;
+        try {
+            check_types({is_stub ? OpKind::quantize : row.kind, is_stub ? DType::float32 : dtype, DType::none, dtype},
+                        target_);
+            check_arguments(row, node, &module, dtype, is_affine, target_);
+        } catch (const Error& refusal) {
+            throw Error("prepare: " + name + " (" + module.type_name() + ")", refusal.what());
+        }
+    }
+
     // An entry that switches quantization off has its effect here.
     FusedChoice choice_of(const std::string& name, const nn::Module& module) const {
         const nn::FusedMember whole{name, module.type_name(), ""};
@@ -180,9 +227,13 @@ private:
     nn::ModulePtr observed(const std::string& name, const nn::ModulePtr& module, const FusedChoice& choice) {
         const std::optional<QConfig> qconfig = choice.qconfig();
         if (qconfig) mapping_.mark_used(choice.last);
-        if (qconfig && qconfig->output)
+        const bool is_stub = dynamic_cast<const nn::QuantStub*>(module.get()) != nullptr;
+        if (qconfig && !is_stub && !is_observed_custom(*module)) place(name, module, true);
+        if (qconfig && qconfig->output) {
             quantizers_.emplace_back(
                 module, make_activation_quantizer(name, *qconfig->output, target_, options_.compatibility));
+            hook(module);
+        }
         return module;
     }
 
@@ -197,7 +248,10 @@ private:
                         choice);
     }
 
+    std::vector<std::pair<nn::ModulePtr, std::shared_ptr<PreparedPlace>>> places_{};
     std::vector<std::pair<nn::ModulePtr, nn::ModulePtr>> quantizers_{};
+    std::vector<std::pair<nn::ModulePtr, std::set<std::string>>> following_{};
+    std::vector<nn::ModulePtr> hooked_{};
     const QConfigMapping& mapping_;
     const arith::PolicyRecord& target_;
     const PrepareModulesOptions& options_;
