@@ -4,6 +4,7 @@
 #ifndef INTQ_GRAPH_NODE_HPP
 #define INTQ_GRAPH_NODE_HPP
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -79,6 +80,12 @@ public:
     /// Null unless the argument is a list.
     const List* list() const noexcept { return std::get_if<List>(&content_); }
 
+    /// Whether it is nothing or a constant, or a list that holds one.
+    bool has_constant() const {
+        if (list() == nullptr) return ref() == nullptr;
+        return std::any_of(list()->begin(), list()->end(), [](const Argument& item) { return item.has_constant(); });
+    }
+
     /// Calls visit(NodeRef&) for all references, also those inside lists.
     template <class Visit> void for_each_ref(const Visit& visit) {
         if (auto* ref = std::get_if<NodeRef>(&content_)) visit(*ref);
@@ -129,6 +136,8 @@ public:
     void set_args(ArgumentList args);
     /// The nodes that this one reads, each once, in the order of the arguments.
     std::vector<Node*> inputs() const;
+    /// The same, each as often as an argument or an item of a list names it.
+    std::vector<Node*> operands() const;
     /// The nodes that read this one, each once.
     const std::vector<Node*>& users() const noexcept { return users_; }
     /// Lets this node read `replacement` where it reads `old`.
@@ -162,17 +171,19 @@ private:
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(graph)
 
-#    include <algorithm>
-
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
 
+INTQ_INLINE std::vector<Node*> Node::operands() const {
+    std::vector<Node*> result;
+    for (Argument argument : args_) argument.for_each_ref([&](const NodeRef& ref) { result.push_back(ref.node); });
+    return result;
+}
+
 INTQ_INLINE std::vector<Node*> Node::inputs() const {
     std::vector<Node*> result;
-    for (Argument argument : args_)
-        argument.for_each_ref([&](const NodeRef& ref) {
-            if (std::find(result.begin(), result.end(), ref.node) == result.end()) result.push_back(ref.node);
-        });
+    for (Node* operand : operands())
+        if (std::find(result.begin(), result.end(), operand) == result.end()) result.push_back(operand);
     return result;
 }
 

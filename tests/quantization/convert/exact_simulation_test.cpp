@@ -11,7 +11,9 @@
 
 #include "intq/graph/operators.hpp"
 #include "intq/interop/onnx/import.hpp"
+#include "intq/nn/functional/functional.hpp"
 #include "intq/nn/layers/layers.hpp"
+#include "intq/quantization/convert/hybrid.hpp"
 #include "intq/quantization/modules/stubs.hpp"
 #include "intq/quantization/operators/conv.hpp"
 #include "intq/quantization/operators/lowering.hpp"
@@ -396,4 +398,35 @@ TEST_CASE("A simulation is of the moment when it was made; a run of another numb
     const auto value = before.value_of("conv");
     REQUIRE(value.has_value());
     CHECK(value->qparams().has_value());
+}
+
+TEST_CASE("A chunk that stays in float is simulated: its pieces, and the tuple as an output of the model") {
+    const auto model = test::make_model({{"conv", test::make_conv(3, 4, 3, 1)}, {"head", test::make_conv(2, 5, 1, 2)}},
+                                        [](test::LambdaModel& m, nn::Arguments x) {
+                                            const nn::Value pieces = nn::chunk(m.call("conv", x[0]), 2, 1);
+                                            return nn::Value(nn::Value::Tuple{m.call("head", pieces[0]), pieces});
+                                        });
+    const intq::Tensor x = test::random_tensor(Shape(2, 3, 5, 5), 3);
+    const kernels::KernelTable* table = nullptr;
+    for (const kernels::KernelTable* each : test::scalar_tables().tables)
+        if (each->policy().name == std::string("fp32")) table = each;
+    REQUIRE(table != nullptr);
+    PrepareOptions options;
+    options.compatibility = Compatibility::torch;
+    const auto prepared = prepare_calibration_fx(*model, get_default_qconfig_mapping(), table->policy(), options);
+    calibrate(*prepared, x, 2);
+    ExactSimulation simulation(*prepared, *table, 2);
+    const auto simulated = simulation.run({&x, 1});
+    const auto hybrid = HybridModel(simulation.quantized(), *table, 2).run({&x, 1});
+    REQUIRE(simulated.size() == 3);
+    REQUIRE(hybrid.size() == 3);
+    for (std::size_t i = 0; i < 3; ++i) CHECK(same_bytes(simulated[i], hybrid[i]));
+    // The pieces are those of the convolution's value.
+    const intq::Tensor whole = simulation.value_of("activation_post_process_1").value();
+    const nn::Value pieces = nn::chunk(whole, 2, 1);
+    for (std::size_t i = 0; i < 2; ++i)
+        CHECK(same_bytes(simulated[i + 1].contiguous(), pieces.tuple()[i].tensor().contiguous()));
+    CHECK_FALSE(simulation.value_of("chunk").has_value());
+    CHECK(test::message_of<Error>([&] { simulation.codes_of("chunk"); }) ==
+          "the simulation: %chunk stays in float and gives a tuple");
 }

@@ -246,3 +246,66 @@ TEST_CASE("A layer whose output was 0 in all data is refused in words that say s
     CHECK(message.find("its output was 0 in all data that its scale comes from") != std::string::npos);
     CHECK(message.find("64-bit") == std::string::npos);
 }
+
+TEST_CASE("A converted model gives a value as often as the model does, also an alias of it and inside tuples") {
+    const intq::Tensor x = test::random_tensor(Shape(3, 3, 5, 5), 3);
+    const auto check = [&](const test::LambdaModel::Forward& body, std::size_t count, bool has_tail) {
+        const auto model = test::make_model({{"quant", std::make_shared<nn::QuantStub>()},
+                                             {"conv", test::make_conv(3, 4, 3, 1)},
+                                             {"once", std::make_shared<nn::DeQuantStub>()},
+                                             {"again", std::make_shared<nn::DeQuantStub>()},
+                                             {"alias", std::make_shared<nn::Identity>()}},
+                                            body);
+        REQUIRE(nn::tensors_of((*model)(x)).size() == count);
+        PrepareOptions options;
+        options.high_precision_output = false;  // the codes are those of the simulation
+        const auto prepared =
+            prepare_calibration_fx(*model, get_default_qconfig_mapping(), table_of("fp32").policy(), options);
+        calibrate(*prepared, x, 3);
+        const QuantizedGraph quantized = convert_fx(*prepared);
+        const LoweredModel lowered = lower(quantized, table_of("fp32"), 2);
+        CHECK((lowered.tail() != nullptr) == has_tail);
+        const auto all = [&](const std::vector<intq::Tensor>& outputs) {
+            REQUIRE(outputs.size() == count);
+            for (const intq::Tensor& output : outputs) CHECK(test::largest_difference(output, outputs[0]) == 0);
+        };
+        all(nn::tensors_of((*make_reference(quantized))(x)));
+        all(lowered.run({&x, 1}));
+        all(HybridModel(quantized, table_of("fp32"), 2).run({&x, 1}));
+        all(ExactSimulation(*prepared, table_of("fp32"), 3).run({&x, 1}));
+        if (count > 1) {
+            const std::string sentence = "the model gives " + std::to_string(count) + " outputs; run it on a span";
+            CHECK(message_of<Error>([&] { lowered.run(x); }).find(sentence) == 0);
+        }
+    };
+    using nn::Value;
+    const auto conv = [](test::LambdaModel& m, nn::Arguments x) { return m.call("conv", m.call("quant", x[0])); };
+    check(
+        [&](auto& m, auto x) {
+            const Value y = m.call("once", conv(m, x));
+            return Value(Value::Tuple{y, y});
+        },
+        2, false);
+    check(
+        [&](auto& m, auto x) {
+            const Value codes = conv(m, x), y = m.call("once", codes);
+            return Value(Value::Tuple{y, Value::Tuple{m.call("again", codes), y}, y});
+        },
+        4, false);
+    // Behind a DeQuantStub an alias is an operator in float, the tail of the program.
+    check(
+        [&](auto& m, auto x) {
+            const Value y = m.call("once", conv(m, x));
+            return Value(Value::Tuple{y, m.call("alias", y), y});
+        },
+        3, true);
+    check(
+        [&](auto& m, auto x) {
+            const Value codes = conv(m, x);
+            return Value(Value::Tuple{m.call("once", m.call("alias", codes)), m.call("again", codes)});
+        },
+        2, false);
+    CHECK(message_of<Error>([&] {
+              check([&](auto& m, auto x) { return Value(Value::Tuple{m.call("once", conv(m, x)), 3.0}); }, 1, false);
+          }).find("the model returns a constant") != std::string::npos);
+}

@@ -113,6 +113,9 @@ private:
 /// The recorder of the first proxy in the values, also inside tuples; null when there is none.
 Recorder* find_recorder(std::span<const Value> values) noexcept;
 
+/// The tensors of a value in their order, also those inside tuples.
+std::vector<Tensor> tensors_of(const Value& value);
+
 /// Whether both are proxies of the same value, or tuples of such.
 bool is_same_proxy(const Value& a, const Value& b);
 
@@ -157,6 +160,15 @@ INTQ_INLINE Recorder* find_recorder(std::span<const Value> values) noexcept {
             if (Recorder* recorder = find_recorder(value.tuple())) return recorder;
     }
     return nullptr;
+}
+
+INTQ_INLINE std::vector<Tensor> tensors_of(const Value& value) {
+    if (value.is_tensor()) return {value.tensor()};
+    std::vector<Tensor> result;
+    if (value.is_tuple())
+        for (const Value& item : value.tuple())
+            for (Tensor& tensor : tensors_of(item)) result.push_back(std::move(tensor));
+    return result;
 }
 
 INTQ_INLINE bool is_same_proxy(const Value& a, const Value& b) {

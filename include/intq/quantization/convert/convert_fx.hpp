@@ -100,7 +100,7 @@ private:
             case Role::boundary:
                 return convert_boundary(node);
             case Role::output:
-                for (const graph::Node* input : node.inputs()) result_.outputs.push_back(real_tensor(*input));
+                for (const graph::Node* operand : node.operands()) result_.outputs.push_back(real_tensor(*operand));
                 return;
             case Role::dequant_stub: {
                 const int input = tensor_of(*node.inputs()[0]);
@@ -173,7 +173,7 @@ private:
             return;
         }
         QuantizedNode made = node_of(node, plain_type(node));
-        for (const graph::Argument& argument : node.args()) collect_inputs(argument, made.inputs);
+        for (const graph::Node* operand : node.operands()) made.inputs.push_back(tensor_of(*operand));
         if (row.make_step == nullptr) {
             if (row.role == Role::float_only)
                 throw error("it is to compute on codes, and has no integer form; was it replaced after prepare?");
@@ -312,12 +312,6 @@ private:
     int tensor_of(const graph::Node& node) {
         if (pending_.count(&node) != 0) return finish_accumulator(node);
         return values_.at(&node);
-    }
-
-    void collect_inputs(const graph::Argument& argument, std::vector<int>& inputs) {
-        if (const graph::Node* source = argument.node()) inputs.push_back(tensor_of(*source));
-        if (argument.list() != nullptr)
-            for (const graph::Argument& item : *argument.list()) collect_inputs(item, inputs);
     }
 
     int add_tensor(const graph::Node& node, DType dtype, OwnedQParams qparams) {

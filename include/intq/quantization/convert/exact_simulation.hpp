@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "intq/kernels/table/kernel_table.hpp"
+#include "intq/nn/model/value.hpp"
 #include "intq/program/owned_program.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
@@ -42,22 +43,22 @@ public:
     std::vector<Tensor> run(std::span<const Tensor> inputs);
 
     /// A tensor of quantized() in the last run.
-    const Tensor& tensor(int index) const { return values_.at(static_cast<std::size_t>(index)); }
+    const Tensor& tensor(int index) const { return values_.at(static_cast<std::size_t>(index)).tensor(); }
     /// What a node of the prepared graph gave in the last run: codes, accumulators, or real values. An operator and the
     /// quantizer behind it share their codes; a QuantStub passes real values on.
-    /// Throws for a node that has neither.
+    /// Throws for a node that has none of them, such as one in float that gives a tuple.
     Tensor codes_of(const std::string& node) const;
-    /// The same as real numbers, carrying their qparams: the node's value in the simulation.
+    /// The same as real numbers, carrying their qparams: the node's value in the simulation, if that is a tensor.
     std::optional<Tensor> value_of(const std::string& node) const;
 
     const QuantizedGraph& quantized() const noexcept { return quantized_; }
 
 private:
-    Tensor real(int tensor) const;
+    std::optional<Tensor> real(int tensor) const;
 
     QuantizedGraph quantized_;
     std::vector<std::shared_ptr<program::OwnedProgram>> programs_;  // by node; null for one in float
-    std::vector<Tensor> values_;                                    // by tensor
+    std::vector<nn::Value> values_;                                 // by tensor; tuples of operators in float
 };
 
 namespace detail {
@@ -66,11 +67,12 @@ namespace detail {
 std::shared_ptr<program::OwnedProgram> lower_step(const QuantizedGraph& quantized, const QuantizedNode& node,
                                                   const kernels::KernelTable& table, index_t max_batch);
 
-/// A float operator or a custom module on the values of its inputs; nothing for a step that a program executes.
+/// A float operator, which may give a tuple, or a custom module on the values of its inputs; nothing for a step that a
+/// program executes.
 ///
-/// @param value_of  the tensor of an input as it is: real values or codes
-std::optional<Tensor> run_on_host(const QuantizedGraph& quantized, const QuantizedNode& node,
-                                  const std::function<Tensor(int tensor)>& value_of);
+/// @param value_of  an input as it is: real values or codes
+std::optional<nn::Value> run_on_host(const QuantizedGraph& quantized, const QuantizedNode& node,
+                                     const std::function<nn::Value(int tensor)>& value_of);
 
 bool runs_on_host(const QuantizedNode& node);
 
@@ -88,7 +90,6 @@ bool runs_on_host(const QuantizedNode& node);
 
 #    include "intq/io/error.hpp"
 #    include "intq/io/nearest_names.hpp"
-#    include "intq/nn/model/value.hpp"
 #    include "intq/quantization/convert/convert_fx.hpp"
 #    include "intq/quantization/convert/lower.hpp"
 #    include "intq/quantization/operators/custom.hpp"
@@ -111,11 +112,11 @@ INTQ_INLINE std::shared_ptr<program::OwnedProgram> lower_step(const QuantizedGra
     return lowering.builder().finish({lowering.output(node.output)});
 }
 
-INTQ_INLINE std::optional<Tensor> run_on_host(const QuantizedGraph& quantized, const QuantizedNode& node,
-                                              const std::function<Tensor(int tensor)>& value_of) {
+INTQ_INLINE std::optional<nn::Value> run_on_host(const QuantizedGraph& quantized, const QuantizedNode& node,
+                                                 const std::function<nn::Value(int tensor)>& value_of) {
     if (const auto* constant = node.as<ConstantStep>()) return constant->value();
     if (const auto* custom = node.as<CustomStep>()) {
-        Tensor codes = value_of(node.inputs[0]);
+        Tensor codes = value_of(node.inputs[0]).tensor();
         codes.set_qparams(quantized.input(node, 0).qparams);
         return custom->run(node, codes);
     }
@@ -131,9 +132,8 @@ INTQ_INLINE std::optional<Tensor> run_on_host(const QuantizedGraph& quantized, c
     const FloatCall& call = in_float->call();
     std::vector<nn::Value> arguments;
     for (const FloatArgument& argument : call.arguments) arguments.push_back(resolve(argument));
-    const nn::Value result = call.module != nullptr ? call.module->dispatch(call.method, arguments, call.traced_hooks)
-                                                    : call.function->evaluate(arguments);
-    return result.tensor();
+    return call.module != nullptr ? call.module->dispatch(call.method, arguments, call.traced_hooks)
+                                  : call.function->evaluate(arguments);
 }
 
 INTQ_INLINE bool runs_on_host(const QuantizedNode& node) {
@@ -143,17 +143,18 @@ INTQ_INLINE bool runs_on_host(const QuantizedNode& node) {
 }  // namespace detail
 
 INTQ_INLINE ExactSimulation::ExactSimulation(PreparedModel& model, const kernels::KernelTable& table, index_t max_batch)
-    : quantized_(convert_fx(model)), values_(quantized_.tensors.size()) {
+    : quantized_(convert_fx(model)), values_(quantized_.tensors.size(), nn::Value(Tensor())) {
     for (const QuantizedNode& node : quantized_.nodes)
         programs_.push_back(detail::runs_on_host(node) ? nullptr
                                                        : detail::lower_step(quantized_, node, table, max_batch));
 }
 
-INTQ_INLINE Tensor ExactSimulation::real(int tensor) const {
-    const Tensor& value = values_.at(static_cast<std::size_t>(tensor));
+INTQ_INLINE std::optional<Tensor> ExactSimulation::real(int tensor) const {
+    const nn::Value& value = values_.at(static_cast<std::size_t>(tensor));
     const QuantizedTensor& known = quantized_.tensor(tensor);
-    if (!value.defined() || known.dtype == DType::float32) return value;
-    Tensor result = dequantize(value, known.qparams);
+    if (!value.is_tensor() || !value.tensor().defined()) return std::nullopt;
+    if (known.dtype == DType::float32) return value.tensor();
+    Tensor result = dequantize(value.tensor(), known.qparams);
     if (known.dtype != DType::int32) result.set_qparams(known.qparams);
     return result;
 }
@@ -167,19 +168,21 @@ INTQ_INLINE std::vector<Tensor> ExactSimulation::run(std::span<const Tensor> inp
         values_[static_cast<std::size_t>(quantized_.inputs[i])] = inputs[i].contiguous();
     for (std::size_t i = 0; i < quantized_.nodes.size(); ++i) {
         const QuantizedNode& node = quantized_.nodes[i];
-        Tensor& output = values_[static_cast<std::size_t>(node.output)];
+        nn::Value& output = values_[static_cast<std::size_t>(node.output)];
         const auto value_of = [&](int tensor) { return values_[static_cast<std::size_t>(tensor)]; };
         if (auto on_host = detail::run_on_host(quantized_, node, value_of)) {
             output = *std::move(on_host);
         } else {
             std::vector<Tensor> operands;
             const std::set<int> distinct(node.inputs.begin(), node.inputs.end());
-            for (const int input : distinct) operands.push_back(value_of(input));
+            for (const int input : distinct) operands.push_back(value_of(input).tensor());
             output = programs_[i]->run(operands)[0];
         }
     }
     std::vector<Tensor> outputs;
-    for (const int output : quantized_.outputs) outputs.push_back(values_[static_cast<std::size_t>(output)]);
+    for (const int output : quantized_.outputs)
+        for (const Tensor& tensor : nn::tensors_of(values_[static_cast<std::size_t>(output)]))
+            outputs.push_back(tensor);
     return outputs;
 }
 
@@ -191,14 +194,15 @@ INTQ_INLINE Tensor ExactSimulation::codes_of(const std::string& node) const {
         throw Error("the simulation has no value of a node \"" + node + "\"; the nearest are " +
                     nearest_names(node, names));
     }
-    return values_.at(static_cast<std::size_t>(found->second));
+    const nn::Value& value = values_.at(static_cast<std::size_t>(found->second));
+    if (!value.is_tensor()) throw Error("the simulation: %" + node + " stays in float and gives " + value.kind_name());
+    return value.tensor();
 }
 
 INTQ_INLINE std::optional<Tensor> ExactSimulation::value_of(const std::string& node) const {
     const auto found = quantized_.values.find(node);
     if (found == quantized_.values.end()) return std::nullopt;
-    const Tensor value = real(found->second);
-    return value.defined() ? std::optional(value) : std::nullopt;
+    return real(found->second);
 }
 
 }  // namespace INTQ_HOSTED_ABI

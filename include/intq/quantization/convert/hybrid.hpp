@@ -73,6 +73,7 @@ void check_deployable(const QuantizedGraph& quantized);
 #    include <utility>
 
 #    include "intq/io/error.hpp"
+#    include "intq/nn/model/value.hpp"
 #    include "intq/quantization/convert/exact_simulation.hpp"
 #    include "intq/quantization/operators/float_step.hpp"
 #    include "intq/quantization/operators/lowering.hpp"
@@ -81,10 +82,10 @@ namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE Tensor HybridModel::run(const Tensor& input, const Executor& executor) const {
-    if (quantized_.outputs.size() != 1)
-        throw Error("HybridModel: the model gives " + std::to_string(quantized_.outputs.size()) +
-                    " outputs; run it on a span of inputs, which gives all of them");
-    return run(std::span<const Tensor>(&input, 1), executor).front();
+    const std::vector<Tensor> outputs = run(std::span<const Tensor>(&input, 1), executor);
+    if (outputs.size() == 1) return outputs.front();
+    throw Error("HybridModel: the model gives " + std::to_string(outputs.size()) +
+                " outputs; run it on a span of inputs, which gives all of them");
 }
 
 INTQ_INLINE void check_deployable(const QuantizedGraph& quantized) {
@@ -144,7 +145,7 @@ INTQ_INLINE std::vector<Tensor> HybridModel::run(std::span<const Tensor> inputs,
     if (inputs.size() != quantized_.inputs.size())
         throw Error("HybridModel: the model takes " + std::to_string(quantized_.inputs.size()) + " inputs, given " +
                     std::to_string(inputs.size()));
-    std::map<int, Tensor> values;
+    std::map<int, nn::Value> values;
     for (std::size_t i = 0; i < inputs.size(); ++i) values[quantized_.inputs[i]] = inputs[i].contiguous();
     const auto value_of = [&](int tensor) { return values.at(tensor); };
     for (const Part& part : parts_) {
@@ -154,12 +155,13 @@ INTQ_INLINE std::vector<Tensor> HybridModel::run(std::span<const Tensor> inputs,
             continue;
         }
         std::vector<Tensor> operands;
-        for (const int input : part.inputs) operands.push_back(value_of(input));
+        for (const int input : part.inputs) operands.push_back(value_of(input).tensor());
         const std::vector<Tensor> results = part.program->run(operands, executor);
         for (std::size_t i = 0; i < results.size(); ++i) values[part.outputs[i]] = results[i];
     }
     std::vector<Tensor> outputs;
-    for (const int output : quantized_.outputs) outputs.push_back(value_of(output));
+    for (const int output : quantized_.outputs)
+        for (const Tensor& tensor : nn::tensors_of(value_of(output))) outputs.push_back(tensor);
     return outputs;
 }
 

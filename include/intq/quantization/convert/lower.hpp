@@ -13,6 +13,7 @@
 #include "intq/core/executor.hpp"
 #include "intq/graph/graph_module.hpp"
 #include "intq/kernels/table/kernel_table.hpp"
+#include "intq/nn/model/value.hpp"
 #include "intq/program/owned_program.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/runtime/execute.hpp"
@@ -89,16 +90,16 @@ INTQ_INLINE LoweredModel::LoweredModel(std::shared_ptr<program::OwnedProgram> pr
 
 INTQ_INLINE Tensor LoweredModel::run(const Tensor& images, const Executor& executor,
                                      runtime::InstructionHook hook) const {
-    if (program_->program().outputs.size() != 1)
-        throw Error("the model gives " + std::to_string(program_->program().outputs.size()) +
-                    " outputs; run it on a span of inputs, which gives all of them");
-    return run(std::span<const Tensor>(&images, 1), executor, hook).front();
+    const std::vector<Tensor> outputs = run(std::span<const Tensor>(&images, 1), executor, hook);
+    if (outputs.size() == 1) return outputs.front();
+    throw Error("the model gives " + std::to_string(outputs.size()) +
+                " outputs; run it on a span of inputs, which gives all of them");
 }
 
 INTQ_INLINE std::vector<Tensor> LoweredModel::run(std::span<const Tensor> inputs, const Executor& executor,
                                                   runtime::InstructionHook hook) const {
     std::vector<Tensor> outputs = program_->run(inputs, executor, hook);
-    if (tail_ != nullptr) outputs = {(*tail_)(outputs.front()).tensor()};  // between one output and another
+    if (tail_ != nullptr) outputs = nn::tensors_of((*tail_)(outputs.front()));  // it reads one output
     return outputs;
 }
 
@@ -127,11 +128,13 @@ INTQ_INLINE QuantizedGraph split_tail(const QuantizedGraph& quantized) {
     }
     if (tail.nodes.empty()) return tail;
     for (const int input : quantized.inputs) read.erase(input);
-    if (read.size() != 1 || quantized.outputs.size() != 1 || made.count(quantized.outputs[0]) == 0)
+    const bool is_behind = std::all_of(quantized.outputs.begin(), quantized.outputs.end(),
+                                       [&](int output) { return made.count(output) != 0 || read.count(output) != 0; });
+    if (read.size() != 1 || !is_behind)
         throw Error(
             "lower: " + tail.nodes[0].name + " (" + tail.nodes[0].type + ")",
             "it stays in float, and the operators in float do not stand between one output of the program and the "
-            "output of the model; a program executes integers only");
+            "outputs of the model; a program executes integers only");
     tail.target = quantized.target;
     tail.tensors = quantized.tensors;
     tail.inputs.assign(read.begin(), read.end());

@@ -90,6 +90,7 @@ private:
 
 #    include "intq/graph/node.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/nn/model/value.hpp"
 #    include "intq/quantization/convert/convert_fx.hpp"
 #    include "intq/quantization/convert/exact_simulation.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
@@ -179,7 +180,8 @@ INTQ_INLINE const OwnedQParams& QuantizedModule::weight_qparams() const {
 
 INTQ_INLINE nn::Value QuantizedModule::invoke(std::string_view method, nn::Arguments arguments) {
     std::vector<Tensor> operands;
-    for (const nn::Value& value : arguments.values()) detail::collect_tensors(value, operands);
+    for (const nn::Value& value : arguments.values())
+        for (const Tensor& operand : nn::tensors_of(value)) operands.push_back(operand);
     const bool takes_codes = std::all_of(operands.begin(), operands.end(), [](const Tensor& operand) {
         return operand.dtype() != DType::float32 && operand.qparams();
     });

@@ -97,7 +97,7 @@ struct QuantizedGraph {
     std::vector<QuantizedTensor> tensors{};
     std::vector<QuantizedNode> nodes{};
     std::vector<int> inputs{};   // tensors, float32
-    std::vector<int> outputs{};  // tensors, float32
+    std::vector<int> outputs{};  // tensors, float32, in the order of the model; those of tuples one after the other
     /// The tensor that each node of the prepared graph became; an operator and its quantizer share one.
     std::map<std::string, int> values{};
 

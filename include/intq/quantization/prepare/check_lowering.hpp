@@ -92,7 +92,7 @@ private:
         const QuantizedOperator& row = operators_.of(node);
         if (row.role == Role::quant_stub) return;  // its quantizer is the step
         std::vector<QuantizedTensor> inputs;
-        for (const graph::Node* input : operands_of(node.args())) {
+        for (const graph::Node* input : node.operands()) {
             const auto known = codes_.find(input);
             if (known == codes_.end()) return;  // the relu behind an add, which is part of it
             inputs.push_back(known->second);
@@ -161,16 +161,6 @@ private:
             quantizer = quantizer_behind(*node.users()[0]);
         if (quantizer != nullptr) return codes_of(*quantizer, {});
         return {"", DType::int32, OwnedQParams::per_tensor(1.0f, DType::int32), {}};
-    }
-
-    static std::vector<const graph::Node*> operands_of(const graph::ArgumentList& arguments) {
-        std::vector<const graph::Node*> result;
-        for (const graph::Argument& argument : arguments) {
-            if (argument.node() != nullptr) result.push_back(argument.node());
-            if (argument.list() != nullptr)
-                for (const graph::Node* node : operands_of(*argument.list())) result.push_back(node);
-        }
-        return result;
     }
 
     static StepPtr without_weights(const StepPtr& step) {

@@ -158,6 +158,8 @@ private:
     // --- the roles ------------------------------------------------------------------------------------------------
 
     EdgeState prepare_output(graph::Node& node) {
+        if (node.args()[0].has_constant())
+            throw error(node, "the model returns a constant, or nothing; a converted model returns tensors alone");
         if (!is_torch())
             for (const graph::Node* input : node.inputs())
                 if (states_.at(input).is_codes)

@@ -98,7 +98,8 @@ INTQ_INLINE void check_prepared_call(nn::Module& module, const nn::ModuleCall& c
     if (attribute == nullptr) return;
     PreparedPlace& place = **attribute;
     std::vector<Tensor> operands;
-    for (const nn::Value& value : call.arguments.values()) collect_tensors(value, operands);
+    for (const nn::Value& value : call.arguments.values())
+        for (const Tensor& operand : nn::tensors_of(value)) operands.push_back(operand);
     if (!carry_grids(operands)) return;
     const std::string where = name_of_call(place.name, module.type_name(), call.method);
     if (!place.computes_on_codes) {

@@ -39,8 +39,7 @@ struct SingleCall {
 /// The quantizer behind a module that has a grid of its own; null without one.
 FakeQuantize* output_quantizer(const nn::Module& module);
 
-/// The tensors in a value, and what is not a tensor as text to compare.
-void collect_tensors(const nn::Value& value, std::vector<Tensor>& out);
+/// What is not a tensor in a value, as text to compare.
 void collect_constants(const nn::Value& value, std::vector<std::string>& out);
 
 /// Tensors that carry the grid of codes, as codes or as real values; false where one carries none.
@@ -113,12 +112,6 @@ INTQ_INLINE FakeQuantize* output_quantizer(const nn::Module& module) {
     return module.has_child("activation_post_process")
                ? dynamic_cast<FakeQuantize*>(module.child("activation_post_process").get())
                : nullptr;
-}
-
-INTQ_INLINE void collect_tensors(const nn::Value& value, std::vector<Tensor>& out) {
-    if (value.is_tensor()) out.push_back(value.tensor());
-    if (value.is_tuple())
-        for (const nn::Value& item : value.tuple()) collect_tensors(item, out);
 }
 
 INTQ_INLINE void collect_constants(const nn::Value& value, std::vector<std::string>& out) {
