@@ -112,6 +112,7 @@
 #include "intq/quantization/dynamic/dynamic_modules.hpp"
 #include "intq/quantization/dynamic/quantize_dynamic.hpp"
 #include "intq/quantization/dynamic/weight_only.hpp"
+#include "intq/quantization/fake_quantize/check_grid.hpp"
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #include "intq/quantization/fake_quantize/lsq_fake_quantize.hpp"
 #include "intq/quantization/fake_quantize/pact_fake_quantize.hpp"

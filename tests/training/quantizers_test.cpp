@@ -3,13 +3,18 @@
 // Fake-quantizers in training: gradients against surrogates and PyTorch's numbers, and how their parameters live.
 #include "intq/training/autograd.hpp"
 
+#include <functional>
+
 #include "intq/arith/fp32.hpp"
+#include "intq/arith/tflite.hpp"
+#include "intq/nn/model/state_dict.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/fake_quantize/lsq_fake_quantize.hpp"
 #include "intq/quantization/fake_quantize/pact_fake_quantize.hpp"
 #include "intq/quantization/modules/prepared_layers.hpp"
 #include "intq/quantization/modules/stubs.hpp"
 #include "intq/quantization/observers/range_observers.hpp"
+#include "intq/quantization/observers/statistics_observers.hpp"
 #include "intq/quantization/operators/reference.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
@@ -375,6 +380,89 @@ TEST_CASE("Calibrated scales reach the quantizers of a model in training, or an 
         mapping_of("fake_quant", "fake_quant"), target::fp32::policy);
     quantization::calibrate(*other, batches);
     CHECK_THROWS_WITH(quantization::load_calibration(*qat, *other), Contains("has no such quantizer"));
+}
+
+TEST_CASE("A calibration whose grids do not fit the model is refused by name, and nothing of it is loaded") {
+    const auto model =
+        test::make_model({{"quant", std::make_shared<nn::QuantStub>()},
+                          {"conv", test::make_conv(2, 4, 3, 1)},
+                          {"relu", std::make_shared<nn::ReLU>()},
+                          {"dequant", std::make_shared<nn::DeQuantStub>()}},
+                         [](test::LambdaModel& m, nn::Arguments x) {
+                             return m.call("dequant", m.call("relu", m.call("conv", m.call("quant", x[0]))));
+                         });
+    using Change = std::function<void(quantization::QConfig&)>;
+    const auto mapping = [](const Change& change) {
+        quantization::QConfig qconfig = quantization::get_default_calib_qconfig();
+        change(qconfig);
+        return quantization::QConfigMapping().set_global(qconfig);
+    };
+    const auto per_tensor_weight = [](quantization::QConfig& qconfig) {
+        qconfig.weight->options.observer = quantization::observer_factory<quantization::MinMaxObserver>();
+        qconfig.weight->options.observer_options.ch_axis = -1;
+    };
+    const auto four_bits = [](quantization::QConfig& qconfig) {
+        for (auto* options : {&qconfig.output->options, &qconfig.weight->options}) {
+            options->observer_options.quant_min = -8;
+            options->observer_options.quant_max = 7;
+        }
+    };
+    const auto affine = [](quantization::QConfig& qconfig) {
+        qconfig.output->options.observer_options.scheme = arith::QuantScheme::affine;
+    };
+    const auto kind = [](const char* name) {
+        return Change([name](quantization::QConfig& qconfig) {
+            qconfig.output->fake_quantize = quantization::fake_quantize_kind(name);
+        });
+    };
+    const auto kl = [](index_t bins) {
+        return Change([bins](quantization::QConfig& qconfig) {
+            qconfig.output->options.observer = quantization::observer_factory<quantization::KLObserver>();
+            qconfig.output->options.observer_options.bins = bins;
+        });
+    };
+    const Change plain = [](quantization::QConfig&) {};
+    struct Row {
+        Change calibrated, model;
+        const char* message;
+    };
+    // Ends that are not 0, so that an affine zero point is no 0.
+    Tensor batch = test::random_tensor(Shape(3, 2, 5, 5), 8);
+    for (float& value : batch.flat<float>()) value = value * 0.3f + 1.0f;
+    const std::vector<Tensor> batches{batch};
+    for (const Row& row :
+         {Row{per_tensor_weight, plain,
+              "conv.weight_fake_quant: load_calibration: the grid is per tensor, the quantizer per channel of axis 0"},
+          Row{plain, per_tensor_weight,
+              "conv.weight_fake_quant: load_calibration: the grid is per channel of axis 0, the quantizer per tensor"},
+          Row{four_bits, plain,
+              "activation_post_process_0: load_calibration: the codes of the grid are int8 from -8 to 7, those of the "
+              "quantizer int8 from -128 to 127"},
+          Row{affine, plain,
+              "activation_post_process_0: load_calibration: the grid has the zero point -128, and the "
+              "scheme of the quantizer is symmetric"},
+          Row{affine, kind("lsq"), "the scheme of the quantizer is symmetric"},
+          Row{affine, kind("pact"), "the scheme of the quantizer is symmetric"},
+          Row{kl(1024), kl(2048), "activation_post_process_0: load_calibration: KLObserver: the buffer histogram"}}) {
+        INFO(row.message);
+        const auto calibrated =
+            quantization::prepare_calibration_fx(*model, mapping(row.calibrated), target::tflite<>::policy);
+        quantization::calibrate(*calibrated, batches);
+        const auto qat = quantization::prepare_qat_fx(*model, mapping(row.model), target::tflite<>::policy);
+        const auto before = nn::state_dict(*qat);
+        CHECK_THROWS_WITH(quantization::load_calibration(*qat, *calibrated), Contains(row.message));
+        const auto after = nn::state_dict(*qat);
+        CHECK(after.size() == before.size());  // the buffers of an observer exist once it saw data
+        for (const auto& [name, quantizer] : quantization::detail::fake_quantizers(*qat))
+            CHECK((quantizer->type_name() == "PACTFakeQuantize" || !quantizer->has_qparams()));
+    }
+    // A symmetric grid is one of the affine scheme as well, and other kinds take it.
+    for (const Change& taker : {Change(affine), kind("lsq"), kind("pact")}) {
+        const auto calibrated = quantization::prepare_calibration_fx(*model, mapping(plain), target::tflite<>::policy);
+        quantization::calibrate(*calibrated, batches);
+        const auto qat = quantization::prepare_qat_fx(*model, mapping(taker), target::tflite<>::policy);
+        CHECK_NOTHROW(quantization::load_calibration(*qat, *calibrated));
+    }
 }
 
 TEST_CASE("Scales that were given before calibration stay given in a model that is trained") {

@@ -5,6 +5,9 @@
 #include "intq/io/file.hpp"
 #include "intq/training/batches.hpp"
 
+#include <cmath>
+#include <cstring>
+#include <limits>
 #include <thread>
 
 #include "intq/graph/tracer.hpp"
@@ -362,6 +365,16 @@ TEST_CASE("A checkpoint that does not fit is refused, and changes nothing") {
     });
     refuse("no array \"training/epoch_loss\"",
            [&](auto& file) { named(file, "training/epoch_loss").name = "training/other"; });
+    const auto poke = [&](const std::string& name, auto value) {
+        return [&named, name, value](auto& file) {
+            std::memcpy(named(file, name).array.bytes.data(), &value, sizeof value);
+        };
+    };
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    refuse("fc.bias: element 0 is NaN or infinite", poke("model/fc.bias", nan));
+    refuse("conv.weight: element 0 is NaN or infinite", poke("model/conv.weight", HUGE_VALF));
+    refuse("fc.bias: its state exp_avg holds NaN or infinity", poke("optimizer/exp_avg/fc.bias", nan));
+    refuse("the sum of the losses is not finite", poke("training/epoch_loss", static_cast<double>(nan)));
     io::write_safetensors(folder / "good", good);
     training::TrainerOptions other = options_of(1);
     other.seed = 5;

@@ -36,8 +36,8 @@ TrainingPosition read_position(const io::Safetensors& file, const std::string& n
 /// Sets model and optimizer, or leaves both as they are.
 ///
 /// @throws Error naming file and array: what read_position() throws, tensors that the model lacks or has in another
-///         shape, another kind of optimizer, state of a parameter that does not exist or that the optimizer could not
-///         have made (Optimizer::check_state)
+///         shape or that no training gives (nn::load_state_dict), another kind of optimizer, state of a parameter that
+///         does not exist or that the optimizer could not have made (Optimizer::check_state)
 TrainingPosition restore_checkpoint(const io::Safetensors& file, const std::string& name, nn::Module& model,
                                     Optimizer& optimizer);
 
@@ -47,6 +47,7 @@ TrainingPosition restore_checkpoint(const io::Safetensors& file, const std::stri
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(training)
 
+#    include <cmath>
 #    include <cstddef>
 #    include <span>
 #    include <string_view>
@@ -124,6 +125,8 @@ INTQ_INLINE TrainingPosition read_position(const io::Safetensors& file, const st
             if (numbers[i] < 0 || numbers[i] > detail::max_position)
                 throw Error(detail::position_array, "the count " + std::to_string(numbers[i]) + " is not from 0 to " +
                                                         std::to_string(detail::max_position));
+        if (!std::isfinite(loss[0]))
+            throw Error(detail::loss_array, "the sum of the losses is not finite, but " + std::to_string(loss[0]));
         return {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], static_cast<std::uint64_t>(numbers[5]),
                 loss[0]};
     } catch (const Error& error) {

@@ -223,6 +223,9 @@ INTQ_INLINE void Optimizer::check_state(const std::string& parameter, const Shap
         if (row->is_count && (tensor.flat<std::int64_t>()[0] < 0 || tensor.flat<std::int64_t>()[0] == INT64_MAX))
             throw Error(parameter,
                         "its state " + name + " cannot be " + std::to_string(tensor.flat<std::int64_t>()[0]));
+        if (!row->is_count)
+            for (const float value : tensor.contiguous().flat<float>())
+                if (!std::isfinite(value)) throw Error(parameter, "its state " + name + " holds NaN or infinity");
     }
     for (const KeptTensor& row : kept)
         if (state.count(row.name) == 0) throw Error(parameter, std::string("its state lacks ") + row.name);

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
 
+#include <cstring>
+#include <limits>
+#include <memory>
+
+#include "intq/nn/model/container.hpp"
 #include "intq/nn/model/state_dict.hpp"
 #include "intq/quantization/fake_quantize/lsq_fake_quantize.hpp"
 #include "intq/quantization/fake_quantize/pact_fake_quantize.hpp"
@@ -107,6 +112,151 @@ TEST_CASE("Given scales stay given in the model that a state is loaded into") {
     check([&] { return std::make_shared<FakeQuantize>(options); });
     check([&] { return std::make_shared<LSQFakeQuantize>(options); });
     check([&] { return std::make_shared<PACTFakeQuantize>(options); });
+}
+
+TEST_CASE("A grid that is not the quantizer's own is refused, says what differs, and changes nothing") {
+    using intq::OwnedQParams;
+    const auto channels = [] {
+        FakeQuantizeOptions options;
+        options.observer = observer_factory<PerChannelMinMaxObserver>();
+        return FakeQuantize(options);
+    };
+    const auto refusal = [](FakeQuantize& quantizer, const OwnedQParams& grid) {
+        const OwnedQParams before = quantizer.qparams();
+        const std::string message = message_of<Error>([&] { quantizer.set_qparams(grid); });
+        CHECK(quantizer.qparams() == before);
+        CHECK_FALSE(quantizer.has_given_qparams());
+        CHECK(quantizer.observer_enabled());
+        return message;
+    };
+    FakeQuantize one(FakeQuantizeOptions{}), each = channels();
+    OwnedQParams grid = OwnedQParams::per_tensor(0.1f, DType::int8);
+    grid.scales = {};
+    CHECK(refusal(one, grid) == "FakeQuantize::set_qparams: the grid has no scale");
+    grid.scales = {1.0f, 2.0f, 3.0f};
+    CHECK(refusal(one, grid) == "FakeQuantize::set_qparams: the grid has 3 scales, the quantizer one");
+    grid.axis = 0;
+    CHECK(refusal(one, grid) ==
+          "FakeQuantize::set_qparams: the grid is per channel of axis 0, the quantizer per tensor");
+    CHECK(refusal(each, OwnedQParams::per_tensor(0.1f, DType::int8)) ==
+          "FakeQuantize::set_qparams: the grid is per tensor, the quantizer per channel of axis 0");
+    grid.axis = 1;
+    CHECK(refusal(each, grid) ==
+          "FakeQuantize::set_qparams: the grid is per channel of axis 1, the quantizer per channel of axis 0");
+    CHECK(refusal(one, OwnedQParams::per_tensor(0.1f, DType::int16)) ==
+          "FakeQuantize::set_qparams: the codes of the grid are int16 from -32768 to 32767, those of the quantizer "
+          "int8 from -128 to 127");
+    grid = OwnedQParams::per_tensor(0.1f, DType::int8);
+    grid.quant_min = -8;
+    grid.quant_max = 7;
+    CHECK(refusal(one, grid).find("int8 from -8 to 7, those of the quantizer int8 from -128 to 127") !=
+          std::string::npos);
+    grid = OwnedQParams::per_tensor(0.1f, DType::int8);
+    grid.zero_points = {1, 2};
+    CHECK(refusal(one, grid) == "FakeQuantize::set_qparams: the grid has 2 zero points for 1 scale");
+    grid.zero_points = {5};
+    CHECK(refusal(one, grid) ==
+          "FakeQuantize::set_qparams: the grid has the zero point 5, and the scheme of the quantizer is symmetric");
+    FakeQuantizeOptions affine;
+    affine.observer_options.scheme = arith::QuantScheme::affine;
+    FakeQuantize(affine).set_qparams(grid);
+    PACTFakeQuantize pact(FakeQuantizeOptions{});
+    CHECK(refusal(pact, grid).find("PACTFakeQuantize::set_qparams: the grid has the zero point 5") == 0);
+    CHECK(refusal(pact, OwnedQParams::per_tensor(0x1p125f, DType::int8)).find("beyond the largest number") !=
+          std::string::npos);
+
+    // The channels are known from the data, and from the layer whose weight it is.
+    each.observe(intq::Tensor::from(Shape(3, 1), {1.0f, 2.0f, 3.0f}));
+    CHECK(refusal(each, OwnedQParams::per_channel({1.0f, 2.0f}, 0, DType::int8)) ==
+          "FakeQuantize::set_qparams: the grid has 2 scales, the quantizer 3 channels");
+    each.set_qparams(OwnedQParams::per_channel({1.0f, 2.0f, 3.0f}, 0, DType::int8));
+    FakeQuantize weight = channels();
+    weight.set_weight_channels(0, 3);
+    CHECK(refusal(weight, OwnedQParams::per_channel({1.0f, 2.0f}, 0, DType::int8)).find("the quantizer 3 channels") !=
+          std::string::npos);
+    weight.set_qparams(0.5f);
+    CHECK(weight.qparams().scales == std::vector<float>(3, 0.5f));
+    // One scale before any data serves all channels, and can be given again.
+    FakeQuantize fresh = channels();
+    fresh.set_qparams(0.5f);
+    CHECK(values(fresh(intq::Tensor::from(Shape(2, 1), {0.7f, 1.2f})).tensor()) == std::vector<float>{0.5f, 1.0f});
+    fresh.set_qparams(fresh.qparams());
+}
+
+TEST_CASE("A state that no run makes is refused with the quantizer's name, and changes nothing") {
+    const auto channels = [] {
+        FakeQuantizeOptions options;
+        options.observer = observer_factory<PerChannelMinMaxObserver>();
+        return options;
+    };
+    FakeQuantizeOptions affine;
+    affine.observer_options.scheme = arith::QuantScheme::affine;
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const intq::Tensor x = intq::Tensor::from(Shape(2, 1), {-1.0f, 3.0f});
+    const auto refusal = [&](const std::shared_ptr<FakeQuantize>& quantizer, const std::string& name,
+                             const intq::Tensor& value) {
+        nn::Sequential model{quantizer};
+        quantizer->observe(x);
+        nn::StateDict state = nn::state_dict(model);
+        std::erase_if(state, [&](const auto& item) { return item.name == "0." + name; });
+        if (value.defined()) state.push_back({"0." + name, value});
+        quantizer->observer().reset_min_max_vals();
+        const auto before = nn::state_dict(model);
+        const std::string message = message_of<Error>([&] { nn::load_state_dict(model, state); });
+        CHECK(message_of<Error>([&] { nn::check_state_dict(model, state); }) == message);
+        const auto after = nn::state_dict(model);
+        REQUIRE(after.size() == before.size());
+        for (std::size_t i = 0; i < after.size(); ++i)
+            CHECK(std::memcmp(after[i].value.data(), before[i].value.data(),
+                              static_cast<std::size_t>(after[i].value.bytes())) == 0);
+        return message;
+    };
+    const auto plain = [&] { return std::make_shared<FakeQuantize>(FakeQuantizeOptions{}); };
+    const auto numbers = [](std::initializer_list<float> values) {
+        return intq::Tensor::from(Shape(static_cast<index_t>(values.size())), std::vector<float>(values));
+    };
+    for (const float scale : {nan, -1.0f, 0.0f}) {
+        const std::string message = refusal(plain(), "scale", numbers({scale}));
+        CHECK(message.find("0: FakeQuantize: ") == 0);
+        CHECK(message.find("the scale of channel 0") != std::string::npos);
+    }
+    CHECK(refusal(plain(), "zero_point", intq::Tensor::from<std::int32_t>(Shape(1), {5})).find("symmetric") !=
+          std::string::npos);
+    CHECK(refusal(plain(), "qparams_given", intq::Tensor::from<std::uint8_t>(Shape(1), {std::uint8_t{2}}))
+              .find("qparams_given") != std::string::npos);
+    CHECK(refusal(std::make_shared<LSQFakeQuantize>(FakeQuantizeOptions{}), "scale", numbers({nan})) ==
+          "0.scale: element 0 is NaN or infinite");
+    CHECK(refusal(std::make_shared<LSQFakeQuantize>(affine), "zero_point", {}).find("0.zero_point") == 0);
+    CHECK(refusal(std::make_shared<PACTFakeQuantize>(FakeQuantizeOptions{}), "alpha", numbers({nan})) ==
+          "0.alpha: element 0 is NaN or infinite");
+    const std::string observer = "activation_post_process.";
+    CHECK(refusal(plain(), observer + "min_val", numbers({nan})) ==
+          "0.activation_post_process: MovingAverageMinMaxObserver: the range of channel 0 is from nan to 3.000000");
+    CHECK(refusal(plain(), observer + "min_val", numbers({4.0f})).find("is from 4.000000 to 3.000000") !=
+          std::string::npos);
+    CHECK(refusal(plain(), observer + "min_val", {}).find("only one is there") != std::string::npos);
+    CHECK(refusal(plain(), observer + "max_val", {}).find("only one is there") != std::string::npos);
+    CHECK(refusal(plain(), observer + "min_val", numbers({-1.0f, -1.0f})).find("expected float32 (1)") !=
+          std::string::npos);
+
+    // Of a quantizer that has no scale yet, a state may say any number of channels that its kind and layer can have.
+    const auto fresh_refusal = [&](const std::shared_ptr<FakeQuantize>& quantizer, const intq::Tensor& scale) {
+        nn::Sequential model{quantizer};
+        nn::StateDict state = nn::state_dict(model);
+        state.push_back({"0.scale", scale});
+        return message_of<Error>([&] { nn::load_state_dict(model, state); });
+    };
+    CHECK(fresh_refusal(plain(), numbers({1.0f, 2.0f})) == "0: FakeQuantize: it has 2 scales and is per tensor");
+    CHECK(fresh_refusal(plain(), numbers({})) == "0: FakeQuantize: it has no scale");
+    const auto weight = std::make_shared<FakeQuantize>(channels());
+    weight->set_weight_channels(0, 3);
+    CHECK(fresh_refusal(weight, numbers({1.0f, 2.0f})) ==
+          "0: FakeQuantize: it has 2 scales and is per channel of axis 0, of 3 channels");
+    CHECK(fresh_refusal(weight, numbers({1.0f, 2.0f, 3.0f})) == "nothing was thrown");
+    // The sign of a learned scale is that of a step that no forward has seen yet.
+    const auto learned = std::make_shared<LSQFakeQuantize>(FakeQuantizeOptions{});
+    CHECK(fresh_refusal(learned, numbers({-0.5f})) == "nothing was thrown");
+    CHECK(learned->qparams().scale() == 0.5f);
 }
 
 TEST_CASE("States of a model switch observing and rounding of all quantizers") {

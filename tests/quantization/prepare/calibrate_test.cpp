@@ -138,7 +138,26 @@ TEST_CASE("A state that is damaged or another model's is refused, and the model 
     CHECK(has(refusal([&](auto& c) { array(c, "prepared_input_shapes") = array(c, "min_val"); }),
               "is not that of a model with as many inputs"));
     CHECK(has(refusal([](auto& c) { c.arrays.pop_back(); }), "only one is there"));
+    CHECK(has(refusal([](auto& c) { c.metadata["batches"] = "18446744073709551615"; }),
+              "the number of batches is 18446744073709551615, expected at most"));
+    CHECK(has(refusal([](auto& c) {
+                  std::erase_if(c.arrays, [](const auto& each) { return each.name == "prepared_input_shapes"; });
+              }),
+              "it has no prepared_input_shapes"));
     CHECK(has(refusal([&](auto& c) { array(c, "histogram").shape = {2048}; }), "expected int64 (1, 2048)"));
+    // An affine range whose width is no float: each end is finite, and no scale follows from them.
+    const ObserverOptions affine{.scheme = arith::QuantScheme::affine};
+    const auto wide = prepared_with(observer_factory<MinMaxObserver>(), affine);
+    calibrate(*wide, source_of(1));
+    io::Safetensors content = make_calibration(*wide, 1);
+    const float low = -3e38f, high = 3e38f;
+    const std::string first = "activation_post_process_0.activation_post_process.";
+    std::memcpy(array(content, first + "min_val").bytes.data(), &low, 4);
+    std::memcpy(array(content, first + "max_val").bytes.data(), &high, 4);
+    const auto taker = prepared_with(observer_factory<MinMaxObserver>(), affine);
+    const auto untouched = state_of(*taker);
+    CHECK(has(message_of<Error>([&] { restore_calibration(content, "wide", *taker); }), "wide: activation_post"));
+    CHECK(state_of(*taker) == untouched);
     const auto other = prepared_with(observer_factory<MSEObserver>());
     io::write_safetensors(file, good);
     CHECK(has(message_of<Error>([&] { load_calibration(file, *other); }), "the model's a MSEObserver"));

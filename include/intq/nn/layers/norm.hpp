@@ -45,6 +45,8 @@ public:
     /// A frozen one uses its running statistics and keeps them, in training too; train() does not thaw it.
     void freeze_statistics(bool on = true) noexcept { frozen_ = on; }
     bool uses_batch_statistics() const noexcept { return training() && !frozen_; }
+    /// Refuses running statistics that no data has: NaN, infinity, a negative variance.
+    INTQ_INLINE void tensors_changed() override;
 
 protected:
     virtual bool accepts_rank(int rank) const = 0;
@@ -110,12 +112,23 @@ private:
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_layers)
 
+#    include <cmath>
+
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/elementwise.hpp"
 #    include "intq/nn/float_operators/norm.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE void check_eps(const char* layer, double eps) {
+    if (!(eps >= 0.0) || !std::isfinite(eps))
+        throw Error(layer, "eps must be finite and not negative, given " + std::to_string(eps));
+}
+
+}  // namespace detail
 
 INTQ_INLINE Value BatchNorm::forward(Arguments arguments) {
     const Tensor& x = arguments.tensor(0);
@@ -136,6 +149,14 @@ INTQ_INLINE Value BatchNorm::forward(Arguments arguments) {
         activation());
 }
 
+INTQ_INLINE void BatchNorm::tensors_changed() {
+    for (const float mean : tensor("running_mean").flat<float>())
+        if (!std::isfinite(mean)) throw Error(type_name() + ": its running_mean is NaN or infinite");
+    for (const float variance : tensor("running_var").flat<float>())
+        if (!(variance >= 0.0f) || !std::isfinite(variance))
+            throw Error(type_name() + ": its running_var is negative, NaN or infinite");
+}
+
 INTQ_INLINE void BatchNorm::update_running(const float_operators::ChannelMoments& moments) {
     const auto mean = tensor("running_mean").flat<float>(), variance = tensor("running_var").flat<float>();
     const auto count = static_cast<double>(moments.count);
@@ -153,6 +174,9 @@ INTQ_INLINE void BatchNorm::update_running(const float_operators::ChannelMoments
 INTQ_INLINE BatchNorm::BatchNorm(const BatchNormOptions& options) : options_(options) {
     if (options.num_features < 1)
         throw Error("BatchNorm: num_features must be at least 1, given " + std::to_string(options.num_features));
+    detail::check_eps("BatchNorm", options.eps);
+    if (!std::isfinite(options.momentum))
+        throw Error("BatchNorm: momentum must be finite, given " + std::to_string(options.momentum));
     add_parameter("weight", Tensor::full(Shape(options.num_features), 1.0f));
     add_parameter("bias", Tensor::zeros(Shape(options.num_features)));
     add_buffer("running_mean", Tensor::zeros(Shape(options.num_features)));
@@ -173,6 +197,7 @@ INTQ_INLINE LayerNorm::LayerNorm(const Shape& normalized_shape, double eps)
     : normalized_shape_(normalized_shape), eps_(eps) {
     if (normalized_shape.rank < 1 || normalized_shape.size() < 1)
         throw Error("LayerNorm: the normalized shape " + to_string(normalized_shape) + " has no elements");
+    detail::check_eps("LayerNorm", eps);
     add_parameter("weight", Tensor::full(normalized_shape, 1.0f));
     add_parameter("bias", Tensor::zeros(normalized_shape));
 }

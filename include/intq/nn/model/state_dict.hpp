@@ -23,11 +23,14 @@ StateDict state_dict(Module& model);
 /// A tensor that is undefined in the model (a scale before any data) takes whatever the dictionary has, and stays
 /// undefined where it has none.
 ///
-/// @throws Error naming the tensor: one that the model or the dictionary lacks, another shape or dtype
+/// @throws Error naming the tensor or the module: one that the model or the dictionary lacks, another shape or dtype, a
+///         parameter that is not finite, what a module refuses
 ///
 /// Memory   a copy of what the model had
 void load_state_dict(Module& model, const StateDict& state);
 /// Throws what load_state_dict() would; changes nothing.
+///
+/// Memory   a copy of the model
 void check_state_dict(Module& model, const StateDict& state);
 
 /// Copies values into a tensor's memory where it has the same shape and dtype, so that others who hold it see them;
@@ -51,6 +54,7 @@ const Tensor* find_named(const StateDict& state, const std::string& name);
 #if INTQ_DEFINES(nn_model)
 
 #    include <algorithm>
+#    include <cmath>
 #    include <cstring>
 
 #    include "intq/io/error.hpp"
@@ -81,7 +85,23 @@ INTQ_INLINE StateDict state_dict(Module& model) {
     return state;
 }
 
-INTQ_INLINE void check_state_dict(Module& model, const StateDict& state) {
+namespace detail {
+
+/// No training gives such a parameter.
+INTQ_INLINE void check_finite_parameters(Module& model, const StateDict& state) {
+    for (const auto& parameter : model.named_parameters()) {
+        const Tensor* given = find_named(state, parameter.name);
+        if (given == nullptr || given->dtype() != DType::float32) continue;
+        const Tensor values = given->contiguous();
+        const auto all = values.flat<float>();
+        const auto bad = std::find_if(all.begin(), all.end(), [](float value) { return !std::isfinite(value); });
+        if (bad != all.end())
+            throw Error(parameter.name, "element " + std::to_string(bad - all.begin()) + " is NaN or infinite");
+    }
+}
+
+/// What can be said of a dictionary without writing it.
+INTQ_INLINE void check_tensors(Module& model, const StateDict& state) {
     const auto tensors = detail::all_tensors(model);
     std::size_t found = 0;
     for (const auto& tensor : tensors) {
@@ -98,10 +118,27 @@ INTQ_INLINE void check_state_dict(Module& model, const StateDict& state) {
         for (const auto& item : state)
             if (std::none_of(tensors.begin(), tensors.end(), [&](const auto& t) { return t.name == item.name; }))
                 throw Error(item.name, "the model has no parameter or buffer of this name");
+    check_finite_parameters(model, state);
+}
+
+INTQ_INLINE void tell_modules(Module& model) {
+    for (const auto& module : model.named_modules()) {
+        try {
+            module.value->tensors_changed();
+        } catch (const Error& error) {
+            throw Error(module.name, error.what());
+        }
+    }
+}
+
+}  // namespace detail
+
+INTQ_INLINE void check_state_dict(Module& model, const StateDict& state) {
+    load_state_dict(*clone(static_cast<const Module&>(model)), state);
 }
 
 INTQ_INLINE void load_state_dict(Module& model, const StateDict& state) {
-    check_state_dict(model, state);
+    detail::check_tensors(model, state);
     struct Former {
         Tensor* slot;
         Tensor tensor, values;  // the tensor itself, which others may hold, and a copy
@@ -110,19 +147,16 @@ INTQ_INLINE void load_state_dict(Module& model, const StateDict& state) {
     for (const auto& tensor : detail::all_tensors(model))
         if (detail::find_named(state, tensor.name) != nullptr)
             former.push_back({tensor.value, *tensor.value, tensor.value->defined() ? tensor.value->clone() : Tensor()});
-    const auto tell_all = [&] {
-        for (const auto& module : model.named_modules()) module.value->tensors_changed();
-    };
     try {
         for (const auto& tensor : detail::all_tensors(model))
             if (const Tensor* given = detail::find_named(state, tensor.name)) assign(*tensor.value, *given);
-        tell_all();
+        detail::tell_modules(model);
     } catch (...) {
         for (Former& one : former) {
             if (one.tensor.defined()) assign(one.tensor, one.values);
             *one.slot = one.tensor;
         }
-        tell_all();
+        detail::tell_modules(model);
         throw;
     }
 }

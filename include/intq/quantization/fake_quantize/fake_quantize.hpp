@@ -5,6 +5,7 @@
 #ifndef INTQ_QUANTIZATION_FAKE_QUANTIZE_FAKE_QUANTIZE_HPP
 #define INTQ_QUANTIZATION_FAKE_QUANTIZE_FAKE_QUANTIZE_HPP
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -97,9 +98,21 @@ public:
     /// Gives the scale, and the zero point (0 unless given), of every channel. From then on the quantizer observes
     /// nothing, whatever the state of the model: calibration, training and convert leave the scale as it is. A kind
     /// that learns its scale (learns_qparams()) starts from it: its gradient still moves it.
+    ///
+    /// @throws Error for a grid that does not fit, see check_grid(); the quantizer is as before
     void set_qparams(float scale, std::optional<std::int32_t> zero_point = std::nullopt);
     /// The same with a scale for each channel.
     void set_qparams(const OwnedQParams& qparams);
+    /// Throws the Error that says what of a grid is not this quantizer's: the type or range of its codes, its channel
+    /// axis, its number of channels, a zero point that the scheme or the kind does not have, a scale that is none.
+    virtual INTQ_INLINE void check_grid(const OwnedQParams& grid) const;
+    /// The axis whose channels have a scale each; -1 per tensor.
+    int channel_axis() const { return observer().options().ch_axis; }
+    /// For the layer whose weight this quantizes: the axis and the number of its channels. Of a quantizer per tensor
+    /// they are those of the grid of a weight that a batch norm was folded into.
+    void set_weight_channels(int axis, index_t count) noexcept { weight_axis_ = axis, weight_channels_ = count; }
+    /// Refuses a state that no run makes.
+    INTQ_INLINE void tensors_changed() override { check_state(); }
     /// Whether the qparams were given, so that data does not change them. It is a buffer, and goes with the state.
     bool has_given_qparams() const;
     /// Whether an optimizer moves the qparams.
@@ -109,7 +122,8 @@ public:
     /// What the observer says now, whatever is stored.
     OwnedQParams calculate_qparams() const { return observer().calculate_qparams(); }
     Observer& observer() const { return static_cast<Observer&>(*child("activation_post_process")); }
-    /// Takes the qparams of another quantizer, such as one that was calibrated; the observer is left as it is.
+    /// Takes a grid that codes lie on already, whether or not it is one that data could make here: that of a folded
+    /// weight, or of another quantizer. The observer is left as it is.
     void adopt(const OwnedQParams& qparams);
 
 protected:
@@ -117,6 +131,8 @@ protected:
         return observer_enabled_ && !has_given_qparams() &&
                (training() || !fake_quant_enabled_ || options_.compatibility == Compatibility::torch);
     }
+    /// Throws for tensors, from a file, that no run could have made.
+    virtual INTQ_INLINE void check_state() const;
     /// Where scales and zero points are kept.
     virtual INTQ_INLINE void store(const OwnedQParams& qparams);
     /// For a kind whose scale is a parameter, or follows from one.
@@ -125,7 +141,11 @@ protected:
     OwnedQParams grid(std::span<const float> scales, std::span<const std::int32_t> zero_points) const;
 
 private:
+    std::size_t channel_count() const;
+
     FakeQuantizeOptions options_;
+    int weight_axis_ = -1;
+    index_t weight_channels_ = 0;
     bool observer_enabled_ = true;
     bool fake_quant_enabled_ = true;
 };
@@ -200,6 +220,8 @@ void set_fake_quantize(nn::Module& model, FakeQuantState state);
 #    include <utility>
 #    include <vector>
 
+#    include "intq/io/error.hpp"
+#    include "intq/quantization/fake_quantize/check_grid.hpp"
 #    include "intq/quantization/observers/range_observers.hpp"
 #    include "intq/tensor/quantize.hpp"
 
@@ -298,8 +320,8 @@ INTQ_INLINE OwnedQParams FakeQuantize::grid(std::span<const float> scales,
     if (scales.empty()) return result;
     result.scales.assign(scales.begin(), scales.end());
     // One scale that was given before the channels were known serves all of them.
-    const int axis = options_.observer_options.ch_axis;
-    result.axis = scales.size() > 1 ? std::max(axis, 0) : has_given_qparams() ? -1 : axis;
+    const int several = channel_axis() >= 0 ? channel_axis() : std::max(weight_axis_, 0);
+    result.axis = scales.size() > 1 ? several : has_given_qparams() ? -1 : channel_axis();
     result.zero_points.assign(zero_points.begin(), zero_points.end());
     return result;
 }
@@ -312,7 +334,10 @@ INTQ_INLINE void FakeQuantize::store(const OwnedQParams& qparams) {
 
 INTQ_INLINE void FakeQuantize::set_qparams(float scale, std::optional<std::int32_t> zero_point) {
     OwnedQParams fixed = qparams();
-    if (!has_qparams()) fixed.axis = -1;
+    if (fixed.scales.size() == 1) {
+        fixed.axis = channel_axis();
+        fixed.scales.resize(std::max<std::size_t>(channel_count(), 1));
+    }
     fixed.scales.assign(fixed.scales.size(), scale);
     fixed.zero_points.clear();
     if (zero_point) fixed.zero_points.assign(fixed.scales.size(), *zero_point);
@@ -320,7 +345,12 @@ INTQ_INLINE void FakeQuantize::set_qparams(float scale, std::optional<std::int32
 }
 
 INTQ_INLINE void FakeQuantize::set_qparams(const OwnedQParams& qparams) {
-    adopt(qparams);
+    try {
+        check_grid(qparams);
+    } catch (const Error& error) {
+        throw Error(type_name() + "::set_qparams", error.what());
+    }
+    store(qparams);
     enable_observer(false);
     tensor("qparams_given") = Tensor::from<std::uint8_t>(Shape(1), {std::uint8_t{1}});
 }
@@ -336,8 +366,48 @@ INTQ_INLINE void FakeQuantize::remove_scale_buffers() {
 INTQ_INLINE void FakeQuantize::adopt(const OwnedQParams& qparams) {
     throw_if_failed(
         check_qparams(qparams.view(), dtype(), static_cast<index_t>(qparams.scales.size()), OpKind::fake_quantize),
-        type_name() + "::set_qparams");
+        type_name() + "::adopt");
     store(qparams);
+}
+
+/// 0 where it is not known yet.
+INTQ_INLINE std::size_t FakeQuantize::channel_count() const {
+    if (channel_axis() < 0) return 1;
+    if (weight_channels_ != 0) return static_cast<std::size_t>(weight_channels_);
+    if (has_qparams() && !has_given_qparams()) return qparams().scales.size();
+    return static_cast<std::size_t>(observer().tensor("min_val").size());
+}
+
+INTQ_INLINE void FakeQuantize::check_grid(const OwnedQParams& grid) const {
+    const OwnedQParams own = qparams();
+    // What the quantizer has now fits in any case: one scale for all channels, or the grid of a folded weight.
+    const bool is_as_now = has_qparams() && grid.axis == own.axis && grid.scales.size() == own.scales.size();
+    if (!is_as_now) detail::check_channels(grid, channel_axis(), channel_count());
+    detail::check_codes(grid, options_.observer_options);
+}
+
+INTQ_INLINE void FakeQuantize::check_state() const {
+    if (tensor("qparams_given").flat<std::uint8_t>()[0] > 1) throw Error(type_name() + ": qparams_given is 0 or 1");
+    const auto is_scale_of_it = [](const auto& item) { return item.name == "scale"; };
+    if (std::none_of(buffers().begin(), buffers().end(), is_scale_of_it) &&
+        std::none_of(parameters().begin(), parameters().end(), is_scale_of_it))
+        return;  // a kind whose scale follows from another parameter
+    if (!has_qparams()) {
+        if (tensor("zero_point").defined()) throw Error(type_name() + ": it has a zero_point and no scale");
+        if (has_given_qparams()) throw Error(type_name() + ": its qparams are given, and it has no scale");
+        return;
+    }
+    try {
+        if (tensor("scale").size() == 0) throw Error("it has no scale");
+        // One scale that was given serves all channels; a grid of a folded weight stays where data does not decide.
+        const bool is_decided = has_given_qparams() || learns_qparams();
+        const OwnedQParams own = qparams();
+        detail::check_scale_count(own.scales.size(), channel_axis(), static_cast<std::size_t>(weight_channels_),
+                                  has_given_qparams(), is_decided);
+        detail::check_codes(own, options_.observer_options);
+    } catch (const Error& error) {
+        throw Error(type_name(), error.what());
+    }
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -41,6 +41,7 @@ protected:
         return observer_enabled() && !has_given_qparams() && (!fake_quant_enabled() || !has_qparams());
     }
     INTQ_INLINE void store(const OwnedQParams& qparams) override;
+    INTQ_INLINE void check_state() const override;
 
 private:
     float constrained(float scale) const noexcept;
@@ -59,6 +60,7 @@ private:
 #    include <vector>
 
 #    include "intq/arith/learnable.hpp"
+#    include "intq/io/error.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -114,6 +116,18 @@ INTQ_INLINE void LSQFakeQuantize::store(const OwnedQParams& qparams) {
     std::vector<float> real(qparams.zero_points.begin(), qparams.zero_points.end());
     real.resize(qparams.scales.size());
     tensor("zero_point") = Tensor::from(Shape(static_cast<index_t>(real.size())), real);
+}
+
+INTQ_INLINE void LSQFakeQuantize::check_state() const {
+    if (learns_zero_point()) {
+        const Tensor &scale = tensor("scale"), &zero_point = tensor("zero_point");
+        if (scale.defined() && !(zero_point.defined() && zero_point.shape() == scale.shape()))
+            throw Error(type_name() + ": it needs a zero_point for each scale");
+        if (zero_point.defined())
+            for (const float real : zero_point.flat<float>())
+                if (!std::isfinite(real)) throw Error(type_name() + ": its zero_point is NaN or infinite");
+    }
+    FakeQuantize::check_state();
 }
 
 INTQ_INLINE void LSQFakeQuantize::constrain() {

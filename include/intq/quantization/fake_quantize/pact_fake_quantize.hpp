@@ -36,8 +36,10 @@ public:
     /// The grid of the next forward: that of alpha as it will constrain it.
     INTQ_INLINE OwnedQParams qparams() const override;
     bool learns_qparams() const noexcept override { return true; }
+    INTQ_INLINE void check_grid(const OwnedQParams& grid) const override;
 
 protected:
+    INTQ_INLINE void check_state() const override;
     bool is_observing() const override { return observer_enabled() && !has_given_qparams() && !fake_quant_enabled(); }
     INTQ_INLINE void store(const OwnedQParams& qparams) override;
 
@@ -55,6 +57,7 @@ private:
 
 #    include <algorithm>
 #    include <cmath>
+#    include <cstdint>
 #    include <span>
 
 #    include "intq/arith/quantize.hpp"
@@ -91,6 +94,20 @@ INTQ_INLINE OwnedQParams PACTFakeQuantize::qparams() const {
 
 INTQ_INLINE void PACTFakeQuantize::store(const OwnedQParams& qparams) {
     tensor("alpha") = Tensor::full(Shape(1), qparams.scale() * half_range());
+}
+
+INTQ_INLINE void PACTFakeQuantize::check_grid(const OwnedQParams& grid) const {
+    FakeQuantize::check_grid(grid);
+    for (const std::int32_t zero_point : grid.zero_points)
+        if (zero_point != 0)
+            throw Error("the grid has the zero point " + std::to_string(zero_point) + ", and alpha is one bound");
+    if (!std::isfinite(grid.scale() * half_range()))
+        throw Error("the range of the grid ends beyond the largest number");
+}
+
+INTQ_INLINE void PACTFakeQuantize::check_state() const {
+    if (!std::isfinite(alpha())) throw Error(type_name() + ": its alpha is NaN or infinite");
+    FakeQuantize::check_state();
 }
 
 INTQ_INLINE float PACTFakeQuantize::half_range() const noexcept {

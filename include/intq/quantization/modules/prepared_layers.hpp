@@ -91,6 +91,7 @@ public:
     Prepared(const Base& layer, const nn::Fusion& fusion, std::shared_ptr<FakeQuantize> weight,
              const arith::PolicyRecord& target)
         : nn::Cloneable<Prepared<Base>, nn::Fused<Base>>(nn::Fused<Base>(layer, fusion)), target_(target) {
+        weight->set_weight_channels(layer.weight_channel_axis(), layer.weight().extent(layer.weight_channel_axis()));
         this->add_child("weight_fake_quant", std::move(weight));
     }
 

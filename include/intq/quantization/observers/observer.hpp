@@ -96,6 +96,7 @@ public:
     void reset_min_max_vals();
     /// Throws for buffers, from a file, that no data could have made.
     virtual INTQ_INLINE void check_state() const;
+    INTQ_INLINE void tensors_changed() override { check_state(); }
 
 protected:
     using RowView = TensorView<const float, 3>;

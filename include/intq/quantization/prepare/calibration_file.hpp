@@ -28,7 +28,7 @@ void save_calibration(const std::filesystem::path& path, nn::Module& model, std:
 
 /// Gives the observers of a model, prepared alike, what the file says, and takes the qparams from them. Throws, and
 /// changes nothing, for a file that is damaged or that another model's observers wrote: other names, other classes,
-/// states that contradict themselves.
+/// states that contradict themselves or that no data makes, shapes of the inputs that are missing.
 ///
 /// @return the number of batches that are done
 std::size_t load_calibration(const std::filesystem::path& path, nn::Module& model);
@@ -114,13 +114,14 @@ INTQ_INLINE std::shared_ptr<Observer> loaded_observer(const Observer& observer, 
     }
     try {
         copy->check_state();
+        if (!copy->options().is_sync_quantize) copy->calculate_qparams();
     } catch (const Error& error) {
         throw Error(where + ": " + name, error.what());
     }
     return copy;
 }
 
-/// The file's shapes of inputs for a model that keeps them; undefined where it has none.
+/// The file's shapes of inputs for a model that keeps them; undefined for a model that does not.
 INTQ_INLINE Tensor loaded_shapes(nn::Module& model, const io::Safetensors& content, std::set<std::string>& known,
                                  const std::string& where) {
     const Tensor* own = model.find_tensor(input_shapes_name);
@@ -138,8 +139,11 @@ INTQ_INLINE Tensor loaded_shapes(nn::Module& model, const io::Safetensors& conte
         }
         return given;
     }
-    return {};
+    throw Error(where, std::string("it has no ") + input_shapes_name + ", the shapes of the model's inputs");
 }
+
+/// More batches than anyone counts are a damaged number.
+inline constexpr std::size_t max_batches = std::size_t{1} << 53;
 
 INTQ_INLINE std::size_t batches_in(const io::Safetensors& content, const std::string& where) {
     const auto format = content.metadata.find("format"), batches = content.metadata.find("batches");
@@ -150,6 +154,8 @@ INTQ_INLINE std::size_t batches_in(const io::Safetensors& content, const std::st
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
     if (error != std::errc() || end != text.data() + text.size())
         throw Error(where, "the number of batches is not a number: " + in_quotes(text));
+    if (count > max_batches)
+        throw Error(where, "the number of batches is " + text + ", expected at most " + std::to_string(max_batches));
     return count;
 }
 

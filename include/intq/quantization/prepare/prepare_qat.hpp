@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "intq/arith/target.hpp"
 #include "intq/nn/model/module.hpp"
@@ -29,7 +30,8 @@ std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const QCo
 /// they are; observers of one type take over the statistics too. Given scales stay given, and the shapes that the
 /// calibration saw are known.
 ///
-/// @throws Error naming the quantizer that the calibrated model lacks, or that saw no data; before anything is changed
+/// @throws Error naming the quantizer that the calibrated model lacks, that saw no data, or whose grid or statistics
+///         do not fit the model's, and saying what differs (FakeQuantize::check_grid()); before anything is changed
 void load_calibration(PreparedModel& model, PreparedModel& calibrated);
 
 namespace detail {
@@ -75,26 +77,59 @@ INTQ_INLINE std::map<std::string, FakeQuantize*> fake_quantizers(nn::Module& mod
 
 }  // namespace detail
 
+namespace detail {
+
+/// What a quantizer takes over from a calibrated one.
+struct CalibratedGrid {
+    FakeQuantize* quantizer;
+    const FakeQuantize* source;
+    OwnedQParams grid;
+    std::shared_ptr<Observer> statistics{};  // null where the observers are of different types
+};
+
+/// The state of an observer on a copy of another of its class, which refuses what its own options could not make.
+INTQ_INLINE std::shared_ptr<Observer> with_statistics(const Observer& observer, const Observer& seen) {
+    const auto copy = std::static_pointer_cast<Observer>(nn::clone(static_cast<const nn::Module&>(observer)));
+    for (std::size_t i = 0; i < seen.buffers().size(); ++i)
+        copy->buffers().at(i).value = seen.buffers()[i].value.clone();
+    copy->check_state();
+    return copy;
+}
+
+/// Throws the Error that says what does not fit.
+INTQ_INLINE CalibratedGrid calibrated_grid(FakeQuantize& quantizer, const FakeQuantize& source) {
+    CalibratedGrid result{&quantizer, &source, source.qparams(), nullptr};
+    // One scale that serves all channels is as long as the channels are not counted.
+    if (result.grid.scales.size() == 1) result.grid.axis = source.channel_axis();
+    quantizer.check_grid(result.grid);
+    if (quantizer.observer().type_name() == source.observer().type_name())
+        result.statistics = with_statistics(quantizer.observer(), source.observer());
+    return result;
+}
+
+}  // namespace detail
+
 INTQ_INLINE void load_calibration(PreparedModel& model, PreparedModel& calibrated) {
-    const auto from = detail::fake_quantizers(calibrated), to = detail::fake_quantizers(model);
-    for (const auto& [name, quantizer] : to) {
+    const auto from = detail::fake_quantizers(calibrated);
+    std::vector<detail::CalibratedGrid> grids;
+    for (const auto& [name, quantizer] : detail::fake_quantizers(model)) {
         const auto found = from.find(name);
         if (found == from.end()) throw Error(name, "load_calibration: the calibrated model has no such quantizer");
         if (!found->second->has_qparams()) throw Error(name, "load_calibration: it saw no data; calibrate first");
-        if (found->second->dtype() != quantizer->dtype())
-            throw Error(name, std::string("load_calibration: its type is ") + name_of(quantizer->dtype()) +
-                                  ", the calibrated one has " + name_of(found->second->dtype()));
+        try {
+            grids.push_back(detail::calibrated_grid(*quantizer, *found->second));
+        } catch (const Error& error) {
+            throw Error(name, std::string("load_calibration: ") + error.what());
+        }
     }
-    for (const auto& [name, quantizer] : to) {
-        FakeQuantize& source = *from.at(name);
-        Observer &observer = quantizer->observer(), &statistics = source.observer();
-        if (observer.type_name() == statistics.type_name())
-            for (std::size_t i = 0; i < statistics.buffers().size(); ++i)
-                observer.buffers().at(i).value = statistics.buffers()[i].value.clone();
-        if (source.has_given_qparams())
-            quantizer->set_qparams(source.qparams());
+    for (const detail::CalibratedGrid& taken : grids) {
+        if (taken.statistics != nullptr)
+            for (std::size_t i = 0; i < taken.statistics->buffers().size(); ++i)
+                taken.quantizer->observer().buffers().at(i).value = taken.statistics->buffers()[i].value;
+        if (taken.source->has_given_qparams())
+            taken.quantizer->set_qparams(taken.grid);
         else
-            quantizer->adopt(source.qparams());
+            taken.quantizer->adopt(taken.grid);
     }
     model.take_input_shapes(calibrated);
 }
