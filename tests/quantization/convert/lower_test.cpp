@@ -14,6 +14,7 @@
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/exact_simulation.hpp"
 #include "intq/quantization/convert/hybrid.hpp"
+#include "intq/quantization/operators/conv.hpp"
 #include "intq/quantization/operators/reference.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
@@ -308,4 +309,44 @@ TEST_CASE("A converted model gives a value as often as the model does, also an a
     CHECK(message_of<Error>([&] {
               check([&](auto& m, auto x) { return Value(Value::Tuple{m.call("once", conv(m, x)), 3.0}); }, 1, false);
           }).find("the model returns a constant") != std::string::npos);
+}
+
+TEST_CASE("At 2 bits an accumulator's program differs from the simulation by the rounding of the bias, and no more") {
+    const auto model = test::stubbed({{"conv", test::make_conv(3, 8, 3, 1)}},
+                                     [](test::LambdaModel& m, nn::Arguments x) { return m.call("conv", x[0]); });
+    QConfig qconfig = get_default_calib_qconfig();
+    for (auto* options : {&qconfig.output->options, &qconfig.weight->options}) {
+        options->observer_options.quant_min = -2;
+        options->observer_options.quant_max = 1;
+    }
+    const intq::Tensor x = test::random_tensor(Shape(2, 3, 5, 5), 3);
+    for (const char* target : {"bayes", "fp32", "meta"}) {
+        INFO(target);
+        const auto prepared =
+            prepare_calibration_fx(*model, QConfigMapping().set_global(qconfig), table_of(target).policy());
+        calibrate(*prepared, x, 2);
+        const QuantizedGraph quantized = convert_fx(*prepared);
+        const intq::Tensor simulated = (*prepared)(x).tensor().contiguous(),
+                           executed = lower(quantized, table_of(target), 2).run(x).contiguous();
+        const QuantizedNode* conv = nullptr;
+        for (const QuantizedNode& node : quantized.nodes)
+            if (node.as<WeightedStep>() != nullptr) conv = &node;
+        REQUIRE(conv != nullptr);
+        const auto& scales = quantized.output(*conv).qparams.scales;
+        const auto bias = conv->step_as<WeightedStep>().bias.flat<float>();
+        const auto plane = static_cast<std::size_t>(simulated.extent(2) * simulated.extent(3));
+        double worst = 0, beyond = 0;
+        for (std::size_t i = 0; i < executed.flat<float>().size(); ++i) {
+            const std::size_t c = i / plane % bias.size();
+            const double s = static_cast<double>(scales[c]), b = static_cast<double>(bias[c]);
+            const double moved = std::floor(b / s + 0.5) * s - b;  // a bias is rounded half up
+            const double found =
+                static_cast<double>(executed.flat<float>()[i]) - static_cast<double>(simulated.flat<float>()[i]);
+            worst = std::max(worst, std::abs(found) / s);
+            beyond = std::max(beyond, std::abs(found - moved));
+        }
+        CHECK(beyond < 1e-5);
+        CHECK(worst <= 0.5 + 1e-4);
+        CHECK(worst > 0.2);  // it shows
+    }
 }
