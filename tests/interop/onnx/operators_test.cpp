@@ -3,6 +3,7 @@
 // The ONNX operators beyond those of a plain convolutional network: what they become, and what is refused. Their
 // numbers are checked with golden/models (onnx_import_test.cpp).
 #include <cmath>
+#include <limits>
 
 #include "interop/one_node.hpp"
 #include "intq/graph/print.hpp"
@@ -83,6 +84,12 @@ TEST_CASE("Functions of one element become PyTorch's modules, or functions where
     const auto leaky = OneNode{.op_type = "LeakyRelu", .attributes = {attribute("alpha", 0.25f)}}.import();
     CHECK(dynamic_cast<const nn::Unary&>(leaky->find("n")).parameter() == 0.25);
     CHECK(type_of({.op_type = "HardSigmoid", .attributes = {attribute("alpha", 1.0f / 6)}}) == "Hardsigmoid");
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    CHECK_THAT(refusal({.op_type = "LeakyRelu", .attributes = {attribute("alpha", nan)}}),
+               Contains("(LeakyRelu \"n\")") && Contains("leaky_relu: negative_slope must be finite, given nan"));
+    CHECK_THAT(refusal({.op_type = "Elu", .attributes = {attribute("alpha", nan)}}),
+               Contains("elu: alpha must be finite"));
+    CHECK_THAT(refusal({.op_type = "HardSigmoid", .attributes = {attribute("alpha", nan)}}), Contains("alpha is nan"));
     CHECK_THAT(refusal({.op_type = "HardSigmoid"}), Contains("alpha is 0.200000 and beta 0.500000; supported are 1/6"));
 }
 

@@ -4,6 +4,7 @@
 // (resize.json).
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -404,6 +405,19 @@ TEST_CASE("The functions of the table are layers too, with their parameters") {
     CHECK(test::largest_difference(nn::gelu(x).tensor(), nn::gelu(x, "tanh").tensor()) > 1e-5);
     CHECK(nn::LeakyReLU(0.25).parameter() == 0.25);
     CHECK(nn::LeakyReLU().parameter() == 0.01);
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    CHECK_THROWS_AS(nn::LeakyReLU(nan), Error);
+    CHECK_THROWS_AS(nn::ELU(std::numeric_limits<double>::infinity()), Error);
+    CHECK_THROWS_AS(nn::AdaptiveAvgPool2d({0, 0}), Error);
+    CHECK_THROWS_AS(nn::AdaptiveAvgPool2d({2, -1}), Error);
+    for (const double eps : {nan, -1e-5}) {
+        CHECK_THROWS_AS(nn::BatchNorm2d({3, eps}), Error);
+        CHECK_THROWS_AS(nn::LayerNorm(Shape(3), eps), Error);
+    }
+    CHECK_THROWS_AS(nn::BatchNorm2d({3, 1e-5, nan}), Error);
+    for (const double factor : {nan, 0.0, -2.0})
+        CHECK_THROWS_AS(nn::Upsample({.scale_factor = nn::ScaleFactor{factor, 2}}), Error);
+    CHECK_THROWS_AS(nn::Upsample({.size = Size2d{0, 4}}), Error);
     CHECK(nn::GELU("tanh").function() == TableFunction::gelu_tanh);
 }
 

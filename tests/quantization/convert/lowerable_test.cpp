@@ -4,6 +4,7 @@
 // and each row of each table is reached by some model. What is refused, prepare refuses, before any data.
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -420,6 +421,53 @@ TEST_CASE("Prepare's refusals name the node and quote the rows of the target") {
           std::string::npos);
     CHECK(blind("flatten of samples", bayes).find("prepare: %flatten (flatten): ") == 0);
     CHECK(blind("permute of samples", bayes).find("prepare: %permute (permute): ") == 0);
+    const auto refused = [&](const char* name, const std::function<nn::Value(const nn::Value&)>& body) {
+        return refusal(function(name, body), bayes, DType::int8, false);
+    };
+    const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+    CHECK(refused("slice", [](const nn::Value& x) {
+              return nn::slice(x, 2, 0, {}, 0);
+          }).find("prepare: %slice_1 (slice): slice: the step must be at least 1, given 0") == 0);
+    CHECK(refused("slice", [](const nn::Value& x) {
+              return nn::slice(x, 2, 0, {}, -1);
+          }).find("the step must be at least 1, given -1") != std::string::npos);
+    CHECK(refused("interpolate", [](const nn::Value& x) {
+              return nn::interpolate(x, 8, {}, "bicubic");
+          }).find("prepare: %interpolate (interpolate): interpolate: the modes are nearest") == 0);
+    CHECK(refused("interpolate", [](const nn::Value& x) {
+              return nn::interpolate(x, {}, {});
+          }).find("either a size or a scale factor is needed") != std::string::npos);
+    CHECK(refused("interpolate", [](const nn::Value& x) {
+              return nn::interpolate(x, {}, -2.0);
+          }).find("the factors must be positive and finite") != std::string::npos);
+    CHECK(refused("permute", [](const nn::Value& x) {
+              return nn::permute(x, {0, 2, 2, 1});
+          }).find("prepare: %permute (permute): permute: axis 2 is there twice") == 0);
+    CHECK(refused("permute", [](const nn::Value& x) {
+              return nn::permute(x, {-1, 1, 2, 0});
+          }).find("prepare: %permute (permute): a program keeps axis 0") == 0);
+    CHECK(refused("flatten", [](const nn::Value& x) {
+              return nn::flatten(x, 3, 1);
+          }).find("flatten: axis 3 comes after axis 1") != std::string::npos);
+    CHECK(refused("reshape", [](const nn::Value& x) {
+              return nn::reshape(x, {1, -1, -1});
+          }).find("reshape: extents must be 0 or more, and one may be -1") != std::string::npos);
+    CHECK(refused("chunk", [](const nn::Value& x) {
+              return nn::chunk(x, 0, 1)[0];
+          }).find("chunk: the number of pieces must be at least 1") != std::string::npos);
+    CHECK(refused("split", [](const nn::Value& x) {
+              return nn::split(x, nn::Value::Tuple{-1, 5}, 1)[0];
+          }).find("a piece of a split cannot have -1 elements") != std::string::npos);
+    CHECK(refused("split", [](const nn::Value& x) {
+              return nn::split(x, 0, 1)[0];
+          }).find("split: the size of a piece must be at least 1") != std::string::npos);
+    CHECK(refused("leaky", [&](const nn::Value& x) {
+              return nn::leaky_relu(x, nan);
+          }).find("leaky_relu: negative_slope must be finite, given nan") != std::string::npos);
+    for (const double fill : {nan, infinity, -infinity})
+        CHECK(refused("pad", [&](const nn::Value& x) {
+                  return nn::pad(x, {1, 1}, fill);
+              }).find("has no integer form, because no code stands for it") != std::string::npos);
     CHECK(blind("softmax along 0", bayes).find("prepare: %softmax (softmax): ") == 0);
     CHECK(blind("softmax inside", bayes, DType::int16).find("; the rows of bayes for softmax: int8 -> int8") !=
           std::string::npos);

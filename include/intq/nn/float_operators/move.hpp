@@ -20,10 +20,14 @@ Tensor flatten(const Tensor& x, int start_axis = 1, int end_axis = -1);
 
 /// The same elements in row_major order; one extent may be -1, which is what is left.
 Tensor reshape(const Tensor& x, std::span<const index_t> extents);
+/// Throws for extents that no tensor can take.
+void check_reshape(std::span<const index_t> extents);
 
 /// Axis i of the result is axis axes[i] of x; each axis once.
 Tensor permute(const Tensor& x, std::span<const index_t> axes);
 Tensor transpose(const Tensor& x, int axis0, int axis1);
+/// The axes of a permute counted from the front. Throws where they are not all axes, each once.
+std::vector<int> permuted_axes(std::span<const index_t> axes);
 
 /// Elements start, start + step, … before stop along an axis, counted and clamped as Python's slices are.
 Tensor slice(const Tensor& x, int axis, index_t start, index_t stop, index_t step = 1);
@@ -107,13 +111,18 @@ INTQ_INLINE Tensor flatten(const Tensor& x, int start_axis, int end_axis) {
     return x.reshape(shape);
 }
 
+INTQ_INLINE void check_reshape(std::span<const index_t> extents) {
+    if (std::any_of(extents.begin(), extents.end(), [](index_t extent) { return extent < -1; }) ||
+        std::count(extents.begin(), extents.end(), -1) > 1)
+        throw Error("reshape: extents must be 0 or more, and one may be -1; given " + describe_shape(extents));
+}
+
 INTQ_INLINE Tensor reshape(const Tensor& x, std::span<const index_t> extents) {
+    check_reshape(extents);
     Shape shape;
     int open = -1;
     index_t known = 1;
     for (const index_t extent : extents) {
-        if (extent < -1 || (extent == -1 && open >= 0))
-            throw Error("reshape: extents must be 0 or more, and one may be -1; given " + describe_shape(extents));
         if (extent == -1) {
             open = shape.rank;
         } else {
@@ -127,19 +136,29 @@ INTQ_INLINE Tensor reshape(const Tensor& x, std::span<const index_t> extents) {
     return x.reshape(shape);
 }
 
+INTQ_INLINE std::vector<int> permuted_axes(std::span<const index_t> axes) {
+    const auto rank = static_cast<int>(axes.size());
+    std::vector<int> order;
+    for (const index_t given : axes) {
+        const int axis = detail::positive_axis(static_cast<int>(given), rank, "permute");
+        if (std::find(order.begin(), order.end(), axis) != order.end())
+            throw Error("permute: axis " + std::to_string(axis) + " is there twice");
+        order.push_back(axis);
+    }
+    return order;
+}
+
 INTQ_INLINE Tensor permute(const Tensor& x, std::span<const index_t> axes) {
     if (static_cast<int>(axes.size()) != x.rank())
         throw Error("permute: " + std::to_string(axes.size()) + " axes are given for the shape " +
                     to_string(x.shape()));
     const Tensor input = x.contiguous();
     const auto strides = input.strides();
+    const std::vector<int> order = permuted_axes(axes);
     Shape shape;
     detail::Strides steps{};
-    std::array<bool, max_rank> taken{};
-    for (std::size_t i = 0; i < axes.size(); ++i) {
-        const int axis = detail::positive_axis(static_cast<int>(axes[i]), x.rank(), "permute");
-        if (std::exchange(taken[static_cast<std::size_t>(axis)], true))
-            throw Error("permute: axis " + std::to_string(axis) + " is there twice");
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        const int axis = order[i];
         detail::append_extent(shape, x.extent(axis), "permute");
         steps[i] = strides[static_cast<std::size_t>(axis)];
     }

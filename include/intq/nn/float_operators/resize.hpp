@@ -44,6 +44,10 @@ Resize resize_rule(const std::string& mode, bool align_corners);
 /// The scales of the two axes, as the table of a resize takes them.
 arith::ResizeScales resize_scales(const InterpolateOptions& options);
 
+/// Throws for options that no image can have: a size and a factor or none of them, an extent that is not from 1 to
+/// arith::largest_resized, a factor that is not positive and finite.
+void check_interpolate_options(const InterpolateOptions& options);
+
 /// The size of the result.
 ///
 /// @throws Error where it is empty or beyond arith::largest_resized; for corners that ONNX does not align
@@ -79,6 +83,7 @@ Taps interpolation_taps(const InterpolateOptions& options, Size2d in);
 #if INTQ_DEFINES(nn_float_operators)
 
 #    include <algorithm>
+#    include <cmath>
 
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/axes.hpp"
@@ -139,9 +144,23 @@ INTQ_INLINE arith::ResizeScales resize_scales(const InterpolateOptions& options)
     return {{factor.origin, factor.height}, {factor.origin, factor.width}};
 }
 
-INTQ_INLINE Size2d interpolated_size(const InterpolateOptions& options, Size2d in) {
+INTQ_INLINE void check_interpolate_options(const InterpolateOptions& options) {
     if (options.size.has_value() == options.scale_factor.has_value())
         throw Error("interpolate: either a size or a scale factor is needed");
+    const auto given = [](auto height, auto width) { return std::to_string(height) + " x " + std::to_string(width); };
+    if (options.size)
+        for (const index_t extent : {options.size->height, options.size->width})
+            if (extent < 1 || extent > arith::largest_resized)
+                throw Error("interpolate: extents must be 1 to " + std::to_string(arith::largest_resized) + ", given " +
+                            given(options.size->height, options.size->width));
+    const auto is_factor = [](double factor) { return factor > 0.0 && std::isfinite(factor); };
+    if (options.scale_factor && !(is_factor(options.scale_factor->height) && is_factor(options.scale_factor->width)))
+        throw Error("interpolate: the factors must be positive and finite, given " +
+                    given(options.scale_factor->height, options.scale_factor->width));
+}
+
+INTQ_INLINE Size2d interpolated_size(const InterpolateOptions& options, Size2d in) {
+    check_interpolate_options(options);
     const arith::ResizeScales scales = resize_scales(options);
     const Size2d out = options.size.value_or(
         Size2d{arith::resized_extent(scales.height, in.height), arith::resized_extent(scales.width, in.width)});

@@ -45,6 +45,9 @@ constexpr const UnaryRow& unary_row(TableFunction function) {
     return unary_rows[0];
 }
 
+/// Throws for a parameter that is NaN or infinite, naming it as PyTorch does.
+void check_parameter(TableFunction function, double parameter);
+
 /// f of each element.
 ///
 /// @param parameter  leaky_relu: the factor of negative elements; elu: alpha; no meaning for others
@@ -58,11 +61,22 @@ Tensor unary(TableFunction function, const Tensor& x, double parameter = 1.0);
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_float_operators)
 
+#    include <cmath>
+#    include <string>
+
 #    include "intq/arith/unary.hpp"
+#    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/elementwise.hpp"
 
 namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE void check_parameter(TableFunction function, double parameter) {
+    const UnaryRow& row = unary_row(function);
+    if (!std::isfinite(parameter))
+        throw Error(std::string(row.name) + ": " + (row.parameter != nullptr ? row.parameter : "the parameter") +
+                    " must be finite, given " + std::to_string(parameter));
+}
 
 INTQ_INLINE Tensor unary(TableFunction function, const Tensor& x, double parameter) {
     return detail::map(x, [=](float value) {

@@ -83,7 +83,11 @@ INTQ_INLINE Value AvgPool2d::forward(Arguments arguments) {
     return float_operators::avg_pool2d(arguments.tensor(0), window_, divisor_);
 }
 
-INTQ_INLINE AdaptiveAvgPool2d::AdaptiveAvgPool2d(Size2d output) : output_(output) {}
+INTQ_INLINE AdaptiveAvgPool2d::AdaptiveAvgPool2d(Size2d output) : output_(output) {
+    if (output.height < 1 || output.width < 1)
+        throw Error("AdaptiveAvgPool2d: the height and width of the output must be at least 1, given " +
+                    std::to_string(output.height) + " and " + std::to_string(output.width));
+}
 
 INTQ_INLINE Value AdaptiveAvgPool2d::forward(Arguments arguments) {
     return float_operators::adaptive_avg_pool2d(arguments.tensor(0), output_);

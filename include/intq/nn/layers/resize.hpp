@@ -45,6 +45,7 @@ inline namespace INTQ_HOSTED_ABI {
 INTQ_INLINE Upsample::Upsample(const InterpolateOptions& options) : options_(options) {
     if (options.size.has_value() == options.scale_factor.has_value())
         throw Error("Upsample: either a size or a scale factor is needed");
+    float_operators::check_interpolate_options(options);
 }
 
 INTQ_INLINE Value Upsample::forward(Arguments arguments) {

@@ -89,7 +89,9 @@ INTQ_INLINE Value Unary::forward(Arguments arguments) {
 }
 
 INTQ_INLINE std::string Unary::type_name() const { return float_operators::unary_row(function_).module; }
-INTQ_INLINE Unary::Unary(TableFunction function, double parameter) : function_(function), parameter_(parameter) {}
+INTQ_INLINE Unary::Unary(TableFunction function, double parameter) : function_(function), parameter_(parameter) {
+    float_operators::check_parameter(function, parameter);
+}
 INTQ_INLINE GELU::GELU(const std::string& approximate) : Cloneable(detail::gelu_of(approximate), 1.0) {}
 
 }  // namespace INTQ_HOSTED_ABI

@@ -236,10 +236,20 @@ INTQ_INLINE void require_whole_samples(const StepRequest& request, std::optional
 
 INTQ_INLINE void check_slice(const StepRequest& request) {
     require_whole_samples(request, request.known_axis(request.integer(1, 0)));
+    nn::float_operators::slice_range(1, 0, 1, request.arguments().integer(4, 1));  // refuses a step below 1
 }
 /// Of split and chunk.
 INTQ_INLINE void check_pieces(const StepRequest& request) {
     require_whole_samples(request, request.known_axis(request.integer(2, 0)));
+    const nn::Value& pieces = request.arguments()[1];
+    if (std::string_view(request.node.function()->name) == nn::chunk_function.name) {
+        nn::float_operators::chunk_size(1, pieces.integer());
+    } else if (!pieces.is_tuple()) {
+        nn::float_operators::piece_sizes(1, pieces.integer());
+    } else {
+        for (const index_t size : nn::detail::integers_of(pieces))
+            if (size < 0) throw request.error("a piece of a split cannot have " + std::to_string(size) + " elements");
+    }
 }
 
 /// Elements of an axis that is not that of the batch.
@@ -295,8 +305,8 @@ INTQ_INLINE void require_first_axis(const StepRequest& request, bool stays) {
 }
 
 INTQ_INLINE void check_permute(const StepRequest& request) {
-    const auto axes = nn::detail::integers_after(request.arguments(), 1);
-    require_first_axis(request, !axes.empty() && request.known_axis(static_cast<int>(axes[0])).value_or(0) == 0);
+    const auto axes = nn::float_operators::permuted_axes(nn::detail::integers_after(request.arguments(), 1));
+    require_first_axis(request, !axes.empty() && axes[0] == 0);
 }
 INTQ_INLINE void check_transpose(const StepRequest& request) {
     const auto a = request.known_axis(request.integer(1, 0)), b = request.known_axis(request.integer(2, 0));
@@ -322,6 +332,10 @@ INTQ_INLINE StepPtr make_transpose(const StepRequest& request) {
     return permute_step(request, std::move(axes));
 }
 
+INTQ_INLINE void check_reshape(const StepRequest& request) {
+    nn::float_operators::check_reshape(nn::detail::integers_after(request.arguments(), 1));
+}
+
 INTQ_INLINE StepPtr make_reshape(const StepRequest& request) {
     const Shape &in = request.inputs.at(0)->shape, &out = request.output_shape;
     if (out.rank < 1 || in[0] != out[0])
@@ -345,8 +359,11 @@ inline constexpr QuantizedOperator transpose{.name = "transpose",
                                              .kind = OpKind::permute,
                                              .make_step = &make_transpose,
                                              .check = &check_transpose};
-inline constexpr QuantizedOperator reshape{
-    .name = "reshape", .role = Role::shares_input, .kind = OpKind::reshape, .make_step = &make_reshape};
+inline constexpr QuantizedOperator reshape{.name = "reshape",
+                                           .role = Role::shares_input,
+                                           .kind = OpKind::reshape,
+                                           .make_step = &make_reshape,
+                                           .check = &check_reshape};
 // The whole leaves no trace; each piece is a slice of it. PyTorch splits real values.
 inline constexpr QuantizedOperator split{.name = "split",
                                          .role = Role::shares_input,
@@ -434,6 +451,8 @@ INTQ_INLINE std::pair<int, int> flattened_axes(const StepRequest& request) {
 INTQ_INLINE void check_flatten(const StepRequest& request) {
     const auto [start, end] = flattened_axes(request);
     const auto first = request.known_axis(start), last = request.known_axis(end);
+    if (first && last && *first > *last)
+        throw request.error("flatten: axis " + std::to_string(start) + " comes after axis " + std::to_string(end));
     if (first == 0 && last != 0)
         throw request.error(
             "a program keeps axis 0, that of the samples; a flatten from axis 0 on has no integer form");

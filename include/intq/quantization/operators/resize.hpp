@@ -36,6 +36,7 @@ std::int32_t add_pad(program::ProgramBuilder& builder, std::int32_t x, const ker
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(quantization_operators)
 
+#    include <cmath>
 #    include <cstddef>
 #    include <memory>
 #    include <span>
@@ -119,14 +120,25 @@ private:
 
 namespace operators {
 
-INTQ_INLINE StepPtr make_interpolate(const StepRequest& request) {
+INTQ_INLINE nn::InterpolateOptions interpolate_options(const StepRequest& request) {
     const auto* upsample = dynamic_cast<const nn::Upsample*>(request.module);
-    const nn::InterpolateOptions options =
-        upsample != nullptr ? upsample->options() : nn::detail::interpolate_options(request.arguments());
+    return upsample != nullptr ? upsample->options() : nn::detail::interpolate_options(request.arguments());
+}
+
+INTQ_INLINE void check_interpolate(const StepRequest& request) {
+    nn::float_operators::check_interpolate_options(interpolate_options(request));
+}
+
+INTQ_INLINE StepPtr make_interpolate(const StepRequest& request) {
+    const nn::InterpolateOptions options = interpolate_options(request);
     const Shape &in = request.inputs.at(0)->shape, &out = request.output_shape;
     if (in.rank != 4) throw request.error("an input of rank 4 is needed, given " + to_string(in));
     return std::make_shared<InterpolateStep>(
         request.call, ResizeLayer{options.rule, Size2d{out[2], out[3]}, nn::float_operators::resize_scales(options)});
+}
+
+INTQ_INLINE double pad_value(const StepRequest& request) {
+    return nn::detail::optional_number(request.arguments(), 3).value_or(0.0);
 }
 
 INTQ_INLINE void check_pad_arguments(const StepRequest& request) {
@@ -135,15 +147,16 @@ INTQ_INLINE void check_pad_arguments(const StepRequest& request) {
     if ((in.rank != 0 && in.rank != 4) || sides.size() > 4 || sides.size() % 2 != 0)
         throw request.error("a pad has an integer form for height and width of (N, C, H, W), given " +
                             std::to_string(sides.size()) + " numbers" + (in.rank == 0 ? "" : " for " + to_string(in)));
+    if (const double value = pad_value(request); !std::isfinite(value))
+        throw request.error("a pad with " + std::to_string(value) +
+                            " has no integer form, because no code stands for it");
 }
 
 INTQ_INLINE StepPtr make_pad(const StepRequest& request) {
     check_pad_arguments(request);
-    const nn::Arguments arguments = request.arguments();
-    const auto sides = nn::detail::integers_of(arguments[1]);
+    const auto sides = nn::detail::integers_of(request.arguments()[1]);
     const auto side = [&](std::size_t i) { return i < sides.size() ? sides[i] : index_t{0}; };
-    return std::make_shared<PadStep>(request.call, Padding2d{side(2), side(0), side(3), side(1)},
-                                     nn::detail::optional_number(arguments, 3).value_or(0.0));
+    return std::make_shared<PadStep>(request.call, Padding2d{side(2), side(0), side(3), side(1)}, pad_value(request));
 }
 
 // A bilinear mean of codes, or a fill, may lie between two codes.
@@ -151,6 +164,7 @@ inline constexpr QuantizedOperator interpolate{.name = "interpolate",
                                                .role = Role::own_output,
                                                .kind = OpKind::interpolate,
                                                .make_step = &make_interpolate,
+                                               .check = &check_interpolate,
                                                .keeps_scale = &keeps_scale_always,
                                                .torch_role = Role::shares_input,
                                                .channel_factors = ChannelFactors::of_planes};

@@ -122,6 +122,7 @@ INTQ_INLINE void check_look_up(const StepRequest& request) {
     arith::CodesOf like = program::ProgramBuilder::codes_of(codes);
     like.scale = 1.0f;
     const TabledFunction function = tabled_function(request);
+    nn::float_operators::check_parameter(function.function, function.parameter);
     if (codes.dtype == DType::int16 && !arith::fits_int16_table(function.function))
         throw request.error(
             "its table of int16 codes would be too coarse, because it bends too much between two of its "

@@ -37,6 +37,7 @@ Tensor broadcast_bias(const FileTensor& bias, index_t count, float factor);
 #if INTQ_DEFINES(interop_onnx_operators)
 
 #    include <array>
+#    include <cmath>
 #    include <cstddef>
 #    include <cstdint>
 #    include <optional>
@@ -246,6 +247,9 @@ INTQ_INLINE void gemm(NodeImport& node) {
     graph::Node& x = node.value_of_rank(0, 2, "left operand");
     if (node.integer("transA", 0) != 0) throw Error("transA is not supported");
     const float alpha = node.number("alpha", 1.0f), beta = node.number("beta", 1.0f);
+    if (!std::isfinite(alpha) || !std::isfinite(beta))
+        throw Error("alpha is " + std::to_string(alpha) + " and beta " + std::to_string(beta) +
+                    "; both must be finite");
     Tensor weight = linear_weight(node.float_constant(1, 2, "right operand"), node.integer("transB", 0) != 0, alpha);
     Tensor bias;
     if (node.has_input(2)) bias = broadcast_bias(node.float_constant(2, "bias"), weight.extent(0), beta);

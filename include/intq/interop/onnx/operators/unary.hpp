@@ -101,7 +101,7 @@ INTQ_INLINE void clip(NodeImport& node) {
 
 INTQ_INLINE void hard_sigmoid(NodeImport& node) {
     const float alpha = node.number("alpha", 0.2f), beta = node.number("beta", 0.5f);
-    if (alpha < 0.16666f || alpha > 0.16667f || beta != 0.5f)
+    if (!(alpha >= 0.16666f && alpha <= 0.16667f) || beta != 0.5f)
         throw Error("alpha is " + std::to_string(alpha) + " and beta " + std::to_string(beta) +
                     "; supported are 1/6 and 1/2 (Hardsigmoid)");
     unary_module<TableFunction::hard_sigmoid>(node);
