@@ -3,11 +3,14 @@
 #include "intq/io/error.hpp"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include "io/temporary_folder.hpp"
 #include "support/catch.hpp"
@@ -42,6 +45,22 @@ TEST_CASE("A missing file, a folder and a path without a folder are errors that 
                       Contains("no/such/file") && Contains("No such file"));
     CHECK_THROWS_WITH(io::write_file(folder / "", "x"), Contains("Is a directory"));
     CHECK(folder.count() == 0);
+    for (const char* device : {"/dev/zero", "/dev/null", "/dev/full"})
+        CHECK_THROWS_WITH(io::read_file(device), Contains(device) && Contains("it is a device and not a file"));
+}
+
+TEST_CASE("A pipe is read to its end") {
+    const test::TemporaryFolder folder;
+    const std::string path = folder / "pipe";
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+    const std::string text((std::size_t{1} << 20) + 3, 'x');
+    std::thread writer([&] {
+        std::FILE* const file = std::fopen(path.c_str(), "wb");
+        std::fwrite(text.data(), 1, text.size(), file);
+        std::fclose(file);
+    });
+    CHECK(text_of(io::read_file(path)) == text);
+    writer.join();
 }
 
 TEST_CASE("A failed write leaves the former file and no temporary one") {

@@ -18,8 +18,10 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// The bytes of a file.
 ///
+/// A pipe is read to its end. A device has no end, and is no file.
+///
 /// Memory   grows with what was really read; a size that the file system claims is not believed
-/// @throws Error naming the path and the system's reason
+/// @throws Error naming the path and the system's reason, a device, or more bytes than there is memory for
 std::vector<std::byte> read_file(const std::filesystem::path& path);
 
 /// Writes a file so that a reader sees the former content or all of the new one, also when the program is
@@ -51,6 +53,7 @@ namespace detail {
 #    include <cerrno>
 #    include <cstdio>
 #    include <memory>
+#    include <new>
 #    include <random>
 #    include <system_error>
 #    include <utility>
@@ -125,20 +128,37 @@ private:
 
 }  // namespace detail
 
-INTQ_INLINE std::vector<std::byte> read_file(const std::filesystem::path& path) {
+namespace detail {
+
+/// The bytes up to the end.
+INTQ_INLINE std::vector<std::byte> read_all(std::FILE* file, const std::filesystem::path& path) {
     constexpr std::size_t chunk = std::size_t{1} << 20;
-    const detail::FileHandle file(std::fopen(path.c_str(), "rb"));
-    if (file == nullptr) detail::throw_system_error(path, "cannot be opened", errno);
     std::vector<std::byte> bytes;
     for (std::size_t filled = 0;;) {
         bytes.resize(filled + chunk);
-        const std::size_t count = std::fread(bytes.data() + filled, 1, chunk, file.get());
+        const std::size_t count = std::fread(bytes.data() + filled, 1, chunk, file);
         filled += count;
         if (count < chunk) {
-            if (std::ferror(file.get()) != 0) detail::throw_system_error(path, "cannot be read", errno);
+            if (std::ferror(file) != 0) throw_system_error(path, "cannot be read", errno);
             bytes.resize(filled);
             return bytes;
         }
+    }
+}
+
+}  // namespace detail
+
+INTQ_INLINE std::vector<std::byte> read_file(const std::filesystem::path& path) {
+    std::error_code ignored;
+    const auto status = std::filesystem::status(path, ignored);
+    if (std::filesystem::is_character_file(status) || std::filesystem::is_block_file(status))
+        throw Error(path.string(), "cannot be read: it is a device and not a file");
+    const detail::FileHandle file(std::fopen(path.c_str(), "rb"));
+    if (file == nullptr) detail::throw_system_error(path, "cannot be opened", errno);
+    try {
+        return detail::read_all(file.get(), path);
+    } catch (const std::bad_alloc&) {
+        throw Error(path.string(), "cannot be read: it is larger than the memory");
     }
 }
 

@@ -323,6 +323,9 @@ TEST_CASE("A clip bounds the range, a fixed scale ignores the data") {
     CHECK(fixed.calculate_qparams().dtype == DType::int16);
     CHECK_THROWS_AS(FixedScaleObserver({.scale = 0.0f}), Error);
     CHECK_THROWS_AS(FixedScaleObserver({.scale = 1.0f, .zero_point = 200}), Error);
+    CHECK_THROWS_AS(FixedScaleObserver({.scale = 1.0f, .zero_point = 5}), Error);  // symmetric
+    const FixedScaleObserver affine({.scheme = arith::QuantScheme::affine, .scale = 1.0f, .zero_point = 5});
+    CHECK(affine.calculate_qparams().zero_points == std::vector<std::int32_t>{5});
 }
 
 TEST_CASE("In torch mode the histogram observer has PyTorch's counts, search and qparams") {

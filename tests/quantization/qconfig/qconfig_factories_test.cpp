@@ -3,6 +3,7 @@
 // QConfigs by name: factories, presets, dictionaries, modules' own, rules, the default march.
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include "intq/io/file.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
@@ -268,6 +269,19 @@ TEST_CASE("Sensitive operators of a list get int16, by number or by ratio") {
     CHECK_THROWS_AS(set({}), Error);
     CHECK_THROWS_AS(set({.top_k = 1, .ratio = 0.5}), Error);
     CHECK_THROWS_AS(set({.ratio = 1.5}), Error);
+    CHECK_THROWS_AS(set({.ratio = std::numeric_limits<double>::quiet_NaN()}), Error);
+    const std::vector<SensitiveOperator> weird{{"conv", "weird", "Conv2d", 1.0}};
+    QConfigMapping untouched;
+    CHECK(message_of<Error>([&] { set_sensitive_operators(untouched, weird, {.top_k = 1}); }) ==
+          "set_sensitive_operators: the sensitive_type of conv must be activation, weight or both, given \"weird\"");
+    // What has no quantizer of its own is passed over, so that prepare takes the mapping.
+    std::vector<SensitiveOperator> kept;
+    for (const char* type : {"MaxPool2d", "max_pool2d", "Flatten", "permute", "Upsample", "Identity"})
+        kept.push_back({std::string("has_none_") + type, "activation", type, 1.0});
+    for (const char* type : {"ReLU", "AvgPool2d", "Conv2d", "add", "another"})
+        kept.push_back({type, "activation", type, 1.0});
+    CHECK(set_sensitive_operators(untouched, kept, {.ratio = 1.0}) ==
+          std::vector<std::string>{"ReLU", "AvgPool2d", "Conv2d", "add", "another"});
     const auto refusal = [](const std::string& text) {
         return message_of<Error>([&] { read_sensitivity_list(write_list(text)); });
     };

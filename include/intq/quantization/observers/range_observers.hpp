@@ -137,6 +137,7 @@ private:
 
 #    include <cmath>
 
+#    include "intq/arith/quantize.hpp"
 #    include "intq/kernels/streaming/check_finite.hpp"
 
 namespace intq::quantization {
@@ -179,6 +180,10 @@ INTQ_INLINE Observer::Ranges ClipObserver::ranges() const {
 INTQ_INLINE FixedScaleObserver::FixedScaleObserver(const ObserverOptions& options)
     : Cloneable(detail::per_tensor(options)) {
     throw_if_failed(check_qparams(fixed().view(), options.dtype, 1, OpKind::observe), "FixedScaleObserver");
+    if (options.scheme == arith::QuantScheme::symmetric && options.zero_point != 0 &&
+        options.zero_point != options.rule().symmetric_zero_point)
+        throw Error("FixedScaleObserver: the zero point " + std::to_string(options.zero_point) +
+                    " needs the affine scheme; the scheme is symmetric");
 }
 
 INTQ_INLINE OwnedQParams FixedScaleObserver::fixed() const {

@@ -50,8 +50,12 @@ struct SensitiveRule {
 
 /// Entries by module name for the first operators of a list: the output quantizer of the rule where the activation is
 /// sensitive, int16 weights where the weight is and the rule allows it. What an operator had by name is replaced.
+/// Operators that choose or move codes (max pool, flatten) or keep their input's scale on every target (interpolate)
+/// are passed over, since they have no quantizer.
 ///
 /// @return the names of the operators that were set
+/// @throws Error for a rule without top_k and ratio or with both, and for a sensitive_type that is none; the mapping is
+///         as before
 std::vector<std::string> set_sensitive_operators(QConfigMapping& mapping, std::span<const SensitiveOperator> list,
                                                  const SensitiveRule& rule);
 
@@ -77,6 +81,7 @@ std::vector<std::string> set_sensitive_operators(QConfigMapping& mapping, std::s
 #    include "intq/nn/layers/weighted.hpp"
 #    include "intq/quantization/fuse/fuse_fx.hpp"
 #    include "intq/quantization/modules/stubs.hpp"
+#    include "intq/quantization/operators/operator_table.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -100,6 +105,28 @@ INTQ_INLINE std::vector<std::string> set_high_precision_output(QConfigMapping& m
     return names;
 }
 
+namespace detail {
+
+INTQ_INLINE bool is_sensitive_type(std::string_view type) {
+    return type == "activation" || type == "weight" || type == "both";
+}
+
+/// Whether operators of a type, module or function, have no quantizer of their own, whatever the target.
+INTQ_INLINE bool keeps_codes(std::string_view type) {
+    for (const graph::OperatorSpelling& spelling : graph::operator_spellings)
+        if (spelling.key == type) {
+            type = spelling.name;
+            break;
+        }
+    for (const QuantizedOperator* row : quantized_operators())
+        if (row->name == type)  // an add has its quantizer behind its relu
+            return (row->role == Role::shares_input && row->kind != OpKind::relu) ||
+                   row->keeps_scale == &keeps_scale_always;
+    return false;
+}
+
+}  // namespace detail
+
 INTQ_INLINE std::vector<SensitiveOperator> read_sensitivity_list(const std::filesystem::path& path) {
     const std::vector<std::byte> bytes = io::read_file(path);
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -118,7 +145,7 @@ INTQ_INLINE std::vector<SensitiveOperator> read_sensitivity_list(const std::file
         };
         if (words.size() != 4) fail("expected op_name, sensitive_type, op_type and metric");
         SensitiveOperator op{words[0], words[1], words[2]};
-        if (op.sensitive_type != "activation" && op.sensitive_type != "weight" && op.sensitive_type != "both")
+        if (!detail::is_sensitive_type(op.sensitive_type))
             fail("the sensitive_type must be activation, weight or both");
         const char* last = words[3].data() + words[3].size();
         const auto [stop, error] = std::from_chars(words[3].data(), last, op.metric);
@@ -131,9 +158,13 @@ INTQ_INLINE std::vector<SensitiveOperator> read_sensitivity_list(const std::file
 INTQ_INLINE std::vector<std::string> set_sensitive_operators(QConfigMapping& mapping,
                                                              std::span<const SensitiveOperator> list,
                                                              const SensitiveRule& rule) {
-    if ((rule.top_k != 0) == (rule.ratio != 0.0) || rule.ratio < 0.0 || rule.ratio > 1.0)
+    if ((rule.top_k != 0) == (rule.ratio != 0.0) || !(rule.ratio >= 0.0 && rule.ratio <= 1.0))
         throw Error("set_sensitive_operators: give either top_k or a ratio in 0 … 1, given " +
                     std::to_string(rule.top_k) + " and " + std::to_string(rule.ratio));
+    for (const SensitiveOperator& op : list)
+        if (!detail::is_sensitive_type(op.sensitive_type))
+            throw Error("set_sensitive_operators: the sensitive_type of " + op.op_name +
+                        " must be activation, weight or both, given " + in_quotes(op.sensitive_type));
     const auto by_ratio = static_cast<std::size_t>(std::ceil(rule.ratio * static_cast<double>(list.size())));
     const std::size_t count = std::min(list.size(), rule.top_k != 0 ? rule.top_k : by_ratio);
     std::map<std::string, std::pair<bool, bool>> wanted;  // activation, weight
@@ -141,7 +172,7 @@ INTQ_INLINE std::vector<std::string> set_sensitive_operators(QConfigMapping& map
     for (const SensitiveOperator& op : list.first(count)) {
         const bool activation = op.sensitive_type != "weight";
         const bool weight = op.sensitive_type != "activation" && rule.int16_weights;
-        if (!activation && !weight) continue;
+        if ((!activation && !weight) || detail::keeps_codes(op.op_type)) continue;
         if (wanted.count(op.op_name) == 0) names.push_back(op.op_name);
         auto& [has_activation, has_weight] = wanted[op.op_name];
         has_activation = has_activation || activation;
