@@ -30,6 +30,9 @@ TEST_CASE("Shapes that are negative or do not fit in memory are refused") {
     const index_t huge = index_t{1} << 40;
     CHECK(message_of<Error>([&] { Tensor::empty(Shape(huge, huge)); }).find("does not fit in memory") !=
           std::string::npos);
+    // Its strides would not fit.
+    CHECK(message_of<Error>([&] { Tensor::empty(Shape(0, huge, huge)); }).find("does not fit in memory") !=
+          std::string::npos);
     CHECK(message_of<Error>([] { Tensor::from(Shape(2), {1.0f}); }).find("has 2 elements, given 1") !=
           std::string::npos);
 }
@@ -54,6 +57,15 @@ TEST_CASE("A tensor whose bytes lie in both layouts gives both views without a c
     Tensor pooled = Tensor::zeros(Shape(2, 5, 1, 1));
     CHECK(pooled.view<float, 4, channels_last>().data() == pooled.view<float, 4>().data());
     CHECK(pooled.to_layout(Layout::channels_last).shares_buffer_with(pooled));
+}
+
+TEST_CASE("A tensor without elements is moved in no time, however large its other extents are") {
+    const index_t large = index_t{1} << 37;
+    for (const Shape& shape : {Shape(200, 8, large, 8, 0), Shape(0, 8, large), Shape(8, large, 0)}) {
+        const Tensor empty = Tensor::empty(shape, DType::int16).to_layout(Layout::channels_last);
+        CHECK(empty.shape() == shape);
+        CHECK(empty.reshape(Shape(index_t{0})).size() == 0);
+    }
 }
 
 TEST_CASE("to_layout moves each element to its place and back, for every element size") {

@@ -196,15 +196,16 @@ INTQ_INLINE std::array<index_t, max_rank> strides_of(const Shape& shape, Layout 
     return result;
 }
 
+// The bytes of a shape. Strides are products of extents, so those beside an extent of 0 are bounded like all others.
 INTQ_INLINE index_t checked_bytes(const Shape& shape, DType dtype) {
     if (dtype == DType::none) throw Error("Tensor: a dtype is needed, given none");
     index_t bytes = size_of(dtype);
     for (int axis = 0; axis < shape.rank; ++axis) {
         if (shape[axis] < 0) throw Error("Tensor: extents must not be negative, given " + to_string(shape));
-        if (__builtin_mul_overflow(bytes, shape[axis], &bytes))
+        if (__builtin_mul_overflow(bytes, std::max<index_t>(shape[axis], 1), &bytes))
             throw Error("Tensor: a tensor of shape " + to_string(shape) + " does not fit in memory");
     }
-    return bytes;
+    return shape.size() == 0 ? 0 : bytes;
 }
 
 INTQ_INLINE std::shared_ptr<std::byte> allocate_aligned(std::size_t bytes) {
@@ -214,10 +215,12 @@ INTQ_INLINE std::shared_ptr<std::byte> allocate_aligned(std::size_t bytes) {
     return {memory, [](std::byte* p) { ::operator delete (p, std::align_val_t{Tensor::alignment}); }};
 }
 
-// Copies element by element between two layouts of one shape.
+// Copies element by element between two layouts of one shape. Nothing is to be copied where an extent is 0, and the
+// loops over the other extents, which may be of any size then, are not begun.
 template <class Unit>
 void copy_strided(const Shape& shape, const std::byte* from, const std::array<index_t, max_rank>& from_strides,
                   std::byte* to, const std::array<index_t, max_rank>& to_strides) {
+    if (shape.size() == 0) return;
     std::array<index_t, max_rank> extents{}, a{}, b{};
     extents.fill(1);
     const auto shift = static_cast<std::size_t>(max_rank - shape.rank);
