@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tensor: the owning, type-erased tensor of the hosted half. Layer: tensor (docs/design.md section 6).
+// Tensor: the owning, type-erased tensor of the hosted half. Long because one class has makers, views, layouts and
+// scales. Layer: tensor (docs/design.md section 6).
 #ifndef INTQ_TENSOR_TENSOR_HPP
 #define INTQ_TENSOR_TENSOR_HPP
 

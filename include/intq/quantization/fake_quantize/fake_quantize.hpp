@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// FakeQuantize: an observer and the grid that it makes, on one edge of a prepared model. Layer: quantization
-// (docs/workflow.md section 2).
+// FakeQuantize: an observer and the grid that it makes, on one edge of a prepared model. Long because scales that are
+// observed, given, loaded and adapted are the state of one class. Layer: quantization (docs/workflow.md section 2).
 #ifndef INTQ_QUANTIZATION_FAKE_QUANTIZE_FAKE_QUANTIZE_HPP
 #define INTQ_QUANTIZATION_FAKE_QUANTIZE_FAKE_QUANTIZE_HPP
 
