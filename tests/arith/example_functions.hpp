@@ -356,6 +356,7 @@ inline arith::Resize resize_rule(const CallArguments& a) {
     using arith::Resize;
     return named<Resize>(a.word("rule"), {{"nearest", Resize::nearest},
                                           {"nearest_exact", Resize::nearest_exact},
+                                          {"nearest_half_down", Resize::nearest_half_down},
                                           {"half_pixel", Resize::half_pixel},
                                           {"align_corners", Resize::align_corners}});
 }

@@ -26,7 +26,7 @@ inline namespace INTQ_ABI {
 
 /// f(x) in binary64, made of the functions of arith/real_functions.hpp: the same bits on every machine.
 ///
-/// @param slope  elu: its limit; leaky_relu: the factor of negative x
+/// @param slope  elu: its limit; leaky_relu: the factor of negative x; hard_sigmoid: 6 times that between its ends
 constexpr double table_function(TableFunction function, double x, double slope = 1.0) noexcept {
     const auto clamp = [](double value, double low, double high) {
         return value < low ? low : value > high ? high : value;
@@ -47,7 +47,7 @@ constexpr double table_function(TableFunction function, double x, double slope =
         case TableFunction::elu:
             return x > 0.0 ? x : slope * real_expm1(x);
         case TableFunction::hard_sigmoid:
-            return clamp(x + 3.0, 0.0, 6.0) / 6.0;
+            return clamp(x + 3.0 / slope, 0.0, 6.0 / slope) / (6.0 / slope);
         case TableFunction::hard_tanh:
             return clamp(x, -1.0, 1.0);
         case TableFunction::hard_swish:
