@@ -152,8 +152,10 @@ inline ExampleValues striped_sum(const CallArguments& a) {
 /// Calls function(acc) with the accumulator in the type that a target has for inputs of a type.
 template <class TargetType, class Function>
 inline ExampleValues with_accumulator(const CallArguments& a, DType input, Function&& function) {
-    if constexpr (TargetType::policy.accumulator_bits_int16 == 64)
-        if (TargetType::policy.accumulator_bits(input) == 64) return function(a.integer("acc"));
+    constexpr arith::PolicyRecord policy = TargetType::policy;
+    if constexpr (policy.accumulator_bits_int16 == 64 || policy.widens_int16)
+        if (policy.accumulator_bits(input) == 64 || (policy.widens_int16 && input == DType::int16))
+            return function(a.integer("acc"));
     return function(a.code("acc"));
 }
 

@@ -46,12 +46,16 @@ private:
         const float s_out = extreme ? random_.scale(-60, 60) : s_in * s_w * random_.scale(-6, 24);
         const bool has_zero_point = TargetType::policy.zero_points && input_ == DType::int8 && random_.one_in(2);
         const ref::QParams out = codes_of(output_, s_out, has_zero_point ? random_.between(-128, 127) : 0);
-        const int bits = sizeof(Acc) == 8 ? (is_bpu<TargetType> ? 62 : 47) : 31;
+        const int wide = is_bpu<TargetType> ? 62 : TargetType::policy.widens_int16 ? 40 : 47;
+        const int bits = sizeof(Acc) == 8 ? wide : 31;
         SumRange range{random_.integer(bits), random_.integer(bits)};
         if (range.lowest > range.highest) std::swap(range.lowest, range.highest);
         if (sizeof(Acc) == 4) {
             range.lowest = std::clamp<std::int64_t>(range.lowest, INT32_MIN, INT32_MAX);
             range.highest = std::clamp<std::int64_t>(range.highest, INT32_MIN, INT32_MAX);
+        } else if (bits == 40) {
+            range.lowest = std::max<std::int64_t>(range.lowest, -(std::int64_t{1} << 40));
+            range.highest = std::min<std::int64_t>(range.highest, std::int64_t{1} << 40);
         }
 
         const auto words = arith::make_requantize_words(TargetType::policy, RequantizeSource::gemm_accumulator,
@@ -104,8 +108,8 @@ private:
     Difference found_;
 };
 
-template <class TargetType, DType Input> void check_accumulators(DType output, std::uint64_t seed, Difference& total) {
-    using Acc = arith::Accumulator<TargetType, Input>;
+template <class TargetType, DType Input, class Acc = arith::Accumulator<TargetType, Input>>
+void check_accumulators(DType output, std::uint64_t seed, Difference& total) {
     const Difference found = AccumulatorCheck<TargetType, Acc>(Input, output, seed).run(2000, 100);
     INFO(TargetType::policy.name << ' ' << name_of(Input) << " -> " << name_of(output) << ": " << found.first);
     CHECK(found.differences == 0);
@@ -158,9 +162,11 @@ TEST_CASE("requantize: an accumulator becomes the oracle's code, on every target
         check_accumulators<TargetType, DType::int8>(DType::int16, 2, total);
         check_accumulators<TargetType, DType::int16>(DType::int8, 3, total);
         check_accumulators<TargetType, DType::int16>(DType::int16, 4, total);
+        if constexpr (TargetType::policy.widens_int16)
+            check_accumulators<TargetType, DType::int16, std::int64_t>(DType::int16, 6, total);
     });
     std::cout << "requantize, accumulator -> code: " << total.points << " points and " << total.refusals
-              << " refusals equal the oracle's (seeds 1 to 4)\n";
+              << " refusals equal the oracle's (seeds 1 to 4 and 6)\n";
     CHECK(total.refusals > 1000);
 }
 

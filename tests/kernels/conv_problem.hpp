@@ -35,6 +35,7 @@ struct ConvProblem {
     DType weight_dtype = DType::int8;
     bool per_channel = true;
     Activation activation = Activation::none;
+    int sum_bits = 32;                 // of the row that runs it
     std::vector<float> weight_scales;  // before step 0 where the weights are real
     std::vector<float> weight_reals;   // empty where codes are given
     std::vector<std::int64_t> weight_codes;
@@ -46,6 +47,7 @@ struct ConvProblem {
 
     oracle::WeightedLayer for_oracle() const {
         oracle::WeightedLayer layer;
+        layer.wide_sum = sum_bits == 64;
         oracle::Weights& w = layer.weights;
         w.out_channels = shape.outputs;
         w.in_channels = shape.channels / shape.groups;
@@ -104,6 +106,7 @@ public:
         if (!problem.bias_reals.empty()) spec_.bias = problem.bias_reals.data();
         if (!problem.bias_codes.empty()) spec_.bias_codes = problem.bias_codes.data();
         spec_.activation = problem.activation;
+        spec_.wide_sum = problem.sum_bits > policy.accumulator_bits(problem.input.dtype);
         if (adds) spec_.sumin = &operand_;
     }
     LibraryLayer(const LibraryLayer&) = delete;
@@ -217,6 +220,7 @@ inline ConvProblem draw_conv(const ConvShape& shape, const ConvKey& key, std::ui
     p.shape = shape;
     p.weight_dtype = key.weight;
     p.activation = key.activation;
+    p.sum_bits = key.accumulator_bits;
     const auto zero_point = [&](DType dtype) {
         return key.zero_points ? static_cast<std::int32_t>(draw_code(draw, lowest_code(dtype), highest_code(dtype)))
                                : 0;

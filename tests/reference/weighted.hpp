@@ -80,6 +80,7 @@ struct WeightedLayer {
     QParams in;
     QParams out;  // out.bits == 32: the accumulator itself; its scale is s_acc per channel
     Activation activation = Activation::none;
+    bool wide_sum = false;                    // fp32, int16 to int16: sums up to 2^40 are taken
     std::optional<QParams> sumin;             // the operand e of a fused add
     std::int64_t stride_h = 1, stride_w = 1;  // from here on convolution only
     std::int64_t pad_top = 0, pad_left = 0, pad_bottom = 0, pad_right = 0;
@@ -264,7 +265,9 @@ inline MadeWeights make_weights(const Target& target, const WeightedLayer& layer
         }
         made.lowest.push_back(lowest);
         made.highest.push_back(highest);
-        const int bits = wide_tflite ? 48 : target.accumulator_bits;
+        const int bits = wide_tflite                                           ? 48
+                         : layer.wide_sum && target.kind == Target::Kind::fp32 ? 41
+                                                                               : target.accumulator_bits;
         if (!fits_signed(lowest, bits) || !fits_signed(highest, bits)) {
             throw Refused("output channel " + std::to_string(c) + ": worst case " + to_text(lowest) + ".." +
                           to_text(highest) + " leaves the accumulator of " + std::to_string(bits) + " bits");

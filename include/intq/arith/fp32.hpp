@@ -28,6 +28,7 @@ struct fp32 {
         record.name = "fp32";
         record.requantize = arith::RequantizeRule::float_scale;
         record.zero_points = true;
+        record.widens_int16 = true;
         record.fused_add = true;
         record.average = arith::AverageRule::float_scale_sum;
         record.constraints = arith::fp32_constraints;

@@ -61,6 +61,9 @@ constexpr Result<TwoStageParams> make_two_stage(float s_acc, float s_out, DType 
     return params;
 }
 
+/// The largest sum of 64 bits that float_scale takes.
+inline constexpr std::int64_t largest_wide_sum = std::int64_t{1} << 40;
+
 namespace detail {
 
 /// @param accumulator_bits  of the type that is shifted: beyond its width every shift gives what the width gives
@@ -130,6 +133,9 @@ constexpr Result<ChannelWords> make_requantize_words(const PolicyRecord& policy,
             const float factor = fdiv(s_acc, scales.output);
             if (!is_positive_normal(s_acc) || !is_positive_normal(factor))
                 return Status{StatusCode::scale_out_of_range, OpKind::requantize, Field::scale, 0, 0};
+            if (accumulator.largest_magnitude() > largest_wide_sum)
+                return Status{StatusCode::accumulator_overflow, OpKind::requantize, Field::scale,
+                              accumulator.largest_magnitude(), largest_wide_sum};
             return float_scale::make(factor);
         }
         case RequantizeRule::two_stage:

@@ -35,6 +35,8 @@ struct PolicyRecord {
     RequantizeRule requantize = RequantizeRule::float_scale;
     int accumulator_bits_int8 = 32;
     int accumulator_bits_int16 = 32;
+    /// Whether an int16 layer of int16 output whose proven sum leaves 32 bits is summed in 64, by the same formula.
+    bool widens_int16 = false;
     int pre_cap = 0;
     ShiftRounding post_gemm = ShiftRounding::half_up;
     ShiftRounding post_other = ShiftRounding::half_up;
@@ -58,10 +60,10 @@ struct PolicyRecord {
     /// admitted and not what comes out, may differ.
     INTQ_ALWAYS_INLINE constexpr bool same_arithmetic(const PolicyRecord& other) const noexcept {
         return requantize == other.requantize && accumulator_bits_int8 == other.accumulator_bits_int8 &&
-               accumulator_bits_int16 == other.accumulator_bits_int16 && pre_cap == other.pre_cap &&
-               post_gemm == other.post_gemm && post_other == other.post_other && bias == other.bias &&
-               headroom == other.headroom && zero_points == other.zero_points && fused_add == other.fused_add &&
-               average == other.average && quantize == other.quantize;
+               accumulator_bits_int16 == other.accumulator_bits_int16 && widens_int16 == other.widens_int16 &&
+               pre_cap == other.pre_cap && post_gemm == other.post_gemm && post_other == other.post_other &&
+               bias == other.bias && headroom == other.headroom && zero_points == other.zero_points &&
+               fused_add == other.fused_add && average == other.average && quantize == other.quantize;
     }
 };
 

@@ -58,8 +58,8 @@ constexpr bool has_row(const arith::PolicyRecord& policy, OpKind op, DType input
 
 /// The two rows of a combination of types, GEMM and depthwise; none where the target's constraint table has no such
 /// operator. An int32 output is the accumulator itself; it takes an add where the operand is part of that.
-template <class TargetType, class Backend, class X, class W, class Y, class E> constexpr auto conv_pair() noexcept {
-    using Acc = arith::Accumulator<TargetType, dtype_of<X>>;
+template <class TargetType, class Backend, class X, class W, class Acc, class Y, class E>
+constexpr auto conv_pair() noexcept {
     constexpr bool keeps = std::is_same_v<Y, std::int32_t>, adds = !std::is_same_v<E, no_sumin>;
     constexpr bool is_accepted = has_row(TargetType::policy, OpKind::conv2d, dtype_of<X>, dtype_of<W>, dtype_of<Y>);
     if constexpr (!is_accepted ||
@@ -72,10 +72,22 @@ template <class TargetType, class Backend, class X, class W, class Y, class E> c
     }
 }
 
+/// The same for sums of 64 bits, where a target widens int16 layers.
+template <class TargetType, class Backend, class X, class Y, class E> constexpr auto wide_conv_pair() noexcept {
+    constexpr bool widens =
+        TargetType::policy.widens_int16 && std::is_same_v<X, std::int16_t> && std::is_same_v<Y, std::int16_t>;
+    if constexpr (widens)
+        return conv_pair<TargetType, Backend, X, std::int8_t, std::int64_t, Y, E>();
+    else
+        return std::array<ConvRow, 0>{};
+}
+
 /// The rows for a given input and output type. A caller that knows both instantiates these alone.
 template <class TargetType, class Backend, class X, class Y, class E>
-inline constexpr auto typed_conv_rows = join(conv_pair<TargetType, Backend, X, std::int8_t, Y, E>(),
-                                             conv_pair<TargetType, Backend, X, std::int16_t, Y, E>());
+inline constexpr auto typed_conv_rows =
+    join(conv_pair<TargetType, Backend, X, std::int8_t, arith::Accumulator<TargetType, dtype_of<X>>, Y, E>(),
+         conv_pair<TargetType, Backend, X, std::int16_t, arith::Accumulator<TargetType, dtype_of<X>>, Y, E>(),
+         wide_conv_pair<TargetType, Backend, X, Y, E>());
 
 template <class TargetType, class Backend, class X> constexpr auto conv_rows_from() noexcept {
     return join(typed_conv_rows<TargetType, Backend, X, std::int8_t, no_sumin>,

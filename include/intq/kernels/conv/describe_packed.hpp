@@ -89,9 +89,14 @@ inline PackedConv2d describe_layer(const Conv2dSpec& spec, int accumulator_bits)
     return packed;
 }
 
+/// Whether a target sums a layer in 64 bits where 32 are too few.
+constexpr bool may_widen(const arith::PolicyRecord& policy, const Conv2dSpec& spec) noexcept {
+    return policy.widens_int16 && spec.input_dtype == DType::int16 && spec.output_dtype == DType::int16;
+}
+
 /// The empty packed layer: all numbers, no pointers.
 inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec& spec) noexcept {
-    PackedConv2d packed = describe_layer(spec, rules.policy->accumulator_bits(spec.input_dtype));
+    PackedConv2d packed = describe_layer(spec, spec.wide_sum ? 64 : rules.policy->accumulator_bits(spec.input_dtype));
     const bool is_int8 = spec.input_dtype == DType::int8;
     if (packed.is_depthwise) {
         if (packed.accumulator_bits == 32 && !is_int8)
@@ -121,6 +126,8 @@ inline bool is_described(const PackingRules& rules, const PackedConv2d& packed) 
     layer.groups = packed.groups;
     layer.input_dtype = packed.input_dtype;
     layer.weight_dtype = packed.weight_dtype;
+    layer.output_dtype = packed.output_dtype;
+    layer.wide_sum = packed.accumulator_bits == 64 && may_widen(*rules.policy, layer);
     if (!check_extents(layer).ok()) return false;
     const PackedConv2d expected = describe_packed(rules, layer);
     return packed.accumulator_bits == expected.accumulator_bits && packed.is_depthwise == expected.is_depthwise &&
@@ -138,10 +145,11 @@ constexpr arith::ChannelWords words_at(const std::int32_t* words, int count, ind
 /// Whether the floats of the requantization stay below 2^30 in magnitude, whatever the sum and the operand.
 constexpr bool is_scaled_small(arith::RequantizeRule rule, const PackedConv2d& packed) noexcept {
     if (rule != arith::RequantizeRule::float_scale || packed.output_dtype == DType::int32) return true;
+    const double largest = packed.accumulator_bits == 64 ? static_cast<double>(arith::largest_wide_sum) : 0x1p31;
     const auto scale = [](std::int32_t word) { return static_cast<double>(std::bit_cast<float>(word)); };
     for (index_t at = 0; at < packed.padded_outputs(); ++at) {
         const double sumin = packed.has_sumin ? 0x1p17 * scale(packed.sumin_words[at]) : 0.0;
-        if (!(0x1p31 * scale(packed.words[at]) + sumin < 0x1p30)) return false;
+        if (!(largest * scale(packed.words[at]) + sumin < 0x1p30)) return false;
     }
     return true;
 }

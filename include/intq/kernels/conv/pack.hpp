@@ -65,6 +65,8 @@ constexpr Status check_spec(const arith::PolicyRecord& policy, const Conv2dSpec&
     if (!spec.weight.is_symmetric() || spec.weight.axis() > 0)
         return {StatusCode::unsupported, spec.op, Field::weight, spec.weight.axis(), 0};
     if (const Status status = check_zero_point(policy, spec, spec.input, Field::input); !status) return status;
+    if (spec.wide_sum && !may_widen(policy, spec))
+        return {StatusCode::unsupported, spec.op, Field::input, static_cast<std::int64_t>(spec.input_dtype), 0};
     if (spec.sumin != nullptr)
         if (const Status status = check_sumin(policy, spec, *spec.sumin); !status) return status;
     if (spec.output_dtype == DType::int32) {
@@ -222,6 +224,20 @@ inline index_t packed_conv2d_size(const PackingRules& rules, const Conv2dSpec& s
     detail::place(packed, arith::words_of(rules.policy->requantize), arith::sumin_words_of(rules.policy->requantize),
                   detail::tile_offset(packed, spec.input.zero_point()), cursor);
     return cursor.used();
+}
+
+/// Whether a layer needs sums of 64 bits: where the target widens int16 layers, and the proven worst case of a channel
+/// leaves 32.
+///
+/// Cost     O(weights)
+inline bool needs_wide_sum(const PackingRules& rules, const Conv2dSpec& spec) noexcept {
+    if (spec.wide_sum || !detail::may_widen(*rules.policy, spec) || !detail::check_spec(*rules.policy, spec).ok())
+        return false;
+    const PackedConv2d packed = detail::describe_packed(rules, spec);
+    for (index_t channel = 0; channel < spec.out_channels; ++channel)
+        if (detail::make_channel(rules, spec, packed, channel).status().code == StatusCode::accumulator_overflow)
+            return true;
+    return false;
 }
 
 /// Checks everything about a convolution, proves its accumulator, and packs it.

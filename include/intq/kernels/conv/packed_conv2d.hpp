@@ -33,6 +33,9 @@ struct Conv2dSpec {
     const std::int64_t* bias_codes = nullptr;  // codes that a file gives, used as they are; or neither
     Activation activation = Activation::none;
     const arith::SuminOperand* sumin = nullptr;  // operand of a fused add, of input_dtype
+    /// Sums of 64 bits for a target that widens int16 layers (PolicyRecord::widens_int16): needs_wide_sum() says where.
+    /// The codes are those of 32 bits where both are possible.
+    bool wide_sum = false;
 };
 
 /// What a kernel reads; plain pointers into the storage that its maker filled. Independent of H, W and batch.

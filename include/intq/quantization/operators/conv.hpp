@@ -61,6 +61,8 @@ public:
     nn::ModulePtr layer{};  // in float, with the weight that the codes stand for
 
     OpKind kind() const noexcept override { return op; }
+    INTQ_INLINE std::optional<OwnedQParams> accumulator_qparams(const QuantizedTensor& input,
+                                                                const Shape& output) const override;
     INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
     INTQ_INLINE void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override;
 
@@ -92,6 +94,7 @@ private:
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
 #    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/move.hpp"
 #    include "intq/quantization/operators/operator.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 #    include "intq/quantization/operators/resize.hpp"
@@ -140,9 +143,10 @@ INTQ_INLINE kernels::Conv2dSpec conv_spec(const kernels::ArenaTensor& in, const 
     return spec;
 }
 
-INTQ_INLINE kernels::PackedConv2d pack(program::ProgramBuilder& builder, const kernels::Conv2dSpec& spec,
+INTQ_INLINE kernels::PackedConv2d pack(program::ProgramBuilder& builder, kernels::Conv2dSpec spec,
                                        const program::LayerName& layer) {
     const kernels::PackingRules& rules = builder.table().packing;
+    spec.wide_sum = kernels::needs_wide_sum(rules, spec);
     const Workspace storage = builder.new_buffer(kernels::packed_conv2d_size(rules, spec));
     const Result<kernels::PackedConv2d> packed = kernels::pack_conv2d(rules, spec, storage);
     if (packed.status().code == StatusCode::accumulator_overflow && !program::is_scale_of_zeros(spec.output))
@@ -202,6 +206,12 @@ INTQ_INLINE std::int32_t add_conv(program::ProgramBuilder& builder, std::int32_t
     return builder.push(conv.op, std::move(operands), y, builder.keep_params(step), layer);
 }
 
+INTQ_INLINE std::optional<OwnedQParams> WeightedStep::accumulator_qparams(const QuantizedTensor& input,
+                                                                          const Shape& output) const {
+    return OwnedQParams::per_channel(accumulator_scales(input.qparams.scale(), weight_qparams, weight.extent(0)),
+                                     op == OpKind::linear ? output.rank - 1 : 1, DType::int32);
+}
+
 INTQ_INLINE void WeightedStep::lower(Lowering& l, const QuantizedNode& node) const {
     ConvLayer conv{op, window, groups, weight, weight_qparams, bias, l.qparams(node), activation};
     if (op == OpKind::linear && l.quantized().input(node, 0).shape.rank > 2) return lower_rows(l, node, conv);
@@ -218,8 +228,15 @@ INTQ_INLINE void WeightedStep::lower(Lowering& l, const QuantizedNode& node) con
         pad.fill = l.builder().at(x).qparams.zero_point();
         x = add_pad(l.builder(), x, pad, Lowering::layer(node));
     }
-    const auto operand = sumin ? std::optional<std::int32_t>(l.input(node, 1)) : std::nullopt;
-    l.set(node, add_conv(l.builder(), x, operand, conv, Lowering::layer(node)));
+    const program::LayerName name = Lowering::layer(node);
+    std::optional<std::int32_t> operand;
+    if (sumin) {
+        operand = l.input(node, 1);
+        Shape shape = l.quantized().output(node).shape;
+        shape[0] = l.builder().max_batch();
+        if (!(l.builder().at(*operand).shape == shape)) operand = add_expand(l.builder(), *operand, shape, name);
+    }
+    l.set(node, add_conv(l.builder(), x, operand, conv, name));
 }
 
 INTQ_INLINE void WeightedStep::lower_rows(Lowering& l, const QuantizedNode& node, const ConvLayer& conv) const {
@@ -247,9 +264,10 @@ INTQ_INLINE const OwnedQParams* operand_of(const StepRequest& request, const nn:
     if (!request.target.fused_add)
         throw request.error(std::string("the target ") + request.target.name + " has no fused add");
     const QuantizedTensor& sumin = *request.inputs.at(1);
-    if (!(sumin.shape == request.output_shape))
-        throw request.error("the fused add needs an operand of the output's shape " + to_string(request.output_shape) +
-                            ", given " + to_string(sumin.shape));
+    const Shape& shape = request.output_shape;
+    if (!kernels::is_broadcast(shape, sumin.shape, shape) || (shape.rank < 3 && !(sumin.shape == shape)))
+        throw request.error("the fused add needs an operand of the output's shape " + to_string(shape) +
+                            ", or one that is repeated to it, given " + to_string(sumin.shape));
     return &sumin.qparams;
 }
 

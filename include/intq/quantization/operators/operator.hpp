@@ -100,6 +100,8 @@ struct QuantizedOperator {
     bool gives_tuple = false;
     /// own_output: whether this target keeps the input's scale, although the results are not values of the input.
     bool (*keeps_scale)(const arith::PolicyRecord&) = nullptr;
+    /// own_output: whether its sum, an int32 accumulator, may be the output where only DeQuantStubs read it.
+    bool (*gives_sum)(const arith::PolicyRecord&) = nullptr;
     /// The role in torch mode, where PyTorch's observers stand otherwise.
     std::optional<Role> torch_role{};
     /// weighted: the layer with a weight quantizer.
@@ -156,7 +158,11 @@ INTQ_INLINE bool keeps_scale_always(const arith::PolicyRecord&) { return true; }
 INTQ_INLINE FloatBackedStep::FloatBackedStep(FloatCall call) : call_(std::move(call)) {}
 
 INTQ_INLINE void FloatBackedStep::add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const {
-    reference.quantize_output(node, reference.call(node, call_));
+    graph::Node& value = reference.call(node, call_);
+    if (reference.quantized().output(node).dtype == DType::int32)
+        reference.set_real(node, value);
+    else
+        reference.quantize_output(node, value);
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -5,6 +5,7 @@
 #define INTQ_QUANTIZATION_OPERATORS_POOL_HPP
 
 #include <cstdint>
+#include <optional>
 
 #include "intq/core/op_kind.hpp"
 #include "intq/core/op_params.hpp"
@@ -41,9 +42,14 @@ public:
     OpKind kind() const noexcept override { return OpKind::avg_pool2d; }
     const Window2d& window() const noexcept { return window_; }
     PoolDivisor divisor() const noexcept { return divisor_; }
+    INTQ_INLINE std::optional<OwnedQParams> accumulator_qparams(const QuantizedTensor& input,
+                                                                const Shape& output) const override;
     INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
 
 private:
+    float part_of_cell() const noexcept;
+    std::int32_t add_sum_of_cells(Lowering& l, const QuantizedNode& node) const;
+
     Window2d window_;
     PoolDivisor divisor_;
     bool flattens_;
@@ -61,10 +67,12 @@ private:
 #    include <utility>
 #    include <vector>
 
+#    include "intq/arith/ieee.hpp"
 #    include "intq/arith/pool.hpp"
 #    include "intq/kernels/operators/pool.hpp"
 #    include "intq/nn/functional/call.hpp"
 #    include "intq/nn/layers/pool.hpp"
+#    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/lowering.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 
@@ -125,9 +133,37 @@ INTQ_INLINE void MaxPoolStep::lower(Lowering& l, const QuantizedNode& node) cons
 INTQ_INLINE AvgPoolStep::AvgPoolStep(FloatCall call, const Window2d& window, PoolDivisor divisor, bool flattens)
     : FloatBackedStep(std::move(call)), window_(window), divisor_(divisor), flattens_(flattens) {}
 
+INTQ_INLINE float AvgPoolStep::part_of_cell() const noexcept {
+    return arith::fdiv(1.0f, static_cast<float>(window_.kernel.height * window_.kernel.width));
+}
+
+INTQ_INLINE std::optional<OwnedQParams> AvgPoolStep::accumulator_qparams(const QuantizedTensor& input,
+                                                                         const Shape& output) const {
+    if (!(window_.padding == Padding2d{})) return std::nullopt;
+    const float scale = arith::fmul(input.qparams.scale(), part_of_cell());
+    return OwnedQParams::per_channel(std::vector<float>(static_cast<std::size_t>(output[1]), scale), 1, DType::int32);
+}
+
+/// The sum is that of a depthwise convolution whose weights are 1, with the scale of one part of the mean.
+INTQ_INLINE std::int32_t AvgPoolStep::add_sum_of_cells(Lowering& l, const QuantizedNode& node) const {
+    const std::int32_t x = l.input(node);
+    const index_t channels = l.builder().at(x).shape[1];
+    ConvLayer conv;
+    conv.window = window_;
+    conv.groups = channels;
+    conv.weight = Tensor::zeros(Shape(channels, 1, window_.kernel.height, window_.kernel.width), DType::int8);
+    for (std::int8_t& code : conv.weight.flat<std::int8_t>()) code = 1;
+    conv.weight_qparams = OwnedQParams::per_channel(
+        std::vector<float>(static_cast<std::size_t>(channels), part_of_cell()), 0, DType::int8);
+    conv.output = l.qparams(node);
+    return add_conv(l.builder(), x, std::nullopt, conv, Lowering::layer(node));
+}
+
 INTQ_INLINE void AvgPoolStep::lower(Lowering& l, const QuantizedNode& node) const {
     const program::LayerName layer = Lowering::layer(node);
-    const std::int32_t image = add_avg_pool(l.builder(), l.input(node), window_, divisor_, l.qparams(node), layer);
+    const std::int32_t image = l.qparams(node).dtype == DType::int32 ? add_sum_of_cells(l, node)
+                                                                     : add_avg_pool(l.builder(), l.input(node), window_,
+                                                                                    divisor_, l.qparams(node), layer);
     if (!flattens_) return l.set(node, image);
     const Shape& out = l.builder().at(image).shape;
     if (out.rank == 4) return l.set(node, l.builder().flatten(image, layer));
@@ -214,6 +250,9 @@ template <class Pool> Window2d window_of(const nn::Module& module) {
 INTQ_INLINE bool divides_codes(const arith::PolicyRecord& target) {
     return target.average == arith::AverageRule::divide_codes;
 }
+INTQ_INLINE bool sums_codes(const arith::PolicyRecord& target) {
+    return target.average == arith::AverageRule::float_scale_sum;
+}
 
 inline constexpr QuantizedOperator max_pool2d{.name = "max_pool2d",
                                               .role = Role::shares_input,
@@ -235,6 +274,7 @@ inline constexpr QuantizedOperator adaptive_avg_pool2d{.name = "adaptive_avg_poo
                                                        .kind = OpKind::avg_pool2d,
                                                        .make_step = &make_adaptive_avg_pool,
                                                        .keeps_scale = &divides_codes,
+                                                       .gives_sum = &sums_codes,
                                                        .torch_role = Role::shares_input,
                                                        .channel_factors = ChannelFactors::of_planes};
 
@@ -244,6 +284,7 @@ inline constexpr QuantizedOperator mean{.name = "mean",
                                         .make_step = &make_mean,
                                         .check = &check_mean,
                                         .keeps_scale = &divides_codes,
+                                        .gives_sum = &sums_codes,
                                         .torch_role = Role::shares_input};
 
 }  // namespace operators

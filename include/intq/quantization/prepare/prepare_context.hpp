@@ -66,6 +66,12 @@ protected:
     bool feeds_dequant_only(const graph::Node& node) const;
     /// The same, or nothing but the output of the model.
     bool is_at_end(const graph::Node& node) const;
+    // The same, also through operators that an accumulator passes as it is.
+    bool leads_to_dequant_only(const graph::Node& node) const;
+    // Flatten, and what leaves no trace.
+    static bool passes_accumulator(const QuantizedOperator& row) noexcept {
+        return row.role == Role::shares_input && (row.kind == OpKind::flatten || row.kind == OpKind::none);
+    }
 
     // The relu, with a qconfig, that alone reads an add: the add's quantizer stands behind it.
     const graph::Node* only_reader_if_relu(const graph::Node& node) const;
@@ -183,6 +189,14 @@ INTQ_INLINE bool PrepareContext::feeds_dequant_only(const graph::Node& node) con
 INTQ_INLINE bool PrepareContext::is_at_end(const graph::Node& node) const {
     return std::all_of(node.users().begin(), node.users().end(), [&](const graph::Node* user) {
         return user->op() == graph::Op::output || calls<nn::DeQuantStub>(*user, model_);
+    });
+}
+
+INTQ_INLINE bool PrepareContext::leads_to_dequant_only(const graph::Node& node) const {
+    const auto& users = node.users();
+    return !users.empty() && std::all_of(users.begin(), users.end(), [&](const graph::Node* user) {
+        return calls<nn::DeQuantStub>(*user, model_) ||
+               (passes_accumulator(row_of(*user)) && leads_to_dequant_only(*user));
     });
 }
 

@@ -196,9 +196,11 @@ private:
         };
         ensure_codes(node, 0, config, DType::none);
         const auto& layer = dynamic_cast<const nn::Weighted&>(*graph::module_of(node, model_));
-        // A 64-bit sum of 16-bit products is not an int32 output; asked for by name, the program refuses it with
-        // numbers.
-        const bool may_exceed = target_.accumulator_bits(state_of(node, 0).dtype) == 64 && weight == DType::int16;
+        // A 64-bit sum is not an int32 output, be it of 16-bit products or of the layers that a target widens; asked
+        // for by name, the program refuses it with numbers.
+        const DType given = state_of(node, 0).dtype;
+        const bool may_exceed = (target_.accumulator_bits(given) == 64 && weight == DType::int16) ||
+                                (target_.widens_int16 && given == DType::int16);
         const bool adds_behind = layer.fusion().add && !target_.adds_in_accumulator();
         const bool is_accumulator =
             wants_accumulator && (!qconfig.output || (layer.fusion().activation == Activation::none && !may_exceed &&
@@ -238,6 +240,14 @@ private:
                 node.args()[static_cast<std::size_t>(i)].node() == nullptr)
                 return stay_float(node, "an operand that is a constant number has no integer form");
         if (is_outside(node)) return stay_float(node, "it is not between QuantStub and DeQuantStub");
+        if (gives_sum(node, row, config)) {
+            ensure_codes(node, 0, config, DType::none);
+            if (state_of(node, 0).dtype == DType::int8) {
+                check(node, {OpKind::conv2d, DType::int8, DType::int8, DType::int32});
+                mapping_.mark_used(config.choice.first);
+                return {true, DType::int32, {}, {}, {}, nullptr};
+            }
+        }
         const graph::Node* relu = row.takes_relu ? only_reader_if_relu(node) : nullptr;
         const QuantizerConfig& output = output_of(relu != nullptr ? *relu : node, *config.qconfig);
         if (row.may_end_in_float && is_at_end(node)) {
@@ -254,6 +264,13 @@ private:
         // What leaves no trace in a converted model leaves its quantizer's step.
         return add_output_quantizer(node, output, row.make_step == nullptr ? OpKind::requantize : OpKind::none,
                                     output.dtype());
+    }
+
+    // An average that only DeQuantStubs read gives its sum, as layers give their accumulators.
+    bool gives_sum(const graph::Node& node, const QuantizedOperator& row, const Config& config) const {
+        return row.gives_sum != nullptr && row.gives_sum(target_) && !is_torch() && options_.high_precision_output &&
+               config.qconfig->output && config.qconfig->output->dtype() == DType::int8 &&
+               !config.choice.is_by_name() && leads_to_dequant_only(node);
     }
 
     EdgeState prepare_cat(graph::Node& node, const Config& config) {
@@ -281,6 +298,7 @@ private:
     EdgeState prepare_sharing(graph::Node& node, OpKind kind, const Config& config) {
         const EdgeState input = state_of(node, 0);
         if (!input.is_codes && !is_torch()) return real(node, input.origin);
+        if (input.is_codes && input.dtype == DType::int32 && passes_accumulator(row_of(node))) return input;
         if (input.behind_relu) return add_output_quantizer(node, *input.behind_relu, OpKind::none, DType::none);
         ensure_codes(node, 0, config, DType::none);
         const EdgeState codes = state_of(node, 0);
