@@ -163,19 +163,20 @@ INTQ_INLINE std::int32_t Lowering::write(const Moved& moved) {
 }
 
 INTQ_INLINE void Lowering::set_changed_view(const QuantizedNode& node, OpKind op, const ViewChange& change) {
-    const MovedView from = view(node.inputs.at(0));
-    const auto written = [&](const MovedView& view) { return MovedView(write({view, op, layer(node)}), view.shape()); };
+    const int input = node.inputs.at(0);
     const auto changed = [&](const MovedView& view) {
         std::optional<MovedView> result = change(view);
         return result && result->move() ? result : std::nullopt;
     };
-    std::optional<MovedView> result = changed(from);
+    std::optional<MovedView> result = changed(view(input));
     if (!result) {
-        const MovedView whole = from.is_whole() ? from : written(from);
+        const std::int32_t written = tensor(input);
+        const MovedView whole(written, builder_.at(written).shape);
         result = changed(whole);
         // A reshape that is none of the image's axes goes through a vector.
         const Shape& shape = whole.shape();
-        if (!result) result = changed(written(*whole.reshaped(Shape(shape[0], shape.size() / shape[0]))));
+        const auto vector = whole.reshaped(Shape(shape[0], shape.size() / shape[0]));
+        if (!result) result = changed(MovedView(write({*vector, op, layer(node)}), vector->shape()));
     }
     set_view(node, op, *result);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // What moves codes and shares their qparams: slice, split, chunk, permute, transpose, reshape, flatten, identity,
-// dropout; and cat, which requantizes its inputs. Layer: quantization.
+// dropout; and cat, which requantizes its inputs. Long because a family of operators stands in one file. Layer:
+// quantization.
 #ifndef INTQ_QUANTIZATION_OPERATORS_MOVE_HPP
 #define INTQ_QUANTIZATION_OPERATORS_MOVE_HPP
 

@@ -30,8 +30,6 @@ public:
     /// The tensor of the program.
     std::int32_t source() const noexcept { return source_; }
     const Shape& shape() const noexcept { return shape_; }
-    /// Whether it is that tensor as it is.
-    bool is_whole() const noexcept { return is_whole_; }
 
     /// Axis i is axis axes[i]; axis 0 stays.
     MovedView permuted(std::span<const int> axes) const;
@@ -58,7 +56,6 @@ private:
     Shape shape_;
     std::vector<Factors> axes_;  // of shape_; empty for axis 0, and for an extent of 1
     index_t offset_ = 0;
-    bool is_whole_ = true;
 };
 
 }  // namespace INTQ_HOSTED_ABI
@@ -86,7 +83,6 @@ INTQ_INLINE MovedView::MovedView(std::int32_t source, const Shape& shape)
 
 INTQ_INLINE MovedView MovedView::permuted(std::span<const int> axes) const {
     MovedView result = *this;
-    result.is_whole_ = false;
     for (std::size_t i = 0; i < axes.size(); ++i) {
         result.shape_[static_cast<int>(i)] = shape_[axes[i]];
         result.axes_[i] = axes_[static_cast<std::size_t>(axes[i])];
@@ -96,7 +92,6 @@ INTQ_INLINE MovedView MovedView::permuted(std::span<const int> axes) const {
 
 INTQ_INLINE std::optional<MovedView> MovedView::sliced(int axis, index_t first, index_t count, index_t step) const {
     MovedView result = *this;
-    result.is_whole_ = false;
     result.shape_[axis] = count;
     Factors& factors = result.axes_[static_cast<std::size_t>(axis)];
     if (count == shape_[axis] && step == 1) return result;
@@ -148,7 +143,6 @@ INTQ_INLINE std::optional<MovedView> MovedView::reshaped(const Shape& shape) con
                 left.push_back(factor);
         }
     MovedView result = *this;
-    result.is_whole_ = false;
     result.shape_ = shape;
     result.axes_.assign(static_cast<std::size_t>(shape.rank), {});
     for (int axis = 1; axis < shape.rank; ++axis)

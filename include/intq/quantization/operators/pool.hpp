@@ -164,10 +164,7 @@ INTQ_INLINE void AvgPoolStep::lower(Lowering& l, const QuantizedNode& node) cons
     const std::int32_t image = l.qparams(node).dtype == DType::int32 ? add_sum_of_cells(l, node)
                                                                      : add_avg_pool(l.builder(), l.input(node), window_,
                                                                                     divisor_, l.qparams(node), layer);
-    if (!flattens_) return l.set(node, image);
-    const Shape& out = l.builder().at(image).shape;
-    if (out.rank == 4) return l.set(node, l.builder().flatten(image, layer));
-    l.set_view(node, OpKind::reshape, *MovedView(image, out).reshaped(Shape(out[0], out[1])));
+    l.set(node, flattens_ ? l.builder().flatten(image, layer) : image);
 }
 
 namespace operators {

@@ -243,6 +243,7 @@ private:
         if (gives_sum(node, row, config)) {
             ensure_codes(node, 0, config, DType::none);
             if (state_of(node, 0).dtype == DType::int8) {
+                check_arguments(node, DType::int8, false);
                 check(node, {OpKind::conv2d, DType::int8, DType::int8, DType::int32});
                 mapping_.mark_used(config.choice.first);
                 return {true, DType::int32, {}, {}, {}, nullptr};
