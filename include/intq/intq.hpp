@@ -173,6 +173,7 @@
 #include "intq/quantization/qconfig/qconfig_factories.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 #include "intq/quantization/qconfig/qconfig_presets.hpp"
+#include "intq/quantization/qconfig/target_defaults.hpp"
 #include "intq/tensor/current_executor.hpp"
 #include "intq/tensor/float_sums.hpp"
 #include "intq/tensor/npy.hpp"

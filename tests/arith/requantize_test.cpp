@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "arith/targets.hpp"
+#include "intq/arith/quantized_multiplier.hpp"
 #include "support/catch.hpp"
 
 namespace {
@@ -253,6 +254,37 @@ TEST_CASE("requantize: a multiplication that shifts left is refused exactly wher
     CHECK(make(twice, 0x1.8p29, {-1, 1}).ok());
     CHECK_FALSE(make(twice, 0x1.8p30, {0, 0}).ok());
     CHECK(make(once, 0x1.8p30, {INT32_MIN, INT32_MAX}).ok());
+}
+
+TEST_CASE("requantize: multiply_by_quantized_multiplier is the oracle's, for any multiplier and shift") {
+    static_assert(arith::multiply_by_quantized_multiplier<arith::double_rounding>(7, 1717986918, -2) == 2);
+    static_assert(arith::multiply_by_quantized_multiplier<arith::single_rounding>(7, 1717986918, -2) == 1);
+    static_assert(arith::multiply_by_quantized_multiplier(std::int64_t{7654321}, 1374389535, -8) == 19136);
+    Random random(11);
+    Difference found;
+    for (int i = 0; i < 200'000; ++i) {
+        const int shift = static_cast<int>(random.between(-31, 30));
+        const auto multiplier = static_cast<std::int32_t>(random.one_in(3) ? random.between(0, INT32_MAX)
+                                                                           : random.between(1 << 30, INT32_MAX));
+        const ref::TfliteMultiplier given{multiplier, shift};
+        const auto x = static_cast<std::int32_t>(std::clamp<std::int64_t>(random.integer(31), INT32_MIN, INT32_MAX));
+        ++found.points;
+        const auto once = unless_refused([&] { return ref::to_int64(ref::multiply_single_rounding(x, given)); });
+        const auto saturated = ref::to_int64(ref::clamp(*once, INT32_MIN, INT32_MAX));
+        if (arith::multiply_by_quantized_multiplier<arith::single_rounding>(x, multiplier, shift) != saturated)
+            found.add("single", x, multiplier, shift);
+        const auto twice = unless_refused([&] { return ref::to_int64(ref::multiply_double_rounding(x, given)); });
+        if (twice && arith::multiply_by_quantized_multiplier<arith::double_rounding>(x, multiplier, shift) != *twice)
+            found.add("double", x, multiplier, shift);
+        const std::int64_t sum = random.integer(47);
+        const auto wide = unless_refused([&] { return ref::to_int64(ref::multiply_int64_accumulator(sum, given)); });
+        if (!wide) continue;
+        const auto narrowed = ref::to_int64(ref::clamp(*wide, INT32_MIN, INT32_MAX));
+        if (arith::multiply_by_quantized_multiplier(sum, multiplier, shift) != narrowed)
+            found.add("int64", sum, multiplier, shift);
+    }
+    INFO(found.first);
+    CHECK(found.differences == 0);
 }
 
 TEST_CASE("requantize: relu and relu6 bounds are the oracle's") {

@@ -226,10 +226,16 @@ template <> struct fixed_point<single_rounding> : RequantizedCode<fixed_point<si
 
     /// The scaled value, saturated to 2^30 in magnitude.
     template <class L> static constexpr typename L::i32 scale(typename L::i32 acc, const Channel<L>& channel) noexcept {
+        return detail::saturate<L>(rounded<L>(acc, channel));
+    }
+
+    /// The scaled value, saturated to 32 bits.
+    template <class L>
+    static constexpr typename L::i32 rounded(typename L::i32 acc, const Channel<L>& channel) noexcept {
         const auto right = L::widen(L::sub(L::set(std::int32_t{31}), channel.shift));
         const auto half = L::shift_left(L::set_i64(1), L::widen(L::sub(L::set(std::int32_t{30}), channel.shift)));
         const auto product = L::mul_wide(acc, channel.multiplier);
-        return detail::saturate<L>(L::narrow(L::shift_right(L::add(product, half), right)));
+        return L::narrow(L::shift_right(L::add(product, half), right));
     }
 };
 
@@ -293,6 +299,10 @@ struct wide_fixed_point : RequantizedCode<wide_fixed_point> {
     template <class L> static constexpr Channel<L> load(const std::int32_t* from, index_t stride) noexcept {
         return {L::load(from), L::load(from + stride)};
     }
+    /// The same parameters in every lane.
+    template <class L> static constexpr Channel<L> set(const ChannelWords& values) noexcept {
+        return {L::set(values[0]), L::set(values[1])};
+    }
     static constexpr ChannelWords make(const QuantizedMultiplier& real) noexcept {
         return {reduce_multiplier_to_16_bits(real.multiplier), real.shift};
     }
@@ -306,6 +316,71 @@ struct wide_fixed_point : RequantizedCode<wide_fixed_point> {
         const auto right = L::widen(L::sub(L::set(std::int32_t{15}), channel.shift));
         const auto product = L::mul(acc, L::widen(channel.multiplier));
         return L::narrow(L::shift_right(L::add(product, half), right));
+    }
+};
+
+// --- binary64: the linear layers of target::litert -------------------------------------------------------------------
+
+/// y = clamp(rhaz(dmul(double(acc), r)) + zero_point),  r = double(s_in)·double(s_w) / double(s_out)
+///
+/// One lane after the other: no lanes have binary64, and this is the last step of a long sum.
+///
+/// Words    0, 1: the lower and the upper half of r's bits
+/// Source   LiteRT 2.3, reference kernels of fully connected layers; docs/arithmetic.md section 2.2
+struct binary64 : RequantizedCode<binary64> {
+    static constexpr const char* name = "binary64";
+    static constexpr int words = 2;
+    static constexpr int sumin_words = 0;
+    template <class L> struct Channel { typename L::i32 low, high; };
+
+    template <class L> static constexpr Channel<L> load(const std::int32_t* from, index_t stride) noexcept {
+        return {L::load(from), L::load(from + stride)};
+    }
+    static constexpr ChannelWords make(double real) noexcept {
+        const auto bits = std::bit_cast<std::uint64_t>(real);
+        return {static_cast<std::int32_t>(static_cast<std::uint32_t>(bits)),
+                static_cast<std::int32_t>(static_cast<std::uint32_t>(bits >> 32))};
+    }
+    static constexpr bool are_words(const ChannelWords& w, int) noexcept {
+        const double real = from_words(w[0], w[1]);
+        return real >= 0.0 && is_finite(real);
+    }
+
+    template <class L>
+    static constexpr typename L::i32 scaled(typename L::i32 acc, const Channel<L>& channel,
+                                            const OutputLanes<L>&) noexcept {
+        std::int32_t sums[static_cast<std::size_t>(L::width())] = {};
+        L::store(sums, acc);
+        return lane_by_lane<L>(sums, channel);
+    }
+    template <class L>
+    static constexpr typename L::i32 scaled(typename L::i64 acc, const Channel<L>& channel,
+                                            const OutputLanes<L>&) noexcept {
+        std::int64_t sums[static_cast<std::size_t>(L::width())] = {};
+        L::store_i64(sums, acc);
+        return lane_by_lane<L>(sums, channel);
+    }
+
+private:
+    static constexpr double from_words(std::int32_t low, std::int32_t high) noexcept {
+        return std::bit_cast<double>(std::uint64_t{static_cast<std::uint32_t>(high)} << 32 |
+                                     static_cast<std::uint32_t>(low));
+    }
+    /// Saturated to 32 bits.
+    static constexpr std::int32_t scale(std::int64_t acc, double real) noexcept {
+        const double rounded = round_half_away(dmul(static_cast<double>(acc), real));
+        return rounded <= -2147483648.0  ? INT32_MIN
+               : rounded >= 2147483647.0 ? INT32_MAX
+                                         : static_cast<std::int32_t>(rounded);
+    }
+    template <class L, class Sum>
+    static constexpr typename L::i32 lane_by_lane(const Sum* sums, const Channel<L>& channel) noexcept {
+        constexpr auto width = static_cast<std::size_t>(L::width());
+        std::int32_t low[width] = {}, high[width] = {}, scaled[width] = {};
+        L::store(low, channel.low);
+        L::store(high, channel.high);
+        for (std::size_t i = 0; i < width; ++i) scaled[i] = scale(sums[i], from_words(low[i], high[i]));
+        return L::load(static_cast<const std::int32_t*>(scaled));
     }
 };
 

@@ -94,6 +94,8 @@ struct QuantizedOperator {
     bool may_end_in_float = false;
     /// The window that the constraint table limits.
     Window2d (*window)(const nn::Module&) = nullptr;
+    /// lookup_table: which function a node computes, where the constraint table fixes the outputs of some.
+    TableFunction (*function)(const graph::Node&, const nn::Module*) = nullptr;
     /// The quantizer stands behind the relu that alone reads the operator.
     bool takes_relu = false;
     /// Its outputs are read one by one, by operators of the role item.

@@ -159,6 +159,7 @@ INTQ_INLINE arith::OperatorUse PrepareContext::use(const graph::Node& node, DTyp
     arith::OperatorUse result{row.kind, input, weight, output};
     const nn::Module* const module = graph::module_of(node, model_);
     if (row.window != nullptr && module != nullptr) result.window = row.window(*module);
+    if (row.function != nullptr) result.function = row.function(node, module);
     return result;
 }
 

@@ -40,7 +40,8 @@ struct PrepareModulesOptions {
 /// @throws Error for a model that is prepared already; for a key of the mapping that matches nothing
 nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const QConfigMapping& mapping,
                                   const arith::PolicyRecord& target, const PrepareModulesOptions& options = {});
-/// For modules that carry their qconfigs.
+/// For modules that carry their qconfigs. Where none does, with get_default_qconfig_mapping() of the target; for
+/// training below, get_default_qat_qconfig_mapping().
 nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const arith::PolicyRecord& target,
                                   const PrepareModulesOptions& options = {});
 
@@ -91,18 +92,21 @@ Quantizer* output_quantizer(const nn::Module& module);
 #    include "intq/quantization/prepare/hybrid_dict.hpp"
 #    include "intq/quantization/prepare/prepare_layer.hpp"
 #    include "intq/quantization/qconfig/qconfig_dict.hpp"
+#    include "intq/quantization/qconfig/target_defaults.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const arith::PolicyRecord& target,
                                               const PrepareModulesOptions& options) {
-    return prepare_calibration(model, QConfigMapping(), target, options);
+    return prepare_calibration(model, detail::mapping_where_none_is_given(*model, get_default_qconfig_mapping(target)),
+                               target, options);
 }
 
 INTQ_INLINE nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const arith::PolicyRecord& target,
                                       const PrepareModulesOptions& options) {
-    return prepare_qat(model, QConfigMapping(), target, options);
+    return prepare_qat(model, detail::mapping_where_none_is_given(*model, get_default_qat_qconfig_mapping(target)),
+                       target, options);
 }
 
 INTQ_INLINE void remove_qconfig(nn::Module& model) {
@@ -139,7 +143,8 @@ public:
         if (dynamic_cast<Quantizer*>(module.get()) != nullptr) throw Error(name, "the model is prepared already");
         if (dynamic_cast<nn::FloatFunctional*>(module.get()) != nullptr)
             return observed(name, module, choice_of(name, *module));
-        const QuantizedOperator& row = SingleCall(module, "forward").row();
+        SingleCall call(module, "forward");
+        const QuantizedOperator& row = call.row();
         if (row.role == Role::float_only && !module->is_leaf()) return nullptr;
         const FusedChoice choice = choice_of(name, *module);
         if (!choice.qconfig()) return module;
@@ -152,7 +157,8 @@ public:
             case Role::quant_stub:
                 return observed(name, module, choice);
             case Role::own_output:
-                return row.keeps_scale != nullptr && row.keeps_scale(target_) ? module : observed(name, module, choice);
+                if (row.keeps_scale != nullptr && row.keeps_scale(target_)) return module;
+                return observed(name, module, with_fixed(choice, row, *call.node, *module));
             default:
                 return module;
         }
@@ -174,6 +180,16 @@ private:
         if (fused != nullptr && !fused->members().empty()) members = fused->members_at(name);
         FusedChoice choice = mapping_.find_fused(whole, members, options_.compatibility);
         if (!choice.qconfig()) mapping_.mark_switched_off(choice);
+        return choice;
+    }
+
+    FusedChoice with_fixed(FusedChoice choice, const QuantizedOperator& row, const graph::Node& node,
+                           const nn::Module& module) const {
+        std::optional<QuantizerConfig>& output = choice.last.qconfig->output;
+        if (!output) return choice;
+        arith::OperatorUse use{row.kind, output->dtype(), DType::none, output->dtype()};
+        if (row.function != nullptr) use.function = row.function(node, &module);
+        output = with_fixed_output(*output, target_, use);
         return choice;
     }
 

@@ -40,6 +40,11 @@ std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, c
                                                       const arith::PolicyRecord& target,
                                                       const PrepareOptions& options = {});
 
+/// The same with get_default_qconfig_mapping() of the target, or for a model whose modules carry their own qconfigs
+/// with these alone.
+std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, const arith::PolicyRecord& target,
+                                                      const PrepareOptions& options = {});
+
 namespace detail {
 
 /// The same without check_lowering().
@@ -80,6 +85,7 @@ std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model, const QCon
 #    include "intq/quantization/prepare/prepare_context.hpp"
 #    include "intq/quantization/prepare/prepare_layer.hpp"
 #    include "intq/quantization/qconfig/qconfig_dict.hpp"
+#    include "intq/quantization/qconfig/target_defaults.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -251,20 +257,32 @@ private:
         }
         const graph::Node* relu = row.takes_relu ? only_reader_if_relu(node) : nullptr;
         const QuantizerConfig& output = output_of(relu != nullptr ? *relu : node, *config.qconfig);
+        const DType input = operand_dtype(node, row, output.dtype());
         if (row.may_end_in_float && is_at_end(node)) {
             const Status status =
-                arith::check_constraints(target_.constraints, use(node, output.dtype(), DType::none, output.dtype()));
+                arith::check_constraints(target_.constraints, use(node, input, DType::none, output.dtype()));
             if (!status.ok()) return stay_float(node, describe(status) + rows_of(target_, row.kind));
         }
         check_arguments(node, output.dtype(), output.options.observer_options.scheme == arith::QuantScheme::affine);
-        for (int i = 0; i < row.operands; ++i) ensure_codes(node, static_cast<std::size_t>(i), config, output.dtype());
-        if (row.kind != OpKind::none) check(node, use(node, output.dtype(), DType::none, output.dtype()));
+        for (int i = 0; i < row.operands; ++i) ensure_codes(node, static_cast<std::size_t>(i), config, input);
+        if (row.kind != OpKind::none) check(node, use(node, input, DType::none, output.dtype()));
         if (row.keeps_scale != nullptr && row.keeps_scale(target_)) return follow_input(node);
         mapping_.mark_used(config.choice.last);
         if (relu != nullptr) return {true, output.dtype(), {}, {}, output, nullptr};
         // What leaves no trace in a converted model leaves its quantizer's step.
-        return add_output_quantizer(node, output, row.make_step == nullptr ? OpKind::requantize : OpKind::none,
-                                    output.dtype());
+        const DType dtype = output.dtype();
+        return add_output_quantizer(node, with_fixed_output(output, target_, use(node, input, DType::none, dtype)),
+                                    row.make_step == nullptr ? OpKind::requantize : OpKind::none, input);
+    }
+
+    /// The type of the operands' codes: the output's, or what one operand has where the target takes that.
+    DType operand_dtype(const graph::Node& node, const QuantizedOperator& row, DType output) {
+        if (row.operands != 1 || row.kind == OpKind::none || is_torch()) return output;
+        const EdgeState& input = state_of(node, 0);
+        if (!input.is_codes || input.dtype == output) return output;
+        const Status status =
+            arith::check_constraints(target_.constraints, use(node, input.dtype, DType::none, output));
+        return status.ok() ? input.dtype : output;
     }
 
     // An average that only DeQuantStubs read gives its sum, as layers give their accumulators.
@@ -375,6 +393,7 @@ private:
             ObserverOptions& observer = config.options.observer_options;
             observer.quant_min = observer.quant_max = 0;
             observer.dtype = wanted;
+            if (wanted == DType::int16) observer.scheme = arith::QuantScheme::symmetric;
         }
         mapping_.mark_used(is_output ? asked.choice.last : asked.choice.first);
         const auto key = std::pair(&producer, config.dtype());
@@ -496,6 +515,13 @@ INTQ_INLINE std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Modu
     auto prepared = detail::prepare_graph(model, mapping, target, options);
     if (!options.example_inputs.empty()) prepared->check_lowering();
     return prepared;
+}
+
+INTQ_INLINE std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model,
+                                                                  const arith::PolicyRecord& target,
+                                                                  const PrepareOptions& options) {
+    return prepare_calibration_fx(
+        model, detail::mapping_where_none_is_given(model, get_default_qconfig_mapping(target)), target, options);
 }
 
 }  // namespace INTQ_HOSTED_ABI
