@@ -285,11 +285,17 @@ template <class Backend> void add_moves(std::vector<Case>& cases) {
 template <class Backend> void add_softmax(std::vector<Case>& cases) {
     const auto tables =
         std::make_shared<arith::SoftmaxTables>(require(arith::make_softmax_tables({0.05f, 0, DType::int8})));
-    const kernels::SoftmaxRow& row = kernels::detail::softmax_rows<Backend>[0];
+    const kernels::SoftmaxRow& row = kernels::detail::softmax_rows<target::bpu<march::bayes>, Backend>[0];
     cases.push_back({"softmax/s8s16/64", 1, 2, [tables, &row](Tensors& t, index_t n) {
-                         row.run({tables.get(), t.codes.data(), reinterpret_cast<std::int16_t*>(t.y.data()),
-                                  n / channels, channels, 1, &serial});
+                         row.run({tables.get(), {}, t.codes.data(), t.y.data(), n / channels, channels, 1, &serial});
                      }});
+    const auto fixed_point = std::make_shared<arith::SoftmaxTables>(
+        require(arith::make_fixed_point_softmax_tables(target::tflite<>::policy, {0.05f, 0, DType::int8})));
+    const kernels::SoftmaxRow& tflite = kernels::detail::softmax_rows<target::tflite<>, Backend>[0];
+    cases.push_back(
+        {"softmax/s8s8/64/fixed_point", 1, 1, [fixed_point, &tflite](Tensors& t, index_t n) {
+             tflite.run({fixed_point.get(), {}, t.codes.data(), t.y.data(), n / channels, channels, 1, &serial});
+         }});
 }
 
 template <class Backend> std::vector<Case> cases_of() {

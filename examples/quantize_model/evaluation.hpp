@@ -93,14 +93,15 @@ inline std::vector<LayerRecord> integer_layers(const intq::program::OwnedProgram
         if (instruction.op == intq::OpKind::layout_change) return;
         intq::OwnedQParams qparams = intq::OwnedQParams::per_tensor(tensor.qparams.scale(), tensor.dtype);
         const bool is_per_channel = tensor.qparams.is_per_channel();
+        if (!is_per_channel) qparams.zero_points = {tensor.qparams.zero_point()};
         if (is_per_channel) {
             std::vector<float> scales;
             for (index_t c = 0; c < tensor.qparams.count(); ++c) scales.push_back(tensor.qparams.scale(c));
-            qparams = intq::OwnedQParams::per_channel(scales, 1, tensor.dtype);
+            qparams = intq::OwnedQParams::per_channel(scales, tensor.channel_axis(), tensor.dtype);
         }
         intq::Shape shape = tensor.shape;
         shape[0] = batch;
-        Tensor codes = Tensor::empty(shape, tensor.dtype, intq::Layout::channels_last);
+        Tensor codes = Tensor::empty(shape, tensor.dtype, tensor.layout);
         std::memcpy(codes.data(), output, static_cast<std::size_t>(codes.bytes()));
         const bool is_real = tensor.dtype == intq::DType::float32;
         const Tensor real = is_real ? codes.contiguous() : intq::dequantize(codes.contiguous(), qparams);

@@ -2,11 +2,15 @@
 //
 // From a trained float model to integers: reads an ONNX file and images, quantizes for one or all targets, and
 // prints what it cost, target by target and layer by layer.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <exception>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "arguments.hpp"
 #include "evaluation.hpp"
@@ -27,13 +31,46 @@ struct Data {
     std::optional<std::vector<index_t>> labels;
 };
 
-/// Finite float images of one shape.
-Tensor read_images(const std::string& path) {
+/// One number for all channels, or one for each.
+float of_channel(const std::vector<float>& numbers, index_t channel) {
+    return numbers[numbers.size() == 1 ? 0 : static_cast<std::size_t>(channel)];
+}
+
+/// x = (pixel / 255 - mean) / deviation
+Tensor normalized(const std::string& path, const Tensor& pixels, const Arguments& arguments) {
+    const index_t channels = pixels.extent(1);
+    for (const std::vector<float>* numbers : {&arguments.mean, &arguments.deviation})
+        if (numbers->size() != 1 && static_cast<index_t>(numbers->size()) != channels)
+            throw Error(path, std::string(numbers->empty() ? "images are uint8: give " : "expected ") +
+                                  (numbers == &arguments.mean ? "--mean" : "--deviation") + " with one number, or " +
+                                  std::to_string(channels) + ", one for each channel" +
+                                  (numbers->empty() ? "" : ", given " + std::to_string(numbers->size())));
+    Tensor images = Tensor::empty(pixels.shape());
+    const auto from = pixels.flat<std::uint8_t>();
+    const auto to = images.flat<float>();
+    const index_t plane = pixels.size() / std::max<index_t>(1, pixels.extent(0) * channels);
+    for (index_t i = 0; i < pixels.size(); ++i) {
+        const index_t channel = i / plane % channels;
+        const auto at = static_cast<std::size_t>(i);
+        to[at] = (static_cast<float>(from[at]) / 255.0f - of_channel(arguments.mean, channel)) /
+                 of_channel(arguments.deviation, channel);
+    }
+    return images;
+}
+
+/// Finite float samples of one shape, (N, C, H, W) or any other that begins with N.
+Tensor read_images(const std::string& path, const Arguments& arguments) {
     Tensor images = intq::load_npy(path);
-    if (images.dtype() != DType::float32 || images.rank() != 4)
-        throw Error(path, std::string("images must be float32 (N, C, H, W), given ") + name_of(images.dtype()) + " " +
-                              intq::to_string(images.shape()));
-    throw_if_failed(kernels::check_finite(std::as_const(images).view<float, 4>(), OpKind::quantize), path);
+    const bool is_uint8 = images.dtype() == DType::uint8;
+    if ((images.dtype() != DType::float32 && !is_uint8) || images.rank() < 2)
+        throw Error(path,
+                    std::string("images must be float32 or uint8, (N, C, H, W), and other samples (N, …); given ") +
+                        name_of(images.dtype()) + " " + intq::to_string(images.shape()));
+    if (is_uint8) return normalized(path, images, arguments);
+    if (!arguments.mean.empty() || !arguments.deviation.empty())
+        throw Error(path, "--mean and --deviation are for uint8 images, and these are float32");
+    const Tensor row = images.reshape(Shape(images.size()));
+    throw_if_failed(kernels::check_finite(row.view<float, 1>(), OpKind::quantize), path);
     return images;
 }
 
@@ -57,25 +94,26 @@ std::vector<index_t> read_labels(const std::string& path, index_t count) {
 
 Data read_data(const Arguments& arguments) {
     Data data;
-    data.calibration = read_images(arguments.calibration);
+    data.calibration = read_images(arguments.calibration, arguments);
     if (arguments.calibration_count > 0)
         data.calibration =
             data.calibration.batch(0, std::min<index_t>(arguments.calibration_count, data.calibration.extent(0)));
     if (data.calibration.size() == 0)
         throw Error(arguments.calibration, "the calibration set is empty; give at least one image");
-    data.images = read_images(arguments.images);
+    data.images = read_images(arguments.images, arguments);
     if (data.images.size() == 0) throw Error(arguments.images, "there are no images to test on");
     if (arguments.labels != "none") data.labels = read_labels(arguments.labels, data.images.extent(0));
     return data;
 }
 
-/// Fuses, calibrates, converts and lowers the model for one configuration.
-quantization::LoweredModel quantize_for(const Configuration& configuration, const graph::GraphModule& model,
-                                        const Tensor& calibration, index_t batch) {
+/// Fuses, calibrates and converts the model for one configuration.
+quantization::QuantizedGraph quantize_for(const Configuration& configuration, const graph::GraphModule& model,
+                                          const Tensor& calibration) {
     // Few images calibrate here: each counts in full, where the default's moving average would forget all but the
     // first.
-    quantization::QConfig qconfig =
-        quantization::get_default_calib_qconfig(configuration.dtype, configuration.weight_dtype);
+    quantization::QConfig qconfig = quantization::get_default_qconfig(configuration.kernels->policy(),
+                                                                      configuration.dtype, configuration.weight_dtype);
+    qconfig.output->options.observer_options.scheme = configuration.scheme;
     qconfig.output->options.observer = quantization::observer_factory<quantization::MinMaxObserver>();
     const auto mapping = quantization::QConfigMapping().set_global(qconfig);
     const auto prepared = quantization::prepare_calibration_fx(model, mapping, configuration.kernels->policy());
@@ -83,7 +121,7 @@ quantization::LoweredModel quantize_for(const Configuration& configuration, cons
     quantization::calibrate(*prepared, calibration, calibration_batch, [&](std::size_t done, std::size_t) {
         progress.update(static_cast<std::int64_t>(done) * calibration_batch);
     });
-    return quantization::lower(quantization::convert_fx(*prepared), *configuration.kernels, batch);
+    return quantization::convert_fx(*prepared);
 }
 
 std::string percent(index_t part, index_t whole) {
@@ -113,19 +151,27 @@ index_t float_bytes(graph::GraphModule& model) {
     return bytes;
 }
 
-/// One row for float, one for each configuration.
-io::TextTable compare_targets(const std::vector<Configuration>& configurations, graph::GraphModule& model,
-                              const graph::GraphModule& with_stubs, const Data& data, const Arguments& arguments) {
+/// A table of targets, and the reason of the first configuration that refused, where all did.
+struct Comparison {
+    io::TextTable table;
+    std::optional<std::string> refusal;
+};
+
+/// One row for float, one for each configuration: what it gives, or why it refuses the model.
+Comparison compare_targets(const std::vector<Configuration>& configurations, graph::GraphModule& model,
+                           const graph::GraphModule& with_stubs, const Data& data, const Arguments& arguments) {
     using io::Align;
     io::TextTable table({{"target"},
                          {"dtype"},
+                         {"scheme"},
                          {"accuracy", Align::right},
                          {"correct", Align::right},
                          {"as float", Align::right},
                          {"SQNR dB", Align::right},
                          {"model bytes", Align::right},
-                         {"arena bytes", Align::right},
-                         {"us/image", Align::right}});
+                         {"arena bytes, 1 image", Align::right},
+                         {"us/image", Align::right},
+                         {""}});
     const index_t count = data.images.extent(0);
     const auto correct = [&](const Tensor& logits) {
         return data.labels ? fmt::format("{}/{}", count_equal(classes_of(logits), *data.labels), count)
@@ -133,21 +179,37 @@ io::TextTable compare_targets(const std::vector<Configuration>& configurations, 
     };
     const Timed reference = timed(count, [&] { return run_float(model, data.images, arguments.batch); });
     const auto float_classes = classes_of(reference.logits);
-    table.add_row({"float", "float32", accuracy(reference.logits, data), correct(reference.logits),
+    table.add_row({"float", "float32", "-", accuracy(reference.logits, data), correct(reference.logits),
                    percent(count, count), "-", std::to_string(float_bytes(model)), "-",
-                   fmt::format("{:.1f}", reference.microseconds_per_image)});
-    for (const Configuration& configuration : configurations) {
-        const auto lowered = quantize_for(configuration, with_stubs, data.calibration, arguments.batch);
+                   fmt::format("{:.1f}", reference.microseconds_per_image), ""});
+    const auto add = [&](const Configuration& configuration) {
+        const auto quantized = quantize_for(configuration, with_stubs, data.calibration);
+        const auto lowered = quantization::lower(quantized, *configuration.kernels, arguments.batch);
+        // What a board needs, which runs one image at a time.
+        const auto of_one = quantization::lower(quantized, *configuration.kernels, 1);
         const Timed result = timed(count, [&] { return lowered.run(data.images); });
         const float sqnr = numeric_suite::compute_sqnr(std::as_const(reference.logits).flat<float>(),
                                                        std::as_const(result.logits).flat<float>());
-        table.add_row(
-            {configuration.kernels->policy().name, name_of(configuration.dtype), accuracy(result.logits, data),
-             correct(result.logits), percent(count_equal(classes_of(result.logits), float_classes), count),
-             fmt::format("{:.2f}", static_cast<double>(sqnr)), std::to_string(lowered.program().packed_bytes()),
-             std::to_string(lowered.program().arena_bytes()), fmt::format("{:.1f}", result.microseconds_per_image)});
-    }
-    return table;
+        table.add_row({configuration.kernels->policy().name, name_of(configuration.dtype), configuration.scheme_name(),
+                       accuracy(result.logits, data), correct(result.logits),
+                       percent(count_equal(classes_of(result.logits), float_classes), count),
+                       fmt::format("{:.2f}", static_cast<double>(sqnr)),
+                       std::to_string(lowered.program().packed_bytes()), std::to_string(of_one.program().arena_bytes()),
+                       fmt::format("{:.1f}", result.microseconds_per_image), ""});
+    };
+    std::optional<std::string> refusal;
+    std::size_t refused = 0;
+    for (const Configuration& configuration : configurations) try {
+            add(configuration);
+        } catch (const Error& error) {
+            ++refused;
+            if (!refusal) refusal = error.what();
+            table.add_row({configuration.kernels->policy().name, name_of(configuration.dtype),
+                           configuration.scheme_name(), "-", "-", "-", "-", "-", "-", "-",
+                           std::string("refused: ") + error.what()});
+        }
+    if (refused < configurations.size()) refusal.reset();
+    return {std::move(table), refusal};
 }
 
 /// The layers of one configuration beside those of the fused float model.
@@ -159,7 +221,8 @@ io::TextTable compare_layers(const Configuration& configuration, const graph::Gr
     const Tensor images = data.images.batch(0, std::min(layer_images, data.images.extent(0)));
     const auto fused = quantization::fuse_fx(with_stubs, {.fused_add = configuration.kernels->policy().fused_add});
     const LayerValues expected = float_layers(*fused, images);
-    const auto lowered = quantize_for(configuration, with_stubs, data.calibration, images.extent(0));
+    const auto lowered = quantization::lower(quantize_for(configuration, with_stubs, data.calibration),
+                                             *configuration.kernels, images.extent(0));
     for (const LayerRecord& layer : integer_layers(lowered.program(), images)) {
         const auto known = expected.find(layer.name);
         std::string sqnr = "-", cosine = "-";
@@ -177,11 +240,12 @@ std::vector<Configuration> chosen(const Arguments& arguments) {
     std::vector<Configuration> result;
     for (const Configuration& configuration : all_configurations())
         if ((arguments.target.empty() || arguments.target == configuration.target) &&
-            (arguments.dtype.empty() || arguments.dtype == name_of(configuration.dtype)))
+            (arguments.dtype.empty() || arguments.dtype == name_of(configuration.dtype)) &&
+            (arguments.scheme.empty() || arguments.scheme == configuration.scheme_name()))
             result.push_back(configuration);
     if (result.empty())
-        throw Error("the target " + arguments.target + " has no " + arguments.dtype +
-                    " configuration here; see --help");
+        throw Error("no configuration here has what --target, --dtype and --scheme ask for: " + arguments.target + " " +
+                    arguments.dtype + " " + arguments.scheme + "; see --help");
     return result;
 }
 
@@ -195,15 +259,22 @@ void run(const Arguments& arguments) {
     std::printf("%s\n%lld calibration images, %lld test images of shape %s, backend %s\n\n", arguments.model.c_str(),
                 static_cast<long long>(data.calibration.extent(0)), static_cast<long long>(data.images.extent(0)),
                 intq::to_string(data.images.shape()).c_str(), all_configurations()[0].kernels->backend);
-    const io::TextTable targets = compare_targets(configurations, *model, *with_stubs, data, arguments);
-    std::fputs(targets.str(io::TableStyle::simple).c_str(), stdout);
+    const Comparison targets = compare_targets(configurations, *model, *with_stubs, data, arguments);
+    std::fputs(targets.table.str(io::TableStyle::simple).c_str(), stdout);
+    if (targets.refusal) throw Error(*targets.refusal);
 
     if (arguments.layers == "none") return;
     const std::string wanted = arguments.target.empty() ? arguments.layers : arguments.target;
     for (const Configuration& configuration : configurations)
         if (configuration.target == wanted) {
-            std::printf("\nlayers of %s, %s, against float\n", wanted.c_str(), name_of(configuration.dtype));
-            std::fputs(compare_layers(configuration, *with_stubs, data).str(io::TableStyle::simple).c_str(), stdout);
+            std::printf("\nlayers of %s, %s, %s, against float\n", wanted.c_str(), name_of(configuration.dtype),
+                        configuration.scheme_name());
+            try {
+                const io::TextTable layers = compare_layers(configuration, *with_stubs, data);
+                std::fputs(layers.str(io::TableStyle::simple).c_str(), stdout);
+            } catch (const Error& error) {
+                std::printf("refused: %s\n", error.what());
+            }
             return;
         }
 }

@@ -11,6 +11,7 @@
 #ifndef INTQ_EMBEDDED_HPP
 #define INTQ_EMBEDDED_HPP
 
+#include "intq/arith/quantized_multiplier.hpp"
 #include "intq/kernels/conv/conv2d.hpp"
 #include "intq/kernels/streaming/check_finite.hpp"
 #include "intq/kernels/streaming/fake_quantize.hpp"

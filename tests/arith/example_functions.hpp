@@ -16,10 +16,12 @@
 #include "intq/arith/conv.hpp"
 #include "intq/arith/dynamic_qparams.hpp"
 #include "intq/arith/elementwise.hpp"
+#include "intq/arith/fixed_point_softmax.hpp"
 #include "intq/arith/histogram.hpp"
 #include "intq/arith/learnable.hpp"
 #include "intq/arith/norm.hpp"
 #include "intq/arith/pool.hpp"
+#include "intq/arith/quantized_multiplier.hpp"
 #include "intq/arith/resize.hpp"
 #include "intq/arith/softmax.hpp"
 #include "intq/arith/sum.hpp"
@@ -109,7 +111,10 @@ inline arith::CodesOf operand(const CallArguments& a, const char* scale, const c
 // --- section 1 -----------------------------------------------------------------------------------------------------
 
 inline Result<arith::ScaleZeroPoint> qparams(const CallArguments& a, arith::QuantScheme scheme) {
-    const arith::RangeRule rule{a.integer("qmin"), a.integer("qmax"), scheme};
+    arith::RangeRule rule{a.integer("qmin"), a.integer("qmax"), scheme};
+    if (scheme == arith::QuantScheme::symmetric)
+        rule.divisor = named<arith::SymmetricDivisor>(a.word("D"), {{"half", arith::SymmetricDivisor::half_of_codes},
+                                                                    {"qmax", arith::SymmetricDivisor::highest_code}});
     if (const Status status = arith::check_range_rule(rule, DType::int16); !status.ok()) return status;
     return arith::qparams_from_range(a.real("min"), a.real("max"), rule);
 }
@@ -152,8 +157,10 @@ inline ExampleValues striped_sum(const CallArguments& a) {
 /// Calls function(acc) with the accumulator in the type that a target has for inputs of a type.
 template <class TargetType, class Function>
 inline ExampleValues with_accumulator(const CallArguments& a, DType input, Function&& function) {
-    if constexpr (TargetType::policy.accumulator_bits_int16 == 64)
-        if (TargetType::policy.accumulator_bits(input) == 64) return function(a.integer("acc"));
+    constexpr arith::PolicyRecord policy = TargetType::policy;
+    if constexpr (policy.accumulator_bits_int16 == 64 || policy.widens_int16)
+        if (policy.accumulator_bits(input) == 64 || (policy.widens_int16 && input == DType::int16))
+            return function(a.integer("acc"));
     return function(a.code("acc"));
 }
 
@@ -356,6 +363,7 @@ inline arith::Resize resize_rule(const CallArguments& a) {
     using arith::Resize;
     return named<Resize>(a.word("rule"), {{"nearest", Resize::nearest},
                                           {"nearest_exact", Resize::nearest_exact},
+                                          {"nearest_half_down", Resize::nearest_half_down},
                                           {"half_pixel", Resize::half_pixel},
                                           {"align_corners", Resize::align_corners}});
 }
@@ -382,8 +390,9 @@ inline ExampleValues resize_by_factor(const CallArguments& a) {
 
 inline ExampleValues int8_entry(const CallArguments& a) {
     std::int8_t entries[arith::int8_table_size];
-    const Status status = arith::make_int8_table(function_of(a.word("f")), {a.real("s_in"), 0, DType::int8},
-                                                 {a.real("s_out"), 0, DType::int8}, entries, a.number<double>("slope"));
+    const Status status =
+        arith::make_int8_table(function_of(a.word("f")), {a.real("s_in"), a.code("zp_in"), DType::int8},
+                               {a.real("s_out"), a.code("zp_out"), DType::int8}, entries, a.number<double>("slope"));
     return status.ok() ? values(entries[a.number<std::int8_t>("x") + 128]) : refusal(status);
 }
 
@@ -415,6 +424,74 @@ inline ExampleValues softmax(const CallArguments& a) {
             result.push_back(example_value(reciprocal.code(tables.probability[largest - code])));
         return result;
     });
+}
+
+/// A linear layer: the rule of the operation.
+inline ExampleValues linear(const CallArguments& a) {
+    const DType input = dtype_of(a.word("input")), output = dtype_of(a.word("output"));
+    return with_target(a, [&](auto tag) -> ExampleValues {
+        using TargetType = decltype(tag);
+        if constexpr (TargetType::policy.linear_in_binary64) {
+            const auto words = arith::binary64_words({a.real("s_in"), a.real("s_w"), a.real("s_out")});
+            return values_of(words, [&](const arith::ChannelWords& w) {
+                const auto channel = arith::binary64::load<scalar_lanes>(w.data(), 1);
+                const arith::OutputLanes<scalar_lanes> out(codes_of(output, a.code("zp")));
+                return values(input == DType::int16
+                                  ? arith::binary64::apply<scalar_lanes>(a.integer("acc"), channel, out)
+                                  : arith::binary64::apply<scalar_lanes>(a.code("acc"), channel, out));
+            });
+        } else {
+            return requantize(a);
+        }
+    });
+}
+
+inline Result<arith::SoftmaxTables> fixed_point_tables(const CallArguments& a) {
+    return arith::make_fixed_point_softmax_tables(target::tflite<>::policy, {a.real("s_in"), 0, DType::int8});
+}
+
+inline ExampleValues fixed_point_softmax(const CallArguments& a) {
+    const auto x = a.list<std::int8_t>("x");
+    const std::int32_t largest = *std::max_element(x.begin(), x.end());
+    return values_of(fixed_point_tables(a), [&](const auto& tables) {
+        using arith::FixedPointSoftmax;
+        std::int32_t sum = 0;
+        for (const std::int8_t code : x) sum += FixedPointSoftmax::term(tables.term[largest - code]);
+        const auto reciprocal = FixedPointSoftmax::of(sum);
+        ExampleValues result;
+        for (const std::int8_t code : x) {
+            const std::uint32_t term = tables.term[largest - code];
+            result.push_back(a.word("output") == "int16" ? example_value(reciprocal.code<std::int16_t>(term))
+                                                         : example_value(reciprocal.code<std::int8_t>(term)));
+        }
+        return result;
+    });
+}
+
+inline ExampleValues wide_softmax(const CallArguments& a) {
+    const auto x = a.list<std::int16_t>("x");
+    const std::int32_t largest = *std::max_element(x.begin(), x.end());
+    return values_of(arith::make_wide_softmax_multiplier({a.real("s_in"), 0, DType::int16}), [&](const auto& input) {
+        using arith::WideSoftmax;
+        std::int32_t sum = 0;
+        for (const std::int16_t code : x) sum += WideSoftmax::exponential(input, false, code - largest);
+        const auto reciprocal = WideSoftmax::of(sum);
+        ExampleValues result;
+        for (const std::int16_t code : x)
+            result.push_back(example_value(reciprocal.code(WideSoftmax::exponential(input, false, code - largest))));
+        return result;
+    });
+}
+
+inline ExampleValues multiply_by_quantized_multiplier(const CallArguments& a) {
+    const std::int32_t multiplier = a.code("M");
+    const int shift = a.code("shift");
+    if (a.word("rule") == "int64")
+        return values(arith::multiply_by_quantized_multiplier(a.integer("x"), multiplier, shift));
+    if (a.word("rule") == "double_rounding")
+        return values(arith::multiply_by_quantized_multiplier<arith::double_rounding>(a.code("x"), multiplier, shift));
+    if (a.word("rule") != "single_rounding") throw Malformed("there is no rule \"" + a.word("rule") + "\"");
+    return values(arith::multiply_by_quantized_multiplier<arith::single_rounding>(a.code("x"), multiplier, shift));
 }
 
 // --- section 5 -----------------------------------------------------------------------------------------------------
@@ -464,7 +541,7 @@ inline const ExampleFunctions& functions() {
         {"lane_max", {"a b", INTQ_EXAMPLE(values(scalar_lanes::max(a.real("a"), a.real("b"))))}},
 
         {"symmetric_scale",
-         {"min max qmin=-128 qmax=127", INTQ_EXAMPLE(values_of(qparams(a, arith::QuantScheme::symmetric),
+         {"min max qmin=-128 qmax=127 D=half", INTQ_EXAMPLE(values_of(qparams(a, arith::QuantScheme::symmetric),
                                                                [](const auto& q) { return values(q.scale); }))}},
         {"affine_qparams",
          {"min max qmin=-128 qmax=127",
@@ -517,11 +594,13 @@ inline const ExampleFunctions& functions() {
               return values(codes.lowest, codes.highest);
           }}},
         {"requantize", {"target s_in s_w s_out acc input=int8 output=int8 zp=0", &requantize}},
+        {"linear", {"target s_in s_w s_out acc input=int8 output=int8 zp=0", &linear}},
         {"requantize_code", {"target s_in s_out q input=int8 output=int8 zp_in=0 zp_out=0", &requantize_code}},
         {"quantize_multiplier",
          {"r", INTQ_EXAMPLE(values_of(arith::quantize_multiplier(a.number<double>("r")),
                                       [](const auto& m) { return values(m.multiplier, m.shift); }))}},
         {"reduce_multiplier", {"M", INTQ_EXAMPLE(values(arith::reduce_multiplier_to_16_bits(a.code("M"))))}},
+        {"multiply_by_quantized_multiplier", {"rule x M shift", &multiply_by_quantized_multiplier}},
         {"SRDHM", {"a b", INTQ_EXAMPLE(values(scalar_lanes::sqrdmulh(a.code("a"), a.code("b"))))}},
         {"RDBPOT", {"x n", &rdbpot}},
         {"two_stage_params", {"s_acc s_out output=int8 source=accumulator pre_cap=17", &two_stage_params}},
@@ -552,7 +631,12 @@ inline const ExampleFunctions& functions() {
         {"bilinear", {"a b c d x y", INTQ_EXAMPLE(values(arith::bilinear<scalar_lanes>(
                                          a.code("a"), a.code("b"), a.code("c"), a.code("d"), a.code("x"),
                                          a.code("y"))))}},
-        {"int8_entry", {"f s_in s_out x slope=1", &int8_entry}},
+        {"fixed_point_softmax_term",
+         {"s_in d", INTQ_EXAMPLE(values_of(fixed_point_tables(a),
+                                           [&](const auto& t) { return values(t.term[a.integer("d")]); }))}},
+        {"fixed_point_softmax", {"s_in x output=int8", &fixed_point_softmax}},
+        {"wide_softmax", {"s_in x", &wide_softmax}},
+        {"int8_entry", {"f s_in s_out x slope=1 zp_in=0 zp_out=0", &int8_entry}},
         {"int16_entry", {"f s_in s_out i slope=1", INTQ_EXAMPLE(with_int16_table(a, [&](const std::int16_t* entries) {
                              return values(entries[a.integer("i")]);
                          }))}},

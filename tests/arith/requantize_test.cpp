@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "arith/targets.hpp"
+#include "intq/arith/quantized_multiplier.hpp"
 #include "support/catch.hpp"
 
 namespace {
@@ -46,12 +47,16 @@ private:
         const float s_out = extreme ? random_.scale(-60, 60) : s_in * s_w * random_.scale(-6, 24);
         const bool has_zero_point = TargetType::policy.zero_points && input_ == DType::int8 && random_.one_in(2);
         const ref::QParams out = codes_of(output_, s_out, has_zero_point ? random_.between(-128, 127) : 0);
-        const int bits = sizeof(Acc) == 8 ? (is_bpu<TargetType> ? 62 : 47) : 31;
+        const int wide = is_bpu<TargetType> ? 62 : TargetType::policy.widens_int16 ? 40 : 47;
+        const int bits = sizeof(Acc) == 8 ? wide : 31;
         SumRange range{random_.integer(bits), random_.integer(bits)};
         if (range.lowest > range.highest) std::swap(range.lowest, range.highest);
         if (sizeof(Acc) == 4) {
             range.lowest = std::clamp<std::int64_t>(range.lowest, INT32_MIN, INT32_MAX);
             range.highest = std::clamp<std::int64_t>(range.highest, INT32_MIN, INT32_MAX);
+        } else if (bits == 40) {
+            range.lowest = std::max<std::int64_t>(range.lowest, -(std::int64_t{1} << 40));
+            range.highest = std::min<std::int64_t>(range.highest, std::int64_t{1} << 40);
         }
 
         const auto words = arith::make_requantize_words(TargetType::policy, RequantizeSource::gemm_accumulator,
@@ -104,8 +109,8 @@ private:
     Difference found_;
 };
 
-template <class TargetType, DType Input> void check_accumulators(DType output, std::uint64_t seed, Difference& total) {
-    using Acc = arith::Accumulator<TargetType, Input>;
+template <class TargetType, DType Input, class Acc = arith::Accumulator<TargetType, Input>>
+void check_accumulators(DType output, std::uint64_t seed, Difference& total) {
     const Difference found = AccumulatorCheck<TargetType, Acc>(Input, output, seed).run(2000, 100);
     INFO(TargetType::policy.name << ' ' << name_of(Input) << " -> " << name_of(output) << ": " << found.first);
     CHECK(found.differences == 0);
@@ -158,9 +163,11 @@ TEST_CASE("requantize: an accumulator becomes the oracle's code, on every target
         check_accumulators<TargetType, DType::int8>(DType::int16, 2, total);
         check_accumulators<TargetType, DType::int16>(DType::int8, 3, total);
         check_accumulators<TargetType, DType::int16>(DType::int16, 4, total);
+        if constexpr (TargetType::policy.widens_int16)
+            check_accumulators<TargetType, DType::int16, std::int64_t>(DType::int16, 6, total);
     });
     std::cout << "requantize, accumulator -> code: " << total.points << " points and " << total.refusals
-              << " refusals equal the oracle's (seeds 1 to 4)\n";
+              << " refusals equal the oracle's (seeds 1 to 4 and 6)\n";
     CHECK(total.refusals > 1000);
 }
 
@@ -247,6 +254,37 @@ TEST_CASE("requantize: a multiplication that shifts left is refused exactly wher
     CHECK(make(twice, 0x1.8p29, {-1, 1}).ok());
     CHECK_FALSE(make(twice, 0x1.8p30, {0, 0}).ok());
     CHECK(make(once, 0x1.8p30, {INT32_MIN, INT32_MAX}).ok());
+}
+
+TEST_CASE("requantize: multiply_by_quantized_multiplier is the oracle's, for any multiplier and shift") {
+    static_assert(arith::multiply_by_quantized_multiplier<arith::double_rounding>(7, 1717986918, -2) == 2);
+    static_assert(arith::multiply_by_quantized_multiplier<arith::single_rounding>(7, 1717986918, -2) == 1);
+    static_assert(arith::multiply_by_quantized_multiplier(std::int64_t{7654321}, 1374389535, -8) == 19136);
+    Random random(11);
+    Difference found;
+    for (int i = 0; i < 200'000; ++i) {
+        const int shift = static_cast<int>(random.between(-31, 30));
+        const auto multiplier = static_cast<std::int32_t>(random.one_in(3) ? random.between(0, INT32_MAX)
+                                                                           : random.between(1 << 30, INT32_MAX));
+        const ref::TfliteMultiplier given{multiplier, shift};
+        const auto x = static_cast<std::int32_t>(std::clamp<std::int64_t>(random.integer(31), INT32_MIN, INT32_MAX));
+        ++found.points;
+        const auto once = unless_refused([&] { return ref::to_int64(ref::multiply_single_rounding(x, given)); });
+        const auto saturated = ref::to_int64(ref::clamp(*once, INT32_MIN, INT32_MAX));
+        if (arith::multiply_by_quantized_multiplier<arith::single_rounding>(x, multiplier, shift) != saturated)
+            found.add("single", x, multiplier, shift);
+        const auto twice = unless_refused([&] { return ref::to_int64(ref::multiply_double_rounding(x, given)); });
+        if (twice && arith::multiply_by_quantized_multiplier<arith::double_rounding>(x, multiplier, shift) != *twice)
+            found.add("double", x, multiplier, shift);
+        const std::int64_t sum = random.integer(47);
+        const auto wide = unless_refused([&] { return ref::to_int64(ref::multiply_int64_accumulator(sum, given)); });
+        if (!wide) continue;
+        const auto narrowed = ref::to_int64(ref::clamp(*wide, INT32_MIN, INT32_MAX));
+        if (arith::multiply_by_quantized_multiplier(sum, multiplier, shift) != narrowed)
+            found.add("int64", sum, multiplier, shift);
+    }
+    INFO(found.first);
+    CHECK(found.differences == 0);
 }
 
 TEST_CASE("requantize: relu and relu6 bounds are the oracle's") {

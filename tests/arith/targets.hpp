@@ -12,6 +12,7 @@
 
 #include "intq/arith/bpu.hpp"
 #include "intq/arith/fp32.hpp"
+#include "intq/arith/litert.hpp"
 #include "intq/arith/make_requantize.hpp"
 #include "intq/arith/tflite.hpp"
 #include "reference/layers.hpp"
@@ -32,6 +33,9 @@ template <> struct Pair<target::tflite<arith::double_rounding>> {
 };
 template <> struct Pair<target::tflite<arith::single_rounding>> {
     static ref::Target reference() { return ref::tflite_single(); }
+};
+template <> struct Pair<target::litert> {
+    static ref::Target reference() { return ref::litert(); }
 };
 template <> struct Pair<target::bpu<march::bernoulli2>> {
     static ref::Target reference() { return ref::bernoulli2(); }
@@ -54,6 +58,7 @@ template <class Function> void for_each_target(Function&& function) {
     function(target::bpu<march::bernoulli2>{});
     function(target::bpu<march::bayes>{});
     function(target::bpu<march::meta>{});
+    function(target::litert{});
 }
 
 /// Whether a target has activations of a type at all.

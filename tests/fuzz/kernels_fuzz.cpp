@@ -234,14 +234,18 @@ Outcome run_look_up(const KernelTable& table, Draw draw) {
 }
 
 Outcome run_softmax(const KernelTable& table, Draw draw) {
-    const auto* const row = find(table.softmax, [&](const kernels::SoftmaxRow& r) { return r.input == DType::int8; });
-    const auto tables = arith::make_softmax_tables({draw_scale(draw), 0, DType::int8});
-    if (row == nullptr || !tables) return {};
+    const auto& row = table.softmax[static_cast<std::size_t>(draw.between(0, 1 << 20)) % table.softmax.size()];
+    const float scale = draw_scale(draw);
+    const auto tables = row.rule == arith::SoftmaxRule::fixed_point
+                            ? arith::make_fixed_point_softmax_tables(table.policy(), {scale, 0, DType::int8})
+                            : arith::make_softmax_tables({scale, 0, DType::int8});
+    const auto wide = arith::make_wide_softmax_multiplier({scale, 0, DType::int16});
+    if (!tables || !wide) return {};
     const index_t rows = draw.between(1, 4), count = draw.between(1, draw.one_in(5) ? 2000 : 40),
-                  inner = draw.between(1, 9);
-    Given a(draw, rows * count * inner);
-    Taken z(draw, rows * count * inner * 2);
-    row->run({&*tables, a.as<std::int8_t>(), z.as<std::int16_t>(), rows, count, inner, &serial});
+                  inner = draw.between(1, 9), size = rows * count * inner;
+    Given a(draw, size * size_of(row.input));
+    Taken z(draw, size * size_of(row.output));
+    row.run({&*tables, *wide, a.bytes(), z.as<std::byte>(), rows, count, inner, &serial});
     return z.bytes();
 }
 
@@ -348,17 +352,18 @@ Outcome run_conv(const KernelTable& table, Draw draw) {
     // A row of the scalar table, by number: every backend of a target has the same ones.
     const kernels::ConvRow& row = table.conv[static_cast<std::size_t>(draw.between(0, 1 << 20)) % table.conv.size()];
     ConvShape shape = draw_conv_shape(draw);
-    const ConvKey key{row.input,
-                      row.weight,
-                      row.output,
-                      row.has_sumin,
-                      row.accumulator_bits,
-                      static_cast<Numbers>(draw.between(0, static_cast<int>(Numbers::count_) - 1)),
-                      static_cast<BiasKind>(draw.between(0, static_cast<int>(BiasKind::count_) - 1)),
-                      row.output == DType::int32 ? Activation::none : static_cast<Activation>(draw.between(0, 2)),
-                      table.policy().zero_points && row.input == DType::int8 && draw.one_in(2)};
+    const ConvKey drawn{row.input,
+                        row.weight,
+                        row.output,
+                        row.has_sumin,
+                        row.accumulator_bits,
+                        static_cast<Numbers>(draw.between(0, static_cast<int>(Numbers::count_) - 1)),
+                        static_cast<BiasKind>(draw.between(0, static_cast<int>(BiasKind::count_) - 1)),
+                        row.output == DType::int32 ? Activation::none : static_cast<Activation>(draw.between(0, 2)),
+                        table.policy().zero_points && row.input == DType::int8 && draw.one_in(2)};
     const Size2d in{shape.height, shape.width};
     if (output_size(shape.window, in).height < 1 || output_size(shape.window, in).width < 1) return {};
+    const ConvKey key = with_given(drawn, table.policy(), draw.bits() >> 1);
     const ConvProblem problem = draw_conv(shape, key, draw.bits());
     const LibraryLayer layer(problem, table.policy());
     const index_t bytes = kernels::packed_conv2d_size(table.packing, layer.spec());

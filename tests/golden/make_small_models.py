@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: MIT
 """Makes tests/golden/models: small ONNX models with inputs and expected outputs.
 
-    pip install torch numpy onnx onnxruntime
+    pip install torch numpy onnx onnxscript onnxruntime
     python tests/golden/make_small_models.py [--out FOLDER]
 
-Three kinds: small_cnn (many operators in one network; PyTorch gives the logits), one model per
-operator variant and opset (onnx.reference gives the outputs, onnxruntime has to agree), and broken
-files that a reader must refuse.  manifest.txt lists the good ones, `name input.npy output.npy` a line.
+Four kinds: small_cnn (many operators in one network; PyTorch gives the logits), one model per
+operator variant and opset (onnx.reference gives the outputs, onnxruntime has to agree), small networks as
+torch.onnx.export writes them by default (onnxruntime gives the outputs), and broken files that a reader must
+refuse.  manifest.txt lists the good ones, `name input.npy output.npy` a line.
 """
 import argparse
 import platform
@@ -332,7 +333,8 @@ def make_cases(out):
     """The manifest's lines, and the names of the models that onnxruntime is too old for."""
     c = Cases()
     for add in (add_convolutions, add_elementwise, add_pools, add_matrices, add_shapes, add_chain,
-                add_weighted_more, add_unary, add_arithmetic, add_moves):
+                add_weighted_more, add_unary, add_arithmetic, add_moves, add_what_exporters_write,
+                add_pools_more, add_constants):
         add(c)
     for name, x in c.inputs.items():
         np.save(out / f"input_{name}.npy", x)
@@ -436,6 +438,133 @@ def add_moves(c):
         c.one(case, (13, 17), "image", "Resize", ["", "scales"] if size is None else ["", "", "sizes"], values, **attributes)
 
 
+def add_what_exporters_write(c):
+    """Attributes with their defaults, broadcasts, general reshapes."""
+    axes = raw("axes", np.array([-1, -2]))
+    c.one("reduce_mean_noop0", (18, 20), "image", "ReduceMean", ["axes"], [axes], noop_with_empty_axes=0)
+    c.one("reduce_mean_all_noop0", (18,), "image", "ReduceMean", noop_with_empty_axes=0)
+    c.one("reduce_sum_noop1", (18,), "image", "ReduceSum", noop_with_empty_axes=1)
+    c.one("flatten_axis2", (13,), "image", "Flatten", axis=2)
+    c.one("flatten_axis0", (13,), "image", "Flatten", axis=0)
+    for case, target in (("reshape_split", [0, 2, 2, 6, 5]), ("reshape_rest", [0, 4, -1]),
+                         ("reshape_rows", [-1, 5]), ("reshape_joined", [0, 0, 30])):
+        c.one(case, (13, 20), "image", "Reshape", ["shape"], [raw("shape", np.array(target))])
+    c.add("channel_shuffle", (13,), "image", [
+        helper.make_node("Reshape", ["x", "apart"], ["1"], name="apart"),
+        helper.make_node("Transpose", ["1"], ["2"], name="turn", perm=[0, 2, 1, 3, 4]),
+        helper.make_node("Reshape", ["2", "together"], ["y"], name="together")],
+          [raw("apart", np.array([0, 2, 2, 6, 5])), raw("together", np.array([0, 4, 6, 5]))])
+    for axis in (2, -1):
+        c.add(f"concat_axis{axis % 4}", (13,), "image",
+              [helper.make_node("Relu", ["x"], ["positive"], name="relu"),
+               helper.make_node("Concat", ["positive", "x"], ["y"], name="concat", axis=axis)])
+    mean = helper.make_node("GlobalAveragePool", ["x"], ["m"], name="mean")
+    c.add("add_broadcast", (13,), "image", [mean, helper.make_node("Add", ["m", "x"], ["y"], name="add")])
+    c.one("add_row", (13,), "image", "Add", ["b"], [raw("b", c.eighths(5))])
+    c.one("hard_sigmoid_default", (13,), "image", "HardSigmoid")
+    for case, scales in (("resize_default", [1.0, 1.0, 2.0, 2.0]), ("resize_default_smaller", [1.0, 1.0, 0.5, 0.4])):
+        c.one(case, (13,), "image", "Resize", ["", "scales"], [raw("scales", scales)])
+    c.one("resize_default_sizes", (13,), "image", "Resize", ["", "", "sizes"], [raw("sizes", np.array([2, 4, 3, 7]))])
+    c.one("gemm_trans_a", (13,), "matrix", "Gemm", "wb", [raw("w", c.eighths(3, 5)), raw("b", c.eighths(5))],
+          transA=1)
+    far = np.iinfo(np.int64)
+    c.one("slice_backwards", (13,), "image", "Slice", ["starts", "ends", "axes", "steps"],
+          [raw("starts", np.array([far.max, -2, 3])), raw("ends", np.array([far.min, -6, 0])),
+           raw("axes", np.array([1, 2, 3])), raw("steps", np.array([-1, -2, -1]))])
+    mean = helper.make_node("GlobalAveragePool", ["x"], ["m"], name="mean")
+    c.add("squeeze", (11,), "image", [mean, helper.make_node("Squeeze", ["m"], ["y"], name="squeeze", axes=[2, -1])])
+    c.one("unsqueeze", (13,), "cube", "Unsqueeze", ["axes"], [raw("axes", np.array([2, -1]))])
+
+
+def add_pools_more(c):
+    window = {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1}
+    c.one("max_pool_ceil", (13, 20), "image", "MaxPool", **window)
+    c.one("max_pool_ceil_pads", (13,), "image", "MaxPool", pads=[1, 1, 1, 0], **window)
+    c.one("average_pool_ceil", (20,), "image", "AveragePool", **window)
+    c.one("average_pool_ceil_exclude_pad", (20,), "image", "AveragePool", pads=[1, 1, 1, 0], **window)
+    line = {"kernel_shape": [2], "strides": [2], "pads": [1, 0]}
+    c.one("max_pool_1d", (13,), "cube", "MaxPool", **line)
+    c.one("max_pool_1d_ceil", (13,), "cube", "MaxPool", kernel_shape=[3], strides=[2], ceil_mode=1)
+    c.one("average_pool_1d", (13,), "cube", "AveragePool", **line)
+    c.one("average_pool_1d_same", (13,), "cube", "AveragePool", kernel_shape=[3], strides=[2], auto_pad="SAME_UPPER")
+    c.one("global_average_pool_1d", (13,), "cube", "GlobalAveragePool")
+
+
+def add_constants(c):
+    """Shape arithmetic, as exporters wrote it for x.view(x.size(0), -1) and for sizes."""
+    def node(kind, inputs, output, **attributes):
+        return helper.make_node(kind, inputs, [output], name=output, **attributes)
+
+    zero, minus = raw("zero", np.array(0)), raw("minus", np.array([-1]))
+    c.add("shape_view", (13,), "image", [
+        node("Shape", ["x"], "extents"), node("Gather", ["extents", "zero"], "batch"),
+        node("Unsqueeze", ["batch", "axes"], "first"), node("Concat", ["first", "minus"], "target", axis=0),
+        node("Reshape", ["x", "target"], "y")], [zero, minus, raw("axes", np.array([0]))])
+    c.add("shape_arithmetic", (13,), "image", [
+        node("Shape", ["x"], "extents"), node("Slice", ["extents", "two", "four"], "sides"),
+        node("Gather", ["sides", "zero"], "height"), node("Gather", ["sides", "one"], "width"),
+        node("Mul", ["height", "width"], "cells"), node("Div", ["cells", "three"], "part"),
+        node("Add", ["part", "one"], "more"), node("Sub", ["more", "one"], "less"),
+        node("Cast", ["less"], "real", to=TensorProto.FLOAT), node("Floor", ["real"], "floor"),
+        node("Cast", ["floor"], "whole", to=TensorProto.INT64),
+        node("Unsqueeze", ["whole", "axes"], "last"), node("Concat", ["ends", "last"], "target", axis=0),
+        node("Reshape", ["x", "target"], "y")],
+          [zero, raw("one", np.array(1)), raw("three", np.array(3)), raw("two", np.array([2])),
+           raw("four", np.array([4])), raw("axes", np.array([0])), raw("ends", np.array([0, 12]))])
+    c.add("constant_of_shape", (13,), "image", [
+        node("ConstantOfShape", ["shape"], "ones", value=raw("value", np.array([1.5]))),
+        node("Range", ["zero", "five", "one"], "numbers"), node("Cast", ["numbers"], "reals", to=TensorProto.FLOAT),
+        node("Mul", ["ones", "reals"], "row"), node("ReduceProd", ["shape"], "count", keepdims=0),
+        node("Cast", ["count"], "real_count", to=TensorProto.FLOAT), node("Neg", ["real_count"], "negative"),
+        node("Max", ["row", "negative"], "larger"), node("Min", ["larger", "real_count"], "smaller"),
+        node("Add", ["x", "smaller"], "y")],
+          [raw("shape", np.array([5])), zero, raw("five", np.array(5)), raw("one", np.array(1))])
+
+
+# ---- networks as torch.onnx.export writes them --------------------------------------------------
+
+
+class ExportedBlock(nn.Module):
+    """Squeeze-excite, a channel shuffle with its split, a pool in ceil mode, joins, and a mean."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.norm = nn.Conv2d(3, 16, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(16)
+        self.down, self.up = nn.Conv2d(16, 4, 1), nn.Conv2d(4, 16, 1)
+        self.depthwise = nn.Conv2d(8, 8, 3, padding=1, groups=8)
+        self.hard, self.pool = nn.Hardsigmoid(), nn.MaxPool2d(3, 2, ceil_mode=True)
+        self.head = nn.Linear(24, 10)
+
+    def forward(self, x):
+        x = F.silu(self.norm(self.stem(x)))
+        x = x * self.hard(self.up(F.relu(self.down(x.mean((2, 3), keepdim=True)))))
+        n, c, h, w = x.shape
+        x = x.view(n, 2, c // 2, h, w).transpose(1, 2).reshape(n, c, h, w)
+        a, b = x.chunk(2, 1)
+        x = torch.cat([a, F.hardswish(self.depthwise(b)), self.pool(b).mean((2, 3), keepdim=True) + a], 1)
+        return self.head(torch.flatten(x.mean((2, 3)), 1))
+
+
+def make_exported(out):
+    torch.manual_seed(SEED)
+    net = ExportedBlock()
+    with torch.no_grad():
+        net.norm.momentum = None
+        net.norm.weight.uniform_(0.5, 1.5)
+        net.norm.bias.uniform_(-0.3, 0.5)
+        net.train()(torch.randn(16, 3, 14, 14))
+    x = torch.randn(4, 3, 14, 14)
+    # Exported for one image, as the example is; the rows of the batch go through it one by one.
+    torch.onnx.export(net.eval(), (x[:1],), str(out / "exported_block.onnx"), input_names=["x"], output_names=["y"],
+                      verbose=False)
+    y = np.concatenate([run_onnxruntime(out / "exported_block.onnx", row[None].numpy()) for row in x])
+    with torch.no_grad():
+        assert np.abs(net(x).numpy() - y).max() < 1e-5
+    np.save(out / "exported_block_input.npy", x.numpy())
+    np.save(out / "exported_block.npy", y)
+    return ["exported_block exported_block_input.npy exported_block.npy"]
+
+
 # ---- files that a reader must refuse ----------------------------------------------------------
 
 
@@ -483,6 +612,8 @@ graph has one input `x` and one output `y`, float32, the first axis symbolic.
   `onnx.reference` (what it lacks, `softmax_flattened`, by the formula in float64, and
   `conv_transpose_groups` by PyTorch), confirmed by onnxruntime within 2e-6 relative plus 1e-6. Inputs and weights are multiples of 1/8,
   so that convolutions and matrix products are exact.{alone}
+- `exported_block.onnx`, with its weights in `exported_block.onnx.data`: (1, 3, 14, 14) -> (1, 10), by the default
+  `torch.onnx.export`; outputs by onnxruntime, one image at a time. Its first extent is 1 in the file, and any in intq.
 - Files to refuse: `not_onnx.onnx` (text), `truncated.onnx` (the first half of small_cnn),
   `unsupported_op.onnx` (an Erf node named `strange`), `wrong_rank.onnx` (Conv with a weight of rank 3
   on data of rank 4), `missing_initializer.onnx` (Conv whose weight `w` is not there).
@@ -496,7 +627,7 @@ def main():
     out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
 
-    lines = make_small_cnn(out)
+    lines = make_small_cnn(out) + make_exported(out)
     cases, alone = make_cases(out)
     make_bad_models(out)
     (out / "manifest.txt").write_text("\n".join(lines + cases) + "\n")

@@ -35,17 +35,22 @@ struct ConvProblem {
     DType weight_dtype = DType::int8;
     bool per_channel = true;
     Activation activation = Activation::none;
+    int sum_bits = 32;                 // of the row that runs it
     std::vector<float> weight_scales;  // before step 0 where the weights are real
     std::vector<float> weight_reals;   // empty where codes are given
     std::vector<std::int64_t> weight_codes;
     std::vector<float> bias_reals;
     std::vector<std::int64_t> bias_codes;
+    bool has_int32_bias = false;  // the codes are given as int32
+    std::optional<oracle::GivenMultipliers> given;
+    std::optional<oracle::Bounds> bounds;
     std::optional<Codes> sumin;
     oracle::Tensor x, e;
     std::string label;
 
     oracle::WeightedLayer for_oracle() const {
         oracle::WeightedLayer layer;
+        layer.wide_sum = sum_bits == 64;
         oracle::Weights& w = layer.weights;
         w.out_channels = shape.outputs;
         w.in_channels = shape.channels / shape.groups;
@@ -63,6 +68,10 @@ struct ConvProblem {
         layer.out = output.dtype == DType::int32 ? oracle::int32() : output.for_oracle();
         layer.activation = test::for_oracle(activation);
         if (sumin) layer.sumin = sumin->for_oracle();
+        layer.given = given;
+        layer.bounds = bounds;
+        layer.has_int32_bias = has_int32_bias;
+        layer.is_linear = shape.is_linear;
         layer.stride_h = shape.window.stride.height;
         layer.stride_w = shape.window.stride.width;
         layer.pad_top = shape.window.padding.top;
@@ -102,8 +111,10 @@ public:
         spec_.weight_codes =
             problem.weight_dtype == DType::int16 ? static_cast<const void*>(codes16_.data()) : codes8_.data();
         if (!problem.bias_reals.empty()) spec_.bias = problem.bias_reals.data();
-        if (!problem.bias_codes.empty()) spec_.bias_codes = problem.bias_codes.data();
+        if (!problem.bias_codes.empty() && !problem.has_int32_bias) spec_.bias_codes = problem.bias_codes.data();
+        take_given(problem);
         spec_.activation = problem.activation;
+        spec_.wide_sum = problem.sum_bits > policy.accumulator_bits(problem.input.dtype);
         if (adds) spec_.sumin = &operand_;
     }
     LibraryLayer(const LibraryLayer&) = delete;
@@ -118,6 +129,29 @@ public:
     float scale(std::size_t channel) const { return scales_[scales_.size() == 1 ? 0 : channel]; }
 
 private:
+    void take_given(const ConvProblem& problem) {
+        if (problem.has_int32_bias) {
+            for (const std::int64_t code : problem.bias_codes) bias_.push_back(static_cast<std::int32_t>(code));
+            spec_.bias_codes_int32 = bias_.data();
+        }
+        if (problem.given) {
+            for (const std::int64_t multiplier : problem.given->multipliers)
+                multipliers_.push_back(static_cast<std::int32_t>(multiplier));
+            shifts_.assign(problem.given->shifts.begin(), problem.given->shifts.end());
+            given_ = {multipliers_.data(), shifts_.data(), static_cast<index_t>(multipliers_.size())};
+            spec_.requantize = &given_;
+            // No scale is read, but that of the output by relu6.
+            spec_.input = QParams::per_tensor(1.0f, problem.input.zero_point, problem.input.dtype);
+            spec_.weight = QParams::per_tensor(1.0f, 0, problem.weight_dtype);
+            if (problem.activation != Activation::relu6)
+                spec_.output = QParams::per_tensor(1.0f, problem.output.zero_point, problem.output.dtype);
+        }
+        if (problem.bounds) {
+            bounds_ = {static_cast<std::int32_t>(problem.bounds->lowest),
+                       static_cast<std::int32_t>(problem.bounds->highest)};
+            spec_.bounds = &bounds_;
+        }
+    }
     void raise(const ConvProblem& problem, const arith::PolicyRecord& policy, const arith::SuminOperand* sumin) {
         for (std::size_t c = 0; c < static_cast<std::size_t>(problem.shape.outputs); ++c) {
             float& scale = scales_[scales_.size() == 1 ? 0 : c];
@@ -147,6 +181,9 @@ private:
     std::vector<std::int8_t> codes8_;
     std::vector<std::int16_t> codes16_;
     arith::SuminOperand operand_{};
+    std::vector<std::int32_t> bias_, multipliers_, shifts_;
+    kernels::GivenRequantize given_{};
+    kernels::CodeBounds bounds_{};
     kernels::Conv2dSpec spec_{};
 };
 
@@ -159,9 +196,48 @@ struct ConvKey {
     BiasKind bias;
     Activation activation;
     bool zero_points;
+    bool int32_bias = false;   // what a row of narrow sums needs
+    bool multipliers = false;  // given ones in place of scales
+    bool bounds = false;       // given ones in place of the activation
 };
 
+/// What a row of a target needs, and what its target allows: `step` says which problems have what is given.
+inline ConvKey with_given(ConvKey key, const arith::PolicyRecord& policy, std::uint64_t step) {
+    key.int32_bias = key.accumulator_bits != policy.accumulator_bits(key.input);
+    if (key.int32_bias) key.bias = BiasKind::codes;
+    const bool takes_codes = key.output != DType::int32 && key.bias != BiasKind::real;
+    key.multipliers = takes_codes && arith::takes_multipliers(policy.requantize) && step % 5 < 2;
+    key.bounds = key.output != DType::int32 && step % 4 == 1;
+    if ((key.int32_bias || key.multipliers) && key.numbers == Numbers::real) key.numbers = Numbers::codes;
+    if (key.bounds) key.activation = Activation::none;
+    return key;
+}
+
 namespace detail {
+
+/// Multipliers and shifts near those of the scales, and some of every size.
+inline oracle::GivenMultipliers draw_multipliers(const ConvProblem& p, Draw& draw) {
+    oracle::GivenMultipliers given;
+    const std::size_t count = draw.one_in(3) ? 1 : static_cast<std::size_t>(p.shape.outputs);
+    for (std::size_t c = 0; c < count; ++c) {
+        const double real = static_cast<double>(p.input.scale) *
+                            static_cast<double>(p.weight_scales[p.per_channel ? c : 0]) /
+                            static_cast<double>(p.output.scale);
+        int shift = 0;
+        const double mantissa = std::frexp(real, &shift);
+        given.multipliers.push_back(static_cast<std::int64_t>(mantissa * 2147483647.0) - draw.between(0, 1000));
+        given.shifts.push_back(shift + static_cast<int>(draw.between(-1, 1)));
+        if (draw.one_in(8)) given.multipliers.back() = draw.between(0, 2147483647);
+    }
+    return given;
+}
+
+/// Two codes of the output, as often on one side of the zero point as around it.
+inline oracle::Bounds draw_bounds(const Codes& output, Draw& draw) {
+    const std::int64_t a = draw.between(output.lowest(), output.highest()),
+                       b = draw.between(output.lowest(), output.highest());
+    return {a < b ? a : b, a < b ? b : a};
+}
 
 /// Largest |w| with which a sum of this many products cannot leave the accumulator.
 inline std::int64_t weight_limit(const ConvKey& key, index_t products) {
@@ -217,6 +293,7 @@ inline ConvProblem draw_conv(const ConvShape& shape, const ConvKey& key, std::ui
     p.shape = shape;
     p.weight_dtype = key.weight;
     p.activation = key.activation;
+    p.sum_bits = key.accumulator_bits;
     const auto zero_point = [&](DType dtype) {
         return key.zero_points ? static_cast<std::int32_t>(draw_code(draw, lowest_code(dtype), highest_code(dtype)))
                                : 0;
@@ -243,6 +320,11 @@ inline ConvProblem draw_conv(const ConvShape& shape, const ConvKey& key, std::ui
     if (key.has_sumin && key.output != key.input)
         p.sumin->scale *= static_cast<float>(highest_code(key.output)) / static_cast<float>(highest_code(key.input));
 
+    if (key.int32_bias && p.bias_codes.empty()) p.bias_codes.assign(static_cast<std::size_t>(shape.outputs), 0);
+    p.has_int32_bias = key.int32_bias;
+    if (key.multipliers) p.given = detail::draw_multipliers(p, draw);
+    if (key.bounds) p.bounds = detail::draw_bounds(p.output, draw);
+
     p.x = draw_tensor(draw, shape.batch, shape.channels, shape.height, shape.width, p.input);
     if (key.numbers == Numbers::extreme)
         for (std::int64_t& code : p.x.codes) code = draw.one_in(20) ? p.input.highest() : p.input.lowest();
@@ -254,8 +336,9 @@ inline ConvProblem draw_conv(const ConvShape& shape, const ConvKey& key, std::ui
               " o" + std::to_string(shape.outputs) + " g" + std::to_string(shape.groups) + " k" +
               std::to_string(shape.window.kernel.height) + "x" + std::to_string(shape.window.kernel.width) +
               " numbers " + std::to_string(static_cast<int>(key.numbers)) + " bias " +
-              std::to_string(static_cast<int>(key.bias)) + " " + name_of(key.activation) + " seed " +
-              std::to_string(seed);
+              std::to_string(static_cast<int>(key.bias)) + " " + name_of(key.activation) +
+              (key.int32_bias ? " int32 bias" : "") + (key.multipliers ? " given multipliers" : "") +
+              (key.bounds ? " given bounds" : "") + " seed " + std::to_string(seed);
     return p;
 }
 

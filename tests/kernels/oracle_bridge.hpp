@@ -24,9 +24,9 @@ namespace intq::test {
 namespace oracle = intq_reference;
 
 /// The oracle's targets, in the order of kernels::AllTargets.
-inline std::array<oracle::Target, 6> oracle_targets() {
-    return {oracle::fp32(),       oracle::tflite_double(), oracle::tflite_single(),
-            oracle::bernoulli2(), oracle::bayes(),         oracle::meta()};
+inline std::array<oracle::Target, 7> oracle_targets() {
+    return {oracle::fp32(),  oracle::tflite_double(), oracle::tflite_single(), oracle::bernoulli2(),
+            oracle::bayes(), oracle::meta(),          oracle::litert()};
 }
 
 inline int bits_of(DType dtype) { return static_cast<int>(8 * size_of(dtype)); }

@@ -35,6 +35,7 @@ struct Target {
     ShiftRounding post_other = ShiftRounding::half_up;  // bpu; everything else
     int widest_activation = 16;                         // bits, 8 or 16
     int widest_weight = 8;                              // bits, 8 or 16
+    bool linear_in_binary64 = false;                    // tflite; its linear layers have no multipliers
 
     bool is_bpu() const { return kind == Kind::bpu; }
     bool is_tflite() const { return kind == Kind::tflite_double || kind == Kind::tflite_single; }
@@ -55,6 +56,12 @@ inline Target tflite_double() {
 inline Target tflite_single() {
     Target t;
     t.kind = Target::Kind::tflite_single;
+    return t;
+}
+
+inline Target litert() {
+    Target t = tflite_double();
+    t.linear_in_binary64 = true;
     return t;
 }
 
@@ -169,6 +176,12 @@ inline std::int64_t round_steps(float steps, const QParams& out) {
 /// fdiv(fmul(s_in, s_w), s_out) of section 2.1.
 inline float fp32_ratio(float s_in, float s_w, const QParams& out) { return fdiv(fmul(s_in, s_w), out.scale); }
 
+/// rhaz(double(acc)·r) of section 2.2: linear layers of litert. What no output type holds may be any such number.
+inline wide multiply_in_binary64(wide acc, double r) {
+    const volatile double product = static_cast<double>(to_int64(acc)) * r;
+    return to_wide(round_half_away(std::fmax(std::fmin(product, 1e15), -1e15)));
+}
+
 /// One number times r by section 2.2, on int32, without zero point and clamp.
 inline wide multiply_tflite(const Target& target, wide value, double r) {
     if (!fits_signed(value, 32)) {
@@ -184,7 +197,9 @@ inline wide multiply_tflite(const Target& target, wide value, double r) {
 
 /// The accumulator of a conv, linear, matmul (or, by Role::element, a product) to a code, bias included, zero point and
 /// clamp of the output applied; the clamp of an activation is not.
-/// @param in_bits  width of the input codes; 16 chooses tflite's rule for int64 accumulators
+/// @param in_bits  width of the input codes; 16 chooses tflite's rule for int64 accumulators, so a tflite layer of 16
+/// bits
+///                 whose sums are int32 says 8
 inline std::int64_t requantize_accumulator(const Target& target, wide acc, float s_in, float s_w, int in_bits,
                                            const QParams& out, Role role = Role::gemm) {
     refuse_activation(target, out);

@@ -42,6 +42,92 @@ inline std::vector<std::int64_t> softmax_probabilities(const std::vector<std::in
     return result;
 }
 
+// ---------------------------------------------------------------------------------------------------------------------
+// TFLite's softmax, over the mathematical integers
+
+/// SRDHM, and a left shift that saturates.
+inline wide high_product(wide a, wide b) { return saturating_rounding_doubling_high_mul(a, b); }
+inline wide saturating_shift(wide x, int n) { return clamp_bits(x * power_of_two(n), 32); }
+
+/// gemmlowp's exponential of a·2^-26 <= 0, in steps of 2^-31.
+inline wide exponential_on_negative_values(wide a) {
+    if (a == 0) {
+        return power_of_two(31) - 1;
+    }
+    const wide quarter = power_of_two(24);
+    wide part = a % quarter;  // of the sign of a
+    if (part < 0) {
+        part += quarter;
+    }
+    part -= quarter;
+    const wide x = saturating_shift(part, 5) + power_of_two(28);
+    const wide x2 = high_product(x, x);
+    const wide x3 = high_product(x2, x);
+    const wide x4 = high_product(x2, x2);
+    const wide inner = high_product(rounding_divide_by_power_of_two(x4, 2) + x3, 715827883) + x2;
+    wide result = 1895147668 + high_product(1895147668, x + rounding_divide_by_power_of_two(inner, 1));
+    const wide rest = part - a;  // whole quarters
+    const wide multipliers[] = {1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242};
+    for (int i = 0; i < 7; ++i) {
+        if (floor_divide(rest, power_of_two(24 + i)) % 2 != 0) {
+            result = high_product(result, multipliers[i]);
+        }
+    }
+    return result;
+}
+
+/// gemmlowp's 1/(1 + a·2^-31) in steps of 2^-31.
+inline wide one_over_one_plus(wide a) {
+    const wide half_denominator = (a + power_of_two(31) - 1 + 1) / 2;
+    wide x = 1515870810 + high_product(half_denominator, -1010580540);
+    for (int i = 0; i < 3; ++i) {
+        const wide rest = power_of_two(29) - high_product(half_denominator, x);
+        x += saturating_shift(high_product(x, rest), 2);
+    }
+    return saturating_shift(x, 1);
+}
+
+/// The codes of one row of int8 codes, of 8 or of 16 bits.
+inline std::vector<std::int64_t> tflite_softmax(const std::vector<std::int64_t>& row, float scale, int bits,
+                                                bool single) {
+    const double cap = std::ldexp(1.0, single ? 30 : 31) - 1.0;
+    const double real = std::fmin(std::ldexp(static_cast<double>(scale), 26), cap);
+    int exponent = 0;
+    std::frexp(real, &exponent);
+    TfliteMultiplier m;  // of 2^30 and more, only distances of 0 count
+    wide radius = 0;
+    if (exponent <= 30) {
+        m = make_tflite_multiplier(real, single);
+        radius = to_wide(std::floor(31.0 * std::ldexp(1.0, 26 - m.shift)));
+    }
+    const std::int64_t largest = *std::max_element(row.begin(), row.end());
+    std::vector<wide> terms;  // -1 where a code is too far away to count
+    wide sum = 0;
+    for (const std::int64_t x : row) {
+        const wide difference = wide{x} - largest;
+        if (difference < -radius) {
+            terms.push_back(-1);
+            continue;
+        }
+        terms.push_back(exponential_on_negative_values(single ? multiply_single_rounding(difference, m)
+                                                              : multiply_double_rounding(difference, m)));
+        sum += rounding_divide_by_power_of_two(terms.back(), 12);
+    }
+    int zeros = 31;
+    for (wide s = sum; s > 1; s /= 2) {
+        --zeros;
+    }
+    const wide factor = one_over_one_plus(sum * power_of_two(zeros) - power_of_two(31));
+    const wide lowest = -power_of_two(bits - 1);
+    std::vector<std::int64_t> result;
+    for (const wide term : terms) {
+        const wide steps =
+            term < 0 ? 0 : rounding_divide_by_power_of_two(high_product(factor, term), 12 - zeros + 31 - bits);
+        result.push_back(to_int64(clamp(steps + lowest, lowest, -lowest - 1)));
+    }
+    return result;
+}
+
 /// A probability at the output's scale; also for a target that has no int16 activations, since it is none.
 inline std::int64_t requantize_probability(const Target& target, std::int64_t p, const QParams& out) {
     if (target.is_bpu()) {

@@ -75,12 +75,29 @@ struct Weights {
     std::int64_t qmax = 127;
 };
 
+/// Multipliers and shifts from outside, one or out_channels of each: no scale is read.
+struct GivenMultipliers {
+    std::vector<std::int64_t> multipliers;
+    std::vector<int> shifts;
+};
+
+/// A clamp of the output codes in place of an activation.
+struct Bounds {
+    std::int64_t lowest = 0;
+    std::int64_t highest = 0;
+};
+
 struct WeightedLayer {
     Weights weights;
     QParams in;
     QParams out;  // out.bits == 32: the accumulator itself; its scale is s_acc per channel
     Activation activation = Activation::none;
-    std::optional<QParams> sumin;             // the operand e of a fused add
+    bool wide_sum = false;                  // fp32, int16 to int16: sums up to 2^40 are taken
+    std::optional<QParams> sumin;           // the operand e of a fused add
+    std::optional<GivenMultipliers> given;  // tflite
+    std::optional<Bounds> bounds;
+    bool has_int32_bias = false;              // tflite: sums of int16 codes are int32 then
+    bool is_linear = false;                   // whatever its window
     std::int64_t stride_h = 1, stride_w = 1;  // from here on convolution only
     std::int64_t pad_top = 0, pad_left = 0, pad_bottom = 0, pad_right = 0;
     std::int64_t dilation_h = 1, dilation_w = 1;
@@ -208,6 +225,46 @@ inline void refuse_weighted_layer(const Target& target, const WeightedLayer& lay
     }
 }
 
+/// Whether the layer's sums are requantized in binary64.
+inline bool is_in_binary64(const Target& target, const WeightedLayer& layer) {
+    return target.linear_in_binary64 && layer.is_linear;
+}
+
+/// Whether tflite's rule for int64 accumulators holds.
+inline bool has_wide_sums(const Target& target, const WeightedLayer& layer) {
+    return !is_in_binary64(target, layer) && target.is_tflite() && layer.in.bits == 16 && !layer.has_int32_bias;
+}
+
+/// An accumulator of channel c to a code, from scales or by what is given.
+inline std::int64_t requantize_channel(const Target& target, const WeightedLayer& layer, const MadeWeights& made,
+                                       std::size_t c, wide acc) {
+    const bool wide_sums = has_wide_sums(target, layer);
+    if (is_in_binary64(target, layer)) {
+        if (layer.given) {
+            throw Refused("no multiplier in binary64");
+        }
+        const double r = static_cast<double>(layer.in.scale) * static_cast<double>(made.scale[c]) /
+                         static_cast<double>(layer.out.scale);
+        return to_int64(clamp(multiply_in_binary64(acc, r) + layer.out.zero_point, layer.out.qmin, layer.out.qmax));
+    }
+    if (!layer.given) {
+        return requantize_accumulator(target, acc, layer.in.scale, made.scale[c], wide_sums ? 16 : 8, layer.out);
+    }
+    if (!target.is_tflite()) {
+        throw Refused("only tflite takes multipliers");
+    }
+    const auto& multipliers = layer.given->multipliers;
+    const std::size_t at = multipliers.size() == 1 ? 0 : c;
+    const TfliteMultiplier m{multipliers.at(at), layer.given->shifts.at(at)};
+    if (m.multiplier < 0 || m.shift < -31 || m.shift > 30) {
+        throw Refused("a multiplier below 0, or a shift outside -31..30");
+    }
+    const wide y = wide_sums                                    ? multiply_int64_accumulator(acc, m)
+                   : target.kind == Target::Kind::tflite_single ? multiply_single_rounding(acc, m)
+                                                                : multiply_double_rounding(acc, m);
+    return to_int64(clamp(y + layer.out.zero_point, layer.out.qmin, layer.out.qmax));
+}
+
 /// What requantizing can refuse before any input is seen.
 inline void refuse_requantization(const Target& target, const WeightedLayer& layer, const MadeWeights& made,
                                   std::size_t c) {
@@ -219,7 +276,7 @@ inline void refuse_requantization(const Target& target, const WeightedLayer& lay
         return;
     }
     for (const wide acc : {made.lowest[c], made.highest[c]}) {
-        requantize_accumulator(target, acc, layer.in.scale, made.scale[c], layer.in.bits, layer.out);
+        requantize_channel(target, layer, made, c, acc);
     }
 }
 
@@ -239,7 +296,7 @@ inline MadeWeights make_weights(const Target& target, const WeightedLayer& layer
         const QParams q{made.scale[i / size], 0, w.bits, w.qmin, w.qmax};
         made.codes.push_back(quantize(w.real[i], q, target.quantize));
     }
-    const bool wide_tflite = target.is_tflite() && layer.in.bits == 16;
+    const bool wide_tflite = has_wide_sums(target, layer);
     for (std::size_t c = 0; c < channels; ++c) {
         made.s_acc.push_back(fmul(layer.in.scale, made.scale[c]));
         int shift = 0;
@@ -264,7 +321,11 @@ inline MadeWeights make_weights(const Target& target, const WeightedLayer& layer
         }
         made.lowest.push_back(lowest);
         made.highest.push_back(highest);
-        const int bits = wide_tflite ? 48 : target.accumulator_bits;
+        const bool wide_binary64 = is_in_binary64(target, layer) && layer.in.bits == 16;
+        const int bits = wide_tflite                                           ? 48
+                         : wide_binary64                                       ? 64
+                         : layer.wide_sum && target.kind == Target::Kind::fp32 ? 41
+                                                                               : target.accumulator_bits;
         if (!fits_signed(lowest, bits) || !fits_signed(highest, bits)) {
             throw Refused("output channel " + std::to_string(c) + ": worst case " + to_text(lowest) + ".." +
                           to_text(highest) + " leaves the accumulator of " + std::to_string(bits) + " bits");
@@ -293,10 +354,12 @@ inline std::int64_t finish_accumulator(const Target& target, const WeightedLayer
         q.scale = made.s_acc[c];
         return apply_activation(to_int64(acc), layer.activation, q);
     }
-    const std::int64_t y =
-        layer.sumin && !target.is_bpu()
-            ? requantize_fp32_sumin(acc, layer.in.scale, made.scale[c], e, *layer.sumin, layer.out)
-            : requantize_accumulator(target, acc, layer.in.scale, made.scale[c], layer.in.bits, layer.out);
+    const std::int64_t y = layer.sumin && !target.is_bpu()
+                               ? requantize_fp32_sumin(acc, layer.in.scale, made.scale[c], e, *layer.sumin, layer.out)
+                               : requantize_channel(target, layer, made, c, acc);
+    if (layer.bounds) {
+        return to_int64(clamp(y, layer.bounds->lowest, layer.bounds->highest));
+    }
     return apply_activation(y, layer.activation, layer.out);
 }
 

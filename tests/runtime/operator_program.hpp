@@ -98,7 +98,9 @@ private:
         x = push(OpKind::interpolate, {x}, image,
                  value_of(kernels::make_resize_table(arith::Resize::half_pixel, {6, 5}, {4, 3}, taps_)));
         kernels::SoftmaxParams softmax;
-        softmax.tables = value_of(arith::make_softmax_tables(of));
+        softmax.tables = value_of(policy.softmax == arith::SoftmaxRule::requantized
+                                      ? arith::make_softmax_tables(of)
+                                      : arith::make_fixed_point_softmax_tables(policy, of));
         softmax.requantize = value_of(kernels::make_requantize(policy, arith::softmax_probability, of, out));
         softmax.count = channels;
         need(2 * image.size());

@@ -108,7 +108,11 @@ inline kernels::Conv2dSpec spec_of(const kernels::ConvRow& row, const arith::Sum
 
 inline bool run_conv_row(const KernelTable& table, const kernels::ConvRow& row) {
     const arith::SuminOperand sumin{0.02f, 0, lowest_code(row.input), highest_code(row.input)};
-    const kernels::Conv2dSpec spec = spec_of(row, sumin);
+    kernels::Conv2dSpec spec = spec_of(row, sumin);
+    // A bias of int32 codes chooses the rows that sum int16 codes in int32.
+    static constexpr std::int32_t bias_codes[outputs] = {};
+    if (row.requantize != table.policy().rule_of(spec.op)) spec.op = OpKind::linear;
+    if (row.accumulator_bits != table.policy().accumulator_bits(row.input)) spec.bias_codes_int32 = bias_codes;
     const auto packed = kernels::pack_conv2d(table.packing, spec, all_of(storage, sizeof storage));
     const auto geometry = kernels::make_conv2d_geometry(spec.window, batch, {side, side},
                                                         all_of(geometry_storage, sizeof geometry_storage));
@@ -240,15 +244,18 @@ inline bool run_move_rows(const KernelTable& table) {
 }
 
 inline bool run_softmax_rows(const KernelTable& table) {
-    const auto tables = arith::make_softmax_tables(codes(0.05f, DType::int8));
-    if (!tables.ok()) return false;
+    const bool is_fixed_point = table.policy().softmax == arith::SoftmaxRule::fixed_point;
+    const auto tables = is_fixed_point
+                            ? arith::make_fixed_point_softmax_tables(table.policy(), codes(0.05f, DType::int8))
+                            : arith::make_softmax_tables(codes(0.05f, DType::int8));
+    const auto wide = arith::make_wide_softmax_multiplier(codes(0.0005f, DType::int16));
+    if (!tables.ok() || !wide.ok()) return false;
     for (const kernels::SoftmaxRow& row : table.softmax) {
         clear_y();
-        row.run({&*tables, reinterpret_cast<const std::int8_t*>(x_memory), reinterpret_cast<std::int16_t*>(y_memory),
-                 pixels, inputs, 1, &serial});
-        if (!y_agrees(DType::int16)) return false;
+        row.run({&*tables, *wide, x_memory, y_memory, pixels, inputs, 1, &serial});
+        if (!y_agrees(row.output)) return false;
     }
-    return table.softmax.size() == 1;
+    return table.softmax.size() == (is_fixed_point ? 3 : 1);
 }
 
 inline bool run_pool_rows(const KernelTable& table) {

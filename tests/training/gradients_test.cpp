@@ -209,6 +209,25 @@ void check_softmax() {
     check_gradient(problem);
 }
 
+void check_line_pooling() {
+    const Shape x(2, 3, 7);
+    const nn::PoolWindow1d window{3, 2, 1, 0};
+    const auto check = [&](const char* op, const nn::ModulePtr& pool, index_t out, const auto& of_image) {
+        GradientProblem problem{.op = op, .input_shapes = {x}, .module = pool};
+        problem.output_shape = Shape(2, 3, out);
+        problem.oracle = [=](const std::vector<Numbers>& leaves) {
+            return of_image(image_of(Shape(2, 3, 1, 7), leaves[0])).values;
+        };
+        check_gradient(problem);
+    };
+    check("max_pool2d", std::make_shared<nn::MaxPool1d>(window), 3,
+          [=](const Image& image) { return float_max_pool2d(image, window_of(window.on_rows())); });
+    check("avg_pool2d", std::make_shared<nn::AvgPool1d>(window), 3,
+          [=](const Image& image) { return float_avg_pool2d(image, window_of(window.on_rows()), true); });
+    check("adaptive_avg_pool2d", std::make_shared<nn::AdaptiveAvgPool1d>(2), 2,
+          [=](const Image& image) { return float_adaptive_avg_pool2d(image, 1, 2); });
+}
+
 void check_pooling() {
     const Shape x(2, 3, 6, 7);
     const Window2d padded{{3, 2}, {2, 1}, {1, 0, 1, 1}, {1, 1}}, dilated{{2, 3}, {1, 2}, {1, 1, 0, 1}, {2, 1}};
@@ -226,6 +245,14 @@ void check_pooling() {
                                      return float_avg_pool2d(image, window_of(window),
                                                              divisor == PoolDivisor::kernel_cells);
                                  });
+    // In ceil mode: the window reaches one row further, where nothing is.
+    const Window2d short_window{{3, 2}, {2, 2}, {0, 0, 0, 0}, {1, 1}}, reaching{{3, 2}, {2, 2}, {0, 0, 1, 1}, {1, 1}};
+    check_image_operator("max_pool2d", std::make_shared<nn::MaxPool2d>(short_window, true), x, shape_of(reaching),
+                         [&](const Image& image) { return float_max_pool2d(image, window_of(reaching)); });
+    check_image_operator("avg_pool2d", std::make_shared<nn::AvgPool2d>(short_window, PoolDivisor::kernel_cells, true),
+                         x, shape_of(reaching),
+                         [&](const Image& image) { return float_avg_pool2d(image, window_of(reaching), false); });
+    check_line_pooling();
     for (const Size2d out : {Size2d{1, 1}, Size2d{4, 3}, Size2d{6, 9}})
         check_image_operator(
             "adaptive_avg_pool2d", std::make_shared<nn::AdaptiveAvgPool2d>(out), x, Shape(2, 3, out.height, out.width),
@@ -873,6 +900,11 @@ std::vector<UnaryCase> unary_cases() {
          [](double x) { return (std::exp(x) - std::exp(-x)) / (std::exp(x) + std::exp(-x)); }},
         {"hardsigmoid", &nn::unary_function<F::hard_sigmoid>, std::make_shared<nn::Hardsigmoid>(),
          [=](double x) { return within(0, x / 6 + 0.5, 1); }},
+        {"hardsigmoid",
+         &nn::unary_function<F::hard_sigmoid>,
+         std::make_shared<nn::Hardsigmoid>(1.2),
+         [=](double x) { return within(0, x / 5 + 0.5, 1); },
+         {nn::Value(1.2)}},
         {"hardswish", &nn::unary_function<F::hard_swish>, std::make_shared<nn::Hardswish>(),
          [=](double x) { return x * within(0, x / 6 + 0.5, 1); }},
         {"hardtanh", &nn::unary_function<F::hard_tanh>, std::make_shared<nn::Hardtanh>(),

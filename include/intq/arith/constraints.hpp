@@ -37,6 +37,17 @@ struct OperatorUse {
     DType output = DType::none;
     Window2d window{};
     index_t channels = 0;
+    TableFunction function = TableFunction::exp;  // of lookup_table
+};
+
+/// An output whose scale and zero point a target fixes, whatever the data are.
+struct FixedOutput {
+    OpKind op = OpKind::none;
+    TableFunction function = TableFunction::exp;  // of lookup_table
+    DType input = DType::none;
+    DType output = DType::none;
+    float scale = 1.0f;
+    std::int32_t zero_point = 0;
 };
 
 // --- how the targets write their tables ------------------------------------------------------------------------------
@@ -73,7 +84,7 @@ inline constexpr auto unlimited_rows =
                  OpKind::mul, OpKind::lookup_table, OpKind::interpolate, OpKind::pad, OpKind::sub, OpKind::slice,
                  OpKind::permute, OpKind::reshape>;
 
-/// A softmax reads int8; its probabilities are 2^-15 a code before they are requantized.
+/// A softmax of int8 codes.
 template <DType... Outputs>
 inline constexpr std::array<ConstraintRow, sizeof...(Outputs)> softmax_rows{
     ConstraintRow{.op = OpKind::softmax, .input = DType::int8, .output = Outputs}...};
@@ -132,6 +143,15 @@ constexpr Status check_constraints(std::span<const ConstraintRow> table, const O
         if (!too_large) return {};
     }
     return best;
+}
+
+/// The scale and zero point that a target fixes for an output; null where data or a qconfig decide them.
+constexpr const FixedOutput* find_fixed_output(std::span<const FixedOutput> table, const OperatorUse& use) noexcept {
+    for (const FixedOutput& row : table)
+        if (row.op == use.op && row.input == use.input && row.output == use.output &&
+            (row.op != OpKind::lookup_table || row.function == use.function))
+            return &row;
+    return nullptr;
 }
 
 /// Several tables as one.

@@ -146,7 +146,7 @@ constexpr Result<AddParams> make_fixed_point_add(const PolicyRecord& policy, con
     const SumRange sum{term(x, lowest_code(x.dtype), *first) + (sign > 0 ? y_low : -y_high),
                        term(x, highest_code(x.dtype), *first) + (sign > 0 ? y_high : -y_low)};
     const double real = twice / (power_of_two(left) * static_cast<double>(out.scale));
-    const Result<ChannelWords> words = fixed_point_words(policy, real, false, sum);
+    const Result<ChannelWords> words = fixed_point_words(policy, real, 32, sum);
     if (!words) return words.status();
     params.coefficient[0] = left;
     params.coefficient[1] = sign;
@@ -176,6 +176,8 @@ constexpr Result<AddParams> make_signed_add(const PolicyRecord& policy, const Co
             return params;
         case RequantizeRule::two_stage:
             return make_two_stage_add(policy, x, y, out, sign, params);
+        case RequantizeRule::binary64:
+            return Status{StatusCode::unsupported, op, Field::none, 0, 0};
         case RequantizeRule::single_rounding:
         case RequantizeRule::double_rounding:
             break;

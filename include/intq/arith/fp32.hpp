@@ -28,6 +28,9 @@ struct fp32 {
         record.name = "fp32";
         record.requantize = arith::RequantizeRule::float_scale;
         record.zero_points = true;
+        record.widens_int16 = true;
+        record.weight_scheme = arith::SymmetricScheme::narrow_range;
+        record.activation_scheme = arith::SymmetricScheme::all_codes;
         record.fused_add = true;
         record.average = arith::AverageRule::float_scale_sum;
         record.constraints = arith::fp32_constraints;

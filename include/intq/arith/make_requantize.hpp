@@ -61,6 +61,9 @@ constexpr Result<TwoStageParams> make_two_stage(float s_acc, float s_out, DType 
     return params;
 }
 
+/// The largest sum of 64 bits that float_scale takes.
+inline constexpr std::int64_t largest_wide_sum = std::int64_t{1} << 40;
+
 namespace detail {
 
 /// @param accumulator_bits  of the type that is shifted: beyond its width every shift gives what the width gives
@@ -74,6 +77,11 @@ constexpr Result<ChannelWords> two_stage_words(const PolicyRecord& policy, Requa
     return two_stage::make(params->multiplier, params->pre < longest ? params->pre : longest,
                            pre_rounds ? ShiftRounding::half_up : ShiftRounding::floor, params->post,
                            is_gemm ? policy.post_gemm : policy.post_other);
+}
+
+/// r = double(s_in)·double(s_w) / double(s_out)
+constexpr double real_ratio(const RequantizeScales& scales) noexcept {
+    return static_cast<double>(scales.input) * static_cast<double>(scales.weight) / static_cast<double>(scales.output);
 }
 
 /// Double rounding: shift <= 30, and acc·2^shift stays in 32 bits.
@@ -93,25 +101,65 @@ constexpr ChannelWords multiplier_words(const PolicyRecord& policy, const Quanti
                                                                 : fixed_point<single_rounding>::make(real);
 }
 
-constexpr Result<ChannelWords> fixed_point_words(const PolicyRecord& policy, double real, bool is_wide,
-                                                 SumRange accumulator) noexcept {
-    const Result<QuantizedMultiplier> multiplier = quantize_multiplier(real);
-    if (!multiplier) return multiplier.status();
-    if (is_wide) {
-        if (multiplier->shift > 7)
-            return Status{StatusCode::scale_out_of_range, OpKind::requantize, Field::scale, multiplier->shift, 7};
+/// The words of a multiplier for proven sums.
+///
+/// @param saturated  whether the real factor exceeds what the multiplier says
+constexpr Result<ChannelWords> checked_multiplier_words(const PolicyRecord& policy,
+                                                        const QuantizedMultiplier& multiplier, bool saturated,
+                                                        int accumulator_bits, SumRange accumulator) noexcept {
+    if (accumulator_bits == 64) {
+        if (multiplier.shift > 7)
+            return Status{StatusCode::scale_out_of_range, OpKind::requantize, Field::scale, multiplier.shift, 7};
         if (accumulator.largest_magnitude() >= std::int64_t{1} << 47)
             return Status{StatusCode::accumulator_overflow, OpKind::requantize, Field::scale,
                           accumulator.largest_magnitude(), (std::int64_t{1} << 47) - 1};
-        return wide_fixed_point::make(*multiplier);
+        return wide_fixed_point::make(multiplier);
     }
     if (policy.requantize == RequantizeRule::double_rounding)
-        if (const Status status = check_left_shift(*multiplier, is_saturated(real), accumulator); !status)
-            return status;
-    return multiplier_words(policy, *multiplier);
+        if (const Status status = check_left_shift(multiplier, saturated, accumulator); !status) return status;
+    return multiplier_words(policy, multiplier);
+}
+
+constexpr Result<ChannelWords> fixed_point_words(const PolicyRecord& policy, double real, int accumulator_bits,
+                                                 SumRange accumulator) noexcept {
+    const Result<QuantizedMultiplier> multiplier = quantize_multiplier(real);
+    if (!multiplier) return multiplier.status();
+    return checked_multiplier_words(policy, *multiplier, is_saturated(real), accumulator_bits, accumulator);
 }
 
 }  // namespace detail
+
+/// The words of linear layers that are computed in binary64.
+///
+///     r = double(s_in)·double(s_w) / double(s_out)
+///
+/// @return scale_out_of_range where r is not finite
+constexpr Result<ChannelWords> binary64_words(const RequantizeScales& scales) noexcept {
+    const double real = detail::real_ratio(scales);
+    if (!is_finite(real)) return Status{StatusCode::scale_out_of_range, OpKind::requantize, Field::scale, 0, 0};
+    return binary64::make(real);
+}
+
+/// Whether a rule requantizes by a multiplier and a shift.
+constexpr bool takes_multipliers(RequantizeRule rule) noexcept {
+    return rule == RequantizeRule::single_rounding || rule == RequantizeRule::double_rounding;
+}
+
+/// The words of a multiplier and a shift that a file or another engine gives, which are taken as they are.
+///
+/// @param accumulator_bits  64 takes the rule of 16-bit multipliers
+/// @param accumulator       proven range of acc
+/// @return unsupported of multiplier for a target without such a rule; value_out_of_range of a multiplier below 0, and
+///         of a shift outside -31 … 30; scale_out_of_range of a shift above 7 for 64-bit sums; accumulator_overflow
+constexpr Result<ChannelWords> given_multiplier_words(const PolicyRecord& policy, const QuantizedMultiplier& given,
+                                                      int accumulator_bits, SumRange accumulator) noexcept {
+    constexpr OpKind op = OpKind::requantize;
+    if (!takes_multipliers(policy.requantize)) return Status{StatusCode::unsupported, op, Field::multiplier, 0, 0};
+    if (given.multiplier < 0) return Status{StatusCode::value_out_of_range, op, Field::multiplier, given.multiplier, 0};
+    if (given.shift < -31 || given.shift > 30)
+        return Status{StatusCode::value_out_of_range, op, Field::shift, given.shift, given.shift < 0 ? -31 : 30};
+    return detail::checked_multiplier_words(policy, given, false, accumulator_bits, accumulator);
+}
 
 /// The words of a target's requantize policy for one channel.
 ///
@@ -119,10 +167,11 @@ constexpr Result<ChannelWords> fixed_point_words(const PolicyRecord& policy, dou
 ///     tflite  r = double(s_in)·double(s_w) / double(s_out) -> quantize_multiplier(r)
 ///     bpu     r = fdiv(fmul(s_in, s_w), s_out) -> make_two_stage
 ///
-/// @param accumulator  proven range of acc, for the rules that shift left
+/// @param accumulator_bits  of a convolution's sum; of any other source it is 32
+/// @param accumulator       proven range of acc, for the rules that shift left
 /// @return scale_out_of_range or accumulator_overflow, without channel: the caller knows it
 constexpr Result<ChannelWords> make_requantize_words(const PolicyRecord& policy, RequantizeSource source,
-                                                     const RequantizeScales& scales, DType input, DType output,
+                                                     const RequantizeScales& scales, int accumulator_bits, DType output,
                                                      SumRange accumulator) noexcept {
     const float s_acc = fmul(scales.input, scales.weight);
     switch (policy.requantize) {
@@ -130,20 +179,29 @@ constexpr Result<ChannelWords> make_requantize_words(const PolicyRecord& policy,
             const float factor = fdiv(s_acc, scales.output);
             if (!is_positive_normal(s_acc) || !is_positive_normal(factor))
                 return Status{StatusCode::scale_out_of_range, OpKind::requantize, Field::scale, 0, 0};
+            if (accumulator.largest_magnitude() > largest_wide_sum)
+                return Status{StatusCode::accumulator_overflow, OpKind::requantize, Field::scale,
+                              accumulator.largest_magnitude(), largest_wide_sum};
             return float_scale::make(factor);
         }
         case RequantizeRule::two_stage:
-            return detail::two_stage_words(
-                policy, source, s_acc, scales.output, output,
-                source == RequantizeSource::gemm_accumulator ? policy.accumulator_bits(input) : 32);
+            return detail::two_stage_words(policy, source, s_acc, scales.output, output, accumulator_bits);
+        case RequantizeRule::binary64:
+            return binary64_words(scales);
         case RequantizeRule::single_rounding:
         case RequantizeRule::double_rounding:
             break;
     }
-    const double real =
-        static_cast<double>(scales.input) * static_cast<double>(scales.weight) / static_cast<double>(scales.output);
-    const bool is_wide = source == RequantizeSource::gemm_accumulator && policy.accumulator_bits(input) == 64;
-    return detail::fixed_point_words(policy, real, is_wide, accumulator);
+    return detail::fixed_point_words(policy, detail::real_ratio(scales), accumulator_bits, accumulator);
+}
+
+/// The same for sums of the width that the target has for a type of input.
+constexpr Result<ChannelWords> make_requantize_words(const PolicyRecord& policy, RequantizeSource source,
+                                                     const RequantizeScales& scales, DType input, DType output,
+                                                     SumRange accumulator) noexcept {
+    return make_requantize_words(policy, source, scales,
+                                 source == RequantizeSource::gemm_accumulator ? policy.accumulator_bits(input) : 32,
+                                 output, accumulator);
 }
 
 /// The same with a bound of |acc| alone.
@@ -190,6 +248,8 @@ constexpr int words_of(RequantizeRule rule) noexcept {
             return two_stage::words;
         case RequantizeRule::double_rounding:
             return fixed_point<double_rounding>::words;
+        case RequantizeRule::binary64:
+            return binary64::words;
         case RequantizeRule::single_rounding:
             break;
     }
@@ -215,6 +275,8 @@ constexpr bool are_words(RequantizeRule rule, const ChannelWords& words, int bit
             return two_stage::are_words(words, bits);
         case RequantizeRule::double_rounding:
             return fixed_point<double_rounding>::are_words(words, bits);
+        case RequantizeRule::binary64:
+            return binary64::are_words(words, bits);
         case RequantizeRule::single_rounding:
             break;
     }

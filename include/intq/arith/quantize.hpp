@@ -21,6 +21,19 @@ inline namespace INTQ_CORE_ABI {
 /// Where the codes of a range lie: symmetric keeps the real 0 at a fixed code, affine places it.
 enum class QuantScheme : std::uint8_t { symmetric, affine };
 
+/// What the largest magnitude of a symmetric range is divided by.
+enum class SymmetricDivisor : std::uint8_t {
+    half_of_codes,  // (qmax - qmin)/2
+    highest_code    // qmax
+};
+
+/// The codes and the divisor of a symmetric range whose codes nobody gave.
+enum class SymmetricScheme : std::uint8_t {
+    full_range,    // all codes of the type, divisor (qmax - qmin)/2: 127.5, 32767.5
+    narrow_range,  // -qmax … qmax, divisor qmax: 127
+    all_codes      // all codes of the type, divisor qmax: 32767
+};
+
 /// How a range becomes scale and zero point.
 struct RangeRule {
     std::int64_t quant_min = INT8_MIN;
@@ -29,6 +42,7 @@ struct RangeRule {
     /// Zero point of the symmetric scheme: 0, except where PyTorch's unsigned types are imitated.
     std::int32_t symmetric_zero_point = 0;
     float smallest_scale = 0x1p-23f;
+    SymmetricDivisor divisor = SymmetricDivisor::half_of_codes;
     friend INTQ_ALWAYS_INLINE constexpr bool operator==(const RangeRule&, const RangeRule&) = default;
 };
 
@@ -54,12 +68,13 @@ constexpr std::int32_t torch_symmetric_zero_point(DType dtype, std::int64_t quan
 
 /// Checks a rule against the type of the codes.
 ///
-/// @return ok; value_out_of_range of quant_range (not quant_min <= 0 <= quant_max, empty, or not in the dtype) or
-///         of zero_point; scale_out_of_range when the smallest scale is not from 2^-100 to 2^126
+/// @return ok; value_out_of_range of quant_range (not quant_min <= 0 <= quant_max, empty, not in the dtype, or a
+///         divisor that is 0) or of zero_point; scale_out_of_range when the smallest scale is not from 2^-100 to 2^126
 constexpr Status check_range_rule(const RangeRule& rule, DType dtype, OpKind op = OpKind::observe) noexcept {
     if (rule.quant_min < lowest_code(dtype) || rule.quant_min > 0 || rule.quant_min >= rule.quant_max)
         return {StatusCode::value_out_of_range, op, Field::quant_range, rule.quant_min, lowest_code(dtype)};
-    if (rule.quant_max < 0 || rule.quant_max > highest_code(dtype))
+    const std::int64_t least = rule.divisor == SymmetricDivisor::highest_code ? 1 : 0;
+    if (rule.quant_max < least || rule.quant_max > highest_code(dtype))
         return {StatusCode::value_out_of_range, op, Field::quant_range, rule.quant_max, highest_code(dtype)};
     if (rule.symmetric_zero_point < rule.quant_min || rule.symmetric_zero_point > rule.quant_max)
         return {StatusCode::value_out_of_range, op, Field::zero_point, rule.symmetric_zero_point, 0};
@@ -70,7 +85,7 @@ constexpr Status check_range_rule(const RangeRule& rule, DType dtype, OpKind op 
 /// Scale and zero point of a range.
 ///
 ///     n = min(lowest, 0), p = max(highest, 0)
-///     symmetric:  s = max(fdiv(max(-n, p), float((qmax - qmin)/2)), smallest)
+///     symmetric:  s = max(fdiv(max(-n, p), float((qmax - qmin)/2 or qmax)), smallest), as rule.divisor says
 ///     affine:     s = max(fdiv(fadd(p, -n), float(qmax - qmin)), smallest)
 ///                 zp = clamp(qmin - rhe(fdiv(n, s)), qmin, qmax)
 ///
@@ -89,7 +104,9 @@ constexpr Result<ScaleZeroPoint> qparams_from_range(float lowest, float highest,
     const bool symmetric = rule.scheme == QuantScheme::symmetric;
     const auto steps = static_cast<double>(rule.quant_max - rule.quant_min);
     const float width = symmetric ? (-negative > positive ? -negative : positive) : fadd(positive, -negative);
-    float scale = fdiv(width, static_cast<float>(symmetric ? steps / 2 : steps));
+    const double half =
+        rule.divisor == SymmetricDivisor::highest_code ? static_cast<double>(rule.quant_max) : steps / 2;
+    float scale = fdiv(width, static_cast<float>(symmetric ? half : steps));
     if (!is_finite(scale)) return Status{StatusCode::scale_out_of_range, OpKind::observe, Field::scale, 0, 0};
     if (scale < rule.smallest_scale) scale = rule.smallest_scale;
     if (symmetric) return ScaleZeroPoint{scale, rule.symmetric_zero_point};

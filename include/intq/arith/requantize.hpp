@@ -108,6 +108,7 @@ template <class Policy> struct RequantizedCode {
 /// y = clamp(rhe(fmul(float32(acc), scale)) + zero_point)
 ///
 /// Words    0: scale (bits of a float).  Sumin words  0: s_e / s_out (bits of a float)
+/// @pre     |acc| <= 2^40 for a sum of 64 bits
 /// Source   ONNX Runtime's requantization; docs/arithmetic.md section 2.1
 struct float_scale : RequantizedCode<float_scale> {
     static constexpr const char* name = "float_scale";
@@ -131,16 +132,33 @@ struct float_scale : RequantizedCode<float_scale> {
         return std::bit_cast<float>(w[0]) >= 0.0f && is_finite(fmul(std::bit_cast<float>(w[0]), 65536.0f));
     }
 
-    template <class L>
-    static constexpr typename L::i32 scaled(typename L::i32 acc, const Channel<L>& channel,
-                                            const OutputLanes<L>&) noexcept {
-        return L::round_to_i32(L::mul(L::to_f32(acc), channel.scale));
+    template <class L, class Acc>
+    static constexpr typename L::i32 scaled(Acc acc, const Channel<L>& channel, const OutputLanes<L>&) noexcept {
+        return L::round_to_i32(L::mul(real_sum<L>(acc), channel.scale));
     }
-    template <class L>
-    static constexpr typename L::i32 scaled_sumin(typename L::i32 acc, typename L::i32 e, const Channel<L>& channel,
+    template <class L, class Acc>
+    static constexpr typename L::i32 scaled_sumin(Acc acc, typename L::i32 e, const Channel<L>& channel,
                                                   const SuminChannel<L>& sumin, const OutputLanes<L>& out) noexcept {
         const auto addend = L::mul(L::to_f32(L::sub(e, out.sumin_zero_point)), sumin.scale);
-        return L::round_to_i32(L::add(L::mul(L::to_f32(acc), channel.scale), addend));
+        return L::round_to_i32(L::add(L::mul(real_sum<L>(acc), channel.scale), addend));
+    }
+
+    /// float32(acc), rounded once: acc = high·2^16 + low with low in [-2^15, 2^15), and high, low and high·2^16 are
+    /// floats.
+    template <class L> static constexpr typename L::f32 wide_real(typename L::i64 acc) noexcept {
+        const auto high = L::shift_right(L::add(acc, L::set_i64(1 << 15)), L::set_i64(16));
+        const auto low = L::shift_right(L::shift_left(acc, L::set_i64(48)), L::set_i64(48));
+        return L::add(L::mul(L::to_f32(L::narrow(high)), L::set(65536.0f)), L::to_f32(L::narrow(low)));
+    }
+
+private:
+    template <class L> static constexpr typename L::f32 real_sum(typename L::i32 acc) noexcept {
+        return L::to_f32(acc);
+    }
+    template <class L>
+    requires(!std::same_as<typename L::i32, typename L::i64>) static constexpr typename L::f32
+        real_sum(typename L::i64 acc) noexcept {
+        return wide_real<L>(acc);
     }
 };
 
@@ -208,10 +226,16 @@ template <> struct fixed_point<single_rounding> : RequantizedCode<fixed_point<si
 
     /// The scaled value, saturated to 2^30 in magnitude.
     template <class L> static constexpr typename L::i32 scale(typename L::i32 acc, const Channel<L>& channel) noexcept {
+        return detail::saturate<L>(rounded<L>(acc, channel));
+    }
+
+    /// The scaled value, saturated to 32 bits.
+    template <class L>
+    static constexpr typename L::i32 rounded(typename L::i32 acc, const Channel<L>& channel) noexcept {
         const auto right = L::widen(L::sub(L::set(std::int32_t{31}), channel.shift));
         const auto half = L::shift_left(L::set_i64(1), L::widen(L::sub(L::set(std::int32_t{30}), channel.shift)));
         const auto product = L::mul_wide(acc, channel.multiplier);
-        return detail::saturate<L>(L::narrow(L::shift_right(L::add(product, half), right)));
+        return L::narrow(L::shift_right(L::add(product, half), right));
     }
 };
 
@@ -275,6 +299,10 @@ struct wide_fixed_point : RequantizedCode<wide_fixed_point> {
     template <class L> static constexpr Channel<L> load(const std::int32_t* from, index_t stride) noexcept {
         return {L::load(from), L::load(from + stride)};
     }
+    /// The same parameters in every lane.
+    template <class L> static constexpr Channel<L> set(const ChannelWords& values) noexcept {
+        return {L::set(values[0]), L::set(values[1])};
+    }
     static constexpr ChannelWords make(const QuantizedMultiplier& real) noexcept {
         return {reduce_multiplier_to_16_bits(real.multiplier), real.shift};
     }
@@ -288,6 +316,71 @@ struct wide_fixed_point : RequantizedCode<wide_fixed_point> {
         const auto right = L::widen(L::sub(L::set(std::int32_t{15}), channel.shift));
         const auto product = L::mul(acc, L::widen(channel.multiplier));
         return L::narrow(L::shift_right(L::add(product, half), right));
+    }
+};
+
+// --- binary64: the linear layers of target::litert -------------------------------------------------------------------
+
+/// y = clamp(rhaz(dmul(double(acc), r)) + zero_point),  r = double(s_in)·double(s_w) / double(s_out)
+///
+/// One lane after the other: no lanes have binary64, and this is the last step of a long sum.
+///
+/// Words    0, 1: the lower and the upper half of r's bits
+/// Source   LiteRT 2.3, reference kernels of fully connected layers; docs/arithmetic.md section 2.2
+struct binary64 : RequantizedCode<binary64> {
+    static constexpr const char* name = "binary64";
+    static constexpr int words = 2;
+    static constexpr int sumin_words = 0;
+    template <class L> struct Channel { typename L::i32 low, high; };
+
+    template <class L> static constexpr Channel<L> load(const std::int32_t* from, index_t stride) noexcept {
+        return {L::load(from), L::load(from + stride)};
+    }
+    static constexpr ChannelWords make(double real) noexcept {
+        const auto bits = std::bit_cast<std::uint64_t>(real);
+        return {static_cast<std::int32_t>(static_cast<std::uint32_t>(bits)),
+                static_cast<std::int32_t>(static_cast<std::uint32_t>(bits >> 32))};
+    }
+    static constexpr bool are_words(const ChannelWords& w, int) noexcept {
+        const double real = from_words(w[0], w[1]);
+        return real >= 0.0 && is_finite(real);
+    }
+
+    template <class L>
+    static constexpr typename L::i32 scaled(typename L::i32 acc, const Channel<L>& channel,
+                                            const OutputLanes<L>&) noexcept {
+        std::int32_t sums[static_cast<std::size_t>(L::width())] = {};
+        L::store(sums, acc);
+        return lane_by_lane<L>(sums, channel);
+    }
+    template <class L>
+    static constexpr typename L::i32 scaled(typename L::i64 acc, const Channel<L>& channel,
+                                            const OutputLanes<L>&) noexcept {
+        std::int64_t sums[static_cast<std::size_t>(L::width())] = {};
+        L::store_i64(sums, acc);
+        return lane_by_lane<L>(sums, channel);
+    }
+
+private:
+    static constexpr double from_words(std::int32_t low, std::int32_t high) noexcept {
+        return std::bit_cast<double>(std::uint64_t{static_cast<std::uint32_t>(high)} << 32 |
+                                     static_cast<std::uint32_t>(low));
+    }
+    /// Saturated to 32 bits.
+    static constexpr std::int32_t scale(std::int64_t acc, double real) noexcept {
+        const double rounded = round_half_away(dmul(static_cast<double>(acc), real));
+        return rounded <= -2147483648.0  ? INT32_MIN
+               : rounded >= 2147483647.0 ? INT32_MAX
+                                         : static_cast<std::int32_t>(rounded);
+    }
+    template <class L, class Sum>
+    static constexpr typename L::i32 lane_by_lane(const Sum* sums, const Channel<L>& channel) noexcept {
+        constexpr auto width = static_cast<std::size_t>(L::width());
+        std::int32_t low[width] = {}, high[width] = {}, scaled[width] = {};
+        L::store(low, channel.low);
+        L::store(high, channel.high);
+        for (std::size_t i = 0; i < width; ++i) scaled[i] = scale(sums[i], from_words(low[i], high[i]));
+        return L::load(static_cast<const std::int32_t*>(scaled));
     }
 };
 

@@ -14,8 +14,9 @@
 namespace intq::arith {
 inline namespace INTQ_CORE_ABI {
 
-/// Which input an output coordinate means. align_corners and half_pixel are bilinear.
-enum class Resize : std::uint8_t { nearest, nearest_exact, half_pixel, align_corners };
+/// Which input an output coordinate means. align_corners and half_pixel are bilinear; nearest_half_down is ONNX's
+/// default, the others are PyTorch's.
+enum class Resize : std::uint8_t { nearest, nearest_exact, nearest_half_down, half_pixel, align_corners };
 
 /// What says how far apart the output's cells lie along an axis: the two extents, or a factor by the rule of the
 /// project that it comes from.
@@ -49,6 +50,11 @@ inline constexpr index_t largest_resized = index_t{1} << 24;
 
 namespace intq::arith {
 inline namespace INTQ_ABI {
+
+/// Whether a rule takes one cell, and no mean of several.
+constexpr bool is_nearest(Resize rule) noexcept {
+    return rule == Resize::nearest || rule == Resize::nearest_exact || rule == Resize::nearest_half_down;
+}
 
 /// The extent that a factor makes of another one; 0 where it is below 1 or above largest_resized.
 ///
@@ -95,9 +101,22 @@ namespace detail {
 
 constexpr std::int64_t floor_divide(std::int64_t a, std::int64_t b) noexcept { return a / b - (a % b < 0 ? 1 : 0); }
 
+/// The centre of an output cell, rounded half down to a cell.
+constexpr std::int64_t nearest_half_down(std::int64_t d, std::int64_t in, std::int64_t out,
+                                         const ResizeScale& scale) noexcept {
+    if (scale.origin == ResizeOrigin::extents) return ((2 * d + 1) * in - 1) / (2 * out);
+    const float place = fadd(fdiv(fadd(static_cast<float>(d), 0.5f), static_cast<float>(scale.factor)), -0.5f);
+    // Half down is the next integer above a half less.
+    const double bound = static_cast<double>(place) - 0.5;
+    if (bound <= 0.0) return 0;
+    const auto below = static_cast<std::int64_t>(bound);
+    return static_cast<double>(below) < bound ? below + 1 : below;
+}
+
 /// The cell of a nearest rule, not below 0, perhaps beyond the last.
 constexpr std::int64_t nearest_cell(Resize rule, std::int64_t d, std::int64_t in, std::int64_t out,
                                     const ResizeScale& scale) noexcept {
+    if (rule == Resize::nearest_half_down) return nearest_half_down(d, in, out, scale);
     const bool exact = rule == Resize::nearest_exact;
     if (scale.origin == ResizeOrigin::extents) return exact ? (2 * d + 1) * in / (2 * out) : d * in / out;
     const float at = exact ? fadd(static_cast<float>(d), 0.5f) : static_cast<float>(d);
@@ -117,6 +136,7 @@ constexpr std::int64_t nearest_cell(Resize rule, std::int64_t d, std::int64_t in
 ///                     first = c >> 8,  second = min(first + 1, in - 1),  weight = c mod 256
 ///     nearest         first = fl(d·in / out)
 ///     nearest_exact   first = min(fl((2d + 1)·in / (2·out)), in - 1)
+///     nearest_half_down  first = fl(((2d + 1)·in - 1) / (2·out)): the centre rounded half down, and not half up
 ///
 /// By a factor f, with the float32 step s = float32(1/f):
 ///
@@ -125,6 +145,7 @@ constexpr std::int64_t nearest_cell(Resize rule, std::int64_t d, std::int64_t in
 ///                     onnx   first = min(fl(fdiv(d, f)), in - 1)
 ///     nearest_exact   torch  first = min(fl(fmul(fadd(d, 1/2), s)), in - 1)
 ///                     onnx   first = min(fl(fdiv(fadd(d, 1/2), f)), in - 1)
+///     nearest_half_down  first = clamp(rhd(fsub(fdiv(fadd(d, 1/2), f), 1/2)), 0, in - 1), rhd rounding half down
 ///
 /// @param scale  of align_corners only the extents count
 /// @pre 1 <= in, out <= largest_resized, 0 <= d < out; by a factor: out = resized_extent(scale, in)
@@ -134,7 +155,7 @@ constexpr ResizeTap resize_tap(Resize rule, index_t d, index_t in, index_t out,
                                const ResizeScale& scale = {}) INTQ_NOEXCEPT {
     INTQ_ASSERT(in >= 1 && in <= largest_resized && out <= largest_resized && d >= 0 && d < out);
     const std::int64_t from = in, to = out, at = d;
-    if (rule == Resize::nearest || rule == Resize::nearest_exact) {
+    if (is_nearest(rule)) {
         const std::int64_t cell = detail::nearest_cell(rule, at, from, to, scale);
         const auto first = static_cast<std::int32_t>(cell < from ? cell : from - 1);
         return {first, first, 0};

@@ -16,8 +16,8 @@
 namespace intq::arith {
 inline namespace INTQ_CORE_ABI {
 
-/// Which requantize policy a target's kernels are keyed on.
-enum class RequantizeRule : std::uint8_t { float_scale, single_rounding, double_rounding, two_stage };
+/// Which requantize policy a kernel is keyed on. The rule belongs to the operation: `binary64` is one of linear layers.
+enum class RequantizeRule : std::uint8_t { float_scale, single_rounding, double_rounding, two_stage, binary64 };
 
 /// What a bias code may be: 32 or 64 bits, or 16 bits and a left shift per channel.
 enum class BiasRule : std::uint8_t { int32, int64, shifted_16_bits };
@@ -29,12 +29,21 @@ enum class AverageRule : std::uint8_t {
     divide_codes      // codes divided by the number of valid cells, half away from zero; the scale stays
 };
 
+/// How a softmax of codes is computed.
+enum class SoftmaxRule : std::uint8_t {
+    requantized,  // int8: tables and one reciprocal, to probabilities of 2^-15 that are requantized
+    fixed_point   // TFLite's: the scale of the output is fixed
+};
+
 /// Every parameter of a target's arithmetic, by the names of docs/arithmetic.md sections 2 and 3.
 struct PolicyRecord {
     const char* name = "";
     RequantizeRule requantize = RequantizeRule::float_scale;
+    bool linear_in_binary64 = false;  // the rule of linear layers is binary64, and `requantize` that of the others
     int accumulator_bits_int8 = 32;
     int accumulator_bits_int16 = 32;
+    /// Whether an int16 layer of int16 output whose proven sum leaves 32 bits is summed in 64, by the same formula.
+    bool widens_int16 = false;
     int pre_cap = 0;
     ShiftRounding post_gemm = ShiftRounding::half_up;
     ShiftRounding post_other = ShiftRounding::half_up;
@@ -43,25 +52,37 @@ struct PolicyRecord {
     bool zero_points = false;  // whether activations may have one
     bool fused_add = false;
     AverageRule average = AverageRule::requantize_sum;
+    SoftmaxRule softmax = SoftmaxRule::requantized;
     QuantizeRule quantize{};
+    /// Of int8 weights and of int16 activations whose qconfig leaves the codes open. They decide scales, which prepare
+    /// makes, and not what the target computes with them.
+    SymmetricScheme weight_scheme = SymmetricScheme::full_range;
+    SymmetricScheme activation_scheme = SymmetricScheme::full_range;
     std::span<const ConstraintRow> constraints{};
+    std::span<const FixedOutput> fixed_outputs{};
 
     INTQ_ALWAYS_INLINE constexpr int accumulator_bits(DType input) const noexcept {
         return input == DType::int16 ? accumulator_bits_int16 : accumulator_bits_int8;
+    }
+    /// The rule that requantizes the sums of an operator.
+    INTQ_ALWAYS_INLINE constexpr RequantizeRule rule_of(OpKind op) const noexcept {
+        return linear_in_binary64 && op == OpKind::linear ? RequantizeRule::binary64 : requantize;
     }
     /// Whether the operand of a fused add is part of the accumulator, so that the accumulator may be the output.
     INTQ_ALWAYS_INLINE constexpr bool adds_in_accumulator() const noexcept {
         return fused_add && requantize != RequantizeRule::float_scale;
     }
 
-    /// Whether both give the same codes: every rule is equal. The name and the constraints, which decide what is
-    /// admitted and not what comes out, may differ.
+    /// Whether both give the same codes for the same scales: every rule is equal. The name, the schemes and the
+    /// constraints, which decide what comes in and what is admitted, may differ.
     INTQ_ALWAYS_INLINE constexpr bool same_arithmetic(const PolicyRecord& other) const noexcept {
-        return requantize == other.requantize && accumulator_bits_int8 == other.accumulator_bits_int8 &&
-               accumulator_bits_int16 == other.accumulator_bits_int16 && pre_cap == other.pre_cap &&
-               post_gemm == other.post_gemm && post_other == other.post_other && bias == other.bias &&
-               headroom == other.headroom && zero_points == other.zero_points && fused_add == other.fused_add &&
-               average == other.average && quantize == other.quantize;
+        return requantize == other.requantize && linear_in_binary64 == other.linear_in_binary64 &&
+               accumulator_bits_int8 == other.accumulator_bits_int8 &&
+               accumulator_bits_int16 == other.accumulator_bits_int16 && widens_int16 == other.widens_int16 &&
+               pre_cap == other.pre_cap && post_gemm == other.post_gemm && post_other == other.post_other &&
+               bias == other.bias && headroom == other.headroom && zero_points == other.zero_points &&
+               fused_add == other.fused_add && average == other.average && softmax == other.softmax &&
+               quantize == other.quantize;
     }
 };
 
@@ -88,6 +109,7 @@ namespace detail {
 template <RequantizeRule Rule, class Acc> struct PolicyOf;
 template <class Acc> struct PolicyOf<RequantizeRule::float_scale, Acc> { using type = float_scale; };
 template <class Acc> struct PolicyOf<RequantizeRule::two_stage, Acc> { using type = two_stage; };
+template <class Acc> struct PolicyOf<RequantizeRule::binary64, Acc> { using type = binary64; };
 template <class Acc> struct PolicyOf<RequantizeRule::single_rounding, Acc> {
     using type = std::conditional_t<std::is_same_v<Acc, std::int64_t>, wide_fixed_point, fixed_point<single_rounding>>;
 };

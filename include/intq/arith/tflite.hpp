@@ -10,11 +10,21 @@
 namespace intq::arith {
 inline namespace INTQ_CORE_ABI {
 
-inline constexpr auto tflite_constraints =
-    join_rows(conversion_rows<DType::int8, DType::int16>, accumulator_rows,
-              weighted_rows<DType::int8, DType::int8, DType::int8, DType::int32>,
-              weighted_rows<DType::int16, DType::int8, DType::int16>, unlimited_rows<DType::int8>,
-              unlimited_rows<DType::int16>, softmax_rows<DType::int8>);
+inline constexpr auto tflite_constraints = join_rows(
+    conversion_rows<DType::int8, DType::int16>, accumulator_rows,
+    weighted_rows<DType::int8, DType::int8, DType::int8, DType::int32>,
+    weighted_rows<DType::int16, DType::int8, DType::int16>, unlimited_rows<DType::int8>, unlimited_rows<DType::int16>,
+    softmax_rows<DType::int8, DType::int16>, rows_of_type<DType::int16, OpKind::softmax>);
+
+/// TFLite's own scales of results that lie between 0 and 1, or -1 and 1.
+inline constexpr std::array<FixedOutput, 7> tflite_fixed_outputs{
+    FixedOutput{OpKind::softmax, {}, DType::int8, DType::int8, 0x1p-8f, -128},
+    FixedOutput{OpKind::softmax, {}, DType::int8, DType::int16, 0x1p-16f, -32768},
+    FixedOutput{OpKind::softmax, {}, DType::int16, DType::int16, 0x1p-15f, 0},
+    FixedOutput{OpKind::lookup_table, TableFunction::sigmoid, DType::int8, DType::int8, 0x1p-8f, -128},
+    FixedOutput{OpKind::lookup_table, TableFunction::tanh, DType::int8, DType::int8, 0x1p-7f, 0},
+    FixedOutput{OpKind::lookup_table, TableFunction::sigmoid, DType::int16, DType::int16, 0x1p-15f, 0},
+    FixedOutput{OpKind::lookup_table, TableFunction::tanh, DType::int16, DType::int16, 0x1p-15f, 0}};
 
 }  // namespace INTQ_CORE_ABI
 }  // namespace intq::arith
@@ -38,8 +48,12 @@ template <class RoundingRule = arith::double_rounding> struct tflite {
         record.requantize = is_single ? arith::RequantizeRule::single_rounding : arith::RequantizeRule::double_rounding;
         record.accumulator_bits_int16 = 64;
         record.zero_points = true;
+        record.weight_scheme = arith::SymmetricScheme::narrow_range;
+        record.activation_scheme = arith::SymmetricScheme::all_codes;
         record.average = arith::AverageRule::divide_codes;
+        record.softmax = arith::SoftmaxRule::fixed_point;
         record.constraints = arith::tflite_constraints;
+        record.fixed_outputs = arith::tflite_fixed_outputs;
         return record;
     }();
 };

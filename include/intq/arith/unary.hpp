@@ -26,7 +26,7 @@ inline namespace INTQ_ABI {
 
 /// f(x) in binary64, made of the functions of arith/real_functions.hpp: the same bits on every machine.
 ///
-/// @param slope  elu: its limit; leaky_relu: the factor of negative x
+/// @param slope  elu: its limit; leaky_relu: the factor of negative x; hard_sigmoid: 6 times that between its ends
 constexpr double table_function(TableFunction function, double x, double slope = 1.0) noexcept {
     const auto clamp = [](double value, double low, double high) {
         return value < low ? low : value > high ? high : value;
@@ -47,7 +47,7 @@ constexpr double table_function(TableFunction function, double x, double slope =
         case TableFunction::elu:
             return x > 0.0 ? x : slope * real_expm1(x);
         case TableFunction::hard_sigmoid:
-            return clamp(x + 3.0, 0.0, 6.0) / 6.0;
+            return clamp(x + 3.0 / slope, 0.0, 6.0 / slope) / (6.0 / slope);
         case TableFunction::hard_tanh:
             return clamp(x, -1.0, 1.0);
         case TableFunction::hard_swish:
@@ -69,14 +69,16 @@ constexpr double table_function(TableFunction function, double x, double slope =
 /// Whether the function is smooth enough at every code for 512 straight pieces.
 constexpr bool fits_int16_table(TableFunction function) noexcept { return function < TableFunction::leaky_relu; }
 
-/// clamp(rhu(real / s_out), range); NaN gives 0, an infinity the end of its side.
-inline std::int32_t table_entry(double real, float s_out, CodeRange range) noexcept {
-    const auto low = static_cast<double>(range.quant_min), high = static_cast<double>(range.quant_max);
-    const double code = real / static_cast<double>(s_out);
-    if (code != code) return 0;
-    if (code <= low) return static_cast<std::int32_t>(low);
-    if (code >= high) return static_cast<std::int32_t>(high);
-    return static_cast<std::int32_t>(round_half_up(code));
+/// clamp(rhu(real / s_out) + zp_out, range); NaN gives the zero point, an infinity the end of its side.
+inline std::int32_t table_entry(double real, const CodesOf& out, CodeRange range) noexcept {
+    const auto zero_point = static_cast<double>(out.zero_point);
+    const double low = static_cast<double>(range.quant_min) - zero_point,
+                 high = static_cast<double>(range.quant_max) - zero_point;
+    const double steps = real / static_cast<double>(out.scale);
+    if (steps != steps) return out.zero_point;
+    if (steps <= low) return static_cast<std::int32_t>(range.quant_min);
+    if (steps >= high) return static_cast<std::int32_t>(range.quant_max);
+    return static_cast<std::int32_t>(round_half_up(steps)) + out.zero_point;
 }
 
 namespace detail {
@@ -84,18 +86,21 @@ namespace detail {
 constexpr Status check_table(const CodesOf& in, const CodesOf& out, CodeRange range, DType dtype, std::size_t given,
                              std::size_t expected) noexcept {
     constexpr OpKind op = OpKind::none;
-    if (range.quant_min < lowest_code(dtype) || range.quant_min > 0)
-        return {StatusCode::value_out_of_range, op, Field::quant_range, range.quant_min, lowest_code(dtype)};
-    if (range.quant_max > highest_code(dtype) || range.quant_max < 0)
-        return {StatusCode::value_out_of_range, op, Field::quant_range, range.quant_max, highest_code(dtype)};
     for (const CodesOf* codes : {&in, &out}) {
         const Field field = codes == &in ? Field::input : Field::output;
         if (codes->dtype != dtype)
             return {StatusCode::dtype_mismatch, op, field, static_cast<std::int64_t>(codes->dtype),
                     static_cast<std::int64_t>(dtype)};
         if (!is_scale(codes->scale)) return {StatusCode::scale_out_of_range, op, Field::scale, codes == &in ? 0 : 1, 0};
-        if (codes->zero_point != 0) return {StatusCode::unsupported, op, Field::zero_point, codes->zero_point, 0};
+        const std::int64_t lowest = dtype == DType::int8 ? INT8_MIN : 0, highest = dtype == DType::int8 ? INT8_MAX : 0;
+        if (codes->zero_point < lowest || codes->zero_point > highest)
+            return {StatusCode::value_out_of_range, op, Field::zero_point, codes->zero_point,
+                    codes->zero_point < lowest ? lowest : highest};
     }
+    if (range.quant_min < lowest_code(dtype) || range.quant_min > out.zero_point)
+        return {StatusCode::value_out_of_range, op, Field::quant_range, range.quant_min, lowest_code(dtype)};
+    if (range.quant_max > highest_code(dtype) || range.quant_max < out.zero_point)
+        return {StatusCode::value_out_of_range, op, Field::quant_range, range.quant_max, highest_code(dtype)};
     if (given != expected)
         return {StatusCode::shape_mismatch, op, Field::storage, static_cast<std::int64_t>(given),
                 static_cast<std::int64_t>(expected)};
@@ -106,14 +111,14 @@ constexpr Status check_table(const CodesOf& in, const CodesOf& out, CodeRange ra
 
 /// The table of any real function of int8 codes.
 ///
-///     entries[x + 128] = clamp(rhu(f(double(x) · s_in) / s_out), range)
+///     entries[x + 128] = clamp(rhu(f(double(x - zp_in) · s_in) / s_out) + zp_out, range)
 ///
-/// @param function  double -> double; NaN gives code 0, infinities the ends
+/// @param function  double -> double; NaN gives the zero point, infinities the ends
 /// @param entries   256
 /// @param range     of the output
 /// @return ok; dtype_mismatch of input or output; scale_out_of_range, given 0 of the input, 1 of the output;
-/// unsupported
-///         naming zero_point where one is not 0; value_out_of_range of quant_range; shape_mismatch of storage
+///         value_out_of_range of a zero point that is no code, and of quant_range where it goes beyond the type or
+///         leaves the zero point out; shape_mismatch of storage
 template <class Function>
 Status make_int8_table(const CodesOf& in, const CodesOf& out, std::span<std::int8_t> entries, Function&& function,
                        CodeRange range = {}) noexcept {
@@ -121,11 +126,11 @@ Status make_int8_table(const CodesOf& in, const CodesOf& out, std::span<std::int
     if (!status.ok()) return status;
     for (int x = INT8_MIN; x <= INT8_MAX; ++x)
         entries[static_cast<std::size_t>(x + 128)] = static_cast<std::int8_t>(
-            table_entry(function(static_cast<double>(x) * static_cast<double>(in.scale)), out.scale, range));
+            table_entry(function(static_cast<double>(x - in.zero_point) * static_cast<double>(in.scale)), out, range));
     return {};
 }
 
-/// The table of any real function of int16 codes.
+/// The table of any real function of int16 codes, which have no zero points.
 ///
 ///     entries[i] = clamp(rhu(f(double((i - 256) · 128) · s_in) / s_out), range),   i = 0 … 512
 ///
@@ -138,7 +143,7 @@ Status make_int16_table(const CodesOf& in, const CodesOf& out, std::span<std::in
     if (!status.ok()) return status;
     for (int i = 0; i < static_cast<int>(int16_table_size); ++i)
         entries[static_cast<std::size_t>(i)] = static_cast<std::int16_t>(table_entry(
-            function(static_cast<double>((i - 256) * 128) * static_cast<double>(in.scale)), out.scale, range));
+            function(static_cast<double>((i - 256) * 128) * static_cast<double>(in.scale)), out, range));
     return {};
 }
 

@@ -55,7 +55,9 @@ enum class Field : std::uint8_t {
     geometry,
     tensor,
     instruction,
-    activation
+    activation,
+    multiplier,
+    shift
 };
 
 /// Outcome of a setup call: a code, the operator and field it speaks of, and two integers.
@@ -193,6 +195,10 @@ constexpr const char* name_of(Field field) noexcept {
             return "instruction";
         case Field::activation:
             return "activation";
+        case Field::multiplier:
+            return "multiplier";
+        case Field::shift:
+            return "shift";
     }
     return "";
 }

@@ -39,6 +39,9 @@ inline constexpr OperatorSpelling operator_spellings[] = {
     {Op::call_module, "MaxPool2d", "forward", "max_pool2d"},
     {Op::call_module, "AvgPool2d", "forward", "avg_pool2d"},
     {Op::call_module, "AdaptiveAvgPool2d", "forward", "adaptive_avg_pool2d"},
+    {Op::call_module, "MaxPool1d", "forward", "max_pool2d"},  // of images of one row
+    {Op::call_module, "AvgPool1d", "forward", "avg_pool2d"},
+    {Op::call_module, "AdaptiveAvgPool1d", "forward", "adaptive_avg_pool2d"},
     {Op::call_module, "Upsample", "forward", "interpolate"},
     {Op::call_module, "Flatten", "forward", "flatten"},
     {Op::call_module, "Identity", "forward", "identity"},

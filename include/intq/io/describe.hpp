@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -26,12 +27,18 @@ std::string describe(const Status& status);
 /// `text` in double quotes, fit for a message or a terminal: control characters as \xNN, cut after `limit` bytes.
 std::string in_quotes(std::string_view text, std::size_t limit = 120);
 
-/// "(1, 3, 224, 224)"; an extent of -1, unknown until run time, is printed as "?".
+/// Whether a number stands for an extent that is not known until run time: -1, or one far below all that mean
+/// something. Equal numbers far below are equal extents.
+constexpr bool is_unknown_extent(std::int64_t extent) noexcept {
+    return extent == -1 || extent < std::numeric_limits<index_t>::min() / 4;
+}
+
+/// "(1, 3, 224, 224)"; an extent that is not known is printed as "?".
 template <class Extents> std::string describe_shape(const Extents& extents) {
     std::string text = "(";
     for (const auto extent : extents) {
         if (text.size() > 1) text += ", ";
-        text += extent == -1 ? std::string("?") : std::to_string(extent);
+        text += is_unknown_extent(static_cast<std::int64_t>(extent)) ? std::string("?") : std::to_string(extent);
     }
     return text + ")";
 }

@@ -5,6 +5,7 @@
 #define INTQ_IO_FILE_HPP
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -23,6 +24,11 @@ inline namespace INTQ_HOSTED_ABI {
 /// Memory   grows with what was really read; a size that the file system claims is not believed
 /// @throws Error naming the path and the system's reason, a device, or more bytes than there is memory for
 std::vector<std::byte> read_file(const std::filesystem::path& path);
+
+/// `size` bytes of a file, from byte `offset` on.
+///
+/// @throws Error naming the path: with the system's reason, or that the file ends before
+std::vector<std::byte> read_part(const std::filesystem::path& path, std::uint64_t offset, std::size_t size);
 
 /// Writes a file so that a reader sees the former content or all of the new one, also when the program is
 /// interrupted: the bytes go to a temporary file in the same folder, which is renamed at last, when the disk holds them
@@ -160,6 +166,18 @@ INTQ_INLINE std::vector<std::byte> read_file(const std::filesystem::path& path) 
     } catch (const std::bad_alloc&) {
         throw Error(path.string(), "cannot be read: it is larger than the memory");
     }
+}
+
+INTQ_INLINE std::vector<std::byte> read_part(const std::filesystem::path& path, std::uint64_t offset,
+                                             std::size_t size) {
+    const detail::FileHandle file(std::fopen(path.c_str(), "rb"));
+    if (file == nullptr) detail::throw_system_error(path, "cannot be opened", errno);
+    std::vector<std::byte> bytes(size);
+    if (::fseeko(file.get(), static_cast<::off_t>(offset), SEEK_SET) != 0)
+        detail::throw_system_error(path, "cannot be read", errno);
+    if (std::fread(bytes.data(), 1, size, file.get()) == size) return bytes;
+    if (std::ferror(file.get()) != 0) detail::throw_system_error(path, "cannot be read", errno);
+    throw Error(path.string(), "the file ends before byte " + std::to_string(offset + size));
 }
 
 INTQ_INLINE void write_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {

@@ -57,8 +57,8 @@ public:
     /// An input of codes or accumulators; images are channels last, rows of features row_major.
     std::int32_t code_input(const Shape& per_image, DType dtype, const OwnedQParams& qparams, const std::string& name,
                             Layout layout = Layout::channels_last);
-    /// (C, H, W) images as (C·H·W) vectors in row_major order. A linear layer behind it does not need it: give
-    /// it the images and a window of their size.
+    /// (C, H, W) images, or (C, L), as (C·H·W) vectors in row_major order. A linear layer behind it does not need it:
+    /// give it the images and a window of their size.
     std::int32_t flatten(std::int32_t x, const LayerName& layer);
     /// The same tensor in another layout: rows of features are row_major, images channels_last.
     std::int32_t change_layout(std::int32_t x, Layout layout, const LayerName& layer);
@@ -192,16 +192,17 @@ INTQ_INLINE std::int32_t ProgramBuilder::code_input(const Shape& per_image, DTyp
 }
 
 INTQ_INLINE std::int32_t ProgramBuilder::flatten(std::int32_t x, const LayerName& layer) {
-    require_image(x, layer);
+    if (at(x).shape.rank != 3) require_image(x, layer);
     const Shape in = at(x).shape;
     const QParams qparams = at(x).qparams;
-    if (qparams.is_per_channel() && in[2] * in[3] != 1)
+    const index_t features = in.size() / in[0];
+    if (qparams.is_per_channel() && features != in[1])
         throw Error(layer.name, "flatten of an int32 accumulator of shape " + to_string(in) +
                                     " is not possible: its scales are per channel");
     if (at(x).layout == Layout::row_major)
         x = push(OpKind::layout_change, {x}, tensor(at(x).dtype, in, qparams, layer), nullptr, layer);
-    return push(OpKind::layout_change, {x},
-                tensor(at(x).dtype, Shape(max_batch_, in[1] * in[2] * in[3]), qparams, layer), nullptr, layer);
+    return push(OpKind::layout_change, {x}, tensor(at(x).dtype, Shape(max_batch_, features), qparams, layer), nullptr,
+                layer);
 }
 
 INTQ_INLINE std::int32_t ProgramBuilder::change_layout(std::int32_t x, Layout layout, const LayerName& layer) {

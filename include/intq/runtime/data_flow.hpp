@@ -95,7 +95,8 @@ inline Status check_own_ranges(const Program& program, const kernels::KernelTabl
     for (const std::int32_t operand : program.operands_of(instruction)) {
         const ArenaRange range = range_of(program, operand);
         if (workspace.overlaps(range)) return {StatusCode::corrupt, instruction.op, Field::workspace, operand, 0};
-        const bool in_place = may_run_in_place && range.first == output.first;
+        // An operand that is broadcast is read after its place in the output was written.
+        const bool in_place = may_run_in_place && range.first == output.first && range.last == output.last;
         if (output.overlaps(range) && !in_place)
             return {StatusCode::corrupt, instruction.op, Field::arena, operand, instruction.output};
     }

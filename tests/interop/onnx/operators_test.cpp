@@ -90,7 +90,12 @@ TEST_CASE("Functions of one element become PyTorch's modules, or functions where
     CHECK_THAT(refusal({.op_type = "Elu", .attributes = {attribute("alpha", nan)}}),
                Contains("elu: alpha must be finite"));
     CHECK_THAT(refusal({.op_type = "HardSigmoid", .attributes = {attribute("alpha", nan)}}), Contains("alpha is nan"));
-    CHECK_THAT(refusal({.op_type = "HardSigmoid"}), Contains("alpha is 0.200000 and beta 0.500000; supported are 1/6"));
+    CHECK(dynamic_cast<const nn::Unary&>(
+              OneNode{.op_type = "HardSigmoid", .attributes = {attribute("alpha", 1.0f / 6)}}.import()->find("n"))
+              .parameter() == 1.0);
+    CHECK(type_of({.op_type = "HardSigmoid"}) == "Hardsigmoid");
+    CHECK_THAT(refusal({.op_type = "HardSigmoid", .attributes = {attribute("beta", 0.25f)}}),
+               Contains("alpha is 0.200000 and beta 0.250000; supported are a positive alpha and the beta 1/2"));
 }
 
 TEST_CASE("Mul and Sub take two values, a number, or a tensor that becomes a buffer") {
@@ -114,6 +119,11 @@ TEST_CASE("Reductions take their axes as attribute or as input, by opset") {
               .find("call_function[target=sum](args = (%x, [-1], True))") != std::string::npos);
     CHECK_THAT(refusal({.op_type = "ReduceMean", .attributes = {attribute("axes", Ints{4})}}),
                Contains("axis 4 does not exist in shape (?, 4, 6, 6)"));
+    const auto no_axes = [&](int noop) {
+        return OneNode{.op_type = "ReduceMean", .attributes = {attribute("noop_with_empty_axes", noop)}, .opset = 18};
+    };
+    CHECK(text_of(no_axes(0)).find("call_function[target=mean](args = (%x, [], True))") != std::string::npos);
+    CHECK(type_of(no_axes(1)) == "Identity");
     CHECK_THAT(refusal({.op_type = "ReduceMean", .attributes = {attribute("axes", Ints{1})}, .opset = 18}),
                Contains("the attribute \"axes\" is not supported in opset 18"));
 }
@@ -133,7 +143,11 @@ TEST_CASE("Operators that move elements check their numbers before anything runs
     CHECK(shape(slice(1, far, 1, 2)) == "(1, 2, 6, 6)");
     CHECK(shape(slice(-far, -1, 2, far)) == "(1, 4, 1, 6)");
     CHECK(shape(slice(3, 1, 3, 1)) == "(1, 4, 6, 0)");
-    CHECK_THAT(refusal(slice(0, 1, 1, -1)), Contains("the step -1 is not supported"));
+    CHECK(shape(slice(far, -far, 1, -3)) == "(1, 2, 6, 6)");
+    CHECK(shape(slice(-2, 0, 2, -1)) == "(1, 4, 4, 6)");
+    CHECK(shape(slice(2, 5, 2, -far)) == "(1, 4, 0, 6)");
+    CHECK(shape(slice(5, -far, 3, -far - 1)) == "(1, 4, 6, 1)");
+    CHECK_THAT(refusal(slice(0, 1, 1, 0)), Contains("the step is 0"));
     CHECK_THAT(refusal(slice(0, 1, 7, 1)), Contains("axis 7 does not exist"));
     const auto pad = [](Ints pads) { return OneNode{.op_type = "Pad", .constants = {int64_tensor("a", pads)}}; };
     CHECK(shape(pad({0, 0, 1, 0, 0, 2, 0, 3})) == "(1, 6, 7, 9)");
@@ -151,7 +165,7 @@ TEST_CASE("Operators that move elements check their numbers before anything runs
         Contains("is not in [0, "));
 }
 
-TEST_CASE("Resize is one of PyTorch's four rules, on height and width only") {
+TEST_CASE("Resize is one of PyTorch's four rules or ONNX's default, on height and width only") {
     const auto resize = [](const std::string& mode, const std::string& place, std::vector<float> scales) {
         return OneNode{
             .op_type = "Resize",
@@ -168,8 +182,9 @@ TEST_CASE("Resize is one of PyTorch's four rules, on height and width only") {
                Contains("align_corners with ONNX's scales 2.000000 and 0.600000 needs whole sizes, given 6 x 6"));
     CHECK(dynamic_cast<const nn::Upsample&>(module->find("n")).options().scale_factor->origin ==
           arith::ResizeOrigin::onnx_factor);
-    CHECK_THAT(refusal(resize("nearest", "half_pixel", {1, 1, 2, 2})),
-               Contains("the mode nearest with half_pixel and round_prefer_floor is not supported"));
+    CHECK_THAT(refusal(resize("nearest", "half_pixel", {1, 1, 2, 2})), Contains("not refused"));
+    CHECK_THAT(refusal(resize("nearest", "align_corners", {1, 1, 2, 2})),
+               Contains("the mode nearest with align_corners and round_prefer_floor is not supported"));
     CHECK_THAT(refusal(resize("cubic", "half_pixel", {1, 1, 2, 2})), Contains("the mode cubic with half_pixel"));
     CHECK_THAT(refusal(resize("linear", "half_pixel", {1, 2, 2, 2})), Contains("the scales must be 1, 1 and two"));
     CHECK_THAT(refusal(resize("linear", "half_pixel", {1, 1, 3e38f, 2})), Contains("extents must be 1 to"));

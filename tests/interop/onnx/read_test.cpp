@@ -12,6 +12,7 @@
 #include <string>
 
 #include "interop/onnx_builder.hpp"
+#include "io/temporary_folder.hpp"
 #include "support/catch.hpp"
 
 using namespace intq;
@@ -147,11 +148,92 @@ TEST_CASE("Dtypes and ways of storage that are not supported are named") {
     CHECK_THROWS_WITH(with_initializer(message(8)), Contains("dtype string"));
     CHECK_THROWS_WITH(with_initializer(message(99)), Contains("dtype of an unknown code (code 99)"));
     CHECK_THROWS_WITH(with_initializer(message(-1)), Contains("(code -1)"));
-    CHECK_THROWS_WITH(with_initializer(message(test::int16).integer(14, 1)), Contains("another file"));
+    CHECK_THROWS_WITH(with_initializer(message(test::int16).integer(14, 2)),
+                      Contains("a location of the unknown code 2"));
+    CHECK_THROWS_WITH(with_initializer(message(test::int16).integer(14, 1)), Contains("two fields"));
     CHECK_THROWS_WITH(with_initializer(message(test::int16).message(13, test::Message().text(1, "location"))),
-                      Contains("another file"));
+                      Contains("says that it has its data inside"));
     CHECK_THROWS_WITH(with_initializer(message(test::int16).message(3, test::Message())), Contains("segments"));
     CHECK_THROWS_WITH(parse(test::model(test::Message().message(15, test::Message()), 17)), Contains("sparse"));
+}
+
+TEST_CASE("Data may lie in a file of the model's folder, and nowhere else") {
+    const test::TemporaryFolder folder;
+    const std::filesystem::path inside = folder / "inside";
+    std::filesystem::create_directories(inside / "below");
+    const std::string bytes("\0\0\0\0\0\0\x80\x3f\0\0\0\x40", 12);  // 0, 1, 2
+    for (const auto& path : {folder / "outside.data", inside / "m.data", inside / "below" / "m.data"})
+        io::write_file(path, bytes);
+    std::filesystem::create_symlink(folder / "outside.data", inside / "link.data");
+    std::filesystem::create_directory_symlink("..", inside / "up");
+    std::filesystem::create_symlink("m.data", inside / "own.data");
+
+    using Entries = std::vector<std::pair<std::string, std::string>>;
+    const auto model_of = [](const Entries& entries, std::int64_t elements) {
+        test::Message tensor =
+            test::Message().integer(1, elements).integer(2, test::float32).text(8, "w").integer(14, 1);
+        for (const auto& [key, value] : entries) tensor.message(13, test::Message().text(1, key).text(2, value));
+        return test::model({.initializers = {tensor}});
+    };
+    const auto read = [&](const Entries& entries, std::int64_t elements = 2) {
+        io::write_file(inside / "m.onnx", model_of(entries, elements).data());
+        return onnx::read_model(inside / "m.onnx").graph.initializers.at(0);
+    };
+    const auto refusal = [&](const Entries& entries, std::int64_t elements = 2) {
+        try {
+            read(entries, elements);
+        } catch (const Error& error) {
+            return std::string(error.what());
+        }
+        return std::string("not refused");
+    };
+    for (const char* location : {"m.data", "./m.data", "below/m.data", "own.data"}) {
+        const onnx::FileTensor tensor = read({{"location", location}, {"offset", "4"}, {"length", "8"}});
+        CHECK(tensor.as<float>()[0] == 1.0f);
+        CHECK(tensor.as<float>()[1] == 2.0f);
+    }
+    CHECK(read({{"location", "m.data"}, {"checksum", "0"}}, 3).as<float>()[2] == 2.0f);
+    CHECK(read({{"location", "m.data"}, {"offset", "12"}}, 0).size() == 0);
+
+    CHECK_THAT(refusal({{"location", "../outside.data"}}),
+               Contains("m.onnx: tensor \"w\": its data lies in the file \"../outside.data\", expected a relative path "
+                        "below the model's folder"));
+    CHECK_THAT(refusal({{"location", "below/../m.data"}}), Contains("without \"..\""));
+    CHECK_THAT(refusal({{"location", (folder / "outside.data").string()}}), Contains("expected a relative path"));
+    CHECK_THAT(refusal({{"location", (inside / "m.data").string()}}), Contains("expected a relative path"));
+    CHECK_THAT(refusal({{"location", ""}}), Contains("expected a relative path"));
+    CHECK_THAT(refusal({}), Contains("expected a relative path"));
+    CHECK_THAT(refusal({{"location", std::string("m.data\0x", 8)}}), Contains("expected a relative path"));
+    for (const char* link : {"link.data", "up/outside.data"})
+        CHECK_THAT(refusal({{"location", link}}), Contains("a symbolic link out of the model's folder"));
+    CHECK_THAT(refusal({{"location", "absent.data"}}), Contains("No such file"));
+    CHECK_THAT(refusal({{"location", "below"}}), Contains("not a regular file"));
+    CHECK_THAT(refusal({{"location", "m.data"}, {"offset", "8"}}),
+               Contains("its data are 8 bytes from byte 8 of \"m.data\", which has 12"));
+    CHECK_THAT(refusal({{"location", "m.data"}, {"offset", "18446744073709551615"}}), Contains("which has 12"));
+    CHECK_THAT(refusal({{"location", "m.data"}}, std::int64_t{1} << 40), Contains("which has 12"));
+    for (const char* number : {"-4", "4 ", "0x4", "", "18446744073709551616"})
+        CHECK_THAT(refusal({{"location", "m.data"}, {"offset", number}}), Contains("expected a number of bytes"));
+    CHECK_THAT(refusal({{"location", "m.data"}, {"length", "12"}}), Contains("the length 12, the dims need 8"));
+    CHECK_THAT(refusal(Entries(17, {"location", "m.data"})), Contains("more than 16 entries"));
+    CHECK_THROWS_WITH(parse(model_of({{"location", "m.data"}}, 2)),
+                      Contains("a model in memory has no files beside it"));
+
+    // Tensors may share bytes, but not let a small file fill the memory.
+    test::ModelParts many;
+    for (int i = 0; i < 5; ++i)
+        many.initializers.push_back(test::Message()
+                                        .integer(1, 3)
+                                        .integer(2, test::float32)
+                                        .text(8, "w" + std::to_string(i))
+                                        .integer(14, 1)
+                                        .message(13, test::Message().text(1, "location").text(2, "m.data")));
+    io::write_file(inside / "m.onnx", test::model(many).data());
+    CHECK_THROWS_WITH(onnx::read_model(inside / "m.onnx"),
+                      Contains("tensor \"w4\": the tensors up to here read \"m.data\" more than 4 times over"));
+    many.initializers.pop_back();
+    io::write_file(inside / "m.onnx", test::model(many).data());
+    CHECK(onnx::read_model(inside / "m.onnx").graph.initializers.size() == 4);
 }
 
 TEST_CASE("Only opsets whose operators are known are accepted") {

@@ -39,6 +39,15 @@ struct Valid {
     float scales[out_channels] = {0.01f, 0.02f, 0.01f, 0.03f, 0.01f, 0.01f};
     float bias[out_channels] = {0.5f, -0.5f, 0.0f, 1.0f, 2.0f, 3.0f};
     std::int64_t bias_codes[out_channels] = {};
+    std::int32_t multipliers[out_channels] = {1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30};
+    std::int32_t shifts[out_channels] = {-7, -7, -7, -7, -7, -7};
+    kernels::GivenRequantize given{multipliers, shifts, out_channels};
+    kernels::CodeBounds bounds{-100, -20};
+    /// Multipliers and shifts in place of scales.
+    void give_multipliers() {
+        spec.bias = nullptr;
+        spec.requantize = &given;
+    }
     std::int32_t zero_points[out_channels] = {};
     arith::SuminOperand sumin{0.05f, 0, -128, 127};
     Conv2dSpec spec;
@@ -135,6 +144,41 @@ std::vector<Refusal> refusals() {
          [](Valid& v) { v.spec.sumin = &v.sumin, v.sumin.quant_max = 300; }},
         {"relu6 on an int32 output", meta, S::unsupported, Field::activation, 2, 1,
          [](Valid& v) { v.spec.activation = Activation::relu6, v.spec.output_dtype = DType::int32; }},
+        // multipliers, shifts and bounds from outside
+        {"multipliers on fp32", fp32, S::unsupported, Field::multiplier, 0, 0, [](Valid& v) { v.give_multipliers(); }},
+        {"multipliers on bayes", bayes, S::unsupported, Field::multiplier, 0, 0,
+         [](Valid& v) { v.give_multipliers(); }},
+        {"multipliers of an int32 output", tflite, S::unsupported, Field::multiplier, 0, 0,
+         [](Valid& v) { v.give_multipliers(), v.spec.output_dtype = DType::int32; }},
+        {"no multipliers", tflite, S::missing, Field::multiplier, 0, 0,
+         [](Valid& v) { v.give_multipliers(), v.given.multipliers = nullptr; }},
+        {"no shifts", tflite, S::missing, Field::shift, 0, 0,
+         [](Valid& v) { v.give_multipliers(), v.given.shifts = nullptr; }},
+        {"multipliers of fewer channels", tflite, S::shape_mismatch, Field::multiplier, 4, 6,
+         [](Valid& v) { v.give_multipliers(), v.given.count = 4; }},
+        {"a multiplier below 0", tflite, S::value_out_of_range, Field::multiplier, -5, 0,
+         [](Valid& v) { v.give_multipliers(), v.multipliers[3] = -5; }},
+        {"a shift beyond a word", tflite, S::value_out_of_range, Field::shift, -32, -31,
+         [](Valid& v) { v.give_multipliers(), v.shifts[5] = -32; }},
+        {"a shift that leaves 32 bits", tflite, S::value_out_of_range, Field::shift, 31, 30,
+         [](Valid& v) { v.give_multipliers(), v.shifts[0] = 31; }},
+        // Channel 2 has 21 of weights on either side: its sums reach 21·128 + 21·127, and 2^31 >> 19 is 4096.
+        {"a shift of sums that then leave 32 bits", tflite, S::accumulator_overflow, Field::scale, 5355, 4095,
+         [](Valid& v) { v.give_multipliers(), v.shifts[2] = 19; }},
+        {"a real bias without scales", tflite, S::unsupported, Field::bias, 0, 0,
+         [](Valid& v) { v.give_multipliers(), v.spec.bias = v.bias; }},
+        {"bounds beside an activation", tflite, S::unsupported, Field::activation, 0, 0,
+         [](Valid& v) { v.spec.bounds = &v.bounds, v.spec.activation = Activation::relu; }},
+        {"bounds of an int32 output", tflite, S::unsupported, Field::activation, 0, 0,
+         [](Valid& v) { v.spec.bounds = &v.bounds, v.spec.output_dtype = DType::int32; }},
+        {"bounds that cross", bayes, S::value_out_of_range, Field::quant_range, 5, 4,
+         [](Valid& v) {
+             v.spec.bounds = &v.bounds, v.bounds = {5, 4};
+         }},
+        {"bounds beyond the type", fp32, S::value_out_of_range, Field::quant_range, 128, 127,
+         [](Valid& v) {
+             v.spec.bounds = &v.bounds, v.bounds = {5, 128};
+         }},
         // bias and accumulator
         {"bias NaN", fp32, S::bias_out_of_range, Field::bias, 2, 31, [](Valid& v) { v.bias[2] = nan; }},
         {"bias beyond int32", bayes, S::bias_out_of_range, Field::bias, 1, 31, [](Valid& v) { v.bias[1] = 1e6f; }},

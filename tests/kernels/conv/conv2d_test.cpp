@@ -196,7 +196,11 @@ void check_problem(std::size_t target, const std::vector<BackendTables>& backend
 
 /// Calls visit(shape, key, seed) with the data of every problem of a row.
 template <class Visit> void for_each_problem(const KernelTable& table, const ConvRow& row, Visit&& visit) {
-    const std::vector<ConvShape> shapes = row.is_depthwise ? depthwise_shapes() : gemm_shapes();
+    std::vector<ConvShape> shapes = row.is_depthwise ? depthwise_shapes() : gemm_shapes();
+    // A rule of linear layers alone: any window makes one.
+    const bool is_linear = row.requantize != table.policy().requantize;
+    if (is_linear) std::erase_if(shapes, [](const ConvShape& shape) { return shape.groups > 1; });
+    for (ConvShape& shape : shapes) shape.is_linear = shape.is_linear || is_linear;
     std::uint64_t seed = 0;
     for (const ConvShape& shape : shapes)
         for (int numbers = 0; numbers < static_cast<int>(Numbers::count_); ++numbers, ++seed) {
@@ -212,7 +216,7 @@ template <class Visit> void for_each_problem(const KernelTable& table, const Con
                         static_cast<Activation>((seed / 3 + seed / 9) % 3),
                         table.policy().zero_points && row.input == DType::int8 && seed % 4 != 0};
             if (row.output == DType::int32 && key.activation == Activation::relu6) key.activation = Activation::relu;
-            visit(shape, key, seed);
+            visit(shape, with_given(key, table.policy(), seed + seed / 5), seed);
         }
 }
 
@@ -255,9 +259,11 @@ TEST_CASE("two threads give the bytes of one") {
     for (const BackendTables& backend : backends)
         for (const KernelTable* table : backend.tables)
             for (const ConvRow& row : table->conv) {
-                const ConvShape& shape = row.is_depthwise ? depthwise : big;
-                const ConvKey key{row.input,      row.weight,     row.output,       row.has_sumin, row.accumulator_bits,
-                                  Numbers::codes, BiasKind::none, Activation::none, false};
+                ConvShape shape = row.is_depthwise ? depthwise : big;
+                shape.is_linear = row.requantize != table->policy().requantize;
+                const ConvKey key = with_given({row.input, row.weight, row.output, row.has_sumin, row.accumulator_bits,
+                                                Numbers::codes, BiasKind::none, Activation::none, false},
+                                               table->policy(), 2);
                 const ConvProblem problem = draw_conv(shape, key, 7);
                 const LibraryLayer layer(problem, table->policy());
                 Prepared made;

@@ -331,7 +331,9 @@ void check_codes(const kernels::KernelTable& table, std::set<OpKind>& ops) {
     step = {wide, arith::int16_table_size};
     OneInstruction(OpKind::lookup_table, DType::int16, {image, image}, &step).check(table, ops);
     kernels::SoftmaxParams softmax;
-    softmax.tables = value_of(arith::make_softmax_tables(x));
+    softmax.tables = value_of(table.policy().softmax == arith::SoftmaxRule::requantized
+                                  ? arith::make_softmax_tables(x)
+                                  : arith::make_fixed_point_softmax_tables(table.policy(), x));
     softmax.requantize = value_of(kernels::make_requantize(table.policy(), arith::softmax_probability, z, codes));
     softmax.count = 3;
     softmax.inner = 1;

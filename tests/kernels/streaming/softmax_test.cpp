@@ -29,8 +29,14 @@ std::vector<std::int16_t> run(const std::vector<std::int8_t>& x, float scale, in
         for (const Executor& executor : {serial, backward.executor()}) {
             test::GuardedBuffer y(x.size() * sizeof(std::int16_t));
             auto* const to = y.as<std::int16_t>();
-            rows[0].run(
-                {&*tables, x.data(), to, static_cast<index_t>(x.size()) / (count * inner), count, inner, &executor});
+            rows[0].run({&*tables,
+                         {},
+                         x.data(),
+                         to,
+                         static_cast<index_t>(x.size()) / (count * inner),
+                         count,
+                         inner,
+                         &executor});
             CHECK(y.is_intact());
             const std::vector<std::int16_t> given(to, to + x.size());
             if (first.empty()) first = given;
@@ -112,4 +118,120 @@ TEST_CASE("softmax refuses scales and types that it has no tables for, and table
     CHECK_FALSE(arith::are_softmax_tables(tables));
     tables.term[255] = tables.term[0] = 0;
     CHECK_FALSE(arith::are_softmax_tables(tables));
+}
+
+namespace {
+
+/// The codes of one row of TFLite's softmax by every backend that has it.
+template <class X, class Y>
+std::vector<Y> run_fixed_point(std::size_t target, const std::vector<X>& x, float scale, index_t inner = 1) {
+    const auto count = static_cast<index_t>(x.size()) / inner;
+    test::BackwardExecutor backward;
+    std::vector<Y> first;
+    for (const test::BackendTables& backend : test::usable_backend_tables()) {
+        const kernels::KernelTable& table = *backend.tables[target];
+        const kernels::SoftmaxRow* const row = kernels::operators::find_softmax(table, dtype_of<X>, dtype_of<Y>);
+        REQUIRE(row != nullptr);
+        arith::SoftmaxTables tables;
+        arith::QuantizedMultiplier input;
+        if (dtype_of<X> == DType::int8)
+            tables = *arith::make_fixed_point_softmax_tables(table.policy(), {scale, 0, DType::int8});
+        else
+            input = *arith::make_wide_softmax_multiplier({scale, 0, DType::int16});
+        for (const Executor& executor : {serial, backward.executor()}) {
+            test::GuardedBuffer y(x.size() * sizeof(Y));
+            row->run({&tables, input, x.data(), y.as<Y>(), 1, count, inner, &executor});
+            CHECK(y.is_intact());
+            const std::vector<Y> given(y.as<Y>(), y.as<Y>() + x.size());
+            if (first.empty()) first = given;
+            CHECK(given == first);
+        }
+    }
+    return first;
+}
+
+template <class Y> int count_other_than_oracle(const std::vector<std::int8_t>& x, float scale, std::size_t target) {
+    const std::vector<Y> y = run_fixed_point<std::int8_t, Y>(target, x, scale);
+    const auto expected =
+        ref::tflite_softmax({x.begin(), x.end()}, scale, static_cast<int>(8 * sizeof(Y)), target == 2);
+    int wrong = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) wrong += y[i] != expected[i];
+    return wrong;
+}
+
+}  // namespace
+
+TEST_CASE("TFLite's softmax of int8 codes is the oracle's, to int8 and int16, with both roundings") {
+    std::mt19937 random(3);
+    int wrong = 0;
+    for (int i = 0; i < 600; ++i) {
+        const float scale =
+            std::ldexp(1.0f + static_cast<float>(random() % 1000) / 1000.0f, static_cast<int>(random() % 20) - 14);
+        std::vector<std::int8_t> x(i % 50 == 0 ? 500 : 1 + random() % 40);
+        for (auto& code : x) code = static_cast<std::int8_t>(random() % 256);
+        for (const std::size_t target : {std::size_t{1}, std::size_t{2}}) {
+            wrong += count_other_than_oracle<std::int8_t>(x, scale, target);
+            wrong += count_other_than_oracle<std::int16_t>(x, scale, target);
+        }
+    }
+    CHECK(wrong == 0);
+    // As many terms as there may be, all equal: their sum is an int32, and each rounds to nothing in int8.
+    const std::vector<std::int8_t> equal(4095, 5);
+    CHECK(run_fixed_point<std::int8_t, std::int8_t>(1, equal, 0.1f) == std::vector<std::int8_t>(4095, -128));
+    CHECK(run_fixed_point<std::int8_t, std::int16_t>(1, equal, 0.1f) == std::vector<std::int16_t>(4095, -32752));
+    CHECK(run_fixed_point<std::int8_t, std::int8_t>(1, {7}, 1.0f)[0] == 127);
+    CHECK(run_fixed_point<std::int8_t, std::int8_t>(1, {7, 9, 7, 9}, 1.0f, 2) == std::vector<std::int8_t>(4, 0));
+}
+
+TEST_CASE("TFLite's softmax of int16 codes is near real arithmetic for all scales and lengths") {
+    std::mt19937 random(4);
+    double worst = 0;
+    double worst_of_its_bound = 0;
+    for (int i = 0; i < 300; ++i) {
+        const float scale =
+            std::ldexp(1.0f + static_cast<float>(random() % 1000) / 1000.0f, static_cast<int>(random() % 14) - 18);
+        std::vector<std::int16_t> x(i % 50 == 0 ? 1000 : 1 + random() % 40);
+        for (auto& code : x) code = static_cast<std::int16_t>(random() % 65536);
+        const auto y = run_fixed_point<std::int16_t, std::int16_t>(1 + static_cast<std::size_t>(i % 2), x, scale);
+        const std::int16_t largest = *std::max_element(x.begin(), x.end());
+        long double sum = 0;
+        const auto term = [&](std::int16_t code) {
+            const long double x_of = static_cast<long double>(code - largest) * static_cast<long double>(scale);
+            return std::exp(std::max(x_of, -10.0L));  // where the table ends
+        };
+        for (const std::int16_t code : x) sum += term(code);
+        double error = 0;
+        for (std::size_t k = 0; k < x.size(); ++k)
+            error = std::max(error, static_cast<double>(std::abs(32768.0L * term(x[k]) / sum - y[k])));
+        worst = std::max(worst, error);
+        // Every term of the sum is rounded to 2^-15, so a long row of small terms has a wrong sum.
+        worst_of_its_bound = std::max(worst_of_its_bound, error / (12.0 + 0.75 * static_cast<double>(x.size())));
+    }
+    INFO("largest error " << worst << " of 2^-15, " << worst_of_its_bound << " of its bound");
+    CHECK(worst_of_its_bound < 1.0);
+    CHECK(worst > 0.5);
+}
+
+TEST_CASE("TFLite's softmax refuses scales and types that it has no numbers for, and numbers that are none") {
+    const arith::PolicyRecord& tflite = target::tflite<>::policy;
+    for (const float scale : {0.0f, -1.0f, HUGE_VALF, std::nanf("")}) {
+        CHECK(arith::make_fixed_point_softmax_tables(tflite, {scale, 0, DType::int8}).status().code ==
+              StatusCode::scale_out_of_range);
+        CHECK(arith::make_wide_softmax_multiplier({scale, 0, DType::int16}).status().code ==
+              StatusCode::scale_out_of_range);
+    }
+    CHECK(arith::make_fixed_point_softmax_tables(tflite, {0.1f, 0, DType::int16}).status().code ==
+          StatusCode::dtype_mismatch);
+    CHECK(arith::make_wide_softmax_multiplier({0.1f, 0, DType::int8}).status().code == StatusCode::dtype_mismatch);
+    // 10/65535 · 2^15 is 4.99…: beyond it 2^16 codes leave 32 bits.
+    CHECK(arith::make_wide_softmax_multiplier({4.9f, 0, DType::int16}).ok());
+    CHECK(arith::make_wide_softmax_multiplier({5.1f, 0, DType::int16}).status().code == StatusCode::scale_out_of_range);
+    arith::SoftmaxTables tables = *arith::make_fixed_point_softmax_tables(tflite, {0.1f, 0, DType::int8});
+    CHECK(arith::are_fixed_point_softmax_tables(tables));
+    CHECK_FALSE(arith::are_softmax_tables(tables));
+    tables.term[7] = 0x80000000u;
+    CHECK_FALSE(arith::are_fixed_point_softmax_tables(tables));
+    tables = *arith::make_fixed_point_softmax_tables(tflite, {0.1f, 0, DType::int8});
+    tables.term[0] = 0;
+    CHECK_FALSE(arith::are_fixed_point_softmax_tables(tables));
 }

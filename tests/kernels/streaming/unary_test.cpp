@@ -126,12 +126,15 @@ TEST_CASE("Entries are the nearest codes of the function, for int8 and int16") {
             for (const float s_out : {0.0078125f, 0.1f, 0.011f}) {
                 INFO("function " << static_cast<int>(function) << " scales " << s_in << ' ' << s_out);
                 std::vector<std::int8_t> entries(arith::int8_table_size);
-                REQUIRE(arith::make_int8_table(function, {s_in, 0, DType::int8}, {s_out, 0, DType::int8}, entries, 0.3)
-                            .ok());
                 index_t wrong = 0;
-                for (int x = -128; x <= 127; ++x)
-                    wrong += !is_entry(oracle(function, static_cast<long double>(x) * s_in, 0.3L) / s_out,
-                                       entries[static_cast<std::size_t>(x + 128)], -128, 127);
+                for (const auto& [from, to] : {std::pair{0, 0}, {-128, 3}, {127, -128}, {5, 127}}) {
+                    REQUIRE(arith::make_int8_table(function, {s_in, from, DType::int8}, {s_out, to, DType::int8},
+                                                   entries, 0.3)
+                                .ok());
+                    for (int x = -128; x <= 127; ++x)
+                        wrong += !is_entry(oracle(function, static_cast<long double>(x - from) * s_in, 0.3L) / s_out,
+                                           entries[static_cast<std::size_t>(x + 128)] - to, -128 - to, 127 - to);
+                }
                 CHECK(wrong == 0);
                 if (!arith::fits_int16_table(function)) continue;
                 std::vector<std::int16_t> wide(arith::int16_table_size);
@@ -147,17 +150,26 @@ TEST_CASE("Entries are the nearest codes of the function, for int8 and int16") {
             }
 }
 
-TEST_CASE("Ties go up, NaN gives 0 and infinities the ends") {
+TEST_CASE("Ties go up, NaN gives the zero point and infinities the ends") {
     constexpr float infinity = std::numeric_limits<float>::infinity();
-    CHECK(arith::table_entry(0.5, 1.0f, {-128, 127}) == 1);
-    CHECK(arith::table_entry(-0.5, 1.0f, {-128, 127}) == 0);
-    CHECK(arith::table_entry(-1.5, 1.0f, {-128, 127}) == -1);
-    CHECK(arith::table_entry(std::nan(""), 1.0f, {-128, 127}) == 0);
-    CHECK(arith::table_entry(infinity, 1.0f, {-128, 127}) == 127);
-    CHECK(arith::table_entry(-infinity, 1.0f, {-32768, 32767}) == -32768);
-    CHECK(arith::table_entry(1e300, 1e-30f, {-32768, 32767}) == 32767);
-    CHECK(arith::table_entry(5.0, 1.0f, {-8, 3}) == 3);
-    CHECK(arith::table_entry(-infinity, 1.0f, {-8, 3}) == -8);
+    const arith::CodesOf int8{1.0f, 0, DType::int8}, shifted{1.0f, -128, DType::int8}, int16{1.0f, 0, DType::int16};
+    const arith::CodeRange bytes{-128, 127}, words{-32768, 32767}, narrow{-8, 3};
+    CHECK(arith::table_entry(0.5, int8, bytes) == 1);
+    CHECK(arith::table_entry(-0.5, int8, bytes) == 0);
+    CHECK(arith::table_entry(-1.5, int8, bytes) == -1);
+    CHECK(arith::table_entry(std::nan(""), int8, bytes) == 0);
+    CHECK(arith::table_entry(infinity, int8, bytes) == 127);
+    CHECK(arith::table_entry(-infinity, int16, words) == -32768);
+    CHECK(arith::table_entry(1e300, {1e-30f, 0, DType::int16}, words) == 32767);
+    CHECK(arith::table_entry(5.0, int8, narrow) == 3);
+    CHECK(arith::table_entry(-infinity, int8, narrow) == -8);
+    // The zero point comes after rounding, and is the code of what is no number.
+    CHECK(arith::table_entry(2.5, shifted, bytes) == -125);
+    CHECK(arith::table_entry(254.4, shifted, bytes) == 126);
+    CHECK(arith::table_entry(254.5, shifted, bytes) == 127);
+    CHECK(arith::table_entry(-0.6, shifted, bytes) == -128);
+    CHECK(arith::table_entry(std::nan(""), shifted, bytes) == -128);
+    CHECK(arith::table_entry(9.0, {1.0f, 1, DType::int8}, narrow) == 3);
     std::vector<std::int8_t> entries(256);
     REQUIRE(arith::make_int8_table(TableFunction::log, {1.0f, 0, DType::int8}, {1.0f, 0, DType::int8}, entries).ok());
     CHECK((entries[127] == 0 && entries[128] == -128 && entries[129] == 0 && entries[255] == 5));
@@ -226,7 +238,11 @@ TEST_CASE("Tables that have no meaning are refused") {
     CHECK(make({0.0f, 0, DType::int8}, good).code == StatusCode::scale_out_of_range);
     CHECK(make(good, {std::nanf(""), 0, DType::int8}) ==
           Status{StatusCode::scale_out_of_range, OpKind::none, Field::scale, 1, 0});
-    CHECK(make({0.1f, 3, DType::int8}, good) == Status{StatusCode::unsupported, OpKind::none, Field::zero_point, 3, 0});
+    CHECK(make({0.1f, 3, DType::int8}, good).ok());
+    CHECK(make({0.1f, 128, DType::int8}, good) ==
+          Status{StatusCode::value_out_of_range, OpKind::none, Field::zero_point, 128, 127});
+    CHECK(arith::make_int16_table(TableFunction::tanh, {0.1f, 3, DType::int16}, {0.1f, 0, DType::int16}, wide) ==
+          Status{StatusCode::value_out_of_range, OpKind::none, Field::zero_point, 3, 0});
     CHECK(arith::make_int8_table(TableFunction::tanh, good, good, std::span(entries).first(255)) ==
           Status{StatusCode::shape_mismatch, OpKind::none, Field::storage, 255, 256});
     for (const TableFunction function : {TableFunction::log, TableFunction::sqrt, TableFunction::rsqrt,

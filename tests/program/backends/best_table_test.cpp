@@ -39,6 +39,7 @@ TEST_CASE("Every rule of a target counts where two are compared") {
     CHECK(differs([](auto& p) { p.requantize = arith::RequantizeRule::two_stage; }));
     CHECK(differs([](auto& p) { p.accumulator_bits_int8 = 40; }));
     CHECK(differs([](auto& p) { p.accumulator_bits_int16 = 40; }));
+    CHECK(differs([](auto& p) { p.widens_int16 = !p.widens_int16; }));
     CHECK(differs([](auto& p) { p.pre_cap = 1; }));
     CHECK(differs([](auto& p) { p.post_gemm = arith::ShiftRounding::floor; }));
     CHECK(differs([](auto& p) { p.post_other = arith::ShiftRounding::floor; }));
@@ -49,7 +50,7 @@ TEST_CASE("Every rule of a target counts where two are compared") {
     CHECK(differs([](auto& p) { p.average = arith::AverageRule::divide_codes; }));
     CHECK(differs([](auto& p) { p.quantize.by = arith::QuantizeBy::divide; }));
     // All members of the record but its name and its constraints; a member more does not compile.
-    [[maybe_unused]] const auto& [name, requantize, bits_int8, bits_int16, pre_cap, post_gemm, post_other, bias,
-                                  headroom, zero_points, fused_add, average, quantize, constraints] = base;
-    CHECK(rules == 14 - 2);
+    [[maybe_unused]] const auto& [name, requantize, bits_int8, bits_int16, widens_int16, pre_cap, post_gemm, post_other,
+                                  bias, headroom, zero_points, fused_add, average, quantize, constraints] = base;
+    CHECK(rules == 15 - 2);
 }

@@ -54,8 +54,7 @@ intq::Tensor random_images(index_t count, index_t height, index_t width) {
 
 quantization::QuantizedGraph convert(const nn::Module& model, const arith::PolicyRecord& policy,
                                      const intq::Tensor& images) {
-    const auto prepared =
-        quantization::prepare_calibration_fx(model, quantization::get_default_qconfig_mapping(), policy);
+    const auto prepared = quantization::prepare_calibration_fx(model, policy);
     quantization::calibrate(*prepared, images, images.extent(0));
     return quantization::convert_fx(*prepared);
 }

@@ -5,13 +5,20 @@
 #include <filesystem>
 #include <limits>
 
+#include "intq/arith/bpu.hpp"
+#include "intq/arith/fp32.hpp"
+#include "intq/arith/tflite.hpp"
 #include "intq/io/file.hpp"
+#include "intq/quantization/modules/prepared_layers.hpp"
+#include "intq/quantization/prepare/prepare_eager.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
+#include "intq/quantization/prepare/prepare_qat.hpp"
 #include "intq/quantization/prepare/qconfig_rules.hpp"
 #include "intq/quantization/prepare/set_march.hpp"
 #include "intq/quantization/qconfig/qconfig_dict.hpp"
 #include "intq/quantization/qconfig/qconfig_factories.hpp"
 #include "intq/quantization/qconfig/qconfig_presets.hpp"
+#include "intq/quantization/qconfig/target_defaults.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"
 
@@ -312,4 +319,159 @@ TEST_CASE("set_march names the target where none is given, and a given one stand
     CHECK_THROWS_AS(prepare_calibration_fx(*network, QConfigMapping().set_global(activations(DType::int16))), Error);
     set_qconfig(*network, activations(DType::int8));
     CHECK(summary(*prepare_calibration_fx(*network)) == "int8 int8 float:0");
+}
+
+namespace {
+
+constexpr arith::PolicyRecord fp32 = target::fp32::policy, tflite = target::tflite<>::policy,
+                              bayes = target::bpu<march::bayes>::policy;
+
+/// The schemes of the quantizers of values, in the order of the graph.
+std::string schemes_of(nn::Module& model) {
+    std::string text;
+    for (const auto& module : model.named_modules())
+        if (const auto* quantizer = dynamic_cast<const FakeQuantize*>(module.value))
+            if (module.name.find("weight_fake_quant") == std::string::npos)
+                text += quantizer->options().observer_options.scheme == arith::QuantScheme::affine ? "a" : "s";
+    return text;
+}
+
+const FakeQuantize& weight_quantizer(nn::Module& model, const std::string& layer) {
+    return dynamic_cast<const PreparedWeight&>(model.find(layer)).weight_fake_quant();
+}
+
+OwnedQParams weight_qparams(nn::Module& model, const std::string& layer) {
+    return dynamic_cast<const PreparedWeight&>(model.find(layer)).weight_qparams();
+}
+
+/// quant, a depthwise layer of one weight a channel, dequant.
+nn::ModulePtr make_scaling() {
+    auto scaling = std::make_shared<nn::Conv2d>(nn::Conv2dOptions{4, 4, nn::square_window(1), 4, false});
+    scaling->set_weight(intq::Tensor::from<float>(Shape(4, 1, 1, 1), {0.7f, -1.3f, 2.9f, 0.011f}));
+    return test::stubbed({{"scaling", scaling}},
+                         [](test::LambdaModel& m, nn::Arguments x) { return m.call("scaling", x[0]); });
+}
+
+}  // namespace
+
+TEST_CASE("A target's default activations are affine where it has zero points, and int16 and bpu stay symmetric") {
+    const auto scheme = [](const arith::PolicyRecord& target, DType dtype) {
+        return options_of(*get_default_qconfig(target, dtype).output).scheme;
+    };
+    for (const arith::PolicyRecord* target : {&fp32, &tflite, &target::tflite<arith::single_rounding>::policy}) {
+        CHECK(scheme(*target, DType::int8) == arith::QuantScheme::affine);
+        CHECK(scheme(*target, DType::int16) == arith::QuantScheme::symmetric);
+        CHECK(options_of(*get_default_qat_qconfig(*target).output).scheme == arith::QuantScheme::affine);
+    }
+    CHECK(scheme(bayes, DType::int8) == arith::QuantScheme::symmetric);
+    for (const arith::PolicyRecord* target : {&fp32, &bayes}) {
+        const QConfig calibrated = get_default_qconfig(*target, DType::int8, DType::int16);
+        CHECK(options_of(*calibrated.weight).dtype == DType::int16);
+        CHECK(observer_of(*calibrated.output) == "MovingAverageMinMaxObserver");
+        CHECK(observer_of(*calibrated.weight) == "PerChannelMinMaxObserver");
+        CHECK(observer_of(*get_default_qat_qconfig(*target).weight) == "MovingAveragePerChannelMinMaxObserver");
+    }
+    // The documents' factories and presets are symmetric, whatever the target.
+    for (const auto& row : qconfig_presets().rows()) {
+        const QConfig preset = row.make();
+        if (row.name == "default_symmetric_qnnpack_qconfig" || !preset.output) continue;
+        INFO(row.name);
+        CHECK(options_of(*preset.output).scheme == arith::QuantScheme::symmetric);
+    }
+    CHECK(options_of(*get_default_calib_qconfig().output).scheme == arith::QuantScheme::symmetric);
+}
+
+TEST_CASE("Prepare without a mapping takes the target's, unless modules carry their own qconfigs") {
+    const auto network = make_network();
+    const auto eager = [&](const arith::PolicyRecord& target) { return prepare_calibration(network, target); };
+    CHECK(schemes_of(*prepare_calibration_fx(*network, fp32)) == "aa");
+    CHECK(schemes_of(*prepare_calibration_fx(*network, tflite)) == "aa");
+    CHECK(schemes_of(*prepare_calibration_fx(*network, bayes)) == "ss");
+    CHECK(schemes_of(*prepare_qat_fx(*network, fp32)) == "aa");
+    CHECK(schemes_of(*eager(fp32)) ==
+          schemes_of(*prepare_calibration(network, get_default_qconfig_mapping(fp32), fp32)));
+    CHECK(has(schemes_of(*eager(fp32)), "a"));
+    CHECK(has(schemes_of(*prepare_qat(network, fp32)), "a"));
+    CHECK(observer_of(*get_default_qat_qconfig(fp32).weight) ==
+          weight_quantizer(*prepare_qat_fx(*network, fp32), "block.conv").observer().type_name());
+    const ResetMarch reset;
+    set_march(March::bayes);
+    CHECK(schemes_of(*prepare_calibration_fx(*network)) == "ss");
+    set_qconfig(*network->child("quant"), get_default_calib_qconfig());
+    set_qconfig(*network->child("block"), get_default_calib_qconfig());
+    const auto own = prepare_calibration_fx(*network, fp32);
+    CHECK(schemes_of(*own) == "ss");
+    REQUIRE(own->report().fallbacks.size() == 1);
+    CHECK(own->report().fallbacks[0].node == "head");
+}
+
+TEST_CASE("Weight codes that a qconfig leaves open are those of the target's scheme") {
+    const auto network = make_network();
+    const auto largest = [&](std::size_t channel) {
+        const auto weights = std::as_const(*network->child("head")).tensor("weight").flat<float>();
+        float result = 0.0f;
+        for (const float w : weights.subspan(channel * 4, 4)) result = std::max(result, std::abs(w));
+        return result;
+    };
+    const auto check = [&](const OwnedQParams& found, std::int64_t lowest, float divisor) {
+        CHECK(found.quant_min == lowest);
+        CHECK(found.quant_max == 127);
+        for (std::size_t c = 0; c < 3; ++c) CHECK(found.scales[c] == largest(c) / divisor);
+    };
+    PrepareOptions torch;
+    torch.compatibility = Compatibility::torch;
+    for (const auto& mapping : {get_default_qconfig_mapping(), get_default_qconfig_mapping(fp32)}) {
+        check(weight_qparams(*prepare_calibration_fx(*network, mapping, fp32), "head"), -127, 127.0f);
+        check(weight_qparams(*prepare_calibration_fx(*network, mapping, tflite), "head"), -127, 127.0f);
+        check(weight_qparams(*prepare_qat_fx(*network, mapping, tflite), "head"), -127, 127.0f);
+        check(weight_qparams(*prepare_calibration_fx(*network, mapping, fp32, torch), "head"), -128, 127.5f);
+        check(weight_qparams(*prepare_calibration(network, mapping, fp32), "head"), -127, 127.0f);
+    }
+    check(weight_qparams(*prepare_calibration_fx(*network, bayes), "head"), -128, 127.5f);
+    // What a qconfig gives stays.
+    QConfig given = get_default_calib_qconfig();
+    given.weight->options.observer_options.quant_min = -128;
+    given.weight->options.observer_options.quant_max = 127;
+    check(weight_qparams(*prepare_calibration_fx(*network, QConfigMapping().set_global(given), fp32), "head"), -128,
+          127.5f);
+}
+
+TEST_CASE("A channel of one weight keeps it where the codes are narrow") {
+    const auto scaling = make_scaling();
+    const auto weights = std::as_const(*scaling->child("scaling")).tensor("weight").flat<float>();
+    for (const arith::PolicyRecord* target : {&fp32, &tflite, &bayes}) {
+        INFO(target->name);
+        const auto prepared = prepare_calibration_fx(*scaling, *target);
+        const OwnedQParams grid = weight_qparams(*prepared, "scaling");
+        const intq::Tensor rounded =
+            fake_quantize(std::as_const(*scaling->child("scaling")).tensor("weight"), grid, target->quantize);
+        double worst = 0.0;
+        for (std::size_t c = 0; c < 4; ++c)
+            worst = std::max(worst, std::abs(static_cast<double>(std::as_const(rounded).flat<float>()[c]) /
+                                                 static_cast<double>(weights[c]) -
+                                             1.0));
+        if (target == &bayes)
+            CHECK((worst > 0.003 && worst < 0.004));
+        else
+            CHECK(worst < 1.5e-7);  // an ULP of the scale
+    }
+}
+
+TEST_CASE("Symmetric int16 activations of fp32 and tflite have 32767 steps to a side, those of bpu 32767.5") {
+    const auto network = make_network();
+    for (const auto& [target, divisor] : {std::pair{&fp32, 32767.0f}, {&tflite, 32767.0f}, {&bayes, 32767.5f}}) {
+        INFO(target->name);
+        const auto prepared =
+            prepare_calibration_fx(*network, get_default_qconfig_mapping(*target, DType::int16), *target);
+        (*prepared)(intq::Tensor::full(Shape(1, 2, 3, 3), 1.7f));
+        const auto& quantizer = dynamic_cast<const FakeQuantize&>(*prepared->child("activation_post_process_0"));
+        CHECK(quantizer.qparams().scale() == 1.7f / divisor);
+        CHECK(quantizer.qparams().quant_min == -32768);
+        CHECK(quantizer.qparams().quant_max == 32767);
+        CHECK(quantizer.qparams().zero_points.empty());
+    }
+    QConfig affine = get_default_calib_qconfig(DType::int16);
+    affine.output->options.observer_options.scheme = arith::QuantScheme::affine;
+    CHECK(has(message_of<Error>([&] { prepare_calibration_fx(*network, QConfigMapping().set_global(affine), fp32); }),
+              "int16 codes have no zero point; use a symmetric scheme"));
 }

@@ -39,8 +39,10 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include <cstdint>
 #    include <iterator>
 #    include <map>
+#    include <optional>
 #    include <string>
 #    include <utility>
+#    include <vector>
 
 #    include "intq/core/dtype.hpp"
 #    include "intq/core/shape.hpp"
@@ -105,10 +107,17 @@ private:
                 throw Error("the input " + in_quotes(input.name) + " has shape " + describe_shape(input.shape) +
                             ", more than " + std::to_string(max_rank) + " axes");
             check_dims("the input " + in_quotes(input.name), input.shape);
-            state_.values[input.name] = {.node = &state_.next_node().placeholder(input.name),
-                                         .dims = input.has_shape ? Dims(input.shape) : Dims()};
+            state_.values[input.name] = {.node = &state_.next_node().placeholder(input.name), .dims = dims_of(input)};
         }
         if (!any) throw Error("the graph has no input");
+    }
+
+    Dims dims_of(const ValueInfo& input) {
+        if (!input.has_shape) return std::nullopt;
+        std::vector<index_t> dims = input.shape;
+        for (std::size_t i = 0; i < dims.size(); ++i)
+            if (dims[i] < 0) dims[i] = state_.unknown_extent(i < input.names.size() ? input.names[i] : std::string());
+        return dims;
     }
 
     void count_uses() {
@@ -132,7 +141,7 @@ private:
                                                              describe_node(node, graph_.nodes.size()) +
                                                              ", which is not supported";
         NodeImport import(node, state_);
-        row.import(import);
+        if (!operators::fold_constants(import)) row.import(import);
         import.check_attributes_are_read();
     }
 

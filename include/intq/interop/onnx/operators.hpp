@@ -13,9 +13,11 @@
 #include "intq/interop/onnx/nodes/node_import.hpp"
 #include "intq/interop/onnx/operators/conv.hpp"
 #include "intq/interop/onnx/operators/elementwise.hpp"
+#include "intq/interop/onnx/operators/fold.hpp"
 #include "intq/interop/onnx/operators/move.hpp"
 #include "intq/interop/onnx/operators/pool.hpp"
 #include "intq/interop/onnx/operators/reduce.hpp"
+#include "intq/interop/onnx/operators/reshape.hpp"
 #include "intq/interop/onnx/operators/resize.hpp"
 #include "intq/interop/onnx/operators/softmax.hpp"
 #include "intq/interop/onnx/operators/unary.hpp"
@@ -37,16 +39,22 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"Add", 11, newest_opset, &operators::add},
     {"AveragePool", 11, newest_opset, &operators::average_pool},
     {"BatchNormalization", 11, newest_opset, &operators::batch_normalization},
+    {"Cast", 11, newest_opset, &operators::of_constants},
+    {"Ceil", 11, newest_opset, &operators::of_constants},
     {"Clip", 11, newest_opset, &operators::clip},
     {"Concat", 11, newest_opset, &operators::concat},
     {"Constant", 11, newest_opset, &operators::constant},
+    {"ConstantOfShape", 11, newest_opset, &operators::of_constants},
     {"Conv", 11, newest_opset, &operators::conv},
     {"ConvTranspose", 11, newest_opset, &operators::conv_transpose},
+    {"Div", 11, newest_opset, &operators::of_constants},
     {"Dropout", 11, 11, &operators::dropout_with_attribute},
     {"Dropout", 12, newest_opset, &operators::dropout},
     {"Elu", 11, newest_opset, &operators::unary_with_alpha<TableFunction::elu>},
     {"Exp", 11, newest_opset, &operators::unary_function<TableFunction::exp>},
     {"Flatten", 11, newest_opset, &operators::flatten},
+    {"Floor", 11, newest_opset, &operators::of_constants},
+    {"Gather", 11, newest_opset, &operators::of_constants},
     {"Gelu", 20, newest_opset, &operators::gelu},
     {"Gemm", 11, newest_opset, &operators::gemm},
     {"GlobalAveragePool", 11, newest_opset, &operators::global_average_pool},
@@ -56,23 +64,32 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"LeakyRelu", 11, newest_opset, &operators::unary_with_alpha<TableFunction::leaky_relu>},
     {"Log", 11, newest_opset, &operators::unary_function<TableFunction::log>},
     {"MatMul", 11, newest_opset, &operators::matmul},
+    {"Max", 11, newest_opset, &operators::of_constants},
     {"MaxPool", 11, newest_opset, &operators::max_pool},
+    {"Min", 11, newest_opset, &operators::of_constants},
+    {"Mod", 11, newest_opset, &operators::of_constants},
     {"Mul", 11, newest_opset, &operators::mul},
+    {"Neg", 11, newest_opset, &operators::of_constants},
     {"Pad", 11, newest_opset, &operators::pad},
+    {"Range", 11, newest_opset, &operators::of_constants},
     {"Reciprocal", 11, newest_opset, &operators::unary_function<TableFunction::reciprocal>},
     {"ReduceMean", 11, newest_opset, &operators::reduce_mean},
+    {"ReduceProd", 11, newest_opset, &operators::of_constants},
     {"ReduceSum", 11, newest_opset, &operators::reduce_sum},
     {"Relu", 11, newest_opset, &operators::relu},
     {"Reshape", 11, newest_opset, &operators::reshape},
     {"Resize", 11, newest_opset, &operators::resize},
+    {"Shape", 11, newest_opset, &operators::shape},
     {"Sigmoid", 11, newest_opset, &operators::unary_module<TableFunction::sigmoid>},
     {"Slice", 11, newest_opset, &operators::slice},
     {"Softmax", 11, newest_opset, &operators::softmax},
     {"Split", 11, newest_opset, &operators::split},
     {"Sqrt", 11, newest_opset, &operators::unary_function<TableFunction::sqrt>},
+    {"Squeeze", 11, newest_opset, &operators::squeeze},
     {"Sub", 11, newest_opset, &operators::sub},
     {"Tanh", 11, newest_opset, &operators::unary_module<TableFunction::tanh>},
     {"Transpose", 11, newest_opset, &operators::transpose},
+    {"Unsqueeze", 11, newest_opset, &operators::unsqueeze},
 };
 
 }  // namespace INTQ_HOSTED_ABI

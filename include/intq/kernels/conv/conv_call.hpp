@@ -6,6 +6,7 @@
 
 #include <span>
 
+#include "intq/arith/target.hpp"
 #include "intq/core/executor.hpp"
 #include "intq/kernels/conv/packed_conv2d.hpp"
 #include "intq/kernels/window/geometry.hpp"
@@ -29,6 +30,7 @@ struct ConvRow {
     int accumulator_bits;
     bool has_sumin;
     bool is_depthwise;
+    arith::RequantizeRule requantize;
     const char* policy;
     void (*run)(const ConvCall&);
 };
@@ -44,7 +46,7 @@ constexpr const ConvRow* find_conv(std::span<const ConvRow> rows, const PackedCo
     for (const ConvRow& row : rows)
         if (row.input == packed.input_dtype && row.weight == packed.weight_dtype && row.output == packed.output_dtype &&
             row.has_sumin == packed.has_sumin && row.is_depthwise == packed.is_depthwise &&
-            row.accumulator_bits == packed.accumulator_bits)
+            row.accumulator_bits == packed.accumulator_bits && row.requantize == packed.requantize)
             return &row;
     return nullptr;
 }

@@ -89,9 +89,28 @@ inline PackedConv2d describe_layer(const Conv2dSpec& spec, int accumulator_bits)
     return packed;
 }
 
+/// Whether a target sums a layer in 64 bits where 32 are too few.
+constexpr bool may_widen(const arith::PolicyRecord& policy, const Conv2dSpec& spec) noexcept {
+    return policy.widens_int16 && spec.input_dtype == DType::int16 && spec.output_dtype == DType::int16;
+}
+
+/// The width of a layer's sums: the target's, 64 bits where the layer is widened, or 32 bits where bias codes of 32
+/// bits ask the tflite family for them.
+constexpr int accumulator_bits(const arith::PolicyRecord& policy, const Conv2dSpec& spec) noexcept {
+    const bool is_narrow = spec.bias_codes_int32 != nullptr && arith::takes_multipliers(policy.rule_of(spec.op));
+    if (spec.wide_sum) return 64;
+    return is_narrow ? 32 : policy.accumulator_bits(spec.input_dtype);
+}
+
+/// The rule that requantizes a layer's sums. An accumulator that is the output is not requantized.
+constexpr arith::RequantizeRule requantize_rule(const arith::PolicyRecord& policy, OpKind op, DType output) noexcept {
+    return output == DType::int32 ? policy.requantize : policy.rule_of(op);
+}
+
 /// The empty packed layer: all numbers, no pointers.
 inline PackedConv2d describe_packed(const PackingRules& rules, const Conv2dSpec& spec) noexcept {
-    PackedConv2d packed = describe_layer(spec, rules.policy->accumulator_bits(spec.input_dtype));
+    PackedConv2d packed = describe_layer(spec, accumulator_bits(*rules.policy, spec));
+    packed.requantize = requantize_rule(*rules.policy, spec.op, spec.output_dtype);
     const bool is_int8 = spec.input_dtype == DType::int8;
     if (packed.is_depthwise) {
         if (packed.accumulator_bits == 32 && !is_int8)
@@ -121,6 +140,10 @@ inline bool is_described(const PackingRules& rules, const PackedConv2d& packed) 
     layer.groups = packed.groups;
     layer.input_dtype = packed.input_dtype;
     layer.weight_dtype = packed.weight_dtype;
+    layer.output_dtype = packed.output_dtype;
+    layer.wide_sum = packed.accumulator_bits == 64 && may_widen(*rules.policy, layer);
+    constexpr std::int32_t narrow = 0;
+    if (packed.accumulator_bits == 32) layer.bias_codes_int32 = &narrow;
     if (!check_extents(layer).ok()) return false;
     const PackedConv2d expected = describe_packed(rules, layer);
     return packed.accumulator_bits == expected.accumulator_bits && packed.is_depthwise == expected.is_depthwise &&
@@ -136,18 +159,20 @@ constexpr arith::ChannelWords words_at(const std::int32_t* words, int count, ind
 }
 
 /// Whether the floats of the requantization stay below 2^30 in magnitude, whatever the sum and the operand.
-constexpr bool is_scaled_small(arith::RequantizeRule rule, const PackedConv2d& packed) noexcept {
-    if (rule != arith::RequantizeRule::float_scale || packed.output_dtype == DType::int32) return true;
+constexpr bool is_scaled_small(const PackedConv2d& packed) noexcept {
+    if (packed.requantize != arith::RequantizeRule::float_scale || packed.output_dtype == DType::int32) return true;
+    const double largest = packed.accumulator_bits == 64 ? static_cast<double>(arith::largest_wide_sum) : 0x1p31;
     const auto scale = [](std::int32_t word) { return static_cast<double>(std::bit_cast<float>(word)); };
     for (index_t at = 0; at < packed.padded_outputs(); ++at) {
         const double sumin = packed.has_sumin ? 0x1p17 * scale(packed.sumin_words[at]) : 0.0;
-        if (!(0x1p31 * scale(packed.words[at]) + sumin < 0x1p30)) return false;
+        if (!(largest * scale(packed.words[at]) + sumin < 0x1p30)) return false;
     }
     return true;
 }
 
 /// Whether the words of every padded channel keep the formula of the rule inside its types.
-constexpr bool holds_words(arith::RequantizeRule rule, const PackedConv2d& packed) noexcept {
+constexpr bool holds_words(const PackedConv2d& packed) noexcept {
+    const arith::RequantizeRule rule = packed.requantize;
     const index_t stride = packed.padded_outputs();
     const int words = arith::words_of(rule), sumin_words = arith::sumin_words_of(rule), bits = packed.accumulator_bits;
     for (index_t at = 0; at < stride; ++at) {

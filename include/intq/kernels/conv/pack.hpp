@@ -53,8 +53,32 @@ constexpr Status check_bias_code(std::int64_t code, int accumulator_bits, OpKind
     return {StatusCode::bias_out_of_range, op, Field::bias, channel, accumulator_bits == 64 ? 62 : 31};
 }
 
+/// Multipliers, shifts and bounds from outside; the values of the multipliers are checked channel by channel.
+constexpr Status check_given(const arith::PolicyRecord& policy, const Conv2dSpec& spec) noexcept {
+    const bool keeps_accumulator = spec.output_dtype == DType::int32;
+    if (const GivenRequantize* const given = spec.requantize) {
+        if (keeps_accumulator || !arith::takes_multipliers(policy.rule_of(spec.op)))
+            return {StatusCode::unsupported, spec.op, Field::multiplier, 0, 0};
+        if (given->multipliers == nullptr) return {StatusCode::missing, spec.op, Field::multiplier, 0, 0};
+        if (given->shifts == nullptr) return {StatusCode::missing, spec.op, Field::shift, 0, 0};
+        if (given->count != 1 && given->count != spec.out_channels)
+            return {StatusCode::shape_mismatch, spec.op, Field::multiplier, given->count, spec.out_channels};
+        // A real bias has no code without scales.
+        if (spec.bias != nullptr) return {StatusCode::unsupported, spec.op, Field::bias, 0, 0};
+    }
+    if (spec.bounds == nullptr) return {};
+    if (keeps_accumulator || spec.activation != Activation::none)
+        return {StatusCode::unsupported, spec.op, Field::activation, 0, 0};
+    arith::OutputCodes codes{};
+    codes.lowest = spec.bounds->lowest;
+    codes.highest = spec.bounds->highest;
+    codes.zero_point = spec.output.zero_point();
+    return arith::check_output_codes(policy, codes, spec.output_dtype, spec.op);
+}
+
 constexpr Status check_spec(const arith::PolicyRecord& policy, const Conv2dSpec& spec) noexcept {
     if (const Status status = check_shapes(spec); !status) return status;
+    if (const Status status = check_given(policy, spec); !status) return status;
     const arith::OperatorUse use{spec.op,           spec.input_dtype, spec.weight_dtype,
                                  spec.output_dtype, spec.window,      spec.in_channels};
     if (const Status status = arith::check_constraints(policy.constraints, use); !status) return status;
@@ -65,6 +89,8 @@ constexpr Status check_spec(const arith::PolicyRecord& policy, const Conv2dSpec&
     if (!spec.weight.is_symmetric() || spec.weight.axis() > 0)
         return {StatusCode::unsupported, spec.op, Field::weight, spec.weight.axis(), 0};
     if (const Status status = check_zero_point(policy, spec, spec.input, Field::input); !status) return status;
+    if (spec.wide_sum && !may_widen(policy, spec))
+        return {StatusCode::unsupported, spec.op, Field::input, static_cast<std::int64_t>(spec.input_dtype), 0};
     if (spec.sumin != nullptr)
         if (const Status status = check_sumin(policy, spec, *spec.sumin); !status) return status;
     if (spec.output_dtype == DType::int32) {
@@ -95,8 +121,40 @@ struct PackedChannel {
 
 constexpr Status with_channel(Status status, OpKind op, index_t channel) noexcept {
     status.op = op;
-    if (status.code != StatusCode::accumulator_overflow) status.given = channel;
+    // What a value is out of range by says more than its channel.
+    if (status.code != StatusCode::accumulator_overflow && status.code != StatusCode::value_out_of_range)
+        status.given = channel;
     return status;
+}
+
+/// Step 2: the bias of a channel, in codes.
+inline Result<std::int64_t> bias_of(const arith::PolicyRecord& policy, const Conv2dSpec& spec, int accumulator_bits,
+                                    index_t channel) noexcept {
+    if (spec.bias_codes_int32 != nullptr) return std::int64_t{spec.bias_codes_int32[channel]};
+    if (spec.bias_codes != nullptr) {
+        const std::int64_t code = spec.bias_codes[channel];
+        if (const Status status = check_bias_code(code, accumulator_bits, spec.op, channel); !status) return status;
+        return code;
+    }
+    if (spec.bias == nullptr) return std::int64_t{0};
+    const Result<std::int64_t> code = arith::quantize_bias(policy, static_cast<double>(spec.bias[channel]),
+                                                           spec.input.scale(), spec.weight.scale(channel));
+    return code ? code : with_channel(code.status(), spec.op, channel);
+}
+
+/// Step 5: the words that requantize the sums of a channel, from scales or as they are given.
+inline Result<arith::ChannelWords> words_of_channel(const arith::PolicyRecord& policy, const Conv2dSpec& spec,
+                                                    int accumulator_bits, index_t channel,
+                                                    arith::SumRange range) noexcept {
+    if (const GivenRequantize* const given = spec.requantize) {
+        const index_t at = given->count == 1 ? 0 : channel;
+        return arith::given_multiplier_words(policy, {given->multipliers[at], given->shifts[at]}, accumulator_bits,
+                                             range);
+    }
+    const arith::RequantizeScales scales{spec.input.scale(), spec.weight.scale(channel), spec.output.scale()};
+    if (policy.rule_of(spec.op) == arith::RequantizeRule::binary64) return arith::binary64_words(scales);
+    return arith::make_requantize_words(policy, arith::RequantizeSource::gemm_accumulator, scales, accumulator_bits,
+                                        spec.output_dtype, range);
 }
 
 /// Steps 1 to 5 of docs/arithmetic.md section 3 for one output channel, with the proof of step 4.
@@ -105,16 +163,9 @@ inline Result<PackedChannel> make_channel(const PackingRules& rules, const Conv2
     const arith::PolicyRecord& policy = *rules.policy;
     const float s_in = spec.input.scale(), s_w = spec.weight.scale(channel);
     PackedChannel result;
-    if (spec.bias_codes != nullptr) {
-        result.bias = spec.bias_codes[channel];
-        if (const Status status = check_bias_code(result.bias, packed.accumulator_bits, spec.op, channel); !status)
-            return status;
-    } else if (spec.bias != nullptr) {
-        const Result<std::int64_t> code =
-            arith::quantize_bias(policy, static_cast<double>(spec.bias[channel]), s_in, s_w);
-        if (!code) return with_channel(code.status(), spec.op, channel);
-        result.bias = *code;
-    }
+    const Result<std::int64_t> bias = bias_of(policy, spec, packed.accumulator_bits, channel);
+    if (!bias) return bias.status();
+    result.bias = *bias;
     const bool keeps_accumulator = spec.output_dtype == DType::int32;
     const float s_out = keeps_accumulator ? 1.0f : spec.output.scale();
     if (spec.sumin != nullptr) {
@@ -133,8 +184,7 @@ inline Result<PackedChannel> make_channel(const PackingRules& rules, const Conv2
         return Status{StatusCode::accumulator_overflow, spec.op, Field::weight, range.largest_magnitude(),
                       bits == 32 ? std::int64_t{INT32_MAX} : INT64_MAX};
     if (!keeps_accumulator) {
-        const auto words = arith::make_requantize_words(policy, arith::RequantizeSource::gemm_accumulator,
-                                                        {s_in, s_w, s_out}, spec.input_dtype, spec.output_dtype, range);
+        const auto words = words_of_channel(policy, spec, packed.accumulator_bits, channel, range);
         if (!words) return with_channel(words.status(), spec.op, channel);
         result.words = *words;
     }
@@ -219,9 +269,23 @@ inline index_t packed_conv2d_size(const PackingRules& rules, const Conv2dSpec& s
     if (!detail::check_extents(spec).ok() || spec.input.count() < 1) return 0;
     const PackedConv2d packed = detail::describe_packed(rules, spec);
     BufferCursor cursor;
-    detail::place(packed, arith::words_of(rules.policy->requantize), arith::sumin_words_of(rules.policy->requantize),
+    detail::place(packed, arith::words_of(packed.requantize), arith::sumin_words_of(packed.requantize),
                   detail::tile_offset(packed, spec.input.zero_point()), cursor);
     return cursor.used();
+}
+
+/// Whether a layer needs sums of 64 bits: where the target widens int16 layers, and the proven worst case of a channel
+/// leaves 32.
+///
+/// Cost     O(weights)
+inline bool needs_wide_sum(const PackingRules& rules, const Conv2dSpec& spec) noexcept {
+    if (spec.wide_sum || !detail::may_widen(*rules.policy, spec) || !detail::check_spec(*rules.policy, spec).ok())
+        return false;
+    const PackedConv2d packed = detail::describe_packed(rules, spec);
+    for (index_t channel = 0; channel < spec.out_channels; ++channel)
+        if (detail::make_channel(rules, spec, packed, channel).status().code == StatusCode::accumulator_overflow)
+            return true;
+    return false;
 }
 
 /// Checks everything about a convolution, proves its accumulator, and packs it.
@@ -243,8 +307,7 @@ inline Result<PackedConv2d> pack_conv2d(const PackingRules& rules, const Conv2dS
     for (index_t channel = 0; channel < spec.out_channels; ++channel)
         if (const auto checked = detail::make_channel(rules, spec, packed, channel); !checked) return checked.status();
 
-    const int words = arith::words_of(rules.policy->requantize),
-              sumin_words = arith::sumin_words_of(rules.policy->requantize);
+    const int words = arith::words_of(packed.requantize), sumin_words = arith::sumin_words_of(packed.requantize);
     std::memset(storage.data, 0, static_cast<std::size_t>(bytes));
     BufferCursor cursor(storage.data, storage.size);
     const std::int64_t offset = detail::tile_offset(packed, spec.input.zero_point());
@@ -270,7 +333,7 @@ inline Result<PackedConv2d> pack_conv2d(const PackingRules& rules, const Conv2dS
     packed.bias = parts.bias;
     packed.words = parts.words;
     packed.sumin_words = parts.sumin_words;
-    packed.scaled_is_small = detail::is_scaled_small(rules.policy->requantize, packed);
+    packed.scaled_is_small = detail::is_scaled_small(packed);
     packed.input_zero_point = spec.input.zero_point();
     if (spec.output_dtype == DType::int32) {
         packed.codes.lowest = spec.activation == Activation::none ? INT32_MIN : 0;
@@ -278,6 +341,10 @@ inline Result<PackedConv2d> pack_conv2d(const PackingRules& rules, const Conv2dS
     } else {
         packed.codes = arith::make_output_codes(spec.output.quant_min(), spec.output.quant_max(),
                                                 spec.output.zero_point(), spec.output.scale(), spec.activation);
+        if (spec.bounds != nullptr) {
+            packed.codes.lowest = spec.bounds->lowest;
+            packed.codes.highest = spec.bounds->highest;
+        }
     }
     if (spec.sumin != nullptr) packed.codes.sumin_zero_point = spec.sumin->zero_point;
     return packed;

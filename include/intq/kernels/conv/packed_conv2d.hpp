@@ -13,6 +13,21 @@
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
 
+/// Multipliers and shifts of output channels, as a file or another engine gives them. They are taken as they are.
+///
+/// Of double rounding and single rounding, the target says which one it is (docs/arithmetic.md section 2.2).
+struct GivenRequantize {
+    const std::int32_t* multipliers = nullptr;  // Q0.31, not negative
+    const std::int32_t* shifts = nullptr;       // to the left, as TFLite and CMSIS-NN count them
+    index_t count = 0;                          // out_channels, or 1 for all of them
+};
+
+/// A clamp of output codes, which need not contain the zero point.
+struct CodeBounds {
+    std::int32_t lowest = INT8_MIN;
+    std::int32_t highest = INT8_MAX;
+};
+
 /// A convolution as its maker is told it. A linear layer is a convolution whose kernel covers its input:
 /// kernel {1, 1} on vectors, kernel {H, W} behind a Flatten of (C, H, W) images — the weight of the float
 /// model is then used as it stands.
@@ -30,9 +45,18 @@ struct Conv2dSpec {
     QParams output{};                          // not read for int32 output, whose scale is s_in·s_w
     const void* weight_codes = nullptr;        // (O, I/groups, KH, KW), contiguous, of weight_dtype
     const float* bias = nullptr;               // real bias per channel, or
-    const std::int64_t* bias_codes = nullptr;  // codes that a file gives, used as they are; or neither
+    const std::int64_t* bias_codes = nullptr;  // codes that a file gives, used as they are; or
+    /// codes of 32 bits, which int16 activations of the tflite family are then summed in; or none of the three.
+    const std::int32_t* bias_codes_int32 = nullptr;
     Activation activation = Activation::none;
     const arith::SuminOperand* sumin = nullptr;  // operand of a fused add, of input_dtype
+    /// Sums of 64 bits for a target that widens int16 layers (PolicyRecord::widens_int16): needs_wide_sum() says where.
+    /// The codes are those of 32 bits where both are possible.
+    bool wide_sum = false;
+    /// Stands in place of all scales: of input, weight and output only the zero points are read then, and the scale of
+    /// the output by relu6.
+    const GivenRequantize* requantize = nullptr;
+    const CodeBounds* bounds = nullptr;  // in place of an activation
 };
 
 /// What a kernel reads; plain pointers into the storage that its maker filled. Independent of H, W and batch.
@@ -48,6 +72,7 @@ struct PackedConv2d {
     DType weight_dtype = DType::none;
     DType output_dtype = DType::none;
     int accumulator_bits = 32;
+    arith::RequantizeRule requantize = arith::RequantizeRule::float_scale;  // that of the operator on its target
     bool has_sumin = false;
     bool is_depthwise = false;
     bool scaled_is_small = false;  // proven: no float of the requantization reaches 2^31

@@ -57,6 +57,7 @@ inline void describe_params(PackedConv2d& packed, ParamFields& fields) {
     fields("weight_dtype", packed.weight_dtype);
     fields("output_dtype", packed.output_dtype);
     fields("accumulator_bits", packed.accumulator_bits);
+    fields("requantize", packed.requantize);
     fields("has_sumin", packed.has_sumin);
     fields("is_depthwise", packed.is_depthwise);
     fields("scaled_is_small", packed.scaled_is_small);
@@ -70,7 +71,10 @@ inline void describe_params(PackedConv2d& packed, ParamFields& fields) {
     if (!fields.status().ok() ||
         !fields.require(detail::is_described(*fields.context().packing, packed), Field::weight))
         return;
-    const arith::RequantizeRule rule = fields.context().policy().requantize;
+    const arith::RequantizeRule rule = packed.requantize;
+    if (!fields.require(rule == detail::requantize_rule(fields.context().policy(), packed.op, packed.output_dtype),
+                        Field::scale))
+        return;
     const index_t outputs = packed.padded_outputs();
     const ParamType sum = packed.accumulator_bits == 64 ? ParamType::int64 : ParamType::int32;
     fields.memory("weights", packed.weights, stored_type(packed),
@@ -85,9 +89,8 @@ inline void describe_params(PackedConv2d& packed, ParamFields& fields) {
     fields.memory("padding_row", packed.padding_row,
                   packed.input_dtype == DType::int16 ? ParamType::int16 : ParamType::int8,
                   packed.is_depthwise ? packed.in_channels + detail::widest_vector : 0);
-    fields.require_memory([&] { return detail::holds_words(rule, packed); }, Field::scale);
-    fields.require_memory([&] { return packed.scaled_is_small == detail::is_scaled_small(rule, packed); },
-                          Field::scale);
+    fields.require_memory([&] { return detail::holds_words(packed); }, Field::scale);
+    fields.require_memory([&] { return packed.scaled_is_small == detail::is_scaled_small(packed); }, Field::scale);
 }
 inline void describe_params(ConvParams& step, ParamFields& fields) {
     fields("packed", step.packed);

@@ -44,14 +44,32 @@ inline void describe_params(RequantizeParams& requantize, ParamFields& fields) {
 
 namespace operators {
 
-/// Two operands and an output of one shape and type, for which the table has a row.
+/// Two operands of one type that make the output, broadcast where an extent of one is 1; for which the table has a row.
 template <auto Rows> Status check_binary(const OperatorCall& call) noexcept {
     const DType x = call.x().dtype, y = call.y().dtype;
-    if (const Status status = detail::check_same_shape(call, 0, Field::input); !status) return status;
-    if (const Status status = detail::check_same_shape(call, 1, Field::second_input); !status) return status;
+    if (!is_broadcast(call.x(0).shape, call.x(1).shape, call.y().shape)) {
+        // The first operand that differs from the output is what the message speaks of.
+        if (const Status status = detail::check_same_shape(call, 0, Field::input); !status) return status;
+        return detail::check_same_shape(call, 1, Field::second_input);
+    }
     if (call.x(1).dtype != y) return detail::wrong_dtype(call.op, Field::second_input, call.x(1).dtype, y);
     if (x != y) return detail::wrong_dtype(call.op, Field::input, x, y);
     return detail::has_dtype<Rows>(call.table, {x, DType::none, y}) ? Status{} : detail::no_kernel(call.op, y);
+}
+
+/// Runs a row on two operands; shape and batch are those of the run.
+template <class Call, class Row, class Params>
+void run_binary(const OperatorCall& call, const Row& row, const Params& params) INTQ_NOEXCEPT {
+    Call one{&params, call.x_data(0), call.x_data(1), call.y_data(), call.y_size(), call.executor};
+    const auto of_run = [&](Shape shape) {
+        shape[0] = call.batch;
+        return shape;
+    };
+    const Shape &a = call.x(0).shape, &b = call.x(1).shape, &out = call.y().shape;
+    if (a == out && b == out) return row.run(one);
+    const PairWalk walk = make_pair_walk(of_run(a), of_run(b), of_run(out));
+    one.walk = &walk;
+    row.run(one);
 }
 
 // --- add, sub: params is an arith::AddParams; mul: an arith::MulParams -----------------------------------------------
@@ -68,14 +86,12 @@ inline Status check_mul(const OperatorCall& call) noexcept {
 
 inline void run_add(const OperatorCall& call) INTQ_NOEXCEPT {
     const auto& row = detail::find_row(call.table.add, [&](const AddRow& r) { return r.dtype == call.y().dtype; });
-    row.run({&call.params_as<arith::AddParams>(), call.x_data(0), call.x_data(1), call.y_data(), call.y_size(),
-             call.executor});
+    run_binary<AddCall>(call, row, call.params_as<arith::AddParams>());
 }
 
 inline void run_mul(const OperatorCall& call) INTQ_NOEXCEPT {
     const auto& row = detail::find_row(call.table.mul, [&](const MulRow& r) { return r.dtype == call.y().dtype; });
-    row.run({&call.params_as<arith::MulParams>(), call.x_data(0), call.x_data(1), call.y_data(), call.y_size(),
-             call.executor});
+    run_binary<MulCall>(call, row, call.params_as<arith::MulParams>());
 }
 
 // --- relu: params is an arith::OutputCodes ---------------------------------------------------------------------------
@@ -114,20 +130,43 @@ inline Status check_requantize(const OperatorCall& call) noexcept {
     return check_requantized(call, 0);
 }
 
-/// Along the channels, which are axis 1.
+/// The axis along which operands are joined: the one in which the first differs from the output, and 1, the channels,
+/// for an only operand. -1 where it differs in none or in more than one, or in that of the samples.
+inline int cat_axis(const OperatorCall& call) noexcept {
+    const Shape &x = call.x(0).shape, &y = call.y().shape;
+    if (x.rank != y.rank || y.rank < 2) return -1;
+    int axis = call.operand_count() == 1 ? 1 : -1;
+    for (int other = 0; other < y.rank; ++other) {
+        if (x[other] == y[other]) continue;
+        if (other == 0 || axis >= 0) return -1;
+        axis = other;
+    }
+    return axis;
+}
+
+/// Codes from one step of an axis to the next, for each sample: images are channels last.
+inline index_t codes_along(const Shape& shape, int axis) noexcept {
+    index_t codes = shape[axis];
+    if (axis == 1) return codes;
+    for (int inner = axis + 1; inner < shape.rank; ++inner) codes *= shape[inner];
+    return codes * shape[1];
+}
+
 inline Status check_cat(const OperatorCall& call) noexcept {
     const ArenaTensor& y = call.y();
     if (y.shape.rank < 2) return detail::wrong_shape(call.op, Field::output, y.shape.rank, 2);
-    index_t channels = 0;
+    const int axis = cat_axis(call);
+    if (axis < 0) return detail::wrong_shape(call.op, Field::input, call.x(0).shape.size(), y.shape.size());
+    index_t joined = 0;
     for (index_t i = 0; i < call.operand_count(); ++i) {
         Shape expected = y.shape;
-        expected[1] = call.x(i).shape.rank < 2 ? 0 : call.x(i).shape[1];
+        expected[axis] = call.x(i).shape.rank == y.shape.rank ? call.x(i).shape[axis] : 0;
         if (!(call.x(i).shape == expected))
             return detail::wrong_shape(call.op, Field::input, call.x(i).shape.size(), expected.size());
         if (const Status status = check_requantized(call, i); !status) return status;
-        channels += expected[1];
+        joined += expected[axis];
     }
-    return channels == y.shape[1] ? Status{} : detail::wrong_shape(call.op, Field::channels, channels, y.shape[1]);
+    return joined == y.shape[axis] ? Status{} : detail::wrong_shape(call.op, Field::channels, joined, y.shape[axis]);
 }
 
 /// Operand i as rows of `columns` codes into rows of `stride` codes, from code `at` of each.
@@ -146,10 +185,12 @@ inline void run_requantize(const OperatorCall& call) INTQ_NOEXCEPT {
 }
 
 inline void run_cat(const OperatorCall& call) INTQ_NOEXCEPT {
+    const int axis = cat_axis(call);
+    const index_t stride = codes_along(call.y().shape, axis);
     index_t at = 0;
     for (index_t i = 0; i < call.operand_count(); ++i) {
-        const index_t columns = call.x(i).shape[1];
-        requantize_operand(call, i, columns, call.y().shape[1], at);
+        const index_t columns = codes_along(call.x(i).shape, axis);
+        requantize_operand(call, i, columns, stride, at);
         at += columns;
     }
 }

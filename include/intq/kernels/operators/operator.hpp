@@ -81,7 +81,7 @@ struct ProgramOperator {
     std::int32_t operands = 1;           // at least
     bool takes_more = false;             // operands beyond that
     bool has_params_by_operand = false;  // one struct for each operand
-    bool may_run_in_place = false;       // element by element: the output may take the place of an operand
+    bool may_run_in_place = false;       // element by element: the output may take the place of an operand of its size
     bool reads_nchw = false;             // takes row_major images
     bool takes_rows = false;             // all operands and the output are row_major, or none is
     bool writes_rows = false;            // its output may be row_major

@@ -48,12 +48,16 @@ template <OpKind Op> bool has_pool(const KernelTable& table, const OperatorTypes
 inline Status check_pool(const OperatorCall& call) noexcept {
     const ArenaTensor &x = call.x(), &y = call.y();
     const auto& step = call.params_as<PoolParams>();
-    if (x.shape.rank != 4) return detail::wrong_shape(call.op, Field::input, x.shape.rank, 4);
+    // (N, C, L) are images of one row.
+    if (x.shape.rank != 3 && x.shape.rank != 4) return detail::wrong_shape(call.op, Field::input, x.shape.rank, 4);
     if (y.dtype != x.dtype) return detail::wrong_dtype(call.op, Field::output, y.dtype, x.dtype);
-    const Size2d in{x.shape[2], x.shape[3]};
+    const Size2d in = detail::image_of(x.shape).size;
     if (const Status status = kernels::check_pool(step.window, in, call.op); !status) return status;
     const Size2d out = output_size(step.window, in);
-    const Shape expected{x.shape[0], x.shape[1], out.height, out.width};
+    if (x.shape.rank == 3 && out.height != 1) return detail::wrong_shape(call.op, Field::output, out.height, 1);
+    Shape expected = x.shape;
+    if (x.shape.rank == 4) expected[2] = out.height;
+    expected[x.shape.rank - 1] = out.width;
     if (!(y.shape == expected)) return detail::wrong_shape(call.op, Field::output, y.shape.size(), expected.size());
     const bool has_row =
         detail::has_any(call.table.pool, [&](const PoolRow& row) { return row.op == call.op && row.dtype == x.dtype; });
@@ -71,15 +75,8 @@ inline void run_pool(const OperatorCall& call) INTQ_NOEXCEPT {
     const ArenaTensor &x = call.x(), &y = call.y();
     const auto& row =
         detail::find_row(call.table.pool, [&](const PoolRow& r) { return r.op == call.op && r.dtype == x.dtype; });
-    row.run({&step.window,
-             &step.average,
-             call.x_data(),
-             call.y_data(),
-             call.batch,
-             x.shape[1],
-             {x.shape[2], x.shape[3]},
-             {y.shape[2], y.shape[3]},
-             call.executor});
+    row.run({&step.window, &step.average, call.x_data(), call.y_data(), call.batch, x.shape[1],
+             detail::image_of(x.shape).size, detail::image_of(y.shape).size, call.executor});
 }
 
 inline constexpr ProgramOperator max_pool2d_operator{.op = OpKind::max_pool2d,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// softmax as an operator of a program: probabilities in scratch, then requantized. Layer: kernels.
+// softmax as an operator of a program: probabilities in scratch, then requantized, or TFLite's at once. Layer: kernels.
 #ifndef INTQ_KERNELS_OPERATORS_SOFTMAX_HPP
 #define INTQ_KERNELS_OPERATORS_SOFTMAX_HPP
 
+#include "intq/arith/fixed_point_softmax.hpp"
 #include "intq/arith/softmax.hpp"
 #include "intq/kernels/operators/elementwise.hpp"
 
@@ -12,10 +13,11 @@ inline namespace INTQ_CORE_ABI {
 
 /// Parameters of a softmax instruction.
 struct SoftmaxParams {
-    arith::SoftmaxTables tables{};
-    RequantizeParams requantize{};  // from arith::softmax_probability
-    index_t count = 1;              // extent of the axis
-    index_t inner = 1;              // elements from one to the next along it
+    arith::SoftmaxTables tables{};       // of int8 codes
+    arith::QuantizedMultiplier input{};  // of int16 codes
+    RequantizeParams requantize{};       // from arith::softmax_probability, where the target's rule is `requantized`
+    index_t count = 1;                   // extent of the axis
+    index_t inner = 1;                   // elements from one to the next along it
 };
 template <> inline constexpr ParamKind param_kind<SoftmaxParams> = ParamKind::softmax;
 
@@ -25,21 +27,51 @@ template <> inline constexpr ParamKind param_kind<SoftmaxParams> = ParamKind::so
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
+/// The most terms of one sum, by rule and type of input.
+constexpr index_t most_softmax_terms(arith::SoftmaxRule rule, DType input) noexcept {
+    const bool is_fixed_point = rule == arith::SoftmaxRule::fixed_point && input == DType::int8;
+    return is_fixed_point ? arith::fixed_point_softmax_most_terms : arith::softmax_most_terms;
+}
+
+/// Whether tables and multiplier, which may come from anywhere, are such that the formula keeps its bits.
+constexpr bool are_softmax_numbers(const arith::PolicyRecord& policy, const SoftmaxParams& step, DType input) noexcept {
+    const auto& [multiplier, shift] = step.input;
+    if (policy.softmax == arith::SoftmaxRule::requantized) return arith::are_softmax_tables(step.tables);
+    if (input == DType::int8) return arith::are_fixed_point_softmax_tables(step.tables);
+    return multiplier >= 0 && shift >= -31 && shift <= 15;
+}
+
 inline void describe_params(SoftmaxParams& step, ParamFields& fields) {
     fields("probability", step.tables.probability);
     fields("term", step.tables.term);
+    fields("multiplier", step.input.multiplier);
+    fields("shift", step.input.shift);
     fields("requantize", step.requantize);
     fields("count", step.count);
     fields("inner", step.inner);
-    fields.require(arith::are_softmax_tables(step.tables), Field::storage);
-    fields.require(step.count >= 1 && step.count <= arith::softmax_most_terms && step.inner >= 1, Field::axis);
+    const arith::PolicyRecord& policy = fields.context().policy();
+    // The type of the input is not among the fields; check_softmax() knows it.
+    const bool is_wide = policy.softmax == arith::SoftmaxRule::fixed_point && step.tables.term[0] == 0;
+    const DType input = is_wide ? DType::int16 : DType::int8;
+    fields.require(are_softmax_numbers(policy, step, input), Field::storage);
+    fields.require(step.count >= 1 && step.count <= most_softmax_terms(policy.softmax, input) && step.inner >= 1,
+                   Field::axis);
 }
 
 namespace operators {
 
+/// The row that runs a softmax of these types; null where there is none.
+inline const SoftmaxRow* find_softmax(const KernelTable& table, DType input, DType output) noexcept {
+    for (const SoftmaxRow& row : table.softmax)
+        if (row.input == input && (row.rule == arith::SoftmaxRule::requantized || row.output == output)) return &row;
+    return nullptr;
+}
+
 inline bool has_softmax(const KernelTable& table, const OperatorTypes& types) noexcept {
-    return detail::has_any(table.softmax, [&](const SoftmaxRow& row) { return row.input == types.input; }) &&
-           has_requantize(table, {DType::int16, DType::none, types.output});
+    const SoftmaxRow* const row = find_softmax(table, types.input, types.output);
+    if (row == nullptr) return false;
+    return row->rule == arith::SoftmaxRule::fixed_point ||
+           has_requantize(table, {row->output, DType::none, types.output});
 }
 
 inline Status check_softmax(const OperatorCall& call) noexcept {
@@ -48,23 +80,31 @@ inline Status check_softmax(const OperatorCall& call) noexcept {
     const index_t size = call.y().elements_per_image();
     if (!has_softmax(call.table, {call.x().dtype, DType::none, call.y().dtype}))
         return detail::no_kernel(call.op, call.x().dtype);
+    if (!are_softmax_numbers(call.table.policy(), step, call.x().dtype))
+        return detail::corrupt(call.op, Field::storage, 0, 0);
+    if (const index_t most = most_softmax_terms(call.table.policy().softmax, call.x().dtype); step.count > most)
+        return detail::corrupt(call.op, Field::axis, step.count, most);
     if (size % step.count != 0 || size / step.count % step.inner != 0)
         return detail::corrupt(call.op, Field::axis, step.count, size);
+    if (call.table.policy().softmax == arith::SoftmaxRule::fixed_point) return {};
     return check_requantize_params(call.table.policy(), step.requantize, DType::int16, call.y().dtype, call.op);
 }
 
 inline index_t softmax_workspace(const OperatorCall& call) noexcept {
-    return call.y_size() * static_cast<index_t>(sizeof(std::int16_t));
+    const bool requantizes = call.table.policy().softmax == arith::SoftmaxRule::requantized;
+    return requantizes ? call.y_size() * static_cast<index_t>(sizeof(std::int16_t)) : 0;
 }
 
 inline void run_softmax(const OperatorCall& call) INTQ_NOEXCEPT {
     const auto& step = call.params_as<SoftmaxParams>();
-    auto* const probabilities = reinterpret_cast<std::int16_t*>(call.workspace.data);
+    const SoftmaxRow* const softmax = find_softmax(call.table, call.x().dtype, call.y().dtype);
+    INTQ_ASSERT(softmax != nullptr);
+    const bool requantizes = softmax->rule == arith::SoftmaxRule::requantized;
+    void* const probabilities = requantizes ? static_cast<void*>(call.workspace.data) : call.y_data();
     const index_t size = call.y_size();
-    const DType x = call.x().dtype;
-    const auto& exponential = detail::find_row(call.table.softmax, [&](const SoftmaxRow& r) { return r.input == x; });
-    exponential.run({&step.tables, static_cast<const std::int8_t*>(call.x_data()), probabilities,
-                     size / (step.count * step.inner), step.count, step.inner, call.executor});
+    softmax->run({&step.tables, step.input, call.x_data(), probabilities, size / (step.count * step.inner), step.count,
+                  step.inner, call.executor});
+    if (!requantizes) return;
     const auto& row = detail::find_row(call.table.requantize, [&](const RequantizeRow& r) {
         return r.input == DType::int16 && r.output == call.y().dtype;
     });

@@ -29,6 +29,44 @@ template <class Body> void stream(index_t size, const Executor& executor, Body&&
     });
 }
 
+/// Codes that a repeated code is written to, so that a run reads them as any others.
+inline constexpr index_t repeated_codes = 256;
+
+/// Calls run(x, y, out, count) for the runs of an output whose operands are broadcast.
+template <class Code, class Run>
+void walk_pairs(const PairWalk& walk, const void* x, const void* y, void* out, const Executor& executor, Run&& run) {
+    const int last = walk.rank - 1;
+    const index_t columns = walk.extents[last];
+    index_t rows = 1;
+    for (int axis = 0; axis < last; ++axis) rows *= walk.extents[axis];
+    const index_t rows_of_task = columns < stream_chunk ? stream_chunk / columns : 1;
+    const auto run_row = [&](const Code* const* from, Code* to) {
+        if (walk.steps[0][last] == 1 && walk.steps[1][last] == 1) return run(from[0], from[1], to, columns);
+        const int constant = walk.steps[0][last] == 1 ? 1 : 0;
+        Code repeated[repeated_codes];
+        for (Code& code : repeated) code = *from[constant];
+        for (index_t at = 0; at < columns; at += repeated_codes) {
+            const index_t count = min(repeated_codes, columns - at);
+            const Code* const moving = from[1 - constant] + at;
+            run(constant == 0 ? repeated : moving, constant == 0 ? moving : repeated, to + at, count);
+        }
+    };
+    executor(chunks_of(rows, rows_of_task), [&](index_t task) {
+        const index_t end = min(rows, (task + 1) * rows_of_task);
+        for (index_t row = task * rows_of_task; row < end; ++row) {
+            index_t rest = row, at[2] = {0, 0};
+            for (int axis = last - 1; axis >= 0; --axis) {
+                const index_t place = rest % walk.extents[axis];
+                at[0] += place * walk.steps[0][axis];
+                at[1] += place * walk.steps[1][axis];
+                rest /= walk.extents[axis];
+            }
+            const Code* const from[2] = {static_cast<const Code*>(x) + at[0], static_cast<const Code*>(y) + at[1]};
+            run_row(from, static_cast<Code*>(out) + row * columns);
+        }
+    });
+}
+
 /// The sums of two runs of codes. Everything that the loop reads is a local: a store of bytes may change all else.
 template <class L, class Policy, class Code>
 void add_run(const arith::AddParams& params, index_t count, const Code* x, const Code* y, Code* out) noexcept {
@@ -55,7 +93,7 @@ void add_run(const arith::AddParams& params, index_t count, const Code* x, const
 
 /// out[i] = requantize(x[i]·s_x + y[i]·s_y), by the formula of the policy in arith/elementwise.hpp
 ///
-/// @pre params made by arith::make_add; out may be x or y
+/// @pre params made by arith::make_add; out may be an operand that is not broadcast
 /// Result   exact; the same bytes on every backend
 /// Cost     O(n); bound by memory
 template <class Backend, class Policy, class Code> void add_codes(const AddCall& call) INTQ_NOEXCEPT {
@@ -63,6 +101,12 @@ template <class Backend, class Policy, class Code> void add_codes(const AddCall&
         detail::add_run<simd::lanes<Backend>, Policy>(*call.params, count, static_cast<const Code*>(call.x) + first,
                                                       static_cast<const Code*>(call.y) + first, out);
     };
+    if (call.walk != nullptr)
+        return detail::walk_pairs<Code>(*call.walk, call.x, call.y, call.out, *call.executor,
+                                        [&](const Code* x, const Code* y, Code* out, index_t count) {
+                                            detail::add_run<simd::lanes<Backend>, Policy>(*call.params, count, x, y,
+                                                                                          out);
+                                        });
     const bool is_large = detail::is_non_temporal(call.size * static_cast<index_t>(sizeof(Code)));
     detail::stream(call.size, *call.executor, [&](index_t first, index_t count) {
         Code* const out = static_cast<Code*>(call.out) + first;
@@ -166,22 +210,25 @@ template <class Backend, class Code> void clamp_codes(const ClampCall& call) INT
 
 /// out[i] = requantize((x[i] - zx)·(y[i] - zy)), by arith/elementwise.hpp
 ///
-/// @pre params made by arith::make_mul; out may be x or y
+/// @pre params made by arith::make_mul; out may be an operand that is not broadcast
 /// Result   exact; the same bytes on every backend
 /// Cost     O(n)
 template <class Backend, class Policy, class Code> void mul_codes(const MulCall& call) INTQ_NOEXCEPT {
     using L = simd::lanes<Backend>;
     const arith::MulLanes<Policy, L> formula(*call.params, detail::broadcast_channel<Policy, L>(call.params->words));
+    const auto run = [&](const Code* x, const Code* y, Code* out, index_t size) {
+        detail::store_scaled_run<L>(
+            out, size, call.params->codes, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                return formula.scaled(detail::load_codes<L>(x + i, lanes), detail::load_codes<L>(y + i, lanes));
+            });
+    };
+    if (call.walk != nullptr)
+        return detail::walk_pairs<Code>(*call.walk, call.x, call.y, call.out, *call.executor, run);
     const auto* const x = static_cast<const Code*>(call.x);
     const auto* const y = static_cast<const Code*>(call.y);
     auto* const out = static_cast<Code*>(call.out);
-    detail::stream(call.size, *call.executor, [&](index_t first, index_t count) {
-        detail::store_scaled_run<L>(out + first, count, call.params->codes,
-                                    [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-                                        return formula.scaled(detail::load_codes<L>(x + first + i, lanes),
-                                                              detail::load_codes<L>(y + first + i, lanes));
-                                    });
-    });
+    detail::stream(call.size, *call.executor,
+                   [&](index_t first, index_t count) { run(x + first, y + first, out + first, count); });
 }
 
 namespace detail {

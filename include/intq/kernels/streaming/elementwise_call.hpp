@@ -7,9 +7,22 @@
 
 #include "intq/arith/elementwise.hpp"
 #include "intq/core/executor.hpp"
+#include "intq/core/shape.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
+
+/// Which elements of two operands an output reads that has more than one of them: axes in the order of the output's
+/// memory, the last one dense.
+///
+///     out[(i0·extents[1] + i1)·… + i] = x[i0·steps[0][0] + i1·steps[0][1] + … ] with y[i0·steps[1][0] + …]
+///
+/// A step is 0 along an axis where the operand repeats. In the last axis it is 0 or 1.
+struct PairWalk {
+    int rank = 1;
+    index_t extents[max_rank] = {1, 1, 1, 1, 1, 1};
+    index_t steps[2][max_rank] = {};
+};
 
 /// One run of an add, as a function pointer takes it. Elements in any order that x, y and out share.
 struct AddCall {
@@ -19,6 +32,7 @@ struct AddCall {
     void* out = nullptr;
     index_t size = 0;
     const Executor* executor = nullptr;
+    const PairWalk* walk = nullptr;  // of operands that are broadcast; null where both have every element
 };
 
 struct AddRow {
@@ -40,6 +54,60 @@ struct RequantizeParams {
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
+
+/// Whether operands of shapes a and b make an output: ranks are equal, the first extent, that of the samples, too, and
+/// of the others each is that of the output or 1.
+constexpr bool is_broadcast(const Shape& a, const Shape& b, const Shape& out) noexcept {
+    if (a.rank != out.rank || b.rank != out.rank || out.rank < 1) return false;
+    for (int axis = 0; axis < out.rank; ++axis) {
+        const index_t larger = a[axis] > b[axis] ? a[axis] : b[axis];
+        const bool fits = (a[axis] == larger || a[axis] == 1) && (b[axis] == larger || b[axis] == 1);
+        if (!fits || out[axis] != larger || (axis == 0 && a[axis] != b[axis])) return false;
+    }
+    return true;
+}
+
+/// The walk over an output whose operands are broadcast. Images are channels last.
+/// @pre is_broadcast()
+constexpr PairWalk make_pair_walk(const Shape& a, const Shape& b, const Shape& out) noexcept {
+    // From the inside, in the order of memory: channels, then the last axis to the third, then the samples.
+    PairWalk inside_out{};
+    inside_out.rank = 0;
+    index_t dense[2] = {1, 1};
+    const auto take = [&](int axis) {
+        const index_t extent = out[axis];
+        index_t steps[2] = {};
+        for (int operand = 0; operand < 2; ++operand) {
+            const index_t own = operand == 0 ? a[axis] : b[axis];
+            steps[operand] = own == extent ? dense[operand] : 0;
+            dense[operand] *= own;
+        }
+        if (extent == 1) return;
+        const int last = inside_out.rank - 1;
+        const auto goes_on = [&](int operand) {
+            return steps[operand] == inside_out.extents[last] * inside_out.steps[operand][last];
+        };
+        if (last >= 0 && goes_on(0) && goes_on(1)) {
+            inside_out.extents[last] *= extent;
+            return;
+        }
+        inside_out.extents[inside_out.rank] = extent;
+        for (int operand = 0; operand < 2; ++operand) inside_out.steps[operand][inside_out.rank] = steps[operand];
+        ++inside_out.rank;
+    };
+    if (out.rank > 1) take(1);
+    for (int axis = out.rank - 1; axis >= 0; --axis)
+        if (axis != 1) take(axis);
+    PairWalk walk{};
+    walk.rank = inside_out.rank > 0 ? inside_out.rank : 1;
+    walk.steps[0][0] = walk.steps[1][0] = 1;
+    for (int axis = 0; axis < inside_out.rank; ++axis) {
+        const int from = inside_out.rank - 1 - axis;
+        walk.extents[axis] = inside_out.extents[from];
+        for (int operand = 0; operand < 2; ++operand) walk.steps[operand][axis] = inside_out.steps[operand][from];
+    }
+    return walk;
+}
 
 /// Parameters of code -> code.
 ///
@@ -127,6 +195,7 @@ struct MulCall {
     void* out = nullptr;
     index_t size = 0;
     const Executor* executor = nullptr;
+    const PairWalk* walk = nullptr;  // as of AddCall
 };
 
 struct MulRow {

@@ -1,14 +1,39 @@
 // SPDX-License-Identifier: MIT
 //
-// softmax of int8 codes along one axis, to probabilities of 2^-15 a code. Layer: kernels.
+// softmax of codes along one axis, by the rule of a target. Layer: kernels.
 #ifndef INTQ_KERNELS_STREAMING_SOFTMAX_HPP
 #define INTQ_KERNELS_STREAMING_SOFTMAX_HPP
 
+#include <array>
+
+#include "intq/arith/fixed_point_softmax.hpp"
 #include "intq/arith/softmax.hpp"
+#include "intq/arith/target.hpp"
 #include "intq/kernels/streaming/softmax_call.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_ABI {
+
+namespace detail {
+
+/// Calls line(x, y, stride) for the elements of each sum: count of them, stride apart.
+template <class X, class Y, class Line> void for_each_softmax(const SoftmaxCall& call, Line&& line) INTQ_NOEXCEPT {
+    const auto* const x = static_cast<const X*>(call.x);
+    auto* const y = static_cast<Y*>(call.y);
+    const index_t size = call.count * call.inner;
+    (*call.executor)(call.rows, [&](index_t row) {
+        for (index_t i = 0; i < call.inner; ++i) line(x + row * size + i, y + row * size + i, call.inner);
+    });
+}
+
+template <class X> std::int32_t largest_of(const X* x, index_t count, index_t stride) noexcept {
+    std::int32_t largest = *x;
+    for (index_t k = 1; k < count; ++k)
+        if (x[k * stride] > largest) largest = x[k * stride];
+    return largest;
+}
+
+}  // namespace detail
 
 /// y = the probabilities of the rows, by the formula of arith/softmax.hpp
 ///
@@ -19,27 +44,79 @@ inline namespace INTQ_ABI {
 /// Cost     O(n): two passes of table reads over each row
 inline void softmax_codes(const SoftmaxCall& call) INTQ_NOEXCEPT {
     const arith::SoftmaxTables& tables = *call.tables;
-    (*call.executor)(call.rows, [&](index_t row) {
-        const index_t size = call.count * call.inner;
-        for (index_t i = 0; i < call.inner; ++i) {
-            const std::int8_t* const x = call.x + row * size + i;
-            std::int16_t* const y = call.y + row * size + i;
-            std::int32_t largest = INT8_MIN;
-            for (index_t k = 0; k < call.count; ++k)
-                if (x[k * call.inner] > largest) largest = x[k * call.inner];
+    detail::for_each_softmax<std::int8_t, std::int16_t>(
+        call, [&](const std::int8_t* x, std::int16_t* y, index_t stride) {
+            const std::int32_t largest = detail::largest_of(x, call.count, stride);
             std::uint64_t sum = 0;
-            for (index_t k = 0; k < call.count; ++k) sum += tables.term[largest - x[k * call.inner]];
+            for (index_t k = 0; k < call.count; ++k) sum += tables.term[largest - x[k * stride]];
             const auto reciprocal = arith::SoftmaxReciprocal::of(sum);
             for (index_t k = 0; k < call.count; ++k)
-                y[k * call.inner] = reciprocal.code(tables.probability[largest - x[k * call.inner]]);
-        }
+                y[k * stride] = reciprocal.code(tables.probability[largest - x[k * stride]]);
+        });
+}
+
+/// y = the probabilities of rows of int8 codes, by arith::FixedPointSoftmax
+///
+/// @tparam Code  int8 or int16
+/// @pre 1 <= count <= arith::fixed_point_softmax_most_terms; are_fixed_point_softmax_tables(*tables); y must not
+/// overlap
+///      x
+///
+/// Result, memory and cost as softmax_codes()
+template <class Code> void fixed_point_softmax_codes(const SoftmaxCall& call) INTQ_NOEXCEPT {
+    const arith::SoftmaxTables& tables = *call.tables;
+    detail::for_each_softmax<std::int8_t, Code>(call, [&](const std::int8_t* x, Code* y, index_t stride) {
+        const std::int32_t largest = detail::largest_of(x, call.count, stride);
+        std::int32_t sum = 0;
+        for (index_t k = 0; k < call.count; ++k)
+            sum += arith::FixedPointSoftmax::term(tables.term[largest - x[k * stride]]);
+        const auto reciprocal = arith::FixedPointSoftmax::of(sum);
+        for (index_t k = 0; k < call.count; ++k)
+            y[k * stride] = reciprocal.template code<Code>(tables.term[largest - x[k * stride]]);
     });
+}
+
+/// y = the probabilities of rows of int16 codes, by arith::WideSoftmax
+///
+/// @tparam IsSingle  whether the distances are scaled with single rounding
+/// @pre 1 <= count <= arith::softmax_most_terms; input made by make_wide_softmax_multiplier(); y must not overlap x
+///
+/// Result   exact
+/// Memory   no scratch
+/// Cost     O(n): three passes over each row
+template <bool IsSingle> void wide_softmax_codes(const SoftmaxCall& call) INTQ_NOEXCEPT {
+    using arith::WideSoftmax;
+    detail::for_each_softmax<std::int16_t, std::int16_t>(
+        call, [&](const std::int16_t* x, std::int16_t* y, index_t stride) {
+            const std::int32_t largest = detail::largest_of(x, call.count, stride);
+            std::int32_t sum = 0;
+            for (index_t k = 0; k < call.count; ++k) {
+                const std::int32_t e = WideSoftmax::exponential(call.input, IsSingle, x[k * stride] - largest);
+                y[k * stride] = static_cast<std::int16_t>(e);
+                sum += e;
+            }
+            const auto reciprocal = WideSoftmax::of(sum);
+            for (index_t k = 0; k < call.count; ++k) y[k * stride] = reciprocal.code(y[k * stride]);
+        });
 }
 
 namespace detail {
 
+template <class TargetType> constexpr auto softmax_rows_of() noexcept {
+    using arith::SoftmaxRule;
+    if constexpr (TargetType::policy.softmax == SoftmaxRule::requantized) {
+        return std::array{SoftmaxRow{SoftmaxRule::requantized, DType::int8, DType::int16, &softmax_codes}};
+    } else {
+        constexpr bool is_single = TargetType::policy.requantize == arith::RequantizeRule::single_rounding;
+        return std::array{
+            SoftmaxRow{SoftmaxRule::fixed_point, DType::int8, DType::int8, &fixed_point_softmax_codes<std::int8_t>},
+            SoftmaxRow{SoftmaxRule::fixed_point, DType::int8, DType::int16, &fixed_point_softmax_codes<std::int16_t>},
+            SoftmaxRow{SoftmaxRule::fixed_point, DType::int16, DType::int16, &wide_softmax_codes<is_single>}};
+    }
+}
+
 // The same code for every backend.
-template <class Backend> inline constexpr SoftmaxRow softmax_rows[] = {{DType::int8, &softmax_codes}};
+template <class TargetType, class Backend> inline constexpr auto softmax_rows = softmax_rows_of<TargetType>();
 
 }  // namespace detail
 

@@ -12,17 +12,20 @@ inline namespace INTQ_CORE_ABI {
 
 /// One run of a softmax: `rows` blocks of count·inner codes; the elements of one sum lie `inner` apart.
 struct SoftmaxCall {
-    const arith::SoftmaxTables* tables = nullptr;
-    const std::int8_t* x = nullptr;
-    std::int16_t* y = nullptr;
+    const arith::SoftmaxTables* tables = nullptr;  // of int8 codes
+    arith::QuantizedMultiplier input{};            // of int16 codes
+    const void* x = nullptr;
+    void* y = nullptr;
     index_t rows = 0;
     index_t count = 0;
     index_t inner = 1;
     const Executor* executor = nullptr;
 };
-/// Probabilities are int16 codes of 2^-15.
+/// Under SoftmaxRule::requantized the output is int16 probabilities of 2^-15, for whoever requantizes them; under
+/// fixed_point it is what the operator gives.
 struct SoftmaxRow {
-    DType input;
+    arith::SoftmaxRule rule;
+    DType input, output;
     void (*run)(const SoftmaxCall&);
 };
 

@@ -10,6 +10,7 @@
 
 #include "intq/arith/bpu.hpp"
 #include "intq/arith/fp32.hpp"
+#include "intq/arith/litert.hpp"
 #include "intq/arith/tflite.hpp"
 #include "intq/kernels/conv/conv_rows.hpp"
 #include "intq/kernels/conv/stage.hpp"
@@ -41,7 +42,7 @@ inline constexpr KernelTable kernel_table{Backend::name,
                                           detail::mul_rows<TargetType, Backend>,
                                           detail::look_up_rows<Backend>,
                                           detail::interpolate_rows<Backend>,
-                                          detail::softmax_rows<Backend>,
+                                          detail::softmax_rows<TargetType, Backend>,
                                           detail::move_rows<Backend>,
                                           detail::pad_rows<Backend>,
                                           &detail::stage_input<Backend>};

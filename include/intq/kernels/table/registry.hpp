@@ -20,7 +20,7 @@ inline namespace INTQ_ABI {
 template <class... TargetType> struct TargetList { static constexpr std::size_t size = sizeof...(TargetType); };
 using AllTargets =
     TargetList<target::fp32, target::tflite<arith::double_rounding>, target::tflite<arith::single_rounding>,
-               target::bpu<march::bernoulli2>, target::bpu<march::bayes>, target::bpu<march::meta>>;
+               target::bpu<march::bernoulli2>, target::bpu<march::bayes>, target::bpu<march::meta>, target::litert>;
 
 namespace detail {
 

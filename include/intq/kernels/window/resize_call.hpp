@@ -67,8 +67,7 @@ constexpr Result<ResizeTable> make_resize_table(arith::Resize rule, Size2d in, S
         memory[y] = arith::resize_tap(rule, static_cast<index_t>(y), in.height, out.height, used.height);
     for (std::size_t x = 0; x < width; ++x)
         memory[height + x] = arith::resize_tap(rule, static_cast<index_t>(x), in.width, out.width, used.width);
-    return ResizeTable{memory.first(height), memory.subspan(height, width), in,
-                       rule == arith::Resize::nearest || rule == arith::Resize::nearest_exact};
+    return ResizeTable{memory.first(height), memory.subspan(height, width), in, arith::is_nearest(rule)};
 }
 
 }  // namespace INTQ_ABI

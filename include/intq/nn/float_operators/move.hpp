@@ -29,9 +29,10 @@ Tensor transpose(const Tensor& x, int axis0, int axis1);
 /// The axes of a permute counted from the front. Throws where they are not all axes, each once.
 std::vector<int> permuted_axes(std::span<const index_t> axes);
 
-/// Elements start, start + step, … before stop along an axis, counted and clamped as Python's slices are.
+/// Elements start, start + step, … before stop along an axis, counted and clamped as Python's slices are. A negative
+/// step goes from the end to the front; with a stop below -extent it takes the first element too.
 Tensor slice(const Tensor& x, int axis, index_t start, index_t stop, index_t step = 1);
-/// Which elements a slice takes: `count` from `first` on.
+/// Which elements a slice takes: `count` from `first` on, every `step`-th.
 struct SliceRange {
     index_t first = 0, count = 0;
 };
@@ -174,10 +175,15 @@ INTQ_INLINE Tensor transpose(const Tensor& x, int axis0, int axis1) {
 }
 
 INTQ_INLINE SliceRange slice_range(index_t extent, index_t start, index_t stop, index_t step) {
-    if (step < 1) throw Error("slice: the step must be at least 1, given " + std::to_string(step));
-    const auto inside = [extent](index_t at) { return std::clamp<index_t>(at < 0 ? at + extent : at, 0, extent); };
-    const index_t first = inside(start), length = std::max<index_t>(inside(stop) - first, 0);
-    return {first, length == 0 ? 0 : (length - 1) / step + 1};
+    if (step == 0) throw Error("slice: the step must not be 0");
+    // Backwards the places are one less: the last element is the first that can be, and -1 the last that stops.
+    const index_t low = step > 0 ? 0 : -1;
+    const auto inside = [=](index_t at) { return std::clamp<index_t>(at < 0 ? at + extent : at, low, extent + low); };
+    const index_t first = inside(start), last = inside(stop);
+    const index_t length = std::max<index_t>(step > 0 ? last - first : first - last, 0);
+    if (length == 0) return {std::max<index_t>(first, 0), 0};
+    // -step may not be a number.
+    return {first, step > 0 ? (length - 1) / step + 1 : 1 - (length - 1) / step};
 }
 
 INTQ_INLINE Tensor slice(const Tensor& x, int axis, index_t start, index_t stop, index_t step) {
@@ -188,7 +194,8 @@ INTQ_INLINE Tensor slice(const Tensor& x, int axis, index_t start, index_t stop,
     auto strides = input.strides();
     index_t& stride = strides[static_cast<std::size_t>(along)];
     const index_t offset = first * stride;
-    stride *= std::min(step, std::max<index_t>(extent, 1));  // a longer step takes the first element only
+    const index_t longest = std::max<index_t>(extent, 1);  // a longer step takes the first element only
+    stride *= std::clamp<index_t>(step, -longest, longest);
     Shape shape = x.shape();
     shape[along] = count;
     return detail::gather(input, shape, strides, offset);

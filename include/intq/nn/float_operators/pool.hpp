@@ -10,6 +10,9 @@
 namespace intq::nn::float_operators {
 inline namespace INTQ_HOSTED_ABI {
 
+/// Throws the Error of a rank that is not 3.
+[[noreturn]] void throw_no_line(const char* op, const Shape& given);
+
 /// Largest element of each window; padding never wins. Keeps the qparams of x: the values stay on their grid.
 ///
 /// @param x  (N, C, H, W), row_major; every window must hold at least one cell of the image
@@ -20,6 +23,36 @@ Tensor max_pool2d(const Tensor& x, const Window2d& window);
 /// @param x       (N, C, H, W), row_major
 /// @param window  a dilated one too, which PyTorch does not have and ONNX does
 Tensor avg_pool2d(const Tensor& x, const Window2d& window, PoolDivisor divisor = PoolDivisor::kernel_cells);
+
+/// The window of a pool in ceil mode: padding at the ends so that a rest of the image has a window too, which starts in
+/// the image or in the padding before it.
+///
+///     out = ceil((in + padding - dilation·(kernel - 1) - 1) / stride) + 1, one less where the last window would start
+///           behind the image
+///
+/// @pre   the window is checked, and the extents are at least 1
+/// Source PyTorch, pooling_output_shape; ONNX since opset 19
+Window2d ceil_window(const Window2d& window, Size2d in) noexcept;
+
+/// The cells from which an average over a window in ceil mode is made, and its divisor.
+struct AverageWindow {
+    Window2d window{};
+    PoolDivisor divisor = PoolDivisor::kernel_cells;
+};
+/// In ceil mode, padding that the model has counts in the divisor, and what a window reaches beyond it does not: that
+/// has a form where there is no padding, or none counts.
+///
+/// @throws Error for a window with padding that counts, where ceil mode changes it
+AverageWindow ceil_average(const AverageWindow& average, Size2d in);
+
+/// pool() of (N, C, L) as images of one row.
+///
+/// @throws Error for another rank
+template <class Pool> Tensor pool_line(const Tensor& x, const char* op, const Pool& pool) {
+    if (x.rank() != 3) throw_no_line(op, x.shape());
+    const Tensor y = pool(x.reshape(Shape(x.extent(0), x.extent(1), 1, x.extent(2))));
+    return y.reshape(Shape(y.extent(0), y.extent(1), y.extent(3)));
+}
 
 /// Mean of the cells from fl(i·in/out) up to ceil((i+1)·in/out) - 1 on each axis, for any output size.
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2d out);
@@ -140,6 +173,36 @@ INTQ_INLINE double sum_of(const float* plane, index_t width, const Cells& cells)
 }
 
 }  // namespace detail
+
+INTQ_INLINE void throw_no_line(const char* op, const Shape& given) {
+    throw Error(std::string(op) + ": the input must have rank 3 (N, C, L), given " + to_string(given));
+}
+
+INTQ_INLINE Window2d ceil_window(const Window2d& window, Size2d in) noexcept {
+    const auto added = [](index_t extent, index_t first, index_t last, index_t reach, index_t stride) {
+        const index_t room = extent + first + last - reach;
+        if (room < 0) return index_t{0};
+        index_t windows = (room + stride - 1) / stride + 1;
+        if ((windows - 1) * stride >= extent + first) --windows;
+        return std::max<index_t>((windows - 1) * stride - room, 0);
+    };
+    const auto& [kernel, stride, padding, dilation] = window;
+    Window2d result = window;
+    result.padding.bottom +=
+        added(in.height, padding.top, padding.bottom, dilation.height * (kernel.height - 1) + 1, stride.height);
+    result.padding.right +=
+        added(in.width, padding.left, padding.right, dilation.width * (kernel.width - 1) + 1, stride.width);
+    return result;
+}
+
+INTQ_INLINE AverageWindow ceil_average(const AverageWindow& average, Size2d in) {
+    const AverageWindow reaching{ceil_window(average.window, in), PoolDivisor::valid_cells};
+    if (reaching.window == average.window) return average;
+    if (average.divisor == PoolDivisor::kernel_cells && !(average.window.padding == Padding2d{}))
+        throw Error("avg_pool2d: in ceil mode, padding that counts in the divisor is not supported for images of " +
+                    std::to_string(in.height) + " x " + std::to_string(in.width));
+    return reaching;
+}
 
 INTQ_INLINE Tensor max_pool2d(const Tensor& x, const Window2d& window) {
     detail::check_pool(x, window, OpKind::max_pool2d);

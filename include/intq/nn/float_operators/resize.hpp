@@ -56,6 +56,7 @@ Size2d interpolated_size(const InterpolateOptions& options, Size2d in);
 /// Resizes images.
 ///
 ///     nearest        cell fl(d·in/out)                    nearest_exact  cell fl((d + 1/2)·in/out)
+///     nearest_half_down  as nearest_exact, and of two cells that are as near the first; ONNX's default
 ///     half_pixel     between the two cells around (d + 1/2)·in/out - 1/2
 ///     align_corners  between the two cells around d·(in - 1)/(out - 1)
 ///
@@ -106,7 +107,7 @@ INTQ_INLINE double real_position(Resize rule, index_t d, index_t in, index_t out
 INTQ_INLINE std::vector<Tap> real_taps(Resize rule, index_t in, index_t out, const arith::ResizeScale& scale) {
     std::vector<Tap> taps;
     for (index_t d = 0; d < out; ++d) {
-        if (rule == Resize::nearest || rule == Resize::nearest_exact) {
+        if (arith::is_nearest(rule)) {
             const index_t cell = arith::resize_tap(rule, d, in, out, scale).first;
             taps.push_back({cell, cell, 0.0});
             continue;
@@ -196,7 +197,7 @@ INTQ_INLINE Tensor interpolate(const Tensor& x, const InterpolateOptions& option
     for (index_t p = 0; p < x.extent(0) * x.extent(1); ++p, plane += in.height * in.width)
         for (const Tap& row : taps.rows)
             for (const Tap& column : taps.columns) *to++ = detail::blend(plane, in.width, row, column);
-    if (options.rule == Resize::nearest || options.rule == Resize::nearest_exact) detail::keep_qparams(x, y);
+    if (arith::is_nearest(options.rule)) detail::keep_qparams(x, y);
     return y;
 }
 

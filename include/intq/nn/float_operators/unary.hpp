@@ -50,7 +50,8 @@ void check_parameter(TableFunction function, double parameter);
 
 /// f of each element.
 ///
-/// @param parameter  leaky_relu: the factor of negative elements; elu: alpha; no meaning for others
+/// @param parameter  leaky_relu: the factor of negative elements; elu: alpha; hardsigmoid: 6 times its slope, which is
+///                   1/6 in PyTorch; no meaning for others
 ///
 /// Result   of arith::table_function in double, rounded once; NaN stays NaN
 Tensor unary(TableFunction function, const Tensor& x, double parameter = 1.0);

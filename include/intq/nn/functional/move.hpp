@@ -36,6 +36,8 @@ Value evaluate_embedding(std::span<const Value> values);
 /// The integers of argument `first`, a tuple, or of the arguments from it on: as methods, reshape, view and permute
 /// take a tuple or the numbers one by one.
 std::vector<index_t> integers_after(const Arguments& arguments, std::size_t first);
+/// Where a slice without a stop ends: beyond the last element, and backwards before the first.
+index_t slice_stop(index_t step);
 /// What the arguments of interpolate say.
 float_operators::InterpolateOptions interpolate_options(const Arguments& arguments);
 
@@ -63,7 +65,7 @@ Value flatten(const Value& x, int start_axis = 0, int end_axis = -1);
 Value reshape(const Value& x, std::initializer_list<index_t> shape);
 Value permute(const Value& x, std::initializer_list<index_t> axes);
 Value transpose(const Value& x, int axis0, int axis1);
-/// x[…, start:stop:step, …] at an axis; a stop of none is the end.
+/// x[…, start:stop:step, …] at an axis; a stop of none is the end, and with a negative step the front.
 Value slice(const Value& x, int axis, index_t start, const Value& stop = {}, index_t step = 1);
 /// A tuple of pieces of `size`; or of the sizes of a tuple. Take its items with [i].
 Value split(const Value& x, const Value& size, int axis = 0);
@@ -132,11 +134,15 @@ INTQ_INLINE Value evaluate_transpose(std::span<const Value> values) {
                                       static_cast<int>(arguments[2].integer()));
 }
 
+INTQ_INLINE index_t slice_stop(index_t step) {
+    return step < 0 ? std::numeric_limits<index_t>::min() : std::numeric_limits<index_t>::max();
+}
+
 INTQ_INLINE Value evaluate_slice(std::span<const Value> values) {
     const Arguments arguments(values);
+    const index_t step = arguments.integer(4, 1);
     return float_operators::slice(arguments.tensor(0), static_cast<int>(arguments[1].integer()),
-                                  arguments.integer(2, 0), arguments.integer(3, std::numeric_limits<index_t>::max()),
-                                  arguments.integer(4, 1));
+                                  arguments.integer(2, 0), arguments.integer(3, slice_stop(step)), step);
 }
 
 // An item of a tuple, or an element of axis 0 of a tensor.

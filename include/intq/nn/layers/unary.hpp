@@ -34,7 +34,7 @@ public:
     bool is_leaf() const override { return true; }
     INTQ_INLINE Value forward(Arguments arguments) override;
     TableFunction function() const noexcept { return function_; }
-    /// LeakyReLU: the negative slope; ELU: alpha; no meaning for others.
+    /// LeakyReLU: the negative slope; ELU: alpha; Hardsigmoid: 6 times its slope; no meaning for others.
     double parameter() const noexcept { return parameter_; }
 
 protected:

@@ -234,13 +234,9 @@ private:
 
     int finish_accumulator(const graph::Node& node) {
         const QuantizedNode& made = pending_.at(&node);
-        const auto* step = made.as<WeightedStep>();
-        if (step == nullptr) throw error("the output of %" + node.name() + " has no quantizer");
-        const OwnedQParams qparams =
-            OwnedQParams::per_channel(accumulator_scales(result_.tensor(made.inputs[0]).qparams.scale(),
-                                                         step->weight_qparams, step->weight.extent(0)),
-                                      step->op == OpKind::linear ? node.outputs()[0].shape.rank - 1 : 1, DType::int32);
-        return finish(node, DType::int32, qparams);
+        const auto qparams = made.step->accumulator_qparams(result_.tensor(made.inputs[0]), node.outputs()[0].shape);
+        if (!qparams) throw error("the output of %" + node.name() + " has no quantizer");
+        return finish(node, DType::int32, *qparams);
     }
 
     // --- real values ------------------------------------------------------------------------------------------------

@@ -153,7 +153,8 @@ private:
         for (const FusionRow* row : rows_) {
             const graph::MatchResult result = graph::match_back(row->operators, last, graph_, names_);
             if (result.match) {
-                const auto obstacle = norm_of_other_axis(*row, *result.match);
+                auto obstacle = norm_of_other_axis(*row, *result.match);
+                if (!obstacle) obstacle = add_of_other_shape(*row, *result.match);
                 if (!obstacle) return replace(*row, *result.match);
                 report(*row, *obstacle);
                 reported = true;
@@ -168,6 +169,17 @@ private:
                 return report(*row, {result.match->nodes[static_cast<std::size_t>(add - row->operators.begin())],
                                      "the target adds no operand inside the accumulator"});
             }
+    }
+
+    // A layer that is broadcast to the other operand of its add gives less than the fused layer would.
+    static std::optional<graph::Obstacle> add_of_other_shape(const FusionRow& row, const graph::Match& match) {
+        const auto found = std::find(row.operators.begin(), row.operators.end(), "add");
+        if (found == row.operators.end()) return std::nullopt;
+        graph::Node* const node = match.nodes[static_cast<std::size_t>(found - row.operators.begin())];
+        const graph::OutputInfo &layer = match.nodes.front()->outputs()[0], &sum = node->outputs()[0];
+        if (layer.dtype == DType::none || sum.dtype == DType::none || layer.shape == sum.shape) return std::nullopt;
+        return graph::Obstacle{
+            node, "the layer's output " + to_string(layer.shape) + " is broadcast to " + to_string(sum.shape)};
     }
 
     // A batch norm behind a linear layer counts axis 1, which are the layer's features on (N, C) alone.

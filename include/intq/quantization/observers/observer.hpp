@@ -38,8 +38,10 @@ public:
 /// What an observer makes qparams for, and the arguments of the observers that take some.
 struct ObserverOptions {
     DType dtype = DType::int8;
-    std::int64_t quant_min = 0;  // both 0: the whole range of dtype
+    std::int64_t quant_min = 0;  // both 0: the range of dtype, by symmetric_scheme
     std::int64_t quant_max = 0;
+    /// Of a symmetric range whose codes are open. Prepare puts the target's here where it is the default.
+    arith::SymmetricScheme symmetric_scheme = arith::SymmetricScheme::full_range;
     int ch_axis = -1;  // -1: per tensor; else the axis that counts the channels, from the front
     float averaging_constant = 0.01f;
     arith::QuantScheme scheme = arith::QuantScheme::symmetric;
@@ -59,8 +61,10 @@ struct ObserverOptions {
     bool is_sync_quantize = false;  // qparams from the data of all processes, through:
     std::shared_ptr<StateReduction> reduction{};
 
-    std::int64_t lowest() const noexcept { return quant_min == 0 && quant_max == 0 ? lowest_code(dtype) : quant_min; }
-    std::int64_t highest() const noexcept { return quant_min == 0 && quant_max == 0 ? highest_code(dtype) : quant_max; }
+    /// Whether nobody gave quant_min and quant_max.
+    bool has_open_codes() const noexcept { return quant_min == 0 && quant_max == 0; }
+    std::int64_t lowest() const noexcept;
+    std::int64_t highest() const noexcept { return has_open_codes() ? highest_code(dtype) : quant_max; }
     arith::RangeRule rule() const noexcept;
 };
 
@@ -150,9 +154,20 @@ ObserverOptions per_channel(ObserverOptions options);
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
+INTQ_INLINE std::int64_t ObserverOptions::lowest() const noexcept {
+    if (!has_open_codes()) return quant_min;
+    const bool is_narrow =
+        scheme == arith::QuantScheme::symmetric && symmetric_scheme == arith::SymmetricScheme::narrow_range;
+    return is_narrow ? std::max(-highest_code(dtype), lowest_code(dtype)) : lowest_code(dtype);
+}
+
 INTQ_INLINE arith::RangeRule ObserverOptions::rule() const noexcept {
-    const bool whole = quant_min == 0 && quant_max == 0;
-    return {lowest(), highest(), scheme, arith::torch_symmetric_zero_point(dtype, lowest(), highest(), !whole), eps};
+    const bool is_open = has_open_codes();
+    arith::RangeRule rule{lowest(), highest(), scheme,
+                          arith::torch_symmetric_zero_point(dtype, lowest(), highest(), !is_open), eps};
+    if (is_open && symmetric_scheme == arith::SymmetricScheme::all_codes)
+        rule.divisor = arith::SymmetricDivisor::highest_code;
+    return rule;
 }
 
 namespace detail {

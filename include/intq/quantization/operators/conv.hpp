@@ -11,6 +11,7 @@
 
 #include "intq/core/op_kind.hpp"
 #include "intq/core/op_params.hpp"
+#include "intq/kernels/conv/packed_conv2d.hpp"
 #include "intq/kernels/streaming/move.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/program/program_builder.hpp"
@@ -20,6 +21,14 @@
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
+
+/// What a file or another engine gives of a layer, as kernels::Conv2dSpec takes it. Empty vectors give nothing.
+struct GivenCodes {
+    std::vector<std::int64_t> bias{};
+    std::vector<std::int32_t> bias_int32{};
+    std::vector<std::int32_t> multipliers{}, shifts{};  // as many as output channels, or one of each
+    std::optional<kernels::CodeBounds> bounds{};        // in place of an activation
+};
 
 /// A convolution or linear layer for add_conv(): input, sumin and their qparams are those of the tensors.
 struct ConvLayer {
@@ -31,6 +40,7 @@ struct ConvLayer {
     Tensor bias{};          // real numbers, (O), or undefined
     OwnedQParams output{};  // dtype int32: the accumulator is the output
     Activation activation = Activation::none;
+    GivenCodes given{};
 
     index_t out_channels() const { return weight.extent(0); }
 };
@@ -61,6 +71,8 @@ public:
     nn::ModulePtr layer{};  // in float, with the weight that the codes stand for
 
     OpKind kind() const noexcept override { return op; }
+    INTQ_INLINE std::optional<OwnedQParams> accumulator_qparams(const QuantizedTensor& input,
+                                                                const Shape& output) const override;
     INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
     INTQ_INLINE void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override;
 
@@ -92,6 +104,7 @@ private:
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
 #    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/move.hpp"
 #    include "intq/quantization/operators/operator.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 #    include "intq/quantization/operators/resize.hpp"
@@ -140,9 +153,38 @@ INTQ_INLINE kernels::Conv2dSpec conv_spec(const kernels::ArenaTensor& in, const 
     return spec;
 }
 
-INTQ_INLINE kernels::PackedConv2d pack(program::ProgramBuilder& builder, const kernels::Conv2dSpec& spec,
+/// Throws where the given numbers are not as many as the channels. `requantize` must outlive the spec.
+INTQ_INLINE void take_given(kernels::Conv2dSpec& spec, const GivenCodes& given, kernels::GivenRequantize& requantize,
+                            const program::LayerName& layer) {
+    const auto channels = static_cast<std::size_t>(spec.out_channels);
+    const auto check = [&](const char* what, std::size_t count) {
+        if (count != channels)
+            throw Error(layer.name, std::to_string(count) + " " + what + " are given for " + std::to_string(channels) +
+                                        " output channels");
+    };
+    if (!given.bias.empty()) {
+        check("bias codes", given.bias.size());
+        spec.bias_codes = given.bias.data();
+    }
+    if (!given.bias_int32.empty()) {
+        check("bias codes", given.bias_int32.size());
+        spec.bias_codes_int32 = given.bias_int32.data();
+    }
+    if (!given.multipliers.empty()) {
+        if (given.multipliers.size() != 1) check("multipliers", given.multipliers.size());
+        if (given.shifts.size() != given.multipliers.size())
+            throw Error(layer.name, std::to_string(given.shifts.size()) + " shifts are given for " +
+                                        std::to_string(given.multipliers.size()) + " multipliers");
+        requantize = {given.multipliers.data(), given.shifts.data(), static_cast<index_t>(given.multipliers.size())};
+        spec.requantize = &requantize;
+    }
+    if (given.bounds) spec.bounds = &*given.bounds;
+}
+
+INTQ_INLINE kernels::PackedConv2d pack(program::ProgramBuilder& builder, kernels::Conv2dSpec spec,
                                        const program::LayerName& layer) {
     const kernels::PackingRules& rules = builder.table().packing;
+    spec.wide_sum = kernels::needs_wide_sum(rules, spec);
     const Workspace storage = builder.new_buffer(kernels::packed_conv2d_size(rules, spec));
     const Result<kernels::PackedConv2d> packed = kernels::pack_conv2d(rules, spec, storage);
     if (packed.status().code == StatusCode::accumulator_overflow && !program::is_scale_of_zeros(spec.output))
@@ -178,6 +220,8 @@ INTQ_INLINE std::int32_t add_conv(program::ProgramBuilder& builder, std::int32_t
                                     std::to_string(weights));
     throw_if_failed(check_window(conv.window, OpKind::conv2d), layer.name);
     kernels::Conv2dSpec spec = detail::conv_spec(in, conv);
+    kernels::GivenRequantize requantize;
+    detail::take_given(spec, conv.given, requantize, layer);
     arith::SuminOperand operand;
     if (sumin) {
         operand = detail::sumin_operand(builder, *sumin, in.dtype, layer);
@@ -202,8 +246,14 @@ INTQ_INLINE std::int32_t add_conv(program::ProgramBuilder& builder, std::int32_t
     return builder.push(conv.op, std::move(operands), y, builder.keep_params(step), layer);
 }
 
+INTQ_INLINE std::optional<OwnedQParams> WeightedStep::accumulator_qparams(const QuantizedTensor& input,
+                                                                          const Shape& output) const {
+    return OwnedQParams::per_channel(accumulator_scales(input.qparams.scale(), weight_qparams, weight.extent(0)),
+                                     op == OpKind::linear ? output.rank - 1 : 1, DType::int32);
+}
+
 INTQ_INLINE void WeightedStep::lower(Lowering& l, const QuantizedNode& node) const {
-    ConvLayer conv{op, window, groups, weight, weight_qparams, bias, l.qparams(node), activation};
+    ConvLayer conv{op, window, groups, weight, weight_qparams, bias, l.qparams(node), activation, {}};
     if (op == OpKind::linear && l.quantized().input(node, 0).shape.rank > 2) return lower_rows(l, node, conv);
     std::int32_t x;
     if (const auto image = l.image_behind(node.inputs[0]); image && op == OpKind::linear) {
@@ -218,8 +268,15 @@ INTQ_INLINE void WeightedStep::lower(Lowering& l, const QuantizedNode& node) con
         pad.fill = l.builder().at(x).qparams.zero_point();
         x = add_pad(l.builder(), x, pad, Lowering::layer(node));
     }
-    const auto operand = sumin ? std::optional<std::int32_t>(l.input(node, 1)) : std::nullopt;
-    l.set(node, add_conv(l.builder(), x, operand, conv, Lowering::layer(node)));
+    const program::LayerName name = Lowering::layer(node);
+    std::optional<std::int32_t> operand;
+    if (sumin) {
+        operand = l.input(node, 1);
+        Shape shape = l.quantized().output(node).shape;
+        shape[0] = l.builder().max_batch();
+        if (!(l.builder().at(*operand).shape == shape)) operand = add_expand(l.builder(), *operand, shape, name);
+    }
+    l.set(node, add_conv(l.builder(), x, operand, conv, name));
 }
 
 INTQ_INLINE void WeightedStep::lower_rows(Lowering& l, const QuantizedNode& node, const ConvLayer& conv) const {
@@ -247,9 +304,10 @@ INTQ_INLINE const OwnedQParams* operand_of(const StepRequest& request, const nn:
     if (!request.target.fused_add)
         throw request.error(std::string("the target ") + request.target.name + " has no fused add");
     const QuantizedTensor& sumin = *request.inputs.at(1);
-    if (!(sumin.shape == request.output_shape))
-        throw request.error("the fused add needs an operand of the output's shape " + to_string(request.output_shape) +
-                            ", given " + to_string(sumin.shape));
+    const Shape& shape = request.output_shape;
+    if (!kernels::is_broadcast(shape, sumin.shape, shape) || (shape.rank < 3 && !(sumin.shape == shape)))
+        throw request.error("the fused add needs an operand of the output's shape " + to_string(shape) +
+                            ", or one that is repeated to it, given " + to_string(sumin.shape));
     return &sumin.qparams;
 }
 

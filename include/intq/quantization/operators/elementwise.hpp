@@ -100,43 +100,47 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// Shape and type of both operands of a binary operator.
-INTQ_INLINE kernels::ArenaTensor check_binary(program::ProgramBuilder& builder, OpKind op, std::int32_t x,
-                                              std::int32_t y, DType output, const program::LayerName& layer) {
+/// The shape of the output of a binary operator, whose operands are of one type and broadcast.
+INTQ_INLINE Shape check_binary(program::ProgramBuilder& builder, OpKind op, std::int32_t x, std::int32_t y,
+                               DType output, const program::LayerName& layer) {
     const kernels::ArenaTensor a = builder.at(x), b = builder.at(y);
-    if (!(a.shape == b.shape))
-        throw Error(layer.name, std::string(name_of(op)) + " needs operands of one shape, given " + to_string(a.shape) +
-                                    " and " + to_string(b.shape));
+    Shape shape = a.shape;
+    for (int axis = 0; axis < shape.rank && axis < b.shape.rank; ++axis)
+        shape[axis] = std::max(a.shape[axis], b.shape[axis]);
+    if (!kernels::is_broadcast(a.shape, b.shape, shape))
+        throw Error(layer.name, std::string(name_of(op)) + " needs operands of one rank, with extents that are equal " +
+                                    "or 1 behind the first, given " + to_string(a.shape) + " and " +
+                                    to_string(b.shape));
     if (a.dtype != b.dtype)
         throw Error(layer.name, std::string(name_of(op)) + " needs operands of one dtype, given " + name_of(a.dtype) +
                                     " and " + name_of(b.dtype));
-    builder.check({op, a.dtype, DType::none, output, {}, a.shape[1]}, layer);
-    return a;
+    builder.check({op, a.dtype, DType::none, output, {}, shape.rank > 1 ? shape[1] : 1}, layer);
+    return shape;
 }
 
 }  // namespace detail
 
 INTQ_INLINE std::int32_t add_sum(program::ProgramBuilder& builder, OpKind op, std::int32_t x, std::int32_t y,
                                  const OwnedQParams& output, Activation activation, const program::LayerName& layer) {
-    const kernels::ArenaTensor in = detail::check_binary(builder, op, x, y, output.dtype, layer);
+    const Shape shape = detail::check_binary(builder, op, x, y, output.dtype, layer);
     const QParams out = builder.keep(output);
     const auto* const params = builder.keep_params(program::made_or_throw(
         (op == OpKind::sub ? arith::make_sub : arith::make_add)(
             builder.target(), builder.codes_of(x), builder.codes_of(y), program::ProgramBuilder::codes_of(output),
             program::ProgramBuilder::output_codes(out, activation)),
         out, layer));
-    return builder.push(op, {x, y}, builder.tensor(output.dtype, in.shape, out, layer), params, layer);
+    return builder.push(op, {x, y}, builder.tensor(output.dtype, shape, out, layer), params, layer);
 }
 
 INTQ_INLINE std::int32_t add_mul(program::ProgramBuilder& builder, std::int32_t x, std::int32_t y,
                                  const OwnedQParams& output, const program::LayerName& layer) {
-    const kernels::ArenaTensor in = detail::check_binary(builder, OpKind::mul, x, y, output.dtype, layer);
+    const Shape shape = detail::check_binary(builder, OpKind::mul, x, y, output.dtype, layer);
     const QParams out = builder.keep(output);
     const auto* const params = builder.keep_params(program::made_or_throw(
         arith::make_mul(builder.target(), builder.codes_of(x), builder.codes_of(y),
                         program::ProgramBuilder::codes_of(output), program::ProgramBuilder::output_codes(out)),
         out, layer));
-    return builder.push(OpKind::mul, {x, y}, builder.tensor(output.dtype, in.shape, out, layer), params, layer);
+    return builder.push(OpKind::mul, {x, y}, builder.tensor(output.dtype, shape, out, layer), params, layer);
 }
 
 INTQ_INLINE std::int32_t add_clamp(program::ProgramBuilder& builder, std::int32_t x, const arith::OutputCodes& codes,

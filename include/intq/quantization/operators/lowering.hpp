@@ -6,12 +6,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 
 #include "intq/core/layout.hpp"
+#include "intq/core/op_kind.hpp"
 #include "intq/kernels/table/rows.hpp"
 #include "intq/program/program_builder.hpp"
+#include "intq/quantization/operators/moved_view.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 
 namespace intq::quantization {
@@ -39,6 +42,16 @@ public:
     /// The image that a tensor is a flattened one of; nothing for another tensor.
     std::optional<int> image_behind(int tensor) const;
 
+    /// What a tensor of the model is as codes that no instruction moved yet.
+    MovedView view(int index);
+    /// Says that a node's output is codes at other places, which are moved where an operator reads them.
+    ///
+    /// @param op  slice, permute or reshape: of the instruction that moves them
+    void set_view(const QuantizedNode& node, OpKind op, const MovedView& view);
+    /// The same of what `change` makes of the input's view. Where it has no form, the codes are moved first.
+    using ViewChange = std::function<std::optional<MovedView>(const MovedView&)>;
+    void set_changed_view(const QuantizedNode& node, OpKind op, const ViewChange& change);
+
     /// Says which tensor of the program is a node's output, by rows: row_major, as linear layers read and write tensors
     /// of rank 3 and more. A change of layout is written only where something else reads it.
     void set_rows(const QuantizedNode& node, std::int32_t tensor) { rows_[node.output] = {tensor, layer(node)}; }
@@ -62,12 +75,19 @@ private:
         std::int32_t tensor;
         program::LayerName layer;
     };
+    struct Moved {
+        MovedView view;
+        OpKind op;
+        program::LayerName layer;
+    };
+    std::int32_t write(const Moved& moved);
 
     const QuantizedGraph& quantized_;
     program::ProgramBuilder builder_;
     std::map<int, std::int32_t> tensors_;
     std::map<int, FlattenedImage> images_;
     std::map<int, Rows> rows_;
+    std::map<int, Moved> views_;
 };
 
 }  // namespace INTQ_HOSTED_ABI
@@ -115,6 +135,52 @@ INTQ_INLINE void Lowering::add_input(int index) {
                         {}};
 }
 
+INTQ_INLINE MovedView Lowering::view(int index) {
+    if (const auto known = views_.find(index); known != views_.end()) return known->second.view;
+    if (const auto image = image_behind(index); image && tensors_.count(index) == 0) {
+        const MovedView whole = view(*image);
+        if (const auto flat = whole.reshaped(Shape(whole.shape()[0], whole.shape().size() / whole.shape()[0])))
+            return *flat;
+    }
+    const std::int32_t source = tensor(index);
+    return {source, builder_.at(source).shape};
+}
+
+INTQ_INLINE void Lowering::set_view(const QuantizedNode& node, OpKind op, const MovedView& view) {
+    const DType dtype = builder_.at(view.source()).dtype;
+    builder_.check({op, dtype, DType::none, dtype}, layer(node));
+    views_.insert_or_assign(node.output, Moved{view, op, layer(node)});
+}
+
+INTQ_INLINE std::int32_t Lowering::write(const Moved& moved) {
+    const kernels::ArenaTensor from = builder_.at(moved.view.source());
+    const std::optional<kernels::MoveParams> move = moved.view.move();
+    if (!move) throw Error(moved.layer.name, "its codes come from more places than one instruction moves");
+    Shape shape = moved.view.shape();
+    shape[0] = from.shape[0];
+    return builder_.push(moved.op, {moved.view.source()}, builder_.tensor(from.dtype, shape, from.qparams, moved.layer),
+                         builder_.keep_params(*move), moved.layer);
+}
+
+INTQ_INLINE void Lowering::set_changed_view(const QuantizedNode& node, OpKind op, const ViewChange& change) {
+    const int input = node.inputs.at(0);
+    const auto changed = [&](const MovedView& view) {
+        std::optional<MovedView> result = change(view);
+        return result && result->move() ? result : std::nullopt;
+    };
+    std::optional<MovedView> result = changed(view(input));
+    if (!result) {
+        const std::int32_t written = tensor(input);
+        const MovedView whole(written, builder_.at(written).shape);
+        result = changed(whole);
+        // A reshape that is none of the image's axes goes through a vector.
+        const Shape& shape = whole.shape();
+        const auto vector = whole.reshaped(Shape(shape[0], shape.size() / shape[0]));
+        if (!result) result = changed(MovedView(write({*vector, op, layer(node)}), vector->shape()));
+    }
+    set_view(node, op, *result);
+}
+
 INTQ_INLINE std::int32_t Lowering::rows(int index, const program::LayerName& reader) {
     if (const auto known = rows_.find(index); known != rows_.end()) return known->second.tensor;
     const std::int32_t made = builder_.change_layout(tensor(index), Layout::row_major, reader);
@@ -124,6 +190,7 @@ INTQ_INLINE std::int32_t Lowering::rows(int index, const program::LayerName& rea
 
 INTQ_INLINE std::int32_t Lowering::tensor(int index) {
     if (const auto known = tensors_.find(index); known != tensors_.end()) return known->second;
+    if (const auto moved = views_.find(index); moved != views_.end()) return tensors_[index] = write(moved->second);
     if (const auto made = rows_.find(index); made != rows_.end())
         return tensors_[index] = builder_.change_layout(made->second.tensor, Layout::channels_last, made->second.layer);
     const FlattenedImage& image = images_.at(index);

@@ -6,11 +6,9 @@
 #ifndef INTQ_QUANTIZATION_OPERATORS_MOVE_HPP
 #define INTQ_QUANTIZATION_OPERATORS_MOVE_HPP
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
-#include "intq/core/layout.hpp"
 #include "intq/core/op_kind.hpp"
 #include "intq/core/shape.hpp"
 #include "intq/program/program_builder.hpp"
@@ -21,26 +19,12 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-namespace detail {
+/// A tensor whose extents of 1 repeat, as one of `shape`; the scale stays.
+std::int32_t add_expand(program::ProgramBuilder& builder, std::int32_t x, const Shape& shape,
+                        const program::LayerName& layer);
 
-/// Elements from one to the next along each axis of an image in a program.
-using ImageSteps = std::array<index_t, max_rank>;
-
-}  // namespace detail
-
-/// One instruction that moves codes; the scale stays.
-///
-/// @param shape  of the output; its first extent is not read
-std::int32_t add_move(program::ProgramBuilder& builder, OpKind op, std::int32_t x, Shape shape,
-                      const detail::ImageSteps& steps, index_t offset, const program::LayerName& layer);
-
-/// The elements in row_major order in another shape. In channels_last memory that is two moves, to a vector and from
-/// it, where both sides have channels.
-std::int32_t add_reshape(program::ProgramBuilder& builder, std::int32_t x, const Shape& shape,
-                         const program::LayerName& layer);
-
-/// Along the channels; each input is requantized to the scale of the output.
-std::int32_t add_cat(program::ProgramBuilder& builder, const std::vector<std::int32_t>& inputs,
+/// Along an axis, but not that of the samples; each input is requantized to the scale of the output.
+std::int32_t add_cat(program::ProgramBuilder& builder, const std::vector<std::int32_t>& inputs, int axis,
                      const OwnedQParams& output, const program::LayerName& layer);
 
 class CatStep : public FloatBackedStep {
@@ -84,8 +68,10 @@ private:
 #    include <string_view>
 #    include <utility>
 
+#    include "intq/core/layout.hpp"
 #    include "intq/graph/interpreter.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/kernels/streaming/elementwise_call.hpp"
 #    include "intq/kernels/streaming/move.hpp"
 #    include "intq/kernels/streaming/quantize.hpp"
 #    include "intq/nn/float_operators/move.hpp"
@@ -99,122 +85,69 @@ private:
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-namespace detail {
-
-INTQ_INLINE ImageSteps channels_last_steps(const Shape& shape) {
-    return tensor_detail::strides_of(shape, Layout::channels_last);
-}
-
-/// The move that writes a tensor of a program of `shape`: element (n, a, b, …) is the one at offset + a·steps[1] +
-/// b·steps[2] + … of image n. Neighbouring axes that lie one in the other on both sides become one.
-INTQ_INLINE kernels::MoveParams move_of(const Shape& shape, const ImageSteps& steps, index_t offset) {
-    std::vector<int> order;  // of the output's memory
-    for (int axis = 2; axis < shape.rank; ++axis) order.push_back(axis);
-    if (shape.rank > 1) order.push_back(1);
-    kernels::MoveParams move;
-    move.offset = offset;
-    move.steps[0] = 1;
-    int rank = 0;
-    for (const int axis : order) {
-        const index_t extent = shape[axis], step = steps[static_cast<std::size_t>(axis)];
-        if (extent == 1) continue;
-        if (rank > 0 && move.steps[rank - 1] == extent * step) {
-            move.extents[rank - 1] *= extent;
-            move.steps[rank - 1] = step;
-        } else {
-            move.extents[rank] = extent;
-            move.steps[rank++] = step;
-        }
-    }
-    move.rank = std::max(rank, 1);
-    return move;
-}
-
-}  // namespace detail
-
-INTQ_INLINE std::int32_t add_move(program::ProgramBuilder& builder, OpKind op, std::int32_t x, Shape shape,
-                                  const detail::ImageSteps& steps, index_t offset, const program::LayerName& layer) {
+INTQ_INLINE std::int32_t add_expand(program::ProgramBuilder& builder, std::int32_t x, const Shape& shape,
+                                    const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
-    builder.check({op, in.dtype, DType::none, in.dtype}, layer);
-    shape[0] = in.shape[0];
-    return builder.push(op, {x}, builder.tensor(in.dtype, shape, in.qparams, layer),
-                        builder.keep_params(detail::move_of(shape, steps, offset)), layer);
-}
-
-INTQ_INLINE std::int32_t add_reshape(program::ProgramBuilder& builder, std::int32_t x, const Shape& shape,
-                                     const program::LayerName& layer) {
-    const Shape in = builder.at(x).shape;
-    const Shape vector(in[0], in.size() / in[0]);
-    const auto spread = [](const Shape& of) {  // whether channels lie between the others
-        return of.rank > 2 && of[1] != 1 && of.size() / of[0] != of[1];
+    if (!kernels::is_broadcast(in.shape, shape, shape))
+        throw Error(layer.name,
+                    "an operand of shape " + to_string(in.shape) + " cannot be repeated to " + to_string(shape));
+    builder.check({OpKind::reshape, in.dtype, DType::none, in.dtype}, layer);
+    const auto steps = tensor_detail::strides_of(in.shape, Layout::channels_last);
+    kernels::MoveParams move;
+    const auto append = [&](int axis) {
+        move.extents[move.rank] = shape[axis];
+        move.steps[move.rank++] = in.shape[axis] == 1 ? 0 : steps[static_cast<std::size_t>(axis)];
     };
-    if (spread(in)) {
-        // Element k of the vector, seen with the axes of the input: it reads where channels_last has it.
-        Shape axes = in;
-        const detail::ImageSteps from = detail::channels_last_steps(in);
-        detail::ImageSteps steps{};
-        // move_of() writes axes 2, 3, … and 1; the vector is written in the order 1, 2, 3, …
-        for (int axis = 2; axis <= in.rank; ++axis) {
-            const int source = axis - 1;
-            const int at = axis == in.rank ? 1 : axis;
-            axes[at] = in[source];
-            steps[static_cast<std::size_t>(at)] = from[static_cast<std::size_t>(source)];
-        }
-        const kernels::ArenaTensor tensor = builder.at(x);
-        builder.check({OpKind::reshape, tensor.dtype, DType::none, tensor.dtype}, layer);
-        x = builder.push(OpKind::reshape, {x}, builder.tensor(tensor.dtype, vector, tensor.qparams, layer),
-                         builder.keep_params(detail::move_of(axes, steps, 0)), layer);
-        if (shape.rank == 2) return x;
-    }
-    return add_move(builder, OpKind::reshape, x, shape, tensor_detail::strides_of(shape, Layout::row_major), 0, layer);
+    move.rank = 0;
+    for (int axis = 2; axis < shape.rank; ++axis) append(axis);
+    append(1);
+    return builder.push(OpKind::reshape, {x}, builder.tensor(in.dtype, shape, in.qparams, layer),
+                        builder.keep_params(move), layer);
 }
 
-/// Codes go to other places; the scale stays. What moves where is given for (N, …) with any N.
-class MoveStep : public FloatBackedStep {
+/// Axes of a tensor of codes in another order; the scale stays, as of all that moves codes.
+class PermuteStep : public FloatBackedStep {
 public:
-    /// @param axes  axis i of the output is axis axes[i] of the input, from element `first` on, every `step`-th
-    MoveStep(FloatCall call, OpKind kind, std::vector<int> axes, Shape shape, int along = 0, index_t first = 0,
-             index_t step = 1)
-        : FloatBackedStep(std::move(call)),
-          kind_(kind),
-          axes_(std::move(axes)),
-          shape_(shape),
-          along_(along),
-          first_(first),
-          step_(step) {}
-
-    OpKind kind() const noexcept override { return kind_; }
+    /// @param axes  axis i of the output is axis axes[i] of the input
+    PermuteStep(FloatCall call, std::vector<int> axes) : FloatBackedStep(std::move(call)), axes_(std::move(axes)) {}
+    OpKind kind() const noexcept override { return OpKind::permute; }
     void lower(Lowering& l, const QuantizedNode& node) const override {
-        const std::int32_t x = l.input(node);
-        const detail::ImageSteps from = detail::channels_last_steps(l.builder().at(x).shape);
-        detail::ImageSteps steps{};
-        for (std::size_t i = 0; i < axes_.size(); ++i)
-            steps[i] = from[static_cast<std::size_t>(axes_[i])] * (axes_[i] == along_ ? step_ : 1);
-        l.set(node, add_move(l.builder(), kind_, x, shape_, steps, first_ * from[static_cast<std::size_t>(along_)],
-                             Lowering::layer(node)));
+        l.set_changed_view(node, kind(), [&](const MovedView& view) { return std::optional(view.permuted(axes_)); });
     }
 
 private:
-    OpKind kind_;
     std::vector<int> axes_;
-    Shape shape_;
-    int along_;
-    index_t first_, step_;
 };
 
-/// The same elements in another shape; the scale stays.
+/// Elements of one axis, from one on, every so many.
+class SliceStep : public FloatBackedStep {
+public:
+    SliceStep(FloatCall call, int axis, index_t first, index_t count, index_t step)
+        : FloatBackedStep(std::move(call)), axis_(axis), first_(first), count_(count), step_(step) {}
+    OpKind kind() const noexcept override { return OpKind::slice; }
+    void lower(Lowering& l, const QuantizedNode& node) const override {
+        l.set_changed_view(node, kind(),
+                           [&](const MovedView& view) { return view.sliced(axis_, first_, count_, step_); });
+    }
+
+private:
+    int axis_;
+    index_t first_, count_, step_;
+};
+
+/// The same elements in another shape.
 class ReshapeStep : public FloatBackedStep {
 public:
     ReshapeStep(FloatCall call, Shape shape) : FloatBackedStep(std::move(call)), shape_(shape) {}
     OpKind kind() const noexcept override { return OpKind::reshape; }
     void lower(Lowering& l, const QuantizedNode& node) const override {
-        const Shape& in = l.quantized().input(node, 0).shape;
-        if (shape_.rank == in.rank && shape_ == in)
-            l.set(node, l.input(node));
-        else if (shape_.rank == 2 && in.rank == 4)
-            l.set_flattened_image(node);
-        else
-            l.set(node, add_reshape(l.builder(), l.input(node), shape_, Lowering::layer(node)));
+        if (shape_ == l.quantized().input(node, 0).shape) return l.set(node, l.input(node));
+        if (shape_.rank == 2 && l.quantized().input(node, 0).shape.rank == 4) return l.set_flattened_image(node);
+        l.set_changed_view(node, kind(), [&](const MovedView& view) {
+            Shape shape = shape_;
+            shape[0] = view.shape()[0];
+            return view.reshaped(shape);
+        });
     }
 
 private:
@@ -257,18 +190,17 @@ INTQ_INLINE StepPtr slice_step(const StepRequest& request, FloatCall call, int a
     require_whole_samples(request, axis);
     if (request.output_shape.size() == 0)
         throw request.error("nothing is left of " + to_string(request.inputs.at(0)->shape));
-    return std::make_shared<MoveStep>(std::move(call), OpKind::slice, axes_in_order(request.output_shape.rank),
-                                      request.output_shape, axis, first, step);
+    return std::make_shared<SliceStep>(std::move(call), axis, first, request.output_shape[axis], step);
 }
 
 INTQ_INLINE StepPtr make_slice(const StepRequest& request) {
     const nn::Arguments arguments = request.arguments();
     const int axis = request.axis(request.integer(1, 0));
-    const index_t step = arguments.integer(4, 1);
-    const auto range =
-        nn::float_operators::slice_range(request.inputs.at(0)->shape[axis], arguments.integer(2, 0),
-                                         arguments.integer(3, std::numeric_limits<index_t>::max()), step);
-    return slice_step(request, request.call, axis, range.first, step);
+    const index_t step = arguments.integer(4, 1), extent = request.inputs.at(0)->shape[axis];
+    const auto range = nn::float_operators::slice_range(extent, arguments.integer(2, 0),
+                                                        arguments.integer(3, nn::detail::slice_stop(step)), step);
+    // A longer step takes the first element only.
+    return slice_step(request, request.call, axis, range.first, std::clamp(step, -extent, extent));
 }
 
 /// One piece of a split or chunk: the slice of its input that getitem names.
@@ -315,7 +247,7 @@ INTQ_INLINE void check_transpose(const StepRequest& request) {
 
 INTQ_INLINE StepPtr permute_step(const StepRequest& request, std::vector<int> axes) {
     require_first_axis(request, !axes.empty() && axes[0] == 0);
-    return std::make_shared<MoveStep>(request.call, OpKind::permute, std::move(axes), request.output_shape);
+    return std::make_shared<PermuteStep>(request.call, std::move(axes));
 }
 
 INTQ_INLINE StepPtr make_permute(const StepRequest& request) {
@@ -382,22 +314,23 @@ inline constexpr QuantizedOperator getitem{
 
 }  // namespace operators
 
-INTQ_INLINE std::int32_t add_cat(program::ProgramBuilder& builder, const std::vector<std::int32_t>& inputs,
+INTQ_INLINE std::int32_t add_cat(program::ProgramBuilder& builder, const std::vector<std::int32_t>& inputs, int axis,
                                  const OwnedQParams& output, const program::LayerName& layer) {
     if (inputs.empty()) throw Error(layer.name, "cat needs at least one input");
     const QParams out = builder.keep(output);
     std::vector<kernels::RequantizeParams> params;
     Shape shape = builder.at(inputs[0]).shape;
-    shape[1] = 0;
+    shape[axis] = 0;
     for (const std::int32_t x : inputs) {
         builder.check({OpKind::cat, builder.at(x).dtype, DType::none, output.dtype}, layer);
         Shape expected = builder.at(x).shape;
-        expected[1] = shape[1];
+        if (expected.rank == shape.rank) expected[axis] = shape[axis];
         if (!(expected == shape))
-            throw Error(layer.name, "cat along the channels needs inputs that agree in the other axes, given " +
+            throw Error(layer.name, "cat along axis " + std::to_string(axis) +
+                                        " needs inputs that agree in the other axes, given " +
                                         to_string(builder.at(x).shape) + " beside " +
                                         to_string(builder.at(inputs[0]).shape));
-        shape[1] += builder.at(x).shape[1];
+        shape[axis] += builder.at(x).shape[axis];
         params.push_back(program::made_or_throw(
             kernels::make_requantize(builder.target(), builder.codes_of(x), program::ProgramBuilder::codes_of(output),
                                      program::ProgramBuilder::output_codes(out)),
@@ -413,7 +346,7 @@ INTQ_INLINE CatStep::CatStep(FloatCall call, int axis) : FloatBackedStep(std::mo
 INTQ_INLINE void CatStep::lower(Lowering& l, const QuantizedNode& node) const {
     std::vector<std::int32_t> parts;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) parts.push_back(l.input(node, i));
-    l.set(node, add_cat(l.builder(), parts, l.qparams(node), Lowering::layer(node)));
+    l.set(node, add_cat(l.builder(), parts, axis_, l.qparams(node), Lowering::layer(node)));
 }
 
 INTQ_INLINE FlattenStep::FlattenStep(FloatCall call, int start_axis, int end_axis)
@@ -421,19 +354,20 @@ INTQ_INLINE FlattenStep::FlattenStep(FloatCall call, int start_axis, int end_axi
 
 INTQ_INLINE void FlattenStep::lower(Lowering& l, const QuantizedNode& node) const {
     const Shape& in = l.quantized().input(node, 0).shape;
-    if (start_axis_ == 1 && end_axis_ == in.rank - 1 && in.rank == 4)
-        l.set_flattened_image(node);
-    else if (start_axis_ == end_axis_)
-        l.set(node, l.input(node));
-    else
-        l.set(node, add_reshape(l.builder(), l.input(node), l.quantized().output(node).shape, Lowering::layer(node)));
+    if (start_axis_ == 1 && end_axis_ == in.rank - 1 && in.rank == 4) return l.set_flattened_image(node);
+    if (start_axis_ == end_axis_) return l.set(node, l.input(node));
+    l.set_changed_view(node, OpKind::reshape, [&](const MovedView& view) {
+        Shape shape = l.quantized().output(node).shape;
+        shape[0] = view.shape()[0];
+        return view.reshaped(shape);
+    });
 }
 
 namespace operators {
 
 INTQ_INLINE void check_cat(const StepRequest& request) {
-    if (const auto axis = request.known_axis(request.integer(1, 0)); axis && *axis != 1)
-        throw request.error("cat is along the channels (axis 1) in a program, given axis " + std::to_string(*axis));
+    if (request.known_axis(request.integer(1, 0)) == 0)
+        throw request.error("a program keeps axis 0, that of the samples; a cat along it has no integer form");
 }
 
 INTQ_INLINE StepPtr make_cat(const StepRequest& request) {

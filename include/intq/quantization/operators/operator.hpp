@@ -94,6 +94,8 @@ struct QuantizedOperator {
     bool may_end_in_float = false;
     /// The window that the constraint table limits.
     Window2d (*window)(const nn::Module&) = nullptr;
+    /// lookup_table: which function a node computes, where the constraint table fixes the outputs of some.
+    TableFunction (*function)(const graph::Node&, const nn::Module*) = nullptr;
     /// The quantizer stands behind the relu that alone reads the operator.
     bool takes_relu = false;
     /// Its outputs are read one by one, by operators of the role item.
@@ -101,6 +103,8 @@ struct QuantizedOperator {
     /// own_output and shares_input: whether this target keeps the input's scale, although the results are not values
     /// of the input. A quantizer that follows that of the input rounds them.
     bool (*keeps_scale)(const arith::PolicyRecord&) = nullptr;
+    /// own_output: whether its sum, an int32 accumulator, may be the output where only DeQuantStubs read it.
+    bool (*gives_sum)(const arith::PolicyRecord&) = nullptr;
     /// The role in torch mode, where PyTorch's observers stand otherwise.
     std::optional<Role> torch_role{};
     /// weighted: the layer with a weight quantizer.
@@ -157,7 +161,11 @@ INTQ_INLINE bool keeps_scale_always(const arith::PolicyRecord&) { return true; }
 INTQ_INLINE FloatBackedStep::FloatBackedStep(FloatCall call) : call_(std::move(call)) {}
 
 INTQ_INLINE void FloatBackedStep::add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const {
-    reference.quantize_output(node, reference.call(node, call_));
+    graph::Node& value = reference.call(node, call_);
+    if (reference.quantized().output(node).dtype == DType::int32)
+        reference.set_real(node, value);
+    else
+        reference.quantize_output(node, value);
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -5,6 +5,7 @@
 #define INTQ_QUANTIZATION_OPERATORS_POOL_HPP
 
 #include <cstdint>
+#include <optional>
 
 #include "intq/core/op_kind.hpp"
 #include "intq/core/op_params.hpp"
@@ -36,14 +37,19 @@ private:
 
 class AvgPoolStep : public FloatBackedStep {
 public:
-    /// @param flattens  the output is (N, C): only of a window that is the whole image
+    /// @param flattens  the output is (N, C): only of a window that is the whole image or line
     AvgPoolStep(FloatCall call, const Window2d& window, PoolDivisor divisor, bool flattens = false);
     OpKind kind() const noexcept override { return OpKind::avg_pool2d; }
     const Window2d& window() const noexcept { return window_; }
     PoolDivisor divisor() const noexcept { return divisor_; }
+    INTQ_INLINE std::optional<OwnedQParams> accumulator_qparams(const QuantizedTensor& input,
+                                                                const Shape& output) const override;
     INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
 
 private:
+    float part_of_cell() const noexcept;
+    std::int32_t add_sum_of_cells(Lowering& l, const QuantizedNode& node) const;
+
     Window2d window_;
     PoolDivisor divisor_;
     bool flattens_;
@@ -61,10 +67,12 @@ private:
 #    include <utility>
 #    include <vector>
 
+#    include "intq/arith/ieee.hpp"
 #    include "intq/arith/pool.hpp"
 #    include "intq/kernels/operators/pool.hpp"
 #    include "intq/nn/functional/call.hpp"
 #    include "intq/nn/layers/pool.hpp"
+#    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/lowering.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 
@@ -77,17 +85,19 @@ INTQ_INLINE std::int32_t add_pool(program::ProgramBuilder& builder, OpKind op, s
                                   const kernels::PoolParams& step, DType dtype, const QParams& output,
                                   const program::LayerName& layer) {
     const Shape in = builder.at(x).shape;
-    const Size2d out = output_size(step.window, {in[2], in[3]});
-    const Shape shape(builder.max_batch(), in[1], out.height, out.width);
+    const Size2d out = output_size(step.window, kernels::detail::image_of(in).size);
+    Shape shape = in;
+    if (in.rank == 4) shape[2] = out.height;
+    shape[in.rank - 1] = out.width;
     return builder.push(op, {x}, builder.tensor(dtype, shape, output, layer), builder.keep_params(step), layer);
 }
 
 INTQ_INLINE void check_pool(program::ProgramBuilder& builder, OpKind op, std::int32_t x, const Window2d& window,
                             DType output, const program::LayerName& layer) {
-    builder.require_image(x, layer);
     const kernels::ArenaTensor& in = builder.at(x);
+    if (in.shape.rank != 3) builder.require_image(x, layer);
     builder.check({op, in.dtype, DType::none, output, window, in.shape[1]}, layer);
-    throw_if_failed(kernels::check_pool(window, {in.shape[2], in.shape[3]}, op), layer.name);
+    throw_if_failed(kernels::check_pool(window, kernels::detail::image_of(in.shape).size, op), layer.name);
 }
 
 }  // namespace detail
@@ -123,46 +133,83 @@ INTQ_INLINE void MaxPoolStep::lower(Lowering& l, const QuantizedNode& node) cons
 INTQ_INLINE AvgPoolStep::AvgPoolStep(FloatCall call, const Window2d& window, PoolDivisor divisor, bool flattens)
     : FloatBackedStep(std::move(call)), window_(window), divisor_(divisor), flattens_(flattens) {}
 
+INTQ_INLINE float AvgPoolStep::part_of_cell() const noexcept {
+    return arith::fdiv(1.0f, static_cast<float>(window_.kernel.height * window_.kernel.width));
+}
+
+INTQ_INLINE std::optional<OwnedQParams> AvgPoolStep::accumulator_qparams(const QuantizedTensor& input,
+                                                                         const Shape& output) const {
+    if (!(window_.padding == Padding2d{})) return std::nullopt;
+    const float scale = arith::fmul(input.qparams.scale(), part_of_cell());
+    return OwnedQParams::per_channel(std::vector<float>(static_cast<std::size_t>(output[1]), scale), 1, DType::int32);
+}
+
+/// The sum is that of a depthwise convolution whose weights are 1, with the scale of one part of the mean.
+INTQ_INLINE std::int32_t AvgPoolStep::add_sum_of_cells(Lowering& l, const QuantizedNode& node) const {
+    const std::int32_t x = l.input(node);
+    const index_t channels = l.builder().at(x).shape[1];
+    ConvLayer conv;
+    conv.window = window_;
+    conv.groups = channels;
+    conv.weight = Tensor::zeros(Shape(channels, 1, window_.kernel.height, window_.kernel.width), DType::int8);
+    for (std::int8_t& code : conv.weight.flat<std::int8_t>()) code = 1;
+    conv.weight_qparams = OwnedQParams::per_channel(
+        std::vector<float>(static_cast<std::size_t>(channels), part_of_cell()), 0, DType::int8);
+    conv.output = l.qparams(node);
+    return add_conv(l.builder(), x, std::nullopt, conv, Lowering::layer(node));
+}
+
 INTQ_INLINE void AvgPoolStep::lower(Lowering& l, const QuantizedNode& node) const {
     const program::LayerName layer = Lowering::layer(node);
-    const std::int32_t image = add_avg_pool(l.builder(), l.input(node), window_, divisor_, l.qparams(node), layer);
+    const std::int32_t image = l.qparams(node).dtype == DType::int32 ? add_sum_of_cells(l, node)
+                                                                     : add_avg_pool(l.builder(), l.input(node), window_,
+                                                                                    divisor_, l.qparams(node), layer);
     l.set(node, flattens_ ? l.builder().flatten(image, layer) : image);
 }
 
 namespace operators {
 
+/// Height and width of the first input; (N, C, L) are images of one row.
+INTQ_INLINE Size2d image_size(const StepRequest& request) {
+    return kernels::detail::image_of(request.inputs.at(0)->shape).size;
+}
+
 INTQ_INLINE StepPtr make_max_pool(const StepRequest& request) {
     const auto& pool = dynamic_cast<const nn::MaxPool2d&>(*request.module);
-    return std::make_shared<MaxPoolStep>(request.call, pool.window());
+    return std::make_shared<MaxPoolStep>(request.call, pool.window_on(image_size(request)));
 }
 
 /// Whether the target divides as asked, any scale shows.
 INTQ_INLINE void check_avg_pool(const StepRequest& request) {
     const auto& pool = dynamic_cast<const nn::AvgPool2d&>(*request.module);
-    const Window2d& window = pool.window();
+    const bool knows_size = request.inputs.at(0)->shape.rank != 0;
+    const auto [window, divisor] = knows_size ? pool.window_on(image_size(request))
+                                              : nn::float_operators::AverageWindow{pool.window(), pool.divisor()};
     arith::CodesOf like = program::ProgramBuilder::codes_of(request.inputs.at(0)->qparams);
     like.scale = 1.0f;
     const auto average = arith::make_average(
         request.target, like, like, program::ProgramBuilder::output_codes(request.inputs[0]->qparams.view()),
-        window.kernel.height * window.kernel.width, pool.divisor(), !(window.padding == Padding2d{}));
+        window.kernel.height * window.kernel.width, divisor, !(window.padding == Padding2d{}));
     if (!average) throw request.error(describe(average.status()));
 }
 
 INTQ_INLINE StepPtr make_avg_pool(const StepRequest& request) {
     check_avg_pool(request);
-    const auto& pool = dynamic_cast<const nn::AvgPool2d&>(*request.module);
-    return std::make_shared<AvgPoolStep>(request.call, pool.window(), pool.divisor());
+    const auto average = dynamic_cast<const nn::AvgPool2d&>(*request.module).window_on(image_size(request));
+    return std::make_shared<AvgPoolStep>(request.call, average.window, average.divisor);
 }
 
 INTQ_INLINE StepPtr make_adaptive_avg_pool(const StepRequest& request) {
     const Shape& in = request.inputs.at(0)->shape;
-    if (in.rank != 4) throw request.error("an input of rank 4 (N, C, H, W) is needed, given " + to_string(in));
+    if (in.rank != 3 && in.rank != 4)
+        throw request.error("an input of rank 4 (N, C, H, W) or 3 (N, C, L) is needed, given " + to_string(in));
+    const Size2d size = image_size(request);
     const Size2d out = dynamic_cast<const nn::AdaptiveAvgPool2d&>(*request.module).output();
-    if (in[2] % out.height != 0 || in[3] % out.width != 0)
+    if (size.height % out.height != 0 || size.width % out.width != 0)
         throw request.error("an adaptive average pool from " + to_string(in) + " to " + std::to_string(out.height) +
                             " x " + std::to_string(out.width) +
                             " has windows of different size; only even splits have an integer form");
-    const Size2d kernel{in[2] / out.height, in[3] / out.width};
+    const Size2d kernel{size.height / out.height, size.width / out.width};
     return std::make_shared<AvgPoolStep>(request.call, Window2d{kernel, kernel, {}, {1, 1}}, PoolDivisor::kernel_cells);
 }
 
@@ -171,18 +218,25 @@ INTQ_INLINE void check_mean(const StepRequest& request) {
     const Shape& in = request.inputs.at(0)->shape;
     const nn::Arguments arguments = request.arguments();
     const auto axes = arguments.has(1) ? nn::detail::integers_of(arguments[1]) : std::vector<index_t>();
-    std::set<index_t> along;
-    for (const index_t axis : axes) along.insert(axis < 0 ? axis + 4 : axis);
-    if ((in.rank != 0 && in.rank != 4) || along != std::set<index_t>{2, 3})
-        throw request.error("a mean has an integer form over height and width of (N, C, H, W), given " +
-                            std::to_string(axes.size()) + " axes" + (in.rank == 0 ? "" : " of " + to_string(in)));
+    const auto along_all = [&](int rank) {
+        std::set<index_t> wanted, along;
+        for (int axis = 2; axis < rank; ++axis) wanted.insert(axis);
+        for (const index_t axis : axes) along.insert(axis < 0 ? axis + rank : axis);
+        return along == wanted;
+    };
+    const bool fits =
+        in.rank == 0 ? along_all(4) || along_all(3) : (in.rank == 3 || in.rank == 4) && along_all(in.rank);
+    if (!fits)
+        throw request.error(
+            "a mean has an integer form over height and width of (N, C, H, W) and over the last axis "
+            "of (N, C, L), given " +
+            std::to_string(axes.size()) + " axes" + (in.rank == 0 ? "" : " of " + to_string(in)));
 }
 
 INTQ_INLINE StepPtr make_mean(const StepRequest& request) {
     check_mean(request);
-    const Shape& in = request.inputs.at(0)->shape;
     const nn::Arguments arguments = request.arguments();
-    const Size2d kernel{in[2], in[3]};
+    const Size2d kernel = image_size(request);
     return std::make_shared<AvgPoolStep>(request.call, Window2d{kernel, kernel, {}, {1, 1}}, PoolDivisor::kernel_cells,
                                          !nn::detail::flag(arguments, 2));
 }
@@ -192,6 +246,9 @@ template <class Pool> Window2d window_of(const nn::Module& module) {
 }
 INTQ_INLINE bool divides_codes(const arith::PolicyRecord& target) {
     return target.average == arith::AverageRule::divide_codes;
+}
+INTQ_INLINE bool sums_codes(const arith::PolicyRecord& target) {
+    return target.average == arith::AverageRule::float_scale_sum;
 }
 
 inline constexpr QuantizedOperator max_pool2d{.name = "max_pool2d",
@@ -214,6 +271,7 @@ inline constexpr QuantizedOperator adaptive_avg_pool2d{.name = "adaptive_avg_poo
                                                        .kind = OpKind::avg_pool2d,
                                                        .make_step = &make_adaptive_avg_pool,
                                                        .keeps_scale = &divides_codes,
+                                                       .gives_sum = &sums_codes,
                                                        .torch_role = Role::shares_input,
                                                        .channel_factors = ChannelFactors::of_planes};
 
@@ -223,6 +281,7 @@ inline constexpr QuantizedOperator mean{.name = "mean",
                                         .make_step = &make_mean,
                                         .check = &check_mean,
                                         .keeps_scale = &divides_codes,
+                                        .gives_sum = &sums_codes,
                                         .torch_role = Role::shares_input};
 
 }  // namespace operators

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,11 @@ public:
     virtual void lower(Lowering& lowering, const QuantizedNode& node) const = 0;
     /// Adds the float operator that the step stands for to the reference graph.
     virtual void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const = 0;
+    /// The qparams of the step's accumulator, where that may be its output.
+    ///
+    /// @param output  the shape of the output
+    virtual INTQ_INLINE std::optional<OwnedQParams> accumulator_qparams(const QuantizedTensor& input,
+                                                                        const Shape& output) const;
     /// The same step with a clamp on its output. Throws for an operator that takes none.
     virtual INTQ_INLINE std::shared_ptr<const Step> with_activation(Activation) const;
 };
@@ -116,6 +122,10 @@ struct QuantizedGraph {
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::optional<OwnedQParams> Step::accumulator_qparams(const QuantizedTensor&, const Shape&) const {
+    return std::nullopt;
+}
 
 INTQ_INLINE std::shared_ptr<const Step> Step::with_activation(Activation) const {
     throw Error(std::string(name_of(kind())) + " takes no activation");

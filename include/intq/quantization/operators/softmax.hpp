@@ -13,7 +13,8 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Along an axis that is not that of the samples.
+/// Along an axis that is not that of the samples. Throws for an output of another scale or zero point than the target
+/// fixes.
 std::int32_t add_softmax(program::ProgramBuilder& builder, std::int32_t x, int axis, const OwnedQParams& output,
                          const program::LayerName& layer);
 
@@ -28,6 +29,7 @@ std::int32_t add_softmax(program::ProgramBuilder& builder, std::int32_t x, int a
 #    include <string>
 #    include <utility>
 
+#    include "intq/arith/fixed_point_softmax.hpp"
 #    include "intq/arith/softmax.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/kernels/operators/softmax.hpp"
@@ -40,22 +42,50 @@ std::int32_t add_softmax(program::ProgramBuilder& builder, std::int32_t x, int a
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
+namespace detail {
+
+/// What the target's rule takes, but for the axis.
+INTQ_INLINE kernels::SoftmaxParams softmax_params(const program::ProgramBuilder& builder, std::int32_t x,
+                                                  const OwnedQParams& output, const QParams& out,
+                                                  const program::LayerName& layer) {
+    const arith::PolicyRecord& target = builder.target();
+    const arith::CodesOf in = builder.codes_of(x), to = program::ProgramBuilder::codes_of(output);
+    kernels::SoftmaxParams step;
+    if (target.softmax == arith::SoftmaxRule::requantized) {
+        step.tables = value_or_throw(arith::make_softmax_tables(in), layer.name);
+        step.requantize = program::made_or_throw(kernels::make_requantize(target, arith::softmax_probability, to,
+                                                                          program::ProgramBuilder::output_codes(out)),
+                                                 out, layer);
+        return step;
+    }
+    const arith::FixedOutput* const fixed =
+        arith::find_fixed_output(target.fixed_outputs, {OpKind::softmax, in.dtype, DType::none, to.dtype});
+    if (fixed != nullptr && (fixed->scale != to.scale || fixed->zero_point != to.zero_point))
+        throw Error(layer.name, std::string("the softmax of the target ") + target.name + " has the scale " +
+                                    std::to_string(fixed->scale) + " and the zero point " +
+                                    std::to_string(fixed->zero_point) + ", given " + std::to_string(to.scale) +
+                                    " and " + std::to_string(to.zero_point));
+    if (in.dtype == DType::int8)
+        step.tables = value_or_throw(arith::make_fixed_point_softmax_tables(target, in), layer.name);
+    else
+        step.input = value_or_throw(arith::make_wide_softmax_multiplier(in), layer.name);
+    return step;
+}
+
+}  // namespace detail
+
 INTQ_INLINE std::int32_t add_softmax(program::ProgramBuilder& builder, std::int32_t x, int axis,
                                      const OwnedQParams& output, const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
     builder.check({OpKind::softmax, in.dtype, DType::none, output.dtype}, layer);
     const QParams out = builder.keep(output);
-    kernels::SoftmaxParams step;
-    step.tables = value_or_throw(arith::make_softmax_tables(builder.codes_of(x)), layer.name);
-    step.requantize = program::made_or_throw(
-        kernels::make_requantize(builder.target(), arith::softmax_probability,
-                                 program::ProgramBuilder::codes_of(output), program::ProgramBuilder::output_codes(out)),
-        out, layer);
+    kernels::SoftmaxParams step = detail::softmax_params(builder, x, output, out, layer);
     step.count = in.shape[axis];
     step.inner = tensor_detail::strides_of(in.shape, Layout::channels_last)[static_cast<std::size_t>(axis)];
-    if (step.count > arith::softmax_most_terms)
-        throw Error(layer.name, "a softmax of at most " + std::to_string(arith::softmax_most_terms) +
-                                    " terms is possible, given " + std::to_string(step.count));
+    const index_t most = kernels::most_softmax_terms(builder.target().softmax, in.dtype);
+    if (step.count > most)
+        throw Error(layer.name, "a softmax of at most " + std::to_string(most) + " terms is possible, given " +
+                                    std::to_string(step.count));
     return builder.push(OpKind::softmax, {x}, builder.tensor(output.dtype, in.shape, out, layer),
                         builder.keep_params(step), layer);
 }

@@ -149,6 +149,13 @@ INTQ_INLINE void try_step(const StepPtr& step, const std::vector<QuantizedTensor
             accumulator_scales(inputs.at(0).qparams.scale(), weighted->weight_qparams, weighted->weight.extent(0));
         unit = *std::max_element(scales.begin(), scales.end());
     }
+    const arith::OperatorUse use{step->kind(), inputs.at(0).dtype, DType::none, output.dtype};
+    if (const arith::FixedOutput* const fixed = arith::find_fixed_output(target.fixed_outputs, use)) {
+        QuantizedTensor given = output;
+        given.qparams.scales = {fixed->scale};
+        given.qparams.zero_points = {fixed->zero_point};
+        return try_with(step, inputs, given, target);
+    }
     std::optional<Error> refusal;
     // The least scale that any output may have, and one that is large enough for sums and products of codes.
     for (const float scale : {unit, unit * 0x1p12f}) {

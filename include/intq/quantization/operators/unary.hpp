@@ -42,6 +42,7 @@ bool is_unary(std::string_view name);
 #    include <string>
 #    include <utility>
 
+#    include "intq/graph/node.hpp"
 #    include "intq/kernels/operators/unary.hpp"
 #    include "intq/nn/float_operators/unary.hpp"
 #    include "intq/nn/functional/call.hpp"
@@ -78,9 +79,11 @@ INTQ_INLINE std::int32_t add_look_up(program::ProgramBuilder& builder, std::int3
     kernels::LookUpParams step;
     step.size = static_cast<index_t>(is_narrow ? arith::int8_table_size : arith::int16_table_size);
     const Workspace memory = builder.new_buffer(step.size * size_of(in.dtype));
-    throw_if_failed(detail::make_table(f, builder.codes_of(x), program::ProgramBuilder::codes_of(output),
-                                       {output.quant_min, output.quant_max}, memory),
-                    layer.name);
+    const arith::CodesOf from = builder.codes_of(x), to = program::ProgramBuilder::codes_of(output);
+    for (const arith::CodesOf& codes : {from, to})
+        throw_if_failed(arith::check_zero_point(builder.target(), codes.zero_point, codes.dtype, OpKind::lookup_table),
+                        layer.name);
+    throw_if_failed(detail::make_table(f, from, to, {output.quant_min, output.quant_max}, memory), layer.name);
     step.entries = memory.data;
     return builder.push(OpKind::lookup_table, {x}, builder.tensor(output.dtype, in.shape, builder.keep(output), layer),
                         builder.keep_params(step), layer);
@@ -133,6 +136,15 @@ INTQ_INLINE void check_look_up(const StepRequest& request) {
         throw request.error("its table: " + describe(status));
 }
 
+/// The function of a module, or of the name of a function.
+INTQ_INLINE TableFunction function_of(const graph::Node& node, const nn::Module* module) {
+    if (const auto* unary = dynamic_cast<const nn::Unary*>(module)) return unary->function();
+    if (node.function() != nullptr)
+        for (const auto& row : nn::float_operators::unary_rows)
+            if (row.name == node.function()->name) return row.function;
+    return arith::OperatorUse{}.function;
+}
+
 INTQ_INLINE StepPtr make_look_up(const StepRequest& request) {
     check_look_up(request);
     return std::make_shared<LookUpTableStep>(request.call, tabled_function(request));
@@ -143,7 +155,8 @@ inline constexpr QuantizedOperator unary{.name = "unary",
                                          .role = Role::own_output,
                                          .kind = OpKind::lookup_table,
                                          .make_step = &make_look_up,
-                                         .check = &check_look_up};
+                                         .check = &check_look_up,
+                                         .function = &function_of};
 inline constexpr QuantizedOperator leaky_relu{.name = "leaky_relu",
                                               .role = Role::own_output,
                                               .kind = OpKind::lookup_table,

@@ -66,6 +66,12 @@ protected:
     bool feeds_dequant_only(const graph::Node& node) const;
     /// The same, or nothing but the output of the model.
     bool is_at_end(const graph::Node& node) const;
+    // The same, also through operators that an accumulator passes as it is.
+    bool leads_to_dequant_only(const graph::Node& node) const;
+    // Flatten, and what leaves no trace.
+    static bool passes_accumulator(const QuantizedOperator& row) noexcept {
+        return row.role == Role::shares_input && (row.kind == OpKind::flatten || row.kind == OpKind::none);
+    }
 
     // The relu, with a qconfig, that alone reads an add: the add's quantizer stands behind it.
     const graph::Node* only_reader_if_relu(const graph::Node& node) const;
@@ -148,7 +154,11 @@ INTQ_INLINE const QuantizerConfig& PrepareContext::output_of(const graph::Node& 
 
 INTQ_INLINE arith::OperatorUse PrepareContext::use(const graph::Node& node, DType input, DType weight,
                                                    DType output) const {
-    return use_of(row_of(node), graph::module_of(node, model_), input, weight, output);
+    const QuantizedOperator& row = row_of(node);
+    const nn::Module* const module = graph::module_of(node, model_);
+    arith::OperatorUse result = use_of(row, module, input, weight, output);
+    if (row.function != nullptr) result.function = row.function(node, module);
+    return result;
 }
 
 INTQ_INLINE void PrepareContext::check(const graph::Node& node, const arith::OperatorUse& use) const {
@@ -177,6 +187,14 @@ INTQ_INLINE bool PrepareContext::feeds_dequant_only(const graph::Node& node) con
 INTQ_INLINE bool PrepareContext::is_at_end(const graph::Node& node) const {
     return std::all_of(node.users().begin(), node.users().end(), [&](const graph::Node* user) {
         return user->op() == graph::Op::output || calls<nn::DeQuantStub>(*user, model_);
+    });
+}
+
+INTQ_INLINE bool PrepareContext::leads_to_dequant_only(const graph::Node& node) const {
+    const auto& users = node.users();
+    return !users.empty() && std::all_of(users.begin(), users.end(), [&](const graph::Node* user) {
+        return calls<nn::DeQuantStub>(*user, model_) ||
+               (passes_accumulator(row_of(*user)) && leads_to_dequant_only(*user));
     });
 }
 

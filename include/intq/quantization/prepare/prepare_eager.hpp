@@ -41,7 +41,8 @@ struct PrepareModulesOptions {
 /// @throws Error for a model that is prepared already; for a key of the mapping that matches nothing
 nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const QConfigMapping& mapping,
                                   const arith::PolicyRecord& target, const PrepareModulesOptions& options = {});
-/// For modules that carry their qconfigs.
+/// For modules that carry their qconfigs. Where none does, with get_default_qconfig_mapping() of the target; for
+/// training below, get_default_qat_qconfig_mapping().
 nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const arith::PolicyRecord& target,
                                   const PrepareModulesOptions& options = {});
 
@@ -84,18 +85,21 @@ void remove_qconfig(nn::Module& model);
 #    include "intq/quantization/prepare/prepare_layer.hpp"
 #    include "intq/quantization/prepare/prepared_call.hpp"
 #    include "intq/quantization/qconfig/qconfig_dict.hpp"
+#    include "intq/quantization/qconfig/target_defaults.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const arith::PolicyRecord& target,
                                               const PrepareModulesOptions& options) {
-    return prepare_calibration(model, QConfigMapping(), target, options);
+    return prepare_calibration(model, detail::mapping_where_none_is_given(*model, get_default_qconfig_mapping(target)),
+                               target, options);
 }
 
 INTQ_INLINE nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const arith::PolicyRecord& target,
                                       const PrepareModulesOptions& options) {
-    return prepare_qat(model, QConfigMapping(), target, options);
+    return prepare_qat(model, detail::mapping_where_none_is_given(*model, get_default_qat_qconfig_mapping(target)),
+                       target, options);
 }
 
 INTQ_INLINE void remove_qconfig(nn::Module& model) {
@@ -130,7 +134,7 @@ public:
             case Role::quant_stub:
             case Role::own_output:
                 check(name, *call.node, *module, row, *choice.qconfig());
-                return observed(name, module, choice);
+                return observed(name, module, with_fixed(choice, row, *call.node, *module));
             default:
                 return module;
         }
@@ -221,6 +225,16 @@ private:
         if (fused != nullptr && !fused->members().empty()) members = fused->members_at(name);
         FusedChoice choice = mapping_.find_fused(whole, members, options_.compatibility);
         if (!choice.qconfig()) mapping_.mark_switched_off(choice);
+        return choice;
+    }
+
+    FusedChoice with_fixed(FusedChoice choice, const QuantizedOperator& row, const graph::Node& node,
+                           const nn::Module& module) const {
+        std::optional<QuantizerConfig>& output = choice.last.qconfig->output;
+        if (!output) return choice;
+        arith::OperatorUse use{row.kind, output->dtype(), DType::none, output->dtype()};
+        if (row.function != nullptr) use.function = row.function(node, &module);
+        output = with_fixed_output(*output, target_, use);
         return choice;
     }
 

@@ -40,6 +40,11 @@ std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, c
                                                       const arith::PolicyRecord& target,
                                                       const PrepareOptions& options = {});
 
+/// The same with get_default_qconfig_mapping() of the target, or for a model whose modules carry their own qconfigs
+/// with these alone.
+std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, const arith::PolicyRecord& target,
+                                                      const PrepareOptions& options = {});
+
 namespace detail {
 
 /// The same without check_lowering().
@@ -80,6 +85,7 @@ std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model, const QCon
 #    include "intq/quantization/prepare/prepare_context.hpp"
 #    include "intq/quantization/prepare/prepare_layer.hpp"
 #    include "intq/quantization/qconfig/qconfig_dict.hpp"
+#    include "intq/quantization/qconfig/target_defaults.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -198,9 +204,11 @@ private:
         };
         ensure_codes(node, 0, config, DType::none);
         const auto& layer = dynamic_cast<const nn::Weighted&>(*graph::module_of(node, model_));
-        // A 64-bit sum of 16-bit products is not an int32 output; asked for by name, the program refuses it with
-        // numbers.
-        const bool may_exceed = target_.accumulator_bits(state_of(node, 0).dtype) == 64 && weight == DType::int16;
+        // A 64-bit sum is not an int32 output, be it of 16-bit products or of the layers that a target widens; asked
+        // for by name, the program refuses it with numbers.
+        const DType given = state_of(node, 0).dtype;
+        const bool may_exceed = (target_.accumulator_bits(given) == 64 && weight == DType::int16) ||
+                                (target_.widens_int16 && given == DType::int16);
         const bool adds_behind = layer.fusion().add && !target_.adds_in_accumulator();
         const bool is_accumulator =
             wants_accumulator && (!qconfig.output || (layer.fusion().activation == Activation::none && !may_exceed &&
@@ -240,22 +248,50 @@ private:
                 node.args()[static_cast<std::size_t>(i)].node() == nullptr)
                 return stay_float(node, "an operand that is a constant number has no integer form");
         if (is_outside(node)) return stay_float(node, "it is not between QuantStub and DeQuantStub");
+        if (gives_sum(node, row, config)) {
+            ensure_codes(node, 0, config, DType::none);
+            if (state_of(node, 0).dtype == DType::int8) {
+                check_arguments(node, DType::int8, false);
+                check(node, {OpKind::conv2d, DType::int8, DType::int8, DType::int32});
+                mapping_.mark_used(config.choice.first);
+                return {true, DType::int32, {}, {}, {}, nullptr};
+            }
+        }
         const graph::Node* relu = row.takes_relu ? only_reader_if_relu(node) : nullptr;
         const QuantizerConfig& output = output_of(relu != nullptr ? *relu : node, *config.qconfig);
+        const DType input = operand_dtype(node, row, output.dtype());
         if (row.may_end_in_float && is_at_end(node)) {
             const Status status =
-                arith::check_constraints(target_.constraints, use(node, output.dtype(), DType::none, output.dtype()));
+                arith::check_constraints(target_.constraints, use(node, input, DType::none, output.dtype()));
             if (!status.ok()) return stay_float(node, describe(status) + rows_of(target_, row.kind));
         }
         check_arguments(node, output.dtype(), output.options.observer_options.scheme == arith::QuantScheme::affine);
-        for (int i = 0; i < row.operands; ++i) ensure_codes(node, static_cast<std::size_t>(i), config, output.dtype());
-        if (row.kind != OpKind::none) check(node, use(node, output.dtype(), DType::none, output.dtype()));
+        for (int i = 0; i < row.operands; ++i) ensure_codes(node, static_cast<std::size_t>(i), config, input);
+        if (row.kind != OpKind::none) check(node, use(node, input, DType::none, output.dtype()));
         if (row.keeps_scale != nullptr && row.keeps_scale(target_)) return follow_input(node);
         mapping_.mark_used(config.choice.last);
         if (relu != nullptr) return {true, output.dtype(), {}, {}, output, nullptr};
         // What leaves no trace in a converted model leaves its quantizer's step.
-        return add_output_quantizer(node, output, row.make_step == nullptr ? OpKind::requantize : OpKind::none,
-                                    output.dtype());
+        const DType dtype = output.dtype();
+        return add_output_quantizer(node, with_fixed_output(output, target_, use(node, input, DType::none, dtype)),
+                                    row.make_step == nullptr ? OpKind::requantize : OpKind::none, input);
+    }
+
+    /// The type of the operands' codes: the output's, or what one operand has where the target takes that.
+    DType operand_dtype(const graph::Node& node, const QuantizedOperator& row, DType output) {
+        if (row.operands != 1 || row.kind == OpKind::none || is_torch()) return output;
+        const EdgeState& input = state_of(node, 0);
+        if (!input.is_codes || input.dtype == output) return output;
+        const Status status =
+            arith::check_constraints(target_.constraints, use(node, input.dtype, DType::none, output));
+        return status.ok() ? input.dtype : output;
+    }
+
+    // An average that only DeQuantStubs read gives its sum, as layers give their accumulators.
+    bool gives_sum(const graph::Node& node, const QuantizedOperator& row, const Config& config) const {
+        return row.gives_sum != nullptr && row.gives_sum(target_) && !is_torch() && options_.high_precision_output &&
+               config.qconfig->output && config.qconfig->output->dtype() == DType::int8 &&
+               !config.choice.is_by_name() && leads_to_dequant_only(node);
     }
 
     EdgeState prepare_cat(graph::Node& node, const Config& config) {
@@ -283,6 +319,7 @@ private:
     EdgeState prepare_sharing(graph::Node& node, OpKind kind, const Config& config) {
         const EdgeState input = state_of(node, 0);
         if (!input.is_codes && !is_torch()) return real(node, input.origin);
+        if (input.is_codes && input.dtype == DType::int32 && passes_accumulator(row_of(node))) return input;
         if (input.behind_relu) return add_output_quantizer(node, *input.behind_relu, OpKind::none, DType::none);
         ensure_codes(node, 0, config, DType::none);
         const EdgeState codes = state_of(node, 0);
@@ -360,6 +397,7 @@ private:
             ObserverOptions& observer = config.options.observer_options;
             observer.quant_min = observer.quant_max = 0;
             observer.dtype = wanted;
+            if (wanted == DType::int16) observer.scheme = arith::QuantScheme::symmetric;
         }
         mapping_.mark_used(is_output ? asked.choice.last : asked.choice.first);
         const auto key = std::pair(&producer, config.dtype());
@@ -481,6 +519,13 @@ INTQ_INLINE std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Modu
     auto prepared = detail::prepare_graph(model, mapping, target, options);
     if (!options.example_inputs.empty()) prepared->check_lowering();
     return prepared;
+}
+
+INTQ_INLINE std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model,
+                                                                  const arith::PolicyRecord& target,
+                                                                  const PrepareOptions& options) {
+    return prepare_calibration_fx(
+        model, detail::mapping_where_none_is_given(model, get_default_qconfig_mapping(target)), target, options);
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "intq/arith/constraints.hpp"
 #include "intq/arith/target.hpp"
 #include "intq/nn/layers/weighted.hpp"
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
@@ -19,11 +20,21 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
+/// Takes the codes of the target's schemes where a qconfig leaves them open: of int8 weights and of int16 activations.
+/// In torch mode all stay open, which is PyTorch's full range.
+void fill_open_codes(ObserverOptions& options, bool is_weight, const arith::PolicyRecord& target,
+                     Compatibility compatibility);
+
+/// A quantizer of the scale and zero point that the target fixes for an output, in place of what a qconfig asks for;
+/// the qconfig's where the target fixes none.
+QuantizerConfig with_fixed_output(QuantizerConfig config, const arith::PolicyRecord& target,
+                                  const arith::OperatorUse& use);
+
 /// The quantizer for a value.
 ///
 /// @param where  the operator, for messages
 /// @throws Error for a scheme that no activation, or none of the target, has
-std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::string& where, const QuantizerConfig& config,
+std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::string& where, QuantizerConfig config,
                                                         const arith::PolicyRecord& target, Compatibility compatibility);
 
 /// The layer with weights that a module becomes, for a row with as_layer.
@@ -45,23 +56,46 @@ std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::string& where, co
 
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/fusion.hpp"
+#    include "intq/quantization/observers/range_observers.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-INTQ_INLINE std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::string& where,
-                                                                    const QuantizerConfig& config,
+INTQ_INLINE void fill_open_codes(ObserverOptions& options, bool is_weight, const arith::PolicyRecord& target,
+                                 Compatibility compatibility) {
+    if (compatibility == Compatibility::torch || !options.has_open_codes()) return;
+    if (options.dtype != (is_weight ? DType::int8 : DType::int16)) return;
+    options.symmetric_scheme = is_weight ? target.weight_scheme : target.activation_scheme;
+}
+
+INTQ_INLINE QuantizerConfig with_fixed_output(QuantizerConfig config, const arith::PolicyRecord& target,
+                                              const arith::OperatorUse& use) {
+    const arith::FixedOutput* const fixed = arith::find_fixed_output(target.fixed_outputs, use);
+    if (fixed == nullptr) return config;
+    ObserverOptions options;
+    options.dtype = fixed->output;
+    options.scale = fixed->scale;
+    options.zero_point = fixed->zero_point;
+    options.scheme = arith::QuantScheme::symmetric;  // nothing is fitted to a range: the zero point is given
+    config.options.observer_options = options;
+    config.options.observer = observer_factory<FixedScaleObserver>();
+    config.fake_quantize = default_fake_quantize();  // there is nothing to learn
+    return config;
+}
+
+INTQ_INLINE std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::string& where, QuantizerConfig config,
                                                                     const arith::PolicyRecord& target,
                                                                     Compatibility compatibility) {
-    const ObserverOptions& options = config.options.observer_options;
+    ObserverOptions& options = config.options.observer_options;
     if (options.ch_axis != -1)
         throw Error(where, "activations are quantized per tensor; its qconfig has a channel axis");
     if (options.scheme == arith::QuantScheme::affine && options.dtype == DType::int16)
         throw Error(where, "int16 codes have no zero point; use a symmetric scheme");
     if (options.scheme == arith::QuantScheme::affine && !target.zero_points)
         throw Error(where, std::string("the target ") + target.name + " has no zero points; use a symmetric scheme");
+    fill_open_codes(options, false, target, compatibility);
     return config.make(target.quantize, compatibility);
 }
 
@@ -81,6 +115,7 @@ INTQ_INLINE std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::strin
                                                                 Compatibility compatibility) {
     ObserverOptions& options = config.options.observer_options;
     if (options.scheme == arith::QuantScheme::affine) throw Error(where, "weights are symmetric always");
+    fill_open_codes(options, true, target, compatibility);
     // 0 stands for the output channels, wherever the layer has them; so does none in an observer that is per channel.
     const int channels = layer.weight_channel_axis();
     if (options.ch_axis < -1 || (options.ch_axis > 0 && options.ch_axis != channels))

@@ -26,6 +26,11 @@ inline namespace INTQ_HOSTED_ABI {
 std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const QConfigMapping& mapping,
                                               const arith::PolicyRecord& target, const PrepareOptions& options = {});
 
+/// The same with get_default_qat_qconfig_mapping() of the target, or for a model whose modules carry their own qconfigs
+/// with these alone.
+std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const arith::PolicyRecord& target,
+                                              const PrepareOptions& options = {});
+
 /// Gives each quantizer of a model the scales of the quantizer of the same name in a calibrated one, whatever kinds
 /// they are; observers of one type take over the statistics too. Given scales stay given, and the shapes that the
 /// calibration saw are known.
@@ -52,6 +57,7 @@ std::map<std::string, FakeQuantize*> fake_quantizers(nn::Module& model);
 #    include "intq/io/error.hpp"
 #    include "intq/quantization/observers/observer.hpp"
 #    include "intq/quantization/prepare/prepare_fx.hpp"
+#    include "intq/quantization/qconfig/target_defaults.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -64,6 +70,12 @@ INTQ_INLINE std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& mode
     set_fake_quantize(*prepared, FakeQuantState::qat);
     if (!options.example_inputs.empty()) prepared->check_lowering();
     return prepared;
+}
+
+INTQ_INLINE std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const arith::PolicyRecord& target,
+                                                          const PrepareOptions& options) {
+    return prepare_qat_fx(model, detail::mapping_where_none_is_given(model, get_default_qat_qconfig_mapping(target)),
+                          target, options);
 }
 
 namespace detail {

@@ -42,7 +42,8 @@ const arith::PolicyRecord& default_target();
 std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, const QConfigMapping& mapping,
                                                       const PrepareOptions& options = {});
 
-/// The same for a model whose modules carry their own qconfigs (set_qconfig()).
+/// The same with get_default_qconfig_mapping() of the target, or for a model whose modules carry their own qconfigs
+/// (set_qconfig()) with these alone.
 std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, const PrepareOptions& options = {});
 
 }  // namespace INTQ_HOSTED_ABI
@@ -108,7 +109,7 @@ INTQ_INLINE std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Modu
 
 INTQ_INLINE std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model,
                                                                   const PrepareOptions& options) {
-    return prepare_calibration_fx(model, QConfigMapping(), default_target(), options);
+    return prepare_calibration_fx(model, default_target(), options);
 }
 
 }  // namespace INTQ_HOSTED_ABI

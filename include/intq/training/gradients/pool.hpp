@@ -21,9 +21,15 @@ namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
+/// Images as they are, and (N, C, L) as images of one row.
+inline Tensor as_image(const Tensor& x) {
+    if (x.rank() != 3) return x.contiguous();
+    return x.contiguous().reshape(Shape(x.extent(0), x.extent(1), 1, x.extent(2)));
+}
+
 /// dx from visit(plane of x, plane of dx, i, j, gradient of output (i, j)) for all outputs.
 template <class T, class Visit> void pool_backward(GradientContext& context, const Visit& visit) {
-    const Tensor x = context.input(0).contiguous(), dy = context.gradient().contiguous();
+    const Tensor x = as_image(context.input(0)), dy = as_image(context.gradient());
     Tensor dx = Tensor::zeros(x.shape(), dtype_of<T>);
     const index_t plane = x.extent(2) * x.extent(3);
     current_executor()(x.extent(0) * x.extent(1), [&](index_t p) {
@@ -32,10 +38,12 @@ template <class T, class Visit> void pool_backward(GradientContext& context, con
             for (index_t j = 0; j < dy.extent(3); ++j)
                 visit(x.flat<T>().data() + p * plane, dx.flat<T>().data() + p * plane, i, j, *gradient++);
     });
-    context.add_input(0, dx);
+    context.add_input(0, dx.reshape(context.input(0).shape()));
 }
 
-inline Size2d size_of_image(const Tensor& x) { return {x.extent(2), x.extent(3)}; }
+inline Size2d size_of_image(const Tensor& x) {
+    return x.rank() == 3 ? Size2d{1, x.extent(2)} : Size2d{x.extent(2), x.extent(3)};
+}
 
 /// A mean hands each of its cells the same part.
 template <class T>
@@ -45,19 +53,19 @@ void spread_mean(T* plane, index_t width, const nn::float_operators::detail::Cel
 
 /// The largest element takes all; of several the first in row order, as in PyTorch.
 template <class T> void max_pool2d_backward(GradientContext& context) {
-    const Window2d window = context.module_as<nn::MaxPool2d>().window();
     const Size2d size = size_of_image(context.input(0));
+    const Window2d window = context.module_as<nn::MaxPool2d>().window_on(size);
     pool_backward<T>(context, [&](const T* x, T* dx, index_t i, index_t j, T gradient) {
         dx[nn::float_operators::detail::largest_cell(x, window, size, i, j)] += gradient;
     });
 }
 
 template <class T> void avg_pool2d_backward(GradientContext& context) {
-    const auto& pool = context.module_as<nn::AvgPool2d>();
     const Size2d size = size_of_image(context.input(0));
+    const auto pool = context.module_as<nn::AvgPool2d>().window_on(size);
     pool_backward<T>(context, [&](const T*, T* dx, index_t i, index_t j, T gradient) {
-        const auto cells = nn::float_operators::detail::window_cells(pool.window(), size, i, j);
-        const index_t count = nn::float_operators::detail::window_divisor(pool.window(), cells, pool.divisor());
+        const auto cells = nn::float_operators::detail::window_cells(pool.window, size, i, j);
+        const index_t count = nn::float_operators::detail::window_divisor(pool.window, cells, pool.divisor);
         spread_mean(dx, size.width, cells, static_cast<double>(gradient) / static_cast<double>(count));
     });
 }

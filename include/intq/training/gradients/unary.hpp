@@ -80,7 +80,7 @@ INTQ_INLINE double table_derivative(TableFunction function, double x, double slo
         case TableFunction::elu:
             return x > 0.0 ? 1.0 : slope * std::exp(x);
         case TableFunction::hard_sigmoid:
-            return x > -3.0 && x < 3.0 ? 1.0 / 6.0 : 0.0;
+            return x > -3.0 / slope && x < 3.0 / slope ? slope / 6.0 : 0.0;
         case TableFunction::hard_tanh:
             return x > -1.0 && x < 1.0 ? 1.0 : 0.0;
         case TableFunction::hard_swish:

@@ -22,6 +22,7 @@
 #include "intq/core/shape.hpp"
 #include "intq/graph/graph.hpp"
 #include "intq/graph/node.hpp"
+#include "intq/interop/onnx/nodes/dims.hpp"
 #include "intq/interop/onnx/nodes/names.hpp"
 #include "intq/interop/onnx/read/limits.hpp"
 #include "intq/interop/onnx/read/model.hpp"
@@ -33,9 +34,6 @@
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Extents of a value as far as they are known before it runs; -1 for an unknown one.
-using Dims = std::optional<std::vector<index_t>>;
-
 /// What a name of the ONNX graph stands for: a node of ours, or a constant, or something that is not supported.
 struct ImportedValue {
     graph::Node* node = nullptr;
@@ -43,10 +41,6 @@ struct ImportedValue {
     std::string unsupported{};
     Dims dims{};
 };
-
-/// Refuses a shape with more cells than a value may have; extents that are not known do not count.
-/// @param what  the value, for the message
-void check_dims(std::string_view what, const std::vector<index_t>& dims);
 
 /// The model that is being made.
 struct ImportState {
@@ -61,12 +55,17 @@ struct ImportState {
     std::uint64_t constant_bytes = 0, copied_bytes = 0;  // that the file holds, and that nodes took
     std::map<const FileTensor*, std::string> buffers{};
 
+    /// What stands for an extent that is not known; one of a name is the same extent as another of that name.
+    index_t unknown_extent(const std::string& name);
+
     /// The graph, for one more node.
     /// @throws Error where a file makes more of them than it may
     graph::Graph& next_node();
 
 private:
     std::size_t made_nodes_ = 0;
+    index_t unknown_extents_ = 0;
+    std::map<std::string, index_t> extents_by_name_{};
 };
 
 class NodeImport {
@@ -80,6 +79,8 @@ public:
     /// An empty name is an input that is left out.
     bool has_input(std::size_t i) const noexcept { return i < node_.inputs.size() && !node_.inputs[i].empty(); }
     bool is_constant(std::size_t i) const { return find(i, "input").constant != nullptr; }
+    /// Whether all inputs that are there are constants.
+    bool has_only_constants() const;
     void expect_inputs(std::size_t least, std::size_t most) const;
 
     /// A value that is computed when the model runs; throws for a constant. `what` names it in messages.
@@ -115,6 +116,9 @@ public:
     void call_function(const nn::Function& function, graph::ArgumentList args, Dims dims);
     void set_output(ImportedValue value);
     void set_constant(FileTensor tensor);
+    /// A constant that is computed of others.
+    /// @throws Error for one of more than max_folded elements, or where all of them are too much memory
+    void set_folded(FileTensor tensor);
     /// Sets all outputs: items of the tuple that a node returns.
     void set_items(graph::Node& tuple, const std::vector<Dims>& dims);
     /// A float32 constant as a buffer of the model, one for all nodes that take it, and a node that reads it.
@@ -125,6 +129,7 @@ public:
 private:
     const ImportedValue& find(std::size_t i, std::string_view what) const;
     const FileTensor& finite_constant(std::size_t i, std::string_view what) const;
+    void count_copied(std::uint64_t bytes) const;
     /// The module that computes input i; null where none does.
     nn::Module* producing_module(std::size_t i) const;
     template <class T> T attribute(std::string_view name, T otherwise, const char* kind);
@@ -145,6 +150,7 @@ Tensor to_tensor(const FileTensor& tensor, const Shape& shape);
 #if INTQ_DEFINES(interop_onnx_nodes)
 
 #    include <cmath>
+#    include <limits>
 #    include <utility>
 #    include <variant>
 
@@ -155,23 +161,17 @@ Tensor to_tensor(const FileTensor& tensor, const Shape& shape);
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
 
-INTQ_INLINE void check_dims(std::string_view what, const std::vector<index_t>& dims) {
-    std::int64_t size = 1;
-    bool fits = true;
-    for (const index_t extent : dims) {
-        fits = fits && extent <= detail::max_extent;
-        if (fits && extent > 0) size *= extent;
-        fits = fits && size <= detail::max_extent;
-    }
-    if (!fits)
-        throw Error(std::string(what) + " would have shape " + describe_shape(dims) + ", expected extents up to " +
-                    std::to_string(detail::max_extent) + " and as many elements");
-}
-
 INTQ_INLINE graph::Graph& ImportState::next_node() {
     if (++made_nodes_ > detail::max_nodes)
         throw Error("it makes more than " + std::to_string(detail::max_nodes) + " nodes of the graph");
     return graph;
+}
+
+INTQ_INLINE index_t ImportState::unknown_extent(const std::string& name) {
+    const auto fresh = [&] { return std::numeric_limits<index_t>::min() / 2 + unknown_extents_++; };
+    if (name.empty()) return fresh();
+    const auto known = extents_by_name_.find(name);
+    return known != extents_by_name_.end() ? known->second : extents_by_name_.emplace(name, fresh()).first->second;
 }
 
 INTQ_INLINE Tensor to_tensor(const FileTensor& tensor, const Shape& shape) {
@@ -187,6 +187,12 @@ INTQ_INLINE const ImportedValue& NodeImport::find(std::size_t i, std::string_vie
     const ImportedValue& value = state_.values.find(node_.inputs[i])->second;
     if (!value.unsupported.empty()) throw Error("the " + label(i, what) + " is " + value.unsupported);
     return value;
+}
+
+INTQ_INLINE bool NodeImport::has_only_constants() const {
+    for (std::size_t i = 0; i < input_count(); ++i)
+        if (has_input(i) && state_.values.find(node_.inputs[i])->second.constant == nullptr) return false;
+    return true;
 }
 
 INTQ_INLINE void NodeImport::expect_inputs(std::size_t least, std::size_t most) const {
@@ -234,10 +240,14 @@ INTQ_INLINE const FileTensor& NodeImport::finite_constant(std::size_t i, std::st
 
 INTQ_INLINE const FileTensor& NodeImport::float_constant(std::size_t i, std::string_view what) const {
     const FileTensor& tensor = finite_constant(i, what);
-    const std::uint64_t most = detail::max_copied(state_.constant_bytes);
-    if ((state_.copied_bytes += tensor.data.size()) > most)
-        throw Error("the nodes up to here copy more than " + std::to_string(most) + " bytes of constants");
+    count_copied(tensor.data.size());
     return tensor;
+}
+
+INTQ_INLINE void NodeImport::count_copied(std::uint64_t bytes) const {
+    const std::uint64_t most = detail::max_copied(state_.constant_bytes);
+    if ((state_.copied_bytes += bytes) > most)
+        throw Error("the nodes up to here copy more than " + std::to_string(most) + " bytes of constants");
 }
 
 INTQ_INLINE const FileTensor& NodeImport::float_constant(std::size_t i, std::size_t rank, std::string_view what) const {
@@ -350,6 +360,16 @@ INTQ_INLINE graph::Node& NodeImport::add_buffer(std::size_t i, std::string_view 
 
 INTQ_INLINE void NodeImport::set_constant(FileTensor tensor) {
     state_.constant_bytes += tensor.data.size();
+    state_.made_constants.push_back(std::move(tensor));
+    const FileTensor& kept = state_.made_constants.back();
+    set_output({.constant = &kept, .dims = kept.dims});
+}
+
+INTQ_INLINE void NodeImport::set_folded(FileTensor tensor) {
+    if (tensor.size() > detail::max_folded)
+        throw Error("its result, a constant of shape " + describe_shape(tensor.dims) + ", has more than " +
+                    std::to_string(detail::max_folded) + " elements");
+    count_copied(tensor.data.size());
     state_.made_constants.push_back(std::move(tensor));
     const FileTensor& kept = state_.made_constants.back();
     set_output({.constant = &kept, .dims = kept.dims});

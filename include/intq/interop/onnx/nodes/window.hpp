@@ -19,9 +19,11 @@ inline namespace INTQ_HOSTED_ABI {
 /// The window that a node's attributes say.
 ///
 /// @param kernel  (height, width)
-/// @throws Error for attributes of another length, for values that no image needs, for auto_pad where the padding
-///         depends on an extent that is not known, and for ceil_mode where it would change the output
+/// @throws Error for attributes of another length, for values that no image needs, and for auto_pad where the padding
+///         depends on an extent that is not known
 Window2d read_window(NodeImport& node, Size2d kernel);
+/// The same along the one axis of (N, C, L), as a window of one row.
+Window2d read_line_window(NodeImport& node, index_t kernel);
 
 /// (N, channels, height, width) of the output, as far as they are known.
 /// @throws Error when the window does not fit into the input
@@ -88,25 +90,29 @@ INTQ_INLINE BothEnds same_padding(index_t extent, index_t kernel, index_t stride
     return more_at_end ? BothEnds{less, total - less} : BothEnds{total - less, less};
 }
 
+/// A window along an axis, without its padding.
+struct WindowAlong {
+    index_t kernel, stride, dilation;
+};
+
+/// The padding of an axis: what is given, or what auto_pad says.
+INTQ_INLINE BothEnds padding_along(const std::string& mode, BothEnds given, index_t extent, const WindowAlong& window) {
+    if (mode == "NOTSET") return given;
+    if (given.first != 0 || given.last != 0) throw Error("it has both pads and auto_pad " + mode);
+    if (mode == "VALID") return {0, 0};
+    if (mode != "SAME_UPPER" && mode != "SAME_LOWER") throw Error("auto_pad " + in_quotes(mode) + " is not supported");
+    return same_padding(extent, window.kernel, window.stride, window.dilation, mode == "SAME_UPPER");
+}
+
 INTQ_INLINE Padding2d read_padding(NodeImport& node, const Window2d& window) {
     const std::string mode = node.text("auto_pad", "NOTSET");
     const auto pads = read_extents(node, "pads", {0, 0, 0, 0}, 0);
-    const bool given = std::any_of(pads.begin(), pads.end(), [](std::int64_t pad) { return pad != 0; });
-    if (mode == "NOTSET") return {pads[0], pads[1], pads[2], pads[3]};
-    if (given) throw Error("it has both pads and auto_pad " + mode);
-    if (mode == "VALID") return {};
-    if (mode != "SAME_UPPER" && mode != "SAME_LOWER") throw Error("auto_pad " + in_quotes(mode) + " is not supported");
-    const bool upper = mode == "SAME_UPPER";
+    const auto& [kernel, stride, padding, dilation] = window;
     const BothEnds rows =
-        same_padding(node.extent(0, 2), window.kernel.height, window.stride.height, window.dilation.height, upper);
+        padding_along(mode, {pads[0], pads[2]}, node.extent(0, 2), {kernel.height, stride.height, dilation.height});
     const BothEnds columns =
-        same_padding(node.extent(0, 3), window.kernel.width, window.stride.width, window.dilation.width, upper);
+        padding_along(mode, {pads[1], pads[3]}, node.extent(0, 3), {kernel.width, stride.width, dilation.width});
     return {rows.first, columns.first, rows.last, columns.last};
-}
-
-/// Whether the windows cover the padded axis without a rest, so that rounding up is rounding down.
-INTQ_INLINE bool divides(index_t extent, index_t padding, index_t kernel, index_t dilation, index_t stride) {
-    return stride == 1 || (extent >= 0 && (extent + padding - dilation * (kernel - 1) - 1) % stride == 0);
 }
 
 }  // namespace detail
@@ -121,13 +127,17 @@ INTQ_INLINE Window2d read_window(NodeImport& node, Size2d kernel) {
     window.stride = read_pair(node, "strides", 1);
     window.dilation = read_pair(node, "dilations", 1);
     window.padding = detail::read_padding(node, window);
-    if (node.integer("ceil_mode", 0) == 0) return window;
-    const Padding2d& pad = window.padding;
-    if (!detail::divides(node.extent(0, 2), pad.top + pad.bottom, kernel.height, window.dilation.height,
-                         window.stride.height) ||
-        !detail::divides(node.extent(0, 3), pad.left + pad.right, kernel.width, window.dilation.width,
-                         window.stride.width))
-        throw Error("ceil_mode is supported only where it does not change the output, and here it does or may");
+    return window;
+}
+
+INTQ_INLINE Window2d read_line_window(NodeImport& node, index_t kernel) {
+    const auto single = [&](std::string_view name) { return detail::read_extents(node, name, {1}, 1)[0]; };
+    Window2d window{.kernel = {1, kernel}, .stride = {1, single("strides")}, .dilation = {1, single("dilations")}};
+    const std::string mode = node.text("auto_pad", "NOTSET");
+    const auto pads = detail::read_extents(node, "pads", {0, 0}, 0);
+    const detail::BothEnds ends = detail::padding_along(mode, {pads[0], pads[1]}, node.extent(0, 2),
+                                                        {kernel, window.stride.width, window.dilation.width});
+    window.padding = {0, ends.first, 0, ends.last};
     return window;
 }
 

@@ -27,6 +27,9 @@ void matmul(NodeImport& node);
 /// BatchNorm2d on images, BatchNorm1d on what is known to have another rank.
 std::shared_ptr<nn::BatchNorm> make_batch_norm(const Dims& dims, const nn::BatchNormOptions& options);
 
+/// Whether a constant is one value for each of `count` outputs, or one for all.
+bool is_bias_of(const FileTensor& bias, index_t count);
+
 /// A vector of `count` values out of a constant that ONNX would broadcast to (N, count), times a factor.
 Tensor broadcast_bias(const FileTensor& bias, index_t count, float factor);
 
@@ -54,6 +57,7 @@ Tensor broadcast_bias(const FileTensor& bias, index_t count, float factor);
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/conv.hpp"
+#    include "intq/nn/functional/move.hpp"
 #    include "intq/nn/layers/conv.hpp"
 #    include "intq/nn/layers/elementwise.hpp"
 #    include "intq/nn/layers/linear.hpp"
@@ -218,10 +222,15 @@ INTQ_INLINE Tensor linear_weight(const FileTensor& matrix, bool transposed, floa
     return weight;
 }
 
+INTQ_INLINE bool is_bias_of(const FileTensor& bias, index_t count) {
+    const bool row = !bias.dims.empty() && bias.dims.back() == count && bias.size() == count;
+    return row || bias.size() == 1;
+}
+
 INTQ_INLINE Tensor broadcast_bias(const FileTensor& bias, index_t count, float factor) {
     const std::span<const float> from = bias.as<float>();
-    const bool row = !bias.dims.empty() && bias.dims.back() == count && bias.size() == count;
-    if (!row && bias.size() != 1)
+    const bool row = bias.size() != 1 || count == 1;
+    if (!is_bias_of(bias, count))
         throw Error("the bias has shape " + describe_shape(bias.dims) + ", expected (" + std::to_string(count) + ")");
     Tensor result = Tensor::empty(Shape(count));
     const auto to = result.flat<float>();
@@ -229,9 +238,9 @@ INTQ_INLINE Tensor broadcast_bias(const FileTensor& bias, index_t count, float f
     return result;
 }
 
-INTQ_INLINE void call_linear(NodeImport& node, graph::Node& x, Tensor weight, Tensor bias) {
+/// @param dims  of x
+INTQ_INLINE void call_linear(NodeImport& node, graph::Node& x, Dims dims, Tensor weight, Tensor bias) {
     const index_t in = weight.extent(1), out = weight.extent(0);
-    Dims dims = node.dims(0);
     if (dims && (dims->empty() || (dims->back() >= 0 && dims->back() != in)))
         throw Error("the input has shape " + describe_shape(*dims) + ", expected " + std::to_string(in) +
                     " in the last axis");
@@ -244,8 +253,12 @@ INTQ_INLINE void call_linear(NodeImport& node, graph::Node& x, Tensor weight, Te
 
 INTQ_INLINE void gemm(NodeImport& node) {
     node.expect_inputs(2, 3);
-    graph::Node& x = node.value_of_rank(0, 2, "left operand");
-    if (node.integer("transA", 0) != 0) throw Error("transA is not supported");
+    graph::Node* x = &node.value_of_rank(0, 2, "left operand");
+    Dims dims = node.dims(0);
+    if (node.integer("transA", 0) != 0) {
+        x = &node.make_function(nn::transpose_function, {*x, 0, 1});
+        if (dims) std::swap((*dims)[0], (*dims)[1]);
+    }
     const float alpha = node.number("alpha", 1.0f), beta = node.number("beta", 1.0f);
     if (!std::isfinite(alpha) || !std::isfinite(beta))
         throw Error("alpha is " + std::to_string(alpha) + " and beta " + std::to_string(beta) +
@@ -253,7 +266,7 @@ INTQ_INLINE void gemm(NodeImport& node) {
     Tensor weight = linear_weight(node.float_constant(1, 2, "right operand"), node.integer("transB", 0) != 0, alpha);
     Tensor bias;
     if (node.has_input(2)) bias = broadcast_bias(node.float_constant(2, "bias"), weight.extent(0), beta);
-    call_linear(node, x, std::move(weight), std::move(bias));
+    call_linear(node, *x, std::move(dims), std::move(weight), std::move(bias));
 }
 
 /// Two computed matrices.
@@ -270,7 +283,7 @@ INTQ_INLINE void matmul(NodeImport& node) {
     node.expect_inputs(2, 2);
     if (node.input_count() > 1 && !node.is_constant(0) && !node.is_constant(1)) return matmul_values(node);
     graph::Node& x = node.value(0, "left operand");
-    call_linear(node, x, linear_weight(node.float_constant(1, 2, "right operand"), false, 1.0f), {});
+    call_linear(node, x, node.dims(0), linear_weight(node.float_constant(1, 2, "right operand"), false, 1.0f), {});
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// ONNX operators that move values: Flatten, Reshape, Concat, Transpose, Slice, Split, Pad; and those that leave
-// them: Identity, Dropout, Constant. Layer: interop.
+// ONNX operators that move values: Concat, Transpose, Slice, Split, Pad; and those that leave them: Identity, Dropout,
+// Constant. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_OPERATORS_MOVE_HPP
 #define INTQ_INTEROP_ONNX_OPERATORS_MOVE_HPP
 
@@ -16,12 +16,7 @@ class NodeImport;
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
-void flatten(NodeImport& node);
-
-/// (N, -1) is Flatten, in each of the forms that exporters write: 0 or -1 or N for the batch, -1 or the product of
-/// the other extents for the rest.
-void reshape(NodeImport& node);
-
+/// Along any axis; a constant part becomes a buffer.
 void concat(NodeImport& node);
 void identity(NodeImport& node);
 void dropout_with_attribute(NodeImport& node);
@@ -61,11 +56,13 @@ void pad(NodeImport& node);
 #    include "intq/core/dtype.hpp"
 #    include "intq/core/op_params.hpp"
 #    include "intq/graph/node.hpp"
+#    include "intq/interop/onnx/nodes/dims.hpp"
 #    include "intq/interop/onnx/nodes/node_import.hpp"
 #    include "intq/interop/onnx/read/limits.hpp"
 #    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/move.hpp"
 #    include "intq/nn/functional/move.hpp"
 #    include "intq/nn/layers/elementwise.hpp"
 #    include "intq/nn/layers/move.hpp"
@@ -73,76 +70,41 @@ void pad(NodeImport& node);
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Product of the extents behind the first; -1 when one is not known.
-INTQ_INLINE index_t sample_size(const Dims& dims) {
-    if (!dims) return -1;
-    index_t size = 1;
-    for (std::size_t i = 1; i < dims->size(); ++i) {
-        if ((*dims)[i] < 0) return -1;
-        if (__builtin_mul_overflow(size, (*dims)[i], &size))
-            throw Error("the shape " + describe_shape(*dims) + " overflows");
+/// Joins what is known of the extents of one more part.
+INTQ_INLINE void join_dims(Dims& joined, const Dims& part, std::size_t axis) {
+    if (!joined || !part) return joined.reset();
+    std::vector<index_t> result = *joined;
+    bool fits = result.size() == part->size();
+    for (std::size_t k = 0; fits && k < part->size(); ++k) {
+        index_t& extent = result[k];
+        const index_t other = (*part)[k];
+        if (k == axis) {
+            extent = extent < 0 || other < 0 ? -1 : extent + other;
+        } else {
+            fits = extent < 0 || other < 0 || extent == other;
+            extent = std::max(extent, other);  // the one that is known
+        }
     }
-    return size;
-}
-
-INTQ_INLINE void call_flatten(NodeImport& node) {
-    if (node.dims(0) && node.dims(0)->size() < 2)
-        throw Error("the input has shape " + describe_shape(*node.dims(0)) + ", expected rank 2 or more");
-    const index_t size = sample_size(node.dims(0));
-    node.call_module(std::make_shared<nn::Flatten>(1), {node.value(0)}, std::vector<index_t>{node.extent(0, 0), size});
-}
-
-INTQ_INLINE void flatten(NodeImport& node) {
-    node.expect_inputs(1, 1);
-    std::int64_t axis = node.integer("axis", 1);
-    const Dims& dims = node.dims(0);
-    if (axis < 0 && dims) axis += static_cast<std::int64_t>(dims->size());
-    if (axis != 1)
-        throw Error("axis " + std::to_string(axis) + (dims ? " of shape " + describe_shape(*dims) : "") +
-                    " is not supported; expected 1, which keeps the batch");
-    call_flatten(node);
-}
-
-INTQ_INLINE void reshape(NodeImport& node) {
-    node.expect_inputs(2, 2);
-    const FileTensor& target = node.constant(1, "shape");
-    const std::span<const std::int64_t> shape = target.as<std::int64_t>();
-    const bool zero_is_zero = node.opset() >= 14 && node.integer("allowzero", 0) != 0;
-    const index_t batch = node.extent(0, 0), rest = sample_size(node.dims(0));
-    const auto keeps_batch = [&] {
-        if (shape[0] == 0) return !zero_is_zero;
-        return (batch >= 0 && shape[0] == batch) || (shape[0] == -1 && rest > 0 && shape[1] == rest);
-    };
-    if (shape.size() != 2 || !keeps_batch() || (shape[1] != -1 && (rest < 0 || shape[1] != rest)))
-        throw Error("a reshape " + (node.dims(0) ? "of " + describe_shape(*node.dims(0)) + " " : "") + "to " +
-                    describe_shape(shape) + " is not supported; expected (N, -1), which is Flatten");
-    call_flatten(node);
+    if (!fits)
+        throw Error("the shapes " + describe_shape(*joined) + " and " + describe_shape(*part) +
+                    " differ besides axis " + std::to_string(axis));
+    joined = std::move(result);
 }
 
 INTQ_INLINE void concat(NodeImport& node) {
     node.expect_inputs(1, std::numeric_limits<std::size_t>::max());
     if (node.raw_attribute("axis") == nullptr) throw Error("the attribute axis is missing");
     std::int64_t axis = node.integer("axis", 1);
-    graph::ArgumentList parts;
     Dims dims = node.dims(0);
-    if (axis < 0 && dims) axis += static_cast<std::int64_t>(dims->size());
-    if (axis != 1 || (dims && dims->size() < 2))
-        throw Error("axis " + std::to_string(axis) + " is not supported; expected 1, the channels");
+    if (dims) axis = static_cast<std::int64_t>(axis_in(axis, *dims));
+    if (axis < 0)
+        throw Error("axis " + std::to_string(axis) + " needs the rank of the first input, which is not known");
+    graph::ArgumentList parts;
     for (std::size_t i = 0; i < node.input_count(); ++i) {
-        parts.emplace_back(dims ? node.value_of_rank(i, dims->size()) : node.value(i));
-        if (!dims || i == 0) continue;
-        for (std::size_t k = 0; k < dims->size(); ++k) {
-            index_t& extent = (*dims)[k];
-            const index_t other = node.extent(i, k);
-            if (k == 1) {
-                extent = extent < 0 || other < 0 ? -1 : extent + other;
-            } else if (extent >= 0 && other >= 0 && extent != other) {
-                throw Error("the shapes " + describe_shape(*node.dims(0)) + " and " + describe_shape(*node.dims(i)) +
-                            " differ besides axis 1");
-            }
-        }
+        parts.emplace_back(node.is_constant(i) ? node.add_buffer(i, "constant part") : node.value(i));
+        if (i > 0) join_dims(dims, node.dims(i), static_cast<std::size_t>(axis));
     }
-    node.call_module(std::make_shared<nn::FloatFunctional>(), {std::move(parts), 1}, std::move(dims), "cat");
+    node.call_module(std::make_shared<nn::FloatFunctional>(), {std::move(parts), axis}, std::move(dims), "cat");
 }
 
 INTQ_INLINE void identity(NodeImport& node) {
@@ -224,13 +186,6 @@ INTQ_INLINE const std::vector<index_t>& known_dims(const NodeImport& node) {
     return *node.dims(0);
 }
 
-INTQ_INLINE std::size_t axis_in(std::int64_t axis, const std::vector<index_t>& dims) {
-    const auto rank = static_cast<std::int64_t>(dims.size());
-    if (axis < -rank || axis >= rank)
-        throw Error("axis " + std::to_string(axis) + " does not exist in shape " + describe_shape(dims));
-    return static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
-}
-
 INTQ_INLINE void transpose(NodeImport& node) {
     node.expect_inputs(1, 1);
     const std::vector<index_t>& dims = known_dims(node);
@@ -264,13 +219,9 @@ INTQ_INLINE void slice(NodeImport& node) {
                     std::to_string(steps.size()) + " elements");
     graph::Node* value = &node.value(0);
     for (std::size_t i = 0; i < starts.size(); ++i) {
-        if (steps[i] < 1) throw Error("the step " + std::to_string(steps[i]) + " is not supported; expected 1 or more");
+        if (steps[i] == 0) throw Error("the step is 0");
         index_t& extent = dims[axis_in(axes[i], dims)];
-        const auto inside = [&](std::int64_t at) { return std::clamp<index_t>(at < 0 ? at + extent : at, 0, extent); };
-        if (extent >= 0) {
-            const index_t length = std::max<index_t>(inside(stops[i]) - inside(starts[i]), 0);
-            extent = length == 0 ? 0 : (length - 1) / steps[i] + 1;
-        }
+        extent = extent < 0 ? -1 : nn::float_operators::slice_range(extent, starts[i], stops[i], steps[i]).count;
         const graph::ArgumentList args{*value, axes[i], starts[i], stops[i], steps[i]};
         if (i + 1 == starts.size()) return node.call_function(nn::slice_function, args, std::move(dims));
         value = &node.make_function(nn::slice_function, args);

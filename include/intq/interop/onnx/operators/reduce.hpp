@@ -26,6 +26,7 @@ void reduce_sum(NodeImport& node);
 
 #    include <cstddef>
 #    include <cstdint>
+#    include <memory>
 #    include <optional>
 #    include <string>
 #    include <utility>
@@ -37,6 +38,7 @@ void reduce_sum(NodeImport& node);
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/functional/arithmetic.hpp"
+#    include "intq/nn/layers/move.hpp"
 #    include "intq/nn/model/recorder.hpp"
 
 namespace intq::interop::onnx::operators {
@@ -58,7 +60,8 @@ INTQ_INLINE Dims reduced_dims(const Dims& dims, const std::vector<std::int64_t>&
     return result;
 }
 
-/// Axes are an attribute up to the opset before `input_since`, an input from there on.
+/// Axes are an attribute up to the opset before `input_since`, an input from there on. No axes are all of them, unless
+/// noop_with_empty_axes says that they are none.
 INTQ_INLINE void reduce(NodeImport& node, const nn::Function& function, std::int64_t input_since) {
     const bool as_input = node.opset() >= input_since;
     node.expect_inputs(1, as_input ? 2 : 1);
@@ -69,8 +72,9 @@ INTQ_INLINE void reduce(NodeImport& node, const nn::Function& function, std::int
         axes.assign(given.begin(), given.end());
     }
     const bool keepdim = node.integer("keepdims", 1) != 0;
-    if (as_input && axes.empty() && node.integer("noop_with_empty_axes", 0) != 0)
-        throw Error("noop_with_empty_axes is not supported");
+    const bool leaves = as_input && node.integer("noop_with_empty_axes", 0) != 0;
+    if (axes.empty() && leaves)
+        return node.call_module(std::make_shared<nn::Identity>(), {node.value(0)}, node.dims(0));
     graph::ArgumentList list(axes.begin(), axes.end());
     Dims dims = reduced_dims(node.dims(0), axes, keepdim);
     node.call_function(function, {node.value(0), std::move(list), keepdim}, std::move(dims));

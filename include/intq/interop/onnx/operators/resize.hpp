@@ -45,7 +45,7 @@ void resize(NodeImport& node);
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
-/// PyTorch's rule of a Resize, as its exporter writes them.
+/// The rule of a Resize: one of PyTorch's, as its exporter writes them, or ONNX's default.
 INTQ_INLINE nn::float_operators::Resize resize_rule_of(NodeImport& node) {
     using nn::float_operators::Resize;
     const std::string mode = node.text("mode", "nearest");
@@ -58,6 +58,7 @@ INTQ_INLINE nn::float_operators::Resize resize_rule_of(NodeImport& node) {
     if (mode == "linear" && (place == "half_pixel" || place == "pytorch_half_pixel")) return Resize::half_pixel;
     if (mode == "nearest" && place == "asymmetric" && nearest == "floor") return Resize::nearest;
     if (mode == "nearest" && place == "half_pixel" && nearest == "round_prefer_ceil") return Resize::nearest_exact;
+    if (mode == "nearest" && place == "half_pixel" && nearest == "round_prefer_floor") return Resize::nearest_half_down;
     throw Error("the mode " + mode + " with " + place + (mode == "nearest" ? " and " + nearest : "") +
                 " is not supported");
 }

@@ -38,7 +38,7 @@ template <TableFunction function> void unary_with_alpha(NodeImport& node) {
 void relu(NodeImport& node);
 void clip(NodeImport& node);
 
-/// clamp(alpha·x + beta, 0, 1); PyTorch's is the one of alpha = 1/6 and beta = 1/2.
+/// clamp(alpha·x + beta, 0, 1) with beta = 1/2, the default; PyTorch's is the one of alpha = 1/6.
 void hard_sigmoid(NodeImport& node);
 
 void gelu(NodeImport& node);
@@ -100,11 +100,14 @@ INTQ_INLINE void clip(NodeImport& node) {
 }
 
 INTQ_INLINE void hard_sigmoid(NodeImport& node) {
+    node.expect_inputs(1, 1);
     const float alpha = node.number("alpha", 0.2f), beta = node.number("beta", 0.5f);
-    if (!(alpha >= 0.16666f && alpha <= 0.16667f) || beta != 0.5f)
+    if (!(alpha > 0.0f && std::isfinite(alpha)) || beta != 0.5f)
         throw Error("alpha is " + std::to_string(alpha) + " and beta " + std::to_string(beta) +
-                    "; supported are 1/6 and 1/2 (Hardsigmoid)");
-    unary_module<TableFunction::hard_sigmoid>(node);
+                    "; supported are a positive alpha and the beta 1/2");
+    // The float of 1/6 is PyTorch's, whose slope is exact.
+    const double slope = alpha == 1.0f / 6 ? 1.0 : 6.0 * static_cast<double>(alpha);
+    node.call_module(std::make_shared<nn::Hardsigmoid>(slope), {node.value(0)}, node.dims(0));
 }
 
 INTQ_INLINE void gelu(NodeImport& node) {

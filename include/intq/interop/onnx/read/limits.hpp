@@ -40,6 +40,15 @@ inline constexpr std::int64_t max_window_extent = std::int64_t{1} << 24;
 /// each module has parameters of its own.
 constexpr std::uint64_t max_copied(std::uint64_t held) noexcept { return (std::uint64_t{256} << 20) + 64 * held; }
 
+/// How many times over the tensors of a model may read a file beside it. Tensors may share bytes.
+inline constexpr std::uint64_t max_external_reads = 4;
+
+/// Entries of a tensor's external data. ONNX defines five.
+inline constexpr std::size_t max_external_entries = 16;
+
+/// Elements of a constant that is computed of others. Shapes have some tens.
+inline constexpr std::int64_t max_folded = std::int64_t{1} << 20;
+
 }  // namespace detail
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx

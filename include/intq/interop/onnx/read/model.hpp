@@ -65,6 +65,7 @@ struct ValueInfo {
     DType dtype = DType::none;  // none: not said, or one that intq does not have
     bool has_shape = false;
     std::vector<index_t> shape;
+    std::vector<std::string> names;  // of its extents; "" for one without a name
 };
 
 struct Graph {

@@ -18,14 +18,15 @@
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Reads a model.
+/// Reads a model. Tensors may have their data in files beside it (model.onnx.data), which must lie in the model's
+/// folder or below it: a path that leads out of it, by "..", from the root or by a symbolic link, is refused.
 ///
-/// @throws Error naming the file: not ONNX, damaged, an opset outside [oldest_opset, newest_opset], data in another
-///         file, a tensor whose data is not what its dims say, or of a dtype that intq does not have, more items or
-///         longer names than read/limits.hpp allows; for any file where INTQ_WITH_PROTOZERO is 0
+/// @throws Error naming the file: not ONNX, damaged, an opset outside [oldest_opset, newest_opset], a tensor whose data
+///         is not what its dims say, or of a dtype that intq does not have, what detail::ExternalData refuses, more
+///         items or longer names than read/limits.hpp allows; for any file where INTQ_WITH_PROTOZERO is 0
 Model read_model(const std::filesystem::path& path);
 
-/// The same from memory.
+/// The same from memory; a tensor with its data in another file is refused.
 /// @param name  stands for the path in messages
 Model parse_model(std::span<const std::byte> file, std::string_view name);
 
@@ -56,6 +57,8 @@ namespace detail {
 
 class ModelReader {
 public:
+    explicit ModelReader(ExternalData external = ExternalData()) : external_(std::move(external)) {}
+
     Model read(ProtobufReader fields) {
         Model model;
         bool has_graph = false;
@@ -174,6 +177,7 @@ private:
     ValueInfo read_value_info(ProtobufReader fields);
     void read_tensor_type(ProtobufReader fields, ValueInfo& info);
 
+    ExternalData external_;
     std::size_t items_ = 0;
 };
 
@@ -240,7 +244,7 @@ INTQ_INLINE FileTensor ModelReader::read_tensor(ProtobufReader fields) {
     count_item();
     RawTensor raw = read_raw_tensor(fields);
     FileTensor tensor;
-    within("tensor " + in_quotes(raw.name), [&] { tensor = to_tensor_checked(raw); });
+    within("tensor " + in_quotes(raw.name), [&] { tensor = to_tensor_checked(raw, external_); });
     return tensor;
 }
 
@@ -266,19 +270,25 @@ INTQ_INLINE void ModelReader::read_tensor_type(ProtobufReader fields, ValueInfo&
             if (info.shape.size() == max_dims)
                 throw Error("the shape of " + in_quotes(info.name) + " has more than 32 axes");
             index_t extent = -1;
-            for (ProtobufReader dim = shape.message("Dimension"); dim.next();)
+            std::string name;
+            for (ProtobufReader dim = shape.message("Dimension"); dim.next();) {
                 if (dim.number() == 1) extent = dim.integer();
+                if (dim.number() == 2) name = read_name(dim);
+            }
             if (extent < -1) throw Error("the shape of " + in_quotes(info.name) + " has a negative extent");
             info.shape.push_back(extent);
+            info.names.push_back(std::move(name));
         }
     }
 }
 
 }  // namespace detail
 
-INTQ_INLINE Model parse_model(std::span<const std::byte> file, std::string_view name) {
+namespace detail {
+
+INTQ_INLINE Model parse(std::span<const std::byte> file, std::string_view name, ExternalData external) {
     try {
-        return detail::ModelReader().read(io::ProtobufReader(file, "ModelProto"));
+        return ModelReader(std::move(external)).read(io::ProtobufReader(file, "ModelProto"));
     } catch (const protozero::exception& error) {
         throw Error(name, std::string("not an ONNX model, or damaged (") + error.what() + ")");
     } catch (const Error& error) {
@@ -286,18 +296,28 @@ INTQ_INLINE Model parse_model(std::span<const std::byte> file, std::string_view 
     }
 }
 
+}  // namespace detail
+
 #    else
 
-INTQ_INLINE Model parse_model(std::span<const std::byte>, std::string_view name) {
+namespace detail {
+
+INTQ_INLINE Model parse(std::span<const std::byte>, std::string_view name, const ExternalData&) {
     throw Error(std::string(name),
                 "cannot be read: ONNX files need protozero, and this program was compiled with "
                 "INTQ_WITH_PROTOZERO=0; install it (Debian: libprotozero-dev) and set it to 1");
 }
 
+}  // namespace detail
+
 #    endif  // INTQ_WITH_PROTOZERO
 
+INTQ_INLINE Model parse_model(std::span<const std::byte> file, std::string_view name) {
+    return detail::parse(file, name, detail::ExternalData());
+}
+
 INTQ_INLINE Model read_model(const std::filesystem::path& path) {
-    return parse_model(io::read_file(path), path.string());
+    return detail::parse(io::read_file(path), path.string(), detail::ExternalData(path.parent_path()));
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Reads an ONNX TensorProto, whose data may stand in one of several fields. Layer: interop.
+// Reads an ONNX TensorProto, whose data may stand in one of several fields, or in a file beside the model. Layer:
+// interop.
 #ifndef INTQ_INTEROP_ONNX_READ_READ_TENSOR_HPP
 #define INTQ_INTEROP_ONNX_READ_READ_TENSOR_HPP
 
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "intq/core/dtype.hpp"
+#include "intq/interop/onnx/read/external_data.hpp"
 #include "intq/interop/onnx/read/limits.hpp"
 #include "intq/interop/onnx/read/model.hpp"
 #include "intq/io/protobuf.hpp"
@@ -33,7 +35,8 @@ const ElementType& element_type(std::int64_t code);
 struct RawTensor {
     std::string name;
     std::int64_t type = 0, location = 0;
-    bool has_segment = false, has_external_data = false, has_strings = false;
+    bool has_segment = false, has_strings = false;
+    ExternalEntries external_data;
     std::vector<std::int64_t> dims, int32_data, int64_data, uint64_data;
     std::vector<float> float_data;
     std::vector<double> double_data;
@@ -46,8 +49,9 @@ std::string read_name(ProtobufReader& fields);
 
 RawTensor read_raw_tensor(ProtobufReader fields);
 
+/// @param external  the files beside the model
 /// @throws Error that does not name the tensor
-FileTensor to_tensor_checked(const RawTensor& raw);
+FileTensor to_tensor_checked(const RawTensor& raw, ExternalData& external);
 
 }  // namespace detail
 }  // namespace INTQ_HOSTED_ABI
@@ -80,6 +84,8 @@ inline constexpr ElementType element_types[] = {
     {"uint4", DType::none},          {"int4", DType::none},       {"float4e2m1", DType::none},
     {"float8e8m0", DType::none},     {"uint2", DType::none},      {"int2", DType::none}};
 inline constexpr std::int64_t bool_code = 9;
+/// TensorProto.DataLocation.
+inline constexpr std::int64_t external_location = 1;
 
 INTQ_INLINE const ElementType& element_type(std::int64_t code) {
     static constexpr ElementType unknown{"of an unknown code", DType::none};
@@ -130,11 +136,13 @@ INTQ_INLINE std::vector<std::byte> copy_raw_data(std::string_view raw, std::size
     return {bytes.begin(), bytes.end()};
 }
 
-INTQ_INLINE std::vector<std::byte> data_of(const RawTensor& raw, DType dtype) {
+INTQ_INLINE std::vector<std::byte> data_of(const RawTensor& raw, DType dtype, ExternalData& external) {
     const std::size_t count = checked_element_count(raw.dims, size_of(dtype));
     const int sources = int{raw.raw_data.has_value()} + int{!raw.float_data.empty()} + int{!raw.int32_data.empty()} +
                         int{!raw.int64_data.empty()} + int{!raw.double_data.empty()} + int{!raw.uint64_data.empty()};
-    if (sources > 1) throw Error("it holds data in two fields");
+    const bool is_external = raw.location == external_location;
+    if (sources > 1 || (sources > 0 && is_external)) throw Error("it holds data in two fields");
+    if (is_external) return external.read(raw.external_data, count * static_cast<std::size_t>(size_of(dtype)));
     if (raw.raw_data) return copy_raw_data(*raw.raw_data, count, static_cast<std::size_t>(size_of(dtype)));
     switch (dtype) {
         case DType::float32:
@@ -163,6 +171,15 @@ INTQ_INLINE std::string read_name(ProtobufReader& fields) {
                     " is a name of " + std::to_string(text.size()) + " bytes, expected " + std::to_string(max_name) +
                     " at most");
     return std::string(text);
+}
+
+INTQ_INLINE ExternalEntries::value_type read_entry(ProtobufReader fields) {
+    ExternalEntries::value_type entry;
+    while (fields.next()) {
+        if (fields.number() == 1) entry.first = read_name(fields);
+        if (fields.number() == 2) entry.second = read_name(fields);
+    }
+    return entry;
 }
 
 INTQ_INLINE RawTensor read_raw_tensor(ProtobufReader fields) {
@@ -202,7 +219,10 @@ INTQ_INLINE RawTensor read_raw_tensor(ProtobufReader fields) {
                 fields.append_to(raw.uint64_data);
                 break;
             case 13:
-                raw.has_external_data = true;
+                if (raw.external_data.size() == max_external_entries)
+                    throw Error("a tensor has more than " + std::to_string(max_external_entries) +
+                                " entries of external data");
+                raw.external_data.push_back(read_entry(fields.message("StringStringEntryProto")));
                 break;
             case 14:
                 raw.location = fields.integer();
@@ -214,14 +234,16 @@ INTQ_INLINE RawTensor read_raw_tensor(ProtobufReader fields) {
 }
 #    endif
 
-INTQ_INLINE FileTensor to_tensor_checked(const RawTensor& raw) {
-    if (raw.location != 0 || raw.has_external_data)
-        throw Error("its data lies in another file, which is not supported; save the model with its data inside");
+INTQ_INLINE FileTensor to_tensor_checked(const RawTensor& raw, ExternalData& external) {
+    if (raw.location != 0 && raw.location != external_location)
+        throw Error("its data lies at a location of the unknown code " + std::to_string(raw.location));
+    if (raw.location == 0 && !raw.external_data.empty())
+        throw Error("it names a file for its data, and says that it has its data inside");
     if (raw.has_segment) throw Error("it is stored in segments, which is not supported");
     const ElementType& type = element_type(raw.type);
     if (type.dtype == DType::none || raw.has_strings)
         throw Error(std::string("dtype ") + type.name + " (code " + std::to_string(raw.type) + ") is not supported");
-    FileTensor tensor{raw.name, type.dtype, {raw.dims.begin(), raw.dims.end()}, data_of(raw, type.dtype)};
+    FileTensor tensor{raw.name, type.dtype, {raw.dims.begin(), raw.dims.end()}, data_of(raw, type.dtype, external)};
     if (raw.type == bool_code)
         for (const std::byte value : tensor.data)
             if (value > std::byte{1}) throw Error("a bool is neither 0 nor 1");

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: MIT
+//
+// Nodes that are computed while the model is read: arithmetic on constants, and Shape. Exporters write the target of a
+// Reshape in this way. Layer: interop.
+//
+// An extent that is not known is an element like others where elements are only moved: Shape, Gather and Concat may
+// take the batch along to a Reshape. Arithmetic with it is refused.
+#ifndef INTQ_INTEROP_ONNX_OPERATORS_FOLD_HPP
+#define INTQ_INTEROP_ONNX_OPERATORS_FOLD_HPP
+
+#include "intq/core/abi.hpp"
+
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+class NodeImport;
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
+
+/// Computes a node whose inputs are constants, where its operator is one of the table below.
+/// @return false where it is not, or an input is no constant
+bool fold_constants(NodeImport& node);
+
+/// The row of an operator that is read on constants alone: refuses any other input.
+void of_constants(NodeImport& node);
+
+/// The extents of a value, as far as they are known.
+void shape(NodeImport& node);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_operators)
+
+#    include <algorithm>
+#    include <cmath>
+#    include <cstddef>
+#    include <cstdint>
+#    include <limits>
+#    include <string>
+#    include <type_traits>
+#    include <utility>
+#    include <variant>
+#    include <vector>
+
+#    include "intq/core/dtype.hpp"
+#    include "intq/interop/onnx/nodes/dims.hpp"
+#    include "intq/interop/onnx/nodes/node_import.hpp"
+#    include "intq/interop/onnx/operators/fold_moves.hpp"
+#    include "intq/interop/onnx/read/limits.hpp"
+#    include "intq/interop/onnx/read/model.hpp"
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+
+namespace intq::interop::onnx::operators {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace folding {
+
+using detail::max_folded;
+
+/// Calls compute(T{}) for the element type of a constant.
+template <class Compute> FileTensor with_type(DType dtype, const Compute& compute) {
+    if (dtype == DType::int64) return compute(std::int64_t{});
+    if (dtype == DType::int32) return compute(std::int32_t{});
+    if (dtype == DType::float32) return compute(float{});
+    throw Error(std::string("constants of dtype ") + name_of(dtype) + " are not computed");
+}
+
+template <class T> void check_is_known(T value) {
+    if constexpr (std::is_same_v<T, std::int64_t>)
+        if (value != -1 && is_unknown_extent(value))
+            throw Error("it computes with an extent that is known only when the model runs");
+}
+
+enum class Arithmetic { add, sub, mul, div, mod, min, max };
+
+template <class T> T compute(Arithmetic op, T a, T b) {
+    check_is_known(a), check_is_known(b);
+    if (op == Arithmetic::min) return std::min(a, b);
+    if (op == Arithmetic::max) return std::max(a, b);
+    if constexpr (std::is_floating_point_v<T>) {
+        switch (op) {
+            case Arithmetic::add:
+                return a + b;
+            case Arithmetic::sub:
+                return a - b;
+            case Arithmetic::mul:
+                return a * b;
+            case Arithmetic::div:
+                return a / b;
+            default:
+                throw Error("the remainder of floats is not supported");
+        }
+    } else {
+        T result = 0;
+        const bool divides = op == Arithmetic::div || op == Arithmetic::mod;
+        if (divides && (b == 0 || (b == -1 && a == std::numeric_limits<T>::min())))
+            throw Error("it divides " + std::to_string(a) + " by " + std::to_string(b));
+        // The remainder has the sign of the divisor, as in Python.
+        if (op == Arithmetic::mod) return static_cast<T>(a % b + (a % b != 0 && (a % b < 0) != (b < 0) ? b : 0));
+        if (divides) return a / b;
+        const bool overflows = op == Arithmetic::add   ? __builtin_add_overflow(a, b, &result)
+                               : op == Arithmetic::sub ? __builtin_sub_overflow(a, b, &result)
+                                                       : __builtin_mul_overflow(a, b, &result);
+        if (overflows) throw Error("its result overflows its dtype");
+        return result;
+    }
+}
+
+/// The element of a broadcast operand that stands at element `at` of the result.
+INTQ_INLINE std::size_t broadcast_index(index_t at, const std::vector<index_t>& result,
+                                        const std::vector<index_t>& operand) {
+    index_t index = 0, step = 1;
+    for (std::size_t back = 1; back <= result.size(); ++back) {
+        const index_t extent = result[result.size() - back], place = at % extent;
+        at /= extent;
+        if (back > operand.size()) continue;
+        const index_t own = operand[operand.size() - back];
+        if (own != 1) index += place * step;
+        step *= own;
+    }
+    return static_cast<std::size_t>(index);
+}
+
+template <Arithmetic op> FileTensor fold_arithmetic(NodeImport& node) {
+    node.expect_inputs(2, 2);
+    if (op == Arithmetic::mod && node.integer("fmod", 0) != 0) throw Error("fmod is not supported");
+    const FileTensor &a = node.constant(0, "left operand"), &b = node.constant(1, "right operand");
+    if (a.dtype != b.dtype)
+        throw Error(std::string("its operands have the dtypes ") + name_of(a.dtype) + " and " + name_of(b.dtype));
+    const std::vector<index_t> dims = *broadcast_dims(a.dims, b.dims);
+    return with_type(a.dtype, [&]<class T>(T) {
+        FileTensor result = folded(a.dtype, dims);
+        const auto x = a.as<T>(), y = b.as<T>();
+        const auto to = elements<T>(result);
+        for (std::size_t i = 0; i < to.size(); ++i)
+            to[i] = compute<T>(op, x[broadcast_index(static_cast<index_t>(i), dims, a.dims)],
+                               y[broadcast_index(static_cast<index_t>(i), dims, b.dims)]);
+        return result;
+    });
+}
+
+enum class Single { neg, floor, ceil };
+
+template <Single op> FileTensor fold_single(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    const FileTensor& from = node.constant(0, "input");
+    return with_type(from.dtype, [&]<class T>(T) {
+        FileTensor result = from;
+        for (T& value : elements<T>(result)) {
+            check_is_known(value);
+            if constexpr (op == Single::neg) value = compute<T>(Arithmetic::sub, T{0}, value);
+            if constexpr (op == Single::floor) value = static_cast<T>(std::floor(value));
+            if constexpr (op == Single::ceil) value = static_cast<T>(std::ceil(value));
+        }
+        return result;
+    });
+}
+
+INTQ_INLINE FileTensor fold_product(NodeImport& node) {
+    node.expect_inputs(1, node.opset() >= 18 ? 2 : 1);
+    const FileTensor& from = node.constant(0, "input");
+    if (node.has_input(1) || node.raw_attribute("axes") != nullptr)
+        throw Error("a constant is multiplied along all axes alone");
+    const bool keeps = node.integer("keepdims", 1) != 0;
+    return with_type(from.dtype, [&]<class T>(T) {
+        FileTensor result = folded(from.dtype, std::vector<index_t>(keeps ? from.dims.size() : 0, 1));
+        T product{1};
+        for (const T value : from.as<T>()) product = compute<T>(Arithmetic::mul, product, value);
+        elements<T>(result)[0] = product;
+        return result;
+    });
+}
+
+template <class To, class From> To cast(From value) {
+    if constexpr (std::is_floating_point_v<To>) {
+        check_is_known(value);
+        return static_cast<To>(value);
+    } else if constexpr (std::is_floating_point_v<From>) {
+        // The bounds are powers of two, so they are floats.
+        const auto low = static_cast<From>(std::numeric_limits<To>::min());
+        if (!(value >= low && value < -low))
+            throw Error("the number " + std::to_string(value) + " does not fit the dtype that it is cast to");
+        return static_cast<To>(value);
+    } else {
+        if (!std::is_same_v<To, From>) check_is_known(value);
+        if (value < std::numeric_limits<To>::min() || value > std::numeric_limits<To>::max())
+            throw Error("the number " + std::to_string(value) + " does not fit the dtype that it is cast to");
+        return static_cast<To>(value);
+    }
+}
+
+INTQ_INLINE FileTensor fold_cast(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    const FileTensor& from = node.constant(0, "input");
+    const std::int64_t code = node.integer("to", 0);
+    node.integer("saturate", 1);    // concerns float8 only
+    node.text("round_mode", "up");  // the same
+    const DType to = code == 1 ? DType::float32 : code == 6 ? DType::int32 : code == 7 ? DType::int64 : DType::none;
+    if (to == DType::none)
+        throw Error("a cast of a constant to the dtype of code " + std::to_string(code) +
+                    " is not supported; expected float32, int32 or int64");
+    return with_type(to, [&]<class To>(To) {
+        FileTensor result = folded(to, from.dims);
+        return with_type(from.dtype, [&]<class From>(From) {
+            const auto values = from.as<From>();
+            const auto target = elements<To>(result);
+            for (std::size_t i = 0; i < target.size(); ++i) target[i] = cast<To>(values[i]);
+            return std::move(result);
+        });
+    });
+}
+
+INTQ_INLINE FileTensor fold_constant_of_shape(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    const auto shape = node.constant(0, "shape").as<std::int64_t>();
+    const AttributeValue* const given = node.raw_attribute("value");
+    const auto* const value = given != nullptr ? std::get_if<FileTensor>(given) : nullptr;
+    if ((given != nullptr && value == nullptr) || (value != nullptr && value->size() != 1))
+        throw Error("the attribute value is not a tensor of one element");
+    for (const std::int64_t extent : shape)
+        if (extent < 0) throw Error("the shape " + describe_shape(shape) + " holds a negative extent");
+    FileTensor result = folded(value != nullptr ? value->dtype : DType::float32, {shape.begin(), shape.end()});
+    for (index_t i = 0; value != nullptr && i < result.size(); ++i) copy_elements(*value, 0, result, i, 1);
+    return result;
+}
+
+INTQ_INLINE FileTensor fold_range(NodeImport& node) {
+    node.expect_inputs(3, 3);
+    const auto one = [&](std::size_t i, const char* what) {
+        const auto values = node.constant(i, what).as<std::int64_t>();
+        if (values.size() != 1) throw Error(std::string("the ") + what + " is not one number");
+        check_is_known(values[0]);
+        return values[0];
+    };
+    const std::int64_t start = one(0, "start"), limit = one(1, "limit"), delta = one(2, "delta");
+    if (delta == 0) throw Error("the delta is 0");
+    std::vector<std::int64_t> values;
+    for (std::int64_t at = start; delta > 0 ? at < limit : at > limit;) {
+        if (static_cast<std::int64_t>(values.size()) == max_folded) throw Error("its result has too many elements");
+        values.push_back(at);
+        if (__builtin_add_overflow(at, delta, &at)) break;
+    }
+    FileTensor result = folded(DType::int64, {static_cast<index_t>(values.size())});
+    std::copy(values.begin(), values.end(), elements<std::int64_t>(result).begin());
+    return result;
+}
+
+/// What is computed of constants.
+struct FoldRow {
+    const char* op_type;
+    FileTensor (*fold)(NodeImport&);
+};
+inline constexpr FoldRow fold_rows[] = {
+    {"Add", &fold_arithmetic<Arithmetic::add>},
+    {"Cast", &fold_cast},
+    {"Ceil", &fold_single<Single::ceil>},
+    {"Concat", &fold_concat},
+    {"ConstantOfShape", &fold_constant_of_shape},
+    {"Div", &fold_arithmetic<Arithmetic::div>},
+    {"Floor", &fold_single<Single::floor>},
+    {"Gather", &fold_gather},
+    {"Max", &fold_arithmetic<Arithmetic::max>},
+    {"Min", &fold_arithmetic<Arithmetic::min>},
+    {"Mod", &fold_arithmetic<Arithmetic::mod>},
+    {"Mul", &fold_arithmetic<Arithmetic::mul>},
+    {"Neg", &fold_single<Single::neg>},
+    {"Range", &fold_range},
+    {"ReduceProd", &fold_product},
+    {"Reshape", &fold_reshape},
+    {"Slice", &fold_slice},
+    {"Squeeze", &fold_squeeze},
+    {"Sub", &fold_arithmetic<Arithmetic::sub>},
+    {"Unsqueeze", &fold_unsqueeze},
+};
+
+}  // namespace folding
+
+INTQ_INLINE bool fold_constants(NodeImport& node) {
+    for (const folding::FoldRow& row : folding::fold_rows)
+        if (node.node().op_type == row.op_type && node.input_count() > 0 && node.has_only_constants()) {
+            node.set_folded(row.fold(node));
+            return true;
+        }
+    return false;
+}
+
+INTQ_INLINE void of_constants(NodeImport& node) {
+    for (std::size_t i = 0; i < node.input_count(); ++i)
+        if (node.has_input(i)) node.constant(i, "input");
+    throw Error("it has no inputs");
+}
+
+INTQ_INLINE void shape(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    if (!node.dims(0)) throw Error("the rank of the input is not known");
+    const std::vector<index_t>& dims = *node.dims(0);
+    const auto rank = static_cast<std::int64_t>(dims.size());
+    std::int64_t start = 0, end = rank;
+    if (node.opset() >= 15) start = node.integer("start", 0), end = node.integer("end", rank);
+    const auto inside = [&](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank); };
+    start = inside(start), end = std::max(inside(end), start);
+    FileTensor result = folding::folded(DType::int64, {end - start});
+    std::copy(dims.begin() + start, dims.begin() + end, folding::elements<std::int64_t>(result).begin());
+    node.set_folded(std::move(result));
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx::operators
+
+#endif  // INTQ_DEFINES(interop_onnx_operators)
+#endif  // INTQ_INTEROP_ONNX_OPERATORS_FOLD_HPP

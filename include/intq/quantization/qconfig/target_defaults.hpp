@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+//
+// The qconfigs of a target: what prepare takes where nobody gives a mapping. Layer: quantization
+// (docs/workflow.md section 3).
+#ifndef INTQ_QUANTIZATION_QCONFIG_TARGET_DEFAULTS_HPP
+#define INTQ_QUANTIZATION_QCONFIG_TARGET_DEFAULTS_HPP
+
+#include "intq/arith/target.hpp"
+#include "intq/core/dtype.hpp"
+#include "intq/nn/model/module.hpp"
+#include "intq/quantization/qconfig/qconfig.hpp"
+#include "intq/quantization/qconfig/qconfig_mapping.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+/// get_default_calib_qconfig() with affine int8 activations where the target has zero points. They have codes for what
+/// occurs, where symmetric ones have half of theirs for negative numbers that a relu never gives. int16 activations are
+/// symmetric on every target.
+QConfig get_default_qconfig(const arith::PolicyRecord& target, DType dtype = DType::int8,
+                            DType weight_dtype = DType::int8);
+
+/// get_default_qat_qconfig() with activations of the same scheme.
+QConfig get_default_qat_qconfig(const arith::PolicyRecord& target, DType dtype = DType::int8,
+                                DType weight_dtype = DType::int8);
+
+/// The whole model with get_default_qconfig() of a target. Prepare without a mapping takes it.
+///
+///     const auto mapping = get_default_qconfig_mapping(target::fp32::policy);
+QConfigMapping get_default_qconfig_mapping(const arith::PolicyRecord& target, DType dtype = DType::int8,
+                                           DType weight_dtype = DType::int8);
+
+/// The whole model with get_default_qat_qconfig() of a target.
+QConfigMapping get_default_qat_qconfig_mapping(const arith::PolicyRecord& target, DType dtype = DType::int8,
+                                               DType weight_dtype = DType::int8);
+
+namespace detail {
+
+/// The mapping of a prepare call that has none: `whole`, or an empty one where modules carry their own qconfigs, which
+/// then say which parts of the model are quantized.
+QConfigMapping mapping_where_none_is_given(const nn::Module& model, QConfigMapping whole);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(quantization_qconfig)
+
+#    include <algorithm>
+#    include <utility>
+
+#    include "intq/arith/quantize.hpp"
+#    include "intq/quantization/qconfig/qconfig_dict.hpp"
+#    include "intq/quantization/qconfig/qconfig_factories.hpp"
+
+namespace intq::quantization {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE QConfig with_scheme_of(const arith::PolicyRecord& target, QConfig qconfig) {
+    if (target.zero_points && qconfig.output->dtype() == DType::int8)
+        qconfig.output->options.observer_options.scheme = arith::QuantScheme::affine;
+    return qconfig;
+}
+
+INTQ_INLINE bool carries_qconfig(const nn::Module& model) {
+    if (own_qconfig(model) != nullptr) return true;
+    return std::any_of(model.children().begin(), model.children().end(),
+                       [](const auto& child) { return carries_qconfig(*child.value); });
+}
+
+INTQ_INLINE QConfigMapping mapping_where_none_is_given(const nn::Module& model, QConfigMapping whole) {
+    return carries_qconfig(model) ? QConfigMapping() : std::move(whole);
+}
+
+}  // namespace detail
+
+INTQ_INLINE QConfig get_default_qconfig(const arith::PolicyRecord& target, DType dtype, DType weight_dtype) {
+    return detail::with_scheme_of(target, get_default_calib_qconfig(dtype, weight_dtype));
+}
+
+INTQ_INLINE QConfig get_default_qat_qconfig(const arith::PolicyRecord& target, DType dtype, DType weight_dtype) {
+    return detail::with_scheme_of(target, get_default_qat_qconfig({.dtype = dtype, .weight_dtype = weight_dtype}));
+}
+
+INTQ_INLINE QConfigMapping get_default_qconfig_mapping(const arith::PolicyRecord& target, DType dtype,
+                                                       DType weight_dtype) {
+    return std::move(QConfigMapping().set_global(get_default_qconfig(target, dtype, weight_dtype)));
+}
+
+INTQ_INLINE QConfigMapping get_default_qat_qconfig_mapping(const arith::PolicyRecord& target, DType dtype,
+                                                           DType weight_dtype) {
+    return std::move(QConfigMapping().set_global(get_default_qat_qconfig(target, dtype, weight_dtype)));
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::quantization
+
+#endif  // INTQ_DEFINES(quantization_qconfig)
+#endif  // INTQ_QUANTIZATION_QCONFIG_TARGET_DEFAULTS_HPP
