@@ -21,13 +21,15 @@ StateDict state_dict(Module& model);
 /// (Module::tensors_changed()), all have their former values again.
 ///
 /// A tensor that is undefined in the model (a scale before any data) takes whatever the dictionary has, and stays
-/// undefined where it has none.
+/// undefined where it has none. A module may take the state of a kin of another kind (Module::adapt_state()): a
+/// quantizer that learns its scale starts from that of a calibrated one.
 ///
 /// @throws Error naming the tensor: one that the model or the dictionary lacks, another shape or dtype
 ///
 /// Memory   a copy of what the model had
 void load_state_dict(Module& model, const StateDict& state);
-/// Throws what load_state_dict() would; changes nothing.
+/// Throws where names, shapes and dtypes are not those of the model, whatever its modules could adapt to; changes
+/// nothing.
 void check_state_dict(Module& model, const StateDict& state);
 
 /// Copies values into a tensor's memory where it has the same shape and dtype, so that others who hold it see them;
@@ -52,6 +54,7 @@ const Tensor* find_named(const StateDict& state, const std::string& name);
 
 #    include <algorithm>
 #    include <cstring>
+#    include <utility>
 
 #    include "intq/io/error.hpp"
 
@@ -100,7 +103,28 @@ INTQ_INLINE void check_state_dict(Module& model, const StateDict& state) {
                 throw Error(item.name, "the model has no parameter or buffer of this name");
 }
 
-INTQ_INLINE void load_state_dict(Module& model, const StateDict& state) {
+namespace detail {
+
+/// The dictionary as the modules of the model take it.
+INTQ_INLINE StateDict adapted(Module& model, StateDict state) {
+    for (const auto& module : model.named_modules()) {
+        const std::string prefix = module.name.empty() ? "" : module.name + ".";
+        const auto is_below = [&](const Named<Tensor>& item) { return item.name.rfind(prefix, 0) == 0; };
+        StateDict own;
+        for (const auto& item : state)
+            if (is_below(item)) own.push_back({item.name.substr(prefix.size()), item.value});
+        if (own.empty()) continue;
+        module.value->adapt_state(own);
+        std::erase_if(state, is_below);
+        for (auto& item : own) state.push_back({prefix + item.name, std::move(item.value)});
+    }
+    return state;
+}
+
+}  // namespace detail
+
+INTQ_INLINE void load_state_dict(Module& model, const StateDict& given_state) {
+    const StateDict state = detail::adapted(model, given_state);
     check_state_dict(model, state);
     struct Former {
         Tensor* slot;

@@ -6,13 +6,16 @@
 #define INTQ_QUANTIZATION_FAKE_QUANTIZE_FAKE_QUANTIZE_HPP
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "intq/arith/quantize.hpp"
 #include "intq/nn/model/module.hpp"
+#include "intq/quantization/fake_quantize/quantizer.hpp"
 #include "intq/quantization/observers/compatibility.hpp"
 #include "intq/quantization/observers/observer.hpp"
 #include "intq/tensor/owned_qparams.hpp"
@@ -32,31 +35,18 @@ struct FakeQuantizeOptions {
     ObserverFactory observer = detail::default_observer();
     ObserverOptions observer_options{};
     bool saturate = true;          // a clamped element stops its gradient
+    bool in_place = false;         // the output takes the memory of the input; not while a gradient is recorded
+    index_t channel_len = 1;       // per channel, the number of channels, where it is known before any data
     bool use_grad_scaling = true;  // LSQ: gradients of scale and zero point times 1 / sqrt(elements · quant_max)
     float alpha = 6.0f;            // PACT: the bound before any calibration
     arith::QuantizeRule rule{};
     Compatibility compatibility = Compatibility::horizon;
 };
 
-/// What a quantizer on an edge is to the others: its output carries its qparams.
-///
-/// A call that observes or learns changes the object; threads may share one that only quantizes.
-class Quantizer : public nn::Module {
-public:
-    bool is_leaf() const override { return true; }
-    virtual DType dtype() const = 0;
-    /// Whether data was seen or qparams were set.
-    virtual bool has_qparams() const = 0;
-    virtual OwnedQParams qparams() const = 0;
-    virtual bool is_rounding() const = 0;
-    virtual arith::QuantizeRule rule() const = 0;
-    /// Whether a clamped element stops its gradient.
-    virtual bool saturates() const = 0;
+/// Changes arguments of a quantizer and its observer: the keyword arguments of the documents.
+using QuantizerArguments = std::function<void(FakeQuantizeOptions&)>;
 
-protected:
-    /// Rounds x to the grid if the quantizer rounds; in both cases the result says its scale and type.
-    Tensor pass(const Tensor& x) const;
-};
+struct QuantizerConfig;
 
 /// Observes, then rounds to the grid of the scale:
 ///
@@ -69,9 +59,14 @@ protected:
 /// Source   docs/workflow.md section 2; docs/torch_semantics.md section 2
 class FakeQuantize : public nn::Cloneable<FakeQuantize, Quantizer> {
 public:
+    /// Throws for a channel_len that is not positive, or above 1 in a quantizer per tensor.
     explicit FakeQuantize(const FakeQuantizeOptions& options);
+    /// A quantizer of this class to be, which a qconfig takes and a call makes; see QuantizerConfig.
+    static QuantizerConfig with_args(const QuantizerArguments& arguments);
 
     std::string type_name() const override { return "FakeQuantize"; }
+    /// PyTorch's fields, in its order.
+    INTQ_INLINE std::string extra_repr() const override;
     INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
     bool needs_reproducible_sums() const override { return observer_enabled_ || fake_quant_enabled_; }
 
@@ -84,6 +79,8 @@ public:
     bool fake_quant_enabled() const noexcept { return fake_quant_enabled_; }
     void enable_observer(bool on = true) noexcept { observer_enabled_ = on; }
     virtual void enable_fake_quant(bool on = true) { fake_quant_enabled_ = on; }
+    /// For who puts the quantizer where its input is read by others as well.
+    void set_in_place(bool on) noexcept { options_.in_place = on; }
 
     DType dtype() const override { return options_.observer_options.dtype; }
     bool has_qparams() const override { return tensor("scale").defined(); }
@@ -97,7 +94,13 @@ public:
     /// nothing, whatever the state of the model: calibration, training and convert leave the scale as it is. A kind
     /// that learns its scale (learns_qparams()) starts from it: its gradient still moves it.
     void set_qparams(float scale, std::optional<std::int32_t> zero_point = std::nullopt);
-    /// The same with a scale for each channel.
+    /// The same with a scale, and a zero point, for each channel; one serves all.
+    ///
+    /// @throws Error for another number of scales than there are channels, or of zero points than of scales
+    void set_qparams(std::span<const float> scales, std::span<const std::int32_t> zero_points = {});
+    /// @param scale       float32 of rank 0 or 1
+    /// @param zero_point  int32 of the same shape, or undefined
+    void set_qparams(const Tensor& scale, const Tensor& zero_point = {});
     void set_qparams(const OwnedQParams& qparams);
     /// Whether the qparams were given, so that data does not change them. It is a buffer, and goes with the state.
     bool has_given_qparams() const;
@@ -110,12 +113,20 @@ public:
     Observer& observer() const { return static_cast<Observer&>(*child("activation_post_process")); }
     /// Takes the qparams of another quantizer, such as one that was calibrated; the observer is left as it is.
     void adopt(const OwnedQParams& qparams);
+    /// Takes the state of a quantizer of another kind, or with another observer: the scale becomes what this kind
+    /// keeps, and the observer, whose statistics it cannot read, stays as it is.
+    INTQ_INLINE void adapt_state(std::vector<nn::Named<Tensor>>& state) const override;
 
 protected:
     virtual bool is_observing() const {
         return observer_enabled_ && !has_given_qparams() &&
                (training() || !fake_quant_enabled_ || options_.compatibility == Compatibility::torch);
     }
+    bool is_in_place() const override { return options_.in_place; }
+    /// Turns the scale, zero point or bound in a state into those of this kind.
+    virtual INTQ_INLINE void adapt_scale(std::vector<nn::Named<Tensor>>& state) const;
+    /// Half of the codes' range: the bound of a symmetric scale of 1.
+    float half_range() const noexcept;
     /// Where scales and zero points are kept.
     virtual INTQ_INLINE void store(const OwnedQParams& qparams);
     /// For a kind whose scale is a parameter, or follows from one.
@@ -124,6 +135,8 @@ protected:
     OwnedQParams grid(std::span<const float> scales, std::span<const std::int32_t> zero_points) const;
 
 private:
+    void check_channels(index_t channels, const char* what) const;
+
     FakeQuantizeOptions options_;
     bool observer_enabled_ = true;
     bool fake_quant_enabled_ = true;
@@ -133,27 +146,9 @@ private:
 class CalibFakeQuantize : public nn::Cloneable<CalibFakeQuantize, FakeQuantize> {
 public:
     explicit CalibFakeQuantize(const FakeQuantizeOptions& options);
+    static QuantizerConfig with_args(const QuantizerArguments& arguments);
     INTQ_INLINE std::string type_name() const override;
     void enable_fake_quant(bool) override {}
-};
-
-/// Rounds to the grid of another quantizer: the output of an operator that keeps the scale of its input but not its
-/// values (an average of codes that divides the codes). Observes nothing.
-class FollowingFakeQuantize : public nn::Cloneable<FollowingFakeQuantize, Quantizer> {
-public:
-    explicit FollowingFakeQuantize(std::shared_ptr<Quantizer> source);
-
-    std::string type_name() const override { return "FollowingFakeQuantize"; }
-    INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
-    DType dtype() const override { return source().dtype(); }
-    bool has_qparams() const override { return source().has_qparams(); }
-    OwnedQParams qparams() const override { return source().qparams(); }
-    bool is_rounding() const override { return source().is_rounding(); }
-    arith::QuantizeRule rule() const override { return source().rule(); }
-    bool saturates() const override { return source().saturates(); }
-
-private:
-    const Quantizer& source() const { return static_cast<const Quantizer&>(*child("source")); }
 };
 
 /// State of all quantizers of a model.
@@ -173,9 +168,13 @@ void set_fake_quantize(nn::Module& model, FakeQuantState state);
 #if INTQ_DEFINES(quantization_fake_quantize)
 
 #    include <algorithm>
+#    include <cmath>
+#    include <cstddef>
 #    include <utility>
-#    include <vector>
 
+#    include "intq/arith/learnable.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/nn/model/repr.hpp"
 #    include "intq/quantization/observers/range_observers.hpp"
 #    include "intq/tensor/quantize.hpp"
 
@@ -188,14 +187,11 @@ INTQ_INLINE ObserverFactory default_observer() { return observer_factory<MovingA
 
 }  // namespace detail
 
-INTQ_INLINE Tensor Quantizer::pass(const Tensor& x) const {
-    if (is_rounding()) return fake_quantize(x, qparams(), rule());
-    Tensor y = x;
-    if (has_qparams()) y.set_qparams(qparams());
-    return y;
-}
-
 INTQ_INLINE FakeQuantize::FakeQuantize(const FakeQuantizeOptions& options) : options_(options) {
+    if (options.channel_len < 1 || (options.channel_len > 1 && options.observer_options.ch_axis < 0))
+        throw Error("FakeQuantize: channel_len counts the channels of ch_axis; given " +
+                    std::to_string(options.channel_len) + " with ch_axis " +
+                    std::to_string(options.observer_options.ch_axis));
     ObserverOptions observed = options.observer_options;
     if (options.compatibility == Compatibility::torch) observed.compatibility = Compatibility::torch;
     add_child("activation_post_process", options.observer(observed));
@@ -210,7 +206,15 @@ INTQ_INLINE nn::Value FakeQuantize::forward(nn::Arguments arguments) {
     return pass(arguments.tensor(0));
 }
 
+INTQ_INLINE void FakeQuantize::check_channels(index_t channels, const char* what) const {
+    if (options_.channel_len > 1 && channels != options_.channel_len)
+        throw Error(type_name() + ": " + what + " " + std::to_string(channels) + " channels, channel_len says " +
+                    std::to_string(options_.channel_len));
+}
+
 INTQ_INLINE void FakeQuantize::observe(const Tensor& x) {
+    const int axis = options_.observer_options.ch_axis;
+    if (axis >= 0 && axis < x.rank()) check_channels(x.extent(axis), "a tensor has");
     observer().observe(x);
     update_qparams();
 }
@@ -232,18 +236,49 @@ INTQ_INLINE CalibFakeQuantize::CalibFakeQuantize(const FakeQuantizeOptions& opti
 
 INTQ_INLINE std::string CalibFakeQuantize::type_name() const { return "CalibFakeQuantize"; }
 
-INTQ_INLINE FollowingFakeQuantize::FollowingFakeQuantize(std::shared_ptr<Quantizer> source) {
-    add_child("source", std::move(source));
-}
-
-INTQ_INLINE nn::Value FollowingFakeQuantize::forward(nn::Arguments arguments) { return pass(arguments.tensor(0)); }
-
 INTQ_INLINE void set_fake_quantize(nn::Module& model, FakeQuantState state) {
     for (const auto& module : model.named_modules())
         if (auto* quantizer = dynamic_cast<FakeQuantize*>(module.value)) {
             quantizer->enable_observer(state == FakeQuantState::calibration || state == FakeQuantState::qat);
             quantizer->enable_fake_quant(state == FakeQuantState::validation || state == FakeQuantState::qat);
         }
+}
+
+INTQ_INLINE float FakeQuantize::half_range() const noexcept {
+    const ObserverOptions& range = options_.observer_options;
+    return static_cast<float>(static_cast<double>(range.highest() - range.lowest()) / 2.0);
+}
+
+INTQ_INLINE void FakeQuantize::adapt_state(std::vector<nn::Named<Tensor>>& state) const {
+    adapt_scale(state);
+    const std::string prefix = "activation_post_process.";
+    const auto is_observed = [&](const nn::Named<Tensor>& item) { return item.name.rfind(prefix, 0) == 0; };
+    const auto& own = observer().buffers();
+    const auto known = static_cast<std::size_t>(std::count_if(state.begin(), state.end(), [&](const auto& item) {
+        return is_observed(item) && std::any_of(own.begin(), own.end(),
+                                                [&](const auto& buffer) { return prefix + buffer.name == item.name; });
+    }));
+    const auto given = static_cast<std::size_t>(std::count_if(state.begin(), state.end(), is_observed));
+    if (given == 0 || (known == given && given == own.size())) return;
+    std::erase_if(state, is_observed);
+    for (const auto& buffer : own)
+        if (buffer.value.defined()) state.push_back({prefix + buffer.name, buffer.value});
+}
+
+INTQ_INLINE void FakeQuantize::adapt_scale(std::vector<nn::Named<Tensor>>& state) const {
+    if (nn::Named<Tensor>* bound = detail::entry_of(state, "alpha"); bound != nullptr) {
+        bound->name = "scale";
+        bound->value = bound->value.contiguous().clone();
+        for (float& value : bound->value.flat<float>()) value /= half_range();
+    }
+    if (nn::Named<Tensor>* learnt = detail::entry_of(state, "zero_point");
+        learnt != nullptr && learnt->value.dtype() == DType::float32) {
+        std::vector<std::int32_t> codes;
+        const ObserverOptions& range = options_.observer_options;
+        for (const float real : learnt->value.flat<float>())
+            codes.push_back(arith::learnable_zero_point(real, range.lowest(), range.highest()));
+        learnt->value = Tensor::from(learnt->value.shape(), codes);
+    }
 }
 
 INTQ_INLINE OwnedQParams FakeQuantize::qparams() const {
@@ -258,10 +293,15 @@ INTQ_INLINE OwnedQParams FakeQuantize::grid(std::span<const float> scales,
     OwnedQParams result = OwnedQParams::per_tensor(1.0f, dtype());
     result.quant_min = options_.observer_options.lowest();
     result.quant_max = options_.observer_options.highest();
-    if (scales.empty()) return result;
+    const int axis = options_.observer_options.ch_axis;
+    if (scales.empty()) {
+        if (options_.channel_len == 1) return result;
+        result.scales.assign(static_cast<std::size_t>(options_.channel_len), 1.0f);
+        result.axis = axis;
+        return result;
+    }
     result.scales.assign(scales.begin(), scales.end());
     // One scale that was given before the channels were known serves all of them.
-    const int axis = options_.observer_options.ch_axis;
     result.axis = scales.size() > 1 ? std::max(axis, 0) : has_given_qparams() ? -1 : axis;
     result.zero_points.assign(zero_points.begin(), zero_points.end());
     return result;
@@ -275,11 +315,52 @@ INTQ_INLINE void FakeQuantize::store(const OwnedQParams& qparams) {
 
 INTQ_INLINE void FakeQuantize::set_qparams(float scale, std::optional<std::int32_t> zero_point) {
     OwnedQParams fixed = qparams();
-    if (!has_qparams()) fixed.axis = -1;
+    if (!has_qparams() && fixed.scales.size() == 1) fixed.axis = -1;
     fixed.scales.assign(fixed.scales.size(), scale);
     fixed.zero_points.clear();
     if (zero_point) fixed.zero_points.assign(fixed.scales.size(), *zero_point);
     set_qparams(fixed);
+}
+
+INTQ_INLINE void FakeQuantize::set_qparams(std::span<const float> scales, std::span<const std::int32_t> zero_points) {
+    if (scales.size() == 1 && zero_points.size() <= 1)
+        return set_qparams(scales[0], zero_points.empty() ? std::nullopt : std::optional(zero_points[0]));
+    if (scales.empty() || (!zero_points.empty() && zero_points.size() != scales.size()))
+        throw Error(type_name() + "::set_qparams: given " + std::to_string(scales.size()) + " scales and " +
+                    std::to_string(zero_points.size()) + " zero points");
+    if (options_.observer_options.ch_axis < 0)
+        throw Error(type_name() + "::set_qparams: given " + std::to_string(scales.size()) +
+                    " scales, and the quantizer is per tensor; its channels need a ch_axis");
+    const OwnedQParams known = qparams();
+    check_channels(static_cast<index_t>(scales.size()), "scales are given for");
+    if (known.scales.size() > 1 && known.scales.size() != scales.size())
+        throw Error(type_name() + "::set_qparams: given " + std::to_string(scales.size()) + " scales for " +
+                    std::to_string(known.scales.size()) + " channels");
+    OwnedQParams fixed = grid(scales, zero_points);
+    fixed.axis = options_.observer_options.ch_axis;
+    set_qparams(fixed);
+}
+
+INTQ_INLINE void FakeQuantize::set_qparams(const Tensor& scale, const Tensor& zero_point) {
+    if (scale.rank() > 1 || zero_point.rank() > 1)
+        throw Error(type_name() + "::set_qparams: scales and zero points are one for each channel; given " +
+                    to_string((scale.rank() > 1 ? scale : zero_point).shape()));
+    set_qparams(scale.flat<float>(),
+                zero_point.defined() ? zero_point.flat<std::int32_t>() : std::span<const std::int32_t>());
+}
+
+INTQ_INLINE std::string FakeQuantize::extra_repr() const {
+    const auto flag = [](bool on) { return on ? "true" : "false"; };
+    const OwnedQParams now = qparams();
+    const ObserverOptions& o = options_.observer_options;
+    const std::vector<float> zeros(now.zero_points.begin(), now.zero_points.end());
+    return std::string("fake_quant_enabled=") + flag(fake_quant_enabled_) +
+           ", observer_enabled=" + flag(observer_enabled_) + ", quant_min=" + std::to_string(now.quant_min) +
+           ", quant_max=" + std::to_string(now.quant_max) + ", dtype=" + name_of(dtype()) +
+           ", qscheme=" + (o.ch_axis >= 0 ? "per_channel_" : "per_tensor_") +
+           (o.scheme == arith::QuantScheme::symmetric ? "symmetric" : "affine") +
+           ", ch_axis=" + std::to_string(o.ch_axis) + ", scale=" + nn::repr_of(now.scales) +
+           ", zero_point=" + (zeros.empty() ? "0" : nn::repr_of(zeros));
 }
 
 INTQ_INLINE void FakeQuantize::set_qparams(const OwnedQParams& qparams) {

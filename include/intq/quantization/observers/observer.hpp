@@ -40,7 +40,8 @@ struct ObserverOptions {
     DType dtype = DType::int8;
     std::int64_t quant_min = 0;  // both 0: the whole range of dtype
     std::int64_t quant_max = 0;
-    int ch_axis = -1;  // -1: per tensor; else the axis that counts the channels, from the front
+    bool reduce_range = false;  // half of the codes: of an 8-bit type, or of quant_min and quant_max; see lowest()
+    int ch_axis = -1;           // -1: per tensor; else the axis that counts the channels, from the front
     float averaging_constant = 0.01f;
     arith::QuantScheme scheme = arith::QuantScheme::symmetric;
     float eps = 0x1p-23f;
@@ -59,9 +60,18 @@ struct ObserverOptions {
     bool is_sync_quantize = false;  // qparams from the data of all processes, through:
     std::shared_ptr<StateReduction> reduction{};
 
-    std::int64_t lowest() const noexcept { return quant_min == 0 && quant_max == 0 ? lowest_code(dtype) : quant_min; }
-    std::int64_t highest() const noexcept { return quant_min == 0 && quant_max == 0 ? highest_code(dtype) : quant_max; }
+    bool is_whole_range() const noexcept { return quant_min == 0 && quant_max == 0; }
+    /// The ends of the codes. reduce_range halves both, rounded down: -64 … 63 for int8. The whole range of a wider
+    /// type stays, as in PyTorch.
+    std::int64_t lowest() const noexcept { return reduced(is_whole_range() ? lowest_code(dtype) : quant_min); }
+    std::int64_t highest() const noexcept { return reduced(is_whole_range() ? highest_code(dtype) : quant_max); }
     arith::RangeRule rule() const noexcept;
+
+private:
+    std::int64_t reduced(std::int64_t end) const noexcept {
+        const bool is_wide = is_whole_range() && dtype != DType::int8 && dtype != DType::uint8;
+        return reduce_range && !is_wide ? end >> 1 : end;
+    }
 };
 
 /// Range statistics of the tensors that pass through. forward observes and returns its input.
@@ -94,6 +104,8 @@ public:
     /// order of the data matters (moving averages, PyTorch's histogram), and for other classes and channels.
     void merge(const Observer& other);
     void reset_min_max_vals();
+    /// "min_val=-1, max_val=2"; "[]" where no data was seen, and lists per channel.
+    INTQ_INLINE std::string extra_repr() const override;
     /// Throws for buffers, from a file, that no data could have made.
     virtual INTQ_INLINE void check_state() const;
 
@@ -144,14 +156,16 @@ ObserverOptions per_channel(ObserverOptions options);
 #    include <utility>
 
 #    include "intq/io/error.hpp"
+#    include "intq/nn/model/repr.hpp"
 #    include "intq/tensor/quantize.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE arith::RangeRule ObserverOptions::rule() const noexcept {
-    const bool whole = quant_min == 0 && quant_max == 0;
-    return {lowest(), highest(), scheme, arith::torch_symmetric_zero_point(dtype, lowest(), highest(), !whole), eps};
+    const bool is_custom = !is_whole_range() || reduce_range;
+    const auto zero_point = arith::torch_symmetric_zero_point(dtype, lowest(), highest(), is_custom);
+    return {lowest(), highest(), scheme, zero_point, eps};
 }
 
 namespace detail {
@@ -166,6 +180,9 @@ INTQ_INLINE void check_channel_axis(const ObserverOptions& options) {
 
 INTQ_INLINE Observer::Observer(const ObserverOptions& options) : options_(options) {
     detail::check_channel_axis(options);
+    if (options.reduce_range && options.dtype == DType::uint8 && options.scheme == arith::QuantScheme::symmetric)
+        throw Error(
+            "Observer: reduce_range has no symmetric scheme for uint8, as in PyTorch; use int8 or the affine one");
     throw_if_failed(arith::check_range_rule(options.rule(), options.dtype), "Observer");
     if (!(options.averaging_constant >= 0.0f && options.averaging_constant <= 1.0f))
         throw Error("Observer: averaging_constant must be in 0 … 1, given " +
@@ -179,6 +196,11 @@ INTQ_INLINE Observer::Observer(const ObserverOptions& options) : options_(option
 INTQ_INLINE nn::Value Observer::forward(nn::Arguments arguments) {
     observe(arguments.tensor(0));
     return arguments[0];
+}
+
+INTQ_INLINE std::string Observer::extra_repr() const {
+    const Ranges seen = own_ranges();
+    return "min_val=" + nn::repr_of(seen.lowest) + ", max_val=" + nn::repr_of(seen.highest);
 }
 
 INTQ_INLINE void Observer::reset_min_max_vals() {

@@ -120,6 +120,7 @@ public:
     std::string type_name() const override { return "FixedScaleObserver"; }
     bool seen() const override { return true; }
     OwnedQParams calculate_qparams() const override { return fixed(); }
+    INTQ_INLINE std::string extra_repr() const override;
 
 protected:
     Status add(const RowView& x, int) override { return kernels::check_finite(x); }
@@ -138,6 +139,7 @@ private:
 #    include <cmath>
 
 #    include "intq/kernels/streaming/check_finite.hpp"
+#    include "intq/nn/model/repr.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -179,6 +181,10 @@ INTQ_INLINE Observer::Ranges ClipObserver::ranges() const {
 INTQ_INLINE FixedScaleObserver::FixedScaleObserver(const ObserverOptions& options)
     : Cloneable(detail::per_tensor(options)) {
     throw_if_failed(check_qparams(fixed().view(), options.dtype, 1, OpKind::observe), "FixedScaleObserver");
+}
+
+INTQ_INLINE std::string FixedScaleObserver::extra_repr() const {
+    return "scale=" + nn::repr_of(options().scale) + ", zero_point=" + std::to_string(options().zero_point);
 }
 
 INTQ_INLINE OwnedQParams FixedScaleObserver::fixed() const {

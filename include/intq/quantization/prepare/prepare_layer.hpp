@@ -30,7 +30,8 @@ std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::string& where
 std::shared_ptr<nn::Weighted> layer_of(const std::string& where, const nn::Module& module,
                                        const QuantizedOperator& row);
 
-/// The layer with a weight quantizer, by channel where the configuration has an axis.
+/// The layer with a weight quantizer, by channel where the configuration has an axis. It never rounds in place, because
+/// the weight is kept.
 std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::string& where, const nn::Weighted& layer,
                                                     const QuantizedOperator& row, QuantizerConfig config,
                                                     const arith::PolicyRecord& target, Compatibility compatibility);
@@ -79,6 +80,7 @@ INTQ_INLINE std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::strin
                                                                 const QuantizedOperator& row, QuantizerConfig config,
                                                                 const arith::PolicyRecord& target,
                                                                 Compatibility compatibility) {
+    config.options.in_place = false;
     ObserverOptions& options = config.options.observer_options;
     if (options.scheme == arith::QuantScheme::affine) throw Error(where, "weights are symmetric always");
     // 0 stands for the output channels, wherever the layer has them; so does none in an observer that is per channel.
