@@ -145,11 +145,7 @@ template <class T> void dropout_backward(GradientContext& context) {
     const auto& dropout = context.module_as<nn::Dropout>();
     const nn::Value call = context.kept("call");
     if (call.is_none()) return context.add_input(0, context.gradient());
-    const nn::DropoutMask mask = dropout.mask(call.integer());
-    Tensor dx = context.gradient().contiguous().clone();
-    const auto values = dx.flat<T>();
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = mask.apply(values[i], i);
-    context.add_input(0, dx);
+    context.add_input(0, dropout.mask(call.integer()).template apply_to<T>(context.gradient()));
 }
 
 }  // namespace detail
