@@ -115,9 +115,9 @@ INTQ_INLINE std::optional<Tensor> run_on_host(const QuantizedGraph& quantized, c
                                               const std::function<Tensor(int tensor)>& value_of) {
     if (const auto* constant = node.as<ConstantStep>()) return constant->value();
     if (const auto* custom = node.as<CustomStep>()) {
-        Tensor codes = value_of(node.inputs[0]);
-        codes.set_qparams(quantized.input(node, 0).qparams);
-        return custom->run(node, codes);
+        std::vector<Tensor> codes;
+        for (const int input : node.inputs) codes.push_back(value_of(input));
+        return custom->run(quantized, node, codes);
     }
     const auto* in_float = node.as<FloatStep>();
     if (in_float == nullptr) return std::nullopt;
