@@ -71,6 +71,7 @@ public:
             convert(*node);
         }
         for (const auto& [node, tensor] : values_) result_.values[node->name()] = tensor;
+        result_.properties = model_.properties();
         return std::move(result_);
     }
 

@@ -17,6 +17,7 @@
 #include "intq/core/op_params.hpp"
 #include "intq/core/shape.hpp"
 #include "intq/nn/model/module.hpp"
+#include "intq/nn/model/value.hpp"
 #include "intq/tensor/owned_qparams.hpp"
 
 namespace intq::quantization {
@@ -100,6 +101,7 @@ struct QuantizedGraph {
     std::vector<int> outputs{};  // tensors, float32
     /// The tensor that each node of the prepared graph became; an operator and its quantizer share one.
     std::map<std::string, int> values{};
+    std::vector<nn::Named<nn::Value>> properties{};  // of the prepared model
 
     const QuantizedTensor& tensor(int index) const { return tensors.at(static_cast<std::size_t>(index)); }
     const QuantizedTensor& input(const QuantizedNode& node, std::size_t i) const { return tensor(node.inputs.at(i)); }

@@ -134,7 +134,9 @@ INTQ_INLINE std::shared_ptr<graph::GraphModule> ReferenceBuilder::run() {
     for (const int output : quantized_.outputs) outputs.emplace_back(*real_.at(output));
     graph_.output(outputs.size() == 1 ? outputs[0] : graph::Argument(outputs));
     root_.eval();
-    return std::make_shared<graph::GraphModule>(root_, std::move(graph_), std::move(constants_));
+    auto reference = std::make_shared<graph::GraphModule>(root_, std::move(graph_), std::move(constants_));
+    for (const auto& property : quantized_.properties) reference->set_property(property.name, property.value);
+    return reference;
 }
 
 INTQ_INLINE graph::Node& ReferenceBuilder::real_input(const QuantizedNode& node, std::size_t i) {
