@@ -62,6 +62,7 @@ inline constexpr OperatorSpelling operator_spellings[] = {
     {Op::call_function, "add", "", "add"},
     {Op::call_function, "sub", "", "sub"},
     {Op::call_function, "mul", "", "mul"},
+    {Op::call_function, "floordiv", "", "floordiv"},
     {Op::call_function, "matmul", "", "matmul"},
     {Op::call_function, "linear", "", "functional_linear"},  // the weight is an argument
     {Op::call_function, "cat", "", "cat"},
@@ -86,6 +87,7 @@ inline constexpr OperatorSpelling operator_spellings[] = {
     {Op::call_method, "sub", "", "sub"},
     {Op::call_method, "mul", "", "mul"},
     {Op::call_method, "matmul", "", "matmul"},
+    {Op::call_method, "size", "", "size"},
     {Op::call_method, "relu", "", "relu"},
     {Op::call_method, "relu6", "", "relu6"},
     {Op::call_method, "clamp", "", "clamp"},

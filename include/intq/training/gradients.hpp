@@ -93,6 +93,8 @@ inline constexpr GradientRow gradient_rows[] = {
     detail::unary_gradient<T, TableFunction::sqrt>,
     detail::unary_gradient<T, TableFunction::rsqrt>,
     detail::unary_gradient<T, TableFunction::reciprocal>,
+    {"size", &detail::no_backward},
+    {"floordiv", &detail::no_backward},
     {"identity", &detail::identity_backward},
     {"dropout", &detail::dropout_backward<T>},
     {"quant_stub", &detail::identity_backward},

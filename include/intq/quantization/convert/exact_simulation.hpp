@@ -122,7 +122,10 @@ INTQ_INLINE std::optional<Tensor> run_on_host(const QuantizedGraph& quantized, c
     const auto* in_float = node.as<FloatStep>();
     if (in_float == nullptr) return std::nullopt;
     const std::function<nn::Value(const FloatArgument&)> resolve = [&](const FloatArgument& argument) -> nn::Value {
-        if (argument.input >= 0) return value_of(node.inputs.at(static_cast<std::size_t>(argument.input)));
+        if (argument.input >= 0) {
+            const Tensor value = value_of(node.inputs.at(static_cast<std::size_t>(argument.input)));
+            return argument.extent_axis < 0 ? nn::Value(value) : nn::Value(value.extent(argument.extent_axis));
+        }
         if (!argument.is_list) return argument.constant;
         nn::Value::Tuple items;
         for (const FloatArgument& item : argument.list) items.push_back(resolve(item));

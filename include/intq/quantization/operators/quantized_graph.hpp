@@ -50,12 +50,13 @@ public:
 };
 using StepPtr = std::shared_ptr<const Step>;
 
-/// An argument of an operator in float: the node's input number `input`, a constant, or a list.
+/// An argument of an operator in float: the node's input number `input`, an extent of that, a constant, or a list.
 struct FloatArgument {
     int input = -1;
     nn::Value constant{};
     std::vector<FloatArgument> list{};
     bool is_list = false;
+    int extent_axis = -1;  // of the input, where the argument is one of its extents
 };
 
 /// The call of a float operator: a module's method or a function, on real values.

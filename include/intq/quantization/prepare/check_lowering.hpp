@@ -45,6 +45,7 @@ void check_lowering(graph::GraphModule& model, const arith::PolicyRecord& target
 #    include <vector>
 
 #    include "intq/graph/operators.hpp"
+#    include "intq/graph/shape_arithmetic.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/model/module.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
@@ -159,7 +160,7 @@ private:
     static std::vector<const graph::Node*> operands_of(const graph::ArgumentList& arguments) {
         std::vector<const graph::Node*> result;
         for (const graph::Argument& argument : arguments) {
-            if (argument.node() != nullptr) result.push_back(argument.node());
+            if (argument.node() != nullptr && !graph::gives_shape(*argument.node())) result.push_back(argument.node());
             if (argument.list() != nullptr)
                 for (const graph::Node* node : operands_of(*argument.list())) result.push_back(node);
         }

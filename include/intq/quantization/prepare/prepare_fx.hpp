@@ -66,6 +66,7 @@ std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model, const QCon
 
 #    include "intq/arith/constraints.hpp"
 #    include "intq/graph/operators.hpp"
+#    include "intq/graph/shape_arithmetic.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/quantize.hpp"
@@ -106,6 +107,7 @@ public:
 
 private:
     EdgeState prepare(graph::Node& node) {
+        if (graph::gives_shape(node)) return states_.at(node.inputs()[0]);  // no data: it belongs to what it measures
         const QuantizedOperator& row = row_of(node);
         switch (row.role) {
             case Role::boundary:

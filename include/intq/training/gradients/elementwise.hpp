@@ -84,6 +84,9 @@ namespace detail {
 
 void identity_backward(GradientContext& context);
 
+/// Of integers that follow from a shape: they have none.
+void no_backward(GradientContext& context);
+
 template <class T> void relu_backward(GradientContext& context) {
     context.add_input(0, clamp_gradient<T>(context.output(), context.gradient(), Activation::relu));
 }
@@ -154,6 +157,8 @@ template <class T> void dropout_backward(GradientContext& context) {
 #if INTQ_DEFINES(training_gradients)
 
 namespace detail {
+
+INTQ_INLINE void no_backward(GradientContext&) {}
 
 INTQ_INLINE void identity_backward(GradientContext& context) { context.add_input(0, context.gradient()); }
 
