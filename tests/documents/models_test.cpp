@@ -12,11 +12,16 @@
 #include "intq/nn/layers/layers.hpp"
 #include "intq/quantization/check/explain.hpp"
 #include "intq/quantization/convert/convert_eager.hpp"
+#include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/convert/lower.hpp"
 #include "intq/quantization/convert/quantized_model.hpp"
+#include "intq/quantization/fuse/fuse_eager.hpp"
 #include "intq/quantization/fuse/fuse_fx.hpp"
 #include "intq/quantization/operators/reference.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/quantization/prepare/prepare_fx.hpp"
 #include "intq/quantization/prepare/prepare_qat.hpp"
+#include "intq/quantization/qconfig/qconfig_factories.hpp"
 #include "intq/training/autograd.hpp"
 #include "intq/training/loss.hpp"
 #include "intq/training/trainer.hpp"
@@ -197,4 +202,57 @@ TEST_CASE("conv3d without a graph, and what it refuses") {
                                               {}, {.kernel = 3}, {});
               }),
               "the kernel does not fit into the depth of (1, 1, 2, 2, 2)"));
+}
+
+// torch.nn.intrinsic.BNReLU3d: fuses only the following sequence of modules: bn, relu
+TEST_CASE("bn-relu is fused in one dimension and in three") {
+    const auto fused = [](const nn::ModulePtr& norm, const Tensor& x) {
+        const auto model = test::make_model(
+            {{"bn", norm}, {"relu", std::make_shared<nn::ReLU>()}},
+            [](test::LambdaModel& m, nn::Arguments in) { return m.call("relu", m.call("bn", in[0])); });
+        const nn::ModulePtr result = fuse_modules(model, {"bn", "relu"});
+        CHECK(same_bits((*result)(x).tensor(), (*model)(x).tensor()));
+        CHECK(result->child("relu")->type_name() == "Identity");
+        return result->child("bn")->type_name();
+    };
+    CHECK(fused(test::make_batch_norm<nn::BatchNorm1d>(2, 1), test::random_tensor(Shape(4, 2, 9), 6)) == "BNReLU1d");
+    CHECK(fused(test::make_batch_norm<nn::BatchNorm3d>(2, 1), volumes) == "BNReLU3d");
+}
+
+// torch.nn.ConvTranspose1d(in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1)
+TEST_CASE("A transposed convolution of rows runs in integers") {
+    const auto up = std::make_shared<nn::ConvTranspose1d>(
+        nn::ConvTranspose1dOptions{.in_channels = 3, .out_channels = 4, .kernel = 4, .stride = 2, .padding = 1});
+    up->set_weight(test::random_tensor(up->weight().shape(), 7, 0.3f));
+    up->set_bias(test::random_tensor(Shape(4), 8, 0.3f));
+    const auto model =
+        test::stubbed({{"up", up}, {"relu", std::make_shared<nn::ReLU>()}},
+                      [](test::LambdaModel& m, nn::Arguments x) { return m.call("relu", m.call("up", x[0])); });
+    const Tensor rows = test::random_tensor(Shape(4, 3, 8), 6);
+    CHECK((*model)(rows).tensor().shape() == Shape(4, 4, 16));
+    const auto prepared = calibrated(*model, rows);
+    CHECK(prepared->report().fallbacks.empty());
+    CHECK(test::largest_difference(lower(convert_fx(*prepared), bayes()).run(rows), (*model)(rows).tensor()) < 0.1);
+    const auto qat = prepare_qat_fx(*model, defaults, bayes().policy());
+    CHECK(qat->find("up").type_name() == "qat.ConvTransposeReLU1d");
+    training::Autograd autograd(*qat);
+    CHECK(autograd.backward(autograd.forward(rows).tensor()).parameters.count("up.weight") == 1);
+}
+
+// torch.nn.ConvTranspose3d(in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1)
+TEST_CASE("A transposed convolution of volumes is trained quantized") {
+    const auto up = std::make_shared<nn::ConvTranspose3d>(
+        nn::ConvTranspose3dOptions{2, 3, {.kernel = 2, .stride = 2}, {.kernel = {2, 2}, .stride = {2, 2}}});
+    up->set_weight(test::random_tensor(up->weight().shape(), 7, 0.3f));
+    up->set_bias(test::random_tensor(Shape(3), 8, 0.3f));
+    const auto model =
+        test::stubbed({{"up", up}}, [](test::LambdaModel& m, nn::Arguments x) { return m.call("up", x[0]); });
+    CHECK((*model)(volumes).tensor().shape() == Shape(4, 3, 6, 8, 10));
+    const auto qat = prepare_qat_fx(*model, defaults, bayes().policy());
+    training::Autograd autograd(*qat);
+    const Tensor y = autograd.forward(volumes).tensor();
+    CHECK(autograd.backward(y).parameters.count("up.weight") == 1);
+    qat->eval();
+    set_fake_quantize(*qat, FakeQuantState::validation);
+    CHECK(same_bits((*convert_fx(*qat, bayes()))(volumes).tensor(), (*qat)(volumes).tensor()));
 }

@@ -13,7 +13,10 @@
 #include "intq/nn/functional/functional.hpp"
 #include "intq/nn/layers/layers.hpp"
 #include "intq/nn/model/state_dict.hpp"
+#include "intq/quantization/convert/convert_custom.hpp"
 #include "intq/quantization/convert/convert_eager.hpp"
+#include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/convert/lower.hpp"
 #include "intq/quantization/convert/quantized_model.hpp"
 #include "intq/quantization/fuse/fuse_eager.hpp"
 #include "intq/quantization/modules/stubs.hpp"
@@ -21,6 +24,7 @@
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/set_march.hpp"
 #include "intq/quantization/qconfig/qconfig_dict.hpp"
+#include "intq/quantization/qconfig/qconfig_factories.hpp"
 #include "intq/quantization/qconfig/qconfig_presets.hpp"
 #include "intq/tensor/quantize.hpp"
 #include "intq/training/autograd.hpp"
@@ -105,6 +109,42 @@ nn::ModulePtr joined_model() {
                              return nn::call_cat(m, "join", {narrow, m.call("pool", m.call("wide", x[0]))}, 1);
                          });
 }
+
+/// a(x) + b(y), between stubs.
+nn::ModulePtr model_of_two_inputs() {
+    return test::make_model({{"quant_a", std::make_shared<nn::QuantStub>()},
+                             {"quant_b", std::make_shared<nn::QuantStub>()},
+                             {"a", test::make_linear(4, 3, 1)},
+                             {"b", test::make_linear(2, 3, 2)},
+                             {"sum", std::make_shared<nn::FloatFunctional>()},
+                             {"dequant", std::make_shared<nn::DeQuantStub>()}},
+                            [](test::LambdaModel& m, nn::Arguments x) {
+                                const nn::Value a = m.call("a", m.call("quant_a", x[0]));
+                                const nn::Value b = m.call("b", m.call("quant_b", x[1]));
+                                return m.call("dequant", nn::call_add(m, "sum", a, b));
+                            },
+                            {"a", "b"});
+}
+
+/// An LSTM of two layers with dropout between them, and the layers as two.
+struct LstmLayers {
+    std::shared_ptr<nn::LSTM> both, first, second;
+
+    LstmLayers()
+        : both(std::make_shared<nn::LSTM>(
+              nn::LSTMOptions{.input_size = 3, .hidden_size = 4, .num_layers = 2, .dropout = 0.5, .seed = 7})),
+          first(std::make_shared<nn::LSTM>(nn::LSTMOptions{3, 4})),
+          second(std::make_shared<nn::LSTM>(nn::LSTMOptions{4, 4})) {
+        unsigned seed = 1;
+        for (auto& parameter : both->parameters())
+            parameter.value = test::random_tensor(parameter.value.shape(), seed++);
+        for (const char* name : lstm_names) {
+            first->tensor(std::string(name) + "0") = both->tensor(std::string(name) + "0").clone();
+            second->tensor(std::string(name) + "0") = both->tensor(std::string(name) + "1").clone();
+        }
+    }
+    static constexpr const char* lstm_names[] = {"weight_ih_l", "weight_hh_l", "bias_ih_l", "bias_hh_l"};
+};
 
 }  // namespace
 
@@ -249,7 +289,17 @@ TEST_CASE("optimize_graph gives the inputs of a cat its scale, so that no code i
             CHECK(quantized.input(node, i).qparams == quantized.output(node).qparams);
     }
     CHECK(cats == 1);
-    // The same without a graph: all three slots hold one quantizer.
+    // Without it, each input has a scale of its own.
+    const auto without = prepare_calibration_fx(*model, defaults, table.policy());
+    calibrate(*without, images, 2);
+    const QuantizedGraph apart = convert_fx(*without);
+    for (const QuantizedNode& node : apart.nodes)
+        if (node.type == "FloatFunctional") CHECK_FALSE(apart.input(node, 0).qparams == apart.input(node, 1).qparams);
+}
+
+TEST_CASE("optimize_graph without a graph: all slots around a cat hold one quantizer") {
+    const nn::ModulePtr model = joined_model();
+    const kernels::KernelTable& table = table_of("bernoulli2");
     PrepareModulesOptions eager;
     eager.optimize_graph = true;
     const nn::ModulePtr modules = prepare_qat(model, defaults, table.policy(), eager);
@@ -257,12 +307,6 @@ TEST_CASE("optimize_graph gives the inputs of a cat its scale, so that no code i
     CHECK(modules->find_child("narrow.activation_post_process") == joined);
     CHECK(modules->find_child("wide.activation_post_process") == joined);
     CHECK(modules->find_child("quant.activation_post_process") != joined);
-    // Without it, each input has a scale of its own.
-    const auto without = prepare_calibration_fx(*model, defaults, table.policy());
-    calibrate(*without, images, 2);
-    const QuantizedGraph apart = convert_fx(*without);
-    for (const QuantizedNode& node : apart.nodes)
-        if (node.type == "FloatFunctional") CHECK_FALSE(apart.input(node, 0).qparams == apart.input(node, 1).qparams);
 }
 
 // We automativally preserve all attributes, this option is just in case and not likely to be used.
@@ -351,52 +395,43 @@ TEST_CASE("A model for training takes the state of a calibrated one") {
 }
 
 // def forward(self, x, y) [...] calibrate: for data in loader: model(*data)
-TEST_CASE("calibrate and Trainer take models with several inputs") {
-    const auto model = test::make_model({{"quant_a", std::make_shared<nn::QuantStub>()},
-                                         {"quant_b", std::make_shared<nn::QuantStub>()},
-                                         {"a", test::make_linear(4, 3, 1)},
-                                         {"b", test::make_linear(2, 3, 2)},
-                                         {"sum", std::make_shared<nn::FloatFunctional>()},
-                                         {"dequant", std::make_shared<nn::DeQuantStub>()}},
-                                        [](test::LambdaModel& m, nn::Arguments x) {
-                                            const nn::Value a = m.call("a", m.call("quant_a", x[0]));
-                                            const nn::Value b = m.call("b", m.call("quant_b", x[1]));
-                                            return m.call("dequant", nn::call_add(m, "sum", a, b));
-                                        },
-                                        {"a", "b"});
+TEST_CASE("calibrate takes models with several inputs") {
     const std::vector<Tensor> samples{test::random_tensor(Shape(6, 4), 3), test::random_tensor(Shape(6, 2), 4)};
-    const arith::PolicyRecord& target = table_of("fp32").policy();
-    const auto prepared = prepare_qat_fx(*model, defaults, target);
-    CHECK(calibrate(*prepared, batches_of(samples, 4)).done == 2);
-    const auto again = prepare_calibration_fx(*model, defaults, target);
+    const auto prepared = [] {
+        return prepare_calibration_fx(*model_of_two_inputs(), defaults, table_of("fp32").policy());
+    };
+    const auto by_samples = prepared(), by_batches = prepared();
+    CHECK(calibrate(*by_samples, batches_of(samples, 4)).done == 2);
     const std::vector<std::vector<Tensor>> batches{{samples[0].batch(0, 4), samples[1].batch(0, 4)},
                                                    {samples[0].batch(4, 2), samples[1].batch(4, 2)}};
-    CHECK(calibrate(*again, batches).complete());
-    CHECK(same_bits((*again)(samples[0], samples[1]).tensor(), [&] {
-        prepared->eval();
-        return (*prepared)(samples[0], samples[1]).tensor();
-    }()));
+    CHECK(calibrate(*by_batches, batches).complete());
+    CHECK(same_bits((*by_samples)(samples[0], samples[1]).tensor(), (*by_batches)(samples[0], samples[1]).tensor()));
+    CHECK(has(message_of<Error>([&] {
+                  calibrate(*by_batches, batches_of({samples[0], samples[1].batch(0, 5)}, 2));
+              }),
+              "input 2 has 5 samples, the first one 6"));
+}
 
+// for x, y, target in loader: optimizer.zero_grad(); loss = criterion(model(x, y), target); loss.backward()
+TEST_CASE("Trainer takes models with several inputs") {
+    const std::vector<Tensor> samples{test::random_tensor(Shape(6, 4), 3), test::random_tensor(Shape(6, 2), 4)};
+    const auto qat = prepare_qat_fx(*model_of_two_inputs(), defaults, table_of("fp32").policy());
     training::SGD sgd({.momentum = 0.9});
     training::TrainerOptions options;
     options.epochs = 20;
     options.batch_size = 3;
     std::vector<double> losses;
     options.on_epoch = [&](const training::EpochReport& report) { losses.push_back(report.mean_loss); };
-    training::Trainer trainer(*prepared, sgd, options);
-    trainer.fit(samples, [](const Tensor& y, std::span<const index_t>) {
+    training::Trainer trainer(*qat, sgd, options);
+    const auto loss = [](const Tensor& y, std::span<const index_t>) {
         return training::mse_loss(y, Tensor::zeros(y.shape()));
-    });
+    };
+    trainer.fit(samples, loss);
     CHECK(losses.back() < 0.1 * losses.front());
     CHECK(has(message_of<Error>([&] {
-                  trainer.fit(std::vector<Tensor>{samples[0], samples[1].batch(0, 5)},
-                              [](const auto& y, auto) { return training::mse_loss(y, y); });
+                  trainer.fit(std::vector<Tensor>{samples[0], samples[1].batch(0, 5)}, loss);
               }),
               "input 2 is (5, 2), and the first input has 6 samples"));
-    CHECK(has(message_of<Error>([&] {
-                  calibrate(*again, batches_of({samples[0], samples[1].batch(0, 5)}, 2));
-              }),
-              "input 2 has 5 samples, the first one 6"));
 }
 
 // float_to_observed_custom_module_class: a model with a custom module is trained as any other
@@ -427,47 +462,36 @@ TEST_CASE("A custom module has the gradient that its author gives it") {
 }
 
 // dropout – If non-zero, introduces a Dropout layer on the outputs of each LSTM layer except the last layer
-TEST_CASE("An LSTM drops between its layers in training, and its gradient has the same masks") {
-    const auto filled = [](const std::shared_ptr<nn::LSTM>& lstm, unsigned seed) {
-        for (auto& parameter : lstm->parameters())
-            parameter.value = test::random_tensor(parameter.value.shape(), seed++);
-        return lstm;
-    };
-    const auto both = filled(std::make_shared<nn::LSTM>(nn::LSTMOptions{
-                                 .input_size = 3, .hidden_size = 4, .num_layers = 2, .dropout = 0.5, .seed = 7}),
-                             1);
-    const auto first = std::make_shared<nn::LSTM>(nn::LSTMOptions{3, 4}),
-               second = std::make_shared<nn::LSTM>(nn::LSTMOptions{4, 4});
-    for (const char* name : {"weight_ih_l", "weight_hh_l", "bias_ih_l", "bias_hh_l"}) {
-        first->tensor(std::string(name) + "0") = both->tensor(std::string(name) + "0").clone();
-        second->tensor(std::string(name) + "0") = both->tensor(std::string(name) + "1").clone();
-    }
+TEST_CASE("An LSTM drops between its layers in training, and not in evaluation") {
+    const LstmLayers layers;
     const Tensor x = test::random_tensor(Shape(5, 2, 3), 30);
-    const Tensor mask = both->dropout_mask(0, 0).apply_to<float>(Tensor::full(Shape(5, 2, 4), 1.0f));
-    const auto model =
-        test::make_model({{"lstm", both}}, [](auto& m, nn::Arguments a) { return m.call("lstm", a[0])[0]; });
-    const auto apart = test::make_model({{"first", first}, {"second", second}}, [&](auto& m, nn::Arguments a) {
-        return m.call("second", m.call("first", a[0])[0] * mask)[0];
-    });
-    model->eval();
-    apart->eval();
-    const Tensor unmasked = (*second)((*first)(x)[0]).tuple()[0].tensor();
-    CHECK(same_bits((*model)(x).tensor(), unmasked));  // nothing is dropped in evaluation
+    const auto output = [&] { return (*layers.both)(x)[0].tensor(); };
+    layers.both->eval();
+    CHECK(same_bits(output(), (*layers.second)((*layers.first)(x)[0])[0].tensor()));
+    layers.both->train();
+    const Tensor first = output();
+    CHECK_FALSE(same_bits(output(), first));  // each call drops others
+    CHECK(has(message_of<Error>([] { nn::LSTM({.num_layers = 2, .dropout = 1.0}); }),
+              "dropout must be in [0, 1), given 1"));
+}
 
+TEST_CASE("The gradient of an LSTM has the masks of its dropout") {
+    const LstmLayers layers;
+    const Tensor x = test::random_tensor(Shape(5, 2, 3), 30), dy = test::random_tensor(Shape(5, 2, 4), 31);
+    const Tensor mask = layers.both->dropout_mask(0, 0).apply_to<float>(Tensor::full(Shape(5, 2, 4), 1.0f));
+    const auto model =
+        test::make_model({{"lstm", layers.both}}, [](auto& m, nn::Arguments a) { return m.call("lstm", a[0])[0]; });
+    const auto apart = test::make_model(
+        {{"first", layers.first}, {"second", layers.second}},
+        [&](auto& m, nn::Arguments a) { return m.call("second", m.call("first", a[0])[0] * mask)[0]; });
     const auto traced = graph::symbolic_trace(model), parts = graph::symbolic_trace(apart);
     traced->train();
     training::Autograd one(*traced), other(*parts);
-    const Tensor y = one.forward(x).tensor();
-    CHECK(same_bits(y, other.forward(x).tensor()));
-    CHECK_FALSE(same_bits(y, unmasked));
-    const Tensor dy = test::random_tensor(y.shape(), 31);
+    CHECK(same_bits(one.forward(x).tensor(), other.forward(x).tensor()));
     const auto gradients = one.backward(dy).parameters, expected = other.backward(dy).parameters;
-    for (const char* name : {"weight_ih_l", "weight_hh_l", "bias_ih_l", "bias_hh_l"}) {
-        const auto layer = [&](int k) { return gradients.at("lstm." + std::string(name) + std::to_string(k)); };
-        CHECK(test::largest_difference(layer(0), expected.at("first." + std::string(name) + "0")) < 1e-5);
-        CHECK(test::largest_difference(layer(1), expected.at("second." + std::string(name) + "0")) < 1e-5);
+    for (const std::string name : LstmLayers::lstm_names) {
+        const auto layer = [&](int k) { return gradients.at("lstm." + name + std::to_string(k)); };
+        CHECK(test::largest_difference(layer(0), expected.at("first." + name + "0")) < 1e-5);
+        CHECK(test::largest_difference(layer(1), expected.at("second." + name + "0")) < 1e-5);
     }
-    CHECK_FALSE(same_bits(one.forward(x).tensor(), y));  // the next call drops others
-    CHECK(has(message_of<Error>([] { nn::LSTM({.num_layers = 2, .dropout = 1.0}); }),
-              "dropout must be in [0, 1), given 1"));
 }
