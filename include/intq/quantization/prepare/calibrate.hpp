@@ -67,7 +67,8 @@ struct CalibrationOptions {
     io::ShowProgress show = io::ShowProgress::never;  // a progress bar
 };
 
-/// A quantizer whose range stands on a cliff: see observers::find_cliff().
+/// A quantizer whose range stands on a cliff, or leaves out most of its data's range at a loss: see
+/// observers::find_cliff().
 struct CliffWarning {
     std::string quantizer;
     index_t channel = 0;
@@ -123,6 +124,7 @@ int set_range_method(nn::Module& model, RangeMethod method);
 #if INTQ_DEFINES(quantization_prepare)
 
 #    include <algorithm>
+#    include <cmath>
 #    include <system_error>
 #    include <utility>
 
@@ -209,7 +211,8 @@ INTQ_INLINE void report_findings(nn::Module& model, CalibrationReport& report) {
         if (statistics == nullptr) continue;
         index_t channel = 0;
         for (const RangeChoice& choice : statistics->choose(statistics->method())) {
-            if (choice.cliff.is_cliff()) report.cliffs.push_back({module.name, channel, choice});
+            if (choice.cliff.is_cliff() || choice.cliff.clips_most())
+                report.cliffs.push_back({module.name, channel, choice});
             ++channel;
         }
     }
@@ -313,10 +316,17 @@ INTQ_INLINE std::string to_string(const CalibrationReport& report) {
         const auto interval = [](const observers::ValueRange& r) {
             return "[" + std::to_string(r.lowest) + ", " + std::to_string(r.highest) + "]";
         };
-        text += warning.quantizer + ", channel " + std::to_string(warning.channel) + ": the range " + interval(range) +
-                " stands on a cliff: with half as many values outside it is " + interval(cliff.wider) +
-                ", with twice as many " + interval(cliff.narrower) +
-                ", and the squared error changes by more than a factor of four\n";
+        const std::string subject =
+            warning.quantizer + ", channel " + std::to_string(warning.channel) + ": the range " + interval(range);
+        if (cliff.clips_most())
+            text += subject + " keeps " + std::to_string(std::lround(100.0 * cliff.kept)) +
+                    " % of the range of its data, and its squared error is " +
+                    (cliff.whole_error > 0.0 ? std::to_string(cliff.error / cliff.whole_error) + " times" : "above") +
+                    " that of the whole range\n";
+        if (cliff.is_cliff())
+            text += subject + " stands on a cliff: with half as many values outside it is " + interval(cliff.wider) +
+                    ", with twice as many " + interval(cliff.narrower) +
+                    ", and the squared error changes by more than a factor of four\n";
     }
     return text;
 }
