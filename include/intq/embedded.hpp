@@ -16,6 +16,7 @@
 #include "intq/kernels/streaming/check_finite.hpp"
 #include "intq/kernels/streaming/fake_quantize.hpp"
 #include "intq/kernels/table/kernel_table.hpp"
+#include "intq/kernels/views/views.hpp"
 #include "intq/observers/min_max.hpp"
 #include "intq/observers/moving_average.hpp"
 #include "intq/runtime/execute.hpp"

@@ -188,13 +188,40 @@ def interpolate():
             case("interpolate", f"{mode} by {factor}", y, [x], scale_factor=factor, mode=mode, align_corners=bool(corners))
 
 
+def volumes():
+    for i, o, k, s, p, op, d, g, b in ((3, 5, 3, 1, 1, 0, 1, 1, True), (4, 6, 4, 2, 1, 1, 1, 2, False), (2, 4, 3, 3, 0, 2, 2, 1, True)):
+        layer("conv_transpose1d", f"{i}->{o} k{k} s{s} p{p} o{op} d{d} g{g}", nn.ConvTranspose1d(i, o, k, s, p, op, g, b, d),
+              draw(2, i, 5), in_channels=i, out_channels=o, kernel=k, stride=s, padding=p, output_padding=op, dilation=d,
+              groups=g, bias=b)
+    #        in out kernel     stride     padding    dilation   groups bias
+    rows = ((3, 4, (3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), 1, True), (4, 6, (2, 3, 1), (2, 1, 2), (1, 0, 0), (1, 2, 1), 2, True),
+            (4, 4, (3, 2, 2), (1, 2, 1), (2, 0, 1), (2, 1, 1), 4, False))
+    for i, o, k, s, p, d, g, b in rows:
+        layer("conv3d", f"{i}->{o} k{k} s{s} p{p} d{d} g{g}", nn.Conv3d(i, o, k, s, p, d, g, b), draw(1, i, 4, 5, 3),
+              in_channels=i, out_channels=o, kernel=k, stride=s, padding=p, dilation=d, groups=g, bias=b)
+    #        in out kernel     stride     padding    output     dilation   groups bias
+    rows = ((3, 4, (3, 3, 3), (1, 1, 1), (1, 1, 1), (0, 0, 0), (1, 1, 1), 1, True),
+            (4, 6, (2, 3, 1), (2, 1, 2), (1, 0, 0), (1, 0, 1), (1, 1, 1), 2, True),
+            (4, 4, (3, 2, 2), (3, 2, 1), (2, 0, 1), (2, 1, 0), (2, 1, 1), 4, False))
+    for i, o, k, s, p, op, d, g, b in rows:
+        layer("conv_transpose3d", f"{i}->{o} k{k} s{s} p{p} o{op} d{d} g{g}", nn.ConvTranspose3d(i, o, k, s, p, op, g, b, d),
+              draw(1, i, 3, 2, 3), in_channels=i, out_channels=o, kernel=k, stride=s, padding=p, output_padding=op,
+              dilation=d, groups=g, bias=b)
+    norm, x = nn.BatchNorm3d(3, eps=1e-3).eval(), draw(2, 3, 2, 2, 3)
+    norm.running_mean.copy_(draw(3))
+    norm.running_var.copy_(draw(3) ** 2 + 0.5)
+    state = {k: v for k, v in norm.state_dict().items() if k != "num_batches_tracked"}
+    case("batch_norm3d", "evaluation", norm(x), [x], state, num_features=3, eps=1e-3)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", required=True)
     out = parser.parse_args().out
     torch.manual_seed(SEED)
     with torch.no_grad():
-        for make in (conv1d, conv2d, conv_transpose2d, other_layers, lstm, unary, binary, reduce, shape, interpolate):
+        for make in (conv1d, conv2d, conv_transpose2d, other_layers, lstm, unary, binary, reduce, shape, interpolate,
+                     volumes):
             make()
     meta = {"topic": "layers", "torch": torch.__version__, "seed": SEED, "floats": "C99 hexadecimal text"}
     with open(os.path.join(out, "layers.json"), "w") as file:

@@ -275,3 +275,30 @@ TEST_CASE("A range beside a gap of outliers stands on a cliff, one in clean data
     CHECK(observers::find_cliff(ends.histogram, {-1.0f, 1.0f}, int8)->tail == 1e-5);
     CHECK(observers::find_cliff(ends.histogram, {-0.5f, 0.5f}, int8)->tail == 0.5);
 }
+
+TEST_CASE("A range that leaves out most of its data at a loss is found where its neighbours are as bad") {
+    // Of a relu: half zeros, and a tail in which no percentile stands out.
+    Values values(5000, 0.0f);
+    for (int i = 0; i < 5000; ++i) values.push_back(std::pow((static_cast<float>(i) + 0.5f) / 5000.0f, -0.4f) - 1.0f);
+    const Observed relu(values);
+    const ValueRange narrow = observers::percentile_range(relu.histogram, 0.99);
+    const auto found = *observers::find_cliff(relu.histogram, narrow, int8);
+    CHECK_FALSE(found.is_cliff());
+    CHECK(found.clips_most());
+    const double all = static_cast<double>(relu.histogram.range().highest);
+    CHECK(std::fabs(found.kept - static_cast<double>(narrow.highest) / all) < 1e-12);
+    CHECK(found.error > 10.0 * found.whole_error);
+    CHECK(std::fabs(found.error / real_error(values, narrow, int8) - 1.0) < 0.05);
+    CHECK_FALSE(observers::find_cliff(relu.histogram, relu.histogram.range(), int8)->clips_most());
+    // More than half is kept.
+    CHECK_FALSE(observers::find_cliff(relu.histogram, {0.0f, 0.6f * values[5000]}, int8)->clips_most());
+    // One outlier: with four bits the finer steps are worth more than it.
+    Values outlier(4000);
+    for (std::size_t i = 0; i < outlier.size(); ++i) outlier[i] = std::sin(static_cast<float>(i));
+    outlier[7] = 4.0f;
+    const Observed one(outlier);
+    CHECK_FALSE(observers::find_cliff(one.histogram, {-1.0f, 1.0f}, {-8, 7})->clips_most());
+    CHECK(observers::find_cliff(one.histogram, {-1.0f, 1.0f}, int8)->clips_most());
+    // Data of zeros have no range.
+    CHECK_FALSE(observers::find_cliff(Observed(Values(5, 0.0f)).histogram, {0.0f, 0.0f}, int8)->clips_most());
+}

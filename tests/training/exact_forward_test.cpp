@@ -132,9 +132,9 @@ TEST_CASE("Every code of the training's forward pass is the program's, step afte
             training::ExactForward exact(*qat, *table);
             training::SGD sgd({0.9, 0.0, 0.0, false});
             training::TrainerOptions options = trainer_options(2);
-            options.forward = [&](training::Autograd& autograd, const intq::Tensor& batch) {
+            options.forward = [&](training::Autograd& autograd, std::span<const nn::Value> batch) {
                 const nn::Value y = exact(autograd, batch);
-                compare(*qat, autograd, *table, batch, y.tensor(), count);
+                compare(*qat, autograd, *table, batch[0].tensor(), y.tensor(), count);
                 return y;
             };
             training::Trainer trainer(*qat, sgd, options);
@@ -233,7 +233,7 @@ TEST_CASE(
         return io::serialize_safetensors(training::make_checkpoint(*qat, adam, running->position()));
     };
     std::vector<std::byte> before;
-    options.forward = [&](training::Autograd& autograd, const intq::Tensor& batch) {
+    options.forward = [&](training::Autograd& autograd, std::span<const nn::Value> batch) {
         before = state();
         return exact(autograd, batch);
     };

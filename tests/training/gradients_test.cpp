@@ -124,20 +124,23 @@ void check_linear() {
 }
 
 void check_batch_norm() {
-    for (const Shape& x : {Shape(3, 4, 2, 5), Shape(5, 4, 2), Shape(6, 4)})
+    for (const Shape& x : {Shape(3, 4, 2, 5), Shape(5, 4, 2), Shape(6, 4), Shape(2, 4, 3, 1, 2)})
         for (const bool training : {true, false}) {
             nn::ModulePtr norm = std::make_shared<nn::BatchNorm2d>(nn::BatchNormOptions{4, 1e-3});
-            if (x.rank != 4) norm = std::make_shared<nn::BatchNorm1d>(nn::BatchNormOptions{4, 1e-3});
+            if (x.rank < 4) norm = std::make_shared<nn::BatchNorm1d>(nn::BatchNormOptions{4, 1e-3});
+            if (x.rank == 5) norm = std::make_shared<nn::BatchNorm3d>(nn::BatchNormOptions{4, 1e-3});
             norm->tensor("running_mean") = intq::Tensor::from(Shape(4), {0.5f, -1.0f, 2.0f, 0.0f});
             norm->tensor("running_var") = intq::Tensor::from(Shape(4), {0.25f, 1.0f, 4.0f, 9.0f});
             norm->train(training);
-            GradientProblem problem{.op = x.rank == 4 ? "batch_norm2d" : "batch_norm1d",
+            GradientProblem problem{.op = norm->type_name() == "BatchNorm1d"   ? "batch_norm1d"
+                                          : norm->type_name() == "BatchNorm2d" ? "batch_norm2d"
+                                                                               : "batch_norm3d",
                                     .input_shapes = {x},
                                     .parameters = {"weight", "bias"},
                                     .module = norm};
             problem.output_shape = x;
             problem.oracle = [=](const std::vector<Numbers>& leaves) {
-                const Image image = image_of(x, leaves[0]);
+                const Image image = image_of(x.rank < 5 ? x : Shape(x[0], x[1], x[2], x[3] * x[4]), leaves[0]);
                 if (training) return float_batch_norm(image, leaves[1], leaves[2], 1e-3).values;
                 const Numbers mean{0.5, -1.0, 2.0, 0.0}, variance{0.25, 1.0, 4.0, 9.0};
                 return each_output(image,
@@ -460,6 +463,77 @@ void check_conv_transpose2d() {
             return transposed_conv(image_of(x, leaves[0]), image_of(w, leaves[1]), leaves[2], o, out).values;
         };
         check_gradient(problem);
+    }
+}
+
+/// Along depth, height and width.
+struct VolumeWindow {
+    std::array<index_t, 3> kernel, stride, padding, dilation;
+};
+
+/// Convolution of volumes and its transpose, as sums over what each position of the window sees. The positions are the
+/// cells of y, and the volume is x; transposed, the other way round.
+Numbers convolved_volume(bool transposed, const Shape& x, const Shape& y, const VolumeWindow& w, index_t groups,
+                         const std::vector<Numbers>& leaves) {
+    const Shape &positions = transposed ? x : y, &volume = transposed ? y : x;
+    const index_t own = positions[1] / groups, others = volume[1] / groups;
+    const Shape weight(positions[1], others, w.kernel[0], w.kernel[1], w.kernel[2]);
+    const auto number = [](const Shape& shape, const std::vector<index_t>& place) {
+        index_t at = 0;
+        for (int axis = 0; axis < 5; ++axis) at = at * shape[axis] + place[static_cast<std::size_t>(axis)];
+        return static_cast<std::size_t>(at);
+    };
+    Numbers result;
+    for (const auto& place : places_of(y)) result.push_back(leaves[2][static_cast<std::size_t>(place[1])]);
+    for (const auto& place : places_of(positions))
+        for (const auto& tap : places_of(weight)) {
+            if (tap[0] != place[1]) continue;
+            std::vector<index_t> seen{place[0], place[1] / own * others + tap[1], 0, 0, 0};
+            bool inside = true;
+            for (std::size_t k = 0; k < 3; ++k) {
+                seen[k + 2] = place[k + 2] * w.stride[k] + tap[k + 2] * w.dilation[k] - w.padding[k];
+                inside = inside && seen[k + 2] >= 0 && seen[k + 2] < volume[static_cast<int>(k) + 2];
+            }
+            if (!inside) continue;
+            const auto& to = transposed ? seen : place;
+            const auto& from = transposed ? place : seen;
+            result[number(y, to)] += leaves[1][number(weight, tap)] * leaves[0][number(x, from)];
+        }
+    return result;
+}
+
+void check_volumes(const char* op, bool transposed, const nn::ModulePtr& layer, const Shape& x, const Shape& y,
+                   const VolumeWindow& window, index_t groups) {
+    INFO(op << " groups " << groups << ", stride " << window.stride[0]);
+    const auto volume = [](const Shape& s) { return s.rank == 5 ? s : Shape(s[0], s[1], 1, 1, s[2]); };
+    GradientProblem problem{.op = op, .input_shapes = {x}, .parameters = {"weight", "bias"}, .module = layer};
+    problem.output_shape = y;
+    problem.oracle = [=](const std::vector<Numbers>& leaves) {
+        return convolved_volume(transposed, volume(x), volume(y), window, groups, leaves);
+    };
+    check_gradient(problem);
+}
+
+void check_conv_of_volumes() {
+    check_volumes("conv3d", false, std::make_shared<nn::Conv3d>(nn::Conv3dOptions{2, 3, {2, 1, 1, 1}, {{3, 2}}}),
+                  Shape(2, 2, 3, 4, 3), Shape(2, 3, 4, 2, 2), {{2, 3, 2}, {1, 1, 1}, {1, 0, 0}, {1, 1, 1}}, 1);
+    check_volumes(
+        "conv3d", false,
+        std::make_shared<nn::Conv3d>(nn::Conv3dOptions{4, 2, {2, 2, 1, 2}, {{1, 2}, {1, 2}, {0, 1, 0, 1}, {1, 1}}, 2}),
+        Shape(1, 4, 4, 2, 4), Shape(1, 2, 2, 2, 3), {{2, 1, 2}, {2, 1, 2}, {1, 0, 1}, {2, 1, 1}}, 2);
+    check_volumes("conv_transpose3d", true,
+                  std::make_shared<nn::ConvTranspose3d>(nn::ConvTranspose3dOptions{2, 3, {2, 1, 0, 1}, {{2, 1}}}),
+                  Shape(2, 2, 2, 2, 3), Shape(2, 3, 3, 3, 3), {{2, 2, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}}, 1);
+    check_volumes("conv_transpose3d", true,
+                  std::make_shared<nn::ConvTranspose3d>(nn::ConvTranspose3dOptions{
+                      4, 2, {3, 2, 1, 1}, {{1, 2}, {2, 1}, {0, 1, 0, 1}, {1, 1}}, 1, {1, 0}, 2}),
+                  Shape(1, 4, 2, 2, 3), Shape(1, 2, 4, 4, 2), {{3, 1, 2}, {2, 2, 1}, {1, 0, 1}, {1, 1, 1}}, 2);
+    for (const nn::ConvTranspose1dOptions& o :
+         {nn::ConvTranspose1dOptions{3, 2, 3}, nn::ConvTranspose1dOptions{4, 6, 3, 2, 1, 1, 2, 2}}) {
+        const index_t length = (5 - 1) * o.stride - 2 * o.padding + o.dilation * (o.kernel - 1) + o.output_padding + 1;
+        check_volumes("conv_transpose1d", true, std::make_shared<nn::ConvTranspose1d>(o), Shape(2, o.in_channels, 5),
+                      Shape(2, o.out_channels, length),
+                      {{1, 1, o.kernel}, {1, 1, o.stride}, {0, 0, o.padding}, {1, 1, o.dilation}}, o.groups);
     }
 }
 
@@ -991,6 +1065,7 @@ constexpr GradientCase gradient_cases[] = {
      &check_dropout},
     {"conv1d is conv2d of images of one row", &check_conv1d},
     {"conv_transpose2d: stride, dilation, output padding and groups", &check_conv_transpose2d},
+    {"conv3d, conv_transpose3d and conv_transpose1d: stride, dilation, padding and groups", &check_conv_of_volumes},
     {"linear with the weight as an argument, with and without bias", &check_functional_linear},
     {"matmul, with matrices that are repeated", &check_matmul},
     {"lstm through time: layers, directions, states, with and without biases", &check_lstm},
@@ -1007,12 +1082,12 @@ constexpr GradientCase gradient_cases[] = {
     {"clamp with one limit and two", &check_clamp},
 };
 
-/// Operators that have no gradient by nature, with the reason. The float graph has none today.
+/// Operators that have no gradient by nature, with the reason.
 struct NoGradient {
     const char* op;
     const char* reason;
 };
-constexpr std::span<const NoGradient> no_gradient{};
+constexpr NoGradient no_gradient[] = {{"size", "it gives integers"}, {"floordiv", "it takes integers"}};
 
 /// Every operator that a float graph can name: the table of spellings, and the functions of one element.
 std::set<std::string> operators_of_the_graph() {
@@ -1028,7 +1103,7 @@ std::vector<std::string> operators_without(std::span<const training::GradientRow
     std::vector<std::string> result;
     for (const std::string& op : operators_of_the_graph()) {
         const auto is_listed = [&](const NoGradient& none) { return none.op == op; };
-        if (std::any_of(no_gradient.begin(), no_gradient.end(), is_listed)) continue;
+        if (std::any_of(std::begin(no_gradient), std::end(no_gradient), is_listed)) continue;
         if (training::find_gradient(rows, op, nullptr) == nullptr) result.push_back(op + ": no gradient");
         if (checked.count(op) == 0) result.push_back(op + ": not checked");
     }
@@ -1047,7 +1122,7 @@ TEST_CASE("Every operator of the float graph has a gradient, and it equals finit
     const auto missing = operators_without(rows, test::checked_operators());
     CHECK(missing == std::vector<std::string>());
     std::cout << operators_of_the_graph().size() << " operators of the float graph, " << missing.size()
-              << " without a checked gradient, " << no_gradient.size() << " without one by nature\n";
+              << " without a checked gradient, " << std::size(no_gradient) << " without one by nature\n";
     // A row or a case less, and it is named.
     auto fewer = test::checked_operators();
     fewer.erase("pad");

@@ -251,9 +251,8 @@ TEST_CASE("PACT takes its scale from alpha, and alpha from calibration") {
     options.alpha = 0.0f;
     CHECK_THROWS_WITH(PACTFakeQuantize(options), Contains("alpha must be positive"));
     options.alpha = 1.0f;
-    options.observer_options.ch_axis = 0;
-    options.observer = quantization::observer_factory<quantization::PerChannelMinMaxObserver>();
-    CHECK_THROWS_WITH(PACTFakeQuantize(options), Contains("symmetric and per tensor"));
+    options.observer_options.scheme = arith::QuantScheme::affine;
+    CHECK_THROWS_WITH(PACTFakeQuantize(options), Contains("the scheme must be symmetric"));
     CHECK_THROWS_WITH(quantization::fake_quantize_kind("dorefa"),
                       Contains("there is no kind of fake-quantizer \"dorefa\""));
 }

@@ -27,7 +27,8 @@ struct TraceOptions {
     std::vector<std::string> leaf_modules{};  // qualified names
     std::vector<std::string> leaf_types{};    // type names
     std::function<bool(const nn::Module&, const std::string& qualified_name)> is_leaf{};
-    std::vector<std::string> preserved_attributes{};  // properties of the root that the traced model has too
+    /// Properties that the root must have. The traced model has all of the root's, whether they are named or not.
+    std::vector<std::string> preserved_attributes{};
 };
 
 /// Runs root's forward on proxies and writes down what it calls.
@@ -120,7 +121,7 @@ INTQ_INLINE std::shared_ptr<GraphModule> Tracer::trace() {
     const nn::Value result = call_hooks(root_, call, root_.invoke(call.method, call.arguments), {}, nullptr);
     graph_.output(argument_of(result));
     auto traced = std::make_shared<GraphModule>(root_, std::move(graph_), std::move(constants_));
-    for (const std::string& name : options_.preserved_attributes) traced->set_property(name, root_.property(name));
+    for (const auto& property : root_.properties()) traced->set_property(property.name, property.value);
     return traced;
 }
 

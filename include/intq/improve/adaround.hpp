@@ -152,7 +152,7 @@ INTQ_INLINE LayerData layer_data(quantization::PreparedModel& model, quantizatio
     std::vector<std::vector<Tensor>> inputs;
     std::vector<Tensor> targets;
     const std::set<std::string> name{call.node->name()};
-    for_each_batch(source, "adaround", [&](const Tensor& batch) {
+    for_each_batch(source, "adaround", [&](std::span<const nn::Value> batch) {
         run_and_visit(model, batch, name, [&](const graph::Node&, std::span<const nn::Value> values, const nn::Value&) {
             if (inputs.empty()) {
                 const Tensor weight = call.prepared->quantized_weight(nn::Arguments(values));

@@ -103,7 +103,7 @@ INTQ_INLINE Tensor before_activation(const nn::Weighted& layer, const Tensor& we
 INTQ_INLINE ChannelMeans quantized_means(quantization::PreparedModel& model, const quantization::BatchSource& source,
                                          const LayerCall& call) {
     ChannelMeans means;
-    for_each_batch(source, "correct_bias", [&](const Tensor& batch) {
+    for_each_batch(source, "correct_bias", [&](std::span<const nn::Value> batch) {
         run_and_visit(model, batch, {call.node->name()},
                       [&](const graph::Node&, std::span<const nn::Value> inputs, const nn::Value& output) {
                           const Tensor weight = call.prepared->quantized_weight(nn::Arguments(inputs));
@@ -128,7 +128,7 @@ INTQ_INLINE BiasCorrectionReport correct_bias(quantization::PreparedModel& model
     }
     std::map<std::string, detail::ChannelMeans> wanted;
     const auto reference = float_copy(model);
-    for_each_batch(source, "correct_bias", [&](const Tensor& batch) {
+    for_each_batch(source, "correct_bias", [&](std::span<const nn::Value> batch) {
         run_and_visit(*reference, batch, names,
                       [&](const graph::Node& node, std::span<const nn::Value> inputs, const nn::Value& output) {
                           const auto& layer = dynamic_cast<const nn::Weighted&>(*graph::module_of(node, *reference));

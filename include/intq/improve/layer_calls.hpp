@@ -67,6 +67,9 @@ using CallHook =
     std::function<void(const graph::Node& node, std::span<const nn::Value> inputs, const nn::Value& output)>;
 
 /// Runs a model on a batch; `visit` sees the calls of the nodes with these names.
+void run_and_visit(graph::GraphModule& model, std::span<const nn::Value> batch, const std::set<std::string>& nodes,
+                   const CallHook& visit);
+/// The same for a model with one input.
 void run_and_visit(graph::GraphModule& model, const Tensor& batch, const std::set<std::string>& nodes,
                    const CallHook& visit);
 
@@ -75,7 +78,7 @@ std::shared_ptr<quantization::PreparedModel> float_copy(const quantization::Prep
 
 /// The batches of a source that hold samples, one after the other. Throws where there is none.
 void for_each_batch(const quantization::BatchSource& source, const char* who,
-                    const std::function<void(const Tensor& batch)>& visit);
+                    const std::function<void(std::span<const nn::Value> batch)>& visit);
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::improve
@@ -129,13 +132,18 @@ INTQ_INLINE std::vector<LayerCall> layer_calls(quantization::PreparedModel& mode
 
 INTQ_INLINE void run_and_visit(graph::GraphModule& model, const Tensor& batch, const std::set<std::string>& nodes,
                                const CallHook& visit) {
+    const nn::Value input(batch);
+    run_and_visit(model, std::span(&input, 1), nodes, visit);
+}
+
+INTQ_INLINE void run_and_visit(graph::GraphModule& model, std::span<const nn::Value> batch,
+                               const std::set<std::string>& nodes, const CallHook& visit) {
     std::set<const graph::Node*> read;
     for (const graph::Node* node : model.graph().nodes())
         if (nodes.count(node->name()) != 0)
             for (const graph::Node* input : node->inputs()) read.insert(input);
     graph::Interpreter::Values values;
-    const nn::Value input(batch);
-    model.run(std::span(&input, 1), [&](const graph::Node& node, const nn::Value& value) {
+    model.run(batch, [&](const graph::Node& node, const nn::Value& value) {
         if (read.count(&node) != 0) values[&node] = value;
         if (nodes.count(node.name()) != 0) visit(node, graph::Interpreter::resolve(node.args(), values), value);
     });
@@ -149,10 +157,10 @@ INTQ_INLINE std::shared_ptr<quantization::PreparedModel> float_copy(const quanti
 }
 
 INTQ_INLINE void for_each_batch(const quantization::BatchSource& source, const char* who,
-                                const std::function<void(const Tensor& batch)>& visit) {
+                                const std::function<void(std::span<const nn::Value> batch)>& visit) {
     bool any = false;
     for (std::size_t i = 0; i < source.count; ++i)
-        if (const Tensor batch = source.at(i); batch.size() > 0) {
+        if (const std::vector<nn::Value> batch = source.values(i); quantization::detail::has_data(batch)) {
             any = true;
             visit(batch);
         }

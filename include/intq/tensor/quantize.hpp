@@ -19,6 +19,9 @@ Tensor dequantize(const Tensor& codes, const OwnedQParams& qparams);
 /// dequantize(quantize(x)), carrying the qparams.
 Tensor fake_quantize(const Tensor& x, const OwnedQParams& qparams, arith::QuantizeRule rule);
 
+/// The same in the memory of x, which every handle of it sees; x is row_major.
+void fake_quantize_in_place(Tensor& x, const OwnedQParams& qparams, arith::QuantizeRule rule);
+
 namespace tensor_detail {
 
 /// (outer, channels, inner): a row_major tensor seen from its channel axis; (1, 1, size) per tensor.
@@ -66,6 +69,19 @@ void quantize_into(const Tensor& x, const QParams& qparams, arith::QuantizeRule 
     const auto to = out.view<Code, 3>();
     throw_if_failed(kernels::check_quantize(from, qparams, rule, to));
     kernels::quantize(from, qparams, rule, to);
+}
+
+INTQ_INLINE void fake_quantize_into(const Tensor& x, const OwnedQParams& qparams, arith::QuantizeRule rule,
+                                    Tensor& out) {
+    const Shape blocks = blocks_around(x, qparams.axis);
+    const Tensor source = x.reshape(blocks);
+    Tensor target = out.reshape(blocks);
+    const auto from = source.view<float, 3>();
+    const auto to = target.view<float, 3>();
+    const QParams view = blocks_qparams(qparams);
+    throw_if_failed(kernels::check_fake_quantize(from, view, rule, to));
+    kernels::fake_quantize(from, view, rule, to);
+    out.set_qparams(qparams);
 }
 
 template <class Code> void dequantize_into(const Tensor& codes, const QParams& qparams, Tensor& out) {
@@ -122,16 +138,13 @@ INTQ_INLINE Tensor dequantize(const Tensor& codes, const OwnedQParams& qparams) 
 
 INTQ_INLINE Tensor fake_quantize(const Tensor& x, const OwnedQParams& qparams, arith::QuantizeRule rule) {
     Tensor out = Tensor::empty(x.shape());
-    const Shape blocks = tensor_detail::blocks_around(x, qparams.axis);
-    const Tensor source = x.reshape(blocks);
-    Tensor target = out.reshape(blocks);
-    const auto from = source.view<float, 3>();
-    const auto to = target.view<float, 3>();
-    const QParams view = tensor_detail::blocks_qparams(qparams);
-    throw_if_failed(kernels::check_fake_quantize(from, view, rule, to));
-    kernels::fake_quantize(from, view, rule, to);
-    out.set_qparams(qparams);
+    tensor_detail::fake_quantize_into(x, qparams, rule, out);
     return out;
+}
+
+INTQ_INLINE void fake_quantize_in_place(Tensor& x, const OwnedQParams& qparams, arith::QuantizeRule rule) {
+    if (x.layout() != Layout::row_major) throw Error("fake_quantize_in_place: the tensor must be row_major");
+    tensor_detail::fake_quantize_into(x, qparams, rule, x);
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -45,10 +45,12 @@ struct TrainerOptions {
     /// fit(). Empty: nowhere.
     std::filesystem::path checkpoint{};
     std::int64_t checkpoint_every = 1;
-    /// Changes the inputs of a batch; `seed` follows from the trainer's and the step.
+    /// Changes the input of a batch; `seed` follows from the trainer's and the step.
     std::function<Tensor(const Tensor& batch, std::uint64_t seed)> augment{};
+    /// The same for a model with several inputs.
+    std::function<void(std::vector<Tensor>& batch, std::uint64_t seed)> augment_inputs{};
     /// In place of Autograd::forward(): std::ref of an ExactForward.
-    std::function<nn::Value(Autograd& autograd, const Tensor& batch)> forward{};
+    std::function<nn::Value(Autograd& autograd, std::span<const nn::Value> inputs)> forward{};
     std::function<void(const EpochReport&)> on_epoch{};
     AutogradOptions autograd{};
     Executor executor = serial;  // the bits do not depend on it
@@ -75,6 +77,8 @@ public:
     ///
     /// @param inputs  samples along axis 0
     void fit(const Tensor& inputs, const LossFunction& loss);
+    /// @param inputs  of a model with several: one tensor for each, with the same samples along axis 0
+    void fit(std::span<const Tensor> inputs, const LossFunction& loss);
 
     const TrainingPosition& position() const noexcept { return position_; }
     void save(const std::filesystem::path& path);
@@ -83,8 +87,9 @@ public:
 
 private:
     void check_same_course(const TrainingPosition& other, const std::string& where) const;
-    void run_batch(const Tensor& inputs, std::span<const index_t> samples, const LossFunction& loss);
-    void run_epoch(const Tensor& inputs, const LossFunction& loss);
+    void run_batch(std::span<const Tensor> inputs, std::span<const index_t> samples, const LossFunction& loss);
+    void run_epoch(std::span<const Tensor> inputs, const LossFunction& loss);
+    std::vector<nn::Value> batch_of(std::span<const Tensor> inputs, std::span<const index_t> samples) const;
     void check_finite(const Loss& loss) const;
     static void check_finite(const Gradients& gradients);
 
@@ -147,9 +152,21 @@ INTQ_INLINE void Trainer::check_same_course(const TrainingPosition& other, const
     check("seed", other.seed, options_.seed);
 }
 
-INTQ_INLINE void Trainer::fit(const Tensor& inputs, const LossFunction& loss) {
+INTQ_INLINE void Trainer::fit(const Tensor& inputs, const LossFunction& loss) { fit(std::span(&inputs, 1), loss); }
+
+INTQ_INLINE void Trainer::fit(std::span<const Tensor> inputs, const LossFunction& loss) {
     if (!loss) throw Error("Trainer: no loss function is given");
-    const index_t samples = inputs.rank() > 0 ? inputs.extent(0) : 0;
+    const std::size_t expected = model_.graph().placeholders().size();
+    if (inputs.empty() || inputs.size() > expected)
+        throw Error("Trainer: the model has " + std::to_string(expected) + " inputs, given " +
+                    std::to_string(inputs.size()));
+    const index_t samples = inputs[0].rank() > 0 ? inputs[0].extent(0) : 0;
+    for (std::size_t i = 1; i < inputs.size(); ++i)
+        if (inputs[i].rank() == 0 || inputs[i].extent(0) != samples)
+            throw Error("Trainer: input " + std::to_string(i + 1) + " is " + to_string(inputs[i].shape()) +
+                        ", and the first input has " + std::to_string(samples) + " samples");
+    if (inputs.size() > 1 && options_.augment)
+        throw Error("Trainer: augment is for a model with one input; use augment_inputs");
     if (samples < (options_.drop_last ? options_.batch_size : 1))
         throw Error("Trainer: " + std::to_string(samples) + " samples do not fill a batch of " +
                     std::to_string(options_.batch_size));
@@ -167,7 +184,17 @@ INTQ_INLINE void Trainer::fit(const Tensor& inputs, const LossFunction& loss) {
     }
 }
 
-INTQ_INLINE void Trainer::run_epoch(const Tensor& inputs, const LossFunction& loss) {
+INTQ_INLINE std::vector<nn::Value> Trainer::batch_of(std::span<const Tensor> inputs,
+                                                     std::span<const index_t> samples) const {
+    std::vector<Tensor> batch;
+    for (const Tensor& input : inputs) batch.push_back(gather(input, samples));
+    const std::uint64_t seed = random_bits(options_.seed, 2 * static_cast<std::uint64_t>(position_.step) + 1);
+    if (options_.augment) batch[0] = options_.augment(batch[0], seed);
+    if (options_.augment_inputs) options_.augment_inputs(batch, seed);
+    return {batch.begin(), batch.end()};
+}
+
+INTQ_INLINE void Trainer::run_epoch(std::span<const Tensor> inputs, const LossFunction& loss) {
     const index_t samples = position_.samples, size = options_.batch_size;
     const index_t batches = options_.drop_last ? samples / size : (samples + size - 1) / size;
     const std::int64_t epoch = position_.epoch;
@@ -196,7 +223,8 @@ INTQ_INLINE void Trainer::run_epoch(const Tensor& inputs, const LossFunction& lo
     if (options_.on_epoch) options_.on_epoch(report);
 }
 
-INTQ_INLINE void Trainer::run_batch(const Tensor& inputs, std::span<const index_t> samples, const LossFunction& loss) {
+INTQ_INLINE void Trainer::run_batch(std::span<const Tensor> inputs, std::span<const index_t> samples,
+                                    const LossFunction& loss) {
     // A forward pass moves running statistics and observers: an error must not leave them spoilt.
     KeptBuffers buffers(model_);
     const auto go_back = [&] {
@@ -204,10 +232,7 @@ INTQ_INLINE void Trainer::run_batch(const Tensor& inputs, std::span<const index_
         if (!options_.checkpoint.empty()) save(options_.checkpoint);
     };
     try {
-        Tensor batch = gather(inputs, samples);
-        if (options_.augment)
-            batch =
-                options_.augment(batch, random_bits(options_.seed, 2 * static_cast<std::uint64_t>(position_.step) + 1));
+        const std::vector<nn::Value> batch = batch_of(inputs, samples);
         const Tensor output =
             (options_.forward ? options_.forward(autograd_, batch) : autograd_.forward(batch)).tensor();
         const Loss value = loss(output, samples);

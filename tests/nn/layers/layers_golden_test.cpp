@@ -12,6 +12,7 @@
 
 #include "intq/kernels/window/resize_call.hpp"
 #include "intq/nn/layers/layers.hpp"
+#include "intq/nn/model/state_dict.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 #include "support/small_models.hpp"
@@ -74,6 +75,23 @@ Window2d window_of(const Options& o) {
             size_of(o.at("dilation"))};
 }
 
+// Of three numbers the first, and the window of the others.
+nn::DepthWindow depth_of(const Options& o) {
+    const auto first = [&](const char* name) { return o.at(name).at(0).get<index_t>(); };
+    return {first("kernel"), first("stride"), first("padding"), first("dilation")};
+}
+
+Window2d window_behind_depth(const Options& o) {
+    const auto others = [&](const char* name) {
+        return Size2d{o.at(name).at(1).get<index_t>(), o.at(name).at(2).get<index_t>()};
+    };
+    const Size2d padding = others("padding");
+    return {others("kernel"),
+            others("stride"),
+            {padding.height, padding.width, padding.height, padding.width},
+            others("dilation")};
+}
+
 using Inputs = std::vector<Tensor>;
 using Make = nn::ModulePtr (*)(const Options&);
 using Run = Value (*)(const std::string& name, const Options&, const Inputs&);
@@ -95,6 +113,37 @@ const std::map<std::string, Make> layers = {
          return std::make_shared<nn::ConvTranspose2d>(
              nn::ConvTranspose2dOptions{o.integer("in_channels"), o.integer("out_channels"), window_of(o),
                                         size_of(o.at("output_padding")), o.integer("groups"), o.flag("bias")});
+     }},
+    {"conv_transpose1d",
+     [](const Options& o) -> nn::ModulePtr {
+         return std::make_shared<nn::ConvTranspose1d>(
+             nn::ConvTranspose1dOptions{o.integer("in_channels"), o.integer("out_channels"), o.integer("kernel"),
+                                        o.integer("stride"), o.integer("padding"), o.integer("output_padding"),
+                                        o.integer("dilation"), o.integer("groups"), o.flag("bias")});
+     }},
+    {"conv3d",
+     [](const Options& o) -> nn::ModulePtr {
+         return std::make_shared<nn::Conv3d>(nn::Conv3dOptions{o.integer("in_channels"), o.integer("out_channels"),
+                                                               depth_of(o), window_behind_depth(o), o.integer("groups"),
+                                                               o.flag("bias")});
+     }},
+    {"conv_transpose3d",
+     [](const Options& o) -> nn::ModulePtr {
+         const json& more = o.at("output_padding");
+         return std::make_shared<nn::ConvTranspose3d>(
+             nn::ConvTranspose3dOptions{o.integer("in_channels"),
+                                        o.integer("out_channels"),
+                                        depth_of(o),
+                                        window_behind_depth(o),
+                                        more.at(0).get<index_t>(),
+                                        {more.at(1).get<index_t>(), more.at(2).get<index_t>()},
+                                        o.integer("groups"),
+                                        o.flag("bias")});
+     }},
+    {"batch_norm3d",
+     [](const Options& o) -> nn::ModulePtr {
+         return std::make_shared<nn::BatchNorm3d>(
+             nn::BatchNormOptions{o.integer("num_features"), o.at("eps").get<double>()});
      }},
     {"layer_norm",
      [](const Options& o) -> nn::ModulePtr {
@@ -194,7 +243,7 @@ Value run_layer(const std::string& kind, const json& parameters, const Options& 
     const nn::ModulePtr layer = layers.at(kind)(options);
     layer->eval();
     std::vector<std::string> names;
-    for (const auto& parameter : layer->named_parameters()) {
+    for (const auto& parameter : nn::detail::all_tensors(*layer)) {
         names.push_back(parameter.name);
         const Tensor stored = tensor_of(parameters.at(parameter.name));
         CHECK(stored.shape() == parameter.value->shape());

@@ -54,6 +54,12 @@ const Layer layers[] = {
                        seed);
      },
      false, Shape(2, channels, 4, 5)},
+    {"conv_transpose1d",
+     [](unsigned seed) {
+         return filled(std::make_shared<nn::ConvTranspose1d>(nn::ConvTranspose1dOptions{channels, channels, 3, 1, 1}),
+                       seed);
+     },
+     true, Shape(2, channels, 6)},
     {"depthwise",
      [](unsigned seed) {
          return std::shared_ptr<nn::Weighted>(test::make_conv(channels, channels, 3, seed, 1, channels));
@@ -176,6 +182,6 @@ TEST_CASE("Every fused sequence of every layer has a program in every position o
                     }
             }
     }
-    CHECK(models == 5 * 20 * 3 * 11);
-    CHECK(accumulators_with_add == 5 * 4 * 5);  // left and right, with and without norm, on three marches of five types
+    CHECK(models == 6 * 20 * 3 * 11);
+    CHECK(accumulators_with_add == 6 * 4 * 5);  // left and right, with and without norm, on three marches of six types
 }

@@ -41,14 +41,23 @@ std::vector<Kind> kinds() {
         std::make_shared<nn::Conv1d>(nn::Conv1dOptions{.in_channels = 3, .out_channels = 3, .kernel = 3, .padding = 1});
     const auto transposed = std::make_shared<nn::ConvTranspose2d>(
         nn::ConvTranspose2dOptions{.in_channels = 3, .out_channels = 3, .window = nn::square_window(3, 1, 1)});
+    const nn::ModulePtr norm3d = test::make_batch_norm<nn::BatchNorm3d>(channels, 2);
+    const auto transposed1d = std::make_shared<nn::ConvTranspose1d>(nn::ConvTranspose1dOptions{3, 3, 3, 1, 1});
+    const nn::DepthWindow depth{.kernel = 3, .padding = 1};
+    const auto conv3d = std::make_shared<nn::Conv3d>(nn::Conv3dOptions{3, 3, depth, nn::square_window(3, 1, 1)});
+    const auto transposed3d =
+        std::make_shared<nn::ConvTranspose3d>(nn::ConvTranspose3dOptions{3, 3, depth, nn::square_window(3, 1, 1)});
     for (const std::shared_ptr<nn::Weighted>& layer :
-         {std::shared_ptr<nn::Weighted>(conv1d), std::shared_ptr<nn::Weighted>(transposed)}) {
+         std::vector<std::shared_ptr<nn::Weighted>>{conv1d, transposed, transposed1d, conv3d, transposed3d}) {
         layer->set_weight(test::random_tensor(layer->weight().shape(), 5));
         layer->set_bias(test::random_tensor(Shape(channels), 6));
     }
     return {{test::make_conv(channels, channels, 3, 1), norm2d, "Conv", "2d", Shape(2, 3, 5, 5)},
             {conv1d, norm1d, "Conv", "1d", Shape(2, 3, 7)},
             {transposed, norm2d, "ConvTranspose", "2d", Shape(2, 3, 5, 5)},
+            {transposed1d, norm1d, "ConvTranspose", "1d", Shape(2, 3, 7)},
+            {conv3d, norm3d, "Conv", "3d", Shape(2, 3, 4, 3, 3)},
+            {transposed3d, norm3d, "ConvTranspose", "3d", Shape(2, 3, 4, 3, 3)},
             {test::make_linear(channels, channels, 1), norm1d, "Linear", "", Shape(4, 3)}};
 }
 
@@ -126,7 +135,7 @@ TEST_CASE("Every sequence becomes one module: with bn, add on either side in eve
                         CHECK(test::largest_difference((*model)(x).tensor(), (*result)(x).tensor()) < 1e-5);
                         ++fused;
                     }
-    CHECK(fused == 4 * (2 * 5 * 3 * 2 - 2));
+    CHECK(fused == 7 * (2 * 5 * 3 * 2 - 2));
 }
 
 TEST_CASE("The other slots of a fused chain become Identity, the model itself stays as it was") {
@@ -190,6 +199,20 @@ TEST_CASE("A batch norm that no convolution takes becomes one with its relu or r
             REQUIRE(members.size() == 2);
             CHECK(members[0].type == "BatchNorm2d");
         }
+    // The same in one dimension and in three.
+    const auto fused_type = [](const nn::ModulePtr& norm, const nn::ModulePtr& clamp, const Shape& shape) {
+        const auto model = make_model({{"norm", norm}, {"clamp", clamp}}, [](test::LambdaModel& m, nn::Arguments x) {
+            return m.call("clamp", m.call("norm", x[0]));
+        });
+        const auto fused = fuse_fx(*model);
+        const intq::Tensor x = test::random_tensor(shape, 12, 3.0f);
+        CHECK(test::largest_difference((*model)(x).tensor(), (*fused)(x).tensor()) == 0);
+        return fused->find("norm").type_name();
+    };
+    CHECK(fused_type(test::make_batch_norm<nn::BatchNorm1d>(3, 2), std::make_shared<nn::ReLU>(), Shape(2, 3, 4)) ==
+          "BNReLU1d");
+    CHECK(fused_type(test::make_batch_norm<nn::BatchNorm3d>(3, 2), std::make_shared<nn::ReLU6>(),
+                     Shape(2, 3, 4, 2, 2)) == "BNReLU63d");
     // A convolution before it goes first, unless something else reads it.
     const auto read_twice =
         make_model({{"conv", test::make_conv(3, 3, 3, 1)}, {"norm", test::make_batch_norm<nn::BatchNorm2d>(3, 2)}},
@@ -290,7 +313,8 @@ TEST_CASE("A batch norm behind a linear layer on rows counts another axis, stays
         const auto square = model(4, 4);
         FuseReport apart, together;
         const auto kept = fuse(*square, rows, apart, keep);
-        CHECK(apart.fused.empty());
+        REQUIRE(apart.fused.size() == 1);
+        CHECK(apart.fused[0].operators == "batch_norm1d-relu");
         REQUIRE(apart.blocked.size() == 1);
         CHECK(apart.blocked[0].node == "bn");
         CHECK(apart.blocked[0].operators == "linear-batch_norm1d-relu");

@@ -229,6 +229,18 @@ TEST_CASE("Other methods are read without another pass, cliffs and quantizers wi
     CHECK(has(to_string(report), "stands on a cliff"));
     CHECK(report.unseen.empty());
 
+    // A tail in which no percentile stands out: not a cliff, and named nevertheless.
+    const auto clipped = prepared_with(observer_factory<PercentileObserver>(), {.percentile = 99});
+    intq::Tensor tail = intq::Tensor::zeros(Shape(100, 2, 6, 6));
+    const auto values = tail.flat<float>();
+    for (std::size_t i = 0; i < values.size() / 2; ++i)
+        values[2 * i] = std::pow((static_cast<float>(i) + 0.5f) / 3600.0f, -0.4f) - 1.0f;
+    const CalibrationReport clips = calibrate(*clipped, std::vector<intq::Tensor>{tail});
+    REQUIRE(!clips.cliffs.empty());
+    CHECK(clips.cliffs[0].quantizer == "activation_post_process_0");
+    CHECK_FALSE(clips.cliffs[0].choice.cliff.is_cliff());
+    CHECK(has(to_string(clips), " % of the range of its data, and its squared error is "));
+
     const auto untouched = prepared_with(observer_factory<PercentileObserver>());
     const CalibrationReport nothing = calibrate(*untouched, source_of(1), {.most = 0});
     CHECK(nothing.unseen.size() == 4);

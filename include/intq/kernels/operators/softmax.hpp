@@ -4,9 +4,9 @@
 #ifndef INTQ_KERNELS_OPERATORS_SOFTMAX_HPP
 #define INTQ_KERNELS_OPERATORS_SOFTMAX_HPP
 
-#include "intq/arith/fixed_point_softmax.hpp"
 #include "intq/arith/softmax.hpp"
 #include "intq/kernels/operators/elementwise.hpp"
+#include "intq/kernels/streaming/softmax_call.hpp"
 
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
@@ -27,18 +27,10 @@ template <> inline constexpr ParamKind param_kind<SoftmaxParams> = ParamKind::so
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-/// The most terms of one sum, by rule and type of input.
-constexpr index_t most_softmax_terms(arith::SoftmaxRule rule, DType input) noexcept {
-    const bool is_fixed_point = rule == arith::SoftmaxRule::fixed_point && input == DType::int8;
-    return is_fixed_point ? arith::fixed_point_softmax_most_terms : arith::softmax_most_terms;
-}
-
-/// Whether tables and multiplier, which may come from anywhere, are such that the formula keeps its bits.
+/// Whether the numbers, which may come from anywhere, are such that the formula keeps its bits.
 constexpr bool are_softmax_numbers(const arith::PolicyRecord& policy, const SoftmaxParams& step, DType input) noexcept {
-    const auto& [multiplier, shift] = step.input;
-    if (policy.softmax == arith::SoftmaxRule::requantized) return arith::are_softmax_tables(step.tables);
-    if (input == DType::int8) return arith::are_fixed_point_softmax_tables(step.tables);
-    return multiplier >= 0 && shift >= -31 && shift <= 15;
+    const bool is_wide = policy.softmax == arith::SoftmaxRule::fixed_point && input != DType::int8;
+    return is_wide ? is_softmax_multiplier(step.input) : are_softmax_tables(policy.softmax, step.tables);
 }
 
 inline void describe_params(SoftmaxParams& step, ParamFields& fields) {

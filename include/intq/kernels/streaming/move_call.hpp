@@ -40,7 +40,8 @@ inline namespace INTQ_ABI {
 
 /// Elements of an output image; 0 where an extent is below 1 or the product beyond 2^40, or beyond index_t.
 constexpr index_t moved_size(const MoveParams& move) noexcept {
-    constexpr auto limit = static_cast<index_t>(PTRDIFF_MAX < std::int64_t{1} << 40 ? PTRDIFF_MAX : std::int64_t{1} << 40);
+    constexpr auto limit =
+        static_cast<index_t>(PTRDIFF_MAX < std::int64_t{1} << 40 ? PTRDIFF_MAX : std::int64_t{1} << 40);
     index_t size = 1;
     for (int axis = 0; axis < move.rank; ++axis) {
         if (move.extents[axis] < 1 || size > limit / move.extents[axis]) return 0;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// One run of a softmax, as a function pointer takes it, and its row. Layer: kernels.
+// One run of a softmax, as a function pointer takes it, its row, and what its numbers must be. Layer: kernels.
 #ifndef INTQ_KERNELS_STREAMING_SOFTMAX_CALL_HPP
 #define INTQ_KERNELS_STREAMING_SOFTMAX_CALL_HPP
 
+#include "intq/arith/fixed_point_softmax.hpp"
 #include "intq/arith/softmax.hpp"
+#include "intq/arith/target.hpp"
 #include "intq/core/executor.hpp"
 
 namespace intq::kernels {
@@ -30,6 +32,29 @@ struct SoftmaxRow {
 };
 
 }  // namespace INTQ_CORE_ABI
+}  // namespace intq::kernels
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+
+/// The most terms of one sum, by rule and type of input.
+constexpr index_t most_softmax_terms(arith::SoftmaxRule rule, DType input) noexcept {
+    const bool is_fixed_point = rule == arith::SoftmaxRule::fixed_point && input == DType::int8;
+    return is_fixed_point ? arith::fixed_point_softmax_most_terms : arith::softmax_most_terms;
+}
+
+/// Whether tables of int8 codes, which may come from anywhere, are such that the formula keeps its bits.
+constexpr bool are_softmax_tables(arith::SoftmaxRule rule, const arith::SoftmaxTables& tables) noexcept {
+    return rule == arith::SoftmaxRule::fixed_point ? arith::are_fixed_point_softmax_tables(tables)
+                                                   : arith::are_softmax_tables(tables);
+}
+
+/// The same of the multiplier of int16 codes.
+constexpr bool is_softmax_multiplier(const arith::QuantizedMultiplier& input) noexcept {
+    return input.multiplier >= 0 && input.shift >= -31 && input.shift <= 15;
+}
+
+}  // namespace INTQ_ABI
 }  // namespace intq::kernels
 
 #endif  // INTQ_KERNELS_STREAMING_SOFTMAX_CALL_HPP

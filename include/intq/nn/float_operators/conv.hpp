@@ -51,6 +51,10 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const W
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
                         Size2d output_padding = {0, 0}, index_t groups = 1, FloatLayerCache* cache = nullptr);
 
+/// The same on (N, C, L), with a weight (C, O/groups, K) and a window of one row.
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
+                        index_t output_padding = 0, index_t groups = 1, FloatLayerCache* cache = nullptr);
+
 /// Extents of the output of conv_transpose2d; below 1 where the padding cuts everything off.
 constexpr Size2d transposed_output_size(const Window2d& window, Size2d output_padding, Size2d in) noexcept {
     const auto along = [](index_t extent, index_t stride, index_t cut, index_t dilation, index_t kernel, index_t more) {
@@ -63,6 +67,10 @@ constexpr Size2d transposed_output_size(const Window2d& window, Size2d output_pa
 }
 
 namespace detail {
+
+/// (A, B, L) as images of one row, and back.
+Tensor images_of_rows(const Tensor& x);
+Tensor rows_of_images(const Tensor& images);
 
 void check_conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
                             Size2d output_padding, index_t groups);
@@ -125,6 +133,14 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
+INTQ_INLINE Tensor images_of_rows(const Tensor& x) {
+    return x.reshape(Shape(x.extent(0), x.extent(1), 1, x.extent(2)));
+}
+
+INTQ_INLINE Tensor rows_of_images(const Tensor& images) {
+    return images.reshape(Shape(images.extent(0), images.extent(1), images.extent(3)));
+}
+
 INTQ_INLINE void check_conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
                               index_t groups) {
     if (x.rank() != 4 || weight.rank() != 4)
@@ -172,9 +188,18 @@ INTQ_INLINE Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& b
     if (x.rank() != 3 || weight.rank() != 3)
         throw Error("conv1d: input and weight must have rank 3, given " + to_string(x.shape()) + " and " +
                     to_string(weight.shape()));
-    const auto as_images = [](const Tensor& t) { return t.reshape(Shape(t.extent(0), t.extent(1), 1, t.extent(2))); };
-    const Tensor y = conv2d(as_images(x), as_images(weight), bias, window, groups, cache);
-    return y.reshape(Shape(y.extent(0), y.extent(1), y.extent(3)));
+    const auto as_images = &detail::images_of_rows;
+    return detail::rows_of_images(conv2d(as_images(x), as_images(weight), bias, window, groups, cache));
+}
+
+INTQ_INLINE Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window2d& window,
+                                    index_t output_padding, index_t groups, FloatLayerCache* cache) {
+    if (x.rank() != 3 || weight.rank() != 3)
+        throw Error("conv_transpose1d: input and weight must have rank 3, given " + to_string(x.shape()) + " and " +
+                    to_string(weight.shape()));
+    const auto as_images = &detail::images_of_rows;
+    return detail::rows_of_images(
+        conv_transpose2d(as_images(x), as_images(weight), bias, window, {0, output_padding}, groups, cache));
 }
 
 namespace detail {

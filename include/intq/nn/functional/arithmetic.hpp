@@ -17,6 +17,7 @@ namespace detail {
 Value evaluate_add(std::span<const Value> values);
 Value evaluate_sub(std::span<const Value> values);
 Value evaluate_mul(std::span<const Value> values);
+Value evaluate_floordiv(std::span<const Value> values);
 Value evaluate_matmul(std::span<const Value> values);
 Value evaluate_linear(std::span<const Value> values);
 Value evaluate_relu(std::span<const Value> values);
@@ -31,6 +32,7 @@ Value evaluate_mean(std::span<const Value> values);
 inline constexpr Function add_function{"add", &detail::evaluate_add};
 inline constexpr Function sub_function{"sub", &detail::evaluate_sub};
 inline constexpr Function mul_function{"mul", &detail::evaluate_mul};
+inline constexpr Function floordiv_function{"floordiv", &detail::evaluate_floordiv};
 inline constexpr Function matmul_function{"matmul", &detail::evaluate_matmul};
 inline constexpr Function linear_function{"linear", &detail::evaluate_linear};
 inline constexpr Function relu_function{"relu", &detail::evaluate_relu};
@@ -40,13 +42,15 @@ inline constexpr Function softmax_function{"softmax", &detail::evaluate_softmax}
 inline constexpr Function sum_function{"sum", &detail::evaluate_sum};
 inline constexpr Function mean_function{"mean", &detail::evaluate_mean};
 
-/// Of two tensors, broadcast as in PyTorch, or of a tensor and a number.
+/// Of two tensors, broadcast as in PyTorch, of a tensor and a number, or of two numbers.
 Value add(const Value& a, const Value& b);
 Value sub(const Value& a, const Value& b);
 Value mul(const Value& a, const Value& b);
 Value operator+(const Value& a, const Value& b);
 Value operator-(const Value& a, const Value& b);
 Value operator*(const Value& a, const Value& b);
+/// Of two integers, rounded down: Python's //. Throws for a division by 0.
+Value floordiv(const Value& a, const Value& b);
 /// Product of the matrices in the last two axes.
 Value matmul(const Value& a, const Value& b);
 /// x · weight^T + bias, with the weight (O, I) as an argument; bias may be none.
@@ -66,8 +70,11 @@ Value mean(const Value& x, std::initializer_list<index_t> axes = {}, bool keepdi
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_functional)
 
+#    include <cstdint>
+#    include <string>
 #    include <vector>
 
+#    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/elementwise.hpp"
 #    include "intq/nn/float_operators/linear.hpp"
 #    include "intq/nn/float_operators/matmul.hpp"
@@ -79,8 +86,27 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
+/// Of two numbers, an integer where both are.
+template <class Operation> Value of_numbers(const Arguments& arguments, const Operation& operation) {
+    if (arguments[0].is_integer() && arguments[1].is_integer())
+        return operation(arguments[0].integer(), arguments[1].integer());
+    return operation(arguments[0].number(), arguments[1].number());
+}
+
+INTQ_INLINE bool are_numbers(const Arguments& arguments) {
+    return arguments[0].is_number() && arguments[1].is_number();
+}
+
+INTQ_INLINE Value evaluate_floordiv(std::span<const Value> values) {
+    const Arguments arguments(values);
+    const std::int64_t a = arguments[0].integer(), b = arguments[1].integer();
+    if (b == 0) throw Error("floordiv: " + std::to_string(a) + " is divided by 0");
+    return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+}
+
 INTQ_INLINE Value evaluate_add(std::span<const Value> values) {
     const Arguments arguments(values);
+    if (are_numbers(arguments)) return of_numbers(arguments, [](auto a, auto b) { return a + b; });
     if (arguments[1].is_number()) return float_operators::add(arguments.tensor(0), arguments[1].number());
     if (arguments[0].is_number()) return float_operators::add(arguments.tensor(1), arguments[0].number());
     return float_operators::add(arguments.tensor(0), arguments.tensor(1));
@@ -88,6 +114,7 @@ INTQ_INLINE Value evaluate_add(std::span<const Value> values) {
 
 INTQ_INLINE Value evaluate_sub(std::span<const Value> values) {
     const Arguments arguments(values);
+    if (are_numbers(arguments)) return of_numbers(arguments, [](auto a, auto b) { return a - b; });
     if (arguments[1].is_number()) return float_operators::sub(arguments.tensor(0), arguments[1].number());
     if (arguments[0].is_number()) return float_operators::sub(arguments[0].number(), arguments.tensor(1));
     return float_operators::sub(arguments.tensor(0), arguments.tensor(1));
@@ -95,6 +122,7 @@ INTQ_INLINE Value evaluate_sub(std::span<const Value> values) {
 
 INTQ_INLINE Value evaluate_mul(std::span<const Value> values) {
     const Arguments arguments(values);
+    if (are_numbers(arguments)) return of_numbers(arguments, [](auto a, auto b) { return a * b; });
     if (arguments[1].is_number()) return float_operators::mul(arguments.tensor(0), arguments[1].number());
     if (arguments[0].is_number()) return float_operators::mul(arguments.tensor(1), arguments[0].number());
     return float_operators::mul(arguments.tensor(0), arguments.tensor(1));
@@ -148,6 +176,7 @@ INTQ_INLINE Value mul(const Value& a, const Value& b) { return call(mul_function
 INTQ_INLINE Value operator+(const Value& a, const Value& b) { return add(a, b); }
 INTQ_INLINE Value operator-(const Value& a, const Value& b) { return sub(a, b); }
 INTQ_INLINE Value operator*(const Value& a, const Value& b) { return mul(a, b); }
+INTQ_INLINE Value floordiv(const Value& a, const Value& b) { return call(floordiv_function, a, b); }
 INTQ_INLINE Value matmul(const Value& a, const Value& b) { return call(matmul_function, a, b); }
 
 INTQ_INLINE Value linear(const Value& x, const Value& weight, const Value& bias) {

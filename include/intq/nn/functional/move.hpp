@@ -20,6 +20,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
+Value evaluate_size(std::span<const Value> values);
 Value evaluate_cat(std::span<const Value> values);
 Value evaluate_flatten(std::span<const Value> values);
 Value evaluate_reshape(std::span<const Value> values);
@@ -43,6 +44,7 @@ float_operators::InterpolateOptions interpolate_options(const Arguments& argumen
 
 }  // namespace detail
 
+inline constexpr Function size_function{"size", &detail::evaluate_size};
 inline constexpr Function cat_function{"cat", &detail::evaluate_cat};
 inline constexpr Function flatten_function{"flatten", &detail::evaluate_flatten};
 inline constexpr Function reshape_function{"reshape", &detail::evaluate_reshape};
@@ -57,12 +59,18 @@ inline constexpr Function pad_function{"pad", &detail::evaluate_pad};
 inline constexpr Function interpolate_function{"interpolate", &detail::evaluate_interpolate};
 inline constexpr Function embedding_function{"embedding", &detail::evaluate_embedding};
 
+/// The extents of a tensor as a tuple of integers, or that of one axis; a negative axis counts from the end. While a
+/// model is traced they are values of the graph, with which add, sub, mul and floordiv compute: PyTorch's x.size(0).
+Value size(const Value& x);
+Value size(const Value& x, int axis);
 /// Concatenation of a tuple of tensors.
 Value cat(const Value::Tuple& parts, int axis = 0);
 /// As PyTorch's: the axes from start_axis on become one.
 Value flatten(const Value& x, int start_axis = 0, int end_axis = -1);
 /// One extent may be -1: what is left.
 Value reshape(const Value& x, std::initializer_list<index_t> shape);
+/// The same with extents that are values: reshape(x, {size(x, 0), -1}).
+Value reshape(const Value& x, const Value::Tuple& shape);
 Value permute(const Value& x, std::initializer_list<index_t> axes);
 Value transpose(const Value& x, int axis0, int axis1);
 /// x[…, start:stop:step, …] at an axis; a stop of none is the end, and with a negative step the front.
@@ -98,6 +106,15 @@ namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
+
+INTQ_INLINE Value evaluate_size(std::span<const Value> values) {
+    const Arguments arguments(values);
+    const Tensor& x = arguments.tensor(0);
+    if (arguments.has(1)) return x.extent(static_cast<int>(arguments[1].integer()));
+    Value::Tuple extents;
+    for (int axis = 0; axis < x.rank(); ++axis) extents.emplace_back(x.extent(axis));
+    return extents;
+}
 
 INTQ_INLINE Value evaluate_cat(std::span<const Value> values) {
     const Arguments arguments(values);
@@ -220,6 +237,11 @@ INTQ_INLINE Value cat(const Value::Tuple& parts, int axis) { return call(cat_fun
 INTQ_INLINE Value flatten(const Value& x, int start_axis, int end_axis) {
     return call(flatten_function, x, start_axis, end_axis);
 }
+
+INTQ_INLINE Value size(const Value& x) { return call_method(size_function, x); }
+INTQ_INLINE Value size(const Value& x, int axis) { return call_method(size_function, x, axis); }
+
+INTQ_INLINE Value reshape(const Value& x, const Value::Tuple& shape) { return call(reshape_function, x, shape); }
 
 INTQ_INLINE Value reshape(const Value& x, std::initializer_list<index_t> shape) {
     return call(reshape_function, x, detail::tuple_of({shape.begin(), shape.size()}));

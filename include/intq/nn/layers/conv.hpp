@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Conv2d, Conv1d, ConvTranspose2d. Layer: nn (docs/design.md section 6).
+// Conv2d, Conv1d, ConvTranspose2d, ConvTranspose1d. Layer: nn (docs/design.md section 6).
 #ifndef INTQ_NN_LAYERS_CONV_HPP
 #define INTQ_NN_LAYERS_CONV_HPP
 
@@ -105,6 +105,53 @@ private:
     ConvTranspose2dOptions options_;
 };
 
+struct ConvTranspose1dOptions {
+    index_t in_channels = 1;
+    index_t out_channels = 1;
+    index_t kernel = 1;
+    index_t stride = 1;
+    index_t padding = 0;  // is cut off on both sides
+    index_t output_padding = 0;
+    index_t dilation = 1;
+    index_t groups = 1;
+    bool bias = true;
+};
+
+/// Transposed convolution on (N, C, L). Parameters: weight (C, O/groups, K) and, with a bias, bias (O); both start as
+/// 0.
+class ConvTranspose1d : public Cloneable<ConvTranspose1d, Weighted> {
+public:
+    explicit ConvTranspose1d(const ConvTranspose1dOptions& options);
+
+    std::string type_name() const override { return "ConvTranspose1d"; }
+    std::string operator_name() const override { return "conv_transpose1d"; }
+    const ConvTranspose1dOptions& options() const noexcept { return options_; }
+    /// The same layer on images of one row.
+    ConvTranspose2dOptions as_2d() const noexcept {
+        const Window2d window{{1, options_.kernel},
+                              {1, options_.stride},
+                              {0, options_.padding, 0, options_.padding},
+                              {1, options_.dilation}};
+        return {options_.in_channels,         options_.out_channels, window,
+                {0, options_.output_padding}, options_.groups,       options_.bias};
+    }
+    int weight_channel_axis() const noexcept override { return 1; }
+    index_t out_channels() const override { return options_.out_channels; }
+    INTQ_INLINE Tensor apply(const Tensor& x, const Tensor& weight) const override;
+    static std::string fused_type_name(const Fusion& fusion);
+
+private:
+    ConvTranspose1dOptions options_;
+};
+
+namespace detail {
+
+/// Throws for a window that cannot be, and channels that cannot be split into groups.
+void check_conv_options(const char* type, index_t in_channels, index_t out_channels, index_t groups,
+                        const Window2d& window);
+
+}  // namespace detail
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn
 
@@ -167,6 +214,23 @@ INTQ_INLINE ConvTranspose2d::ConvTranspose2d(const ConvTranspose2dOptions& optio
 INTQ_INLINE Tensor ConvTranspose2d::apply(const Tensor& x, const Tensor& weight) const {
     return float_operators::conv_transpose2d(x, weight, bias(), options_.window, options_.output_padding,
                                              options_.groups, &cache());
+}
+
+INTQ_INLINE ConvTranspose1d::ConvTranspose1d(const ConvTranspose1dOptions& options) : options_(options) {
+    detail::check_conv_options("ConvTranspose1d", options.in_channels, options.out_channels, options.groups,
+                               as_2d().window);
+    add_parameter("weight",
+                  Tensor::zeros(Shape(options.in_channels, options.out_channels / options.groups, options.kernel)));
+    if (options.bias) add_parameter("bias", Tensor::zeros(Shape(options.out_channels)));
+}
+
+INTQ_INLINE Tensor ConvTranspose1d::apply(const Tensor& x, const Tensor& weight) const {
+    return float_operators::conv_transpose1d(x, weight, bias(), as_2d().window, options_.output_padding,
+                                             options_.groups, &cache());
+}
+
+INTQ_INLINE std::string ConvTranspose1d::fused_type_name(const Fusion& fusion) {
+    return "ConvTranspose" + name_of(fusion) + "1d";
 }
 
 INTQ_INLINE std::string ConvTranspose2d::fused_type_name(const Fusion& fusion) {

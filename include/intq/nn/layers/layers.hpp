@@ -6,6 +6,7 @@
 
 #include "intq/nn/functional/functional.hpp"
 #include "intq/nn/layers/conv.hpp"
+#include "intq/nn/layers/conv3d.hpp"
 #include "intq/nn/layers/elementwise.hpp"
 #include "intq/nn/layers/embedding.hpp"
 #include "intq/nn/layers/linear.hpp"

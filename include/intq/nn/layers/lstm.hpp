@@ -5,10 +5,12 @@
 #define INTQ_NN_LAYERS_LSTM_HPP
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "intq/nn/float_operators/lstm.hpp"
+#include "intq/nn/layers/move.hpp"
 #include "intq/nn/model/module.hpp"
 
 namespace intq::nn {
@@ -21,9 +23,11 @@ struct LSTMOptions {
     bool bias = true;
     bool batch_first = false;
     bool bidirectional = false;
+    double dropout = 0.0;    // in training, of the output of each layer but the last one; in [0, 1)
+    std::uint64_t seed = 0;  // of the dropout
 };
 
-/// Long short-term memory of several layers, in evaluation: there is no dropout between them.
+/// Long short-term memory of several layers.
 ///
 ///     (output, (h_n, c_n)) = lstm(x[, (h_0, c_0)])
 ///
@@ -31,6 +35,7 @@ struct LSTMOptions {
 /// (D·num_layers, N, hidden_size), and start as 0 where they are not given. D is 2 with bidirectional, else 1.
 /// Parameters, which start as 0: weight_ih_l<k> (4·H, I), weight_hh_l<k> (4·H, H), with a bias bias_ih_l<k> and
 /// bias_hh_l<k> (4·H), each with the suffix _reverse again for the way back. The gates are input, forget, cell, output.
+/// With dropout, the masks follow from the seed and from the buffer `calls`, as those of Dropout do.
 class LSTM : public Cloneable<LSTM> {
 public:
     explicit LSTM(const LSTMOptions& options);
@@ -46,6 +51,12 @@ public:
     static std::string suffix_of(index_t layer, index_t direction);
     float_operators::LstmWeights weights(index_t layer, index_t direction) const;
     INTQ_INLINE Value forward(Arguments arguments) override;
+    /// Whether forward drops elements between the layers.
+    bool is_dropping() const noexcept { return training() && options_.dropout != 0.0 && options_.num_layers > 1; }
+    /// What is dropped of the output of a layer in call number `call`, counted from 0.
+    DropoutMask dropout_mask(std::int64_t call, index_t layer) const noexcept {
+        return DropoutMask::of_call(options_.seed, call * options_.num_layers + layer, options_.dropout);
+    }
 
 protected:
     /// One direction of one layer.
@@ -53,6 +64,8 @@ protected:
                                                               const Tensor& h, const Tensor& c) const;
 
 private:
+    // The number of this call of the dropout; -1 where it does not drop.
+    std::int64_t begin_call();
     // h_0 or c_0.
     Tensor initial_state(const Arguments& arguments, std::size_t which, index_t batch) const;
 
@@ -67,6 +80,7 @@ private:
 
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/move.hpp"
+#    include "intq/nn/model/tape.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
@@ -90,6 +104,7 @@ INTQ_INLINE Value LSTM::forward(Arguments arguments) {
     if (options_.batch_first) x = float_operators::transpose(x, 0, 1);
     const index_t batch = x.extent(1);
     const Tensor h_0 = initial_state(arguments, 0, batch), c_0 = initial_state(arguments, 1, batch);
+    const std::int64_t call = begin_call();
     std::vector<Tensor> h_n, c_n;
     const Shape state(1, batch, options_.hidden_size);
     for (index_t layer = 0; layer < options_.num_layers; ++layer) {
@@ -103,9 +118,18 @@ INTQ_INLINE Value LSTM::forward(Arguments arguments) {
             c_n.push_back(result.c.reshape(state));
         }
         x = outputs.size() == 1 ? outputs[0] : float_operators::cat(outputs, 2);
+        if (call >= 0 && layer + 1 < options_.num_layers) x = dropout_mask(call, layer).apply_to<float>(x);
     }
     if (options_.batch_first) x = float_operators::transpose(x, 0, 1);
     return Value::Tuple{x, Value::Tuple{float_operators::cat(h_n, 0), float_operators::cat(c_n, 0)}};
+}
+
+INTQ_INLINE std::int64_t LSTM::begin_call() {
+    if (!is_dropping()) return -1;
+    const std::int64_t call = tensor("calls").flat<std::int64_t>()[0];
+    keep_on_tape(*this, "call", call);
+    tensor("calls") = Tensor::from(Shape(1), {call + 1});
+    return call;
 }
 
 INTQ_INLINE LSTM::LSTM(const LSTMOptions& options) : options_(options) {
@@ -113,6 +137,9 @@ INTQ_INLINE LSTM::LSTM(const LSTMOptions& options) : options_(options) {
         throw Error("LSTM: sizes and the number of layers must be at least 1, given " +
                     std::to_string(options.input_size) + ", " + std::to_string(options.hidden_size) + " and " +
                     std::to_string(options.num_layers));
+    if (!(options.dropout >= 0.0 && options.dropout < 1.0))
+        throw Error("LSTM: dropout must be in [0, 1), given " + std::to_string(options.dropout));
+    if (options.dropout != 0.0) add_buffer("calls", Tensor::zeros(Shape(1), DType::int64));
     const index_t gates = 4 * options.hidden_size;
     for (index_t layer = 0; layer < options.num_layers; ++layer)
         for (index_t direction = 0; direction < directions(); ++direction) {

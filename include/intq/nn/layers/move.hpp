@@ -6,10 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "intq/nn/model/module.hpp"
 #include "intq/tensor/random.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
@@ -46,6 +48,19 @@ struct DropoutMask {
     template <class T> T apply(T x, std::size_t i) const noexcept {
         return (random_bits(stream, i) >> 32) < kept_below ? static_cast<T>(static_cast<double>(x) / keep) : T{0};
     }
+    /// The same of a tensor's elements in row_major order; the result carries no qparams.
+    template <class T> Tensor apply_to(const Tensor& x) const {
+        Tensor y = x.contiguous().clone();
+        y.set_qparams(std::nullopt);
+        const auto values = y.flat<T>();
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] = apply(values[i], i);
+        return y;
+    }
+    /// The mask of call number `call` of a generator with a seed, where each element is dropped with probability p.
+    static DropoutMask of_call(std::uint64_t seed, std::int64_t call, double p) noexcept {
+        return {random_bits(seed, static_cast<std::uint64_t>(call)),
+                static_cast<std::uint64_t>((1.0 - p) * 4294967296.0), 1.0 - p};
+    }
 };
 
 /// In training each element is 0 with probability p and x/(1-p) otherwise; in evaluation x itself.
@@ -65,7 +80,7 @@ public:
     /// How often forward dropped elements.
     std::int64_t calls() const;
     /// The mask of call number `call`, counted from 0.
-    DropoutMask mask(std::int64_t call) const noexcept;
+    DropoutMask mask(std::int64_t call) const noexcept { return DropoutMask::of_call(seed_, call, p_); }
 
 private:
     double p_;
@@ -77,8 +92,6 @@ private:
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_layers)
-
-#    include <optional>
 
 #    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/move.hpp"
@@ -100,22 +113,13 @@ INTQ_INLINE Dropout::Dropout(double p, std::uint64_t seed) : p_(p), seed_(seed) 
 
 INTQ_INLINE Value Dropout::forward(Arguments arguments) {
     if (!is_active()) return arguments[0];
-    Tensor y = arguments.tensor(0).contiguous().clone();
-    y.set_qparams(std::nullopt);
-    const auto values = y.flat<float>();
     keep_on_tape(*this, "call", calls());
-    const DropoutMask call = mask(calls());
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = call.apply(values[i], i);
+    Tensor y = mask(calls()).apply_to<float>(arguments.tensor(0));
     tensor("calls") = Tensor::from(Shape(1), {calls() + 1});
     return y;
 }
 
 INTQ_INLINE std::int64_t Dropout::calls() const { return tensor("calls").flat<std::int64_t>()[0]; }
-
-INTQ_INLINE DropoutMask Dropout::mask(std::int64_t call) const noexcept {
-    return {random_bits(seed_, static_cast<std::uint64_t>(call)), static_cast<std::uint64_t>((1.0 - p_) * 4294967296.0),
-            1.0 - p_};
-}
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::nn

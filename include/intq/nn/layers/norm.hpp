@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// BatchNorm2d and BatchNorm1d, BatchNorm2d with a clamp, and LayerNorm. Layer: nn (docs/design.md section 6).
+// BatchNorm1d, BatchNorm2d and BatchNorm3d, with or without a clamp, and LayerNorm. Layer: nn (docs/design.md section
+// 6).
 #ifndef INTQ_NN_LAYERS_NORM_HPP
 #define INTQ_NN_LAYERS_NORM_HPP
 
@@ -68,17 +69,6 @@ protected:
     INTQ_INLINE bool accepts_rank(int rank) const override;
 };
 
-/// BNReLU2d, BNReLU62d: a BatchNorm2d with a clamp behind it.
-class FusedBatchNorm2d : public Cloneable<FusedBatchNorm2d, BatchNorm2d> {
-public:
-    FusedBatchNorm2d(const BatchNorm2d& norm, Activation activation);
-    INTQ_INLINE std::string type_name() const override;
-    Activation activation() const override { return activation_; }
-
-private:
-    Activation activation_;
-};
-
 /// On (N, C) or (N, C, L).
 class BatchNorm1d : public Cloneable<BatchNorm1d, BatchNorm> {
 public:
@@ -88,6 +78,39 @@ public:
 protected:
     INTQ_INLINE bool accepts_rank(int rank) const override;
 };
+
+/// On (N, C, D, H, W).
+class BatchNorm3d : public Cloneable<BatchNorm3d, BatchNorm> {
+public:
+    using Cloneable::Cloneable;
+    std::string type_name() const override { return "BatchNorm3d"; }
+
+protected:
+    INTQ_INLINE bool accepts_rank(int rank) const override;
+};
+
+namespace detail {
+
+/// "BNReLU2d" for a relu behind "BatchNorm2d".
+std::string fused_norm_name(const std::string& norm, Activation activation);
+
+}  // namespace detail
+
+/// BNReLU2d, BNReLU62d and their kin: a batch norm with a clamp behind it.
+///
+/// @tparam Norm  BatchNorm1d, BatchNorm2d or BatchNorm3d
+template <class Norm> class FusedBatchNorm : public Cloneable<FusedBatchNorm<Norm>, Norm> {
+public:
+    FusedBatchNorm(const Norm& norm, Activation activation)
+        : Cloneable<FusedBatchNorm<Norm>, Norm>(norm), activation_(activation) {}
+    std::string type_name() const override { return detail::fused_norm_name(Norm::type_name(), activation_); }
+    Activation activation() const override { return activation_; }
+
+private:
+    Activation activation_;
+};
+
+using FusedBatchNorm2d = FusedBatchNorm<BatchNorm2d>;
 
 /// Normalizes over the last axes, which have the shape `normalized_shape`. Parameters weight, which starts as 1, and
 /// bias, which starts as 0, of that shape.
@@ -186,12 +209,15 @@ INTQ_INLINE BatchNorm::BatchNorm(const BatchNormOptions& options) : options_(opt
 INTQ_INLINE bool BatchNorm2d::accepts_rank(int rank) const { return rank == 4; }
 INTQ_INLINE bool BatchNorm1d::accepts_rank(int rank) const { return rank == 2 || rank == 3; }
 
-INTQ_INLINE FusedBatchNorm2d::FusedBatchNorm2d(const BatchNorm2d& norm, Activation activation)
-    : Cloneable(norm), activation_(activation) {}
+INTQ_INLINE bool BatchNorm3d::accepts_rank(int rank) const { return rank == 5; }
 
-INTQ_INLINE std::string FusedBatchNorm2d::type_name() const {
-    return "BN" + name_of(Fusion{false, activation_}) + "2d";
+namespace detail {
+
+INTQ_INLINE std::string fused_norm_name(const std::string& norm, Activation activation) {
+    return "BN" + name_of(Fusion{false, activation}) + norm.substr(norm.size() - 2);
 }
+
+}  // namespace detail
 
 INTQ_INLINE LayerNorm::LayerNorm(const Shape& normalized_shape, double eps)
     : normalized_shape_(normalized_shape), eps_(eps) {

@@ -136,8 +136,8 @@ public:
     std::vector<Named<Tensor>>& buffers() noexcept { return buffers_; }
     const std::vector<Named<Tensor>>& buffers() const noexcept { return buffers_; }
 
-    /// Named values that are not tensors of the model: class names, a threshold, a version. A traced model has those of
-    /// its root that TraceOptions::preserved_attributes names.
+    /// Named values that are not tensors of the model: class names, a threshold, a version. The traced, fused, prepared
+    /// and converted forms of a model have them too.
     void set_property(std::string name, Value value);
     const std::vector<Named<Value>>& properties() const noexcept { return properties_; }
     bool has_property(std::string_view name) const noexcept;
@@ -150,6 +150,11 @@ public:
         return std::any_cast<T>(find_attribute(name));
     }
 
+    /// What to_string(module) shows of a module besides its type and children, in one line or several.
+    virtual std::string extra_repr() const { return {}; }
+    /// Called by load_state_dict() before it checks anything, for a module that takes the state of a kin of another
+    /// kind: it changes the entries for itself and its children, whose names are relative to it.
+    virtual void adapt_state(std::vector<Named<Tensor>>& /*state*/) const {}
     /// Called after load_state_dict() has written tensors of this module: for what is made from them once.
     virtual void tensors_changed() {}
 

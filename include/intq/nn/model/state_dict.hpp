@@ -21,7 +21,8 @@ StateDict state_dict(Module& model);
 /// (Module::tensors_changed()), all have their former values again.
 ///
 /// A tensor that is undefined in the model (a scale before any data) takes whatever the dictionary has, and stays
-/// undefined where it has none.
+/// undefined where it has none. A module may take the state of a kin of another kind (Module::adapt_state()): a
+/// quantizer that learns its scale starts from that of a calibrated one.
 ///
 /// @throws Error naming the tensor or the module: one that the model or the dictionary lacks, another shape or dtype, a
 ///         parameter that is not finite, what a module refuses
@@ -56,6 +57,7 @@ const Tensor* find_named(const StateDict& state, const std::string& name);
 #    include <algorithm>
 #    include <cmath>
 #    include <cstring>
+#    include <utility>
 
 #    include "intq/io/error.hpp"
 
@@ -121,14 +123,34 @@ INTQ_INLINE void check_tensors(Module& model, const StateDict& state) {
     check_finite_parameters(model, state);
 }
 
-INTQ_INLINE void tell_modules(Module& model) {
-    for (const auto& module : model.named_modules()) {
-        try {
-            module.value->tensors_changed();
-        } catch (const Error& error) {
-            throw Error(module.name, error.what());
-        }
+/// What `call` throws of a module has the module's name.
+template <class Call> void name_refusal(const std::string& module, const Call& call) {
+    try {
+        call();
+    } catch (const Error& error) {
+        throw Error(module, error.what());
     }
+}
+
+INTQ_INLINE void tell_modules(Module& model) {
+    for (const auto& module : model.named_modules())
+        name_refusal(module.name, [&] { module.value->tensors_changed(); });
+}
+
+/// The dictionary as the modules of the model take it.
+INTQ_INLINE StateDict adapted(Module& model, StateDict state) {
+    for (const auto& module : model.named_modules()) {
+        const std::string prefix = module.name.empty() ? "" : module.name + ".";
+        const auto is_below = [&](const Named<Tensor>& item) { return item.name.rfind(prefix, 0) == 0; };
+        StateDict own;
+        for (const auto& item : state)
+            if (is_below(item)) own.push_back({item.name.substr(prefix.size()), item.value});
+        if (own.empty()) continue;
+        name_refusal(module.name, [&] { module.value->adapt_state(own); });
+        std::erase_if(state, is_below);
+        for (auto& item : own) state.push_back({prefix + item.name, std::move(item.value)});
+    }
+    return state;
 }
 
 }  // namespace detail
@@ -137,7 +159,8 @@ INTQ_INLINE void check_state_dict(Module& model, const StateDict& state) {
     load_state_dict(*clone(static_cast<const Module&>(model)), state);
 }
 
-INTQ_INLINE void load_state_dict(Module& model, const StateDict& state) {
+INTQ_INLINE void load_state_dict(Module& model, const StateDict& given_state) {
+    const StateDict state = detail::adapted(model, given_state);
     detail::check_tensors(model, state);
     struct Former {
         Tensor* slot;

@@ -62,6 +62,7 @@ std::string to_string(const Explanation& explanation);
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/custom.hpp"
 #    include "intq/quantization/operators/float_step.hpp"
+#    include "intq/quantization/operators/host_layer.hpp"
 #    include "intq/runtime/program.hpp"
 
 namespace intq::quantization {
@@ -134,6 +135,10 @@ INTQ_INLINE Explanation explain(const QuantizedGraph& quantized, const kernels::
                     if (fallback.node == node.name) step.reason = fallback.reason;
         } else if (node.as<ConstantStep>() != nullptr) {
             step.kernel = "constant";
+        } else if (node.as<HostLayerStep>() != nullptr) {
+            step.kernel = "float";
+            step.reason = detail::no_integer_form;
+            step.is_fallback = true;
         } else if (node.as<CustomStep>() != nullptr) {
             step.kernel = "custom module";
             step.reason = "the module of a user runs it";

@@ -13,7 +13,8 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// convert_fx(), and the FromObserved of each custom module.
 ///
-/// @throws Error naming an observed custom module whose type the configuration does not hold
+/// @throws Error naming an observed custom module whose type the configuration does not hold, or a preserved attribute
+///         that the model does not have
 QuantizedGraph convert_fx(PreparedModel& prepared, const ConvertCustomConfig& config);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -31,21 +32,25 @@ QuantizedGraph convert_fx(PreparedModel& prepared, const ConvertCustomConfig& co
 #    include "intq/quantization/modules/custom_modules.hpp"
 #    include "intq/quantization/operators/custom.hpp"
 #    include "intq/quantization/operators/float_step.hpp"
+#    include "intq/quantization/operators/host_layer.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE QuantizedGraph convert_fx(PreparedModel& prepared, const ConvertCustomConfig& config) {
+    for (const std::string& name : config.preserved_attributes) prepared.property(name);
     QuantizedGraph quantized = convert_fx(prepared);
     for (QuantizedNode& node : quantized.nodes) {
+        if (node.as<HostLayerStep>() != nullptr) continue;  // it is converted already
         if (const auto* custom = node.as<CustomStep>()) {
-            const std::string type = custom->module().type_name(), where = "convert: %" + node.name + " (" + type + ")";
+            const std::string type = custom->module()->type_name(),
+                              where = "convert: %" + node.name + " (" + type + ")";
             const FromObserved* make = from_observed(config, QuantType::static_, type);
             if (make == nullptr)
                 throw Error(where, "observed_to_quantized_custom_module_class has no static entry of this type");
             const OwnedQParams& output = quantized.output(node).qparams;
             const auto module = std::make_shared<QuantizedCustomModule>(
-                quantized_custom(where, *make, custom->module(), output), output, quantized.target.quantize);
+                quantized_custom(where, *make, *custom->module(), output), output, quantized.target.quantize);
             node.step = std::make_shared<CustomStep>(module, true);
         } else if (const auto* in_float = node.as<FloatStep>(); in_float != nullptr && in_float->call().module) {
             FloatCall call = in_float->call();

@@ -6,6 +6,8 @@
 #define INTQ_QUANTIZATION_CONVERT_CONVERT_EAGER_HPP
 
 #include <functional>
+#include <map>
+#include <string>
 
 #include "intq/kernels/table/kernel_table.hpp"
 #include "intq/nn/model/module.hpp"
@@ -17,6 +19,9 @@ namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 struct ConvertModulesOptions {
+    /// What takes the place of a prepared module, by its type ("qat.Conv2d", "QuantStub", a custom one): a module on
+    /// codes where a quantizer stands behind the prepared one, whose qparams it is given. Above the library's own.
+    std::map<std::string, FromObserved> mapping{};
     bool inplace = false;        // false: a clone is converted
     bool remove_qconfig = true;  // from the modules that carry one
     ConvertCustomConfig custom{};
@@ -58,7 +63,7 @@ nn::ModulePtr quantize(const nn::ModulePtr& model, const EvalFunction& eval_fn, 
 #if INTQ_DEFINES(quantization_convert)
 
 #    include <memory>
-#    include <string>
+#    include <set>
 #    include <string_view>
 #    include <utility>
 
@@ -71,6 +76,7 @@ nn::ModulePtr quantize(const nn::ModulePtr& model, const EvalFunction& eval_fn, 
 #    include "intq/quantization/modules/custom_modules.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
 #    include "intq/quantization/modules/replace_modules.hpp"
+#    include "intq/quantization/operators/host_layer.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 #    include "intq/quantization/prepare/single_call.hpp"
 
@@ -105,10 +111,35 @@ private:
     std::string name_;
 };
 
+/// What a FromObserved makes of a module, with the quantizer behind it where there is one.
+INTQ_INLINE nn::ModulePtr converted_by(const FromObserved& make, const std::string& name, const nn::ModulePtr& module,
+                                       const arith::PolicyRecord& target) {
+    const std::string where = "convert: " + name + " (" + module->type_name() + ")";
+    const Quantizer* const quantizer = output_quantizer(*module);
+    if (quantizer == nullptr) return quantized_custom(where, make, *module, OwnedQParams());
+    if (!quantizer->has_qparams())
+        throw Error("convert: " + name, "no data was seen by its quantizer; run the prepared model on data first");
+    const OwnedQParams qparams = quantizer->qparams();
+    return std::make_shared<QuantizedCustomModule>(quantized_custom(where, make, *module, qparams), qparams,
+                                                   target.quantize);
+}
+
+/// A layer without integer form, between its codes.
+INTQ_INLINE nn::ModulePtr on_host(const std::string& name, const nn::ModulePtr& module,
+                                  const arith::PolicyRecord& target) {
+    const FromObserved make = [](const nn::Module& prepared, const OwnedQParams&) -> nn::ModulePtr {
+        return std::make_shared<LayerOnGrids>(prepared);
+    };
+    return converted_by(make, name, module, target);
+}
+
 INTQ_INLINE nn::ModulePtr converted(const std::string& name, const nn::ModulePtr& module,
                                     const arith::PolicyRecord& target, const kernels::KernelTable& table,
-                                    const ConvertCustomConfig& custom) {
+                                    const ConvertModulesOptions& options) {
     const std::string where = "convert: " + name + " (" + module->type_name() + ")";
+    const ConvertCustomConfig& custom = options.custom;
+    if (const auto mapped = options.mapping.find(module->type_name()); mapped != options.mapping.end())
+        return converted_by(mapped->second, name, module, target);
     for (const QuantType mode : {QuantType::dynamic, QuantType::weight_only})
         if (const FromObserved* make = from_observed(custom, mode, module->type_name()))
             return quantized_custom(where, *make, *module, OwnedQParams());
@@ -124,12 +155,10 @@ INTQ_INLINE nn::ModulePtr converted(const std::string& name, const nn::ModulePtr
         const FromObserved* make = from_observed(custom, QuantType::static_, module->type_name());
         if (make == nullptr)
             throw Error(where, "observed_to_quantized_custom_module_class has no static entry of this type");
-        if (!quantizer->has_qparams())
-            throw Error("convert: " + name, "no data was seen by its quantizer; run the prepared model on data first");
-        return std::make_shared<QuantizedCustomModule>(quantized_custom(where, *make, *module, quantizer->qparams()),
-                                                       quantizer->qparams(), target.quantize);
+        return converted_by(*make, name, module, target);
     }
     const QuantizedOperator& row = SingleCall(module, "forward").row();
+    if (row.on_host && quantizer != nullptr) return on_host(name, module, target);
     const bool computes = row.make_step != nullptr && row.kind != OpKind::none &&
                           (row.role == Role::shares_input || row.role == Role::own_output) && row.operands == 1;
     const bool keeps_scale =
@@ -148,11 +177,16 @@ INTQ_INLINE nn::ModulePtr convert(const nn::ModulePtr& prepared, const kernels::
     if (std::string_view(table.policy().name) != target->name)
         throw Error(std::string("convert: the model was prepared for the target ") + target->name +
                     ", the kernels are those of " + table.policy().name);
+    for (const std::string& name : options.custom.preserved_attributes) prepared->property(name);
+    std::set<std::string> types;
+    for (const auto& module : prepared->named_modules()) types.insert(module.value->type_name());
+    for (const auto& [type, make] : options.mapping)
+        if (types.count(type) == 0) detail::throw_unmatched_key("convert: mapping", type, {}, types);
     const arith::PolicyRecord policy = *target;
-    const nn::ModulePtr result = replace_modules(
-        options.inplace ? prepared : nn::clone(prepared), [&](const std::string& name, const nn::ModulePtr& module) {
-            return detail::converted(name, module, policy, table, options.custom);
-        });
+    const nn::ModulePtr result = replace_modules(options.inplace ? prepared : nn::clone(prepared),
+                                                 [&](const std::string& name, const nn::ModulePtr& module) {
+                                                     return detail::converted(name, module, policy, table, options);
+                                                 });
     if (options.remove_qconfig) remove_qconfig(*result);
     result->eval();
     return result;

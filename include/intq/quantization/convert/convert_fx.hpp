@@ -28,6 +28,7 @@ QuantizedGraph convert_fx(PreparedModel& prepared);
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(quantization_convert)
 
+#    include <algorithm>
 #    include <cstddef>
 #    include <map>
 #    include <memory>
@@ -38,6 +39,7 @@ QuantizedGraph convert_fx(PreparedModel& prepared);
 #    include <vector>
 
 #    include "intq/graph/operators.hpp"
+#    include "intq/graph/shape_arithmetic.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/quantize.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
@@ -71,6 +73,7 @@ public:
             convert(*node);
         }
         for (const auto& [node, tensor] : values_) result_.values[node->name()] = tensor;
+        result_.properties = model_.properties();
         return std::move(result_);
     }
 
@@ -94,6 +97,7 @@ private:
     }
 
     void convert(graph::Node& node) {
+        if (graph::gives_shape(node)) return;  // its readers take it by the shapes
         if (const auto* quantizer = dynamic_cast<Quantizer*>(graph::module_of(node, model_)))
             return convert_quantizer(node, *quantizer);
         switch (operators_.of(node).role) {
@@ -173,7 +177,7 @@ private:
             return;
         }
         QuantizedNode made = node_of(node, plain_type(node));
-        for (const graph::Node* operand : node.operands()) made.inputs.push_back(tensor_of(*operand));
+        for (const graph::Node* value : values_of(node)) made.inputs.push_back(tensor_of(*value));
         if (row.make_step == nullptr) {
             if (row.role == Role::float_only)
                 throw error("it is to compute on codes, and has no integer form; was it replaced after prepare?");
@@ -197,15 +201,18 @@ private:
         for (const int input : made.inputs) request.inputs.push_back(&result_.tensor(input));
         int next = 0;
         request.call = float_call(node, [&](const graph::Node&) { return next++; });
-        for (const FloatArgument& argument : request.call.arguments) request.constants.push_back(constant_of(argument));
+        for (const FloatArgument& argument : request.call.arguments)
+            request.constants.push_back(constant_of(argument, request));
         request.where = where(node);
         return request;
     }
 
-    static nn::Value constant_of(const FloatArgument& argument) {
+    static nn::Value constant_of(const FloatArgument& argument, const StepRequest& request) {
+        if (argument.extent_axis >= 0)
+            return request.inputs.at(static_cast<std::size_t>(argument.input))->shape[argument.extent_axis];
         if (!argument.is_list) return argument.constant;
         nn::Value::Tuple items;
-        for (const FloatArgument& item : argument.list) items.push_back(constant_of(item));
+        for (const FloatArgument& item : argument.list) items.push_back(constant_of(item, request));
         return items;
     }
 
@@ -263,17 +270,49 @@ private:
         call.traced_hooks = node.traced_hooks();
         call.method = node.method();
         call.function = node.function();
-        for (const graph::Argument& argument : node.args()) call.arguments.push_back(float_argument(argument, number));
+        const std::vector<const graph::Node*> order = values_of(node);
+        for (const graph::Argument& argument : node.args())
+            call.arguments.push_back(float_argument(argument, number, order));
         return call;
     }
 
-    template <class Number> FloatArgument float_argument(const graph::Argument& argument, const Number& number) {
+    // The values that a call reads, in the order in which its inputs are numbered.
+    static std::vector<const graph::Node*> values_of(const graph::Node& node) {
+        std::vector<const graph::Node*> values;
+        for (const graph::Node* operand : node.operands())
+            if (!graph::gives_shape(*operand)) values.push_back(operand);
+        return values;
+    }
+
+    // The extent of an input stays one, for any number of samples. What else follows from shapes is a constant.
+    FloatArgument shape_argument(const graph::Node& source, const std::vector<const graph::Node*>& order) const {
+        FloatArgument result;
+        if (const auto extent = graph::extent_of(source)) {
+            const auto at = std::find(order.begin(), order.end(), extent->value);
+            if (at != order.end()) {
+                result.input = static_cast<int>(at - order.begin());
+                result.extent_axis = extent->axis;
+                return result;
+            }
+        }
+        if (graph::reads_samples(source) && !model_.is_quantized(*current_))
+            throw error("it stays in float and computes with the number of samples, %" + source.name() +
+                        ", which a converted model leaves open; take the extent of its own input as it is, or flatten");
+        result.constant = graph::shape_value(source);
+        return result;
+    }
+
+    template <class Number>
+    FloatArgument float_argument(const graph::Argument& argument, const Number& number,
+                                 const std::vector<const graph::Node*>& order) {
         FloatArgument result;
         if (const graph::Node* source = argument.node()) {
+            if (graph::gives_shape(*source)) return shape_argument(*source, order);
             result.input = number(*source);
         } else if (argument.list() != nullptr) {
             result.is_list = true;
-            for (const graph::Argument& item : *argument.list()) result.list.push_back(float_argument(item, number));
+            for (const graph::Argument& item : *argument.list())
+                result.list.push_back(float_argument(item, number, order));
         } else {
             std::visit(
                 [&](const auto& content) {

@@ -116,14 +116,17 @@ INTQ_INLINE std::optional<nn::Value> run_on_host(const QuantizedGraph& quantized
                                                  const std::function<nn::Value(int tensor)>& value_of) {
     if (const auto* constant = node.as<ConstantStep>()) return constant->value();
     if (const auto* custom = node.as<CustomStep>()) {
-        Tensor codes = value_of(node.inputs[0]).tensor();
-        codes.set_qparams(quantized.input(node, 0).qparams);
-        return custom->run(node, codes);
+        std::vector<Tensor> codes;
+        for (const int input : node.inputs) codes.push_back(value_of(input).tensor());
+        return custom->run(quantized, node, codes);
     }
     const auto* in_float = node.as<FloatStep>();
     if (in_float == nullptr) return std::nullopt;
     const std::function<nn::Value(const FloatArgument&)> resolve = [&](const FloatArgument& argument) -> nn::Value {
-        if (argument.input >= 0) return value_of(node.inputs.at(static_cast<std::size_t>(argument.input)));
+        if (argument.input >= 0) {
+            nn::Value value = value_of(node.inputs.at(static_cast<std::size_t>(argument.input)));
+            return argument.extent_axis < 0 ? value : nn::Value(value.tensor().extent(argument.extent_axis));
+        }
         if (!argument.is_list) return argument.constant;
         nn::Value::Tuple items;
         for (const FloatArgument& item : argument.list) items.push_back(resolve(item));

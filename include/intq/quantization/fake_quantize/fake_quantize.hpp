@@ -7,13 +7,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "intq/arith/quantize.hpp"
 #include "intq/nn/model/module.hpp"
+#include "intq/quantization/fake_quantize/quantizer.hpp"
 #include "intq/quantization/observers/compatibility.hpp"
 #include "intq/quantization/observers/observer.hpp"
 #include "intq/tensor/owned_qparams.hpp"
@@ -33,32 +36,18 @@ struct FakeQuantizeOptions {
     ObserverFactory observer = detail::default_observer();
     ObserverOptions observer_options{};
     bool saturate = true;          // a clamped element stops its gradient
+    bool in_place = false;         // the output takes the memory of the input; not while a gradient is recorded
+    index_t channel_len = 1;       // per channel, the number of channels, where it is known before any data
     bool use_grad_scaling = true;  // LSQ: gradients of scale and zero point times 1 / sqrt(elements · quant_max)
     float alpha = 6.0f;            // PACT: the bound before any calibration
     arith::QuantizeRule rule{};
     Compatibility compatibility = Compatibility::horizon;
 };
 
-/// What a quantizer on an edge is to the others: its output carries its qparams.
-///
-/// A call that observes or learns changes the object; threads may share one that only quantizes.
-class Quantizer : public nn::Module {
-public:
-    bool is_leaf() const override { return true; }
-    virtual DType dtype() const = 0;
-    /// Whether data was seen or qparams were set.
-    virtual bool has_qparams() const = 0;
-    virtual OwnedQParams qparams() const = 0;
-    virtual bool is_rounding() const = 0;
-    virtual arith::QuantizeRule rule() const = 0;
-    /// Whether a clamped element stops its gradient.
-    virtual bool saturates() const = 0;
+/// Changes arguments of a quantizer and its observer: the keyword arguments of the documents.
+using QuantizerArguments = std::function<void(FakeQuantizeOptions&)>;
 
-protected:
-    /// Rounds x to the grid if the quantizer rounds; in both cases the result says its scale and type.
-    Tensor pass(const Tensor& x) const;
-    Tensor pass(const Tensor& x, const OwnedQParams& grid) const;
-};
+struct QuantizerConfig;
 
 /// Observes, then rounds to the grid of the scale:
 ///
@@ -71,9 +60,14 @@ protected:
 /// Source   docs/workflow.md section 2; docs/torch_semantics.md section 2
 class FakeQuantize : public nn::Cloneable<FakeQuantize, Quantizer> {
 public:
+    /// Throws for a channel_len that is not positive, or above 1 in a quantizer per tensor.
     explicit FakeQuantize(const FakeQuantizeOptions& options);
+    /// A quantizer of this class to be, which a qconfig takes and a call makes; see QuantizerConfig.
+    static QuantizerConfig with_args(const QuantizerArguments& arguments);
 
     std::string type_name() const override { return "FakeQuantize"; }
+    /// PyTorch's fields, in its order.
+    INTQ_INLINE std::string extra_repr() const override;
     INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
     bool needs_reproducible_sums() const override { return observer_enabled_ || fake_quant_enabled_; }
 
@@ -86,6 +80,8 @@ public:
     bool fake_quant_enabled() const noexcept { return fake_quant_enabled_; }
     void enable_observer(bool on = true) noexcept { observer_enabled_ = on; }
     virtual void enable_fake_quant(bool on = true) { fake_quant_enabled_ = on; }
+    /// For who puts the quantizer where its input is read by others as well.
+    void set_in_place(bool on) noexcept { options_.in_place = on; }
 
     DType dtype() const override { return options_.observer_options.dtype; }
     bool has_qparams() const override { return tensor("scale").defined(); }
@@ -101,7 +97,11 @@ public:
     ///
     /// @throws Error for a grid that does not fit, see check_grid(); the quantizer is as before
     void set_qparams(float scale, std::optional<std::int32_t> zero_point = std::nullopt);
-    /// The same with a scale for each channel.
+    /// The same with a scale, and a zero point, for each channel; one serves all.
+    void set_qparams(std::span<const float> scales, std::span<const std::int32_t> zero_points = {});
+    /// @param scale       float32 of rank 0 or 1
+    /// @param zero_point  int32 of the same shape, or undefined
+    void set_qparams(const Tensor& scale, const Tensor& zero_point = {});
     void set_qparams(const OwnedQParams& qparams);
     /// Throws the Error that says what of a grid is not this quantizer's: the type or range of its codes, its channel
     /// axis, its number of channels, a zero point that the scheme or the kind does not have, a scale that is none.
@@ -125,14 +125,24 @@ public:
     /// Takes a grid that codes lie on already, whether or not it is one that data could make here: that of a folded
     /// weight, or of another quantizer. The observer is left as it is.
     void adopt(const OwnedQParams& qparams);
+    /// Takes the state of a quantizer of another kind, or with another observer: the scale becomes what this kind
+    /// keeps, and the observer, whose statistics it cannot read, stays as it is.
+    INTQ_INLINE void adapt_state(std::vector<nn::Named<Tensor>>& state) const override;
 
 protected:
     virtual bool is_observing() const {
         return observer_enabled_ && !has_given_qparams() &&
                (training() || !fake_quant_enabled_ || options_.compatibility == Compatibility::torch);
     }
+    bool is_in_place() const override { return options_.in_place; }
+    /// Turns the scale, zero point or bound in a state into those of this kind.
+    virtual INTQ_INLINE void adapt_scale(std::vector<nn::Named<Tensor>>& state) const;
+    /// Half of the codes' range: the bound of a symmetric scale of 1.
+    float half_range() const noexcept;
     /// Throws for tensors, from a file, that no run could have made.
     virtual INTQ_INLINE void check_state() const;
+    /// The same of the scales, or of what they follow from, once there are some.
+    void check_scales(const Tensor& kept) const;
     /// Where scales and zero points are kept.
     virtual INTQ_INLINE void store(const OwnedQParams& qparams);
     /// For a kind whose scale is a parameter, or follows from one.
@@ -142,6 +152,7 @@ protected:
 
 private:
     std::size_t channel_count() const;
+    void check_channel_len(const Tensor& x) const;
 
     FakeQuantizeOptions options_;
     int weight_axis_ = -1;
@@ -154,50 +165,9 @@ private:
 class CalibFakeQuantize : public nn::Cloneable<CalibFakeQuantize, FakeQuantize> {
 public:
     explicit CalibFakeQuantize(const FakeQuantizeOptions& options);
+    static QuantizerConfig with_args(const QuantizerArguments& arguments);
     INTQ_INLINE std::string type_name() const override;
     void enable_fake_quant(bool) override {}
-};
-
-/// Rounds to the grid of another quantizer: the output of an operator that keeps the scale of its input but not its
-/// values (an average of codes that divides the codes). Observes nothing.
-class FollowingFakeQuantize : public nn::Cloneable<FollowingFakeQuantize, Quantizer> {
-public:
-    explicit FollowingFakeQuantize(std::shared_ptr<Quantizer> source);
-
-    std::string type_name() const override { return "FollowingFakeQuantize"; }
-    INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
-    DType dtype() const override { return source().dtype(); }
-    bool has_qparams() const override { return source().has_qparams(); }
-    OwnedQParams qparams() const override { return source().qparams(); }
-    bool is_rounding() const override { return source().is_rounding(); }
-    arith::QuantizeRule rule() const override { return source().rule(); }
-    bool saturates() const override { return source().saturates(); }
-
-private:
-    const Quantizer& source() const { return static_cast<const Quantizer&>(*child("source")); }
-};
-
-/// FollowingFakeQuantize where no graph says whose grid that is: rounds its first argument to the grid that the second
-/// one carries, the input of the operator. Real values, which carry none, pass. Observes nothing and keeps nothing.
-class InputGridFakeQuantize : public nn::Cloneable<InputGridFakeQuantize, Quantizer> {
-public:
-    explicit InputGridFakeQuantize(const arith::QuantizeRule& rule) : rule_(rule) {}
-
-    std::string type_name() const override { return "InputGridFakeQuantize"; }
-    INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
-    void enable_fake_quant(bool on = true) noexcept { is_rounding_ = on; }
-
-    DType dtype() const override { return DType::none; }
-    /// A call says the grid: its output carries it.
-    bool has_qparams() const override { return false; }
-    OwnedQParams qparams() const override { return {}; }
-    bool is_rounding() const override { return is_rounding_; }
-    arith::QuantizeRule rule() const override { return rule_; }
-    bool saturates() const override { return true; }
-
-private:
-    arith::QuantizeRule rule_;
-    bool is_rounding_ = true;
 };
 
 /// State of all quantizers of a model.
@@ -217,10 +187,13 @@ void set_fake_quantize(nn::Module& model, FakeQuantState state);
 #if INTQ_DEFINES(quantization_fake_quantize)
 
 #    include <algorithm>
+#    include <cmath>
+#    include <cstddef>
 #    include <utility>
-#    include <vector>
 
+#    include "intq/arith/learnable.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/nn/model/repr.hpp"
 #    include "intq/quantization/fake_quantize/check_grid.hpp"
 #    include "intq/quantization/observers/range_observers.hpp"
 #    include "intq/tensor/quantize.hpp"
@@ -234,18 +207,11 @@ INTQ_INLINE ObserverFactory default_observer() { return observer_factory<MovingA
 
 }  // namespace detail
 
-INTQ_INLINE Tensor Quantizer::pass(const Tensor& x) const {
-    return is_rounding() || has_qparams() ? pass(x, qparams()) : x;
-}
-
-INTQ_INLINE Tensor Quantizer::pass(const Tensor& x, const OwnedQParams& grid) const {
-    if (is_rounding()) return fake_quantize(x, grid, rule());
-    Tensor y = x;
-    y.set_qparams(grid);
-    return y;
-}
-
 INTQ_INLINE FakeQuantize::FakeQuantize(const FakeQuantizeOptions& options) : options_(options) {
+    if (options.channel_len < 1 || (options.channel_len > 1 && options.observer_options.ch_axis < 0))
+        throw Error("FakeQuantize: channel_len counts the channels of ch_axis; given " +
+                    std::to_string(options.channel_len) + " with ch_axis " +
+                    std::to_string(options.observer_options.ch_axis));
     ObserverOptions observed = options.observer_options;
     if (options.compatibility == Compatibility::torch) observed.compatibility = Compatibility::torch;
     add_child("activation_post_process", options.observer(observed));
@@ -260,7 +226,15 @@ INTQ_INLINE nn::Value FakeQuantize::forward(nn::Arguments arguments) {
     return pass(arguments.tensor(0));
 }
 
+INTQ_INLINE void FakeQuantize::check_channel_len(const Tensor& x) const {
+    const int axis = channel_axis();
+    if (options_.channel_len == 1 || axis < 0 || axis >= x.rank() || x.extent(axis) == options_.channel_len) return;
+    throw Error(type_name() + ": a tensor has " + std::to_string(x.extent(axis)) + " channels, channel_len says " +
+                std::to_string(options_.channel_len));
+}
+
 INTQ_INLINE void FakeQuantize::observe(const Tensor& x) {
+    check_channel_len(x);
     observer().observe(x);
     update_qparams();
 }
@@ -282,17 +256,6 @@ INTQ_INLINE CalibFakeQuantize::CalibFakeQuantize(const FakeQuantizeOptions& opti
 
 INTQ_INLINE std::string CalibFakeQuantize::type_name() const { return "CalibFakeQuantize"; }
 
-INTQ_INLINE FollowingFakeQuantize::FollowingFakeQuantize(std::shared_ptr<Quantizer> source) {
-    add_child("source", std::move(source));
-}
-
-INTQ_INLINE nn::Value FollowingFakeQuantize::forward(nn::Arguments arguments) { return pass(arguments.tensor(0)); }
-
-INTQ_INLINE nn::Value InputGridFakeQuantize::forward(nn::Arguments arguments) {
-    const std::optional<OwnedQParams>& grid = arguments.tensor(1).qparams();
-    return grid ? pass(arguments.tensor(0), *grid) : arguments.tensor(0);
-}
-
 INTQ_INLINE void set_fake_quantize(nn::Module& model, FakeQuantState state) {
     const bool observes = state == FakeQuantState::calibration || state == FakeQuantState::qat,
                rounds = state == FakeQuantState::validation || state == FakeQuantState::qat;
@@ -302,6 +265,47 @@ INTQ_INLINE void set_fake_quantize(nn::Module& model, FakeQuantState state) {
             quantizer->enable_fake_quant(rounds);
         }
         if (auto* following = dynamic_cast<InputGridFakeQuantize*>(module.value)) following->enable_fake_quant(rounds);
+    }
+}
+
+INTQ_INLINE float FakeQuantize::half_range() const noexcept {
+    const ObserverOptions& range = options_.observer_options;
+    return static_cast<float>(static_cast<double>(range.highest() - range.lowest()) / 2.0);
+}
+
+INTQ_INLINE void FakeQuantize::adapt_state(std::vector<nn::Named<Tensor>>& state) const {
+    adapt_scale(state);
+    const std::string prefix = "activation_post_process.";
+    const auto is_observed = [&](const nn::Named<Tensor>& item) { return item.name.rfind(prefix, 0) == 0; };
+    const auto& own = observer().buffers();
+    const auto known = static_cast<std::size_t>(std::count_if(state.begin(), state.end(), [&](const auto& item) {
+        return is_observed(item) && std::any_of(own.begin(), own.end(),
+                                                [&](const auto& buffer) { return prefix + buffer.name == item.name; });
+    }));
+    const auto given = static_cast<std::size_t>(std::count_if(state.begin(), state.end(), is_observed));
+    if (given == 0 || (known == given && given == own.size())) return;
+    // Every kind has both ends of the range; a state with one of them is damaged, and check_state() refuses it.
+    const bool is_half = (detail::entry_of(state, prefix + "min_val") == nullptr) !=
+                         (detail::entry_of(state, prefix + "max_val") == nullptr);
+    if (is_half) return;
+    std::erase_if(state, is_observed);
+    for (const auto& buffer : own)
+        if (buffer.value.defined()) state.push_back({prefix + buffer.name, buffer.value});
+}
+
+INTQ_INLINE void FakeQuantize::adapt_scale(std::vector<nn::Named<Tensor>>& state) const {
+    if (nn::Named<Tensor>* bound = detail::entry_of(state, "alpha"); bound != nullptr) {
+        bound->name = "scale";
+        bound->value = bound->value.contiguous().clone();
+        for (float& value : bound->value.flat<float>()) value /= half_range();
+    }
+    if (nn::Named<Tensor>* learnt = detail::entry_of(state, "zero_point");
+        learnt != nullptr && learnt->value.dtype() == DType::float32) {
+        std::vector<std::int32_t> codes;
+        const ObserverOptions& range = options_.observer_options;
+        for (const float real : learnt->value.flat<float>())
+            codes.push_back(arith::learnable_zero_point(real, range.lowest(), range.highest()));
+        learnt->value = Tensor::from(learnt->value.shape(), codes);
     }
 }
 
@@ -317,11 +321,17 @@ INTQ_INLINE OwnedQParams FakeQuantize::grid(std::span<const float> scales,
     OwnedQParams result = OwnedQParams::per_tensor(1.0f, dtype());
     result.quant_min = options_.observer_options.lowest();
     result.quant_max = options_.observer_options.highest();
-    if (scales.empty()) return result;
+    const int axis = channel_axis();
+    if (scales.empty()) {
+        if (options_.channel_len == 1) return result;
+        result.scales.assign(static_cast<std::size_t>(options_.channel_len), 1.0f);
+        result.axis = axis;
+        return result;
+    }
     result.scales.assign(scales.begin(), scales.end());
     // One scale that was given before the channels were known serves all of them.
-    const int several = channel_axis() >= 0 ? channel_axis() : std::max(weight_axis_, 0);
-    result.axis = scales.size() > 1 ? several : has_given_qparams() ? -1 : channel_axis();
+    const int several = axis >= 0 ? axis : std::max(weight_axis_, 0);
+    result.axis = scales.size() > 1 ? several : has_given_qparams() ? -1 : axis;
     result.zero_points.assign(zero_points.begin(), zero_points.end());
     return result;
 }
@@ -342,6 +352,38 @@ INTQ_INLINE void FakeQuantize::set_qparams(float scale, std::optional<std::int32
     fixed.zero_points.clear();
     if (zero_point) fixed.zero_points.assign(fixed.scales.size(), *zero_point);
     set_qparams(fixed);
+}
+
+INTQ_INLINE void FakeQuantize::set_qparams(std::span<const float> scales, std::span<const std::int32_t> zero_points) {
+    if (scales.size() == 1 && zero_points.size() <= 1)
+        return set_qparams(scales[0], zero_points.empty() ? std::nullopt : std::optional(zero_points[0]));
+    OwnedQParams fixed = qparams();
+    fixed.axis = channel_axis();
+    fixed.scales.assign(scales.begin(), scales.end());
+    fixed.zero_points.assign(zero_points.begin(), zero_points.end());
+    set_qparams(fixed);
+}
+
+INTQ_INLINE void FakeQuantize::set_qparams(const Tensor& scale, const Tensor& zero_point) {
+    if (scale.rank() > 1 || zero_point.rank() > 1)
+        throw Error(type_name() + "::set_qparams: scales and zero points are one for each channel; given " +
+                    to_string((scale.rank() > 1 ? scale : zero_point).shape()));
+    set_qparams(scale.flat<float>(),
+                zero_point.defined() ? zero_point.flat<std::int32_t>() : std::span<const std::int32_t>());
+}
+
+INTQ_INLINE std::string FakeQuantize::extra_repr() const {
+    const auto flag = [](bool on) { return on ? "true" : "false"; };
+    const OwnedQParams now = qparams();
+    const ObserverOptions& o = options_.observer_options;
+    const std::vector<float> zeros(now.zero_points.begin(), now.zero_points.end());
+    return std::string("fake_quant_enabled=") + flag(fake_quant_enabled_) +
+           ", observer_enabled=" + flag(observer_enabled_) + ", quant_min=" + std::to_string(now.quant_min) +
+           ", quant_max=" + std::to_string(now.quant_max) + ", dtype=" + name_of(dtype()) +
+           ", qscheme=" + (o.ch_axis >= 0 ? "per_channel_" : "per_tensor_") +
+           (o.scheme == arith::QuantScheme::symmetric ? "symmetric" : "affine") +
+           ", ch_axis=" + std::to_string(o.ch_axis) + ", scale=" + nn::repr_of(now.scales) +
+           ", zero_point=" + (zeros.empty() ? "0" : nn::repr_of(zeros));
 }
 
 INTQ_INLINE void FakeQuantize::set_qparams(const OwnedQParams& qparams) {
@@ -373,8 +415,11 @@ INTQ_INLINE void FakeQuantize::adopt(const OwnedQParams& qparams) {
 /// 0 where it is not known yet.
 INTQ_INLINE std::size_t FakeQuantize::channel_count() const {
     if (channel_axis() < 0) return 1;
+    if (options_.channel_len > 1) return static_cast<std::size_t>(options_.channel_len);
     if (weight_channels_ != 0) return static_cast<std::size_t>(weight_channels_);
-    if (has_qparams() && !has_given_qparams()) return qparams().scales.size();
+    // One scale that was given serves any number of channels.
+    const std::size_t known = has_qparams() ? qparams().scales.size() : 0;
+    if (known > 1 || (known == 1 && !has_given_qparams())) return known;
     return static_cast<std::size_t>(observer().tensor("min_val").size());
 }
 
@@ -397,8 +442,12 @@ INTQ_INLINE void FakeQuantize::check_state() const {
         if (has_given_qparams()) throw Error(type_name() + ": its qparams are given, and it has no scale");
         return;
     }
+    check_scales(tensor("scale"));
+}
+
+INTQ_INLINE void FakeQuantize::check_scales(const Tensor& kept) const {
     try {
-        if (tensor("scale").size() == 0) throw Error("it has no scale");
+        if (kept.size() == 0) throw Error("it has no scale");
         // One scale that was given serves all channels; a grid of a folded weight stays where data does not decide.
         const bool is_decided = has_given_qparams() || learns_qparams();
         const OwnedQParams own = qparams();

@@ -6,6 +6,7 @@
 #define INTQ_QUANTIZATION_FAKE_QUANTIZE_LSQ_FAKE_QUANTIZE_HPP
 
 #include <string>
+#include <vector>
 
 #include "intq/arith/quantize.hpp"
 #include "intq/nn/model/module.hpp"
@@ -25,6 +26,7 @@ inline namespace INTQ_HOSTED_ABI {
 class LSQFakeQuantize : public nn::Cloneable<LSQFakeQuantize, FakeQuantize> {
 public:
     explicit LSQFakeQuantize(const FakeQuantizeOptions& options);
+    static QuantizerConfig with_args(const QuantizerArguments& arguments);
 
     std::string type_name() const override { return "LSQFakeQuantize"; }
     INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
@@ -42,6 +44,7 @@ protected:
     }
     INTQ_INLINE void store(const OwnedQParams& qparams) override;
     INTQ_INLINE void check_state() const override;
+    INTQ_INLINE void adapt_scale(std::vector<nn::Named<Tensor>>& state) const override;
 
 private:
     float constrained(float scale) const noexcept;
@@ -57,10 +60,10 @@ private:
 #    include <algorithm>
 #    include <cmath>
 #    include <cstdint>
-#    include <vector>
 
 #    include "intq/arith/learnable.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/quantization/fake_quantize/quantizer_config.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -73,6 +76,10 @@ INTQ_INLINE LSQFakeQuantize::LSQFakeQuantize(const FakeQuantizeOptions& options)
     } else {
         add_buffer("zero_point", Tensor());
     }
+}
+
+INTQ_INLINE QuantizerConfig LSQFakeQuantize::with_args(const QuantizerArguments& arguments) {
+    return QuantizerConfig{{}, fake_quantize_factory<LSQFakeQuantize>()}.with_args(arguments);
 }
 
 INTQ_INLINE nn::Value LSQFakeQuantize::forward(nn::Arguments arguments) {
@@ -128,6 +135,20 @@ INTQ_INLINE void LSQFakeQuantize::check_state() const {
                 if (!std::isfinite(real)) throw Error(type_name() + ": its zero_point is NaN or infinite");
     }
     FakeQuantize::check_state();
+}
+
+INTQ_INLINE void LSQFakeQuantize::adapt_scale(std::vector<nn::Named<Tensor>>& state) const {
+    if (!learns_zero_point()) return FakeQuantize::adapt_scale(state);
+    nn::Named<Tensor>* zero_point = detail::entry_of(state, "zero_point");
+    const nn::Named<Tensor>* scale = detail::entry_of(state, "scale");
+    if (scale == nullptr) return;
+    if (zero_point == nullptr) {  // all were 0, in a state of the symmetric scheme
+        if (tensor("zero_point").defined()) return;
+        state.push_back({"zero_point", Tensor::zeros(scale->value.shape())});
+    } else if (zero_point->value.dtype() == DType::int32) {
+        const auto codes = zero_point->value.flat<std::int32_t>();
+        zero_point->value = Tensor::from(zero_point->value.shape(), std::vector<float>(codes.begin(), codes.end()));
+    }
 }
 
 INTQ_INLINE void LSQFakeQuantize::constrain() {

@@ -5,6 +5,7 @@
 #define INTQ_QUANTIZATION_FAKE_QUANTIZE_PACT_FAKE_QUANTIZE_HPP
 
 #include <string>
+#include <vector>
 
 #include "intq/nn/model/module.hpp"
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
@@ -17,22 +18,28 @@ inline namespace INTQ_HOSTED_ABI {
 ///     scale = alpha / ((quant_max - quant_min) / 2)
 ///     y     = dequantize(quantize(clamp(x, -alpha, alpha)))
 ///
-/// alpha starts as FakeQuantizeOptions::alpha; calibration sets it to the range that the observer saw. Symmetric and
-/// per tensor only. The gradient passes the rounding wherever x was not clipped, and reaches alpha where it was: a
-/// clipped element half a step above the last code is not stopped a second time, as it is in Horizon's form, where
-/// alpha = 127.5 steps could not learn from above.
+/// alpha starts as FakeQuantizeOptions::alpha; calibration sets it to the range that the observer saw. With a ch_axis
+/// each channel has an alpha, which starts as the range of calibration, or else of the first forward, as a weight's
+/// channels have nothing in common with a bound for activations. Symmetric only. The gradient passes the rounding
+/// wherever x was not clipped, and reaches alpha where it was: a clipped element half a step above the last code is not
+/// stopped a second time, as it is in Horizon's form, where alpha = 127.5 steps could not learn from above.
 ///
 /// Source   Choi et al. 2018; docs/torch_semantics.md section 4
 class PACTFakeQuantize : public nn::Cloneable<PACTFakeQuantize, FakeQuantize> {
 public:
-    /// Throws for an affine scheme, a channel axis, and an alpha that is not positive and finite.
+    /// Throws for an affine scheme, and an alpha that is not positive and finite.
     explicit PACTFakeQuantize(const FakeQuantizeOptions& options);
+    static QuantizerConfig with_args(const QuantizerArguments& arguments);
 
     std::string type_name() const override { return "PACTFakeQuantize"; }
     INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
 
-    float alpha() const { return tensor("alpha").flat<float>()[0]; }
-    bool has_qparams() const override { return true; }
+    /// The bound of a channel.
+    ///
+    /// @pre has_qparams()
+    float alpha(index_t channel = 0) const { return tensor("alpha").flat<float>()[static_cast<std::size_t>(channel)]; }
+    /// False per channel until data said where they start.
+    bool has_qparams() const override { return tensor("alpha").defined(); }
     /// The grid of the next forward: that of alpha as it will constrain it.
     INTQ_INLINE OwnedQParams qparams() const override;
     bool learns_qparams() const noexcept override { return true; }
@@ -40,12 +47,14 @@ public:
 
 protected:
     INTQ_INLINE void check_state() const override;
-    bool is_observing() const override { return observer_enabled() && !has_given_qparams() && !fake_quant_enabled(); }
+    bool is_observing() const override {
+        return observer_enabled() && !has_given_qparams() && (!fake_quant_enabled() || !has_qparams());
+    }
     INTQ_INLINE void store(const OwnedQParams& qparams) override;
+    INTQ_INLINE void adapt_scale(std::vector<nn::Named<Tensor>>& state) const override;
 
 private:
-    float half_range() const noexcept;
-    float constrained_alpha() const;
+    float constrained(float alpha) const noexcept;
     void constrain();
 };
 
@@ -58,68 +67,93 @@ private:
 #    include <algorithm>
 #    include <cmath>
 #    include <cstdint>
-#    include <span>
 
 #    include "intq/arith/quantize.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/quantization/fake_quantize/quantizer_config.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE PACTFakeQuantize::PACTFakeQuantize(const FakeQuantizeOptions& options) : Cloneable(FakeQuantize(options)) {
-    if (options.observer_options.scheme == arith::QuantScheme::affine || options.observer_options.ch_axis >= 0)
-        throw Error("PACTFakeQuantize: the scheme must be symmetric and per tensor; alpha is one bound");
+    if (options.observer_options.scheme == arith::QuantScheme::affine)
+        throw Error("PACTFakeQuantize: the scheme must be symmetric; alpha bounds both sides");
     if (!(options.alpha > 0.0f && std::isfinite(options.alpha)))
         throw Error("PACTFakeQuantize: alpha must be positive, given " + std::to_string(options.alpha));
     remove_scale_buffers();
-    add_parameter("alpha", Tensor::full(Shape(1), options.alpha));
+    add_parameter("alpha", options.observer_options.ch_axis >= 0 ? Tensor() : Tensor::full(Shape(1), options.alpha));
+}
+
+INTQ_INLINE QuantizerConfig PACTFakeQuantize::with_args(const QuantizerArguments& arguments) {
+    return QuantizerConfig{{}, fake_quantize_factory<PACTFakeQuantize>()}.with_args(arguments);
 }
 
 INTQ_INLINE nn::Value PACTFakeQuantize::forward(nn::Arguments arguments) {
     if (is_observing()) {
         observe(arguments.tensor(0));
-    } else {
+    } else if (has_qparams()) {
         constrain();
     }
     return pass(arguments.tensor(0));
 }
 
 INTQ_INLINE OwnedQParams PACTFakeQuantize::qparams() const {
+    if (!has_qparams()) return grid({}, {});
     const ObserverOptions& range = options().observer_options;
     const arith::RangeRule rule{range.lowest(), range.highest(), arith::QuantScheme::symmetric, 0, range.eps};
-    const float bound = constrained_alpha();
-    const float scale = value_or_throw(arith::qparams_from_range(-bound, bound, rule), type_name()).scale;
-    return grid(std::span(&scale, 1), {});
+    std::vector<float> scales;
+    for (const float alpha : tensor("alpha").flat<float>()) {
+        const float bound = constrained(alpha);
+        scales.push_back(value_or_throw(arith::qparams_from_range(-bound, bound, rule), type_name()).scale);
+    }
+    return grid(scales, {});
 }
 
 INTQ_INLINE void PACTFakeQuantize::store(const OwnedQParams& qparams) {
-    tensor("alpha") = Tensor::full(Shape(1), qparams.scale() * half_range());
+    std::vector<float> bounds;
+    for (const float scale : qparams.scales) bounds.push_back(scale * half_range());
+    tensor("alpha") = Tensor::from(Shape(static_cast<index_t>(bounds.size())), bounds);
 }
 
 INTQ_INLINE void PACTFakeQuantize::check_grid(const OwnedQParams& grid) const {
     FakeQuantize::check_grid(grid);
     for (const std::int32_t zero_point : grid.zero_points)
         if (zero_point != 0)
-            throw Error("the grid has the zero point " + std::to_string(zero_point) + ", and alpha is one bound");
-    if (!std::isfinite(grid.scale() * half_range()))
-        throw Error("the range of the grid ends beyond the largest number");
+            throw Error("the grid has the zero point " + std::to_string(zero_point) +
+                        ", and alpha bounds both sides alike");
+    for (const float scale : grid.scales)
+        if (!std::isfinite(scale * half_range())) throw Error("the range of the grid ends beyond the largest number");
 }
 
 INTQ_INLINE void PACTFakeQuantize::check_state() const {
-    if (!std::isfinite(alpha())) throw Error(type_name() + ": its alpha is NaN or infinite");
     FakeQuantize::check_state();
+    const Tensor& bounds = tensor("alpha");
+    if (!bounds.defined()) {
+        if (has_given_qparams()) throw Error(type_name() + ": its qparams are given, and it has no alpha");
+        return;
+    }
+    for (const float bound : bounds.flat<float>())
+        if (!std::isfinite(bound)) throw Error(type_name() + ": its alpha is NaN or infinite");
+    check_scales(bounds);
 }
 
-INTQ_INLINE float PACTFakeQuantize::half_range() const noexcept {
-    const ObserverOptions& range = options().observer_options;
-    return static_cast<float>(static_cast<double>(range.highest() - range.lowest()) / 2.0);
+INTQ_INLINE void PACTFakeQuantize::adapt_scale(std::vector<nn::Named<Tensor>>& state) const {
+    nn::Named<Tensor>* scale = detail::entry_of(state, "scale");
+    if (scale == nullptr) return;
+    scale->name = "alpha";
+    scale->value = scale->value.contiguous().clone();
+    for (float& value : scale->value.flat<float>()) value *= half_range();
+    if (detail::entry_of(state, "zero_point") != nullptr)
+        throw Error("PACTFakeQuantize: the state has zero points, and alpha bounds both sides alike");
 }
 
-INTQ_INLINE float PACTFakeQuantize::constrained_alpha() const {
-    return std::max(std::fabs(alpha()), options().observer_options.eps * half_range());
+INTQ_INLINE float PACTFakeQuantize::constrained(float alpha) const noexcept {
+    return std::max(std::fabs(alpha), options().observer_options.eps * half_range());
 }
 
-INTQ_INLINE void PACTFakeQuantize::constrain() { tensor("alpha").flat<float>()[0] = constrained_alpha(); }
+INTQ_INLINE void PACTFakeQuantize::constrain() {
+    for (float& alpha : tensor("alpha").flat<float>()) alpha = constrained(alpha);
+}
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization

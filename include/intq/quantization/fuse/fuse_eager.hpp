@@ -7,6 +7,7 @@
 #include <concepts>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -31,6 +32,19 @@ using ModuleFuser = std::function<std::vector<nn::ModulePtr>(const std::vector<n
 /// @throws Error for modules that no row fuses, naming their operators; for a batch norm in training
 std::vector<nn::ModulePtr> fuse_known_modules(const std::vector<nn::ModulePtr>& modules,
                                               const std::vector<FusionRow>& more_rows = {});
+
+/// Makes one module of several; it stands in the slot of the first, and the others become Identity.
+using FuserMethod = std::function<nn::ModulePtr(const std::vector<nn::ModulePtr>& modules)>;
+
+/// The documents' fuse_custom_config.
+struct FuseCustomConfig {
+    /// By the types of the modules, above the library's fusions:
+    ///
+    ///     {{{"Conv2d", "BatchNorm2d"}, fuse_conv_bn}}
+    std::map<std::vector<std::string>, FuserMethod> additional_fuser_method_mapping{};
+    /// A list that nothing fuses stays as it is, as in PyTorch. Otherwise it is an Error.
+    bool leave_others_unchanged = false;
+};
 
 /// Which modules are fused, by their qualified names: one list, or several. A braced list means what it says, however
 /// many names it has.
@@ -75,8 +89,9 @@ private:
 /// The fused module has the own qconfig of the first; the output quantizer will be that of the last.
 ///
 /// @param inplace  false: in a clone, which is returned; true: where a list is refused, no list is fused
+/// @param fuser    in place of fuse_known_modules(), for what the configuration does not fuse
 nn::ModulePtr fuse_modules(const nn::ModulePtr& model, const ModulesToFuse& modules_to_fuse, bool inplace = false,
-                           const ModuleFuser& fuser = {});
+                           const ModuleFuser& fuser = {}, const FuseCustomConfig& custom = {});
 
 /// Identity in the place of a layer that is fused into an add: it remembers what passed, so that the add knows which of
 /// its operands that is. A trace goes through it, and leaves no node.
@@ -112,6 +127,7 @@ private:
 
 #    include <algorithm>
 #    include <cstddef>
+#    include <optional>
 
 #    include "intq/graph/operators.hpp"
 #    include "intq/graph/pattern.hpp"
@@ -182,38 +198,73 @@ INTQ_INLINE std::string operator_of_module(const nn::Module& module) {
 
 }  // namespace detail
 
+namespace detail {
+
+INTQ_INLINE graph::OperatorSequence sequence_of(const std::vector<nn::ModulePtr>& modules) {
+    graph::OperatorSequence sequence;
+    for (const nn::ModulePtr& module : modules) sequence.push_back(operator_of_module(*module));
+    return sequence;
+}
+
+/// Null where no row fuses the sequence.
+INTQ_INLINE const FusionRow* find_fusion(const graph::OperatorSequence& sequence,
+                                         const std::vector<FusionRow>& more_rows) {
+    for (const auto* rows : {&more_rows, &fusion_table()})
+        for (const FusionRow& row : *rows)
+            if (row.operators == sequence) return &row;
+    return nullptr;
+}
+
+/// The fused module in the place of one, Identity in those of the others.
+INTQ_INLINE std::vector<nn::ModulePtr> with_identities(const nn::ModulePtr& fused, std::size_t at, std::size_t count) {
+    std::vector<nn::ModulePtr> result;
+    for (std::size_t i = 0; i < count; ++i) result.push_back(i == at ? fused : std::make_shared<nn::Identity>());
+    return result;
+}
+
+}  // namespace detail
+
 INTQ_INLINE std::vector<nn::ModulePtr> fuse_known_modules(const std::vector<nn::ModulePtr>& modules,
                                                           const std::vector<FusionRow>& more_rows) {
-    graph::OperatorSequence sequence;
+    const graph::OperatorSequence sequence = detail::sequence_of(modules);
+    const FusionRow* const row = detail::find_fusion(sequence, more_rows);
+    if (row == nullptr) throw Error("fuse_modules: no row of the table fuses " + graph::to_string(sequence));
     std::vector<FusedOperator> operators;
-    for (const nn::ModulePtr& module : modules) {
-        sequence.push_back(detail::operator_of_module(*module));
-        operators.push_back({sequence.back(), module.get()});
-    }
-    for (const auto* rows : {&more_rows, &fusion_table()})
-        for (const FusionRow& row : *rows) {
-            if (row.operators != sequence) continue;
-            const nn::ModulePtr fused = row.make(operators);
-            fused->train(modules[0]->training());
-            std::vector<nn::ModulePtr> result;
-            for (std::size_t i = 0; i < modules.size(); ++i) result.push_back(std::make_shared<nn::Identity>());
-            const auto add = std::find(sequence.begin(), sequence.end(), "add");
-            if (add == sequence.end()) {
-                result[0] = fused;
-            } else {
-                const auto input = std::make_shared<FusedInput>();
-                result[0] = input;
-                result[static_cast<std::size_t>(add - sequence.begin())] =
-                    std::make_shared<FusedFloatFunctional>(fused, input);
-            }
-            return result;
-        }
-    throw Error("fuse_modules: no row of the table fuses " + graph::to_string(sequence));
+    for (std::size_t i = 0; i < modules.size(); ++i) operators.push_back({sequence[i], modules[i].get()});
+    const nn::ModulePtr fused = row->make(operators);
+    fused->train(modules[0]->training());
+    const auto add = std::find(sequence.begin(), sequence.end(), "add");
+    if (add == sequence.end()) return detail::with_identities(fused, 0, modules.size());
+    const auto input = std::make_shared<FusedInput>();
+    std::vector<nn::ModulePtr> result =
+        detail::with_identities(std::make_shared<FusedFloatFunctional>(fused, input),
+                                static_cast<std::size_t>(add - sequence.begin()), modules.size());
+    result[0] = input;
+    return result;
 }
 
 namespace detail {
 
-INTQ_INLINE void fuse_list(Replacements& done, const std::vector<std::string>& names, const ModuleFuser& fuser) {
+/// What takes the places of the modules; nothing for a list that stays as it is.
+INTQ_INLINE std::optional<std::vector<nn::ModulePtr>> fused_list(const std::vector<nn::ModulePtr>& modules,
+                                                                 const ModuleFuser& fuser,
+                                                                 const FuseCustomConfig& custom) {
+    std::vector<std::string> types;
+    for (const nn::ModulePtr& module : modules) types.push_back(module->type_name());
+    const auto own = custom.additional_fuser_method_mapping.find(types);
+    if (own != custom.additional_fuser_method_mapping.end()) {
+        const nn::ModulePtr fused = own->second(modules);
+        if (fused == nullptr)
+            throw Error("fuse_modules: the fuser method of " + modules[0]->type_name() + " gave null");
+        return with_identities(fused, 0, modules.size());
+    }
+    if (fuser) return fuser(modules);
+    if (custom.leave_others_unchanged && find_fusion(sequence_of(modules), {}) == nullptr) return std::nullopt;
+    return fuse_known_modules(modules);
+}
+
+INTQ_INLINE void fuse_list(Replacements& done, const std::vector<std::string>& names, const ModuleFuser& fuser,
+                           const FuseCustomConfig& custom) {
     nn::Module& model = *done.root;
     std::vector<nn::ModulePtr> modules;
     std::vector<nn::FusedMember> members;
@@ -221,7 +272,10 @@ INTQ_INLINE void fuse_list(Replacements& done, const std::vector<std::string>& n
         modules.push_back(model.find_child(name));
         members.push_back({name, modules.back()->type_name(), ""});
     }
-    const std::vector<nn::ModulePtr> fused = fuser ? fuser(modules) : fuse_known_modules(modules);
+    if (modules.empty()) throw Error("fuse_modules: a list of names is empty");
+    const std::optional<std::vector<nn::ModulePtr>> list = fused_list(modules, fuser, custom);
+    if (!list) return;
+    const std::vector<nn::ModulePtr>& fused = *list;
     if (fused.size() != modules.size())
         throw Error("fuse_modules: the fuser gave " + std::to_string(fused.size()) + " modules for " +
                     std::to_string(modules.size()));
@@ -259,10 +313,10 @@ INTQ_INLINE ModulesToFuse::ModulesToFuse(std::initializer_list<Item> items) {
 }
 
 INTQ_INLINE nn::ModulePtr fuse_modules(const nn::ModulePtr& model, const ModulesToFuse& modules_to_fuse, bool inplace,
-                                       const ModuleFuser& fuser) {
+                                       const ModuleFuser& fuser, const FuseCustomConfig& custom) {
     Replacements done{inplace ? model : nn::clone(model)};
     try {
-        for (const auto& names : modules_to_fuse.lists()) detail::fuse_list(done, names, fuser);
+        for (const auto& names : modules_to_fuse.lists()) detail::fuse_list(done, names, fuser, custom);
     } catch (...) {
         done.undo();
         throw;

@@ -32,8 +32,9 @@ struct FusionRow {
     FusionMaker make;
 };
 
-/// The library's rows, longest sequences first: conv2d, conv1d, conv_transpose2d and linear, each with bn, relu,
-/// bn-relu, add, bn-add, add-relu, bn-add-relu; batch_norm2d with relu; relu stands for relu and relu6.
+/// The library's rows, longest sequences first: convolutions and transposed convolutions in one, two and three
+/// dimensions, and linear, each with bn, relu, bn-relu, add, bn-add, add-relu, bn-add-relu; a batch norm with relu;
+/// relu stands for relu and relu6.
 const std::vector<FusionRow>& fusion_table();
 
 }  // namespace INTQ_HOSTED_ABI
@@ -47,6 +48,7 @@ const std::vector<FusionRow>& fusion_table();
 
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/conv.hpp"
+#    include "intq/nn/layers/conv3d.hpp"
 #    include "intq/nn/layers/linear.hpp"
 #    include "intq/nn/layers/norm.hpp"
 #    include "intq/nn/layers/weighted.hpp"
@@ -62,10 +64,10 @@ INTQ_INLINE Activation activation_of(const FusedOperator& op) {
 }
 
 /// Not folded into anything: its statistics stay, in training too.
-INTQ_INLINE nn::ModulePtr make_fused_norm(const std::vector<FusedOperator>& operators) {
-    const auto* norm = dynamic_cast<const nn::BatchNorm2d*>(operators[0].module);
+template <class Norm> nn::ModulePtr make_fused_norm(const std::vector<FusedOperator>& operators) {
+    const auto* norm = dynamic_cast<const Norm*>(operators[0].module);
     if (norm == nullptr) throw Error("the first operator is not the layer that its name says");
-    return std::make_shared<nn::FusedBatchNorm2d>(*norm, activation_of(operators[1]));
+    return std::make_shared<nn::FusedBatchNorm<Norm>>(*norm, activation_of(operators[1]));
 }
 
 /// Layer is Conv2d or Linear; what follows it in the sequence says the rest.
@@ -103,7 +105,10 @@ INTQ_INLINE const std::vector<FusionRow>& fusion_table() {
         };
         const Weighted layers[] = {{"conv2d", "batch_norm2d", &detail::make_fused<nn::Conv2d>},
                                    {"conv1d", "batch_norm1d", &detail::make_fused<nn::Conv1d>},
+                                   {"conv3d", "batch_norm3d", &detail::make_fused<nn::Conv3d>},
                                    {"conv_transpose2d", "batch_norm2d", &detail::make_fused<nn::ConvTranspose2d>},
+                                   {"conv_transpose1d", "batch_norm1d", &detail::make_fused<nn::ConvTranspose1d>},
+                                   {"conv_transpose3d", "batch_norm3d", &detail::make_fused<nn::ConvTranspose3d>},
                                    {"linear", "batch_norm1d", &detail::make_fused<nn::Linear>}};
         std::vector<FusionRow> all;
         for (std::size_t length = 4; length >= 2; --length)
@@ -117,8 +122,11 @@ INTQ_INLINE const std::vector<FusionRow>& fusion_table() {
                             if (*activation != 0) operators.emplace_back(activation);
                             if (operators.size() == length) all.push_back({std::move(operators), layer.make});
                         }
-        for (const char* activation : {"relu", "relu6"})
-            all.push_back({{"batch_norm2d", activation}, &detail::make_fused_norm});
+        for (const char* activation : {"relu", "relu6"}) {
+            all.push_back({{"batch_norm2d", activation}, &detail::make_fused_norm<nn::BatchNorm2d>});
+            all.push_back({{"batch_norm1d", activation}, &detail::make_fused_norm<nn::BatchNorm1d>});
+            all.push_back({{"batch_norm3d", activation}, &detail::make_fused_norm<nn::BatchNorm3d>});
+        }
         return all;
     }();
     return rows;

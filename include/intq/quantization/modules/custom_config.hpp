@@ -32,8 +32,8 @@ using FromObserved = std::function<nn::ModulePtr(const nn::Module& observed, con
 /// PyTorch's prepare_custom_config.
 ///
 /// A non-traceable module is one node and stays in float, whatever it holds. A preserved attribute is a property of the
-/// model (nn::Module::set_property) that its traced, fused and prepared forms have too. What the model does not have is
-/// an Error that names the nearest names.
+/// model (nn::Module::set_property). All properties are kept, as in Horizon, so the list only says which must be there.
+/// What the model does not have is an Error that names the nearest names.
 ///
 /// The modules of a type in float_to_observed_custom_module_class are replaced before anything else; the others of a
 /// QuantType than static need no observed form.
@@ -46,6 +46,7 @@ struct PrepareCustomConfig {
 
 /// PyTorch's convert_custom_config: by the type names of observed modules; of float ones where not static.
 struct ConvertCustomConfig {
+    std::vector<std::string> preserved_attributes{};  // that the model must have; a converted one keeps all
     std::map<QuantType, std::map<std::string, FromObserved>> observed_to_quantized_custom_module_class{};
 };
 

@@ -42,7 +42,8 @@ struct ObserverOptions {
     std::int64_t quant_max = 0;
     /// Of a symmetric range whose codes are open. Prepare puts the target's here where it is the default.
     arith::SymmetricScheme symmetric_scheme = arith::SymmetricScheme::full_range;
-    int ch_axis = -1;  // -1: per tensor; else the axis that counts the channels, from the front
+    bool reduce_range = false;  // half of the codes: of an 8-bit type, or of quant_min and quant_max; see lowest()
+    int ch_axis = -1;           // -1: per tensor; else the axis that counts the channels, from the front
     float averaging_constant = 0.01f;
     arith::QuantScheme scheme = arith::QuantScheme::symmetric;
     float eps = 0x1p-23f;
@@ -63,9 +64,17 @@ struct ObserverOptions {
 
     /// Whether nobody gave quant_min and quant_max.
     bool has_open_codes() const noexcept { return quant_min == 0 && quant_max == 0; }
+    /// The ends of the codes. reduce_range halves both, rounded down: -64 … 63 for int8. The whole range of a wider
+    /// type stays, as in PyTorch.
     std::int64_t lowest() const noexcept;
-    std::int64_t highest() const noexcept { return has_open_codes() ? highest_code(dtype) : quant_max; }
+    std::int64_t highest() const noexcept { return reduced(has_open_codes() ? highest_code(dtype) : quant_max); }
     arith::RangeRule rule() const noexcept;
+
+private:
+    std::int64_t reduced(std::int64_t end) const noexcept {
+        const bool is_wide = has_open_codes() && dtype != DType::int8 && dtype != DType::uint8;
+        return reduce_range && !is_wide ? end >> 1 : end;
+    }
 };
 
 /// Range statistics of the tensors that pass through. forward observes and returns its input.
@@ -98,6 +107,8 @@ public:
     /// order of the data matters (moving averages, PyTorch's histogram), and for other classes and channels.
     void merge(const Observer& other);
     void reset_min_max_vals();
+    /// "min_val=-1, max_val=2"; "[]" where no data was seen, and lists per channel.
+    INTQ_INLINE std::string extra_repr() const override;
     /// Throws for buffers, from a file, that no data could have made.
     virtual INTQ_INLINE void check_state() const;
     INTQ_INLINE void tensors_changed() override { check_state(); }
@@ -149,23 +160,24 @@ ObserverOptions per_channel(ObserverOptions options);
 #    include <utility>
 
 #    include "intq/io/error.hpp"
+#    include "intq/nn/model/repr.hpp"
 #    include "intq/tensor/quantize.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE std::int64_t ObserverOptions::lowest() const noexcept {
-    if (!has_open_codes()) return quant_min;
+    if (!has_open_codes()) return reduced(quant_min);
     const bool is_narrow =
         scheme == arith::QuantScheme::symmetric && symmetric_scheme == arith::SymmetricScheme::narrow_range;
-    return is_narrow ? std::max(-highest_code(dtype), lowest_code(dtype)) : lowest_code(dtype);
+    return reduced(is_narrow ? std::max(-highest_code(dtype), lowest_code(dtype)) : lowest_code(dtype));
 }
 
 INTQ_INLINE arith::RangeRule ObserverOptions::rule() const noexcept {
-    const bool is_open = has_open_codes();
+    const bool is_custom = !has_open_codes() || reduce_range;
     arith::RangeRule rule{lowest(), highest(), scheme,
-                          arith::torch_symmetric_zero_point(dtype, lowest(), highest(), !is_open), eps};
-    if (is_open && symmetric_scheme == arith::SymmetricScheme::all_codes)
+                          arith::torch_symmetric_zero_point(dtype, lowest(), highest(), is_custom), eps};
+    if (has_open_codes() && symmetric_scheme == arith::SymmetricScheme::all_codes)
         rule.divisor = arith::SymmetricDivisor::highest_code;
     return rule;
 }
@@ -182,6 +194,9 @@ INTQ_INLINE void check_channel_axis(const ObserverOptions& options) {
 
 INTQ_INLINE Observer::Observer(const ObserverOptions& options) : options_(options) {
     detail::check_channel_axis(options);
+    if (options.reduce_range && options.dtype == DType::uint8 && options.scheme == arith::QuantScheme::symmetric)
+        throw Error(
+            "Observer: reduce_range has no symmetric scheme for uint8, as in PyTorch; use int8 or the affine one");
     throw_if_failed(arith::check_range_rule(options.rule(), options.dtype), "Observer");
     if (!(options.averaging_constant >= 0.0f && options.averaging_constant <= 1.0f))
         throw Error("Observer: averaging_constant must be in 0 … 1, given " +
@@ -195,6 +210,11 @@ INTQ_INLINE Observer::Observer(const ObserverOptions& options) : options_(option
 INTQ_INLINE nn::Value Observer::forward(nn::Arguments arguments) {
     observe(arguments.tensor(0));
     return arguments[0];
+}
+
+INTQ_INLINE std::string Observer::extra_repr() const {
+    const Ranges seen = own_ranges();
+    return "min_val=" + nn::repr_of(seen.lowest) + ", max_val=" + nn::repr_of(seen.highest);
 }
 
 INTQ_INLINE void Observer::reset_min_max_vals() {

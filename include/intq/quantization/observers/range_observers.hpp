@@ -120,6 +120,7 @@ public:
     std::string type_name() const override { return "FixedScaleObserver"; }
     bool seen() const override { return true; }
     OwnedQParams calculate_qparams() const override { return fixed(); }
+    INTQ_INLINE std::string extra_repr() const override;
 
 protected:
     Status add(const RowView& x, int) override { return kernels::check_finite(x); }
@@ -139,6 +140,7 @@ private:
 
 #    include "intq/arith/quantize.hpp"
 #    include "intq/kernels/streaming/check_finite.hpp"
+#    include "intq/nn/model/repr.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -184,6 +186,10 @@ INTQ_INLINE FixedScaleObserver::FixedScaleObserver(const ObserverOptions& option
         options.zero_point != options.rule().symmetric_zero_point)
         throw Error("FixedScaleObserver: the zero point " + std::to_string(options.zero_point) +
                     " needs the affine scheme; the scheme is symmetric");
+}
+
+INTQ_INLINE std::string FixedScaleObserver::extra_repr() const {
+    return "scale=" + nn::repr_of(options().scale) + ", zero_point=" + std::to_string(options().zero_point);
 }
 
 INTQ_INLINE OwnedQParams FixedScaleObserver::fixed() const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// conv2d, conv1d, conv_transpose2d and linear on codes, with what is fused into them. Long because a family of
+// conv2d, conv1d, their transposes and linear on codes, with what is fused into them. Long because a family of
 // operators stands in one file. Layer: quantization.
 #ifndef INTQ_QUANTIZATION_OPERATORS_CONV_HPP
 #define INTQ_QUANTIZATION_OPERATORS_CONV_HPP
@@ -41,6 +41,7 @@ struct ConvLayer {
     OwnedQParams output{};  // dtype int32: the accumulator is the output
     Activation activation = Activation::none;
     GivenCodes given{};
+    bool gives_rows = false;  // of images of one row: the output is (N, O, L)
 
     index_t out_channels() const { return weight.extent(0); }
 };
@@ -130,7 +131,7 @@ INTQ_INLINE Shape conv_output_shape(const kernels::ArenaTensor& in, const ConvLa
         return rows;
     }
     if (conv.op == OpKind::linear) return Shape(batch, channels);
-    if (in.shape.rank == 3) return Shape(batch, channels, out.width);
+    if (in.shape.rank == 3 || conv.gives_rows) return Shape(batch, channels, out.width);
     return Shape(batch, channels, out.height, out.width);
 }
 
@@ -253,7 +254,7 @@ INTQ_INLINE std::optional<OwnedQParams> WeightedStep::accumulator_qparams(const 
 }
 
 INTQ_INLINE void WeightedStep::lower(Lowering& l, const QuantizedNode& node) const {
-    ConvLayer conv{op, window, groups, weight, weight_qparams, bias, l.qparams(node), activation, {}};
+    ConvLayer conv{op, window, groups, weight, weight_qparams, bias, l.qparams(node), activation, {}, false};
     if (op == OpKind::linear && l.quantized().input(node, 0).shape.rank > 2) return lower_rows(l, node, conv);
     std::int32_t x;
     if (const auto image = l.image_behind(node.inputs[0]); image && op == OpKind::linear) {
@@ -265,7 +266,13 @@ INTQ_INLINE void WeightedStep::lower(Lowering& l, const QuantizedNode& node) con
     }
     if (spread) {
         kernels::PadParams pad = *spread;
+        const Shape in = l.builder().at(x).shape;
         pad.fill = l.builder().at(x).qparams.zero_point();
+        conv.gives_rows = in.rank == 3;
+        if (conv.gives_rows) {  // the same memory, as images of one row
+            const auto image = MovedView(x, in).reshaped(Shape(in[0], in[1], 1, in[2]));
+            x = l.write_view(*image, OpKind::reshape, Lowering::layer(node));
+        }
         x = add_pad(l.builder(), x, pad, Lowering::layer(node));
     }
     const program::LayerName name = Lowering::layer(node);
@@ -384,16 +391,14 @@ INTQ_INLINE kernels::PadParams spread_of(const nn::ConvTranspose2dOptions& optio
         0};
 }
 
-INTQ_INLINE StepPtr make_conv_transpose2d(const StepRequest& request) {
-    const auto& conv = dynamic_cast<const nn::ConvTranspose2d&>(*request.module);
-    const nn::ConvTranspose2dOptions& options = conv.options();
-    auto step = weighted_step(request, OpKind::conv2d);
-    step->layer = with_weight(conv, *step);
+/// @param step  with the codes of the layer's own weight
+INTQ_INLINE StepPtr transposed_step(std::shared_ptr<WeightedStep> step, const nn::ConvTranspose2dOptions& options) {
     step->groups = options.groups;
     step->window = {options.window.kernel, {1, 1}, {}, options.window.dilation};
     step->spread = spread_of(options);
     // The codes of the convolution that does the same to an image whose pixels stand apart.
     using nn::float_operators::detail::turned_weight;
+    if (step->weight.rank() == 3) step->weight = nn::float_operators::detail::images_of_rows(step->weight);
     step->weight = step->weight.dtype() == DType::int8 ? turned_weight<std::int8_t>(step->weight, options.groups)
                                                        : turned_weight<std::int16_t>(step->weight, options.groups);
     if (step->weight_qparams.is_per_channel()) {
@@ -404,6 +409,20 @@ INTQ_INLINE StepPtr make_conv_transpose2d(const StepRequest& request) {
             step->weight_qparams.scales.insert(step->weight_qparams.scales.end(), in_group.begin(), in_group.end());
     }
     return step;
+}
+
+INTQ_INLINE StepPtr make_conv_transpose2d(const StepRequest& request) {
+    const auto& conv = dynamic_cast<const nn::ConvTranspose2d&>(*request.module);
+    auto step = weighted_step(request, OpKind::conv2d);
+    step->layer = with_weight(conv, *step);
+    return transposed_step(std::move(step), conv.options());
+}
+
+INTQ_INLINE StepPtr make_conv_transpose1d(const StepRequest& request) {
+    const auto& conv = dynamic_cast<const nn::ConvTranspose1d&>(*request.module);
+    auto step = weighted_step(request, OpKind::conv2d);
+    step->layer = with_weight(conv, *step);
+    return transposed_step(std::move(step), conv.as_2d());
 }
 
 template <class Layer>
@@ -442,6 +461,15 @@ inline constexpr QuantizedOperator conv1d{.name = "conv1d",
                                           .make_step = &make_conv1d,
                                           .window = &conv1d_window,
                                           .prepare = &prepare_layer<nn::Conv1d>};
+INTQ_INLINE Window2d conv_transpose1d_window(const nn::Module& module) {
+    return dynamic_cast<const nn::ConvTranspose1d&>(module).as_2d().window;
+}
+inline constexpr QuantizedOperator conv_transpose1d{.name = "conv_transpose1d",
+                                                    .role = Role::weighted,
+                                                    .kind = OpKind::conv2d,
+                                                    .make_step = &make_conv_transpose1d,
+                                                    .window = &conv_transpose1d_window,
+                                                    .prepare = &prepare_layer<nn::ConvTranspose1d>};
 inline constexpr QuantizedOperator conv_transpose2d{.name = "conv_transpose2d",
                                                     .role = Role::weighted,
                                                     .kind = OpKind::conv2d,

@@ -5,6 +5,7 @@
 #define INTQ_QUANTIZATION_OPERATORS_CUSTOM_HPP
 
 #include <string>
+#include <vector>
 
 #include "intq/arith/quantize.hpp"
 #include "intq/nn/model/module.hpp"
@@ -34,9 +35,11 @@ class CustomStep : public Step {
 public:
     CustomStep(nn::ModulePtr module, bool is_quantized);
     OpKind kind() const noexcept override { return OpKind::none; }
-    const nn::Module& module() const noexcept { return *module_; }
+    const nn::ModulePtr& module() const noexcept { return module_; }
 
-    Tensor run(const QuantizedNode& node, const Tensor& codes) const;
+    /// @param inputs  codes
+    virtual INTQ_INLINE Tensor run(const QuantizedGraph& quantized, const QuantizedNode& node,
+                                   const std::vector<Tensor>& inputs) const;
     INTQ_INLINE void lower(Lowering&, const QuantizedNode& node) const override;
     INTQ_INLINE void add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const override;
 
@@ -80,7 +83,10 @@ INTQ_INLINE nn::Value CustomOnReals::forward(nn::Arguments arguments) {
 INTQ_INLINE CustomStep::CustomStep(nn::ModulePtr module, bool is_quantized)
     : module_(std::move(module)), is_quantized_(is_quantized) {}
 
-INTQ_INLINE Tensor CustomStep::run(const QuantizedNode& node, const Tensor& codes) const {
+INTQ_INLINE Tensor CustomStep::run(const QuantizedGraph& quantized_graph, const QuantizedNode& node,
+                                   const std::vector<Tensor>& inputs) const {
+    Tensor codes = inputs.at(0);
+    codes.set_qparams(quantized_graph.input(node, 0).qparams);
     return quantized(node)->dispatch("forward", std::array{nn::Value(codes)}).tensor();
 }
 

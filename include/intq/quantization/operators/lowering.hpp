@@ -44,6 +44,10 @@ public:
 
     /// What a tensor of the model is as codes that no instruction moved yet.
     MovedView view(int index);
+    /// Moves them, with the type and scale of the view's source.
+    std::int32_t write_view(const MovedView& view, OpKind op, const program::LayerName& layer) {
+        return write({view, op, layer});
+    }
     /// Says that a node's output is codes at other places, which are moved where an operator reads them.
     ///
     /// @param op  slice, permute or reshape: of the instruction that moves them

@@ -113,6 +113,8 @@ struct QuantizedOperator {
     /// weighted, of a module that is not an nn::Weighted: the layer that computes the same in evaluation; it takes the
     /// module's place.
     std::shared_ptr<nn::Weighted> (*as_layer)(const nn::Module&) = nullptr;
+    /// weighted: it has no integer form. It trains quantized, and a HybridModel computes it in float between its codes.
+    bool on_host = false;
     /// In float, and in evaluation; not asked for layers with weights.
     ChannelFactors channel_factors = ChannelFactors::lost;
 };

@@ -50,6 +50,7 @@ private:
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/custom.hpp"
 #    include "intq/quantization/operators/elementwise.hpp"
+#    include "intq/quantization/operators/host_layer.hpp"
 #    include "intq/quantization/operators/move.hpp"
 #    include "intq/quantization/operators/norm.hpp"
 #    include "intq/quantization/operators/pool.hpp"
@@ -96,6 +97,9 @@ INTQ_INLINE std::span<const QuantizedOperator* const> quantized_operators() {
         &operators::pad,
         &operators::conv1d,
         &operators::conv_transpose2d,
+        &operators::conv_transpose1d,
+        &operators::conv3d,
+        &operators::conv_transpose3d,
         &operators::batch_norm2d,
         &operators::bn_relu2d,
         &operators::bn_relu62d,

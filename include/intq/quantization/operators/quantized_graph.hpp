@@ -18,6 +18,7 @@
 #include "intq/core/op_params.hpp"
 #include "intq/core/shape.hpp"
 #include "intq/nn/model/module.hpp"
+#include "intq/nn/model/value.hpp"
 #include "intq/tensor/owned_qparams.hpp"
 
 namespace intq::quantization {
@@ -55,12 +56,13 @@ public:
 };
 using StepPtr = std::shared_ptr<const Step>;
 
-/// An argument of an operator in float: the node's input number `input`, a constant, or a list.
+/// An argument of an operator in float: the node's input number `input`, an extent of that, a constant, or a list.
 struct FloatArgument {
     int input = -1;
     nn::Value constant{};
     std::vector<FloatArgument> list{};
     bool is_list = false;
+    int extent_axis = -1;  // of the input, where the argument is one of its extents
 };
 
 /// The call of a float operator: a module's method or a function, on real values.
@@ -106,6 +108,7 @@ struct QuantizedGraph {
     std::vector<int> outputs{};  // tensors, float32, in the order of the model; those of tuples one after the other
     /// The tensor that each node of the prepared graph became; an operator and its quantizer share one.
     std::map<std::string, int> values{};
+    std::vector<nn::Named<nn::Value>> properties{};  // of the prepared model
 
     const QuantizedTensor& tensor(int index) const { return tensors.at(static_cast<std::size_t>(index)); }
     const QuantizedTensor& input(const QuantizedNode& node, std::size_t i) const { return tensor(node.inputs.at(i)); }

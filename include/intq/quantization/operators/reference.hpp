@@ -104,9 +104,11 @@ private:
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(quantization_operators)
 
+#    include <cstdint>
 #    include <utility>
 
 #    include "intq/io/error.hpp"
+#    include "intq/nn/functional/move.hpp"
 #    include "intq/tensor/quantize.hpp"
 
 namespace intq::quantization {
@@ -134,7 +136,9 @@ INTQ_INLINE std::shared_ptr<graph::GraphModule> ReferenceBuilder::run() {
     for (const int output : quantized_.outputs) outputs.emplace_back(*real_.at(output));
     graph_.output(outputs.size() == 1 ? outputs[0] : graph::Argument(outputs));
     root_.eval();
-    return std::make_shared<graph::GraphModule>(root_, std::move(graph_), std::move(constants_));
+    auto reference = std::make_shared<graph::GraphModule>(root_, std::move(graph_), std::move(constants_));
+    for (const auto& property : quantized_.properties) reference->set_property(property.name, property.value);
+    return reference;
 }
 
 INTQ_INLINE graph::Node& ReferenceBuilder::real_input(const QuantizedNode& node, std::size_t i) {
@@ -175,7 +179,11 @@ INTQ_INLINE graph::Node& ReferenceBuilder::constant(const Tensor& value) {
 }
 
 INTQ_INLINE graph::Argument ReferenceBuilder::argument_of(const QuantizedNode& node, const FloatArgument& argument) {
-    if (argument.input >= 0) return real_input(node, static_cast<std::size_t>(argument.input));
+    if (argument.input >= 0) {
+        graph::Node& value = real_input(node, static_cast<std::size_t>(argument.input));
+        if (argument.extent_axis < 0) return value;
+        return graph_.call_method(nn::size_function, {value, std::int64_t{argument.extent_axis}});
+    }
     if (argument.is_list) {
         graph::ArgumentList items;
         for (const FloatArgument& item : argument.list) items.push_back(argument_of(node, item));

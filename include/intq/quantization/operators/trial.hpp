@@ -64,6 +64,7 @@ std::string rows_of(const arith::PolicyRecord& target, OpKind op);
 #    include <utility>
 
 #    include "intq/graph/interpreter.hpp"
+#    include "intq/graph/shape_arithmetic.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/kernels/table/rows.hpp"
@@ -88,7 +89,8 @@ INTQ_INLINE StepRequest trial_request(const graph::Node& node, const nn::Module*
                                       std::vector<const QuantizedTensor*> inputs, const Shape& output_shape,
                                       const arith::PolicyRecord& target) {
     graph::Interpreter::Values nothing;
-    for (const graph::Node* input : node.inputs()) nothing[input] = nn::Value();
+    for (const graph::Node* input : node.inputs())
+        nothing[input] = graph::gives_shape(*input) ? graph::shape_value(*input) : nn::Value();
     StepRequest request{node, module, std::move(inputs), output_shape, target, {}, {}, {}};
     request.constants = graph::Interpreter::resolve(node.args(), nothing);
     for (const nn::Value& constant : request.constants) request.call.arguments.push_back({-1, constant});

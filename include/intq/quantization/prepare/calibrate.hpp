@@ -16,6 +16,7 @@
 #include "intq/core/shape.hpp"
 #include "intq/io/progress.hpp"
 #include "intq/nn/model/module.hpp"
+#include "intq/nn/model/value.hpp"
 #include "intq/quantization/observers/statistics_observers.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 #include "intq/tensor/tensor.hpp"
@@ -26,10 +27,11 @@ inline namespace INTQ_HOSTED_ABI {
 /// Batches by number; one at a time is in memory.
 struct BatchSource {
     std::size_t count = 0;
-    std::function<Tensor(std::size_t)> batch{};
+    std::function<Tensor(std::size_t)> batch{};                // of a model with one input
+    std::function<std::vector<Tensor>(std::size_t)> inputs{};  // of one with several: a tensor for each
 
-    /// Throws for a source without a function.
-    Tensor at(std::size_t i) const;
+    /// One batch, a value for each input of the model. Throws for a source without a function.
+    std::vector<nn::Value> values(std::size_t number) const;
 };
 
 BatchSource batches_of(std::span<const Tensor> batches);
@@ -37,8 +39,23 @@ BatchSource batches_of(std::span<const Tensor> batches);
 /// The samples of one tensor, batch_size at a time.
 BatchSource batches_of(const Tensor& samples, index_t batch_size);
 
+/// For a model with several inputs: a batch is a tensor for each of them.
+BatchSource batches_of(std::span<const std::vector<Tensor>> batches);
+
+/// The samples of a tensor for each input, batch_size at a time.
+///
+/// @throws Error for tensors with other numbers of samples
+BatchSource batches_of(const std::vector<Tensor>& samples, index_t batch_size);
+
 /// The .npy files of a folder in the order of their names, each one a batch. Throws where there is none.
 BatchSource npy_batches(const std::filesystem::path& folder);
+
+namespace detail {
+
+/// Whether all inputs of a batch hold elements; another batch is skipped.
+bool has_data(const std::vector<nn::Value>& batch);
+
+}  // namespace detail
 
 /// Called after each batch of a calibration.
 using CalibrationProgress = std::function<void(std::size_t done, std::size_t total)>;
@@ -50,7 +67,8 @@ struct CalibrationOptions {
     io::ShowProgress show = io::ShowProgress::never;  // a progress bar
 };
 
-/// A quantizer whose range stands on a cliff: see observers::find_cliff().
+/// A quantizer whose range stands on a cliff, or leaves out most of its data's range at a loss: see
+/// observers::find_cliff().
 struct CliffWarning {
     std::string quantizer;
     index_t channel = 0;
@@ -81,6 +99,18 @@ CalibrationReport calibrate(PreparedModel& model, std::span<const Tensor> batche
 CalibrationReport calibrate(PreparedModel& model, const Tensor& samples, index_t batch_size,
                             const CalibrationProgress& progress = {});
 
+/// The same for a model with several inputs.
+CalibrationReport calibrate(PreparedModel& model, std::span<const std::vector<Tensor>> batches,
+                            const CalibrationProgress& progress = {});
+
+/// Runs a model on every batch of a data set, and changes nothing else: PyTorch's function of this name, for
+/// quantize(model, default_eval_fn, data, …) and in place of a loop.
+struct DefaultEvalFunction {
+    void operator()(nn::Module& model, const BatchSource& data) const;
+    void operator()(nn::Module& model, std::span<const Tensor> data) const;
+};
+inline constexpr DefaultEvalFunction default_eval_fn;
+
 /// Reads the ranges of all statistics observers (StatisticsObserver and its kin) by another method, without another
 /// pass over the data.
 ///
@@ -94,6 +124,7 @@ int set_range_method(nn::Module& model, RangeMethod method);
 #if INTQ_DEFINES(quantization_prepare)
 
 #    include <algorithm>
+#    include <cmath>
 #    include <system_error>
 #    include <utility>
 
@@ -106,13 +137,32 @@ int set_range_method(nn::Module& model, RangeMethod method);
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-INTQ_INLINE Tensor BatchSource::at(std::size_t i) const {
-    if (!batch) throw Error("BatchSource: it has no function `batch`");
-    return batch(i);
+INTQ_INLINE BatchSource batches_of(std::span<const Tensor> batches) {
+    return {batches.size(), [batches](std::size_t i) { return batches[i]; }, {}};
 }
 
-INTQ_INLINE BatchSource batches_of(std::span<const Tensor> batches) {
-    return {batches.size(), [batches](std::size_t i) { return batches[i]; }};
+INTQ_INLINE BatchSource batches_of(std::span<const std::vector<Tensor>> batches) {
+    return {batches.size(), {}, [batches](std::size_t i) { return batches[i]; }};
+}
+
+INTQ_INLINE std::vector<nn::Value> BatchSource::values(std::size_t number) const {
+    if (!inputs && !batch) throw Error("BatchSource: it has no function `batch`");
+    if (!inputs) return {batch(number)};
+    const std::vector<Tensor> tensors = inputs(number);
+    return {tensors.begin(), tensors.end()};
+}
+
+INTQ_INLINE void DefaultEvalFunction::operator()(nn::Module& model, const BatchSource& data) const {
+    for (std::size_t i = 0; i < data.count; ++i) model.dispatch("forward", data.values(i));
+}
+
+INTQ_INLINE void DefaultEvalFunction::operator()(nn::Module& model, std::span<const Tensor> data) const {
+    (*this)(model, batches_of(data));
+}
+
+INTQ_INLINE CalibrationReport calibrate(PreparedModel& model, std::span<const std::vector<Tensor>> batches,
+                                        const CalibrationProgress& progress) {
+    return calibrate(model, batches_of(batches), {.progress = progress});
 }
 
 INTQ_INLINE CalibrationReport calibrate(PreparedModel& model, std::span<const Tensor> batches,
@@ -137,10 +187,15 @@ INTQ_INLINE std::vector<std::pair<Tensor*, Tensor>> observed_state(nn::Module& m
     return state;
 }
 
-INTQ_INLINE void calibrate_batch(PreparedModel& model, const Tensor& batch) {
+INTQ_INLINE bool has_data(const std::vector<nn::Value>& batch) {
+    return !batch.empty() &&
+           std::all_of(batch.begin(), batch.end(), [](const nn::Value& input) { return input.tensor().size() > 0; });
+}
+
+INTQ_INLINE void calibrate_batch(PreparedModel& model, const std::vector<nn::Value>& batch) {
     const auto before = observed_state(model);
     try {
-        model(batch);
+        model.dispatch("forward", batch);
     } catch (...) {
         for (const auto& [buffer, tensor] : before) *buffer = tensor;
         throw;
@@ -156,7 +211,8 @@ INTQ_INLINE void report_findings(nn::Module& model, CalibrationReport& report) {
         if (statistics == nullptr) continue;
         index_t channel = 0;
         for (const RangeChoice& choice : statistics->choose(statistics->method())) {
-            if (choice.cliff.is_cliff()) report.cliffs.push_back({module.name, channel, choice});
+            if (choice.cliff.is_cliff() || choice.cliff.clips_most())
+                report.cliffs.push_back({module.name, channel, choice});
             ++channel;
         }
     }
@@ -168,9 +224,29 @@ INTQ_INLINE BatchSource batches_of(const Tensor& samples, index_t batch_size) {
     if (batch_size < 1)
         throw Error("calibrate: the batch size must be at least 1, given " + std::to_string(batch_size));
     const index_t count = samples.rank() > 0 ? samples.extent(0) : 0;
-    return {static_cast<std::size_t>((count + batch_size - 1) / batch_size), [=](std::size_t i) {
+    return {static_cast<std::size_t>((count + batch_size - 1) / batch_size),
+            [=](std::size_t i) {
                 const index_t first = static_cast<index_t>(i) * batch_size;
                 return samples.batch(first, std::min(batch_size, count - first));
+            },
+            {}};
+}
+
+INTQ_INLINE BatchSource batches_of(const std::vector<Tensor>& samples, index_t batch_size) {
+    if (samples.empty()) throw Error("calibrate: no tensor of samples is given");
+    std::vector<BatchSource> sources;
+    for (const Tensor& input : samples) {
+        sources.push_back(batches_of(input, batch_size));
+        if (input.extent(0) != samples[0].extent(0))
+            throw Error("calibrate: input " + std::to_string(sources.size()) + " has " +
+                        std::to_string(input.extent(0)) + " samples, the first one " +
+                        std::to_string(samples[0].extent(0)));
+    }
+    const std::size_t count = sources[0].count;
+    return {count, {}, [sources = std::move(sources)](std::size_t i) {
+                std::vector<Tensor> inputs;
+                for (const BatchSource& source : sources) inputs.push_back(source.batch(i));
+                return inputs;
             }};
 }
 
@@ -183,7 +259,7 @@ INTQ_INLINE BatchSource npy_batches(const std::filesystem::path& folder) {
     if (reason) throw Error(folder.string(), "cannot be read: " + reason.message());
     if (files.empty()) throw Error(folder.string(), "there is no .npy file in this folder");
     std::sort(files.begin(), files.end());
-    return {files.size(), [files](std::size_t i) { return load_npy(files[i]); }};
+    return {files.size(), [files](std::size_t i) { return load_npy(files[i]); }, {}};
 }
 
 INTQ_INLINE CalibrationReport calibrate(PreparedModel& model, const BatchSource& source,
@@ -200,9 +276,10 @@ INTQ_INLINE CalibrationReport calibrate(PreparedModel& model, const BatchSource&
     {
         io::Progress bar("calibration", static_cast<std::int64_t>(source.count), options.show);
         for (std::size_t i = options.first; i < last; ++i) {
-            const Tensor batch = source.at(i);
-            if (batch.size() > 0) detail::calibrate_batch(model, batch);
-            any = any || batch.size() > 0;
+            const std::vector<nn::Value> batch = source.values(i);
+            const bool is_filled = detail::has_data(batch);
+            if (is_filled) detail::calibrate_batch(model, batch);
+            any = any || is_filled;
             bar.update(static_cast<std::int64_t>(i + 1));
             if (options.progress) options.progress(i + 1, source.count);
         }
@@ -239,10 +316,17 @@ INTQ_INLINE std::string to_string(const CalibrationReport& report) {
         const auto interval = [](const observers::ValueRange& r) {
             return "[" + std::to_string(r.lowest) + ", " + std::to_string(r.highest) + "]";
         };
-        text += warning.quantizer + ", channel " + std::to_string(warning.channel) + ": the range " + interval(range) +
-                " stands on a cliff: with half as many values outside it is " + interval(cliff.wider) +
-                ", with twice as many " + interval(cliff.narrower) +
-                ", and the squared error changes by more than a factor of four\n";
+        const std::string subject =
+            warning.quantizer + ", channel " + std::to_string(warning.channel) + ": the range " + interval(range);
+        if (cliff.clips_most())
+            text += subject + " keeps " + std::to_string(std::lround(100.0 * cliff.kept)) +
+                    " % of the range of its data, and its squared error is " +
+                    (cliff.whole_error > 0.0 ? std::to_string(cliff.error / cliff.whole_error) + " times" : "above") +
+                    " that of the whole range\n";
+        if (cliff.is_cliff())
+            text += subject + " stands on a cliff: with half as many values outside it is " + interval(cliff.wider) +
+                    ", with twice as many " + interval(cliff.narrower) +
+                    ", and the squared error changes by more than a factor of four\n";
     }
     return text;
 }

@@ -53,7 +53,8 @@ protected:
     };
 
     /// Of a fused layer or an add with the relu that it takes: what find_fused() gives for the whole.
-    Config config_of(const graph::Node& node) const;
+    Config config_of(const graph::Node& node) const { return config_of(node, mapping_); }
+    Config config_of(const graph::Node& node, const QConfigMapping& mapping) const;
 
     const QuantizerConfig& output_of(const graph::Node& node, const QConfig& qconfig) const;
 
@@ -127,21 +128,22 @@ INTQ_INLINE Role PrepareContext::role_of(const QuantizedOperator& row) const {
     return is_torch() && row.torch_role ? *row.torch_role : row.role;
 }
 
-INTQ_INLINE PrepareContext::Config PrepareContext::config_of(const graph::Node& node) const {
+INTQ_INLINE PrepareContext::Config PrepareContext::config_of(const graph::Node& node,
+                                                             const QConfigMapping& mapping) const {
     const auto* fused = dynamic_cast<const nn::FusedFrom*>(graph::module_of(node, model_));
     const nn::FusedMember whole = member_of(node, model_);
     std::vector<nn::FusedMember> members{whole};
     Config config;
     if (fused != nullptr && !fused->members().empty()) {
         members = fused->members_at(whole.module);
-        config.choice = mapping_.find_fused(whole, members, options_.compatibility);
+        config.choice = mapping.find_fused(whole, members, options_.compatibility);
     } else if (const graph::Node* relu = row_of(node).takes_relu ? only_reader_if_relu(node) : nullptr) {
         members.push_back(member_of(*relu, model_));
-        config.choice = mapping_.find_fused(whole, members, Compatibility::horizon);
+        config.choice = mapping.find_fused(whole, members, Compatibility::horizon);
         // In PyTorch they are no module, and the relu alone says what is behind it.
         if (is_torch()) config.choice.last = config.choice.members.back();
     } else {
-        config.choice = mapping_.find_fused(whole, members, options_.compatibility);
+        config.choice = mapping.find_fused(whole, members, options_.compatibility);
     }
     config.qconfig = config.choice.qconfig();
     return config;

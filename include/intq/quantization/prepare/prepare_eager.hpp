@@ -5,6 +5,9 @@
 #ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_EAGER_HPP
 #define INTQ_QUANTIZATION_PREPARE_PREPARE_EAGER_HPP
 
+#include <map>
+#include <string>
+
 #include "intq/arith/target.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/quantization/modules/custom_config.hpp"
@@ -15,7 +18,15 @@ namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 struct PrepareModulesOptions {
+    /// What takes the place of a float module, by its type: a layer with weights, which then gets its quantizers; a
+    /// layer that has its weight quantizer; or any other module, which gets a quantizer behind it and whose integer
+    /// form ConvertModulesOptions::mapping knows. own_qconfig() of the module that the function is given is the one in
+    /// force.
+    std::map<std::string, FromFloat> mapping{};
     bool inplace = false;  // false: a clone is prepared; true: what throws leaves the model as it was
+    /// The inputs of each cat take its quantizer, so that none is requantized (unify_cat_scales()). The forward must be
+    /// one that a trace can follow.
+    bool optimize_graph = false;
     Compatibility compatibility = Compatibility::horizon;
     bool strict = false;           // a layer with a qconfig that has no integer form is an error
     PrepareCustomConfig custom{};  // its part on tracing is not read
@@ -66,11 +77,11 @@ void remove_qconfig(nn::Module& model);
 #    include <memory>
 #    include <optional>
 #    include <set>
-#    include <string>
 #    include <utility>
 #    include <vector>
 
 #    include "intq/graph/operators.hpp"
+#    include "intq/graph/tracer.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/elementwise.hpp"
 #    include "intq/nn/layers/fusion.hpp"
@@ -78,10 +89,12 @@ void remove_qconfig(nn::Module& model);
 #    include "intq/nn/layers/weighted.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/modules/custom_modules.hpp"
+#    include "intq/quantization/modules/prepared_layers.hpp"
 #    include "intq/quantization/modules/replace_modules.hpp"
 #    include "intq/quantization/operators/operator.hpp"
 #    include "intq/quantization/operators/trial.hpp"
 #    include "intq/quantization/prepare/hybrid_dict.hpp"
+#    include "intq/quantization/prepare/optimize_graph.hpp"
 #    include "intq/quantization/prepare/prepare_layer.hpp"
 #    include "intq/quantization/prepare/prepared_call.hpp"
 #    include "intq/quantization/qconfig/qconfig_dict.hpp"
@@ -119,6 +132,8 @@ public:
         if (dynamic_cast<Quantizer*>(module.get()) != nullptr) throw Error(name, "the model is prepared already");
         if (dynamic_cast<nn::FloatFunctional*>(module.get()) != nullptr)
             return functional(name, module, choice_of(name, *module));
+        if (const auto mapped = options_.mapping.find(module->type_name()); mapped != options_.mapping.end())
+            return mapped_module(name, module, mapped->second);
         SingleCall call(module, "forward");
         const QuantizedOperator& row = call.row();
         if (row.role == Role::float_only && !module->is_leaf()) return nullptr;
@@ -138,6 +153,12 @@ public:
             default:
                 return module;
         }
+    }
+
+    void check_mapping(const std::vector<std::string>& types) const {
+        for (const auto& [type, make] : options_.mapping)
+            if (std::find(types.begin(), types.end(), type) == types.end())
+                throw_unmatched_key("prepare: mapping", type, {}, {types.begin(), types.end()});
     }
 
     void put_quantizers() const {
@@ -238,16 +259,43 @@ private:
         return choice;
     }
 
+    nn::ModulePtr mapped_module(const std::string& name, const nn::ModulePtr& module, const FromFloat& make) {
+        const FusedChoice choice = choice_of(name, *module);
+        if (!choice.qconfig()) return in_float(name, module);
+        const nn::ModulePtr with_qconfig = module->copy();
+        set_qconfig(*with_qconfig, choice.qconfig());
+        const nn::ModulePtr made = make(*with_qconfig);
+        if (made == nullptr) throw Error(name, "the mapping of " + module->type_name() + " gave no module");
+        made->train(module->training());
+        mapping_.mark_used(choice.first);
+        if (dynamic_cast<PreparedWeight*>(made.get()) != nullptr) return observed(name, made, choice);
+        if (dynamic_cast<nn::Weighted*>(made.get()) != nullptr)
+            return weighted(name, *made, SingleCall(made, "forward").row(), choice);
+        made->set_attribute("observed_custom_module", true);
+        return observed(name, made, choice);
+    }
+
+    // A module that a mapping or a custom configuration made knows itself what it does with codes.
+    static bool computes_by_table(const nn::ModulePtr& module) {
+        if (is_observed_custom(*module)) return false;
+        if (dynamic_cast<const nn::FloatFunctional*>(module.get()) != nullptr) return true;
+        const Role role = SingleCall(module, "forward").row().role;
+        return role != Role::quant_stub && role != Role::float_only;
+    }
+
     nn::ModulePtr observed(const std::string& name, const nn::ModulePtr& module, const FusedChoice& choice) {
         const std::optional<QConfig> qconfig = choice.qconfig();
         if (qconfig) mapping_.mark_used(choice.last);
-        const bool is_stub = dynamic_cast<const nn::QuantStub*>(module.get()) != nullptr;
-        if (qconfig && !is_stub && !is_observed_custom(*module)) place(name, module, true);
-        if (qconfig && qconfig->output) {
-            quantizers_.emplace_back(
-                module, make_activation_quantizer(name, *qconfig->output, target_, options_.compatibility));
-            hook(module);
-        }
+        if (!qconfig) return module;
+        if (computes_by_table(module)) place(name, module, true);
+        if (!qconfig->output) return module;
+        const auto quantizer = make_activation_quantizer(name, *qconfig->output, target_, options_.compatibility);
+        // Only what a layer computed may be rounded in place; a stub gives the caller's own tensor.
+        const bool computes = dynamic_cast<nn::Weighted*>(module.get()) != nullptr ||
+                              dynamic_cast<nn::FloatFunctional*>(module.get()) != nullptr;
+        if (!computes) quantizer->set_in_place(false);
+        quantizers_.emplace_back(module, quantizer);
+        hook(module);
         return module;
     }
 
@@ -283,13 +331,17 @@ INTQ_INLINE nn::ModulePtr prepare_modules(const nn::ModulePtr& model, const QCon
     }
     if (!options.hybrid && !options.hybrid_dict.empty())
         throw Error("prepare: there is a hybrid_dict, but hybrid is off; a hybrid model must be asked for");
+    if (options.optimize_graph) graph::symbolic_trace(model);  // throws while the model is as it was
     const QConfigMapping all = with_hybrid(with_own_qconfigs(mapping, *model), *model, options.hybrid_dict);
     ModulePreparer preparer(all, target, options);
     const Replacements replacements = plan_replacements(
         model, [&](const std::string& name, const nn::ModulePtr& module) { return preparer.replace(name, module); });
+    preparer.check_mapping(types);
     all.check_all_used(names, types);
     preparer.put_quantizers();
-    return replacements.apply();
+    const nn::ModulePtr prepared = replacements.apply();
+    if (options.optimize_graph) unify_cat_scales(*prepared, *graph::symbolic_trace(prepared));
+    return prepared;
 }
 
 }  // namespace detail

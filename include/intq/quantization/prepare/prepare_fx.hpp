@@ -71,6 +71,7 @@ std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model, const QCon
 
 #    include "intq/arith/constraints.hpp"
 #    include "intq/graph/operators.hpp"
+#    include "intq/graph/shape_arithmetic.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/quantize.hpp"
@@ -80,8 +81,10 @@ std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model, const QCon
 #    include "intq/quantization/modules/custom_modules.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
 #    include "intq/quantization/modules/stubs.hpp"
+#    include "intq/quantization/operators/host_layer.hpp"
 #    include "intq/quantization/operators/trial.hpp"
 #    include "intq/quantization/prepare/hybrid_dict.hpp"
+#    include "intq/quantization/prepare/optimize_graph.hpp"
 #    include "intq/quantization/prepare/prepare_context.hpp"
 #    include "intq/quantization/prepare/prepare_layer.hpp"
 #    include "intq/quantization/qconfig/qconfig_dict.hpp"
@@ -94,7 +97,9 @@ namespace detail {
 
 class Preparer : private PrepareContext {
 public:
-    Preparer(PreparedModel& model, const QConfigMapping& mapping) : PrepareContext(model, mapping) {}
+    /// @param without_hybrid  the mapping without the entries of hybrid_dict
+    Preparer(PreparedModel& model, const QConfigMapping& mapping, const QConfigMapping& without_hybrid)
+        : PrepareContext(model, mapping), without_hybrid_(without_hybrid) {}
 
     void run() {
         for (const graph::Node* node : graph_.nodes())
@@ -102,11 +107,13 @@ public:
                 throw error(*node, "the model is prepared already");
         for (graph::Node* node : graph_.nodes()) states_[node] = prepare(*node);
         if (!is_any_quantized_) refuse_nothing();
+        keep_what_others_read();
         graph_.lint(&model_);
     }
 
 private:
     EdgeState prepare(graph::Node& node) {
+        if (graph::gives_shape(node)) return states_.at(node.inputs()[0]);  // no data: it belongs to what it measures
         const QuantizedOperator& row = row_of(node);
         switch (row.role) {
             case Role::boundary:
@@ -128,6 +135,21 @@ private:
         if (state.is_codes) model_.mark_quantized(node);
         is_any_quantized_ = is_any_quantized_ || state.is_codes;
         return state;
+    }
+
+    // A quantizer may round in place what an operator computed for it alone: not what the caller or the model holds,
+    // nor what is read elsewhere, or may share its memory with such.
+    void keep_what_others_read() const {
+        for (const graph::Node* node : graph_.nodes()) {
+            auto* quantizer = dynamic_cast<FakeQuantize*>(graph::module_of(*node, model_));
+            if (quantizer == nullptr) continue;
+            const graph::Node& source = *node->inputs()[0];
+            const QuantizedOperator& row = row_of(source);
+            const bool computes =
+                (row.role == Role::weighted || row.role == Role::own_output || row.role == Role::cat) &&
+                row.make_step != nullptr;
+            if (!computes || source.users().size() > 1) quantizer->set_in_place(false);
+        }
     }
 
     // A mapping without a qconfig for any operator, or a model without stubs whose operators ask for none.
@@ -202,6 +224,7 @@ private:
         const auto accepts = [&](DType input, DType output) {
             return arith::check_constraints(target_.constraints, use(node, input, weight, output)).ok();
         };
+        if (row.on_host) report_on_host(node, qconfig);
         ensure_codes(node, 0, config, DType::none);
         const auto& layer = dynamic_cast<const nn::Weighted&>(*graph::module_of(node, model_));
         // A 64-bit sum is not an int32 output, be it of 16-bit products or of the layers that a target widens; asked
@@ -230,6 +253,14 @@ private:
         if (!is_accumulator || !qconfig.output) mapping_.mark_used(config.choice.last);
         if (is_accumulator) return {true, DType::int32, {}, {}, {}, nullptr};
         return add_output_quantizer(node, *qconfig.output, OpKind::none, DType::none);
+    }
+
+    // It trains quantized and stays where it is, so it is a fallback that computes between codes.
+    void report_on_host(const graph::Node& node, const QConfig& qconfig) const {
+        if (!qconfig.output)
+            throw error(node, "its qconfig has no output quantizer, and it has no integer form, so no accumulator");
+        if (options_.strict) throw error(node, std::string(no_integer_form) + ", and strict is on");
+        model_.report().fallbacks.push_back({node.name(), graph::type_of(node, model_), no_integer_form});
     }
 
     // A qconfig without output quantizer asks for what not every layer has.
@@ -392,14 +423,15 @@ private:
         bool is_output = !qconfig.input;  // whether the output's configuration serves the input
         if (wanted != DType::none && !is_output && qconfig.input->dtype() != wanted)
             is_output = qconfig.output.has_value();
-        QuantizerConfig config = is_output ? output_of(node, qconfig) : *qconfig.input;
+        const std::optional<Config> host = state.is_codes || qconfig.input ? std::nullopt : config_on_host(producer);
+        QuantizerConfig config = host ? *host->qconfig->output : is_output ? output_of(node, qconfig) : *qconfig.input;
         if (wanted != DType::none && config.dtype() != wanted) {
             ObserverOptions& observer = config.options.observer_options;
             observer.quant_min = observer.quant_max = 0;
             observer.dtype = wanted;
             if (wanted == DType::int16) observer.scheme = arith::QuantScheme::symmetric;
         }
-        mapping_.mark_used(is_output ? asked.choice.last : asked.choice.first);
+        mapping_.mark_used(host ? host->choice.last : is_output ? asked.choice.last : asked.choice.first);
         const auto key = std::pair(&producer, config.dtype());
         auto known = converters_.find(key);
         if (known == converters_.end()) {
@@ -415,6 +447,15 @@ private:
         } else {
             node.replace_input(producer, *known->second);
         }
+    }
+
+    // In a hybrid model, what an operator in float would have if it were not in the hybrid_dict; none for a stub.
+    std::optional<Config> config_on_host(const graph::Node& producer) const {
+        const Role role = row_of(producer).role;
+        if (!options_.hybrid || role == Role::boundary || role == Role::quant_stub || role == Role::dequant_stub)
+            return std::nullopt;
+        Config config = config_of(producer, without_hybrid_);
+        return config.qconfig && config.qconfig->output ? std::optional(std::move(config)) : std::nullopt;
     }
 
     EdgeState add_output_quantizer(graph::Node& node, const QuantizerConfig& config, OpKind op, DType from) {
@@ -458,6 +499,7 @@ private:
     std::map<std::pair<graph::Node*, DType>, graph::Node*> converters_;
     int next_quantizer_ = 0;
     bool is_any_quantized_ = false;
+    const QConfigMapping& without_hybrid_;
     static constexpr const char* no_qconfig = "its qconfig is none";
 };
 
@@ -502,9 +544,10 @@ INTQ_INLINE std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model
     fuse_in_place(*fused, fusion, &report.fusion);
     auto prepared = std::make_shared<PreparedModel>(*fused, target, options);
     prepared->report() = std::move(report);
-    const QConfigMapping all = with_hybrid(with_own_qconfigs(mapping, model), *prepared);
-    Preparer(*prepared, all).run();
+    const QConfigMapping own = with_own_qconfigs(mapping, model), all = with_hybrid(own, *prepared);
+    Preparer(*prepared, all, own).run();
     all.check_all_used(names, types);
+    if (options.optimize_graph) unify_cat_scales(*prepared, *prepared);
     set_fake_quantize(*prepared, FakeQuantState::calibration);
     if (!options.example_inputs.empty()) show_example(*prepared, options.example_inputs);
     return prepared;

@@ -41,7 +41,8 @@ std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::string& where
 std::shared_ptr<nn::Weighted> layer_of(const std::string& where, const nn::Module& module,
                                        const QuantizedOperator& row);
 
-/// The layer with a weight quantizer, by channel where the configuration has an axis.
+/// The layer with a weight quantizer, by channel where the configuration has an axis. It never rounds in place, because
+/// the weight is kept.
 std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::string& where, const nn::Weighted& layer,
                                                     const QuantizedOperator& row, QuantizerConfig config,
                                                     const arith::PolicyRecord& target, Compatibility compatibility);
@@ -78,7 +79,8 @@ INTQ_INLINE QuantizerConfig with_fixed_output(QuantizerConfig config, const arit
     options.dtype = fixed->output;
     options.scale = fixed->scale;
     options.zero_point = fixed->zero_point;
-    options.scheme = arith::QuantScheme::symmetric;  // nothing is fitted to a range: the zero point is given
+    // Nothing is fitted to a range; a zero point needs a scheme that has one.
+    options.scheme = fixed->zero_point == 0 ? arith::QuantScheme::symmetric : arith::QuantScheme::affine;
     config.options.observer_options = options;
     config.options.observer = observer_factory<FixedScaleObserver>();
     config.fake_quantize = default_fake_quantize();  // there is nothing to learn
@@ -113,6 +115,7 @@ INTQ_INLINE std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::strin
                                                                 const QuantizedOperator& row, QuantizerConfig config,
                                                                 const arith::PolicyRecord& target,
                                                                 Compatibility compatibility) {
+    config.options.in_place = false;
     ObserverOptions& options = config.options.observer_options;
     if (options.scheme == arith::QuantScheme::affine) throw Error(where, "weights are symmetric always");
     fill_open_codes(options, true, target, compatibility);

@@ -36,7 +36,12 @@ struct PrepareOptions {
     /// What becomes of the batch norms behind layers with weights.
     QATMode qat_mode = get_qat_mode();
     PrepareCustomConfig custom{};  // its part on tracing adds to `trace`
-    /// Named modules stay in float, whatever qconfigs say. The result runs as a HybridModel.
+    /// The inputs of each cat take its quantizer, so that none is requantized (unify_cat_scales()). In torch mode they
+    /// share one in any case.
+    bool optimize_graph = false;
+    /// Named modules stay in float, whatever qconfigs say. The result runs as a HybridModel. Between what stays in
+    /// float and an operator on codes stands a quantizer of the former's qconfig, if it has one with an output
+    /// quantizer.
     bool hybrid = false;
     HybridDict hybrid_dict{};
     /// One tensor for each input, from which the shapes of all values become known. Without them, the first data that

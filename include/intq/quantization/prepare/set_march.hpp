@@ -8,10 +8,16 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
+#include <vector>
 
+#include "intq/arith/default_target.hpp"
 #include "intq/arith/target.hpp"
 #include "intq/nn/model/module.hpp"
+#include "intq/quantization/prepare/prepare_eager.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
+#include "intq/quantization/prepare/prepare_qat.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -24,6 +30,11 @@ namespace detail {
 /// The number of the march plus 1; 0: none is set.
 std::atomic<int>& current_march();
 
+/// The policy of the march that is set; null where none is.
+const arith::PolicyRecord* march_policy();
+
+[[noreturn]] void throw_no_target();
+
 }  // namespace detail
 
 /// Names the default target of this process. A target that is given to a function stands above it.
@@ -35,16 +46,71 @@ void set_march(const std::string& name);
 /// Throws where none is set.
 March get_march();
 
-/// The policy of the march that set_march() named; throws where none is set.
-const arith::PolicyRecord& default_target();
+/// The policy of the march that set_march() named; where none is set, that of the macro INTQ_DEFAULT_TARGET. Throws
+/// where there is neither.
+template <class Target = target::default_target> const arith::PolicyRecord& default_target() {
+    if (const arith::PolicyRecord* march = detail::march_policy()) return *march;
+    if constexpr (std::is_same_v<Target, target::none>) {
+        detail::throw_no_target();
+    } else {
+        return Target::policy;
+    }
+}
 
-/// prepare_calibration_fx() for the default target; convert_fx() of the result follows it.
+// --- prepare for the default target; convert follows the prepared model ----------------------------------------------
+
+template <class Target = target::default_target>
 std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, const QConfigMapping& mapping,
-                                                      const PrepareOptions& options = {});
-
+                                                      const PrepareOptions& options = {}) {
+    return prepare_calibration_fx(model, mapping, default_target<Target>(), options);
+}
 /// The same with get_default_qconfig_mapping() of the target, or for a model whose modules carry their own qconfigs
 /// (set_qconfig()) with these alone.
-std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, const PrepareOptions& options = {});
+template <class Target = target::default_target>
+std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model, const PrepareOptions& options = {}) {
+    return prepare_calibration_fx(model, default_target<Target>(), options);
+}
+
+template <class Target = target::default_target>
+std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const QConfigMapping& mapping,
+                                              const PrepareOptions& options = {}) {
+    return prepare_qat_fx(model, mapping, default_target<Target>(), options);
+}
+template <class Target = target::default_target>
+std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const PrepareOptions& options = {}) {
+    return prepare_qat_fx(model, default_target<Target>(), options);
+}
+
+/// PyTorch's prepare_fx: prepare_calibration_fx() in torch mode.
+std::shared_ptr<PreparedModel> prepare_fx(const nn::Module& model, const QConfigMapping& mapping,
+                                          const std::vector<Tensor>& example_inputs, const arith::PolicyRecord& target,
+                                          PrepareOptions options = {});
+template <class Target = target::default_target>
+std::shared_ptr<PreparedModel> prepare_fx(const nn::Module& model, const QConfigMapping& mapping,
+                                          const std::vector<Tensor>& example_inputs,
+                                          const PrepareOptions& options = {}) {
+    return prepare_fx(model, mapping, example_inputs, default_target<Target>(), options);
+}
+
+template <class Target = target::default_target>
+nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const QConfigMapping& mapping,
+                                  const PrepareModulesOptions& options = {}) {
+    return prepare_calibration(model, mapping, default_target<Target>(), options);
+}
+template <class Target = target::default_target>
+nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const PrepareModulesOptions& options = {}) {
+    return prepare_calibration(model, default_target<Target>(), options);
+}
+
+template <class Target = target::default_target>
+nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const QConfigMapping& mapping,
+                          const PrepareModulesOptions& options = {}) {
+    return prepare_qat(model, mapping, default_target<Target>(), options);
+}
+template <class Target = target::default_target>
+nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const PrepareModulesOptions& options = {}) {
+    return prepare_qat(model, default_target<Target>(), options);
+}
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
@@ -85,6 +151,16 @@ INTQ_INLINE std::atomic<int>& current_march() {
     return march;
 }
 
+INTQ_INLINE const arith::PolicyRecord* march_policy() {
+    const int current = current_march();
+    if (current == 0) return nullptr;
+    return march_table().rows()[static_cast<std::size_t>(current - 1)].policy;
+}
+
+INTQ_INLINE void throw_no_target() {
+    throw Error("no march is set: call set_march(), name a target, or define INTQ_DEFAULT_TARGET");
+}
+
 }  // namespace detail
 
 INTQ_INLINE void set_march(March march) { detail::current_march() = static_cast<int>(march) + 1; }
@@ -93,23 +169,16 @@ INTQ_INLINE void set_march(const std::string& name) { set_march(detail::march_ta
 
 INTQ_INLINE March get_march() {
     const int current = detail::current_march();
-    if (current == 0) throw Error("no march is set: call set_march(), or name a target");
+    if (current == 0) detail::throw_no_target();
     return static_cast<March>(current - 1);
 }
 
-INTQ_INLINE const arith::PolicyRecord& default_target() {
-    return *detail::march_table().rows()[static_cast<std::size_t>(get_march())].policy;
-}
-
-INTQ_INLINE std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model,
-                                                                  const QConfigMapping& mapping,
-                                                                  const PrepareOptions& options) {
-    return prepare_calibration_fx(model, mapping, default_target(), options);
-}
-
-INTQ_INLINE std::shared_ptr<PreparedModel> prepare_calibration_fx(const nn::Module& model,
-                                                                  const PrepareOptions& options) {
-    return prepare_calibration_fx(model, default_target(), options);
+INTQ_INLINE std::shared_ptr<PreparedModel> prepare_fx(const nn::Module& model, const QConfigMapping& mapping,
+                                                      const std::vector<Tensor>& example_inputs,
+                                                      const arith::PolicyRecord& target, PrepareOptions options) {
+    options.compatibility = Compatibility::torch;
+    options.example_inputs = example_inputs;
+    return prepare_calibration_fx(model, mapping, target, options);
 }
 
 }  // namespace INTQ_HOSTED_ABI

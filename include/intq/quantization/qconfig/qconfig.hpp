@@ -5,41 +5,13 @@
 #ifndef INTQ_QUANTIZATION_QCONFIG_QCONFIG_HPP
 #define INTQ_QUANTIZATION_QCONFIG_QCONFIG_HPP
 
-#include <functional>
-#include <memory>
 #include <optional>
 
-#include "intq/arith/quantize.hpp"
 #include "intq/core/dtype.hpp"
-#include "intq/quantization/fake_quantize/fake_quantize.hpp"
-#include "intq/quantization/observers/compatibility.hpp"
+#include "intq/quantization/fake_quantize/quantizer_config.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
-
-/// Makes a FakeQuantize or a class derived from it.
-using FakeQuantizeFactory = std::function<std::shared_ptr<FakeQuantize>(const FakeQuantizeOptions&)>;
-
-template <class FakeQuantizeType> FakeQuantizeFactory fake_quantize_factory() {
-    return [](const FakeQuantizeOptions& options) { return std::make_shared<FakeQuantizeType>(options); };
-}
-
-namespace detail {
-
-/// FakeQuantize itself.
-FakeQuantizeFactory default_fake_quantize();
-
-}  // namespace detail
-
-/// One quantizer to be: which fake-quantize class, which observer, with which arguments.
-struct QuantizerConfig {
-    FakeQuantizeOptions options{};
-    FakeQuantizeFactory fake_quantize = detail::default_fake_quantize();
-
-    DType dtype() const noexcept { return options.observer_options.dtype; }
-    /// @param rule  the rounding of the target for which the model is prepared
-    std::shared_ptr<FakeQuantize> make(arith::QuantizeRule rule, Compatibility compatibility) const;
-};
 
 /// The quantizers of an operator; a fused operator takes input and weight from its first member's, output from its
 /// last one's.
@@ -76,20 +48,6 @@ QConfig default_qconfig();
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
-
-namespace detail {
-
-INTQ_INLINE FakeQuantizeFactory default_fake_quantize() { return fake_quantize_factory<FakeQuantize>(); }
-
-}  // namespace detail
-
-INTQ_INLINE std::shared_ptr<FakeQuantize> QuantizerConfig::make(arith::QuantizeRule rule,
-                                                                Compatibility compatibility) const {
-    FakeQuantizeOptions all = options;
-    all.rule = rule;
-    all.compatibility = compatibility;
-    return fake_quantize(all);
-}
 
 INTQ_INLINE QuantizerConfig default_activation(DType dtype) {
     QuantizerConfig config;

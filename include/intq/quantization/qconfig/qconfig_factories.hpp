@@ -5,7 +5,6 @@
 #ifndef INTQ_QUANTIZATION_QCONFIG_QCONFIG_FACTORIES_HPP
 #define INTQ_QUANTIZATION_QCONFIG_QCONFIG_FACTORIES_HPP
 
-#include <functional>
 #include <string>
 
 #include "intq/core/dtype.hpp"
@@ -25,9 +24,6 @@ NamedTable<FakeQuantizeKind>& fake_quantize_table();
 
 /// The class of fake-quantizers by its kind: "fake_quant", "lsq", … Throws for another word, with the nearest.
 FakeQuantizeFactory fake_quantize_kind(const std::string& kind);
-
-/// Changes arguments of a quantizer and its observer: the `qkwargs` of the documents.
-using QuantizerArguments = std::function<void(FakeQuantizeOptions&)>;
 
 /// The arguments of the factories, by the names of the documents.
 struct QConfigArguments {

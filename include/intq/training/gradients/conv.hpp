@@ -11,8 +11,11 @@
 #include "intq/core/dtype.hpp"
 #include "intq/core/op_params.hpp"
 #include "intq/core/shape.hpp"
+#include "intq/nn/float_operators/conv.hpp"
+#include "intq/nn/float_operators/conv3d.hpp"
 #include "intq/nn/float_operators/move.hpp"
 #include "intq/nn/layers/conv.hpp"
+#include "intq/nn/layers/conv3d.hpp"
 #include "intq/nn/layers/linear.hpp"
 #include "intq/nn/layers/norm.hpp"
 #include "intq/nn/layers/weighted.hpp"
@@ -87,7 +90,7 @@ template <class T> void conv2d_backward(GradientContext& context) {
 /// As that of conv2d of images of one row.
 template <class T> void conv1d_backward(GradientContext& context) {
     const auto& conv = context.module_as<nn::Conv1d>();
-    const auto as_images = [](const Tensor& t) { return t.reshape(Shape(t.extent(0), t.extent(1), 1, t.extent(2))); };
+    const auto as_images = &nn::float_operators::detail::images_of_rows;
     weighted_backward<T>(context, [&](const Tensor& x, const Tensor& weight, const Tensor& dy, ProductNeeds needs) {
         ProductGradients gradients = conv2d_gradients<T>(as_images(x), as_images(weight), as_images(dy), conv.window(),
                                                          conv.options().groups, needs);
@@ -99,18 +102,70 @@ template <class T> void conv1d_backward(GradientContext& context) {
 
 /// Forward is conv2d's gradient for its input, so that the gradient for the input is conv2d, and that for the weight
 /// conv2d's with input and gradient in each other's places.
+template <class T>
+ProductGradients conv_transpose2d_gradients(const Tensor& x, const Tensor& weight, const Tensor& dy,
+                                            const Window2d& window, index_t groups, ProductNeeds needs) {
+    ProductGradients gradients;
+    if (needs.input) {
+        // An output padding of a whole stride gives conv2d more outputs than x has cells: the first are x's.
+        const Tensor all = convolve<T>(dy, weight, window, groups);
+        const Tensor rows = nn::float_operators::slice(all, 2, 0, x.extent(2));
+        gradients.input = nn::float_operators::slice(rows, 3, 0, x.extent(3));
+    }
+    gradients.weight = conv2d_weight_gradient<T>(dy, x, window, groups);
+    if (needs.bias) gradients.bias = channel_sums<T>(dy);
+    return gradients;
+}
+
 template <class T> void conv_transpose2d_backward(GradientContext& context) {
     const nn::ConvTranspose2dOptions& options = context.module_as<nn::ConvTranspose2d>().options();
     weighted_backward<T>(context, [&](const Tensor& x, const Tensor& weight, const Tensor& dy, ProductNeeds needs) {
-        ProductGradients gradients;
-        if (needs.input) {
-            // An output padding of a whole stride gives conv2d more outputs than x has cells: the
-            // first are x's.
-            const Tensor all = convolve<T>(dy, weight, options.window, options.groups);
-            const Tensor rows = nn::float_operators::slice(all, 2, 0, x.extent(2));
-            gradients.input = nn::float_operators::slice(rows, 3, 0, x.extent(3));
-        }
-        gradients.weight = conv2d_weight_gradient<T>(dy, x, options.window, options.groups);
+        return conv_transpose2d_gradients<T>(x, weight, dy, options.window, options.groups, needs);
+    });
+}
+
+/// As that of conv_transpose2d of images of one row.
+template <class T> void conv_transpose1d_backward(GradientContext& context) {
+    const nn::ConvTranspose2dOptions options = context.module_as<nn::ConvTranspose1d>().as_2d();
+    const auto as_images = &nn::float_operators::detail::images_of_rows;
+    weighted_backward<T>(context, [&](const Tensor& x, const Tensor& weight, const Tensor& dy, ProductNeeds needs) {
+        ProductGradients gradients = conv_transpose2d_gradients<T>(as_images(x), as_images(weight), as_images(dy),
+                                                                   options.window, options.groups, needs);
+        if (needs.input) gradients.input = gradients.input.reshape(x.shape());
+        gradients.weight = gradients.weight.reshape(weight.shape());
+        return gradients;
+    });
+}
+
+/// As that of conv2d of the images whose channels are the slices that the window sees.
+template <class T> void conv3d_backward(GradientContext& context) {
+    namespace volumes = nn::float_operators::detail;
+    const nn::Conv3dOptions& options = context.module_as<nn::Conv3d>().options();
+    weighted_backward<T>(context, [&](const Tensor& x, const Tensor& weight, const Tensor& dy, ProductNeeds needs) {
+        const index_t positions = dy.extent(2);
+        const Tensor images = volumes::unfold_depth<T>(x, options.depth, positions);
+        ProductGradients gradients =
+            conv2d_gradients<T>(images, volumes::weight_of_images(weight), volumes::images_of_volume(dy),
+                                options.window, options.groups, {needs.input, needs.bias});
+        if (needs.input)
+            gradients.input = volumes::fold_depth<T>(gradients.input, options.depth, positions, x.extent(2));
+        gradients.weight = gradients.weight.reshape(weight.shape());
+        return gradients;
+    });
+}
+
+/// As that of conv_transpose2d to images, of which each slice of the output is a sum.
+template <class T> void conv_transpose3d_backward(GradientContext& context) {
+    namespace volumes = nn::float_operators::detail;
+    const nn::ConvTranspose3dOptions& options = context.module_as<nn::ConvTranspose3d>().options();
+    weighted_backward<T>(context, [&](const Tensor& x, const Tensor& weight, const Tensor& dy, ProductNeeds needs) {
+        const index_t positions = x.extent(2);
+        const Tensor images = volumes::unfold_depth<T>(dy, options.depth, positions);
+        ProductGradients gradients =
+            conv_transpose2d_gradients<T>(volumes::images_of_volume(x), volumes::weight_of_images(weight), images,
+                                          options.window, options.groups, {needs.input, false});
+        if (needs.input) gradients.input = volumes::volume_of_images(gradients.input, positions);
+        gradients.weight = gradients.weight.reshape(weight.shape());
         if (needs.bias) gradients.bias = channel_sums<T>(dy);
         return gradients;
     });

@@ -84,6 +84,9 @@ namespace detail {
 
 void identity_backward(GradientContext& context);
 
+/// Of integers that follow from a shape: they have none.
+void no_backward(GradientContext& context);
+
 template <class T> void relu_backward(GradientContext& context) {
     context.add_input(0, clamp_gradient<T>(context.output(), context.gradient(), Activation::relu));
 }
@@ -145,11 +148,7 @@ template <class T> void dropout_backward(GradientContext& context) {
     const auto& dropout = context.module_as<nn::Dropout>();
     const nn::Value call = context.kept("call");
     if (call.is_none()) return context.add_input(0, context.gradient());
-    const nn::DropoutMask mask = dropout.mask(call.integer());
-    Tensor dx = context.gradient().contiguous().clone();
-    const auto values = dx.flat<T>();
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = mask.apply(values[i], i);
-    context.add_input(0, dx);
+    context.add_input(0, dropout.mask(call.integer()).template apply_to<T>(context.gradient()));
 }
 
 }  // namespace detail
@@ -158,6 +157,8 @@ template <class T> void dropout_backward(GradientContext& context) {
 #if INTQ_DEFINES(training_gradients)
 
 namespace detail {
+
+INTQ_INLINE void no_backward(GradientContext&) {}
 
 INTQ_INLINE void identity_backward(GradientContext& context) { context.add_input(0, context.gradient()); }
 

@@ -84,7 +84,11 @@ template <class T> Tensor or_zeros(const Tensor& gradient, const Shape& shape) {
 }
 
 /// The layers' calls in order, run again on T: (layer, direction) at layer · directions + direction.
-template <class T> std::vector<LstmLayerCall> lstm_calls(const nn::LSTM& lstm, Tensor x, const nn::Arguments& inputs) {
+///
+/// @param call_number  of the dropout, as the tape has it; none where nothing was dropped
+template <class T>
+std::vector<LstmLayerCall> lstm_calls(const nn::LSTM& lstm, Tensor x, const nn::Arguments& inputs,
+                                      const nn::Value& call_number) {
     const nn::LSTMOptions& options = lstm.options();
     const index_t directions = lstm.directions();
     const Shape state(directions * options.num_layers, x.extent(1), options.hidden_size);
@@ -105,6 +109,8 @@ template <class T> std::vector<LstmLayerCall> lstm_calls(const nn::LSTM& lstm, T
             calls.push_back(std::move(call));
         }
         x = outputs.size() == 1 ? outputs[0] : nn::float_operators::cat(outputs, 2);
+        if (!call_number.is_none() && layer + 1 < options.num_layers)
+            x = lstm.dropout_mask(call_number.integer(), layer).template apply_to<T>(x);
     }
     return calls;
 }
@@ -127,7 +133,8 @@ template <class T> void lstm_backward(GradientContext& context) {
     };
     const Tensor x = by_step(context.input(0));
     const index_t directions = lstm.directions(), width = options.hidden_size;
-    const auto calls = lstm_calls<T>(lstm, x, context.inputs());
+    const nn::Value call_number = context.kept("call");
+    const auto calls = lstm_calls<T>(lstm, x, context.inputs(), call_number);
     const Shape states(static_cast<index_t>(calls.size()), x.extent(1), width);
     Tensor dy = or_zeros<T>(context.gradient(0).defined() ? by_step(context.gradient(0)) : Tensor(),
                             Shape(x.extent(0), x.extent(1), directions * width));
@@ -147,6 +154,8 @@ template <class T> void lstm_backward(GradientContext& context) {
             add_lstm_parameters<T>(context, calls[k], g);
         }
         dy = dx;
+        if (!call_number.is_none() && layer > 0)
+            dy = lstm.dropout_mask(call_number.integer(), layer - 1).template apply_to<T>(dy);
     }
     context.add_input(0, by_step(dy));
     if (!context.inputs().has(1)) return;

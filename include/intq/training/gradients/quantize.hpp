@@ -37,6 +37,9 @@ void lsq_backward(GradientContext& context);
 ///
 ///     dx     = dy where low <= x <= alpha, else 0
 ///     dalpha = sum of dy where x > alpha, minus sum of dy where x < low = -alpha
+///
+/// Per channel where alpha is. A bound that the target raised (quantization::raise_weight_scales) is not the one that
+/// learns: its gradient is 0.
 void pact_backward(GradientContext& context);
 
 }  // namespace detail
@@ -135,19 +138,24 @@ INTQ_INLINE void pact_backward(GradientContext& context) {
     if (grid == nullptr) return context.add_input(0, context.gradient());
     const auto& quantizer = context.module_as<quantization::PACTFakeQuantize>();
     const Tensor x = context.input(0).contiguous(), dy = context.gradient().contiguous();
-    const float alpha = quantizer.alpha();
+    const std::vector<float> own = quantizer.qparams().scales;
+    const auto half_range = static_cast<float>(static_cast<double>(grid->quant_max - grid->quant_min) / 2.0);
+    const Shape blocks = tensor_detail::blocks_around(x, grid->axis);
     Tensor dx = Tensor::empty(x.shape());
-    double sum = 0;
+    std::vector<double> sums(grid->scales.size());
     const auto values = x.flat<float>(), gradients = dy.flat<float>();
     const auto to = dx.flat<float>();
     for (std::size_t i = 0; i < values.size(); ++i) {
-        const bool above = values[i] > alpha, below = values[i] < -alpha;
+        const std::size_t c = i / static_cast<std::size_t>(blocks[2]) % sums.size();
+        const bool is_raised = grid->scales[c] != own[c];
+        const float bound = is_raised ? grid->scales[c] * half_range : quantizer.alpha(static_cast<index_t>(c));
+        const bool above = values[i] > bound, below = values[i] < -bound;
         to[i] = above || below ? 0.0f : gradients[i];
-        if (above) sum += static_cast<double>(gradients[i]);
-        if (below) sum -= static_cast<double>(gradients[i]);
+        if (!is_raised && (above || below)) sums[c] += static_cast<double>(above ? gradients[i] : -gradients[i]);
     }
     context.add_input(0, dx);
-    context.add_parameter(quantizer.tensor("alpha"), Tensor::from(Shape(1), {static_cast<float>(sum)}));
+    context.add_parameter(quantizer.tensor("alpha"), Tensor::from(Shape(static_cast<index_t>(sums.size())),
+                                                                  std::vector<float>(sums.begin(), sums.end())));
 }
 
 }  // namespace detail

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+//
+// softmax of codes as a function on views. Layer: kernels (docs/design.md section 5).
+#ifndef INTQ_KERNELS_VIEWS_SOFTMAX_HPP
+#define INTQ_KERNELS_VIEWS_SOFTMAX_HPP
+
+#include <cstdint>
+#include <type_traits>
+
+#include "intq/arith/fixed_point_softmax.hpp"
+#include "intq/arith/softmax.hpp"
+#include "intq/arith/target.hpp"
+#include "intq/core/executor.hpp"
+#include "intq/kernels/streaming/channel_walk.hpp"
+#include "intq/kernels/streaming/softmax.hpp"
+#include "intq/kernels/views/code_view.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+
+/// What softmax() keeps of the scale of its input: tables of int8 codes, a multiplier of int16 codes.
+template <class Code>
+using SoftmaxNumbers =
+    std::conditional_t<std::is_same_v<Code, std::int16_t>, arith::QuantizedMultiplier, arith::SoftmaxTables>;
+
+namespace detail {
+
+/// The target's kernel from one type of codes to another; null without one.
+template <class TargetType, class In, class Out> constexpr auto softmax_kernel() noexcept -> decltype(SoftmaxRow::run) {
+    for (const SoftmaxRow& row : softmax_rows_of<TargetType>())
+        if (row.input == dtype_of<In> && row.output == dtype_of<Out>) return row.run;
+    return nullptr;
+}
+
+}  // namespace detail
+
+/// The numbers of softmax() for codes of a scale. The zero point has no part in it.
+///
+/// @tparam TargetType  the arithmetic contract; see arith/target.hpp
+/// @tparam Code        int8_t; int16_t for a target of SoftmaxRule::fixed_point
+/// @return the numbers; what arith::make_softmax_tables(), make_fixed_point_softmax_tables() or
+///         make_wide_softmax_multiplier() refuses
+///
+/// Memory   of int8 codes 1,536 bytes
+template <class TargetType, class Code = std::int8_t>
+requires arith::Target<TargetType>
+inline Result<SoftmaxNumbers<Code>> make_softmax(const arith::CodesOf& in) noexcept {
+    constexpr bool is_fixed_point = TargetType::policy.softmax == arith::SoftmaxRule::fixed_point;
+    static_assert(std::is_same_v<Code, std::int8_t> || (is_fixed_point && std::is_same_v<Code, std::int16_t>),
+                  "make_softmax<Target, Code>: Code must be int8_t; int16_t is for the targets of TFLite's softmax");
+    if constexpr (std::is_same_v<Code, std::int16_t>)
+        return arith::make_wide_softmax_multiplier(in);
+    else if constexpr (is_fixed_point)
+        return arith::make_fixed_point_softmax_tables(TargetType::policy, in);
+    else
+        return arith::make_softmax_tables(in);
+}
+
+/// @return ok; value_out_of_range of axis, and of input for more than most_softmax_terms() along it; shape_mismatch of
+///         output, with the first extents that differ; corrupt of storage: no softmax's numbers
+template <class TargetType, CodeView X, CodeView Out>
+requires arith::Target<TargetType> && SameOrder<X, Out>
+constexpr Status check_softmax(const X& x, const SoftmaxNumbers<typename X::value_type>& numbers, int axis,
+                               const Out& out) noexcept {
+    constexpr OpKind op = OpKind::softmax;
+    constexpr arith::SoftmaxRule rule = TargetType::policy.softmax;
+    constexpr index_t most = most_softmax_terms(rule, dtype_of<typename X::element_type>);
+    if (const Status status = detail::check_axis<X>(axis, op); !status) return status;
+    if (x.extent(axis) > most) return {StatusCode::value_out_of_range, op, Field::input, x.extent(axis), most};
+    bool are_numbers = false;
+    if constexpr (std::is_same_v<typename X::value_type, std::int16_t>)
+        are_numbers = is_softmax_multiplier(numbers);
+    else
+        are_numbers = are_softmax_tables(rule, numbers);
+    if (!are_numbers) return {StatusCode::corrupt, op, Field::storage, 0, 0};
+    return detail::check_extents(x.shape(), out.shape(), op, Field::output);
+}
+
+/// Probabilities along an axis, by the softmax of the target (PolicyRecord::softmax).
+///
+///     out[i] = exp(s·x[i]) / sum_k exp(s·x[k])
+///
+///     requantized   int8 to int16 codes of 2^-15 and zero point 0; requantize() brings them to another scale or type
+///     fixed_point   int8 to int8 codes of 1/256 and zero point -128, or to int16 codes of 1/65536 and -32768; int16 to
+///                   int16 codes of 2^-15 and 0
+///
+/// @tparam TargetType  the arithmetic contract; see arith/target.hpp
+/// @param x        codes, row_major or channels_last
+/// @param numbers  made by make_softmax() for the same target and type
+/// @param axis     a logical index: 1 is the channels
+/// @param out      shaped and ordered as x; must not overlap it
+/// @pre   check_softmax()
+///
+/// Result   exact by the formulas of arith/softmax.hpp and arith/fixed_point_softmax.hpp, and near the real value; the
+///          same bytes on every backend and executor
+/// Memory   no scratch
+/// Cost     O(n)
+/// Source   docs/arithmetic.md section 4
+template <class TargetType, CodeView X, CodeOutput Out>
+requires arith::Target<TargetType> && SameOrder<X, Out>
+void softmax(const X& x, const SoftmaxNumbers<typename X::value_type>& numbers, int axis, const Out& out,
+             const Executor& executor = serial) INTQ_NOEXCEPT {
+    constexpr auto kernel = detail::softmax_kernel<TargetType, typename X::value_type, typename Out::value_type>();
+    if constexpr (TargetType::policy.softmax == arith::SoftmaxRule::requantized)
+        static_assert(kernel != nullptr,
+                      "softmax: x must be int8 codes and out int16 codes; requantize() gives other types");
+    else
+        static_assert(kernel != nullptr, "softmax: int16 codes give int16 codes; out must be of that type");
+    INTQ_ASSERT(check_softmax<TargetType>(x, numbers, axis, out).ok());
+    const detail::AxisRun run = detail::axis_run(x, axis);
+    if (run.count == 0) return;
+    SoftmaxCall call{.x = x.data(),
+                     .y = out.data(),
+                     .rows = run.outer,
+                     .count = run.count,
+                     .inner = run.inner,
+                     .executor = &executor};
+    if constexpr (std::is_same_v<typename X::value_type, std::int16_t>)
+        call.input = numbers;
+    else
+        call.tables = &numbers;
+    kernel(call);
+}
+
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_VIEWS_SOFTMAX_HPP

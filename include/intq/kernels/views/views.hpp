@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+//
+// All operators without weights as functions on views. Layer: kernels (docs/design.md section 5).
+#ifndef INTQ_KERNELS_VIEWS_VIEWS_HPP
+#define INTQ_KERNELS_VIEWS_VIEWS_HPP
+
+#include "intq/kernels/views/elementwise.hpp"
+#include "intq/kernels/views/move.hpp"
+#include "intq/kernels/views/pool.hpp"
+#include "intq/kernels/views/resize.hpp"
+#include "intq/kernels/views/softmax.hpp"
+#include "intq/kernels/views/unary.hpp"
+
+#endif  // INTQ_KERNELS_VIEWS_VIEWS_HPP
