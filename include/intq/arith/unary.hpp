@@ -93,8 +93,9 @@ constexpr Status check_table(const CodesOf& in, const CodesOf& out, CodeRange ra
         if (codes->dtype != dtype)
             return {StatusCode::dtype_mismatch, op, field, static_cast<std::int64_t>(codes->dtype),
                     static_cast<std::int64_t>(dtype)};
-        if (!is_scale(codes->scale)) return {StatusCode::scale_out_of_range, op, Field::scale, codes == &in ? 0 : 1, 0};
-        if (codes->zero_point != 0) return {StatusCode::unsupported, op, Field::zero_point, codes->zero_point, 0};
+        if (const Status status = check_scale(codes->scale, op, field); !status) return status;
+        if (codes->zero_point != 0)
+            return {StatusCode::unsupported, op, Field::zero_point, codes->zero_point, 0, field};
     }
     if (given != expected)
         return {StatusCode::shape_mismatch, op, Field::storage, static_cast<std::int64_t>(given),
@@ -111,9 +112,8 @@ constexpr Status check_table(const CodesOf& in, const CodesOf& out, CodeRange ra
 /// @param function  double -> double; NaN gives code 0, infinities the ends
 /// @param entries   256
 /// @param range     of the output
-/// @return ok; dtype_mismatch of input or output; scale_out_of_range, given 0 of the input, 1 of the output;
-/// unsupported
-///         naming zero_point where one is not 0; value_out_of_range of quant_range; shape_mismatch of storage
+/// @return ok; dtype_mismatch of input or output; what check_scale() returns; unsupported naming zero_point where one
+///         is not 0; value_out_of_range of quant_range; shape_mismatch of storage
 template <class Function>
 Status make_int8_table(const CodesOf& in, const CodesOf& out, std::span<std::int8_t> entries, Function&& function,
                        CodeRange range = {}) noexcept {

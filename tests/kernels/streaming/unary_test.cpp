@@ -225,8 +225,9 @@ TEST_CASE("Tables that have no meaning are refused") {
     CHECK(make(good, good16).field == Field::output);
     CHECK(make({0.0f, 0, DType::int8}, good).code == StatusCode::scale_out_of_range);
     CHECK(make(good, {std::nanf(""), 0, DType::int8}) ==
-          Status{StatusCode::scale_out_of_range, OpKind::none, Field::scale, 1, 0});
-    CHECK(make({0.1f, 3, DType::int8}, good) == Status{StatusCode::unsupported, OpKind::none, Field::zero_point, 3, 0});
+          Status{StatusCode::not_finite, OpKind::none, Field::scale, -1, 0, Field::output});
+    CHECK(make({0.1f, 3, DType::int8}, good) ==
+          Status{StatusCode::unsupported, OpKind::none, Field::zero_point, 3, 0, Field::input});
     CHECK(arith::make_int8_table(TableFunction::tanh, good, good, std::span(entries).first(255)) ==
           Status{StatusCode::shape_mismatch, OpKind::none, Field::storage, 255, 256});
     for (const TableFunction function : {TableFunction::log, TableFunction::sqrt, TableFunction::rsqrt,
