@@ -139,7 +139,7 @@ INTQ_INLINE Tensor permute(const Tensor& x, std::span<const index_t> axes) {
     for (std::size_t i = 0; i < axes.size(); ++i) {
         const int axis = detail::positive_axis(static_cast<int>(axes[i]), x.rank(), "permute");
         if (std::exchange(taken[static_cast<std::size_t>(axis)], true))
-            throw Error("permute: axis " + std::to_string(axis) + " is there twice");
+            throw Error("permute: axis " + std::to_string(axis) + " of " + to_string(x.shape()) + " is there twice");
         detail::append_extent(shape, x.extent(axis), "permute");
         steps[i] = strides[static_cast<std::size_t>(axis)];
     }

@@ -18,9 +18,11 @@ inline namespace INTQ_HOSTED_ABI {
 ///     y     = dequantize(quantize(clamp(x, -alpha, alpha)))
 ///
 /// alpha starts as FakeQuantizeOptions::alpha; calibration sets it to the range that the observer saw. Symmetric and
-/// per tensor only. The gradient passes the rounding wherever x was not clipped, and reaches alpha where it was: a
-/// clipped element half a step above the last code is not stopped a second time, as it is in Horizon's form, where
-/// alpha = 127.5 steps could not learn from above.
+/// per tensor only.
+///
+/// Where x was not clipped, the gradient passes through the rounding to x. Where it was clipped, the gradient goes to
+/// alpha. In Horizon's form the clamp of the codes stops it there a second time: alpha lies half a step above the last
+/// code, so elements above alpha could not change it.
 ///
 /// Source   Choi et al. 2018; docs/torch_semantics.md section 4
 class PACTFakeQuantize : public nn::Cloneable<PACTFakeQuantize, FakeQuantize> {

@@ -228,6 +228,7 @@ INTQ_INLINE nn::ModulePtr prepare_modules(const nn::ModulePtr& model, const QCon
 
 INTQ_INLINE nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const QConfigMapping& mapping,
                                               const arith::PolicyRecord& target, const PrepareModulesOptions& options) {
+    static_cast<void>(nn::given_model(model, "prepare_calibration"));
     const Replacements custom = plan_observed_custom(options.inplace ? model : nn::clone(model), options.custom);
     nn::ModulePtr result = custom.apply();
     try {
@@ -243,7 +244,7 @@ INTQ_INLINE nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const 
 
 INTQ_INLINE nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const QConfigMapping& mapping,
                                       const arith::PolicyRecord& target, const PrepareModulesOptions& options) {
-    nn::ModulePtr prepared = prepare_calibration(model, mapping, target, options);
+    nn::ModulePtr prepared = prepare_calibration(nn::given_model(model, "prepare_qat"), mapping, target, options);
     prepared->train();
     set_fake_quantize(*prepared, FakeQuantState::qat);
     return prepared;

@@ -81,9 +81,10 @@ public:
             }
         if (!has_graph || model.ir_version <= 0) throw Error("not an ONNX model: it holds no graph or no ir_version");
         if (model.opset < oldest_opset || model.opset > newest_opset)
-            throw Error(model.opset == 0 ? "the model does not say its opset"
-                                         : "opset " + std::to_string(model.opset) + " is not supported; expected " +
-                                               std::to_string(oldest_opset) + " to " + std::to_string(newest_opset));
+            throw Error((model.opset == 0 ? "the model does not say its opset"
+                                          : "opset " + std::to_string(model.opset) + " is not supported") +
+                        std::string("; expected ") + std::to_string(oldest_opset) + " to " +
+                        std::to_string(newest_opset));
         return model;
     }
 
