@@ -172,7 +172,7 @@ TEST_CASE("bad usage: layers and functions") {
          [] { return refusal([] {
                   nn::MaxPool2d({{2, 2}, {2, 2}, {2, 2, 2, 2}, {1, 1}})(image());
               }); },
-         {"max_pool2d", "padding", "2"}},
+         {"max_pool2d", "padding (2, 2)", "2 x 2"}},
         {"a permutation that names an axis twice",
          [&] { return refusal([&] {
                    nn::permute(vectors, {0, 0});

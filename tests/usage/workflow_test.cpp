@@ -279,7 +279,7 @@ TEST_CASE("bad usage: prepare and fuse") {
                  quantize_dynamic(stubbed_model(), options);
              });
          },
-         {"fc"}},
+         {"fc", "no module that this function replaces"}},
     });
 }
 
@@ -367,7 +367,7 @@ TEST_CASE("bad usage: convert, lower and run") {
          {"2", "1", "input"}},
         {"the program gets a tensor that was never made",
          [&] { return run(Tensor()); },
-         {"float32", "(?, 3, 6, 6)", "none"}},
+         {"input 0", "undefined", "float32", "(?, 3, 6, 6)"}},
         {"a hybrid model is deployed",
          [] {
              return refusal([] {

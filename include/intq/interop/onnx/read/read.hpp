@@ -280,6 +280,8 @@ INTQ_INLINE void ModelReader::read_tensor_type(ProtobufReader fields, ValueInfo&
 INTQ_INLINE Model parse_model(std::span<const std::byte> file, std::string_view name) {
     try {
         return detail::ModelReader().read(io::ProtobufReader(file, "ModelProto"));
+    } catch (const protozero::end_of_buffer_exception&) {
+        throw Error(name, "not an ONNX model, or cut off: a field reaches beyond the end of the file");
     } catch (const protozero::exception& error) {
         throw Error(name, std::string("not an ONNX model, or damaged (") + error.what() + ")");
     } catch (const Error& error) {
