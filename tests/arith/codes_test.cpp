@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "arith/targets.hpp"
@@ -69,6 +70,12 @@ template <class Visit> void for_each_tensor(Visit&& visit) {
     });
 }
 
+/// What a status calls the tensor.
+Field owner_of(const Maker& maker, std::size_t spoilt) {
+    if (spoilt + 1 == maker.tensors) return Field::output;
+    return spoilt == 0 ? Field::input : Field::second_input;
+}
+
 const CodesOf sound{0.5f, 0, DType::int8};
 
 Status make_with(const arith::PolicyRecord& policy, const Maker& maker, std::size_t spoilt, const CodesOf& codes) {
@@ -87,7 +94,9 @@ TEST_CASE("codes: a scale that is not from 2^-100 to 2^126 is refused, in every 
         for (const float scale : {NAN, infinity, -infinity, 0.0f, -0.5f, 1e-45f, 0x1.fffffep-101f, 0x1.000002p126f}) {
             CAPTURE(scale);
             const Status status = make_with(policy, maker, spoilt, {scale, 0, DType::int8});
-            CHECK(status.code == StatusCode::scale_out_of_range);
+            CHECK(status.code == (std::isfinite(scale) ? StatusCode::scale_out_of_range : StatusCode::not_finite));
+            CHECK(status.field == Field::scale);
+            CHECK(status.owner == owner_of(maker, spoilt));
             refused += !status.ok();
         }
     });
@@ -101,20 +110,20 @@ TEST_CASE("codes: a zero point that is no code, or that the target does not take
             const Status status = make_with(policy, maker, spoilt, {0.5f, bad, DType::int8});
             CHECK(status.code == StatusCode::value_out_of_range);
             CHECK(status.field == Field::zero_point);
+            CHECK(status.owner == owner_of(maker, spoilt));
             CHECK(status.given == bad);
         }
         if (policy.zero_points) return;
         for (const std::int32_t bad : {-128, -1, 5, 127})
             CHECK(make_with(policy, maker, spoilt, {0.5f, bad, DType::int8}) ==
                   Status{StatusCode::value_out_of_range, make_with(policy, maker, spoilt, {0.5f, bad, DType::int8}).op,
-                         Field::zero_point, bad, 0});
+                         Field::zero_point, bad, 0, owner_of(maker, spoilt)});
     });
 }
 
 TEST_CASE("codes: a type that is not int8 or int16 is refused, naming the operand") {
     for_each_tensor([&](const arith::PolicyRecord& policy, const Maker& maker, std::size_t spoilt) {
-        const bool is_output = spoilt + 1 == maker.tensors;
-        const Field field = is_output ? Field::output : spoilt == 0 ? Field::input : Field::second_input;
+        const Field field = owner_of(maker, spoilt);
         for (const DType bad : {DType::none, DType::float32, DType::int32, DType::int64, DType::uint8}) {
             CAPTURE(name_of(bad));
             const Status status = make_with(policy, maker, spoilt, {0.5f, 0, bad});
@@ -144,22 +153,27 @@ TEST_CASE("codes: a clamp that crosses, leaves the type or has another zero poin
 TEST_CASE("codes: scales whose ratio leaves binary32 are refused") {
     const arith::PolicyRecord& policy = target::fp32::policy;
     constexpr float large = 0x1p126f, small = 0x1p-100f;
-    const auto code = [](const auto& result) { return result.status().code; };
-    const auto int8 = [](float scale) { return CodesOf{scale, 0, DType::int8}; };
-    for (const auto& make : {&arith::make_add, &arith::make_sub}) {
-        CHECK(code(make(policy, int8(large), int8(1), int8(small), {})) == StatusCode::scale_out_of_range);
-        CHECK(code(make(policy, int8(1), int8(large), int8(small), {})) == StatusCode::scale_out_of_range);
-        // The factors are finite, but not the terms: their difference would be NaN.
-        CHECK(code(make(policy, int8(large), int8(large), int8(1), {})) == StatusCode::scale_out_of_range);
-    }
-    CHECK(code(arith::make_mul(policy, int8(large), int8(large), int8(1), {})) == StatusCode::scale_out_of_range);
-    const auto average = [&](float in, float out, index_t cells) {
-        return code(arith::make_average(policy, int8(in), int8(out), {}, cells, PoolDivisor::valid_cells, false));
+    const auto no_ratio = [](OpKind op) {
+        return Status{StatusCode::scale_out_of_range, op, Field::scale_ratio, -1, 0};
     };
-    CHECK(average(large, small, 4) == StatusCode::scale_out_of_range);
-    CHECK(average(small, large, 4) == StatusCode::scale_out_of_range);
-    CHECK(average(1, large, 4) == StatusCode::scale_out_of_range);
-    CHECK(average(1, 1, 4) == StatusCode::ok);
+    const auto int8 = [](float scale) { return CodesOf{scale, 0, DType::int8}; };
+    for (const auto& [make, op] :
+         {std::pair{&arith::make_add, OpKind::add}, std::pair{&arith::make_sub, OpKind::sub}}) {
+        CHECK(make(policy, int8(large), int8(1), int8(small), {}).status() == no_ratio(op));
+        CHECK(make(policy, int8(1), int8(large), int8(small), {}).status() == no_ratio(op));
+        // The factors are finite, but not the terms: their difference would be NaN.
+        CHECK(make(policy, int8(large), int8(large), int8(1), {}).status() == no_ratio(op));
+    }
+    for (const auto& target : {target::fp32::policy, target::tflite<>::policy, target::bpu<march::bayes>::policy})
+        CHECK(arith::make_mul(target, int8(large), int8(large), int8(small), {}).status().op == OpKind::mul);
+    CHECK(arith::make_mul(policy, int8(large), int8(large), int8(1), {}).status() == no_ratio(OpKind::mul));
+    const auto average = [&](float in, float out, index_t cells) {
+        return arith::make_average(policy, int8(in), int8(out), {}, cells, PoolDivisor::valid_cells, false).status();
+    };
+    CHECK(average(large, small, 4) == no_ratio(OpKind::avg_pool2d));
+    CHECK(average(small, large, 4) == no_ratio(OpKind::avg_pool2d));
+    CHECK(average(1, large, 4) == no_ratio(OpKind::avg_pool2d));
+    CHECK(average(1, 1, 4).ok());
 }
 
 TEST_CASE("codes: an average of no cells, of too many or of another type is refused") {

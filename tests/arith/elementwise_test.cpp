@@ -136,5 +136,5 @@ TEST_CASE("add: fp32 refuses a factor that is infinite in float32") {
     const auto params = arith::make_add(target::fp32::policy, {1e30f, 0, DType::int8}, {1.0f, 0, DType::int8},
                                         {1e-30f, 0, DType::int8}, {});
     REQUIRE_FALSE(params.ok());
-    CHECK(params.status() == Status{StatusCode::scale_out_of_range, OpKind::add, Field::scale, 0, 0});
+    CHECK(params.status() == Status{StatusCode::scale_out_of_range, OpKind::add, Field::scale_ratio, -1, 0});
 }

@@ -154,9 +154,9 @@ TEST_CASE("average: tflite keeps scale and zero point, and each rule has its pad
     const auto field = [](const auto& result) { return result.ok() ? Field::none : result.status().field; };
     CHECK(field(make<Lite>({q, ref::int8(0.25f, 3), 4, PoolDivisor::valid_cells, false})) == Field::scale);
     CHECK(field(make<Lite>({q, ref::int8(0.5f, 2), 4, PoolDivisor::valid_cells, false})) == Field::zero_point);
-    CHECK(field(make<Lite>({q, q, 4, PoolDivisor::kernel_cells, true})) == Field::padding);
+    CHECK(field(make<Lite>({q, q, 4, PoolDivisor::kernel_cells, true})) == Field::divisor);
     CHECK(field(make<target::bpu<march::bayes>>({ref::int8(1), ref::int8(1), 4, PoolDivisor::valid_cells, true})) ==
-          Field::padding);
+          Field::divisor);
     CHECK(make<Lite>({q, q, 4, PoolDivisor::valid_cells, true}).ok());
 }
 

@@ -216,7 +216,7 @@ TEST_CASE("requantize: the bpu multiplier and shifts are the oracle's, and a rat
     const auto refused = [](float r) {
         const auto params = arith::make_two_stage(r, 1.0f, DType::int8, RequantizeSource::gemm_accumulator, 17);
         return !params.ok() && params.status().code == StatusCode::scale_out_of_range &&
-               params.status().field == Field::scale;
+               params.status().field == Field::scale_ratio;
     };
     CHECK(refused(32768.0f));
     CHECK(refused(0.0f));

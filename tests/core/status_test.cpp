@@ -29,6 +29,11 @@ TEST_CASE("status: ok by default, and equal when every member is") {
     CHECK_FALSE(refused.ok());
     CHECK(refused == Status{StatusCode::shape_mismatch, OpKind::conv2d, Field::input, 3, 4});
     CHECK(refused != Status{StatusCode::shape_mismatch, OpKind::conv2d, Field::input, 3, 5});
+    CHECK(refused.of(Field::output) ==
+          Status{StatusCode::shape_mismatch, OpKind::conv2d, Field::input, 3, 4, Field::output});
+    CHECK(fine.of(Field::output) == fine);
+    CHECK(refused.in(OpKind::linear) == Status{StatusCode::shape_mismatch, OpKind::linear, Field::input, 3, 4});
+    CHECK(fine.in(OpKind::linear) == fine);
     CHECK(sizeof(Status) <= 24);
     static_assert(std::is_trivially_copyable_v<Status>);
 }
@@ -53,8 +58,8 @@ TEST_CASE("names: every code, field, operator, type and activation has its own w
     CHECK(words.size() == static_cast<std::size_t>(StatusCode::corrupt) + 1);
     CHECK(words.count("unknown") == 0);
     words.clear();
-    for (int i = 0; i <= static_cast<int>(Field::shift); ++i) words.insert(name_of(static_cast<Field>(i)));
-    CHECK(words.size() == static_cast<std::size_t>(Field::shift) + 1);
+    for (int i = 0; i <= static_cast<int>(Field::divisor); ++i) words.insert(name_of(static_cast<Field>(i)));
+    CHECK(words.size() == static_cast<std::size_t>(Field::divisor) + 1);
     words.clear();
     for (int i = 0; i < static_cast<int>(OpKind::count_); ++i) words.insert(name_of(static_cast<OpKind>(i)));
     CHECK(words.size() == static_cast<std::size_t>(OpKind::count_));
@@ -114,8 +119,12 @@ TEST_CASE("qparams: check names the range, the scale, the zero point or the chan
     CHECK(names(tensor(0.1f, 1, 1, 127), StatusCode::value_out_of_range, Field::quant_range));
     CHECK(names(tensor(0.1f, -1, -128, -1), StatusCode::value_out_of_range, Field::quant_range));
     CHECK(names(tensor(0.1f, 0, 0, 0), StatusCode::value_out_of_range, Field::quant_range));
-    for (const float scale : {0.0f, -0.1f, inf, nan_value})
+    for (const float scale : {0.0f, -0.1f})
         CHECK(names(tensor(scale, 0, -128, 127), StatusCode::scale_out_of_range, Field::scale));
+    for (const float scale : {inf, -inf, nan_value})
+        CHECK(names(tensor(scale, 0, -128, 127), StatusCode::not_finite, Field::scale));
+    // The scale of a whole tensor has no channel.
+    CHECK(tensor(0.0f, 0, -128, 127).given == -1);
     CHECK(tensor(0.1f, 128, -128, 127) ==
           Status{StatusCode::value_out_of_range, OpKind::quantize, Field::zero_point, 128, 127});
     CHECK(tensor(0.1f, -5, -4, 127) ==
@@ -126,7 +135,7 @@ TEST_CASE("qparams: check names the range, the scale, the zero point or the chan
         return check_qparams(QParams::per_channel(given, {}, 0, -128, 127), DType::int8, 3, OpKind::conv2d);
     };
     CHECK(channels(std::span(scales).first(2)) ==
-          Status{StatusCode::shape_mismatch, OpKind::conv2d, Field::channels, 2, 3});
+          Status{StatusCode::shape_mismatch, OpKind::conv2d, Field::scale, 2, 3});
     CHECK(channels(scales) == Status{StatusCode::scale_out_of_range, OpKind::conv2d, Field::scale, 1, 0});
 }
 

@@ -361,7 +361,10 @@ template <class Backend> bool call_conv() {
         spec.sumin = operand;
         if (kernels::conv2d_storage_size<Target, Backend>(spec) > static_cast<index_t>(sizeof storage)) return false;
         const auto packed = kernels::make_conv2d<Target, Backend>(spec, all_of(storage, sizeof storage));
-        if (!packed.ok() || !kernels::check_conv2d(*packed, *geometry, x, y, all_of(workspace, sizeof workspace)).ok())
+        if (!packed.ok()) return false;
+        const Workspace room = all_of(workspace, sizeof workspace);
+        if (!(operand == nullptr ? kernels::check_conv2d(*packed, *geometry, x, y, room)
+                                 : kernels::check_conv2d_add(*packed, *geometry, x, e, y, room)))
             return false;
         clear_y();
         if (operand == nullptr)
@@ -384,7 +387,10 @@ template <class Backend> bool call_float_conv() {
         if (!geometry.ok() || kernels::float_conv2d_storage_size<Backend>(spec) > static_cast<index_t>(sizeof storage))
             return false;
         const auto packed = kernels::make_float_conv2d<Backend>(spec, all_of(storage, sizeof storage));
-        if (!packed.ok() || !kernels::check_conv2d(*packed, *geometry, x, y, {}).ok()) return false;
+        if (!packed.ok()) return false;
+        if (!(adds ? kernels::check_conv2d_add(*packed, *geometry, x, x, y, {})
+                   : kernels::check_conv2d(*packed, *geometry, x, y, {})))
+            return false;
         if (adds)
             kernels::run_float_conv2d_add<Backend>(*packed, *geometry, x, x, y);
         else

@@ -39,14 +39,14 @@ constexpr Status check_zero_point(const PolicyRecord& policy, std::int64_t zero_
 /// Checks an operand, or a result, of an operator on codes.
 ///
 /// @param field  which one it is
-/// @return ok; dtype_mismatch of `field` for another type than int8 and int16; scale_out_of_range of `field` for a
-///         scale that is not from 2^-100 to 2^126; what check_zero_point() returns
+/// @return ok; dtype_mismatch of `field` for another type than int8 and int16; what check_scale() and
+///         check_zero_point() return, naming `field` as the owner
 constexpr Status check_codes(const PolicyRecord& policy, const CodesOf& codes, OpKind op, Field field) noexcept {
     if (!is_code_type(codes.dtype))
         return {StatusCode::dtype_mismatch, op, field, static_cast<std::int64_t>(codes.dtype),
                 static_cast<std::int64_t>(DType::int8)};
-    if (!is_scale(codes.scale)) return {StatusCode::scale_out_of_range, op, field, 0, 0};
-    return check_zero_point(policy, codes.zero_point, codes.dtype, op);
+    if (const Status status = check_scale(codes.scale, op, field); !status) return status;
+    return check_zero_point(policy, codes.zero_point, codes.dtype, op).of(field);
 }
 
 /// Checks zero point and clamp of an output.
@@ -56,12 +56,14 @@ constexpr Status check_codes(const PolicyRecord& policy, const CodesOf& codes, O
 constexpr Status check_output_codes(const PolicyRecord& policy, const OutputCodes& codes, DType dtype,
                                     OpKind op) noexcept {
     if (codes.lowest < lowest_code(dtype))
-        return {StatusCode::value_out_of_range, op, Field::quant_range, codes.lowest, lowest_code(dtype)};
+        return {
+            StatusCode::value_out_of_range, op, Field::quant_range, codes.lowest, lowest_code(dtype), Field::output};
     if (codes.highest > highest_code(dtype))
-        return {StatusCode::value_out_of_range, op, Field::quant_range, codes.highest, highest_code(dtype)};
+        return {
+            StatusCode::value_out_of_range, op, Field::quant_range, codes.highest, highest_code(dtype), Field::output};
     if (codes.lowest > codes.highest)
-        return {StatusCode::value_out_of_range, op, Field::quant_range, codes.lowest, codes.highest};
-    return check_zero_point(policy, codes.zero_point, dtype, op);
+        return {StatusCode::value_out_of_range, op, Field::quant_range, codes.lowest, codes.highest, Field::output};
+    return check_zero_point(policy, codes.zero_point, dtype, op).of(Field::output);
 }
 
 /// Checks a result: its codes, and that the clamp is one of them.
@@ -72,7 +74,7 @@ constexpr Status check_result(const PolicyRecord& policy, const CodesOf& out, co
     if (const Status status = check_codes(policy, out, op, Field::output); !status) return status;
     if (const Status status = check_output_codes(policy, codes, out.dtype, op); !status) return status;
     if (codes.zero_point == out.zero_point) return {};
-    return {StatusCode::value_out_of_range, op, Field::zero_point, codes.zero_point, out.zero_point};
+    return {StatusCode::value_out_of_range, op, Field::zero_point, codes.zero_point, out.zero_point, Field::output};
 }
 
 /// Whether binary32 holds factor·code for the difference of any two codes, so that no sum of two such terms is NaN.

@@ -82,17 +82,25 @@ constexpr std::int64_t two_stage_sumin_value(std::int64_t e, std::int64_t k, int
 ///           n = 15 - x;  term = SH_R(e·k, min(n, 31)), or (e·k) << -n for n < 0
 ///     fp32  term = fmul(float32(e - zp_e), fdiv(s_e, s_out)), added after the scaling
 ///
-/// @return scale_out_of_range where a scale is not positive and finite, where max(|qmin_e|, qmax_e)·rho >= 2^31 (2^47
-///         for 64-bit sums), or, for fp32, where a term is infinite; unsupported where the target has no fused add
+/// @return what check_scale() returns, naming the tensor; scale_out_of_range of scale_ratio where max(|qmin_e|,
+///         qmax_e)·rho >= 2^31 (2^47 for 64-bit sums) or, for fp32, where a term is infinite; unsupported where the
+///         target has no fused add
 constexpr Result<Sumin> make_sumin(const PolicyRecord& policy, const SuminOperand& operand, float s_in, float s_w,
                                    float s_out, int accumulator_bits) noexcept {
     if (!policy.fused_add) return Status{StatusCode::unsupported, OpKind::add, Field::sumin, 0, 0};
-    for (const float scale : {operand.scale, s_in, s_w, s_out})
-        if (!is_scale(scale)) return Status{StatusCode::scale_out_of_range, OpKind::conv2d, Field::sumin, 0, 0};
+    constexpr OpKind op = OpKind::conv2d;
+    constexpr Status no_ratio{StatusCode::scale_out_of_range, op, Field::scale_ratio, -1, 0, Field::sumin};
+    struct OwnedScale {
+        float scale;
+        Field owner;
+    };
+    for (const auto& [scale, owner] : {OwnedScale{operand.scale, Field::sumin}, OwnedScale{s_in, Field::input},
+                                       OwnedScale{s_w, Field::weight}, OwnedScale{s_out, Field::output}})
+        if (const Status status = check_scale(scale, op, owner); !status) return status;
     Sumin sumin{};
     if (policy.requantize == RequantizeRule::float_scale) {
         const float factor = fdiv(operand.scale, s_out);
-        if (!is_code_factor(factor)) return Status{StatusCode::scale_out_of_range, OpKind::conv2d, Field::sumin, 0, 0};
+        if (!is_code_factor(factor)) return no_ratio;
         sumin.words[0] = std::bit_cast<std::int32_t>(factor);
         return sumin;
     }
@@ -100,8 +108,7 @@ constexpr Result<Sumin> make_sumin(const PolicyRecord& policy, const SuminOperan
     const double limit = accumulator_bits == 64 ? 0x1p47 : 0x1p31;
     // Also the positive end: it reaches further where the codes are not symmetric, and a shift must stay one.
     const std::int64_t reach = -operand.quant_min > operand.quant_max ? -operand.quant_min : operand.quant_max;
-    if (!(rho > 0.0) || !is_finite(rho) || static_cast<double>(reach) * rho >= limit)
-        return Status{StatusCode::scale_out_of_range, OpKind::conv2d, Field::sumin, 0, 0};
+    if (!(rho > 0.0) || !is_finite(rho) || static_cast<double>(reach) * rho >= limit) return no_ratio;
     const Frexp parts = frexp(rho);
     const auto rounded = static_cast<std::int32_t>(floor(parts.mantissa * 0x1p15 + 0.5));
     const std::int32_t k = rounded < 32767 ? rounded : 32767;

@@ -156,6 +156,10 @@ constexpr Result<AddParams> make_fixed_point_add(const PolicyRecord& policy, con
     return params;
 }
 
+constexpr Result<AddParams> of_operator(const Result<AddParams>& params, OpKind op) noexcept {
+    return params ? params : Result<AddParams>(params.status().in(op));
+}
+
 /// x + sign·y
 constexpr Result<AddParams> make_signed_add(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y,
                                             const CodesOf& out, const OutputCodes& codes, int sign) noexcept {
@@ -172,17 +176,17 @@ constexpr Result<AddParams> make_signed_add(const PolicyRecord& policy, const Co
             params.factor[0] = fdiv(x.scale, out.scale);
             params.factor[1] = fdiv(sign > 0 ? y.scale : -y.scale, out.scale);
             if (!is_code_factor(params.factor[0]) || !is_code_factor(params.factor[1]))
-                return Status{StatusCode::scale_out_of_range, op, Field::scale, 0, 0};
+                return Status{StatusCode::scale_out_of_range, op, Field::scale_ratio, -1, 0};
             return params;
         case RequantizeRule::two_stage:
-            return make_two_stage_add(policy, x, y, out, sign, params);
+            return of_operator(make_two_stage_add(policy, x, y, out, sign, params), op);
         case RequantizeRule::binary64:
             return Status{StatusCode::unsupported, op, Field::none, 0, 0};
         case RequantizeRule::single_rounding:
         case RequantizeRule::double_rounding:
             break;
     }
-    return make_fixed_point_add(policy, x, y, out, sign, params);
+    return of_operator(make_fixed_point_add(policy, x, y, out, sign, params), op);
 }
 
 }  // namespace detail
@@ -194,8 +198,8 @@ constexpr Result<AddParams> make_signed_add(const PolicyRecord& policy, const Co
 ///     tflite  T = 2·max(s_x, s_y), left shift 20 (int16: 15), multipliers s_x/T, s_y/T, T/(2^left·s_out)
 ///     fp32    one float factor an operand
 ///
-/// @return what check_codes() and check_result() refuse, naming the operand; scale_out_of_range naming scale for a
-///         ratio of scales; accumulator_overflow where tflite's double rounding would shift the sum out of 32 bits
+/// @return what check_codes() and check_result() refuse, naming the operand; scale_out_of_range naming
+///         scale_ratio; accumulator_overflow where tflite's double rounding would shift the sum out of 32 bits
 constexpr Result<AddParams> make_add(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y, const CodesOf& out,
                                      const OutputCodes& codes) noexcept {
     return detail::make_signed_add(policy, x, y, out, codes, 1);
@@ -271,8 +275,8 @@ template <class Policy, class L> struct MulLanes {
 
 /// Parameters of out = x · y for a target.
 ///
-/// @return what check_codes() and check_result() refuse, naming the operand; scale_out_of_range naming scale for a
-///         ratio of scales; accumulator_overflow where a product leaves 32 bits (int16 codes with a zero point) or
+/// @return what check_codes() and check_result() refuse, naming the operand; scale_out_of_range naming
+///         scale_ratio; accumulator_overflow where a product leaves 32 bits (int16 codes with a zero point) or
 ///         tflite's double rounding would shift it out
 constexpr Result<MulParams> make_mul(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y, const CodesOf& out,
                                      const OutputCodes& codes) noexcept {
@@ -294,7 +298,7 @@ constexpr Result<MulParams> make_mul(const PolicyRecord& policy, const CodesOf& 
                       INT32_MAX};
     const Result<ChannelWords> words = make_requantize_words(policy, RequantizeSource::add_accumulator,
                                                              {x.scale, y.scale, out.scale}, x.dtype, out.dtype, range);
-    if (!words) return words.status();
+    if (!words) return words.status().in(OpKind::mul);
     params.words = *words;
     return params;
 }

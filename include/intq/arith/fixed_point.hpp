@@ -44,7 +44,7 @@ inline namespace INTQ_ABI {
 /// Source   TensorFlow Lite, QuantizeMultiplier; Jacob et al. 2018, section 2.2
 constexpr Result<QuantizedMultiplier> quantize_multiplier(double real) noexcept {
     if (!is_finite(real) || real < 0.0)
-        return Status{StatusCode::scale_out_of_range, OpKind::requantize, Field::scale, 0, 0};
+        return Status{StatusCode::scale_out_of_range, OpKind::requantize, Field::scale_ratio, -1, 0};
     if (real == 0.0) return QuantizedMultiplier{};
     const Frexp parts = frexp(real);
     auto multiplier = static_cast<std::int64_t>(round_half_away(parts.mantissa * 0x1p31));

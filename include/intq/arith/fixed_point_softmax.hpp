@@ -90,10 +90,7 @@ constexpr std::int32_t reciprocal_of_one_plus(std::int32_t a) noexcept {
 /// @return as make_softmax_tables()
 constexpr Result<SoftmaxTables> make_fixed_point_softmax_tables(const PolicyRecord& policy,
                                                                 const CodesOf& in) noexcept {
-    if (in.dtype != DType::int8)
-        return Status{StatusCode::dtype_mismatch, OpKind::softmax, Field::input, static_cast<std::int64_t>(in.dtype),
-                      static_cast<std::int64_t>(DType::int8)};
-    if (!is_scale(in.scale)) return Status{StatusCode::scale_out_of_range, OpKind::softmax, Field::scale, 0, 0};
+    if (const Status status = detail::check_softmax_input(in); !status) return status;
     const bool is_single = policy.requantize == RequantizeRule::single_rounding;
     const double largest = is_single ? 0x1p30 - 1.0 : 0x1p31 - 1.0, scaled_up = static_cast<double>(in.scale) * 0x1p26;
     const double real = scaled_up < largest ? scaled_up : largest;
@@ -191,16 +188,18 @@ constexpr std::int32_t clamp_to_int16(std::int32_t x) noexcept {
 
 /// Multiplier and shift that bring distances of int16 codes to 10/65535 a step.
 ///
-/// @return scale_out_of_range for a scale with which 2^16 codes leave 32 bits
+/// @return dtype_mismatch of input for another type than int16; what check_scale() returns; scale_out_of_range of
+///         scale_ratio for a scale with which 2^16 codes leave 32 bits
 constexpr Result<QuantizedMultiplier> make_wide_softmax_multiplier(const CodesOf& in) noexcept {
     if (in.dtype != DType::int16)
         return Status{StatusCode::dtype_mismatch, OpKind::softmax, Field::input, static_cast<std::int64_t>(in.dtype),
                       static_cast<std::int64_t>(DType::int16)};
-    if (!is_scale(in.scale)) return Status{StatusCode::scale_out_of_range, OpKind::softmax, Field::scale, 0, 0};
+    if (const Status status = check_scale(in.scale, OpKind::softmax, Field::input); !status) return status;
     const Result<QuantizedMultiplier> multiplier =
         quantize_multiplier(static_cast<double>(in.scale) / (10.0 / 65535.0));
-    if (!multiplier) return multiplier.status();
-    if (multiplier->shift > 15) return Status{StatusCode::scale_out_of_range, OpKind::softmax, Field::scale, 0, 0};
+    if (!multiplier) return multiplier.status().in(OpKind::softmax);
+    if (multiplier->shift > 15)
+        return Status{StatusCode::scale_out_of_range, OpKind::softmax, Field::scale_ratio, multiplier->shift, 15};
     return multiplier;
 }
 

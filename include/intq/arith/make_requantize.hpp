@@ -48,7 +48,7 @@ constexpr Result<TwoStageParams> make_two_stage(float s_acc, float s_out, DType 
                                                 int pre_cap) noexcept {
     const float r = fdiv(s_acc, s_out);
     if (!is_positive_normal(s_acc) || !is_positive_normal(r) || r >= 32768.0f)
-        return Status{StatusCode::scale_out_of_range, OpKind::requantize, Field::scale, 0, 0};
+        return Status{StatusCode::scale_out_of_range, OpKind::requantize, Field::scale_ratio, -1, 0};
     const auto clamp = [](int value, int low, int high) { return value < low ? low : value > high ? high : value; };
     const Frexp parts = frexp(static_cast<double>(r));
     const auto rounded = static_cast<std::int32_t>(floor(parts.mantissa * 0x1p15 + 0.5));
@@ -87,11 +87,11 @@ constexpr double real_ratio(const RequantizeScales& scales) noexcept {
 /// Double rounding: shift <= 30, and acc·2^shift stays in 32 bits.
 constexpr Status check_left_shift(const QuantizedMultiplier& multiplier, bool saturated,
                                   SumRange accumulator) noexcept {
-    if (saturated) return {StatusCode::scale_out_of_range, OpKind::requantize, Field::scale, 31, 30};
+    if (saturated) return {StatusCode::scale_out_of_range, OpKind::requantize, Field::scale_ratio, 31, 30};
     if (multiplier.shift <= 0) return {};
     const std::int64_t limit = (std::int64_t{1} << 31) >> multiplier.shift;
     if (accumulator.lowest >= -limit && accumulator.highest < limit) return {};
-    return {StatusCode::accumulator_overflow, OpKind::requantize, Field::scale, accumulator.largest_magnitude(),
+    return {StatusCode::accumulator_overflow, OpKind::requantize, Field::scale_ratio, accumulator.largest_magnitude(),
             limit - 1};
 }
 
@@ -109,9 +109,9 @@ constexpr Result<ChannelWords> checked_multiplier_words(const PolicyRecord& poli
                                                         int accumulator_bits, SumRange accumulator) noexcept {
     if (accumulator_bits == 64) {
         if (multiplier.shift > 7)
-            return Status{StatusCode::scale_out_of_range, OpKind::requantize, Field::scale, multiplier.shift, 7};
+            return Status{StatusCode::scale_out_of_range, OpKind::requantize, Field::scale_ratio, multiplier.shift, 7};
         if (accumulator.largest_magnitude() >= std::int64_t{1} << 47)
-            return Status{StatusCode::accumulator_overflow, OpKind::requantize, Field::scale,
+            return Status{StatusCode::accumulator_overflow, OpKind::requantize, Field::scale_ratio,
                           accumulator.largest_magnitude(), (std::int64_t{1} << 47) - 1};
         return wide_fixed_point::make(multiplier);
     }
@@ -136,7 +136,7 @@ constexpr Result<ChannelWords> fixed_point_words(const PolicyRecord& policy, dou
 /// @return scale_out_of_range where r is not finite
 constexpr Result<ChannelWords> binary64_words(const RequantizeScales& scales) noexcept {
     const double real = detail::real_ratio(scales);
-    if (!is_finite(real)) return Status{StatusCode::scale_out_of_range, OpKind::requantize, Field::scale, 0, 0};
+    if (!is_finite(real)) return Status{StatusCode::scale_out_of_range, OpKind::requantize, Field::scale_ratio, -1, 0};
     return binary64::make(real);
 }
 
@@ -178,9 +178,9 @@ constexpr Result<ChannelWords> make_requantize_words(const PolicyRecord& policy,
         case RequantizeRule::float_scale: {
             const float factor = fdiv(s_acc, scales.output);
             if (!is_positive_normal(s_acc) || !is_positive_normal(factor))
-                return Status{StatusCode::scale_out_of_range, OpKind::requantize, Field::scale, 0, 0};
+                return Status{StatusCode::scale_out_of_range, OpKind::requantize, Field::scale_ratio, -1, 0};
             if (accumulator.largest_magnitude() > largest_wide_sum)
-                return Status{StatusCode::accumulator_overflow, OpKind::requantize, Field::scale,
+                return Status{StatusCode::accumulator_overflow, OpKind::requantize, Field::scale_ratio,
                               accumulator.largest_magnitude(), largest_wide_sum};
             return float_scale::make(factor);
         }

@@ -34,9 +34,9 @@ inline namespace INTQ_ABI {
 ///
 /// @param has_padding  whether a window can reach beyond the image
 /// @return ok; zero_point or quant_range as check_output_codes() says; value_out_of_range of kernel without cells;
-///         accumulator_overflow where N·|qmin| leaves 32 bits; unsupported naming padding where the target divides
-///         otherwise than asked; scale_out_of_range; corrupt of scale: another rule than the target's, or words with
-///         which the formula would leave its types
+///         accumulator_overflow where N·|qmin| leaves 32 bits; unsupported naming divisor where the target divides
+///         otherwise than asked; what check_scale() returns, and scale_out_of_range of scale_ratio; corrupt of scale:
+///         another rule than the target's, or words with which the formula would leave its types
 constexpr Status check_average_params(const PolicyRecord& policy, const AverageParams& params, DType dtype,
                                       bool has_padding) noexcept {
     const auto refuse = [](StatusCode code, Field field, std::int64_t given, std::int64_t expected) {
@@ -58,19 +58,23 @@ constexpr Status check_average_params(const PolicyRecord& policy, const AverageP
     switch (policy.average) {
         case AverageRule::requantize_sum:
             if (has_padding && params.divisor == PoolDivisor::valid_cells)
-                return refuse(StatusCode::unsupported, Field::padding, 0, 1);
+                return refuse(StatusCode::unsupported, Field::divisor, static_cast<std::int64_t>(params.divisor), 0);
             return two_stage::are_words(params.words, 32) ? Status{} : refuse(StatusCode::corrupt, Field::scale, 0, 0);
         case AverageRule::float_scale_sum:
             // From the factor of one cell, the largest, to that of all.
-            for (const float scale : {params.s_in, params.s_out, fdiv(params.s_in, params.s_out),
-                                      fdiv(params.s_in, fmul(static_cast<float>(cells), params.s_out))})
-                if (!is_scale(scale)) return refuse(StatusCode::scale_out_of_range, Field::scale, 0, 0);
+            if (const Status status = check_scale(params.s_in, OpKind::avg_pool2d, Field::input); !status)
+                return status;
+            if (const Status status = check_scale(params.s_out, OpKind::avg_pool2d, Field::output); !status)
+                return status;
+            for (const float factor :
+                 {fdiv(params.s_in, params.s_out), fdiv(params.s_in, fmul(static_cast<float>(cells), params.s_out))})
+                if (!is_scale(factor)) return refuse(StatusCode::scale_out_of_range, Field::scale_ratio, -1, 0);
             return {};
         case AverageRule::divide_codes:
             break;
     }
     if (has_padding && params.divisor == PoolDivisor::kernel_cells)
-        return refuse(StatusCode::unsupported, Field::padding, 1, 0);
+        return refuse(StatusCode::unsupported, Field::divisor, static_cast<std::int64_t>(params.divisor), 0);
     return {};
 }
 
@@ -103,15 +107,15 @@ constexpr Result<AverageParams> make_average(const PolicyRecord& policy, const C
     params.codes = codes;
     if (const Status status = check_average_params(policy, params, in.dtype, has_padding); !status) return status;
     if (policy.average == AverageRule::divide_codes) {
-        if (in.scale != out.scale) return Status{StatusCode::unsupported, op, Field::scale, 0, 0};
+        if (in.scale != out.scale) return Status{StatusCode::unsupported, op, Field::scale, 0, 0, Field::output};
         if (in.zero_point != out.zero_point)
-            return Status{StatusCode::unsupported, op, Field::zero_point, out.zero_point, in.zero_point};
+            return Status{StatusCode::unsupported, op, Field::zero_point, out.zero_point, in.zero_point, Field::output};
     }
     if (policy.average != AverageRule::requantize_sum) return params;
     const float s_acc = fdiv(in.scale, static_cast<float>(kernel_cells));
     const auto words =
         detail::two_stage_words(policy, RequantizeSource::average_accumulator, s_acc, out.scale, out.dtype, 32);
-    if (!words) return words.status();
+    if (!words) return words.status().in(op);
     params.words = *words;
     return params;
 }

@@ -69,7 +69,7 @@ constexpr std::int32_t torch_symmetric_zero_point(DType dtype, std::int64_t quan
 /// Checks a rule against the type of the codes.
 ///
 /// @return ok; value_out_of_range of quant_range (not quant_min <= 0 <= quant_max, empty, not in the dtype, or a
-///         divisor that is 0) or of zero_point; scale_out_of_range when the smallest scale is not from 2^-100 to 2^126
+///         divisor that is 0) or of zero_point; what check_scale() returns of the smallest scale
 constexpr Status check_range_rule(const RangeRule& rule, DType dtype, OpKind op = OpKind::observe) noexcept {
     if (rule.quant_min < lowest_code(dtype) || rule.quant_min > 0 || rule.quant_min >= rule.quant_max)
         return {StatusCode::value_out_of_range, op, Field::quant_range, rule.quant_min, lowest_code(dtype)};
@@ -78,8 +78,7 @@ constexpr Status check_range_rule(const RangeRule& rule, DType dtype, OpKind op 
         return {StatusCode::value_out_of_range, op, Field::quant_range, rule.quant_max, highest_code(dtype)};
     if (rule.symmetric_zero_point < rule.quant_min || rule.symmetric_zero_point > rule.quant_max)
         return {StatusCode::value_out_of_range, op, Field::zero_point, rule.symmetric_zero_point, 0};
-    if (!is_scale(rule.smallest_scale)) return {StatusCode::scale_out_of_range, op, Field::scale, 0, 0};
-    return {};
+    return check_scale(rule.smallest_scale, op);
 }
 
 /// Scale and zero point of a range.

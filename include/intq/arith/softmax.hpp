@@ -54,13 +54,25 @@ struct SoftmaxReciprocal {
 namespace intq::arith {
 inline namespace INTQ_ABI {
 
-/// @return scale_out_of_range for a scale that is not from 2^-100 to 2^126; dtype_mismatch of input for another type
-///         than int8
-inline Result<SoftmaxTables> make_softmax_tables(const CodesOf& in) noexcept {
+namespace detail {
+
+/// int8 codes of a softmax.
+constexpr Status check_softmax_input(const CodesOf& in) noexcept {
     if (in.dtype != DType::int8)
-        return Status{StatusCode::dtype_mismatch, OpKind::softmax, Field::input, static_cast<std::int64_t>(in.dtype),
-                      static_cast<std::int64_t>(DType::int8)};
-    if (!is_scale(in.scale)) return Status{StatusCode::scale_out_of_range, OpKind::softmax, Field::scale, 0, 0};
+        return {StatusCode::dtype_mismatch, OpKind::softmax, Field::input, static_cast<std::int64_t>(in.dtype),
+                static_cast<std::int64_t>(DType::int8)};
+    if (const Status status = check_scale(in.scale, OpKind::softmax, Field::input); !status) return status;
+    if (in.zero_point >= INT8_MIN && in.zero_point <= INT8_MAX) return {};
+    return {StatusCode::value_out_of_range,          OpKind::softmax, Field::zero_point, in.zero_point,
+            in.zero_point < 0 ? INT8_MIN : INT8_MAX, Field::input};
+}
+
+}  // namespace detail
+
+/// @return what check_scale() returns; dtype_mismatch of input for another type than int8; value_out_of_range of
+///         zero_point: no code of the type
+inline Result<SoftmaxTables> make_softmax_tables(const CodesOf& in) noexcept {
+    if (const Status status = detail::check_softmax_input(in); !status) return status;
     SoftmaxTables tables{};
     for (int d = 0; d < 256; ++d) {
         const double weight = real_exp(dmul(-static_cast<double>(d), static_cast<double>(in.scale)));

@@ -91,11 +91,15 @@ constexpr Status check_table(const CodesOf& in, const CodesOf& out, CodeRange ra
         if (codes->dtype != dtype)
             return {StatusCode::dtype_mismatch, op, field, static_cast<std::int64_t>(codes->dtype),
                     static_cast<std::int64_t>(dtype)};
-        if (!is_scale(codes->scale)) return {StatusCode::scale_out_of_range, op, Field::scale, codes == &in ? 0 : 1, 0};
+        if (const Status status = check_scale(codes->scale, op, field); !status) return status;
         const std::int64_t lowest = dtype == DType::int8 ? INT8_MIN : 0, highest = dtype == DType::int8 ? INT8_MAX : 0;
         if (codes->zero_point < lowest || codes->zero_point > highest)
-            return {StatusCode::value_out_of_range, op, Field::zero_point, codes->zero_point,
-                    codes->zero_point < lowest ? lowest : highest};
+            return {StatusCode::value_out_of_range,
+                    op,
+                    Field::zero_point,
+                    codes->zero_point,
+                    codes->zero_point < lowest ? lowest : highest,
+                    field};
     }
     if (range.quant_min < lowest_code(dtype) || range.quant_min > out.zero_point)
         return {StatusCode::value_out_of_range, op, Field::quant_range, range.quant_min, lowest_code(dtype)};
@@ -116,9 +120,9 @@ constexpr Status check_table(const CodesOf& in, const CodesOf& out, CodeRange ra
 /// @param function  double -> double; NaN gives the zero point, infinities the ends
 /// @param entries   256
 /// @param range     of the output
-/// @return ok; dtype_mismatch of input or output; scale_out_of_range, given 0 of the input, 1 of the output;
-///         value_out_of_range of a zero point that is no code, and of quant_range where it goes beyond the type or
-///         leaves the zero point out; shape_mismatch of storage
+/// @return ok; dtype_mismatch of input or output; what check_scale() returns; value_out_of_range of a zero point that
+///         is no code, and of quant_range where it goes beyond the type or leaves the zero point out; shape_mismatch of
+///         storage
 template <class Function>
 Status make_int8_table(const CodesOf& in, const CodesOf& out, std::span<std::int8_t> entries, Function&& function,
                        CodeRange range = {}) noexcept {
@@ -142,8 +146,8 @@ Status make_int16_table(const CodesOf& in, const CodesOf& out, std::span<std::in
     const Status status = detail::check_table(in, out, range, DType::int16, entries.size(), int16_table_size);
     if (!status.ok()) return status;
     for (int i = 0; i < static_cast<int>(int16_table_size); ++i)
-        entries[static_cast<std::size_t>(i)] = static_cast<std::int16_t>(table_entry(
-            function(static_cast<double>((i - 256) * 128) * static_cast<double>(in.scale)), out, range));
+        entries[static_cast<std::size_t>(i)] = static_cast<std::int16_t>(
+            table_entry(function(static_cast<double>((i - 256) * 128) * static_cast<double>(in.scale)), out, range));
     return {};
 }
 

@@ -15,8 +15,14 @@ using AssertHandler = void (*)(const char* condition, const char* file, int line
 
 namespace detail {
 
-/// One of the whole program, whatever its units were built for. Null: a failure traps.
+/// One of the whole program, whatever its units were built for. Null: a failure prints, where that is possible, and
+/// traps.
 inline AssertHandler assert_handler = nullptr;
+
+#if defined(__linux__)
+/// The C library's dprintf, or null in a program without it. No header is included, and no symbol required, for it.
+__attribute__((weakref("dprintf"))) static int print_to(int file, const char* format, ...) noexcept;
+#endif
 
 }  // namespace detail
 
@@ -27,7 +33,8 @@ namespace intq {
 inline namespace INTQ_ABI {
 
 /// Installs a handler for failed preconditions and returns the former one; null, for both, is the standard one, which
-/// traps. Not thread-safe: call it at start.
+/// prints condition, file and line to the standard error, where Linux and the C library are there to do so, and traps.
+/// Not thread-safe: call it at start.
 inline AssertHandler set_assert_handler(AssertHandler handler) noexcept {
     AssertHandler former = detail::assert_handler;
     detail::assert_handler = handler;
@@ -36,7 +43,13 @@ inline AssertHandler set_assert_handler(AssertHandler handler) noexcept {
 
 /// What a failed INTQ_ASSERT calls.
 inline void fail_assert(const char* condition, const char* file, int line) {
-    if (detail::assert_handler == nullptr) __builtin_trap();
+    if (detail::assert_handler == nullptr) {
+#if defined(__linux__)
+        if (detail::print_to != nullptr)
+            detail::print_to(2, "%s:%d: a precondition does not hold: %s\n", file, line, condition);
+#endif
+        __builtin_trap();
+    }
     detail::assert_handler(condition, file, line);
 }
 

@@ -89,6 +89,18 @@ constexpr Size2d output_size(const Window2d& window, Size2d in) noexcept {
                   window.stride.width)};
 }
 
+/// @return ok; shape_mismatch of kernel where the window spans more pixels than the padded image has
+/// @pre check_window() and check_image() are ok
+constexpr Status check_span(const Window2d& window, Size2d in, OpKind op) noexcept {
+    const index_t tall = window.dilation.height * (window.kernel.height - 1) + 1,
+                  wide = window.dilation.width * (window.kernel.width - 1) + 1;
+    const index_t rows = in.height + window.padding.top + window.padding.bottom,
+                  columns = in.width + window.padding.left + window.padding.right;
+    if (tall > rows) return {StatusCode::shape_mismatch, op, Field::kernel, tall, rows};
+    if (wide > columns) return {StatusCode::shape_mismatch, op, Field::kernel, wide, columns};
+    return {};
+}
+
 /// Whether the product of numbers of at least 1 is at most `limit`; found by division, so that nothing overflows.
 template <class... Factor> constexpr bool product_fits(index_t limit, Factor... factor) noexcept {
     return ((limit /= static_cast<index_t>(factor), limit >= 1) && ...);
@@ -124,6 +136,13 @@ constexpr Status check_image(Size2d in, OpKind op) noexcept {
         if (extent < 1 || extent > largest_extent)
             return {StatusCode::value_out_of_range, op, Field::input, extent, extent < 1 ? 1 : largest_extent};
     return {};
+}
+
+/// @return ok; value_out_of_range of activation: a number that none of them has
+constexpr Status check_activation(Activation activation, OpKind op) noexcept {
+    if (activation <= Activation::relu6) return {};
+    return {StatusCode::value_out_of_range, op, Field::activation, static_cast<std::int64_t>(activation),
+            static_cast<std::int64_t>(Activation::relu6)};
 }
 
 constexpr const char* name_of(Activation activation) noexcept {

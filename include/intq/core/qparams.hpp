@@ -38,6 +38,8 @@ public:
         return result;
     }
     /// @param zero_points  as many as scales, or none
+    /// @param axis         counted from the front; check_qparams() refuses a negative one, whose tensor is not known
+    /// here
     static INTQ_ALWAYS_INLINE constexpr QParams per_channel(std::span<const float> scales,
                                                             std::span<const std::int32_t> zero_points, int axis,
                                                             std::int64_t quant_min,
@@ -47,12 +49,14 @@ public:
         result.scales_ = scales;
         result.zero_points_ = zero_points;
         result.axis_ = axis;
+        result.is_per_channel_ = true;
         result.quant_min_ = quant_min;
         result.quant_max_ = quant_max;
         return result;
     }
 
-    INTQ_ALWAYS_INLINE constexpr bool is_per_channel() const noexcept { return axis_ >= 0; }
+    INTQ_ALWAYS_INLINE constexpr bool is_per_channel() const noexcept { return is_per_channel_; }
+    /// -1 per tensor.
     INTQ_ALWAYS_INLINE constexpr int axis() const noexcept { return axis_; }
     /// Number of scales: 1 per tensor.
     INTQ_ALWAYS_INLINE constexpr index_t count() const noexcept {
@@ -86,6 +90,7 @@ private:
     float scale_ = 1.0f;
     std::int32_t zero_point_ = 0;
     int axis_ = -1;
+    bool is_per_channel_ = false;
     std::int64_t quant_min_ = INT8_MIN;
     std::int64_t quant_max_ = INT8_MAX;
 };
@@ -102,25 +107,38 @@ inline namespace INTQ_ABI {
 /// the other the reciprocal of the scale would be denormal.
 constexpr bool is_scale(float value) noexcept { return value >= 0x1p-100f && value <= 0x1p126f; }
 
+/// @param owner    whose scale it is
+/// @param channel  -1 for the scale of a whole tensor
+/// @return ok; not_finite of scale for NaN and infinities, scale_out_of_range for what else is no scale
+constexpr Status check_scale(float scale, OpKind op, Field owner = Field::none, index_t channel = -1) noexcept {
+    if (is_scale(scale)) return {};
+    const bool is_number = scale - scale == 0.0f;
+    return {is_number ? StatusCode::scale_out_of_range : StatusCode::not_finite, op, Field::scale, channel, 0, owner};
+}
+
 /// Checks that `qparams` can be used with codes of `dtype`.
 ///
 /// @param channels  extent of the channel axis; ignored per tensor
-/// @return ok; quant_range when quant_min <= 0 <= quant_max does not hold or does not fit the dtype; scale
-///         when one is not from 2^-100 to 2^126; zero_point outside the range; channels when the counts differ;
-///         shape_mismatch of zero_point when there are some, but not as many as scales
+/// @return ok; value_out_of_range of axis for a negative one; quant_range when quant_min <= 0 <= quant_max does not
+/// hold or does not fit the dtype; what
+///         check_scale() returns; zero_point outside the range; shape_mismatch of scale when there are not as many as
+///         channels, and of zero_point when there are some, but not as many as scales
 constexpr Status check_qparams(const QParams& qparams, DType dtype, index_t channels,
                                OpKind op = OpKind::none) noexcept {
+    if (qparams.is_per_channel() && qparams.axis() < 0)
+        return {StatusCode::value_out_of_range, op, Field::axis, qparams.axis(), 0};
     if (qparams.quant_min() < lowest_code(dtype) || qparams.quant_min() > 0 ||
         qparams.quant_min() >= qparams.quant_max())
         return {StatusCode::value_out_of_range, op, Field::quant_range, qparams.quant_min(), lowest_code(dtype)};
     if (qparams.quant_max() > highest_code(dtype) || qparams.quant_max() < 0)
         return {StatusCode::value_out_of_range, op, Field::quant_range, qparams.quant_max(), highest_code(dtype)};
     if (qparams.is_per_channel() && qparams.count() != channels)
-        return {StatusCode::shape_mismatch, op, Field::channels, qparams.count(), channels};
+        return {StatusCode::shape_mismatch, op, Field::scale, qparams.count(), channels};
     if (const index_t zero_points = qparams.zero_point_count(); zero_points != 0 && zero_points != qparams.count())
         return {StatusCode::shape_mismatch, op, Field::zero_point, zero_points, qparams.count()};
     for (index_t channel = 0; channel < qparams.count(); ++channel) {
-        if (!is_scale(qparams.scale(channel))) return {StatusCode::scale_out_of_range, op, Field::scale, channel, 0};
+        const index_t named = qparams.is_per_channel() ? channel : -1;
+        if (const Status status = check_scale(qparams.scale(channel), op, Field::none, named); !status) return status;
         const std::int64_t zero_point = qparams.zero_point(channel);
         if (zero_point < qparams.quant_min() || zero_point > qparams.quant_max())
             return {StatusCode::value_out_of_range, op, Field::zero_point, zero_point,

@@ -16,17 +16,19 @@ inline namespace INTQ_CORE_ABI {
 
 enum class StatusCode : std::uint8_t {
     ok,
-    shape_mismatch,        // given, expected: extents
+    shape_mismatch,        // given, expected: extents, or how many scales, zero points or channels
     dtype_mismatch,        // given, expected: DType
     value_out_of_range,    // given: the value; expected: the nearest legal one
-    scale_out_of_range,    // given: channel; the scale (or the ratio of scales) cannot be represented
+    scale_out_of_range,    // given: channel, -1 for the whole tensor; of a ratio with expected: its shift and the most
     bias_out_of_range,     // given: channel; expected: bits of the bias type
     accumulator_overflow,  // given: proven worst case; expected: the largest that fits
-    unsupported,           // the target's constraint table has no such row
+    unsupported,           // the target's constraint table has no such row; given of a tensor: its DType
     buffer_too_small,      // given, expected: bytes
     misaligned,            // given: address modulo; expected: alignment
     missing,               // something required was not given
-    not_finite,            // given: index of the NaN or infinity
+    not_finite,            // given: index of the NaN or infinity; of a scale: its channel or -1
+    overlapping,           // the field shares memory with its owner
+    unexpected,            // something was given that the operator was made without
     corrupt                // a program or file contradicts itself
 };
 
@@ -57,10 +59,13 @@ enum class Field : std::uint8_t {
     instruction,
     activation,
     multiplier,
-    shift
+    shift,
+    layout,
+    scale_ratio,  // of the inputs to the output: what the target requantizes by
+    divisor       // what an average divides by; given: PoolDivisor
 };
 
-/// Outcome of a setup call: a code, the operator and field it speaks of, and two integers.
+/// Outcome of a setup call: a code, the operator, the field it speaks of and whose it is, and two integers.
 ///
 /// Result   ok, or what was given and what was expected; the same on every backend
 /// Memory   24 bytes, no text, no allocation
@@ -68,11 +73,30 @@ struct [[nodiscard]] Status {
     StatusCode code = StatusCode::ok;
     OpKind op = OpKind::none;
     Field field = Field::none;
+    Field owner = Field::none;  // of a scale, zero point, range or axis: the tensor
     std::int64_t given = 0;
     std::int64_t expected = 0;
 
+    INTQ_ALWAYS_INLINE constexpr Status() noexcept = default;
+    INTQ_ALWAYS_INLINE constexpr Status(StatusCode code_, OpKind op_, Field field_ = Field::none,
+                                        std::int64_t given_ = 0, std::int64_t expected_ = 0,
+                                        Field owner_ = Field::none) noexcept
+        : code(code_), op(op_), field(field_), owner(owner_), given(given_), expected(expected_) {}
+
     INTQ_ALWAYS_INLINE constexpr bool ok() const noexcept { return code == StatusCode::ok; }
     INTQ_ALWAYS_INLINE constexpr explicit operator bool() const noexcept { return ok(); }
+    /// The same, and whose the field is; ok stays as it is.
+    INTQ_ALWAYS_INLINE constexpr Status of(Field tensor) const noexcept {
+        Status result = *this;
+        if (!ok()) result.owner = tensor;
+        return result;
+    }
+    /// The same, of another operator: a part of it was refused, and the whole is named.
+    INTQ_ALWAYS_INLINE constexpr Status in(OpKind whole) const noexcept {
+        Status result = *this;
+        if (!ok()) result.op = whole;
+        return result;
+    }
     friend INTQ_ALWAYS_INLINE constexpr bool operator==(const Status&, const Status&) = default;
 };
 
@@ -139,6 +163,10 @@ constexpr const char* name_of(StatusCode code) noexcept {
             return "missing";
         case StatusCode::not_finite:
             return "not finite";
+        case StatusCode::overlapping:
+            return "overlapping";
+        case StatusCode::unexpected:
+            return "unexpected";
         case StatusCode::corrupt:
             return "corrupt";
     }
@@ -199,6 +227,12 @@ constexpr const char* name_of(Field field) noexcept {
             return "multiplier";
         case Field::shift:
             return "shift";
+        case Field::layout:
+            return "layout";
+        case Field::scale_ratio:
+            return "ratio of the scales";
+        case Field::divisor:
+            return "divisor";
     }
     return "";
 }

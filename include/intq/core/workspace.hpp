@@ -32,8 +32,19 @@ constexpr index_t round_up(index_t value, index_t multiple) noexcept {
     return (value + multiple - 1) / multiple * multiple;
 }
 
-inline bool is_aligned(const void* pointer) noexcept {
-    return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(buffer_alignment) == 0;
+/// Bytes beyond the last multiple of buffer_alignment.
+inline index_t misalignment(const void* pointer) noexcept {
+    return static_cast<index_t>(reinterpret_cast<std::uintptr_t>(pointer) %
+                                static_cast<std::uintptr_t>(buffer_alignment));
+}
+
+inline bool is_aligned(const void* pointer) noexcept { return misalignment(pointer) == 0; }
+
+/// Whether two runs of bytes share one; an empty run shares none.
+inline bool overlap(const void* a, index_t a_bytes, const void* b, index_t b_bytes) noexcept {
+    const auto first = reinterpret_cast<std::uintptr_t>(a), second = reinterpret_cast<std::uintptr_t>(b);
+    return a_bytes > 0 && b_bytes > 0 && first < second + static_cast<std::uintptr_t>(b_bytes) &&
+           second < first + static_cast<std::uintptr_t>(a_bytes);
 }
 
 }  // namespace INTQ_ABI

@@ -116,7 +116,7 @@ INTQ_INLINE nn::Value Interpreter::run(std::span<const nn::Value> inputs) {
         } catch (const nn::TracingError&) {
             throw;
         } catch (const Error& error) {
-            throw Error(describe(*node, graph_), error.what());
+            throw Error(describe(*node, graph_), error);
         }
         if (node->op() == Op::output) return values[node];
         for (const Node* input : node->inputs())

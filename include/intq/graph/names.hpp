@@ -21,8 +21,8 @@ std::string snake_case(std::string_view text);
 
 /// Gives each node of a graph a name of its own.
 ///
-/// Characters that no identifier holds become underscores, a leading digit gets one before it, and a name that is
-/// taken, or means something in Python ("input"), gets the next free number as suffix.
+/// Characters that are not allowed in an identifier become underscores, and an underscore is put before a leading
+/// digit. A name that is taken, or that has a meaning in Python ("input"), gets the next free number as its suffix.
 ///
 /// Source   torch.fx: behaviour of Graph's name generator (docs/torch_semantics.md section 1)
 class NameSpace {
@@ -36,7 +36,7 @@ private:
 
 namespace detail {
 
-/// Python's keywords and built-in functions, in order; lower case only, since names of nodes are.
+/// Python's keywords and built-in functions, sorted. Only those in lower case, because names of nodes are.
 inline constexpr auto python_names = std::to_array<std::string_view>(
     {"abs",        "aiter",    "all",          "and",       "anext",       "any",     "as",         "ascii",
      "assert",     "async",    "await",        "bin",       "bool",        "break",   "breakpoint", "bytearray",

@@ -97,7 +97,7 @@ namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE std::shared_ptr<GraphModule> symbolic_trace(const nn::ModulePtr& root, const TraceOptions& options) {
-    return symbolic_trace(*root, options);
+    return symbolic_trace(*nn::given_model(root, "symbolic_trace"), options);
 }
 
 INTQ_INLINE std::shared_ptr<GraphModule> symbolic_trace(nn::Module& root, const TraceOptions& options) {

@@ -320,6 +320,8 @@ INTQ_INLINE RoundedLayer round_layer(const LayerCall& call, const LayerData& dat
 INTQ_INLINE AdaRoundReport adaround(quantization::PreparedModel& model, const quantization::BatchSource& source,
                                     const AdaRoundOptions& options) {
     if (options.batch_size < 1) throw Error("adaround: the batch size must be at least 1");
+    if (options.iterations < 1)
+        throw Error("adaround: iterations must be at least 1, given " + std::to_string(options.iterations));
     AdaRoundReport report;
     const std::vector<LayerCall> calls = layer_calls(model, report.skipped);
     for (const std::string& name : options.layers)

@@ -110,7 +110,7 @@ INTQ_INLINE std::vector<LayerCall> layer_calls(quantization::PreparedModel& mode
     for (const auto& module : model.named_modules())
         if (const auto* quantizer = dynamic_cast<const quantization::FakeQuantize*>(module.value))
             if (!quantizer->has_qparams())
-                throw Error(module.name, "this quantizer saw no data; run calibrate() first");
+                throw Error(module.name, "this quantizer saw no data; calibrate or train the model first");
     const auto nodes = model.graph().nodes();
     std::vector<LayerCall> calls;
     for (const graph::Node* node : nodes) {

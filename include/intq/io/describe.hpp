@@ -34,11 +34,14 @@ constexpr bool is_unknown_extent(std::int64_t extent) noexcept {
 }
 
 /// "(1, 3, 224, 224)"; an extent that is not known is printed as "?".
-template <class Extents> std::string describe_shape(const Extents& extents) {
+///
+/// @param may_be_unknown  false: -1 is a number like any other
+template <class Extents> std::string describe_shape(const Extents& extents, bool may_be_unknown = true) {
     std::string text = "(";
     for (const auto extent : extents) {
         if (text.size() > 1) text += ", ";
-        text += is_unknown_extent(static_cast<std::int64_t>(extent)) ? std::string("?") : std::to_string(extent);
+        const bool is_unknown = may_be_unknown && is_unknown_extent(static_cast<std::int64_t>(extent));
+        text += is_unknown ? std::string("?") : std::to_string(extent);
     }
     return text + ")";
 }
@@ -63,7 +66,18 @@ INTQ_INLINE std::string in_quotes(std::string_view text, std::size_t limit) {
 namespace detail {
 
 INTQ_INLINE std::string phrase_of(Field field) {
-    return field == Field::none ? "a value" : std::string("the ") + name_of(field);
+    switch (field) {
+        case Field::none:
+            return "a value";
+        case Field::channels:
+            return "the number of channels";
+        case Field::zero_point:
+            return "the zero point";
+        case Field::quant_range:
+            return "quant_min or quant_max";
+        default:
+            return std::string("the ") + name_of(field);
+    }
 }
 
 INTQ_INLINE std::string dtype_name_of_code(std::int64_t code) {
@@ -72,48 +86,132 @@ INTQ_INLINE std::string dtype_name_of_code(std::int64_t code) {
     return name_of(static_cast<DType>(code));
 }
 
+/// " of the output"; nothing where nobody is named.
+INTQ_INLINE std::string of_owner(const Status& status) {
+    return status.owner == Field::none ? "" : std::string(" of the ") + name_of(status.owner);
+}
+
+/// "the scale of the output", "the scale of channel 3 of the weight"
+INTQ_INLINE std::string scale_of(const Status& status) {
+    if (status.expected != 0) return phrase_of(status.field) + of_owner(status);
+    return phrase_of(status.field) + (status.given < 0 ? "" : " of channel " + std::to_string(status.given)) +
+           of_owner(status);
+}
+
+INTQ_INLINE std::string ratio_bound(const Status& status) {
+    if (status.expected == 0) return " is too small or too large to requantize by";
+    return " is too large to requantize by: a shift by " + std::to_string(status.given) + ", at most " +
+           std::to_string(status.expected);
+}
+
+/// "there are 5 scales of the weight, expected 6", "the input has an extent of 5, expected 6"
+INTQ_INLINE std::string shape_mismatch(const Status& status) {
+    const std::string given = std::to_string(status.given), expected = ", expected " + std::to_string(status.expected);
+    const char* const counted = status.field == Field::scale        ? "scale"
+                                : status.field == Field::zero_point ? "zero point"
+                                : status.field == Field::channels   ? "channel"
+                                : status.field == Field::multiplier ? "multiplier"
+                                                                    : nullptr;
+    if (status.field == Field::groups)
+        return "the " + given + " channels" + of_owner(status) + " are not a multiple of the " +
+               std::to_string(status.expected) + " groups";
+    if (status.field == Field::kernel)
+        return "the window spans " + given + " pixels, the padded image has " + std::to_string(status.expected);
+    if (counted == nullptr) return phrase_of(status.field) + of_owner(status) + " has an extent of " + given + expected;
+    return (status.given == 1 ? "there is 1 " : "there are " + given + " ") + counted + (status.given == 1 ? "" : "s") +
+           of_owner(status) + expected;
+}
+
+INTQ_INLINE bool is_tensor(Field field) {
+    return field == Field::input || field == Field::second_input || field == Field::sumin || field == Field::weight ||
+           field == Field::output;
+}
+
 INTQ_INLINE std::string given_and_expected(const Status& status) {
     if (status.given == 0 && status.expected == 0) return {};
     return " (given " + std::to_string(status.given) + ", expected " + std::to_string(status.expected) + ")";
 }
 
+/// Of what no target, or not this one, takes: the value in the words of the field.
+INTQ_INLINE std::string unsupported(const Status& status) {
+    const std::string field = phrase_of(status.field) + of_owner(status), given = std::to_string(status.given);
+    switch (status.field) {
+        case Field::scale:
+            return field + " must be that of the input on this target";
+        case Field::axis:
+            if (status.expected < 0) return "scales per channel" + of_owner(status) + " are not supported";
+            if (status.given == status.expected) break;
+            return field + " is " + given + ", but only " + std::to_string(status.expected) + " is supported";
+        case Field::zero_point:
+            return field + (status.given == 0 ? "" : " is " + given + ", which") +
+                   " is not supported; expected a zero point of 0";
+        case Field::divisor:
+            return std::string("count_include_pad = ") + (status.given == 0 ? "true" : "false") +
+                   " with padding is not supported by the target";
+        case Field::activation:
+            if (status.given != 0) return "relu6 is not supported with an output of int32";
+            return "given bounds of the codes stand in place of an activation, and need an output of codes";
+        case Field::multiplier:
+            return "given multipliers are for targets that requantize by multiplier and shift, and for an output of "
+                   "codes";
+        default:
+            break;
+    }
+    if (is_tensor(status.field) && status.given != 0)
+        return field + " has dtype " + dtype_name_of_code(status.given) + ", which is not supported by the target";
+    const std::string what = status.field == Field::none    ? "the operator"
+                             : status.field == Field::sumin ? "a fused add"
+                                                            : field;
+    return what + given_and_expected(status) + " is not supported by the target";
+}
+
 }  // namespace detail
 
 INTQ_INLINE std::string describe(const Status& status) {
-    const std::string field = detail::phrase_of(status.field);
+    const std::string field = detail::phrase_of(status.field) + detail::of_owner(status);
     const std::string given = std::to_string(status.given), expected = std::to_string(status.expected);
     const auto sentence = [&]() -> std::string {
         switch (status.code) {
             case StatusCode::ok:
                 return "ok";
             case StatusCode::shape_mismatch:
-                return field + " has an extent of " + given + ", expected " + expected;
+                return detail::shape_mismatch(status);
             case StatusCode::dtype_mismatch:
                 return field + " has dtype " + detail::dtype_name_of_code(status.given) + ", expected " +
                        detail::dtype_name_of_code(status.expected);
             case StatusCode::value_out_of_range:
-                return field + " is out of range: given " + given + ", the nearest legal value is " + expected;
+                // Of a tensor it is an extent; an observer speaks of values.
+                return (detail::is_tensor(status.field) && status.op != OpKind::observe ? "an extent of " : "") +
+                       field + " is out of range: given " + given + ", the nearest legal value is " + expected;
             case StatusCode::scale_out_of_range:
-                if (status.field == Field::input || status.field == Field::second_input ||
-                    status.field == Field::output)
-                    return "the scale of " + field + " cannot be represented";
-                return field + " of channel " + given + " is a scale that cannot be represented";
+                return detail::scale_of(status) + (status.field == Field::scale_ratio
+                                                       ? detail::ratio_bound(status)
+                                                       : " is out of range; a scale lies between 2^-100 and 2^126");
             case StatusCode::bias_out_of_range:
-                return field + " of channel " + given + " does not fit in " + expected + " bits";
+                return field + " of channel " + given +
+                       " is too large for these scales: its code must lie between -2^" + expected + " and 2^" +
+                       expected;
             case StatusCode::accumulator_overflow:
                 return "the accumulator could reach " + given + ", the largest that fits is " + expected;
             case StatusCode::unsupported:
-                return field + detail::given_and_expected(status) + " is not supported by the target";
+                return detail::unsupported(status);
             case StatusCode::buffer_too_small:
                 return field + " has " + given + " bytes, " + expected + " are needed";
             case StatusCode::misaligned:
                 return field + " lies " + given + " bytes beyond a multiple of " + expected +
                        " bytes, which it must start at";
             case StatusCode::missing:
-                return field + " is required and was not given";
+                return field + " is required and was not given" +
+                       (status.expected > 0 ? "; " + expected + " bytes are needed" : "");
             case StatusCode::not_finite:
+                if (status.field == Field::scale) return detail::scale_of(status) + " is NaN or infinite";
                 return "element " + given + " of " + field + " is NaN or infinite";
+            case StatusCode::overlapping:
+                return detail::phrase_of(status.field) + " overlaps " + detail::phrase_of(status.owner) + " in memory";
+            case StatusCode::unexpected:
+                return field + " was given, but the layer was made without it";
             case StatusCode::corrupt:
+                if (status.field == Field::geometry) return field + " is not that of this window";
                 return field + " contradicts the rest of the data" + detail::given_and_expected(status);
         }
         return field + ": unknown status" + detail::given_and_expected(status);

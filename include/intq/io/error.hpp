@@ -25,10 +25,20 @@ public:
     /// "where: sentence"; where is a node's or module's qualified name, or a path.
     Error(std::string_view where, std::string_view sentence);
 
+    /// The sentence of `cause` with the place where it came up, unless no place inside the model explains it.
+    Error(std::string_view where, const Error& cause);
+
     /// The sentence of a Status, with the place where it came up.
     explicit Error(const Status& status, std::string_view where = {});
 
+    /// An error of the surroundings, such as an environment variable: whichever node meets it first, it is not the
+    /// node's.
+    static Error of_environment(const std::string& sentence);
+    bool is_of_environment() const noexcept { return is_of_environment_; }
+
 private:
+    bool is_of_environment_ = false;
+
     static std::string join(std::string_view where, std::string_view sentence);
 };
 
@@ -51,8 +61,18 @@ INTQ_INLINE Error::Error(const std::string& sentence) : std::runtime_error(sente
 INTQ_INLINE Error::Error(std::string_view where, std::string_view sentence)
     : std::runtime_error(join(where, sentence)) {}
 
+INTQ_INLINE Error::Error(std::string_view where, const Error& cause)
+    : std::runtime_error(cause.is_of_environment() ? cause.what() : join(where, cause.what())),
+      is_of_environment_(cause.is_of_environment()) {}
+
 INTQ_INLINE Error::Error(const Status& status, std::string_view where)
     : std::runtime_error(join(where, describe(status))) {}
+
+INTQ_INLINE Error Error::of_environment(const std::string& sentence) {
+    Error error(sentence);
+    error.is_of_environment_ = true;
+    return error;
+}
 
 INTQ_INLINE std::string Error::join(std::string_view where, std::string_view sentence) {
     return where.empty() ? std::string(sentence) : std::string(where) + ": " + std::string(sentence);

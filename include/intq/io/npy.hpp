@@ -124,7 +124,7 @@ INTQ_INLINE index_t checked_byte_count(const std::vector<index_t>& shape, DType 
     index_t bytes = size_of(dtype);
     bool empty = false, overflow = false;
     for (const index_t extent : shape) {
-        if (extent < 0) throw Error(name, "the shape " + describe_shape(shape) + " has a negative extent");
+        if (extent < 0) throw Error(name, "the shape " + describe_shape(shape, false) + " has a negative extent");
         if (extent == 0) {
             empty = true;
         } else {
@@ -251,6 +251,7 @@ struct NpyParts {
 };
 INTQ_INLINE NpyParts split_npy(std::span<const std::byte> file, std::string_view name) {
     const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+    if (text.empty()) throw Error(name, "not a .npy file: it has 0 bytes");
     if (text.substr(0, 6) != npy_magic) throw Error(name, "not a .npy file: it does not start with \\x93NUMPY");
     const auto byte_at = [&](std::size_t index) -> std::size_t {
         if (index >= file.size()) throw Error(name, "truncated inside the .npy header");
@@ -307,7 +308,8 @@ INTQ_INLINE NpyArray read_npy(const std::filesystem::path& path) { return parse_
 INTQ_INLINE std::vector<std::byte> serialize_npy(const NpyArray& array) {
     const auto* const type = std::find_if(std::begin(detail::npy_types), std::end(detail::npy_types),
                                           [&](const detail::NpyType& row) { return row.dtype == array.dtype; });
-    if (type == std::end(detail::npy_types)) throw Error("npy: an array without a dtype cannot be written");
+    if (type == std::end(detail::npy_types))
+        throw Error("npy: an undefined array, which has no dtype, cannot be written");
     if (detail::checked_byte_count(array.shape, array.dtype, "npy") != static_cast<index_t>(array.bytes.size()))
         throw Error("npy: " + std::to_string(array.bytes.size()) + " bytes are not what shape " +
                     describe_shape(array.shape) + " of " + name_of(array.dtype) + " takes");

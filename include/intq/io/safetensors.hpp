@@ -71,6 +71,7 @@ std::vector<std::byte> serialize_safetensors(const Safetensors& content);
 #    include "intq/io/error.hpp"
 #    include "intq/io/file.hpp"
 #    include "intq/io/json_text.hpp"
+#    include "intq/io/nearest_names.hpp"
 
 namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
@@ -265,7 +266,10 @@ INTQ_INLINE std::string header_text(const std::vector<const NamedArray*>& order,
 INTQ_INLINE const NpyArray& Safetensors::at(std::string_view name) const {
     for (const NamedArray& item : arrays)
         if (item.name == name) return item.array;
-    throw Error("safetensors", "there is no array " + in_quotes(name));
+    std::vector<std::string> names;
+    for (const NamedArray& item : arrays) names.push_back(item.name);
+    throw Error("safetensors", "there is no array " + in_quotes(name) + "; the nearest are " +
+                                   nearest_names(std::string(name), names));
 }
 
 INTQ_INLINE Safetensors parse_safetensors(std::span<const std::byte> file, std::string_view name) {

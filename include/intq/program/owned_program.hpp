@@ -151,6 +151,9 @@ INTQ_INLINE index_t check_inputs(const runtime::Program& program, std::span<cons
     const index_t total = inputs[0].rank() > 0 ? inputs[0].shape()[0] : 0;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         const runtime::ProgramTensor& x = program.tensor(program.inputs[i]);
+        if (!inputs[i].defined())
+            throw Error("input " + std::to_string(i) + " of the program is an undefined tensor; expected " +
+                        name_of(x.dtype) + " of shape " + to_string(with_batch(x.shape, -1)));
         if (inputs[i].dtype() != x.dtype || inputs[i].rank() != x.shape.rank ||
             !(inputs[i].shape() == with_batch(x.shape, total)))
             throw Error("the program takes " + std::string(name_of(x.dtype)) + " of shape " +

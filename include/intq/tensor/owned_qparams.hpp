@@ -63,7 +63,9 @@ INTQ_INLINE OwnedQParams OwnedQParams::per_channel(std::vector<float> scales, in
 }
 
 INTQ_INLINE float OwnedQParams::scale() const {
-    if (scales.size() != 1) throw Error("the scales are per channel; one scale was asked for");
+    if (scales.size() != 1)
+        throw Error("the scale was asked for, but there are " + std::to_string(scales.size()) +
+                    " scales, one per channel");
     return scales[0];
 }
 

@@ -306,7 +306,7 @@ INTQ_INLINE Tensor Tensor::from_memory(const Shape& shape, DType dtype, const vo
 INTQ_INLINE index_t Tensor::extent(int axis) const {
     const int positive = axis < 0 ? axis + rank() : axis;
     if (positive < 0 || positive >= rank())
-        throw Error("Tensor: " + describe_self() + " has no axis " + std::to_string(axis));
+        throw Error("Tensor: " + describe_self() + "; it has no axis " + std::to_string(axis));
     return shape_[positive];
 }
 
@@ -337,7 +337,7 @@ INTQ_INLINE Tensor Tensor::to_layout(Layout layout) const {
 
 INTQ_INLINE Tensor Tensor::reshape(const Shape& shape) const {
     if (shape.size() != size())
-        throw Error("Tensor::reshape: " + describe_self() + " cannot take the shape " + to_string(shape));
+        throw Error("Tensor::reshape: " + describe_self() + "; it cannot take the shape " + to_string(shape));
     Tensor result = contiguous();
     result.shape_ = shape;
     result.layout_ = Layout::row_major;
@@ -347,7 +347,7 @@ INTQ_INLINE Tensor Tensor::reshape(const Shape& shape) const {
 
 INTQ_INLINE Tensor Tensor::batch(index_t first, index_t count) const {
     if (rank() < 1 || first < 0 || count < 0 || first + count > shape_[0])
-        throw Error("Tensor::batch: " + describe_self() + " has no samples " + std::to_string(first) + " to " +
+        throw Error("Tensor::batch: " + describe_self() + "; it has no samples " + std::to_string(first) + " to " +
                     std::to_string(first + count));
     Shape part = shape_;
     part[0] = count;
@@ -365,7 +365,7 @@ INTQ_INLINE void Tensor::throw_wrong_dtype(const char* function, DType asked) co
 INTQ_INLINE void Tensor::check_view(int rank, Layout layout) const {
     if (this->rank() != rank || !lies_in(layout))
         throw Error("Tensor::view: " + describe_self() + ", asked for rank " + std::to_string(rank) + ", " +
-                    name_of(layout));
+                    name_of(layout) + (this->rank() == rank ? "; to_layout() gives a copy in another layout" : ""));
 }
 
 // Axes of extent 1 do not move a byte: a (N, C, 1, 1) tensor lies in both layouts.

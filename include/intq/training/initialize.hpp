@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Random first weights. Layer: training.
+// Random initial weights. Layer: training.
 #ifndef INTQ_TRAINING_INITIALIZE_HPP
 #define INTQ_TRAINING_INITIALIZE_HPP
 
@@ -11,8 +11,9 @@
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
 
-/// Gives the layers with weights the first weights that PyTorch gives conv and linear: uniform in ±1/sqrt(inputs of one
-/// output), bias too. The numbers follow from the seed and the order of the layers. Other modules stay as they are.
+/// Sets the weights and biases of all layers to random numbers, as PyTorch does for conv and linear: uniform in
+/// ±1/sqrt(n), where n is the number of weights of one output. The seed and the order of the layers determine the
+/// numbers. Modules without weights stay as they are.
 void initialize(nn::Module& model, std::uint64_t seed);
 
 }  // namespace INTQ_HOSTED_ABI

@@ -245,7 +245,7 @@ INTQ_INLINE SGD::SGD(const SGDOptions& options) : options_(options) {
     detail::check_not_negative("SGD", "dampening", options.dampening);
     detail::check_not_negative("SGD", "weight_decay", options.weight_decay);
     if (options.nesterov && (options.momentum <= 0.0 || options.dampening != 0.0))
-        throw Error("SGD: Nesterov needs momentum and no dampening");
+        throw Error("SGD: nesterov needs momentum and no dampening");
 }
 
 INTQ_INLINE void SGD::update(Tensor& parameter, std::span<const float> gradient, double rate, double weight_decay,
@@ -271,9 +271,10 @@ INTQ_INLINE void SGD::update(Tensor& parameter, std::span<const float> gradient,
 }
 
 INTQ_INLINE Adam::Adam(const AdamOptions& options) : options_(options) {
-    for (const double beta : {options.beta1, options.beta2})
-        if (!(beta >= 0.0 && beta < 1.0))
-            throw Error("Adam: a beta must be at least 0 and below 1, given " + std::to_string(beta));
+    for (const double* beta : {&options.beta1, &options.beta2})
+        if (!(*beta >= 0.0 && *beta < 1.0))
+            throw Error(std::string("Adam: ") + (beta == &options.beta1 ? "beta1" : "beta2") +
+                        " must be at least 0 and below 1, given " + std::to_string(*beta));
     detail::check_not_negative("Adam", "eps", options.eps);
     detail::check_not_negative("Adam", "weight_decay", options.weight_decay);
 }

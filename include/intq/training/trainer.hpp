@@ -125,8 +125,14 @@ inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE Trainer::Trainer(graph::GraphModule& model, Optimizer& optimizer, TrainerOptions options)
     : model_(model), optimizer_(optimizer), options_(std::move(options)), autograd_(model, options_.autograd) {
-    if (options_.batch_size < 1 || options_.epochs < 0 || options_.checkpoint_every < 1)
-        throw Error("Trainer: batch size and checkpoint_every must be at least 1, epochs at least 0");
+    const auto check = [](const char* name, std::int64_t given, std::int64_t least) {
+        if (given < least)
+            throw Error(std::string("Trainer: ") + name + " must be at least " + std::to_string(least) + ", given " +
+                        std::to_string(given));
+    };
+    check("batch_size", options_.batch_size, 1);
+    check("epochs", options_.epochs, 0);
+    check("checkpoint_every", options_.checkpoint_every, 1);
     if (!options_.rate) throw Error("Trainer: the options have no function for the rate");
     position_.batch_size = options_.batch_size;
     position_.seed = options_.seed;
@@ -245,7 +251,7 @@ INTQ_INLINE void Trainer::run_batch(std::span<const Tensor> inputs, std::span<co
     } catch (const Error& error) {
         go_back();
         throw Error("epoch " + std::to_string(position_.epoch + 1) + ", batch " + std::to_string(position_.batch + 1),
-                    error.what());
+                    error);
     } catch (...) {
         go_back();
         throw;

@@ -244,7 +244,7 @@ TEST_CASE("Only opsets whose operators are known are accepted") {
     CHECK_THROWS_WITH(with_opset(onnx::newest_opset + 1), Contains("is not supported"));
     CHECK_THROWS_WITH(with_opset(-5), Contains("opset -5"));
     CHECK_THROWS_WITH(parse(test::Message().integer(1, 8).message(7, test::Message())),
-                      Contains("does not say its opset"));
+                      Contains("does not say its opset; expected 11 to"));
     const auto import = [](const std::string& domain, int version) {
         return test::Message().text(1, domain).integer(2, version);
     };
@@ -265,13 +265,13 @@ TEST_CASE("What is not an ONNX model is refused with a sentence that names the f
         onnx::parse_model(std::as_bytes(std::span(text.data(), text.size())), "m.onnx");
     };
     CHECK_THROWS_WITH(refuse(""), Contains("m.onnx: not an ONNX model"));
-    CHECK_THROWS_WITH(refuse("This is text.\n"), Contains("m.onnx: not an ONNX model, or damaged"));
+    CHECK_THROWS_WITH(refuse("This is text.\n"), Contains("m.onnx: not an ONNX model, or cut off"));
     CHECK_THROWS_WITH(refuse("\x89PNG\r\n\x1a\n"), Contains("not an ONNX model"));
     CHECK_THROWS_WITH(refuse("\x93NUMPY\x01\0v"), Contains("not an ONNX model"));
     CHECK_THROWS_WITH(refuse("\x08\x08"), Contains("it holds no graph"));
     CHECK_THROWS_WITH(onnx::read_model(models / "not_onnx.onnx"), Contains("not_onnx.onnx: not an ONNX model"));
     CHECK_THROWS_WITH(onnx::read_model(models / "truncated.onnx"),
-                      Contains("truncated.onnx: not an ONNX model, or damaged"));
+                      Contains("truncated.onnx: not an ONNX model, or cut off"));
     CHECK_THROWS_WITH(onnx::read_model(models / "absent.onnx"), Contains("absent.onnx: cannot be opened"));
     CHECK_THROWS_WITH(onnx::read_model(models), Contains("cannot be read"));
     CHECK_THROWS_WITH(parse(test::model({}).message(7, {})), Contains("two graphs"));

@@ -60,6 +60,7 @@ struct Refusal {
     Field field;
     std::int64_t given, expected;
     std::function<void(Valid&)> spoil;
+    Field owner = Field::none;
 };
 
 constexpr float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
@@ -78,12 +79,14 @@ std::vector<Refusal> refusals() {
         {"padding -1", fp32, S::value_out_of_range, Field::padding, -1, 0,
          [](Valid& v) { v.spec.window.padding.bottom = -1; }},
         {"no groups", fp32, S::value_out_of_range, Field::groups, 0, 1, [](Valid& v) { v.spec.groups = 0; }},
-        {"groups that do not divide the input", fp32, S::shape_mismatch, Field::input, 4, 3,
-         [](Valid& v) { v.spec.groups = 3; }},
-        {"groups that do not divide the output", fp32, S::shape_mismatch, Field::output, 6, 4,
-         [](Valid& v) { v.spec.groups = 4; }},
-        {"no input channels", fp32, S::shape_mismatch, Field::input, 0, 1, [](Valid& v) { v.spec.in_channels = 0; }},
-        {"no output channels", fp32, S::shape_mismatch, Field::output, 0, 1, [](Valid& v) { v.spec.out_channels = 0; }},
+        {"groups that do not divide the input", fp32, S::shape_mismatch, Field::groups, 4, 3,
+         [](Valid& v) { v.spec.groups = 3; }, Field::input},
+        {"groups that do not divide the output", fp32, S::shape_mismatch, Field::groups, 6, 4,
+         [](Valid& v) { v.spec.groups = 4; }, Field::output},
+        {"no input channels", fp32, S::value_out_of_range, Field::channels, 0, 1,
+         [](Valid& v) { v.spec.in_channels = 0; }, Field::input},
+        {"no output channels", fp32, S::value_out_of_range, Field::channels, 0, 1,
+         [](Valid& v) { v.spec.out_channels = 0; }, Field::output},
         {"no weights", fp32, S::missing, Field::weight, 0, 0, [](Valid& v) { v.spec.weight_codes = nullptr; }},
         // the constraint table
         {"float input", bayes, S::unsupported, Field::input, code_of(DType::float32), 0,
@@ -95,35 +98,41 @@ std::vector<Refusal> refusals() {
         {"int8 to int16 on fp32", fp32, S::unsupported, Field::output, code_of(DType::int16), 0,
          [](Valid& v) { v.spec.output_dtype = DType::int16; }},
         // scales, zero points, ranges
-        {"input scale 0", fp32, S::scale_out_of_range, Field::scale, 0, 0,
-         [](Valid& v) { v.spec.input = QParams::per_tensor(0.0f, 0, DType::int8); }},
-        {"output scale NaN", meta, S::scale_out_of_range, Field::scale, 0, 0,
-         [](Valid& v) { v.spec.output = QParams::per_tensor(nan, 0, DType::int8); }},
-        {"weight scale infinite", tflite, S::scale_out_of_range, Field::scale, 3, 0,
-         [](Valid& v) { v.scales[3] = infinity; }},
+        {"input scale 0", fp32, S::scale_out_of_range, Field::scale, -1, 0,
+         [](Valid& v) { v.spec.input = QParams::per_tensor(0.0f, 0, DType::int8); }, Field::input},
+        {"output scale NaN", meta, S::not_finite, Field::scale, -1, 0,
+         [](Valid& v) { v.spec.output = QParams::per_tensor(nan, 0, DType::int8); }, Field::output},
+        {"weight scale infinite", tflite, S::not_finite, Field::scale, 3, 0, [](Valid& v) { v.scales[3] = infinity; },
+         Field::weight},
         {"weight scale negative", bayes, S::scale_out_of_range, Field::scale, 5, 0,
-         [](Valid& v) { v.scales[5] = -1.0f; }},
+         [](Valid& v) { v.scales[5] = -1.0f; }, Field::weight},
         {"a range beyond the type", fp32, S::value_out_of_range, Field::quant_range, 128, 127,
-         [](Valid& v) { v.spec.output = QParams::per_tensor(0.05f, 0, -128, 128); }},
+         [](Valid& v) { v.spec.output = QParams::per_tensor(0.05f, 0, -128, 128); }, Field::output},
         {"a range without 0", fp32, S::value_out_of_range, Field::quant_range, 1, -128,
-         [](Valid& v) { v.spec.input = QParams::per_tensor(0.05f, 1, 1, 127); }},
+         [](Valid& v) { v.spec.input = QParams::per_tensor(0.05f, 1, 1, 127); }, Field::input},
         {"a zero point outside its range", fp32, S::value_out_of_range, Field::zero_point, 200, 127,
-         [](Valid& v) { v.spec.input = QParams::per_tensor(0.05f, 200, -128, 127); }},
+         [](Valid& v) { v.spec.input = QParams::per_tensor(0.05f, 200, -128, 127); }, Field::input},
         {"a zero point of the input on bayes", bayes, S::value_out_of_range, Field::zero_point, 3, 0,
-         [](Valid& v) { v.spec.input = QParams::per_tensor(0.02f, 3, DType::int8); }},
+         [](Valid& v) { v.spec.input = QParams::per_tensor(0.02f, 3, DType::int8); }, Field::input},
         {"a zero point of the output on meta", meta, S::value_out_of_range, Field::zero_point, -3, 0,
-         [](Valid& v) { v.spec.output = QParams::per_tensor(0.02f, -3, DType::int8); }},
-        {"asymmetric weights", fp32, S::unsupported, Field::weight, 0, 0,
+         [](Valid& v) { v.spec.output = QParams::per_tensor(0.02f, -3, DType::int8); }, Field::output},
+        {"asymmetric weights", fp32, S::unsupported, Field::zero_point, 1, 0,
          [](Valid& v) {
              v.zero_points[1] = 1, v.spec.weight = QParams::per_channel(v.scales, v.zero_points, 0, -128, 127);
-         }},
-        {"weights per input channel", fp32, S::unsupported, Field::weight, 1, 0,
-         [](Valid& v) { v.spec.weight = QParams::per_channel(v.scales, {}, 1, -128, 127); }},
-        {"as many scales as no axis has", fp32, S::shape_mismatch, Field::channels, 5, 6,
-         [](Valid& v) { v.spec.weight = QParams::per_channel(std::span(v.scales).first(5), {}, 0, -128, 127); }},
-        {"an output per channel", fp32, S::unsupported, Field::output, 0, -1,
-         [](Valid& v) { v.spec.output = QParams::per_channel(v.scales, {}, 0, -128, 127); }},
-        {"a ratio of scales of 2^15", bayes, S::scale_out_of_range, Field::scale, 0, 0,
+         },
+         Field::weight},
+        {"weights per input channel", fp32, S::unsupported, Field::axis, 1, 0,
+         [](Valid& v) { v.spec.weight = QParams::per_channel(v.scales, {}, 1, -128, 127); }, Field::weight},
+        {"an axis counted from the back", fp32, S::value_out_of_range, Field::axis, -7, 0,
+         [](Valid& v) { v.spec.weight = QParams::per_channel(v.scales, {}, -7, -128, 127); }, Field::weight},
+        {"an activation that does not exist", tflite, S::value_out_of_range, Field::activation, 9, 2,
+         [](Valid& v) { v.spec.activation = static_cast<Activation>(9); }},
+        {"as many scales as no axis has", fp32, S::shape_mismatch, Field::scale, 5, 6,
+         [](Valid& v) { v.spec.weight = QParams::per_channel(std::span(v.scales).first(5), {}, 0, -128, 127); },
+         Field::weight},
+        {"an output per channel", fp32, S::unsupported, Field::axis, 0, -1,
+         [](Valid& v) { v.spec.output = QParams::per_channel(v.scales, {}, 0, -128, 127); }, Field::output},
+        {"a ratio of scales of 2^15", bayes, S::scale_out_of_range, Field::scale_ratio, 0, 0,
          [](Valid& v) {
              v.spec.input = QParams::per_tensor(32768.0f, 0, DType::int8), v.scales[0] = 0.05f, v.spec.bias = nullptr;
          }},
@@ -132,16 +141,16 @@ std::vector<Refusal> refusals() {
          [](Valid& v) { v.spec.sumin = &v.sumin; }},
         {"a fused add before an int32 output", fp32, S::unsupported, Field::sumin, 0, 0,
          [](Valid& v) { v.spec.sumin = &v.sumin, v.spec.output_dtype = DType::int32; }},
-        {"an operand beyond the accumulator", bayes, S::scale_out_of_range, Field::sumin, 0, 0,
-         [](Valid& v) { v.spec.sumin = &v.sumin, v.sumin.scale = 1e6f; }},
-        {"an operand with a zero point on bayes", bayes, S::value_out_of_range, Field::sumin, 7, 0,
-         [](Valid& v) { v.spec.sumin = &v.sumin, v.sumin.zero_point = 7; }},
-        {"an operand with scale NaN", fp32, S::scale_out_of_range, Field::sumin, 0, 0,
-         [](Valid& v) { v.spec.sumin = &v.sumin, v.sumin.scale = nan; }},
-        {"an operand with scale 0", meta, S::scale_out_of_range, Field::sumin, 0, 0,
-         [](Valid& v) { v.spec.sumin = &v.sumin, v.sumin.scale = 0.0f; }},
-        {"an operand with a range beyond its type", bayes, S::value_out_of_range, Field::sumin, 300, 127,
-         [](Valid& v) { v.spec.sumin = &v.sumin, v.sumin.quant_max = 300; }},
+        {"an operand beyond the accumulator", bayes, S::scale_out_of_range, Field::scale_ratio, 0, 0,
+         [](Valid& v) { v.spec.sumin = &v.sumin, v.sumin.scale = 1e6f; }, Field::sumin},
+        {"an operand with a zero point on bayes", bayes, S::value_out_of_range, Field::zero_point, 7, 0,
+         [](Valid& v) { v.spec.sumin = &v.sumin, v.sumin.zero_point = 7; }, Field::sumin},
+        {"an operand with scale NaN", fp32, S::not_finite, Field::scale, -1, 0,
+         [](Valid& v) { v.spec.sumin = &v.sumin, v.sumin.scale = nan; }, Field::sumin},
+        {"an operand with scale 0", meta, S::scale_out_of_range, Field::scale, -1, 0,
+         [](Valid& v) { v.spec.sumin = &v.sumin, v.sumin.scale = 0.0f; }, Field::sumin},
+        {"an operand with a range beyond its type", bayes, S::value_out_of_range, Field::quant_range, 300, 127,
+         [](Valid& v) { v.spec.sumin = &v.sumin, v.sumin.quant_max = 300; }, Field::sumin},
         {"relu6 on an int32 output", meta, S::unsupported, Field::activation, 2, 1,
          [](Valid& v) { v.spec.activation = Activation::relu6, v.spec.output_dtype = DType::int32; }},
         // multipliers, shifts and bounds from outside
@@ -163,7 +172,7 @@ std::vector<Refusal> refusals() {
         {"a shift that leaves 32 bits", tflite, S::value_out_of_range, Field::shift, 31, 30,
          [](Valid& v) { v.give_multipliers(), v.shifts[0] = 31; }},
         // Channel 2 has 21 of weights on either side: its sums reach 21·128 + 21·127, and 2^31 >> 19 is 4096.
-        {"a shift of sums that then leave 32 bits", tflite, S::accumulator_overflow, Field::scale, 5355, 4095,
+        {"a shift of sums that then leave 32 bits", tflite, S::accumulator_overflow, Field::scale_ratio, 5355, 4095,
          [](Valid& v) { v.give_multipliers(), v.shifts[2] = 19; }},
         {"a real bias without scales", tflite, S::unsupported, Field::bias, 0, 0,
          [](Valid& v) { v.give_multipliers(), v.spec.bias = v.bias; }},
@@ -174,11 +183,13 @@ std::vector<Refusal> refusals() {
         {"bounds that cross", bayes, S::value_out_of_range, Field::quant_range, 5, 4,
          [](Valid& v) {
              v.spec.bounds = &v.bounds, v.bounds = {5, 4};
-         }},
+         },
+         Field::output},
         {"bounds beyond the type", fp32, S::value_out_of_range, Field::quant_range, 128, 127,
          [](Valid& v) {
              v.spec.bounds = &v.bounds, v.bounds = {5, 128};
-         }},
+         },
+         Field::output},
         // bias and accumulator
         {"bias NaN", fp32, S::bias_out_of_range, Field::bias, 2, 31, [](Valid& v) { v.bias[2] = nan; }},
         {"bias beyond int32", bayes, S::bias_out_of_range, Field::bias, 1, 31, [](Valid& v) { v.bias[1] = 1e6f; }},
@@ -210,7 +221,8 @@ std::vector<Refusal> refusals() {
 
 std::string text(const Status& status) {
     return std::string(name_of(status.code)) + " of " + name_of(status.field) + ", given " +
-           std::to_string(status.given) + ", expected " + std::to_string(status.expected);
+           std::to_string(status.given) + ", expected " + std::to_string(status.expected) + ", owner " +
+           name_of(status.owner);
 }
 
 bool is_canary(const GuardedBuffer& buffer, const unsigned char* data) {
@@ -232,7 +244,8 @@ TEST_CASE("a convolution that cannot be made is refused by code, field and numbe
             Valid valid;
             refusal.spoil(valid);
             const Status status = kernels::pack_conv2d(rules, valid.spec, memory).status();
-            const Status expected{refusal.code, OpKind::conv2d, refusal.field, refusal.given, refusal.expected};
+            const Status expected{refusal.code,  OpKind::conv2d,   refusal.field,
+                                  refusal.given, refusal.expected, refusal.owner};
             if (!(status == expected)) FAIL_CHECK("refused as: " << text(status) << "; should be: " << text(expected));
             CHECK(is_canary(storage, storage.as<unsigned char>()));
             ++checked;
@@ -264,7 +277,7 @@ TEST_CASE("storage that is too small, missing or misaligned is refused with the 
         CHECK(status({data, bytes - 1}) ==
               Status{StatusCode::buffer_too_small, OpKind::conv2d, Field::storage, bytes - 1, bytes});
         CHECK(status({nullptr, 0}) == Status{StatusCode::buffer_too_small, OpKind::conv2d, Field::storage, 0, bytes});
-        CHECK(status({data + 4, bytes}).code == StatusCode::misaligned);
+        CHECK(status({data + 4, bytes}) == Status{StatusCode::misaligned, OpKind::conv2d, Field::storage, 4, 64});
         CHECK(is_canary(storage, storage.as<unsigned char>()));
         CHECK(status({data, bytes}).ok());
     }
@@ -277,12 +290,11 @@ TEST_CASE("a geometry without output, without room or with a negative batch is r
     const auto status = [&](index_t batch, Size2d in, Workspace room) {
         return kernels::make_conv2d_geometry(window, batch, in, room).status();
     };
-    CHECK(status(1, {4, 5}, memory) == Status{StatusCode::shape_mismatch, OpKind::conv2d, Field::output, 0, 1});
-    CHECK(status(-1, {5, 5}, memory) == Status{StatusCode::shape_mismatch, OpKind::conv2d, Field::input, -1, 0});
+    CHECK(status(1, {4, 5}, memory) == Status{StatusCode::shape_mismatch, OpKind::conv2d, Field::kernel, 5, 4});
+    CHECK(status(-1, {5, 5}, memory) == Status{StatusCode::value_out_of_range, OpKind::conv2d, Field::input, -1, 0});
     CHECK(status(1, {5, 5}, {memory.data, 35}) ==
           Status{StatusCode::buffer_too_small, OpKind::conv2d, Field::geometry, 35, 36});
-    CHECK(status(1, {5, 5}, {nullptr, 36}) ==
-          Status{StatusCode::buffer_too_small, OpKind::conv2d, Field::geometry, 36, 36});
+    CHECK(status(1, {5, 5}, {nullptr, 36}) == Status{StatusCode::missing, OpKind::conv2d, Field::geometry, 0, 36});
     CHECK(is_canary(storage, storage.as<unsigned char>()));
     CHECK(status(1, {5, 5}, memory).ok());
     CHECK(storage.is_intact());
@@ -330,7 +342,28 @@ TEST_CASE("check_conv2d names the operand that does not fit a packed layer") {
     CHECK(check(input, output, {workspace.data, bytes - 1}) ==
           Status{StatusCode::buffer_too_small, OpKind::conv2d, Field::workspace, bytes - 1, bytes});
     CHECK(check(input, output, {nullptr, bytes}).code == StatusCode::missing);
-    CHECK(check(input, output, {workspace.data + 1, bytes}).code == StatusCode::misaligned);
+    CHECK(check(input, output, {workspace.data + 3, bytes}) ==
+          Status{StatusCode::misaligned, OpKind::conv2d, Field::workspace, 3, 64});
+
+    CHECK(check(In(nullptr, {2, in_channels, 5, 5}), output, workspace) ==
+          Status{StatusCode::missing, OpKind::conv2d, Field::input});
+    CHECK(check(input, Out(nullptr, {2, out_channels, 5, 5}), workspace) ==
+          Status{StatusCode::missing, OpKind::conv2d, Field::output});
+    std::vector<std::int8_t> shared(x.size() + y.size());
+    const auto overlapping = [&](std::size_t in, std::size_t out) {
+        return check(In(shared.data() + in, {2, in_channels, 5, 5}), Out(shared.data() + out, {2, out_channels, 5, 5}),
+                     workspace);
+    };
+    const Status overlap{StatusCode::overlapping, OpKind::conv2d, Field::output, 0, 0, Field::input};
+    CHECK(overlapping(0, 0) == overlap);
+    CHECK(overlapping(0, x.size() - 1) == overlap);
+    CHECK(overlapping(y.size() - 1, 0) == overlap);
+    CHECK(overlapping(0, x.size()).ok());
+    CHECK(overlapping(y.size(), 0).ok());
+    kernels::PackedConv2d spoiled = *packed;
+    spoiled.weights = nullptr;
+    CHECK(kernels::check_conv2d(spoiled, *geometry, input, output, workspace) ==
+          Status{StatusCode::missing, OpKind::conv2d, Field::weight});
 
     Window2d other = valid.spec.window;
     other.kernel = {1, 3};
@@ -338,6 +371,69 @@ TEST_CASE("check_conv2d names the operand that does not fit a packed layer") {
     const auto foreign = kernels::make_conv2d_geometry(other, 2, {5, 5}, offset_bytes);
     REQUIRE(foreign.ok());
     CHECK(kernels::check_conv2d(*packed, *foreign, input, output, workspace).field == Field::geometry);
+}
+
+TEST_CASE("a layer with a fused add is checked with its operand, and only with it") {
+    const BackendTables odd = tables_of<odd_width<5>>();
+    const kernels::PackingRules& rules = odd.tables[bayes]->packing;
+    Valid valid;
+    alignas(64) static std::byte storages[2][1 << 15];
+    const auto plain = kernels::pack_conv2d(rules, valid.spec, {storages[0], 1 << 15});
+    valid.spec.sumin = &valid.sumin;
+    const auto fused = kernels::pack_conv2d(rules, valid.spec, {storages[1], 1 << 15});
+    REQUIRE((plain.ok() && fused.ok()));
+    alignas(64) static std::byte offsets[1 << 12], scratch[1 << 12];
+    const auto geometry = kernels::make_conv2d_geometry(valid.spec.window, 1, {5, 5}, {offsets, 1 << 12});
+    REQUIRE(geometry.ok());
+    std::vector<std::int8_t> x(in_channels * 25), y(2 * out_channels * 25), e(out_channels * 25);
+    using In = ImageView<const std::int8_t>;
+    const In input(x.data(), {1, in_channels, 5, 5}), operand(e.data(), {1, out_channels, 5, 5});
+    const ImageView<std::int8_t> output(y.data(), {1, out_channels, 5, 5});
+    const Workspace room{scratch, 1 << 12};
+    const auto with = [&](In sumin) {
+        return kernels::check_conv2d_add(*fused, *geometry, input, sumin, output, room);
+    };
+    CHECK(kernels::check_conv2d(*fused, *geometry, input, output, room) ==
+          Status{StatusCode::missing, OpKind::conv2d, Field::sumin});
+    CHECK(kernels::check_conv2d_add(*plain, *geometry, input, operand, output, room) ==
+          Status{StatusCode::unexpected, OpKind::conv2d, Field::sumin});
+    CHECK(with(operand).ok());
+    CHECK(with(In(y.data(), {1, out_channels, 5, 5})).ok());
+    CHECK(with(In(y.data() + 1, {1, out_channels, 5, 5})) ==
+          Status{StatusCode::overlapping, OpKind::conv2d, Field::output, 0, 0, Field::sumin});
+    CHECK(with(In(nullptr, {1, out_channels, 5, 5})) == Status{StatusCode::missing, OpKind::conv2d, Field::sumin});
+    CHECK(with(input) == Status{StatusCode::shape_mismatch, OpKind::conv2d, Field::sumin, in_channels, out_channels});
+}
+
+TEST_CASE("a linear layer has a window without padding, dilation and stride, and takes the whole image") {
+    const BackendTables odd = tables_of<odd_width<5>>();
+    const kernels::PackingRules& rules = odd.tables[bayes]->packing;
+    alignas(64) static std::byte storage[1 << 15], offsets[1 << 12], scratch[1 << 12];
+    const auto made = [&](Window2d window) {
+        Valid valid;
+        valid.spec.op = OpKind::linear;
+        valid.spec.window = window;
+        return kernels::pack_conv2d(rules, valid.spec, {storage, 1 << 15});
+    };
+    const auto refused = [&](Window2d window, Field field, std::int64_t given, std::int64_t expected) {
+        CHECK(made(window).status() == Status{StatusCode::value_out_of_range, OpKind::linear, field, given, expected});
+    };
+    refused({{3, 3}, {1, 1}, {0, 0, 0, 1}, {1, 1}}, Field::padding, 1, 0);
+    refused({{3, 3}, {1, 1}, {}, {1, 2}}, Field::dilation, 2, 1);
+    refused({{1, 1}, {2, 1}, {}, {1, 1}}, Field::stride, 2, 1);
+    const Window2d window{{3, 3}, {1, 1}, {}, {1, 1}};
+    const auto packed = made(window);
+    REQUIRE(packed.ok());
+    std::vector<std::int8_t> x(in_channels * 25), y(out_channels * 9);
+    const auto on_image_of = [&](index_t side) {
+        const auto geometry = kernels::make_conv2d_geometry(window, 1, {side, side}, {offsets, 1 << 12});
+        REQUIRE(geometry.ok());
+        return kernels::check_conv2d(
+            *packed, *geometry, ImageView<const std::int8_t>(x.data(), {1, in_channels, side, side}),
+            ImageView<std::int8_t>(y.data(), {1, out_channels, side - 2, side - 2}), {scratch, 1 << 12});
+    };
+    CHECK(on_image_of(3).ok());
+    CHECK(on_image_of(5) == Status{StatusCode::shape_mismatch, OpKind::linear, Field::kernel, 9, 25});
 }
 
 // --- sizes, which are asked before anything was checked ---------------------------------------------------------------
@@ -363,6 +459,11 @@ TEST_CASE("the size of what cannot be made is 0, and asking for it is no fault")
         [](Conv2dSpec& s) {
             s.window.stride = {0, 1};
         },
+        [](Conv2dSpec& s) { s.input_dtype = DType::float32; },
+        [](Conv2dSpec& s) { s.input_dtype = static_cast<DType>(77); },
+        [](Conv2dSpec& s) { s.weight_dtype = DType::none; },
+        [](Conv2dSpec& s) { s.op = OpKind::add; },
+        [](Conv2dSpec& s) { s.op = OpKind::linear; },  // with padding
         [](Conv2dSpec& s) { s.window.padding.left = huge; },
         [](Conv2dSpec& s) {
             s.window.dilation = {huge, huge};
@@ -392,7 +493,7 @@ TEST_CASE("fewer zero points than scales are refused, not read beyond their end"
     const kernels::PackingRules& rules = scalar_tables().tables[fp32]->packing;
     GuardedBuffer storage(static_cast<std::size_t>(kernels::packed_conv2d_size(rules, valid.spec)));
     CHECK(kernels::pack_conv2d(rules, valid.spec, {storage.as<std::byte>(), static_cast<index_t>(storage.size())})
-              .status() == Status{StatusCode::shape_mismatch, OpKind::conv2d, Field::zero_point, 2, 6});
+              .status() == Status{StatusCode::shape_mismatch, OpKind::conv2d, Field::zero_point, 2, 6, Field::weight});
 }
 
 TEST_CASE("a geometry of an image that cannot be, or at an odd address, is refused; its size is 0 or what is needed") {
@@ -411,7 +512,7 @@ TEST_CASE("a geometry of an image that cannot be, or at an odd address, is refus
     }
     // Their product wraps to 1 in 64 bits.
     CHECK_FALSE(status({}, {274177, 67280421310721}).ok());
-    CHECK(status({}, {1 << 16, 1 << 16}).code == StatusCode::shape_mismatch);
+    CHECK(status({}, {1 << 16, 1 << 16}).code == StatusCode::value_out_of_range);
     for (const Window2d& bad :
          {Window2d{{3, 3}, {0, 1}, {}, {1, 1}}, Window2d{{3, 3}, {1, 1}, {}, {0, 1}},
           Window2d{{huge, huge}, {1, 1}, {}, {1, 1}}, Window2d{{3, 3}, {1, 1}, {huge, 0, huge, 0}, {1, 1}}}) {

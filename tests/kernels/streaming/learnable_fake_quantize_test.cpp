@@ -363,7 +363,7 @@ TEST_CASE("Bad arguments of LSQ are refused with what was given") {
     };
     CHECK(check(good, sums).ok());
     CHECK(check({QParams::per_tensor(-0.5f, 0, DType::int8), {}, 1.0f}, {std::span(grad).first(1), {}, scratch}) ==
-          Status{StatusCode::scale_out_of_range, OpKind::fake_quantize, Field::scale, 0, 0});
+          Status{StatusCode::scale_out_of_range, OpKind::fake_quantize, Field::scale, -1, 0});
     CHECK(check({good.qparams, {}, std::numeric_limits<float>::infinity()}, sums) ==
           Status{StatusCode::scale_out_of_range, OpKind::fake_quantize, Field::scale, -1, 0});
     CHECK(check(good, {std::span(grad).first(3), {}, scratch}) ==

@@ -314,7 +314,7 @@ TEST_CASE("Bad arguments of quantize and dequantize are refused with what was gi
                                                  TensorView<std::int8_t, 2>(codes.data(), {4, 3}));
     CHECK(shape == Status{StatusCode::shape_mismatch, OpKind::quantize, Field::output, 4, 3});
     CHECK(check(QParams::per_channel(four, {}, 0, -128, 127)) ==
-          Status{StatusCode::shape_mismatch, OpKind::quantize, Field::channels, 4, 3});
+          Status{StatusCode::shape_mismatch, OpKind::quantize, Field::scale, 4, 3});
     CHECK(check(QParams::per_channel(four, {}, 2, -128, 127)) ==
           Status{StatusCode::value_out_of_range, OpKind::quantize, Field::axis, 2, 1});
     CHECK(check(QParams::per_channel(zero, {}, 0, -128, 127)).code == StatusCode::scale_out_of_range);

@@ -107,9 +107,19 @@ TEST_CASE("softmax of as many terms as there may be, of one term, and of equal o
 }
 
 TEST_CASE("softmax refuses scales and types that it has no tables for, and tables that are none") {
-    for (const float scale : {0.0f, -1.0f, HUGE_VALF, std::nanf("")})
-        CHECK(arith::make_softmax_tables({scale, 0, DType::int8}).status().code == StatusCode::scale_out_of_range);
+    const auto refused = [](float scale) { return arith::make_softmax_tables({scale, 0, DType::int8}).status(); };
+    for (const float scale : {0.0f, -1.0f})
+        CHECK(refused(scale) ==
+              Status{StatusCode::scale_out_of_range, OpKind::softmax, Field::scale, -1, 0, Field::input});
+    for (const float scale : {HUGE_VALF, std::nanf("")})
+        CHECK(refused(scale) == Status{StatusCode::not_finite, OpKind::softmax, Field::scale, -1, 0, Field::input});
     CHECK(arith::make_softmax_tables({0.1f, 0, DType::int16}).status().code == StatusCode::dtype_mismatch);
+    CHECK(arith::make_softmax_tables({0.1f, -128, DType::int8}).ok());
+    CHECK(arith::make_softmax_tables({0.1f, 127, DType::int8}).ok());
+    CHECK(arith::make_softmax_tables({0.1f, 128, DType::int8}).status() ==
+          Status{StatusCode::value_out_of_range, OpKind::softmax, Field::zero_point, 128, 127, Field::input});
+    CHECK(arith::make_softmax_tables({0.1f, INT32_MIN, DType::int8}).status() ==
+          Status{StatusCode::value_out_of_range, OpKind::softmax, Field::zero_point, INT32_MIN, -128, Field::input});
     arith::SoftmaxTables tables = *arith::make_softmax_tables({0.1f, 0, DType::int8});
     tables.probability[9] = -1;
     CHECK_FALSE(arith::are_softmax_tables(tables));
@@ -215,17 +225,18 @@ TEST_CASE("TFLite's softmax of int16 codes is near real arithmetic for all scale
 TEST_CASE("TFLite's softmax refuses scales and types that it has no numbers for, and numbers that are none") {
     const arith::PolicyRecord& tflite = target::tflite<>::policy;
     for (const float scale : {0.0f, -1.0f, HUGE_VALF, std::nanf("")}) {
-        CHECK(arith::make_fixed_point_softmax_tables(tflite, {scale, 0, DType::int8}).status().code ==
-              StatusCode::scale_out_of_range);
-        CHECK(arith::make_wide_softmax_multiplier({scale, 0, DType::int16}).status().code ==
-              StatusCode::scale_out_of_range);
+        const auto code = std::isfinite(scale) ? StatusCode::scale_out_of_range : StatusCode::not_finite;
+        const Status refusal{code, OpKind::softmax, Field::scale, -1, 0, Field::input};
+        CHECK(arith::make_fixed_point_softmax_tables(tflite, {scale, 0, DType::int8}).status() == refusal);
+        CHECK(arith::make_wide_softmax_multiplier({scale, 0, DType::int16}).status() == refusal);
     }
     CHECK(arith::make_fixed_point_softmax_tables(tflite, {0.1f, 0, DType::int16}).status().code ==
           StatusCode::dtype_mismatch);
     CHECK(arith::make_wide_softmax_multiplier({0.1f, 0, DType::int8}).status().code == StatusCode::dtype_mismatch);
     // 10/65535 · 2^15 is 4.99…: beyond it 2^16 codes leave 32 bits.
     CHECK(arith::make_wide_softmax_multiplier({4.9f, 0, DType::int16}).ok());
-    CHECK(arith::make_wide_softmax_multiplier({5.1f, 0, DType::int16}).status().code == StatusCode::scale_out_of_range);
+    CHECK(arith::make_wide_softmax_multiplier({5.1f, 0, DType::int16}).status() ==
+          Status{StatusCode::scale_out_of_range, OpKind::softmax, Field::scale_ratio, 16, 15});
     arith::SoftmaxTables tables = *arith::make_fixed_point_softmax_tables(tflite, {0.1f, 0, DType::int8});
     CHECK(arith::are_fixed_point_softmax_tables(tables));
     CHECK_FALSE(arith::are_softmax_tables(tables));

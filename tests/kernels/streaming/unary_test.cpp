@@ -237,12 +237,12 @@ TEST_CASE("Tables that have no meaning are refused") {
     CHECK(make(good, good16).field == Field::output);
     CHECK(make({0.0f, 0, DType::int8}, good).code == StatusCode::scale_out_of_range);
     CHECK(make(good, {std::nanf(""), 0, DType::int8}) ==
-          Status{StatusCode::scale_out_of_range, OpKind::none, Field::scale, 1, 0});
+          Status{StatusCode::not_finite, OpKind::none, Field::scale, -1, 0, Field::output});
     CHECK(make({0.1f, 3, DType::int8}, good).ok());
     CHECK(make({0.1f, 128, DType::int8}, good) ==
-          Status{StatusCode::value_out_of_range, OpKind::none, Field::zero_point, 128, 127});
+          Status{StatusCode::value_out_of_range, OpKind::none, Field::zero_point, 128, 127, Field::input});
     CHECK(arith::make_int16_table(TableFunction::tanh, {0.1f, 3, DType::int16}, {0.1f, 0, DType::int16}, wide) ==
-          Status{StatusCode::value_out_of_range, OpKind::none, Field::zero_point, 3, 0});
+          Status{StatusCode::value_out_of_range, OpKind::none, Field::zero_point, 3, 0, Field::input});
     CHECK(arith::make_int8_table(TableFunction::tanh, good, good, std::span(entries).first(255)) ==
           Status{StatusCode::shape_mismatch, OpKind::none, Field::storage, 255, 256});
     for (const TableFunction function : {TableFunction::log, TableFunction::sqrt, TableFunction::rsqrt,

@@ -188,8 +188,9 @@ TEST_CASE("a pool that cannot be is refused by name") {
           expected(S::value_out_of_range, Field::padding, 2, 1));
     CHECK(status(window({2, 2}, {1, 1}, {0, 0, 0, 3}), {4, 4}) ==
           expected(S::value_out_of_range, Field::padding, 3, 1));
-    CHECK(status(window({5, 2}, {1, 1}), {4, 4}) == expected(S::shape_mismatch, Field::output, 0, 1));
-    CHECK(status(window({3, 3}, {1, 1}, {}, {2, 2}), {4, 5}) == expected(S::shape_mismatch, Field::output, 0, 1));
+    CHECK(status(window({5, 2}, {1, 1}), {4, 4}) == expected(S::shape_mismatch, Field::kernel, 5, 4));
+    CHECK(status(window({3, 3}, {1, 1}, {}, {2, 2}), {4, 5}) == expected(S::shape_mismatch, Field::kernel, 5, 4));
+    CHECK(status(window({3, 3}, {1, 1}, {}, {2, 2}), {5, 4}) == expected(S::shape_mismatch, Field::kernel, 5, 4));
 }
 
 TEST_CASE("a pool is refused where one of its windows would see no cell, and nowhere else") {

@@ -415,7 +415,7 @@ TEST_CASE("Functions refuse what they cannot compute, with both sides in the mes
           std::string::npos);
     CHECK(message([&] { nn::reshape(x, {4, -1}); }) == "reshape: (2, 3) cannot take the shape (4, ?)");
     CHECK(message([&] { nn::reshape(x, {-1, -1}); }).find("one may be -1") != std::string::npos);
-    CHECK(message([&] { nn::permute(x, {0, 0}); }) == "permute: axis 0 is there twice");
+    CHECK(message([&] { nn::permute(x, {0, 0}); }) == "permute: axis 0 of (2, 3) is there twice");
     CHECK(message([&] {
               nn::split(x, Value::Tuple{1, 1}, 1);
           }) == "split: the sizes (1, 1) do not make up axis 1 of shape (2, 3)");

@@ -183,12 +183,14 @@ TEST_CASE("A qconfig_dict is a mapping: global below module type below module na
     CHECK(prepared({.global = activations(DType::int8), .module_type = {{"ReLU", activations(DType::int16)}}}) ==
           "int8 int16 float:0");
     // The name stands above the type, which then decides nothing in this network.
-    CHECK(has(message_of<Error>([&] {
-                  prepared({.global = activations(DType::int8),
-                            .module_type = {{"ReLU", activations(DType::int16)}},
-                            .module_name = {{"block", activations(DType::int8)}}});
-              }),
-              "the object type \"ReLU\" changes nothing. It matches block.relu (ReLU)"));
+    CHECK(
+        has(message_of<Error>([&] {
+                prepared({.global = activations(DType::int8),
+                          .module_type = {{"ReLU", activations(DType::int16)}},
+                          .module_name = {{"block", activations(DType::int8)}}});
+            }),
+            "the object type \"ReLU\" changes nothing. It matches block.relu (ReLU), whose quantizers the module name "
+            "\"block\" decides"));
     CHECK(prepared({.global = activations(DType::int8), .module_name = {{"head", std::nullopt}}}) ==
           "int8 int8 float:1");
     CHECK(has(message_of<Error>([&] {
@@ -210,9 +212,11 @@ TEST_CASE("A module's own qconfig stands above the mapping, for it and all below
     mapping.set_global(activations(DType::int8));
     set_qconfig(network->find("block"), activations(DType::int16));
     CHECK(prepared(mapping) == "int8 int16 float:0");
-    CHECK(has(message_of<Error>(
-                  [&] { prepared(QConfigMapping(mapping).set_module_name("block", activations(DType::int8))); }),
-              "the module name \"block\" changes nothing"));
+    CHECK(has(
+        message_of<Error>(
+            [&] { prepared(QConfigMapping(mapping).set_module_name("block", activations(DType::int8))); }),
+        "the module name \"block\" changes nothing. It matches block.conv (Conv2d), whose quantizers the module's own "
+        "qconfig decides"));
     CHECK(prepared(QConfigMapping(mapping).set_module_name("block.relu", activations(DType::int8))) ==
           "int8 int8 float:0");
     set_qconfig(network->find("block.relu"), activations(DType::int16));

@@ -40,6 +40,7 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include <iterator>
 #    include <map>
 #    include <optional>
+#    include <set>
 #    include <string>
 #    include <utility>
 #    include <vector>
@@ -153,10 +154,10 @@ private:
                        model_.opset <= r.last_opset;
             });
         if (row != std::end(onnx_operators)) return *row;
+        std::set<std::string> names;
+        for (const OnnxOperator& r : onnx_operators) names.emplace(r.op_type);
         std::string known;
-        for (const OnnxOperator& r : onnx_operators)
-            if (known.find(r.op_type) == std::string::npos)
-                known += (known.empty() ? "" : ", ") + std::string(r.op_type);
+        for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
         throw Error("the operator " + in_quotes(ours ? node.op_type : node.domain + "." + node.op_type) +
                     " is not supported in opset " + std::to_string(model_.opset) + "; supported are " + known);
     }

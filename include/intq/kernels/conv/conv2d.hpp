@@ -51,7 +51,7 @@ template <class TargetType, class Backend> constexpr void check_arguments() noex
 
 }  // namespace detail
 
-/// Bytes of storage for make_conv2d; 0 for extents that it refuses.
+/// Bytes of storage for make_conv2d; 0 for an operator, types, a window or channels that it refuses.
 template <class TargetType, class Backend = simd::default_backend>
 index_t conv2d_storage_size(const Conv2dSpec& spec) noexcept {
     detail::check_arguments<TargetType, Backend>();
@@ -69,13 +69,12 @@ Result<PackedConv2d> make_conv2d(const Conv2dSpec& spec, Workspace storage) noex
     return pack_conv2d(packing_rules<TargetType, Backend>(), spec, storage);
 }
 
-/// What run_conv2d relies on.
-///
-/// @return shape_mismatch (geometry: it was made for another window), dtype_mismatch, missing or misaligned
-///         workspace, or buffer_too_small with the bytes needed
+namespace detail {
+
+/// What both forms of a run rely on, whether or not there is a fused add.
 template <class X, class Y>
-Status check_conv2d(const PackedConv2d& packed, const ConvGeometry& geometry, ImageView<const X> x, ImageView<Y> y,
-                    Workspace workspace) noexcept {
+Status check_operands(const PackedConv2d& packed, const ConvGeometry& geometry, ImageView<const X> x, ImageView<Y> y,
+                      Workspace workspace) noexcept {
     const auto differs = [&](Field field, index_t given, index_t expected) {
         return Status{StatusCode::shape_mismatch, packed.op, field, given, expected};
     };
@@ -85,19 +84,62 @@ Status check_conv2d(const PackedConv2d& packed, const ConvGeometry& geometry, Im
     if (dtype_of<Y> != packed.output_dtype)
         return {StatusCode::dtype_mismatch, packed.op, Field::output, static_cast<int>(dtype_of<Y>),
                 static_cast<int>(packed.output_dtype)};
+    if (packed.weights == nullptr) return {StatusCode::missing, packed.op, Field::weight};
     const Shape in{geometry.batch, packed.in_channels, geometry.in.height, geometry.in.width};
     const Shape out{geometry.batch, packed.out_channels, geometry.out.height, geometry.out.width};
     for (int axis = 0; axis < 4; ++axis) {
         if (x.extent(axis) != in[axis]) return differs(Field::input, x.extent(axis), in[axis]);
         if (y.extent(axis) != out[axis]) return differs(Field::output, y.extent(axis), out[axis]);
     }
-    if (!is_geometry_of(packed.window, geometry)) return differs(Field::geometry, geometry.taps, packed.taps());
+    if (!is_geometry_of(packed.window, geometry)) return {StatusCode::corrupt, packed.op, Field::geometry};
+    // Behind a Flatten, a linear layer takes the whole image.
+    if (packed.op == OpKind::linear && packed.taps() > 1 && geometry.in != packed.window.kernel)
+        return differs(Field::kernel, packed.taps(), geometry.in_pixels());
+    if (x.size() > 0 && x.data() == nullptr) return {StatusCode::missing, packed.op, Field::input};
+    if (y.size() > 0 && y.data() == nullptr) return {StatusCode::missing, packed.op, Field::output};
+    if (overlap(x.data(), x.size() * static_cast<index_t>(sizeof(X)), y.data(),
+                y.size() * static_cast<index_t>(sizeof(Y))))
+        return {StatusCode::overlapping, packed.op, Field::output, 0, 0, Field::input};
     const index_t bytes = conv2d_workspace_size(packed, geometry);
     if (bytes > 0 && workspace.data == nullptr) return {StatusCode::missing, packed.op, Field::workspace, 0, bytes};
     if (bytes > 0 && !is_aligned(workspace.data))
-        return {StatusCode::misaligned, packed.op, Field::workspace, 0, buffer_alignment};
+        return {StatusCode::misaligned, packed.op, Field::workspace, misalignment(workspace.data), buffer_alignment};
     if (workspace.size < bytes)
         return {StatusCode::buffer_too_small, packed.op, Field::workspace, workspace.size, bytes};
+    return {};
+}
+
+}  // namespace detail
+
+/// What run_conv2d relies on, but for the target and backend that the layer was made for.
+///
+/// @return shape_mismatch, corrupt (geometry: it was made for another window), dtype_mismatch, missing weights, input,
+///         output or sumin (the layer was made with a fused add), overlapping output; missing or misaligned workspace,
+///         or buffer_too_small with the bytes needed
+template <class X, class Y>
+Status check_conv2d(const PackedConv2d& packed, const ConvGeometry& geometry, ImageView<const X> x, ImageView<Y> y,
+                    Workspace workspace) noexcept {
+    if (packed.has_sumin) return {StatusCode::missing, packed.op, Field::sumin};
+    return detail::check_operands(packed, geometry, x, y, workspace);
+}
+
+/// What run_conv2d_add relies on.
+///
+/// @return as check_conv2d(), of sumin too; unexpected sumin: the layer was made without a fused add
+template <class X, class Y>
+Status check_conv2d_add(const PackedConv2d& packed, const ConvGeometry& geometry, ImageView<const X> x,
+                        ImageView<const X> sumin, ImageView<Y> y, Workspace workspace) noexcept {
+    if (!packed.has_sumin) return {StatusCode::unexpected, packed.op, Field::sumin};
+    if (const Status status = detail::check_operands(packed, geometry, x, y, workspace); !status) return status;
+    for (int axis = 0; axis < 4; ++axis)
+        if (sumin.extent(axis) != y.extent(axis))
+            return {StatusCode::shape_mismatch, packed.op, Field::sumin, sumin.extent(axis), y.extent(axis)};
+    if (sumin.size() > 0 && sumin.data() == nullptr) return {StatusCode::missing, packed.op, Field::sumin};
+    // An element is read before the same one is written, but no other.
+    const bool is_output = sizeof(X) == sizeof(Y) && static_cast<const void*>(sumin.data()) == y.data();
+    if (!is_output && overlap(sumin.data(), sumin.size() * static_cast<index_t>(sizeof(X)), y.data(),
+                              y.size() * static_cast<index_t>(sizeof(Y))))
+        return {StatusCode::overlapping, packed.op, Field::output, 0, 0, Field::sumin};
     return {};
 }
 
@@ -121,7 +163,7 @@ void run_conv2d_typed(const PackedConv2d& packed, const ConvGeometry& geometry, 
 ///
 /// @param x, y       channels last, not overlapping
 /// @param workspace  conv2d_workspace_size() bytes at buffer_alignment
-/// @pre  check_conv2d() is ok; packed was made for the same target and backend and has no sumin
+/// @pre  check_conv2d() is ok; packed was made for the same target and backend
 ///
 /// Result   exact; the same bytes on every backend and executor
 /// Memory   the workspace alone
@@ -129,7 +171,7 @@ template <class TargetType, class Backend = simd::default_backend, class X, clas
 void run_conv2d(const PackedConv2d& packed, const ConvGeometry& geometry, ImageView<const X> x, ImageView<Y> y,
                 Workspace workspace, const Executor& executor = serial) INTQ_NOEXCEPT {
     static_assert(!std::is_const_v<Y>, "y is written: pass a view of elements that are not const");
-    INTQ_ASSERT(check_conv2d(packed, geometry, x, y, workspace).ok() && !packed.has_sumin);
+    INTQ_ASSERT(check_conv2d(packed, geometry, x, y, workspace).ok());
     detail::run_conv2d_typed<TargetType, Backend, X, Y, no_sumin>(packed, geometry, x.data(), nullptr, y.data(),
                                                                   workspace, executor);
 }
@@ -137,13 +179,13 @@ void run_conv2d(const PackedConv2d& packed, const ConvGeometry& geometry, ImageV
 /// The same with the operand of a fused add: y = requantize(sum_k x·w + bias + sumin).
 ///
 /// @param sumin  shaped as y, of x's element type; may be y's memory when the types are equal
+/// @pre   check_conv2d_add() is ok; packed was made for the same target and backend
 template <class TargetType, class Backend = simd::default_backend, class X, class Y>
 void run_conv2d_add(const PackedConv2d& packed, const ConvGeometry& geometry, ImageView<const X> x,
                     ImageView<const X> sumin, ImageView<Y> y, Workspace workspace,
                     const Executor& executor = serial) INTQ_NOEXCEPT {
     static_assert(!std::is_const_v<Y>, "y is written: pass a view of elements that are not const");
-    INTQ_ASSERT(check_conv2d(packed, geometry, x, y, workspace).ok() && packed.has_sumin);
-    INTQ_ASSERT(sumin.shape() == y.shape());
+    INTQ_ASSERT(check_conv2d_add(packed, geometry, x, sumin, y, workspace).ok());
     detail::run_conv2d_typed<TargetType, Backend, X, Y, X>(packed, geometry, x.data(), sumin.data(), y.data(),
                                                            workspace, executor);
 }

@@ -33,21 +33,45 @@ constexpr Status check_packed_size(const Conv2dSpec& spec) noexcept {
     return {StatusCode::value_out_of_range, spec.op, Field::weight, outputs, room};
 }
 
+/// The window of a linear layer covers its input, or one row of it, and does not move beyond it.
+constexpr Status check_linear_window(const Conv2dSpec& spec) noexcept {
+    const auto& [kernel, stride, padding, dilation] = spec.window;
+    for (const index_t value : {padding.top, padding.left, padding.bottom, padding.right})
+        if (value != 0) return {StatusCode::value_out_of_range, spec.op, Field::padding, value, 0};
+    for (const index_t value : {dilation.height, dilation.width})
+        if (value != 1) return {StatusCode::value_out_of_range, spec.op, Field::dilation, value, 1};
+    for (const index_t value : {stride.height, stride.width})
+        if (value != 1) return {StatusCode::value_out_of_range, spec.op, Field::stride, value, 1};
+    return {};
+}
+
 /// The extents of a layer, which every size is computed from.
 ///
-/// @return ok; what check_window() refuses; groups; shape_mismatch of input or output: channels that are not in
-///         1 … largest_channels or no multiple of the groups; value_out_of_range of weight: padded outputs beyond what
+/// @return ok; what check_window() refuses; for a linear layer value_out_of_range of padding, dilation or stride, which
+///         it has none of; value_out_of_range of groups, and of channels that are not in
+///         1 … largest_channels; shape_mismatch of groups: the channels of input or output, which the status owns, are
+///         no multiple of them; value_out_of_range of weight: padded outputs beyond what
 ///         largest_packed holds
 constexpr Status check_extents(const Conv2dSpec& spec) noexcept {
     if (const Status status = check_window(spec.window, spec.op); !status) return status;
+    if (spec.op == OpKind::linear)
+        if (const Status status = check_linear_window(spec); !status) return status;
     const auto outside = [](index_t channels) { return channels < 1 || channels > largest_channels; };
     if (outside(spec.groups))
         return {StatusCode::value_out_of_range, spec.op, Field::groups, spec.groups,
                 spec.groups < 1 ? 1 : largest_channels};
-    if (outside(spec.in_channels) || spec.in_channels % spec.groups != 0)
-        return {StatusCode::shape_mismatch, spec.op, Field::input, spec.in_channels, spec.groups};
-    if (outside(spec.out_channels) || spec.out_channels % spec.groups != 0)
-        return {StatusCode::shape_mismatch, spec.op, Field::output, spec.out_channels, spec.groups};
+    struct Channels {
+        index_t count;
+        Field owner;
+    };
+    for (const auto& [count, owner] :
+         {Channels{spec.in_channels, Field::input}, Channels{spec.out_channels, Field::output}}) {
+        if (outside(count))
+            return {StatusCode::value_out_of_range,   spec.op, Field::channels, count,
+                    count < 1 ? 1 : largest_channels, owner};
+        if (count % spec.groups != 0)
+            return {StatusCode::shape_mismatch, spec.op, Field::groups, count, spec.groups, owner};
+    }
     return check_packed_size(spec);
 }
 

@@ -12,7 +12,7 @@
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-/// Bytes of storage for make_float_conv2d.
+/// Bytes of storage for make_float_conv2d; 0 for a window or channels that it refuses.
 template <class Backend = simd::default_backend>
 index_t float_conv2d_storage_size(const FloatConv2dSpec& spec) noexcept {
     detail::check_backend<Backend>();
@@ -45,7 +45,7 @@ template <class Backend, class E> void run_float_erased(const ConvCall& call) IN
 /// Runs a packed float convolution (or linear layer); it needs no workspace.
 ///
 /// @param x, y  channels last, not overlapping
-/// @pre  check_conv2d() is ok for an empty workspace; packed was made for the same backend and has no sumin
+/// @pre  check_conv2d() is ok for an empty workspace; packed was made for the same backend
 ///
 /// Result   |y - exact| <= (n + 2) · 2^-24 · (|bias| + sum |x·w|) to first order, n products, before the clamp;
 ///          other bits on other backends, the same on every executor; on simd::reproducible<Backend> the same bits on
@@ -54,19 +54,19 @@ template <class Backend, class E> void run_float_erased(const ConvCall& call) IN
 template <class Backend = simd::default_backend>
 void run_float_conv2d(const PackedConv2d& packed, const ConvGeometry& geometry, ImageView<const float> x,
                       ImageView<float> y, const Executor& executor = serial) INTQ_NOEXCEPT {
-    INTQ_ASSERT(check_conv2d(packed, geometry, x, y, {}).ok() && !packed.has_sumin);
+    INTQ_ASSERT(check_conv2d(packed, geometry, x, y, {}).ok());
     detail::run_float_erased<Backend, no_sumin>({&packed, &geometry, x.data(), nullptr, y.data(), &executor});
 }
 
 /// The same with the operand of a fused add.
 ///
 /// @param sumin  shaped as y; may be y's memory
+/// @pre   check_conv2d_add() is ok for an empty workspace; packed was made for the same backend
 template <class Backend = simd::default_backend>
 void run_float_conv2d_add(const PackedConv2d& packed, const ConvGeometry& geometry, ImageView<const float> x,
                           ImageView<const float> sumin, ImageView<float> y,
                           const Executor& executor = serial) INTQ_NOEXCEPT {
-    INTQ_ASSERT(check_conv2d(packed, geometry, x, y, {}).ok() && packed.has_sumin);
-    INTQ_ASSERT(sumin.shape() == y.shape());
+    INTQ_ASSERT(check_conv2d_add(packed, geometry, x, sumin, y, {}).ok());
     detail::run_float_erased<Backend, float>({&packed, &geometry, x.data(), sumin.data(), y.data(), &executor});
 }
 

@@ -21,6 +21,7 @@ namespace detail {
 
 constexpr Status check_shapes(const Conv2dSpec& spec) noexcept {
     if (const Status status = check_extents(spec); !status) return status;
+    if (const Status status = check_activation(spec.activation, spec.op); !status) return status;
     if (spec.weight_codes == nullptr) return {StatusCode::missing, spec.op, Field::weight, 0, 0};
     return {};
 }
@@ -28,10 +29,16 @@ constexpr Status check_shapes(const Conv2dSpec& spec) noexcept {
 constexpr Status check_zero_point(const arith::PolicyRecord& policy, const Conv2dSpec& spec, const QParams& qparams,
                                   Field field) noexcept {
     const bool allowed = policy.zero_points && spec.input_dtype == DType::int8;
-    if (qparams.is_per_channel()) return {StatusCode::unsupported, spec.op, field, qparams.axis(), -1};
+    if (qparams.is_per_channel()) return {StatusCode::unsupported, spec.op, Field::axis, qparams.axis(), -1, field};
     if (!allowed && !qparams.is_symmetric())
-        return {StatusCode::value_out_of_range, spec.op, Field::zero_point, qparams.zero_point(), 0};
+        return {StatusCode::value_out_of_range, spec.op, Field::zero_point, qparams.zero_point(), 0, field};
     return {};
+}
+
+constexpr std::int64_t first_zero_point(const QParams& qparams) noexcept {
+    for (index_t channel = 0; channel < qparams.count(); ++channel)
+        if (qparams.zero_point(channel) != 0) return qparams.zero_point(channel);
+    return 0;
 }
 
 /// The operand of a fused add, by the rules of any activation.
@@ -40,10 +47,8 @@ constexpr Status check_sumin(const arith::PolicyRecord& policy, const Conv2dSpec
     if (!policy.fused_add) return {StatusCode::unsupported, spec.op, Field::sumin, 0, 0};
     const QParams qparams =
         QParams::per_tensor(operand.scale, operand.zero_point, operand.quant_min, operand.quant_max);
-    Status status = check_qparams(qparams, spec.input_dtype, spec.out_channels, spec.op);
-    if (status.ok()) status = check_zero_point(policy, spec, qparams, Field::sumin);
-    if (!status.ok()) status.field = Field::sumin;
-    return status;
+    const Status status = check_qparams(qparams, spec.input_dtype, spec.out_channels, spec.op);
+    return status.ok() ? check_zero_point(policy, spec, qparams, Field::sumin) : status.of(Field::sumin);
 }
 
 /// Given codes are never rounded, but they must be of the bias type. 64-bit sums keep room for the products.
@@ -76,18 +81,27 @@ constexpr Status check_given(const arith::PolicyRecord& policy, const Conv2dSpec
     return arith::check_output_codes(policy, codes, spec.output_dtype, spec.op);
 }
 
+/// What the target accepts of operator, types and window.
+constexpr Status check_use(const arith::PolicyRecord& policy, const Conv2dSpec& spec) noexcept {
+    return arith::check_constraints(policy.constraints, {spec.op, spec.input_dtype, spec.weight_dtype,
+                                                         spec.output_dtype, spec.window, spec.in_channels});
+}
+
 constexpr Status check_spec(const arith::PolicyRecord& policy, const Conv2dSpec& spec) noexcept {
     if (const Status status = check_shapes(spec); !status) return status;
     if (const Status status = check_given(policy, spec); !status) return status;
-    const arith::OperatorUse use{spec.op,           spec.input_dtype, spec.weight_dtype,
-                                 spec.output_dtype, spec.window,      spec.in_channels};
-    if (const Status status = arith::check_constraints(policy.constraints, use); !status) return status;
+    if (const Status status = check_use(policy, spec); !status) return status;
     if (const Status status = check_qparams(spec.input, spec.input_dtype, spec.in_channels, spec.op); !status)
-        return status;
+        return status.of(Field::input);
     if (const Status status = check_qparams(spec.weight, spec.weight_dtype, spec.out_channels, spec.op); !status)
-        return status;
+        return status.of(Field::weight);
     if (!spec.weight.is_symmetric() || spec.weight.axis() > 0)
-        return {StatusCode::unsupported, spec.op, Field::weight, spec.weight.axis(), 0};
+        return {StatusCode::unsupported,
+                spec.op,
+                spec.weight.axis() > 0 ? Field::axis : Field::zero_point,
+                spec.weight.axis() > 0 ? spec.weight.axis() : first_zero_point(spec.weight),
+                0,
+                Field::weight};
     if (const Status status = check_zero_point(policy, spec, spec.input, Field::input); !status) return status;
     if (spec.wide_sum && !may_widen(policy, spec))
         return {StatusCode::unsupported, spec.op, Field::input, static_cast<std::int64_t>(spec.input_dtype), 0};
@@ -101,14 +115,15 @@ constexpr Status check_spec(const arith::PolicyRecord& policy, const Conv2dSpec&
         return {};
     }
     if (const Status status = check_qparams(spec.output, spec.output_dtype, spec.out_channels, spec.op); !status)
-        return status;
+        return status.of(Field::output);
     return check_zero_point(policy, spec, spec.output, Field::output);
 }
 
 inline Status check_storage(const Workspace& storage, index_t bytes, OpKind op) noexcept {
-    if (storage.data == nullptr || storage.size < bytes)
-        return {StatusCode::buffer_too_small, op, Field::storage, storage.size, bytes};
-    if (!is_aligned(storage.data)) return {StatusCode::misaligned, op, Field::storage, 0, buffer_alignment};
+    if (storage.size < bytes) return {StatusCode::buffer_too_small, op, Field::storage, storage.size, bytes};
+    if (storage.data == nullptr) return {StatusCode::missing, op, Field::storage, 0, bytes};
+    if (const index_t beyond = misalignment(storage.data); beyond != 0)
+        return {StatusCode::misaligned, op, Field::storage, beyond, buffer_alignment};
     return {};
 }
 
@@ -120,10 +135,11 @@ struct PackedChannel {
 };
 
 constexpr Status with_channel(Status status, OpKind op, index_t channel) noexcept {
-    status.op = op;
+    status = status.in(op);
     // What a value is out of range by says more than its channel.
     if (status.code != StatusCode::accumulator_overflow && status.code != StatusCode::value_out_of_range)
         status.given = channel;
+    if (status.field == Field::scale_ratio && status.code == StatusCode::scale_out_of_range) status.expected = 0;
     return status;
 }
 
@@ -264,9 +280,11 @@ inline void write_channel(const PackedChannel& channel, const PackedConv2d& pack
 
 }  // namespace detail
 
-/// Bytes of storage that pack_conv2d needs, at buffer_alignment; 0 for extents that it refuses.
+/// Bytes of storage that pack_conv2d needs, at buffer_alignment; 0 for an operator, types, a window or channels that it
+/// refuses. Scales, zero points and weights are not checked here.
 inline index_t packed_conv2d_size(const PackingRules& rules, const Conv2dSpec& spec) noexcept {
-    if (!detail::check_extents(spec).ok() || spec.input.count() < 1) return 0;
+    if (!detail::check_extents(spec).ok() || !detail::check_use(*rules.policy, spec).ok() || spec.input.count() < 1)
+        return 0;
     const PackedConv2d packed = detail::describe_packed(rules, spec);
     BufferCursor cursor;
     detail::place(packed, arith::words_of(packed.requantize), arith::sumin_words_of(packed.requantize),

@@ -85,7 +85,7 @@ inline PackedConv2d describe_packed(const FloatPacking& packing, const FloatConv
 
 }  // namespace detail
 
-/// Bytes of storage that pack_float_conv2d needs, at buffer_alignment; 0 for extents that it refuses.
+/// Bytes of storage that pack_float_conv2d needs, at buffer_alignment; 0 for a window or channels that it refuses.
 inline index_t packed_float_conv2d_size(const FloatPacking& packing, const FloatConv2dSpec& spec) noexcept {
     if (!detail::check_extents(detail::shared_spec(spec)).ok()) return 0;
     BufferCursor cursor;

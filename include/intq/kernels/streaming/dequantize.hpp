@@ -16,19 +16,22 @@ inline namespace INTQ_ABI {
 
 /// Checks the arguments of dequantize(). The range of the codes plays no part in it.
 ///
-/// @return ok; shape_mismatch of output, with the first extents that differ; axis; shape_mismatch of channels;
-///         scale_out_of_range for a channel whose scale is not from 2^-100 to 2^126
+/// @return ok; shape_mismatch of output, with the first extents that differ; axis; shape_mismatch of scale;
+///         what check_scale() returns
 template <class Code, int Rank, class QLayout, class OutLayout, class QExtents, class OutExtents>
 constexpr Status check_dequantize(const TensorView<Code, Rank, QLayout, QExtents>& q, const QParams& qparams,
                                   const TensorView<float, Rank, OutLayout, OutExtents>& out) noexcept {
     constexpr OpKind op = OpKind::dequantize;
-    const Status status = detail::check_extents(q.shape(), out.shape(), op, Field::output);
-    if (!status.ok()) return status;
+    if (const Status status = detail::check_extents(q.shape(), out.shape(), op, Field::output); !status) return status;
+    if (qparams.is_per_channel() && qparams.axis() < 0)
+        return {StatusCode::value_out_of_range, op, Field::axis, qparams.axis(), 0};
     if (qparams.axis() >= Rank) return {StatusCode::value_out_of_range, op, Field::axis, qparams.axis(), Rank - 1};
     if (qparams.is_per_channel() && qparams.count() != q.extent(qparams.axis()))
-        return {StatusCode::shape_mismatch, op, Field::channels, qparams.count(), q.extent(qparams.axis())};
-    for (index_t channel = 0; channel < qparams.count(); ++channel)
-        if (!is_scale(qparams.scale(channel))) return {StatusCode::scale_out_of_range, op, Field::scale, channel, 0};
+        return {StatusCode::shape_mismatch, op, Field::scale, qparams.count(), q.extent(qparams.axis())};
+    for (index_t channel = 0; channel < qparams.count(); ++channel) {
+        const index_t named = qparams.is_per_channel() ? channel : -1;
+        if (const Status status = check_scale(qparams.scale(channel), op, Field::none, named); !status) return status;
+    }
     return {};
 }
 

@@ -113,7 +113,7 @@ constexpr PairWalk make_pair_walk(const Shape& a, const Shape& b, const Shape& o
 ///
 ///     y = requantize(x - zp_in);  bpu: pre = 0;  equal scale, zero point and type, and all codes legal: identity
 ///
-/// @return what arith::check_codes() and check_result() refuse; scale_out_of_range naming scale for a ratio of scales
+/// @return what arith::check_codes() and check_result() refuse; scale_out_of_range naming scale_ratio
 constexpr Result<RequantizeParams> make_requantize(const arith::PolicyRecord& policy, const arith::CodesOf& in,
                                                    const arith::CodesOf& out,
                                                    const arith::OutputCodes& codes) noexcept {

@@ -69,7 +69,7 @@ constexpr index_t learnable_scratch_size(const ChannelBlocks& blocks) noexcept {
 
 /// Checks the arguments of learnable_fake_quantize_backward().
 ///
-/// @return ok; what check_fake_quantize_backward() returns; unsupported naming input, where the tensors are not
+/// @return ok; what check_fake_quantize_backward() returns; unsupported naming layout, where the tensors are not
 ///         contiguous in one order; scale_out_of_range for a grad_factor that is not finite, with given = -1;
 ///         shape_mismatch of scale or zero_point; buffer_too_small of workspace, in bytes
 template <class X, class G, int Rank, class XLayout, class GLayout, class OutLayout, class XExtents, class GExtents,
@@ -82,7 +82,7 @@ constexpr Status check_learnable_fake_quantize_backward(const TensorView<X, Rank
     constexpr OpKind op = OpKind::fake_quantize;
     const Status status = check_fake_quantize_backward(x, grad_out, params.qparams, params.rule, grad_in);
     if (!status.ok()) return status;
-    if (!detail::same_order(x, grad_out, grad_in)) return {StatusCode::unsupported, op, Field::input, 0, 0};
+    if (!detail::same_order(x, grad_out, grad_in)) return {StatusCode::unsupported, op, Field::layout};
     if (!arith::is_finite(params.grad_factor)) return {StatusCode::scale_out_of_range, op, Field::scale, -1, 0};
     const auto count = static_cast<std::size_t>(params.qparams.count());
     if (sums.scale.size() != count)

@@ -21,6 +21,8 @@ inline namespace INTQ_ABI {
 ///         binary32 is not exact; scale_out_of_range for a channel whose reciprocal is infinite
 constexpr Status check_quantize_params(const QParams& qparams, DType dtype, const Shape& shape,
                                        arith::QuantizeRule rule = {}, OpKind op = OpKind::quantize) noexcept {
+    if (qparams.is_per_channel() && qparams.axis() < 0)
+        return {StatusCode::value_out_of_range, op, Field::axis, qparams.axis(), 0};
     if (qparams.axis() >= shape.rank)
         return {StatusCode::value_out_of_range, op, Field::axis, qparams.axis(), shape.rank - 1};
     const index_t channels = qparams.is_per_channel() ? shape.extents[static_cast<std::size_t>(qparams.axis())] : 1;

@@ -196,21 +196,23 @@ constexpr Status check_geometry_extents(const Window2d& window, Size2d in) noexc
     constexpr OpKind op = OpKind::conv2d;
     if (const Status status = check_window(window, op); !status) return status;
     if (const Status status = check_image(in, op); !status) return status;
+    if (const Status status = check_span(window, in, op); !status) return status;
     const Size2d out = output_size(window, in);
-    if (out.height < 1 || out.width < 1) return {StatusCode::shape_mismatch, op, Field::output, 0, 1};
     if (!product_fits(INT32_MAX, in.height, in.width))
-        return {StatusCode::shape_mismatch, op, Field::input, in.width, INT32_MAX / in.height};
+        return {StatusCode::value_out_of_range, op, Field::input, in.width, INT32_MAX / in.height};
     if (!product_fits(INT32_MAX, out.height, out.width))
-        return {StatusCode::shape_mismatch, op, Field::output, out.width, INT32_MAX / out.height};
+        return {StatusCode::value_out_of_range, op, Field::output, out.width, INT32_MAX / out.height};
     const index_t words = window.kernel.height * window.kernel.width + 2;
     if (!product_fits(largest_geometry, out.height, out.width, words))
-        return {StatusCode::shape_mismatch, op, Field::geometry, words, largest_geometry / (out.height * out.width)};
+        return {StatusCode::value_out_of_range, op, Field::geometry, words,
+                largest_geometry / (out.height * out.width)};
     return {};
 }
 
 }  // namespace detail
 
-/// Bytes that make_conv2d_geometry needs; 0 where the input is read in place, and for what it refuses.
+/// Bytes that make_conv2d_geometry needs; 0 where the input is read in place, and for a window or image that it
+/// refuses.
 constexpr index_t conv2d_geometry_size(const Window2d& window, Size2d in) noexcept {
     if (!detail::check_geometry_extents(window, in).ok() || detail::reads_in_place(window)) return 0;
     const Size2d out = output_size(window, in);
@@ -221,15 +223,18 @@ constexpr index_t conv2d_geometry_size(const Window2d& window, Size2d in) noexce
 /// Builds the geometry of a window for one image size.
 ///
 /// @param storage  conv2d_geometry_size() bytes, aligned to 4; must outlive the geometry
-/// @return what check_window() and check_image() refuse; shape_mismatch where no output pixel exists, an image has
-///         2^31 pixels or the batch is negative; buffer_too_small; misaligned
+/// @param batch    0 is legal: a run of it reads and writes nothing
+/// @return what check_window(), check_image() and check_span() refuse; value_out_of_range where an image has 2^31
+/// pixels
+///         or the batch is negative; buffer_too_small, missing or misaligned geometry
 ///
 /// Cost     O(output pixels · taps + classes · (output height + width)²)
 inline Result<ConvGeometry> make_conv2d_geometry(const Window2d& window, index_t batch, Size2d in,
                                                  Workspace storage) noexcept {
     if (const Status status = detail::check_geometry_extents(window, in); !status) return status;
     if (batch < 0 || batch > largest_extent)
-        return Status{StatusCode::shape_mismatch, OpKind::conv2d, Field::input, batch, batch < 0 ? 0 : largest_extent};
+        return Status{StatusCode::value_out_of_range, OpKind::conv2d, Field::input, batch,
+                      batch < 0 ? 0 : largest_extent};
     ConvGeometry geometry{};
     geometry.batch = batch;
     geometry.in = in;
@@ -237,8 +242,9 @@ inline Result<ConvGeometry> make_conv2d_geometry(const Window2d& window, index_t
     geometry.taps = window.kernel.height * window.kernel.width;
     const index_t bytes = conv2d_geometry_size(window, in);
     if (bytes == 0) return geometry;
-    if (storage.data == nullptr || storage.size < bytes)
+    if (storage.size < bytes)
         return Status{StatusCode::buffer_too_small, OpKind::conv2d, Field::geometry, storage.size, bytes};
+    if (storage.data == nullptr) return Status{StatusCode::missing, OpKind::conv2d, Field::geometry, 0, bytes};
     if (const auto beyond = reinterpret_cast<std::uintptr_t>(storage.data) % alignof(std::int32_t); beyond != 0)
         return Status{StatusCode::misaligned, OpKind::conv2d, Field::geometry, static_cast<index_t>(beyond),
                       alignof(std::int32_t)};

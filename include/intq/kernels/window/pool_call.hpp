@@ -44,8 +44,8 @@ constexpr bool all_see_a_cell(index_t out, index_t stride, index_t padding, inde
 
 }  // namespace detail
 
-/// @return ok; what check_window() and check_image() refuse; padding as large as the window, and dilation with which a
-///         window straddles the image: it would see no cell; shape_mismatch where there is no output
+/// @return ok; what check_window(), check_image() and check_span() refuse; padding as large as the window, and dilation
+///         with which a window straddles the image: it would see no cell
 constexpr Status check_pool(const Window2d& window, Size2d in, OpKind op) noexcept {
     if (const Status status = check_window(window, op); !status) return status;
     if (const Status status = check_image(in, op); !status) return status;
@@ -56,8 +56,8 @@ constexpr Status check_pool(const Window2d& window, Size2d in, OpKind op) noexce
         if (pad >= reach_y) return {StatusCode::value_out_of_range, op, Field::padding, pad, reach_y - 1};
     for (const index_t pad : {padding.left, padding.right})
         if (pad >= reach_x) return {StatusCode::value_out_of_range, op, Field::padding, pad, reach_x - 1};
+    if (const Status status = check_span(window, in, op); !status) return status;
     const Size2d out = output_size(window, in);
-    if (out.height < 1 || out.width < 1) return {StatusCode::shape_mismatch, op, Field::output, 0, 1};
     if (!detail::all_see_a_cell(out.height, stride.height, padding.top, dilation.height, in.height))
         return {StatusCode::value_out_of_range, op, Field::dilation, dilation.height, in.height};
     if (!detail::all_see_a_cell(out.width, stride.width, padding.left, dilation.width, in.width))

@@ -146,6 +146,8 @@ INTQ_INLINE void check_conv2d(const Tensor& x, const Tensor& weight, const Tenso
     if (x.rank() != 4 || weight.rank() != 4)
         throw Error("conv2d: input and weight must have rank 4, given " + to_string(x.shape()) + " and " +
                     to_string(weight.shape()));
+    if (x.dtype() != DType::float32)
+        throw Error("conv2d: the input has dtype " + std::string(name_of(x.dtype())) + ", expected float32");
     throw_if_failed(check_window(window, OpKind::conv2d));
     if (weight.extent(2) != window.kernel.height || weight.extent(3) != window.kernel.width)
         throw Error("conv2d: the weight " + to_string(weight.shape()) + " does not have the kernel's extents " +

@@ -27,7 +27,9 @@ void check_reshape(std::span<const index_t> extents);
 Tensor permute(const Tensor& x, std::span<const index_t> axes);
 Tensor transpose(const Tensor& x, int axis0, int axis1);
 /// The axes of a permute counted from the front. Throws where they are not all axes, each once.
-std::vector<int> permuted_axes(std::span<const index_t> axes);
+///
+/// @param shape  that they are axes of, for messages; null where it is not known
+std::vector<int> permuted_axes(std::span<const index_t> axes, const Shape* shape = nullptr);
 
 /// Elements start, start + step, … before stop along an axis, counted and clamped as Python's slices are. A negative
 /// step goes from the end to the front; with a stop below -extent it takes the first element too.
@@ -137,13 +139,14 @@ INTQ_INLINE Tensor reshape(const Tensor& x, std::span<const index_t> extents) {
     return x.reshape(shape);
 }
 
-INTQ_INLINE std::vector<int> permuted_axes(std::span<const index_t> axes) {
+INTQ_INLINE std::vector<int> permuted_axes(std::span<const index_t> axes, const Shape* shape) {
     const auto rank = static_cast<int>(axes.size());
     std::vector<int> order;
     for (const index_t given : axes) {
         const int axis = detail::positive_axis(static_cast<int>(given), rank, "permute");
         if (std::find(order.begin(), order.end(), axis) != order.end())
-            throw Error("permute: axis " + std::to_string(axis) + " is there twice");
+            throw Error("permute: axis " + std::to_string(axis) + (shape == nullptr ? "" : " of " + to_string(*shape)) +
+                        " is there twice");
         order.push_back(axis);
     }
     return order;
@@ -155,7 +158,7 @@ INTQ_INLINE Tensor permute(const Tensor& x, std::span<const index_t> axes) {
                     to_string(x.shape()));
     const Tensor input = x.contiguous();
     const auto strides = input.strides();
-    const std::vector<int> order = permuted_axes(axes);
+    const std::vector<int> order = permuted_axes(axes, &x.shape());
     Shape shape;
     detail::Strides steps{};
     for (std::size_t i = 0; i < order.size(); ++i) {

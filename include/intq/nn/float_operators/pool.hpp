@@ -132,7 +132,9 @@ INTQ_INLINE void check_pool(const Tensor& x, const Window2d& window, OpKind op) 
     const index_t high = window.dilation.height * (window.kernel.height - 1),
                   wide = window.dilation.width * (window.kernel.width - 1);
     if (p.top > high || p.bottom > high || p.left > wide || p.right > wide)
-        throw Error(std::string(name_of(op)) + ": padding must be smaller than the kernel");
+        throw Error(std::string(name_of(op)) + ": padding must be smaller than the kernel, given padding (" +
+                    std::to_string(std::max(p.top, p.bottom)) + ", " + std::to_string(std::max(p.left, p.right)) +
+                    ") and windows of " + std::to_string(high + 1) + " x " + std::to_string(wide + 1));
 }
 
 INTQ_INLINE Cells window_cells(const Window2d& window, Size2d in, index_t i, index_t j) noexcept {

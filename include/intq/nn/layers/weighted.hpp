@@ -101,6 +101,7 @@ private:
 
 #    include <utility>
 
+#    include "intq/io/error.hpp"
 #    include "intq/nn/float_operators/elementwise.hpp"
 #    include "intq/nn/model/tape.hpp"
 
@@ -119,7 +120,13 @@ INTQ_INLINE Value Weighted::forward(Arguments arguments) {
     return float_operators::activate(sum, fusion().activation);
 }
 
-INTQ_INLINE void Weighted::set_weight(Tensor weight) { tensor("weight") = std::move(weight); }
+INTQ_INLINE void Weighted::set_weight(Tensor weight) {
+    Tensor& own = tensor("weight");
+    if (own.defined() && weight.defined() && !(own.shape() == weight.shape()))
+        throw Error(type_name() + ": the weight has shape " + to_string(weight.shape()) + ", expected " +
+                    to_string(own.shape()));
+    own = std::move(weight);
+}
 
 INTQ_INLINE bool Weighted::has_bias() const noexcept {
     for (const auto& parameter : parameters())

@@ -207,6 +207,9 @@ public:
     bool is_leaf() const override { return true; }
 };
 
+/// The model that a function was given; throws an Error that names the function where the pointer is null.
+const ModulePtr& given_model(const ModulePtr& model, const char* function);
+
 /// A model of its own: modules and tensors that were shared inside it are shared inside the clone.
 ModulePtr clone(const Module& root);
 template <class T> std::shared_ptr<T> clone(const std::shared_ptr<T>& root) {
@@ -262,6 +265,11 @@ private:
     std::map<const Module*, ModulePtr> modules_;
     TensorCloner tensors_;
 };
+
+INTQ_INLINE const ModulePtr& given_model(const ModulePtr& model, const char* function) {
+    if (model == nullptr) throw Error(std::string(function) + ": the model is null");
+    return model;
+}
 
 INTQ_INLINE ModulePtr clone(const Module& root) { return ModuleCloner()(root); }
 

@@ -128,7 +128,7 @@ template <class Call> void name_refusal(const std::string& module, const Call& c
     try {
         call();
     } catch (const Error& error) {
-        throw Error(module, error.what());
+        throw Error(module, error);
     }
 }
 

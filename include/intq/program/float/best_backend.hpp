@@ -100,12 +100,13 @@ struct BackendChoice {
                 break;
             }
         if (best == nullptr && is_from_environment)
-            throw Error("INTQ_BACKEND is \"" + std::string(wanted) + "\", which this program does not hold; it holds " +
-                        names());
-        if (best == nullptr) throw Error("this CPU executes none of the backends that the program holds: " + names());
+            throw Error::of_environment("INTQ_BACKEND is \"" + std::string(wanted) +
+                                        "\", which this program does not hold; it holds " + names());
+        if (best == nullptr)
+            throw Error::of_environment("this CPU executes none of the backends that the program holds: " + names());
         if (!best->runs)
-            throw Error("INTQ_BACKEND is \"" + std::string(wanted) +
-                        "\", whose instructions this CPU lacks; there are " + names());
+            throw Error::of_environment("INTQ_BACKEND is \"" + std::string(wanted) +
+                                        "\", whose instructions this CPU lacks; there are " + names());
         kernels = best->float_kernels();
     }
     BackendChoice(const BackendChoice&) = delete;

@@ -22,17 +22,18 @@ struct ConvertModulesOptions {
     /// What takes the place of a prepared module, by its type ("qat.Conv2d", "QuantStub", a custom one): a module on
     /// codes where a quantizer stands behind the prepared one, whose qparams it is given. Above the library's own.
     std::map<std::string, FromObserved> mapping{};
-    bool inplace = false;        // false: a clone is converted
-    bool remove_qconfig = true;  // from the modules that carry one
+    bool inplace = false;        // false converts a clone
+    bool remove_qconfig = true;  // removes the qconfigs that modules carry
     ConvertCustomConfig custom{};
 };
 
 /// A model whose QuantStubs make codes, whose layers compute on codes, and whose DeQuantStubs make real values again.
 ///
-/// Its forward is the user's own: a function of the library that it calls on codes must be one that only moves values.
-/// A call that a layer cannot compute is an Error that names the layer, or the function.
-/// Its state_dict() holds neither weights nor scales of what was quantized: save that of the prepared model, load it
-/// into one that is prepared alike, and convert that.
+/// Its forward is the user's own. On codes it may call the functions of the library that only move values: flatten,
+/// reshape, permute, transpose, slice, chunk, and pad with 0. A call that a layer cannot compute is an Error that names
+/// the layer, or the function. Its state_dict() holds neither weights nor scales of what was quantized. To store a
+/// model, save the state_dict() of the prepared one. To restore it, prepare the same model in the same way, load the
+/// state, and convert.
 ///
 /// @param prepared  by prepare_calibration() or prepare_qat(), after it saw data
 /// @param table     kernels of the target that it was prepared for
@@ -86,6 +87,7 @@ inline namespace INTQ_HOSTED_ABI {
 INTQ_INLINE nn::ModulePtr quantize(const nn::ModulePtr& model, const std::function<void(nn::Module&)>& run,
                                    const QConfigMapping& mapping, const kernels::KernelTable& table,
                                    const PrepareModulesOptions& options) {
+    if (!run) throw Error("quantize: run is empty; it must be a function that shows data to the model");
     const nn::ModulePtr prepared = prepare_calibration(model, mapping, table.policy(), options);
     run(*prepared);
     return convert(prepared, table, {.inplace = true});
@@ -171,7 +173,7 @@ INTQ_INLINE nn::ModulePtr converted(const std::string& name, const nn::ModulePtr
 
 INTQ_INLINE nn::ModulePtr convert(const nn::ModulePtr& prepared, const kernels::KernelTable& table,
                                   const ConvertModulesOptions& options) {
-    const auto* target = prepared->attribute<arith::PolicyRecord>("prepared_target");
+    const auto* target = nn::given_model(prepared, "convert")->attribute<arith::PolicyRecord>("prepared_target");
     if (target == nullptr)
         throw Error("convert: the model is not prepared; call prepare_calibration() or prepare_qat()");
     if (std::string_view(table.policy().name) != target->name)

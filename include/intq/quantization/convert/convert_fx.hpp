@@ -84,7 +84,7 @@ private:
             if (quantizer == nullptr || quantizer->has_qparams()) continue;
             current_ = node;
             throw error("no data was seen by the quantizer of %" + node->inputs()[0]->name() +
-                        "; run calibrate() first");
+                        "; calibrate or train the model first");
         }
     }
 
@@ -92,7 +92,7 @@ private:
         try {
             model_.ensure_shapes();
         } catch (const Error& error) {
-            throw Error("convert", error.what());
+            throw Error("convert", error);
         }
     }
 

@@ -30,6 +30,7 @@ QuantizedGraph quantize_fx(const nn::Module& model, const RunFunction& run, cons
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(quantization_convert)
 
+#    include "intq/io/error.hpp"
 #    include "intq/quantization/convert/convert_fx.hpp"
 #    include "intq/quantization/prepare/prepare_fx.hpp"
 
@@ -38,6 +39,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE QuantizedGraph quantize_fx(const nn::Module& model, const RunFunction& run, const QConfigMapping& mapping,
                                        const arith::PolicyRecord& target, const PrepareOptions& options) {
+    if (!run) throw Error("quantize_fx: run is empty; it must be a function that shows data to the model");
     const auto prepared = prepare_calibration_fx(model, mapping, target, options);
     run(*prepared);
     return convert_fx(*prepared);

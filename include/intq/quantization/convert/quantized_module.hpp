@@ -199,7 +199,7 @@ INTQ_INLINE nn::Value QuantizedModule::invoke(std::string_view method, nn::Argum
         result.set_qparams(call.output);
         return result;
     } catch (const Error& error) {
-        throw Error(where(), error.what());
+        throw Error(where(), error);
     }
 }
 

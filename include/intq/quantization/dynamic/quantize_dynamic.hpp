@@ -66,6 +66,7 @@ INTQ_INLINE DynamicMapping default_dynamic_mapping() {
 }
 
 INTQ_INLINE nn::ModulePtr quantize_dynamic(const nn::ModulePtr& model, const QuantizeDynamicOptions& options) {
+    static_cast<void>(nn::given_model(model, "quantize_dynamic"));
     ModuleTable spec(options.qconfig_spec);
     const Replacements replacements =
         plan_replacements(options.inplace ? model : nn::clone(model),

@@ -137,6 +137,7 @@ INTQ_INLINE nn::ModulePtr weight_only_of(const nn::Module& module) {
 }  // namespace detail
 
 INTQ_INLINE nn::ModulePtr quantize_weight_only(const nn::ModulePtr& model, const WeightOnlyOptions& options) {
+    static_cast<void>(nn::given_model(model, "quantize_weight_only"));
     ModuleTable spec(options.spec);
     const auto replacer = [&](const std::string& name, const nn::ModulePtr& module) -> nn::ModulePtr {
         if (dynamic_cast<const PreparedWeight*>(module.get()) != nullptr)

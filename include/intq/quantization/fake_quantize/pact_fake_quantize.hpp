@@ -20,9 +20,11 @@ inline namespace INTQ_HOSTED_ABI {
 ///
 /// alpha starts as FakeQuantizeOptions::alpha; calibration sets it to the range that the observer saw. With a ch_axis
 /// each channel has an alpha, which starts as the range of calibration, or else of the first forward, as a weight's
-/// channels have nothing in common with a bound for activations. Symmetric only. The gradient passes the rounding
-/// wherever x was not clipped, and reaches alpha where it was: a clipped element half a step above the last code is not
-/// stopped a second time, as it is in Horizon's form, where alpha = 127.5 steps could not learn from above.
+/// channels have nothing in common with a bound for activations. Symmetric only.
+///
+/// Where x was not clipped, the gradient passes through the rounding to x. Where it was clipped, the gradient goes to
+/// alpha. In Horizon's form the clamp of the codes stops it there a second time: alpha lies half a step above the last
+/// code, so elements above alpha could not change it.
 ///
 /// Source   Choi et al. 2018; docs/torch_semantics.md section 4
 class PACTFakeQuantize : public nn::Cloneable<PACTFakeQuantize, FakeQuantize> {

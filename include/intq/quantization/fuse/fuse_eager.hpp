@@ -314,6 +314,7 @@ INTQ_INLINE ModulesToFuse::ModulesToFuse(std::initializer_list<Item> items) {
 
 INTQ_INLINE nn::ModulePtr fuse_modules(const nn::ModulePtr& model, const ModulesToFuse& modules_to_fuse, bool inplace,
                                        const ModuleFuser& fuser, const FuseCustomConfig& custom) {
+    static_cast<void>(nn::given_model(model, "fuse_modules"));
     Replacements done{inplace ? model : nn::clone(model)};
     try {
         for (const auto& names : modules_to_fuse.lists()) detail::fuse_list(done, names, fuser, custom);

@@ -243,7 +243,7 @@ private:
         try {
             return row.make(operators);
         } catch (const Error& error) {
-            throw Error("fuse: " + graph::to_string(row.operators) + " of %" + first.name(), error.what());
+            throw Error("fuse: " + graph::to_string(row.operators) + " of %" + first.name(), error);
         }
     }
 

@@ -109,8 +109,9 @@ INTQ_INLINE void throw_unmatched_key(const std::string& function, const std::str
                                      const std::set<std::string>& names, const std::set<std::string>& types) {
     std::vector<std::string> known(names.begin(), names.end());
     known.insert(known.end(), types.begin(), types.end());
-    throw Error(function + ": no module has the name or type \"" + key + "\"; the nearest are " +
-                nearest_names(key, known));
+    throw Error(function + ": no module has the name or type \"" + key + "\"; " +
+                (known.empty() ? "the model has no module that this function replaces"
+                               : "the nearest are " + nearest_names(key, known)));
 }
 
 class ReplacementPlanner {

@@ -187,8 +187,12 @@ INTQ_INLINE std::size_t restore_calibration(const io::Safetensors& content, cons
     const Tensor shapes = detail::loaded_shapes(model, content, known, where);
     for (const auto& [key, value] : content.metadata)
         if (known.count(key) == 0)
-            throw Error(where, "the model has no " + in_quotes(key) + "; the nearest are " +
-                                   nearest_names(key.substr(std::min(key.find(' ') + 1, key.size())), names));
+            throw Error(
+                where,
+                "the model has no " + in_quotes(key) +
+                    (names.empty() ? "; it has no observers, so prepare it first"
+                                   : "; the nearest are " +
+                                         nearest_names(key.substr(std::min(key.find(' ') + 1, key.size())), names)));
     for (const io::NamedArray& array : content.arrays)
         if (known.count(array.name) == 0)
             throw Error(where, "the model has no observer's buffer " + in_quotes(array.name));

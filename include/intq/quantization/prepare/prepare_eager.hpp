@@ -105,13 +105,15 @@ inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const arith::PolicyRecord& target,
                                               const PrepareModulesOptions& options) {
-    return prepare_calibration(model, detail::mapping_where_none_is_given(*model, get_default_qconfig_mapping(target)),
+    const nn::Module& given = *nn::given_model(model, "prepare_calibration");
+    return prepare_calibration(model, detail::mapping_where_none_is_given(given, get_default_qconfig_mapping(target)),
                                target, options);
 }
 
 INTQ_INLINE nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const arith::PolicyRecord& target,
                                       const PrepareModulesOptions& options) {
-    return prepare_qat(model, detail::mapping_where_none_is_given(*model, get_default_qat_qconfig_mapping(target)),
+    const nn::Module& given = *nn::given_model(model, "prepare_qat");
+    return prepare_qat(model, detail::mapping_where_none_is_given(given, get_default_qat_qconfig_mapping(target)),
                        target, options);
 }
 
@@ -348,6 +350,7 @@ INTQ_INLINE nn::ModulePtr prepare_modules(const nn::ModulePtr& model, const QCon
 
 INTQ_INLINE nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const QConfigMapping& mapping,
                                               const arith::PolicyRecord& target, const PrepareModulesOptions& options) {
+    static_cast<void>(nn::given_model(model, "prepare_calibration"));
     const Replacements custom = plan_observed_custom(options.inplace ? model : nn::clone(model), options.custom);
     nn::ModulePtr result = custom.apply();
     try {
@@ -363,7 +366,7 @@ INTQ_INLINE nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const 
 
 INTQ_INLINE nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const QConfigMapping& mapping,
                                       const arith::PolicyRecord& target, const PrepareModulesOptions& options) {
-    nn::ModulePtr prepared = prepare_calibration(model, mapping, target, options);
+    nn::ModulePtr prepared = prepare_calibration(nn::given_model(model, "prepare_qat"), mapping, target, options);
     prepared->train();
     set_fake_quantize(*prepared, FakeQuantState::qat);
     return prepared;

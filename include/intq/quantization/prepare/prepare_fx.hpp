@@ -302,7 +302,7 @@ private:
         if (row.keeps_scale != nullptr && row.keeps_scale(target_)) return follow_input(node);
         mapping_.mark_used(config.choice.last);
         if (relu != nullptr) return {true, output.dtype(), {}, {}, output, nullptr};
-        // What leaves no trace in a converted model leaves its quantizer's step.
+        // An operator without a step of its own stands in a converted model as the requantize of its quantizer.
         const DType dtype = output.dtype();
         return add_output_quantizer(node, with_fixed_output(output, target_, use(node, input, DType::none, dtype)),
                                     row.make_step == nullptr ? OpKind::requantize : OpKind::none, input);
@@ -361,7 +361,7 @@ private:
         return is_torch() || is_between_codes ? follow_input(node) : codes;
     }
 
-    // An output of an operator with several: codes where that has codes.
+    // One output of an operator that has several. It holds codes if the operator's outputs do.
     EdgeState prepare_item(graph::Node& node) {
         const graph::Node* source = node.args()[0].node();
         if (source == nullptr || !row_of(*source).gives_tuple) return stay_float(node, "it has no integer form");
@@ -503,7 +503,8 @@ private:
     static constexpr const char* no_qconfig = "its qconfig is none";
 };
 
-/// The shapes of a traced model's values on the example, for the fusion; the model stays as it is.
+/// Records the shapes that the values of a traced model have on the example, because the fusion reads them. The model
+/// stays as it is.
 INTQ_INLINE void record_shapes(graph::GraphModule& model, std::span<const Tensor> example_inputs) {
     const auto copy = std::static_pointer_cast<graph::GraphModule>(nn::clone(static_cast<const nn::Module&>(model)));
     copy->eval();
@@ -511,7 +512,7 @@ INTQ_INLINE void record_shapes(graph::GraphModule& model, std::span<const Tensor
     try {
         graph::propagate_shapes(*copy, values);
     } catch (const Error& error) {
-        throw Error("prepare: example_inputs", error.what());
+        throw Error("prepare: example_inputs", error);
     }
     const auto from = copy->graph().nodes(), to = model.graph().nodes();
     for (std::size_t i = 0; i < to.size(); ++i) to[i]->outputs() = from[i]->outputs();
@@ -521,7 +522,7 @@ INTQ_INLINE void show_example(PreparedModel& model, std::span<const Tensor> exam
     try {
         model.propagate_shapes(example_inputs);
     } catch (const Error& error) {
-        throw Error("prepare: example_inputs", error.what());
+        throw Error("prepare: example_inputs", error);
     }
 }
 

@@ -247,7 +247,7 @@ INTQ_INLINE void PreparedModel::ensure_shapes() {
     try {
         propagate_shapes(zeros);
     } catch (const Error& error) {
-        throw Error(std::string("on zeros of the shapes in ") + detail::input_shapes_name, error.what());
+        throw Error(std::string("on zeros of the shapes in ") + detail::input_shapes_name, error);
     }
 }
 

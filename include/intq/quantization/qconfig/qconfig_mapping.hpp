@@ -103,7 +103,8 @@ private:
 
     std::optional<QConfig> global_{};
     std::vector<Entry> types_, regexes_, names_, own_;
-    mutable std::map<std::string, std::string> matched_;  // entries, and the first operator that each one met
+    mutable std::map<std::string, std::string> matched_;    // entries, and the first operator that each one met
+    mutable std::map<std::string, std::string> overruled_;  // entries, and what decided instead of each one
     mutable std::set<std::string> used_;
 };
 
@@ -189,7 +190,9 @@ INTQ_INLINE bool FusedChoice::is_by_name() const noexcept {
 
 INTQ_INLINE QConfigChoice QConfigMapping::find(const nn::FusedMember& op) const {
     QConfigChoice choice{global_, global_ ? QConfigLevel::global : QConfigLevel::none};
+    std::vector<std::string> met;
     const auto meet = [&](const std::string& key) {
+        met.push_back(key);
         matched_.emplace(key, (op.node.empty() ? op.module : op.node) + " (" + op.type + ")");
         return key;
     };
@@ -223,6 +226,9 @@ INTQ_INLINE QConfigChoice QConfigMapping::find(const nn::FusedMember& op) const 
             least = entry.key.size();
             choice = {entry.qconfig, QConfigLevel::own, "", entry.key == op.module && op.node.empty()};
         }
+    for (const std::string& key : met)
+        if (key != choice.entry)
+            overruled_.emplace(key, choice.entry.empty() ? "the module's own qconfig" : "the " + choice.entry);
     return choice;
 }
 
@@ -282,6 +288,15 @@ INTQ_INLINE void QConfigMapping::mark_switched_off(const FusedChoice& choice) co
         if (!member.qconfig) mark_used(member);
 }
 
+namespace detail {
+
+inline constexpr const char* takes_nothing =
+    ", which takes no quantizer from it. A fused layer takes its quantizers from an entry for its own name. Without "
+    "one, it takes those of input and weight from its first member, and that of the output from its last. What only "
+    "moves or selects codes keeps the scale of its input";
+
+}  // namespace detail
+
 INTQ_INLINE void QConfigMapping::check_all_used(const std::vector<std::string>& module_names,
                                                 const std::vector<std::string>& types) const {
     const auto check = [&](const std::string& what, const std::vector<Entry>& entries,
@@ -289,22 +304,25 @@ INTQ_INLINE void QConfigMapping::check_all_used(const std::vector<std::string>& 
         for (const Entry& entry : entries) {
             const std::string key = what + " \"" + entry.key + "\"";
             const auto met = matched_.find(key);
+            if (met == matched_.end() && std::count(known.begin(), known.end(), entry.key) != 0)
+                throw Error("QConfigMapping: the " + key +
+                            " changes nothing. The model has it, but no operator of it that takes a qconfig");
             if (met == matched_.end())
                 throw Error("QConfigMapping: no operator matches the " + key +
                             (entry.pattern ? ", which must match from the start of the name" : "") +
                             "; the nearest are " + nearest_names(entry.key, known));
-            if (used_.count(key) == 0)
-                throw Error("QConfigMapping: the " + key + " changes nothing. It matches " + met->second +
-                            ", whose quantizers another entry decides, or which has none of its own: a fused layer "
-                            "takes them from an entry with its own name, else those of input and weight from its first "
-                            "member and that of the output from its last; what only moves or selects codes keeps the "
-                            "scale of its input");
+            if (used_.count(key) != 0) continue;
+            const auto overruled = overruled_.find(key);
+            throw Error("QConfigMapping: the " + key + " changes nothing. It matches " + met->second +
+                        (overruled != overruled_.end() ? ", whose quantizers " + overruled->second + " decides"
+                                                       : std::string(detail::takes_nothing)));
         }
     };
     check("object type", types_, types);
     check("module name regex", regexes_, module_names);
     check("module name", names_, module_names);
     matched_.clear();
+    overruled_.clear();
     used_.clear();
 }
 

@@ -68,7 +68,8 @@ template <class L, class Acc> constexpr int rows_that_fit(int vectors) noexcept 
 
 }  // namespace detail
 
-/// Float sums have the bits of every machine on simd::reproducible<Backend>, and those of the backend else.
+/// On simd::reproducible<Backend>, sums of floats have the same bits on every machine. On other backends the bits
+/// depend on the backend.
 /// @pre the tag's packing has depth 1, and columns and a step that are multiples of the lanes' width
 template <class Backend, class X, class W, class Acc> struct Tile {
     using activation = X;

@@ -30,10 +30,11 @@ namespace detail {
 
 void fake_quantize_backward(GradientContext& context);
 
-/// A scale that the target raised (quantization::raise_weight_scales) is not the one that learns: its gradient is 0.
+/// A scale that the target raised (quantization::raise_weight_scales) has the gradient 0, because it is not the
+/// parameter that learns.
 void lsq_backward(GradientContext& context);
 
-/// With low = 0 where the input had no negative element, else -alpha:
+/// low is 0 if the input had no negative element, and -alpha otherwise.
 ///
 ///     dx     = dy where low <= x <= alpha, else 0
 ///     dalpha = sum of dy where x > alpha, minus sum of dy where x < low = -alpha

@@ -19,7 +19,7 @@ struct Node;
 ///     /stem/conv -> stem.conv        "" (the 7th node, a Conv) -> conv_7        a b/c:0 -> a_b.c_0
 std::string qualified_name_of(const Node& node);
 
-/// Gives each module a qualified name of its own: no module stands inside another that is called.
+/// Gives each module a qualified name that no other has. A module that is called never contains another one.
 class ModuleNames {
 public:
     std::string create(const Node& node);
@@ -48,7 +48,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// Modules are walked by recursion, so a file does not decide how deep they stand.
+/// A walk over modules is recursive, so the depth that the names of a file may ask for is limited.
 inline constexpr std::ptrdiff_t max_depth = 32;
 
 INTQ_INLINE bool is_name_character(char c) noexcept {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -197,8 +198,10 @@ INTQ_INLINE bool NodeImport::has_only_constants() const {
 
 INTQ_INLINE void NodeImport::expect_inputs(std::size_t least, std::size_t most) const {
     if (input_count() < least || input_count() > most)
-        throw Error("it has " + std::to_string(input_count()) + " inputs, expected " + std::to_string(least) +
-                    (least == most ? "" : " to " + std::to_string(most)));
+        throw Error(
+            "it has " + std::to_string(input_count()) + " inputs, expected " +
+            (most == std::numeric_limits<std::size_t>::max() ? "at least " : "") + std::to_string(least) +
+            (least == most || most == std::numeric_limits<std::size_t>::max() ? "" : " to " + std::to_string(most)));
 }
 
 INTQ_INLINE graph::Node& NodeImport::value(std::size_t i, std::string_view what) const {

@@ -84,9 +84,10 @@ public:
             }
         if (!has_graph || model.ir_version <= 0) throw Error("not an ONNX model: it holds no graph or no ir_version");
         if (model.opset < oldest_opset || model.opset > newest_opset)
-            throw Error(model.opset == 0 ? "the model does not say its opset"
-                                         : "opset " + std::to_string(model.opset) + " is not supported; expected " +
-                                               std::to_string(oldest_opset) + " to " + std::to_string(newest_opset));
+            throw Error((model.opset == 0 ? "the model does not say its opset"
+                                          : "opset " + std::to_string(model.opset) + " is not supported") +
+                        std::string("; expected ") + std::to_string(oldest_opset) + " to " +
+                        std::to_string(newest_opset));
         return model;
     }
 
@@ -289,6 +290,8 @@ namespace detail {
 INTQ_INLINE Model parse(std::span<const std::byte> file, std::string_view name, ExternalData external) {
     try {
         return ModelReader(std::move(external)).read(io::ProtobufReader(file, "ModelProto"));
+    } catch (const protozero::end_of_buffer_exception&) {
+        throw Error(name, "not an ONNX model, or cut off: a field reaches beyond the end of the file");
     } catch (const protozero::exception& error) {
         throw Error(name, std::string("not an ONNX model, or damaged (") + error.what() + ")");
     } catch (const Error& error) {
