@@ -78,6 +78,8 @@ inline quantization::QuantizedGraph quantized_whole(const graph::GraphModule& mo
     quantization::add_stubs(*with_stubs);
     quantization::PrepareOptions options;
     options.strict = true;
+    // ONNX Runtime quantizes what a Concat reads on the grid of its output, which rounds once. This does it here.
+    options.optimize_graph = true;
     const auto prepared = quantization::prepare_calibration_fx(*with_stubs, min_max_mapping(activations, scheme),
                                                                target::fp32::policy, options);
     quantization::calibrate(*prepared, images, batch);

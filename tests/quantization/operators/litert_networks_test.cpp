@@ -118,7 +118,7 @@ std::int32_t add_layer(program::ProgramBuilder& builder, const json& layer, cons
     if (op == "avg_pool")
         return add_avg_pool(builder, x, window_of(layer.at("window")), PoolDivisor::valid_cells, output, name);
     if (op == "requantize") return add_requantize(builder, x, output, name);
-    if (op == "cat") return add_cat(builder, inputs, output, name);
+    if (op == "cat") return add_cat(builder, inputs, 1, output, name);
     if (op == "relu" || op == "relu6")
         return add_relu(builder, x, op == "relu" ? Activation::relu : Activation::relu6, name);
     if (op == "sigmoid") return add_look_up(builder, x, {TableFunction::sigmoid}, output, name);
