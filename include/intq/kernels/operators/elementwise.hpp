@@ -131,17 +131,17 @@ inline Status check_requantize(const OperatorCall& call) noexcept {
 }
 
 /// The axis along which operands are joined: the one in which the first differs from the output, and 1, the channels,
-/// for an only operand. -1 where it differs in none or in more than one, or in that of the samples.
+/// for an only operand. 0, the samples, which no operator joins, where it differs in none, in more than one, or there.
 inline int cat_axis(const OperatorCall& call) noexcept {
     const Shape &x = call.x(0).shape, &y = call.y().shape;
-    if (x.rank != y.rank || y.rank < 2) return -1;
-    int axis = call.operand_count() == 1 ? 1 : -1;
-    for (int other = 0; other < y.rank; ++other) {
-        if (x[other] == y[other]) continue;
-        if (other == 0 || axis >= 0) return -1;
-        axis = other;
-    }
-    return axis;
+    if (x.rank != y.rank || y.rank < 2 || x[0] != y[0]) return 0;
+    const bool is_alone = call.operand_count() == 1;
+    int axis = 1;
+    while (axis < y.rank && x[axis] == y[axis]) ++axis;
+    if (axis == y.rank) return is_alone ? 1 : 0;
+    for (int other = axis + 1; other < y.rank; ++other)
+        if (x[other] != y[other]) return 0;
+    return is_alone ? 0 : axis;
 }
 
 /// Codes from one step of an axis to the next, for each sample: images are channels last.
@@ -156,15 +156,16 @@ inline Status check_cat(const OperatorCall& call) noexcept {
     const ArenaTensor& y = call.y();
     if (y.shape.rank < 2) return detail::wrong_shape(call.op, Field::output, y.shape.rank, 2);
     const int axis = cat_axis(call);
-    if (axis < 0) return detail::wrong_shape(call.op, Field::input, call.x(0).shape.size(), y.shape.size());
+    if (axis < 1) return detail::wrong_shape(call.op, Field::input, call.x(0).shape.size(), y.shape.size());
     index_t joined = 0;
     for (index_t i = 0; i < call.operand_count(); ++i) {
+        const Shape& x = call.x(i).shape;
+        const index_t part = x.rank == y.shape.rank ? x[axis] : 0;
         Shape expected = y.shape;
-        expected[axis] = call.x(i).shape.rank == y.shape.rank ? call.x(i).shape[axis] : 0;
-        if (!(call.x(i).shape == expected))
-            return detail::wrong_shape(call.op, Field::input, call.x(i).shape.size(), expected.size());
+        expected[axis] = part;
+        if (!(x == expected)) return detail::wrong_shape(call.op, Field::input, x.size(), expected.size());
         if (const Status status = check_requantized(call, i); !status) return status;
-        joined += expected[axis];
+        joined += part;
     }
     return joined == y.shape[axis] ? Status{} : detail::wrong_shape(call.op, Field::channels, joined, y.shape[axis]);
 }
