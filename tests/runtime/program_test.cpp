@@ -320,7 +320,7 @@ TEST_CASE("parameters that do not fit their tensors are refused") {
     CHECK(
         spoiler
             .judge_with(accumulator, QParams::per_channel(std::span(bad_scales).first(3), {}, 1, INT32_MIN, INT32_MAX))
-            .status.field == Field::channels);
+            .status.field == Field::scale);
     CHECK(spoiler.judge_with(p.tensors[2].qparams, QParams::per_tensor(0.0f, 0, DType::int8)).status.field ==
           Field::scale);
 }

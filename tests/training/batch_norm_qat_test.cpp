@@ -403,7 +403,7 @@ TEST_CASE("Folding in the middle of a training with batch norm kept observes the
             float largest = 0;
             for (const float w : conv.weight().flat<float>().subspan(c * 18, 18))
                 largest = std::max(largest, std::fabs(w));
-            CHECK(scales[c] == Approx(largest / 127.5f).epsilon(1e-6));
+            CHECK(scales[c] == Approx(largest / 127).epsilon(1e-6));
         }
     };
     check_scales();

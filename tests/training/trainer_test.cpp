@@ -286,7 +286,7 @@ TEST_CASE("Wrong options and data are refused") {
         change(options);
         training::Trainer(*model, adam, options).fit(task.images.batch(0, 4), task.loss());
     };
-    CHECK_THROWS_WITH(with([](auto& o) { o.batch_size = 0; }), Contains("batch size"));
+    CHECK_THROWS_WITH(with([](auto& o) { o.batch_size = 0; }), Contains("batch_size must be at least 1, given 0"));
     CHECK_THROWS_WITH(with([](auto& o) { o.rate = nullptr; }), Contains("no function for the rate"));
     for (const double bad : {-0.1, std::nan(""), HUGE_VAL})
         CHECK_THROWS_WITH(with([&](auto& o) {

@@ -93,7 +93,7 @@ INTQ_INLINE std::string of_owner(const Status& status) {
 
 /// "the scale of the output", "the scale of channel 3 of the weight"
 INTQ_INLINE std::string scale_of(const Status& status) {
-    if (status.expected != 0) return phrase_of(status.field) + of_owner(status);
+    if (status.field == Field::scale_ratio && status.expected != 0) return phrase_of(status.field) + of_owner(status);
     return phrase_of(status.field) + (status.given < 0 ? "" : " of channel " + std::to_string(status.given)) +
            of_owner(status);
 }

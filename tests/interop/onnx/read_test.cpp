@@ -265,7 +265,7 @@ TEST_CASE("What is not an ONNX model is refused with a sentence that names the f
         onnx::parse_model(std::as_bytes(std::span(text.data(), text.size())), "m.onnx");
     };
     CHECK_THROWS_WITH(refuse(""), Contains("m.onnx: not an ONNX model"));
-    CHECK_THROWS_WITH(refuse("This is text.\n"), Contains("m.onnx: not an ONNX model, or cut off"));
+    CHECK_THROWS_WITH(refuse("This is text.\n"), Contains("m.onnx: not an ONNX model, or damaged"));
     CHECK_THROWS_WITH(refuse("\x89PNG\r\n\x1a\n"), Contains("not an ONNX model"));
     CHECK_THROWS_WITH(refuse("\x93NUMPY\x01\0v"), Contains("not an ONNX model"));
     CHECK_THROWS_WITH(refuse("\x08\x08"), Contains("it holds no graph"));

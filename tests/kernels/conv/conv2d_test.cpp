@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Every convolution row of the registry, on every backend and target, against the oracle, byte for byte.
+#include <algorithm>
 #include <map>
 #include <optional>
 
@@ -194,13 +195,19 @@ void check_problem(std::size_t target, const std::vector<BackendTables>& backend
     }
 }
 
+/// The shape as a linear layer's, which takes the whole image at once.
+ConvShape as_linear(ConvShape shape) {
+    shape.is_linear = true;
+    shape.groups = 1;
+    shape.window = window({shape.height, shape.width}, {1, 1}, {});
+    return shape;
+}
+
 /// Calls visit(shape, key, seed) with the data of every problem of a row.
 template <class Visit> void for_each_problem(const KernelTable& table, const ConvRow& row, Visit&& visit) {
     std::vector<ConvShape> shapes = row.is_depthwise ? depthwise_shapes() : gemm_shapes();
-    // A rule of linear layers alone: any window makes one.
-    const bool is_linear = row.requantize != table.policy().requantize;
-    if (is_linear) std::erase_if(shapes, [](const ConvShape& shape) { return shape.groups > 1; });
-    for (ConvShape& shape : shapes) shape.is_linear = shape.is_linear || is_linear;
+    const bool is_linear = row.requantize != table.policy().requantize;  // a rule of linear layers alone
+    if (is_linear) std::transform(shapes.begin(), shapes.end(), shapes.begin(), as_linear);
     std::uint64_t seed = 0;
     for (const ConvShape& shape : shapes)
         for (int numbers = 0; numbers < static_cast<int>(Numbers::count_); ++numbers, ++seed) {
@@ -259,8 +266,8 @@ TEST_CASE("two threads give the bytes of one") {
     for (const BackendTables& backend : backends)
         for (const KernelTable* table : backend.tables)
             for (const ConvRow& row : table->conv) {
-                ConvShape shape = row.is_depthwise ? depthwise : big;
-                shape.is_linear = row.requantize != table->policy().requantize;
+                const bool is_linear = row.requantize != table->policy().requantize;
+                const ConvShape shape = is_linear ? as_linear(big) : row.is_depthwise ? depthwise : big;
                 const ConvKey key = with_given({row.input, row.weight, row.output, row.has_sumin, row.accumulator_bits,
                                                 Numbers::codes, BiasKind::none, Activation::none, false},
                                                table->policy(), 2);
@@ -271,7 +278,8 @@ TEST_CASE("two threads give the bytes of one") {
                 REQUIRE(made.status.ok());
                 InputBytes x(channels_last_bytes(problem.x, row.input));
                 InputBytes e(row.has_sumin ? channels_last_bytes(problem.e, row.input) : std::vector<unsigned char>{});
-                const auto size = static_cast<std::size_t>(shape.batch * shape.outputs * 13 * 13 * size_of(row.output));
+                const auto size = static_cast<std::size_t>(shape.batch * shape.outputs * (is_linear ? 1 : 13 * 13) *
+                                                           size_of(row.output));
                 std::vector<unsigned char> alone(size), together(size);
                 for (auto* y : {&alone, &together}) {
                     const Executor executor = y == &alone ? serial : two_threads();

@@ -287,5 +287,5 @@ TEST_CASE("Bad arguments of fake_quantize are refused with what was given") {
           Status{StatusCode::value_out_of_range, OpKind::fake_quantize, Field::quant_range, largest + 1, largest});
     const std::vector<float> three(3, 0.1f);
     CHECK(kernels::check_fake_quantize(view, QParams::per_channel(three, {}, 1, -128, 127), {}, out) ==
-          Status{StatusCode::shape_mismatch, OpKind::fake_quantize, Field::channels, 3, 4});
+          Status{StatusCode::shape_mismatch, OpKind::fake_quantize, Field::scale, 3, 4});
 }

@@ -340,7 +340,7 @@ TEST_CASE("Bad arguments of quantize and dequantize are refused with what was gi
                  -arith::largest_quantized_code});
 
     const TensorView<float, 2> real(x.data(), {3, 4});
-    CHECK(kernels::check_dequantize(out, QParams::per_channel(three, {}, 1, -128, 127), real).field == Field::channels);
+    CHECK(kernels::check_dequantize(out, QParams::per_channel(three, {}, 1, -128, 127), real).field == Field::scale);
     CHECK(kernels::check_dequantize(out, QParams::per_channel(three, {}, 2, -128, 127), real).field == Field::axis);
     CHECK(kernels::check_dequantize(out, QParams::per_tensor(-1.0f, 0, DType::int8), real).field == Field::scale);
     CHECK(kernels::check_dequantize(out, QParams::per_tensor(1.0f, 0, DType::int8),

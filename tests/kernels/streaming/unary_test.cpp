@@ -45,7 +45,7 @@ long double oracle(TableFunction function, long double x, long double slope) {
         case TableFunction::elu:
             return x > 0 ? x : slope * (e - 1);
         case TableFunction::hard_sigmoid:
-            return gate;
+            return std::min(std::max(slope * x / 6 + 0.5L, 0.0L), 1.0L);
         case TableFunction::hard_tanh:
             return x < -1 ? -1.0L : x > 1 ? 1.0L : x;
         case TableFunction::hard_swish:

@@ -421,7 +421,7 @@ TEST_CASE("Functions refuse what they cannot compute, with both sides in the mes
           }) == "split: the sizes (1, 1) do not make up axis 1 of shape (2, 3)");
     CHECK(message([&] { x[2]; }) == "select: index 2 does not exist on axis 0 of shape (2, 3)");
     CHECK(message([&] { nn::split(x, 2, 1)[2]; }) == "getitem: a tuple of 2 has no item 2");
-    CHECK(message([&] { nn::slice(x, 0, 0, 1, 0); }) == "slice: the step must be at least 1, given 0");
+    CHECK(message([&] { nn::slice(x, 0, 0, 1, 0); }) == "slice: the step must not be 0");
     CHECK(message([&] { nn::pad(x, {-2, -2}); }).find("leave nothing of the shape (2, 3)") != std::string::npos);
     CHECK(message([&] { nn::sum(x, {0, 0}); }) == "sum: axis 0 is there twice");
     CHECK(message([&] { nn::mean(x, {2}); }) == "mean: axis 2 does not exist in rank 2");

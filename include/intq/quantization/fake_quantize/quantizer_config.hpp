@@ -39,6 +39,8 @@ FakeQuantizeFactory default_fake_quantize();
 struct QuantizerConfig {
     FakeQuantizeOptions options{};
     FakeQuantizeFactory fake_quantize = detail::default_fake_quantize();
+    /// The target fixes scale and zero point of this output, so that no scheme is refused.
+    bool is_fixed_by_target = false;
 
     DType dtype() const noexcept { return options.observer_options.dtype; }
     /// @param rule  the rounding of the target for which the model is prepared

@@ -180,7 +180,9 @@ INTQ_INLINE void Lowering::set_changed_view(const QuantizedNode& node, OpKind op
         // A reshape that is none of the image's axes goes through a vector.
         const Shape& shape = whole.shape();
         const auto vector = whole.reshaped(Shape(shape[0], shape.size() / shape[0]));
-        if (!result) result = changed(MovedView(write({*vector, op, layer(node)}), vector->shape()));
+        program::LayerName between = layer(node);
+        between.name += ".vector";
+        if (!result) result = changed(MovedView(write({*vector, op, between}), vector->shape()));
     }
     set_view(node, op, *result);
 }

@@ -100,7 +100,12 @@ INTQ_INLINE StepRequest trial_request(const graph::Node& node, const nn::Module*
 
 INTQ_INLINE void check_arguments(const QuantizedOperator& row, const graph::Node& node, const nn::Module* module,
                                  DType dtype, bool is_affine, const arith::PolicyRecord& target) {
-    if (row.check == nullptr) return;
+    // Arguments that follow from shapes are checked where shapes are known, in the trial.
+    const auto inputs = node.inputs();
+    const bool is_open = std::any_of(inputs.begin(), inputs.end(), [](const graph::Node* input) {
+        return graph::gives_shape(*input) && graph::shape_value(*input).is_none();
+    });
+    if (row.check == nullptr || is_open) return;
     const QuantizedTensor codes = stand_in(OwnedQParams::per_tensor(1.0f, dtype), is_affine, {});
     try {
         row.check(trial_request(node, module, {&codes}, {}, target));

@@ -84,6 +84,7 @@ INTQ_INLINE QuantizerConfig with_fixed_output(QuantizerConfig config, const arit
     config.options.observer_options = options;
     config.options.observer = observer_factory<FixedScaleObserver>();
     config.fake_quantize = default_fake_quantize();  // there is nothing to learn
+    config.is_fixed_by_target = true;
     return config;
 }
 
@@ -93,7 +94,7 @@ INTQ_INLINE std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::s
     ObserverOptions& options = config.options.observer_options;
     if (options.ch_axis != -1)
         throw Error(where, "activations are quantized per tensor; its qconfig has a channel axis");
-    if (options.scheme == arith::QuantScheme::affine && options.dtype == DType::int16)
+    if (options.scheme == arith::QuantScheme::affine && options.dtype == DType::int16 && !config.is_fixed_by_target)
         throw Error(where, "int16 codes have no zero point; use a symmetric scheme");
     if (options.scheme == arith::QuantScheme::affine && !target.zero_points)
         throw Error(where, std::string("the target ") + target.name + " has no zero points; use a symmetric scheme");
