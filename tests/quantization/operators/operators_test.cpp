@@ -490,8 +490,8 @@ TEST_CASE("Codes that several operators move are moved once; what no single move
         },
         image, 1);
     check([](LambdaModel&, nn::Arguments a) { return nn::reshape(nn::flatten(a[0], 1), {-1, 3, 40}); }, image, 1);
-    // 5 does not divide the 6 channels: the vector is written first.
-    check([](LambdaModel&, nn::Arguments a) { return nn::reshape(nn::flatten(a[0], 1), {-1, 5, 24}); }, image, 2);
+    // 5 does not divide the 6 channels: the flatten writes its vector, which is no move, and the reshape moves that.
+    check([](LambdaModel&, nn::Arguments a) { return nn::reshape(nn::flatten(a[0], 1), {-1, 5, 24}); }, image, 1);
     // 4 does not divide 6: the image becomes a vector first.
     check([](LambdaModel&, nn::Arguments a) { return nn::reshape(a[0], {-1, 4, 9}); }, Shape(3, 6, 6), 2);
     // Transposed, channels last is row_major, which any shape divides.
