@@ -111,11 +111,16 @@ inline bool run_conv_row(const KernelTable& table, const kernels::ConvRow& row) 
     kernels::Conv2dSpec spec = spec_of(row, sumin);
     // A bias of int32 codes chooses the rows that sum int16 codes in int32.
     static constexpr std::int32_t bias_codes[outputs] = {};
-    if (row.requantize != table.policy().rule_of(spec.op)) spec.op = OpKind::linear;
+    Size2d image{side, side};
+    if (row.requantize != table.policy().rule_of(spec.op)) {  // a rule of linear layers, which take a whole image
+        spec.op = OpKind::linear;
+        spec.window = {};
+        image = {1, 1};
+    }
     if (row.accumulator_bits != table.policy().accumulator_bits(row.input)) spec.bias_codes_int32 = bias_codes;
     const auto packed = kernels::pack_conv2d(table.packing, spec, all_of(storage, sizeof storage));
-    const auto geometry = kernels::make_conv2d_geometry(spec.window, batch, {side, side},
-                                                        all_of(geometry_storage, sizeof geometry_storage));
+    const auto geometry =
+        kernels::make_conv2d_geometry(spec.window, batch, image, all_of(geometry_storage, sizeof geometry_storage));
     if (!packed.ok() || !geometry.ok() || kernels::find_conv(table, *packed) != &row) return false;
     if (kernels::conv2d_workspace_size(*packed, *geometry) > static_cast<index_t>(sizeof workspace)) return false;
     const void* const x = table.stage(*packed, *geometry, x_memory, all_of(workspace, sizeof workspace), serial);
