@@ -109,7 +109,7 @@ inline kernels::Conv2dSpec spec_of(const kernels::ConvRow& row, const arith::Sum
 inline bool run_conv_row(const KernelTable& table, const kernels::ConvRow& row) {
     const arith::SuminOperand sumin{0.02f, 0, lowest_code(row.input), highest_code(row.input)};
     kernels::Conv2dSpec spec = spec_of(row, sumin);
-    // A bias of int32 codes chooses the rows that sum int16 codes in int32.
+    // A bias of int32 codes chooses the rows that sum int16 codes in int32 where 64 bits are usual.
     static constexpr std::int32_t bias_codes[outputs] = {};
     Size2d image{side, side};
     if (row.requantize != table.policy().rule_of(spec.op)) {  // a rule of linear layers, which take a whole image
@@ -117,7 +117,9 @@ inline bool run_conv_row(const KernelTable& table, const kernels::ConvRow& row) 
         spec.window = {};
         image = {1, 1};
     }
-    if (row.accumulator_bits != table.policy().accumulator_bits(row.input)) spec.bias_codes_int32 = bias_codes;
+    const int usual_bits = table.policy().accumulator_bits(row.input);
+    if (row.accumulator_bits < usual_bits) spec.bias_codes_int32 = bias_codes;
+    spec.wide_sum = row.accumulator_bits > usual_bits;
     const auto packed = kernels::pack_conv2d(table.packing, spec, all_of(storage, sizeof storage));
     const auto geometry =
         kernels::make_conv2d_geometry(spec.window, batch, image, all_of(geometry_storage, sizeof geometry_storage));
