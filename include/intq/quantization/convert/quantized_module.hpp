@@ -48,6 +48,17 @@ public:
     /// @throws Error before the first call, and for a module without a weight
     const OwnedQParams& weight_qparams() const;
 
+    bool has_weight() const;
+    /// The codes of the weight in the shape of the float layer's, carrying their grid: that of the last call, or before
+    /// any call that of the weight's quantizer, whose scale a call may raise.
+    ///
+    /// @throws Error for a module without a weight
+    Tensor weight_codes() const;
+    /// Real numbers; undefined for a module without a weight, and for a layer without a bias.
+    Tensor bias() const;
+    /// output_qparams(), or before any call the grid of the output's quantizer, where there is one.
+    std::optional<OwnedQParams> known_output_qparams() const;
+
 private:
     /// A program for one method and what its operands look like; without a program the codes pass as they are.
     struct Compiled {
@@ -100,6 +111,7 @@ private:
 #    include "intq/quantization/prepare/prepared_call.hpp"
 #    include "intq/quantization/prepare/prepared_model.hpp"
 #    include "intq/quantization/prepare/single_call.hpp"
+#    include "intq/tensor/quantize.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -176,6 +188,33 @@ INTQ_INLINE const QuantizedModule::Compiled& QuantizedModule::last() const {
 INTQ_INLINE const OwnedQParams& QuantizedModule::weight_qparams() const {
     if (!last().weight) throw Error(name_ + " (" + type_name() + ")", "it has no weight");
     return *last().weight;
+}
+
+INTQ_INLINE bool QuantizedModule::has_weight() const {
+    return dynamic_cast<const PreparedWeight*>(prepared_.get()) != nullptr;
+}
+
+INTQ_INLINE Tensor QuantizedModule::weight_codes() const {
+    const auto* prepared = dynamic_cast<const PreparedWeight*>(prepared_.get());
+    if (prepared == nullptr) throw Error(name_ + " (" + type_name() + ")", "it has no weight");
+    DeployedWeight deployed = prepared->deployed(prepared->weight_qparams());
+    // A transposed convolution counts its channels on another axis than its program.
+    const bool was_called = programs_.last != nullptr && programs_.last->weight;
+    if (was_called && programs_.last->weight->scales.size() == deployed.qparams.scales.size())
+        deployed.qparams.scales = programs_.last->weight->scales;
+    return quantize(deployed.weight, deployed.qparams, target_.quantize);
+}
+
+INTQ_INLINE Tensor QuantizedModule::bias() const {
+    const auto* prepared = dynamic_cast<const PreparedWeight*>(prepared_.get());
+    return prepared == nullptr ? Tensor() : prepared->deployed(prepared->weight_qparams()).bias;
+}
+
+INTQ_INLINE std::optional<OwnedQParams> QuantizedModule::known_output_qparams() const {
+    if (programs_.last != nullptr) return programs_.last->output;
+    const Quantizer* const quantizer = detail::output_quantizer(*prepared_);
+    if (quantizer == nullptr || !quantizer->has_qparams()) return std::nullopt;
+    return quantizer->qparams();
 }
 
 INTQ_INLINE nn::Value QuantizedModule::invoke(std::string_view method, nn::Arguments arguments) {

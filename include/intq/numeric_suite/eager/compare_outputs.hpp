@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+//
+// compare_model_outputs: what the same modules of a float and of a quantized model give. Layer: numeric_suite
+// (docs/workflow.md section 5).
+#ifndef INTQ_NUMERIC_SUITE_EAGER_COMPARE_OUTPUTS_HPP
+#define INTQ_NUMERIC_SUITE_EAGER_COMPARE_OUTPUTS_HPP
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "intq/nn/model/module.hpp"
+#include "intq/nn/model/value.hpp"
+#include "intq/numeric_suite/eager/logger.hpp"
+
+namespace intq::numeric_suite {
+inline namespace INTQ_HOSTED_ABI {
+
+/// Names of types of modules, as Module::type_name() gives them.
+using ModuleTypes = std::set<std::string>;
+
+/// The types whose outputs are compared unless a list says otherwise: layers with weights, fused ones, batch and layer
+/// norm, embeddings, LSTM, the activations that convert has classes for, stubs and FloatFunctional, each in float,
+/// prepared, quantized and dynamic. As in PyTorch ReLU, pools, Flatten and Identity are not among them.
+ModuleTypes get_default_compare_output_module_list();
+
+struct CompareOutputsOptions {
+    LoggerFactory logger_cls = logger_factory<OutputLogger>();
+    ModuleTypes allow_list = get_default_compare_output_module_list();
+};
+
+/// Puts a logger behind the modules of both models whose types are on the list: leaves, and FloatFunctional always; a
+/// fused module as a whole; never Dropout, and never a DeQuantStub. Both models are changed: start from clones.
+///
+/// @throws Error for a type of a list of one's own that neither model has, with the nearest types; for a model that has
+///         loggers already
+///
+/// Source   torch.ao.ns._numeric_suite.prepare_model_outputs
+void prepare_model_outputs(nn::Module& float_module, nn::Module& q_module, const CompareOutputsOptions& options = {});
+
+/// What both models gave since prepare_model_outputs(), by the names of the quantized one: lists "float" and
+/// "quantized". A module without a partner in the float model is left out.
+///
+/// @throws Error where nothing was logged, because a model was not run; where no name has a partner; for loggers
+///         without a list "tensor_val"
+LoggerDict get_matching_activations(nn::Module& float_module, nn::Module& q_module);
+
+/// prepare_model_outputs(), a run of both models on the data, and get_matching_activations().
+///
+///     const auto outputs = compare_model_outputs(*float_model, *quantized, {images});
+///     compute_error(outputs.at("conv1.stats").at("float")[0], outputs.at("conv1.stats").at("quantized")[0]);
+///
+/// @param data  the inputs of one run, in the order of the model's
+LoggerDict compare_model_outputs(nn::Module& float_model, nn::Module& q_model, const std::vector<nn::Value>& data,
+                                 const CompareOutputsOptions& options = {});
+
+namespace detail {
+
+/// The type of the float layer: "Conv2d" for "QuantizedConv2d", "qat.Conv2d", "dynamic.Linear".
+std::string plain_type(const std::string& type);
+
+/// Runs a model on its inputs.
+nn::Value run_model(nn::Module& model, const std::vector<nn::Value>& data);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::numeric_suite
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(numeric_suite_eager)
+
+#    include <algorithm>
+#    include <iterator>
+#    include <string_view>
+
+#    include "intq/io/error.hpp"
+#    include "intq/io/nearest_names.hpp"
+#    include "intq/nn/float_operators/unary.hpp"
+#    include "intq/nn/layers/conv.hpp"
+#    include "intq/nn/layers/fusion.hpp"
+#    include "intq/nn/layers/linear.hpp"
+#    include "intq/numeric_suite/eager/compare_weights.hpp"
+
+namespace intq::numeric_suite {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+inline constexpr std::string_view type_prefixes[] = {"Quantized", "quantized.", "qat.", "dynamic.", "weight_only."};
+
+INTQ_INLINE std::string plain_type(const std::string& type) {
+    for (const std::string_view prefix : type_prefixes)
+        if (type.size() > prefix.size() && type.starts_with(prefix)) return type.substr(prefix.size());
+    return type;
+}
+
+INTQ_INLINE nn::Value run_model(nn::Module& model, const std::vector<nn::Value>& data) {
+    return model.dispatch("forward", data);
+}
+
+INTQ_INLINE std::vector<std::string> fused_types() {
+    std::vector<std::string> types;
+    for (const bool norm : {false, true})
+        for (const bool add : {false, true})
+            for (const Activation activation : {Activation::none, Activation::relu, Activation::relu6}) {
+                const nn::Fusion fusion{add, activation, norm};
+                for (std::string (*name)(const nn::Fusion&) :
+                     {&nn::Conv2d::fused_type_name, &nn::Conv1d::fused_type_name, &nn::ConvTranspose2d::fused_type_name,
+                      &nn::Linear::fused_type_name})
+                    types.push_back(name(fusion));
+            }
+    return types;
+}
+
+INTQ_INLINE bool is_logged(const nn::Module& module, const ModuleTypes& allowed) {
+    const std::string type = module.type_name(), plain = plain_type(type);
+    if (plain == "FloatFunctional") return true;
+    if (plain == "Dropout" || plain == "DeQuantStub" || plain == "DeQuantize") return false;
+    return (module.is_leaf() || module.children().empty()) && allowed.count(type) != 0;
+}
+
+INTQ_INLINE void check_types(const ModuleTypes& allowed, nn::Module& float_module, nn::Module& q_module) {
+    ModuleTypes known = get_default_compare_output_module_list();
+    for (nn::Module* model : {&float_module, &q_module})
+        for (const auto& module : model->named_modules()) known.insert(module.value->type_name());
+    for (const std::string& type : allowed)
+        if (known.count(type) == 0)
+            throw Error("prepare_model_outputs: neither model has a module of the type \"" + type +
+                        "\" of the list; the nearest are " + nearest_names(type, {known.begin(), known.end()}));
+}
+
+INTQ_INLINE nn::Value log_output(nn::Module& module, const nn::ModuleCall&, const nn::Value& result) {
+    Logger* logger = logger_in(module);
+    if (logger == nullptr) return result;  // it was removed
+    const nn::Value logged = (*logger)(result);
+    return logged.is_none() ? result : logged;
+}
+
+INTQ_INLINE void attach_loggers(nn::Module& model, const CompareOutputsOptions& options) {
+    const auto modules = model.named_modules();
+    for (const auto& module : modules)
+        if (logger_in(*module.value) != nullptr)
+            throw Error("prepare_model_outputs", "there is a logger in \"" + module.name +
+                                                     "\" already; start from clones of models without loggers");
+    for (const auto& module : modules) {
+        if (!is_logged(*module.value, options.allow_list)) continue;
+        const bool is_taken = module.value->has_child("activation_post_process");
+        module.value->add_child(is_taken ? "activation_post_process_logger" : "activation_post_process",
+                                options.logger_cls());
+        module.value->add_forward_hook(&log_output);
+    }
+}
+
+INTQ_INLINE const ValueList& activations_of(const std::string& key, const Logger::Stats& stats) {
+    if (const ValueList* values = stats.find("tensor_val")) return *values;
+    throw Error("get_matching_activations: " + key, "the logger has no list \"tensor_val\"; it has " +
+                                                        nearest_names("tensor_val", stats.keys()) +
+                                                        "; read a logger of your own by get_logger_dict()");
+}
+
+INTQ_INLINE LoggerDict with_data(const LoggerDict& loggers, const char* which) {
+    LoggerDict result;
+    for (const auto& [key, stats] : loggers)
+        if (!stats.empty()) result[key] = stats;
+    if (result.empty())
+        throw Error(std::string("get_matching_activations: nothing was logged in the ") + which + " model; " +
+                    (loggers.empty() ? "call prepare_model_outputs() on both models, then run them on data"
+                                     : "run both models on data first"));
+    return result;
+}
+
+}  // namespace detail
+
+INTQ_INLINE ModuleTypes get_default_compare_output_module_list() {
+    std::vector<std::string> types = detail::fused_types();
+    for (const char* type : {"BatchNorm1d", "BatchNorm2d", "BNReLU2d", "BNReLU62d", "LayerNorm", "Embedding", "LSTM",
+                             "QuantStub", "Quantize", "FloatFunctional", "ReLU6", "PReLU"})
+        types.emplace_back(type);
+    for (const auto& row : nn::float_operators::unary_rows)
+        if (row.module != nullptr) types.emplace_back(row.module);
+    ModuleTypes result;
+    for (const std::string& type : types) {
+        result.insert(type);
+        for (const std::string_view prefix : detail::type_prefixes) result.insert(std::string(prefix) + type);
+    }
+    for (const char* without : {"ReLU", "Sigmoid", "Tanh"}) result.erase(without);
+    return result;
+}
+
+INTQ_INLINE void prepare_model_outputs(nn::Module& float_module, nn::Module& q_module,
+                                       const CompareOutputsOptions& options) {
+    detail::check_types(options.allow_list, float_module, q_module);
+    detail::attach_loggers(float_module, options);
+    detail::attach_loggers(q_module, options);
+}
+
+INTQ_INLINE LoggerDict get_matching_activations(nn::Module& float_module, nn::Module& q_module) {
+    const LoggerDict of_float = detail::with_data(get_logger_dict(float_module), "float");
+    const LoggerDict of_quantized = detail::with_data(get_logger_dict(q_module), "quantized");
+    std::vector<std::string> names = of_float.keys();
+    std::sort(names.rbegin(), names.rend());
+    LoggerDict result;
+    for (const auto& [key, stats] : of_quantized) {
+        const auto name = find_match(names, key, "stats");
+        if (!name) continue;
+        result[key]["float"] = detail::activations_of(*name, of_float.at(*name));
+        result[key]["quantized"] = detail::activations_of(key, stats);
+    }
+    if (result.empty())
+        throw Error(
+            "get_matching_activations: no module of the quantized model has a partner in the float model, so "
+            "the models do not correspond. The float model has " +
+            nearest_names(of_quantized.keys()[0], names) + ", the quantized model " +
+            nearest_names(names[0], of_quantized.keys()));
+    return result;
+}
+
+INTQ_INLINE LoggerDict compare_model_outputs(nn::Module& float_model, nn::Module& q_model,
+                                             const std::vector<nn::Value>& data, const CompareOutputsOptions& options) {
+    prepare_model_outputs(float_model, q_model, options);
+    detail::run_model(float_model, data);
+    detail::run_model(q_model, data);
+    return get_matching_activations(float_model, q_model);
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::numeric_suite
+
+#endif  // INTQ_DEFINES(numeric_suite_eager)
+#endif  // INTQ_NUMERIC_SUITE_EAGER_COMPARE_OUTPUTS_HPP

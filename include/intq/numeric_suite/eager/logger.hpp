@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+//
+// Loggers of the eager numeric suite: modules that keep what they are shown. Layer: numeric_suite
+// (docs/workflow.md section 5).
+#ifndef INTQ_NUMERIC_SUITE_EAGER_LOGGER_HPP
+#define INTQ_NUMERIC_SUITE_EAGER_LOGGER_HPP
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "intq/nn/model/module.hpp"
+#include "intq/numeric_suite/loggers/results.hpp"
+
+namespace intq::numeric_suite {
+inline namespace INTQ_HOSTED_ABI {
+
+/// What a logger of one's own derives from, as nn::Cloneable<Own, Logger>: its forward keeps what it wants in stats(),
+/// and gives the value that the model goes on with.
+///
+///     struct Largest : nn::Cloneable<Largest, numeric_suite::Logger> {
+///         nn::Value forward(nn::Arguments x) override {
+///             stats()["tensor_val"].push_back(largest_of(x.tensor(0)));
+///             return x[0];
+///         }
+///     };
+///
+/// A call changes the object: threads need a clone each.
+class Logger : public nn::Module {
+public:
+    /// Lists of values by name; those of activations are "tensor_val", those of shadows "float" and "quantized".
+    using Stats = Ordered<ValueList>;
+
+    INTQ_INLINE std::string type_name() const override;
+    bool is_leaf() const override { return true; }
+    const Stats& stats() const noexcept { return stats_; }
+    Stats& stats() noexcept { return stats_; }
+
+private:
+    Stats stats_;
+};
+
+/// Keeps what a module gives, of each call, as it is: tuples and codes too. Its list is "tensor_val".
+class OutputLogger : public nn::Cloneable<OutputLogger, Logger> {
+public:
+    INTQ_INLINE std::string type_name() const override;
+    INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
+};
+
+/// What a ShadowLogger keeps of a value.
+enum class ShadowRule {
+    whole,  // a tensor; of a tuple its first item, which is an LSTM's output
+    torch   // as PyTorch: of a tensor of two and more samples the first one alone
+};
+
+/// Keeps what a quantized module and the float module beside it give: forward(quantized, float). Its lists are
+/// "quantized" and "float".
+class ShadowLogger : public nn::Cloneable<ShadowLogger, Logger> {
+public:
+    explicit ShadowLogger(ShadowRule rule = ShadowRule::whole) : rule_(rule) {}
+    INTQ_INLINE std::string type_name() const override;
+    INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
+
+private:
+    ShadowRule rule_;
+};
+
+/// Makes a logger for a module: PyTorch's logger_cls.
+using LoggerFactory = std::function<std::shared_ptr<Logger>()>;
+
+template <class LoggerType> LoggerFactory logger_factory() {
+    return [] { return std::make_shared<LoggerType>(); };
+}
+
+/// What the loggers of a model have kept, by the path of the module that each one stands in with ".stats" behind it.
+using LoggerDict = Ordered<Logger::Stats>;
+
+/// The stats of all loggers below a module. Of the loggers in one module the first counts.
+///
+/// @param prefix  the path of the module itself; a logger in it has the key "stats", or "<prefix>.stats"
+LoggerDict get_logger_dict(nn::Module& module, const std::string& prefix = "");
+
+namespace detail {
+
+/// The first logger among the children of a module; null where there is none.
+Logger* logger_in(const nn::Module& module);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::numeric_suite
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(numeric_suite_eager)
+
+#    include <optional>
+
+namespace intq::numeric_suite {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::string Logger::type_name() const { return "Logger"; }
+INTQ_INLINE std::string OutputLogger::type_name() const { return "OutputLogger"; }
+INTQ_INLINE std::string ShadowLogger::type_name() const { return "ShadowLogger"; }
+
+INTQ_INLINE nn::Value OutputLogger::forward(nn::Arguments arguments) {
+    stats()["tensor_val"].push_back(kept(arguments[0]));
+    return arguments[0];
+}
+
+namespace detail {
+
+INTQ_INLINE Logger* logger_in(const nn::Module& module) {
+    for (const auto& child : module.children())
+        if (auto* logger = dynamic_cast<Logger*>(child.value.get())) return logger;
+    return nullptr;
+}
+
+INTQ_INLINE nn::Value shadowed(const nn::Value& value, ShadowRule rule) {
+    if (value.is_tuple() && !value.tuple().empty()) return kept(value.tuple()[0]);
+    if (rule == ShadowRule::whole || !value.is_tensor()) return kept(value);
+    const Tensor& tensor = value.tensor();
+    if (tensor.rank() == 0 || tensor.extent(0) < 2) return kept(value);
+    Tensor first = tensor.batch(0, 1).contiguous();
+    Shape shape;
+    for (int axis = 1; axis < tensor.rank(); ++axis)
+        shape.extents[static_cast<std::size_t>(shape.rank++)] = tensor.extent(axis);
+    const std::optional<OwnedQParams> qparams = tensor.qparams();
+    Tensor result = first.reshape(shape);
+    result.set_qparams(qparams);
+    return result;
+}
+
+INTQ_INLINE void collect_loggers(nn::Module& module, const std::string& path, LoggerDict& out) {
+    if (const Logger* logger = logger_in(module)) out[nn::detail::join_path(path, "stats")] = logger->stats();
+    for (const auto& child : module.children()) {
+        if (dynamic_cast<const Logger*>(child.value.get()) != nullptr) continue;
+        collect_loggers(*child.value, nn::detail::join_path(path, child.name), out);
+    }
+}
+
+}  // namespace detail
+
+INTQ_INLINE nn::Value ShadowLogger::forward(nn::Arguments arguments) {
+    stats()["float"].push_back(detail::shadowed(arguments[1], rule_));
+    stats()["quantized"].push_back(detail::shadowed(arguments[0], rule_));
+    return arguments[0];
+}
+
+INTQ_INLINE LoggerDict get_logger_dict(nn::Module& module, const std::string& prefix) {
+    LoggerDict result;
+    detail::collect_loggers(module, prefix, result);
+    return result;
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::numeric_suite
+
+#endif  // INTQ_DEFINES(numeric_suite_eager)
+#endif  // INTQ_NUMERIC_SUITE_EAGER_LOGGER_HPP
