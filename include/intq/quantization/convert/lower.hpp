@@ -5,6 +5,7 @@
 #ifndef INTQ_QUANTIZATION_CONVERT_LOWER_HPP
 #define INTQ_QUANTIZATION_CONVERT_LOWER_HPP
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <utility>
@@ -27,7 +28,9 @@ inline namespace INTQ_HOSTED_ABI {
 /// Immutable, so any number of threads may run one object.
 class LoweredModel {
 public:
-    LoweredModel(std::shared_ptr<program::OwnedProgram> program, std::shared_ptr<graph::GraphModule> tail);
+    /// @param tensors  see program_tensors()
+    LoweredModel(std::shared_ptr<program::OwnedProgram> program, std::shared_ptr<graph::GraphModule> tail,
+                 std::vector<std::int32_t> tensors = {});
 
     /// @param inputs  float32, one for each input of the model, (N, …) with the same N
     /// @param hook    called after every instruction of every batch
@@ -43,10 +46,14 @@ public:
     std::shared_ptr<program::OwnedProgram> shared_program() const noexcept { return program_; }
     /// Null where the program gives the model's output.
     const std::shared_ptr<graph::GraphModule>& tail() const noexcept { return tail_; }
+    /// For each tensor of the converted model the tensor of the program that holds its values; -1 for one that no
+    /// instruction writes, because its readers find the codes where they are.
+    const std::vector<std::int32_t>& program_tensors() const noexcept { return tensors_; }
 
 private:
     std::shared_ptr<program::OwnedProgram> program_;
     std::shared_ptr<graph::GraphModule> tail_;
+    std::vector<std::int32_t> tensors_;
 };
 
 /// Lowers a converted model.
@@ -72,7 +79,7 @@ bool is_float_step(const QuantizedNode& node);
 #if INTQ_DEFINES(quantization_convert)
 
 #    include <algorithm>
-#    include <cstdint>
+#    include <cstddef>
 #    include <set>
 #    include <string>
 
@@ -85,8 +92,8 @@ namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE LoweredModel::LoweredModel(std::shared_ptr<program::OwnedProgram> program,
-                                       std::shared_ptr<graph::GraphModule> tail)
-    : program_(std::move(program)), tail_(std::move(tail)) {}
+                                       std::shared_ptr<graph::GraphModule> tail, std::vector<std::int32_t> tensors)
+    : program_(std::move(program)), tail_(std::move(tail)), tensors_(std::move(tensors)) {}
 
 INTQ_INLINE Tensor LoweredModel::run(const Tensor& images, const Executor& executor,
                                      runtime::InstructionHook hook) const {
@@ -144,7 +151,8 @@ INTQ_INLINE QuantizedGraph split_tail(const QuantizedGraph& quantized) {
 
 INTQ_INLINE std::shared_ptr<program::OwnedProgram> lower_steps(const QuantizedGraph& quantized,
                                                                const kernels::KernelTable& table, index_t max_batch,
-                                                               const std::vector<int>& outputs) {
+                                                               const std::vector<int>& outputs,
+                                                               std::vector<std::int32_t>& tensors) {
     Lowering lowering(quantized, table, max_batch);
     for (const int input : quantized.inputs) lowering.add_input(input);
     for (const QuantizedNode& node : quantized.nodes)
@@ -155,6 +163,8 @@ INTQ_INLINE std::shared_ptr<program::OwnedProgram> lower_steps(const QuantizedGr
             throw Error("lower: the model gives its input back; there is nothing to execute");
         results.push_back(lowering.output(output));
     }
+    for (std::size_t i = 0; i < quantized.tensors.size(); ++i)
+        tensors.push_back(lowering.written(static_cast<int>(i)).value_or(-1));
     return lowering.builder().finish(std::move(results));
 }
 
@@ -162,9 +172,10 @@ INTQ_INLINE std::shared_ptr<program::OwnedProgram> lower_steps(const QuantizedGr
 
 INTQ_INLINE LoweredModel lower(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch) {
     const QuantizedGraph tail = detail::split_tail(quantized);
-    auto program =
-        detail::lower_steps(quantized, table, max_batch, tail.nodes.empty() ? quantized.outputs : tail.inputs);
-    return {std::move(program), tail.nodes.empty() ? nullptr : make_reference(tail)};
+    std::vector<std::int32_t> tensors;
+    auto program = detail::lower_steps(quantized, table, max_batch,
+                                       tail.nodes.empty() ? quantized.outputs : tail.inputs, tensors);
+    return {std::move(program), tail.nodes.empty() ? nullptr : make_reference(tail), std::move(tensors)};
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -68,6 +68,8 @@ public:
     std::int32_t tensor(int index);
     /// The same in the layout that it has, for an output of the program.
     std::int32_t output(int index);
+    /// The program's tensor for a tensor of the model, if an instruction so far writes it, or it is an input.
+    std::optional<std::int32_t> written(int index) const;
     void add_input(int index);
 
 private:
@@ -201,6 +203,12 @@ INTQ_INLINE std::int32_t Lowering::tensor(int index) {
         return tensors_[index] = builder_.change_layout(made->second.tensor, Layout::channels_last, made->second.layer);
     const FlattenedImage& image = images_.at(index);
     return tensors_[index] = builder_.flatten(tensor(image.tensor), image.layer);
+}
+
+INTQ_INLINE std::optional<std::int32_t> Lowering::written(int index) const {
+    if (const auto known = tensors_.find(index); known != tensors_.end()) return known->second;
+    if (const auto made = rows_.find(index); made != rows_.end()) return made->second.tensor;
+    return std::nullopt;
 }
 
 INTQ_INLINE std::int32_t Lowering::output(int index) {

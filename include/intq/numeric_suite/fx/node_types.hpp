@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT
+//
+// What the FX numeric suite knows of the types of operators: which are the same in float and quantized models, which
+// are not compared, and which take and give real values or codes. Layer: numeric_suite (docs/workflow.md section 5).
+#ifndef INTQ_NUMERIC_SUITE_FX_NODE_TYPES_HPP
+#define INTQ_NUMERIC_SUITE_FX_NODE_TYPES_HPP
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "intq/graph/node.hpp"
+#include "intq/nn/model/module.hpp"
+#include "intq/numeric_suite/loggers/results.hpp"
+
+namespace intq::numeric_suite::fx {
+inline namespace INTQ_HOSTED_ABI {
+
+/// The type of a node's operator: that of its module ("Conv2d", "qat.ConvReLU2d", "quantized.add"), the name of its
+/// function or method ("add", "flatten"), or of a module's method ("FloatFunctional.add").
+std::string target_type_of(const graph::Node& node, nn::Module& root);
+
+/// Types that are one operator, by the operator's name.
+using RelatedOps = Ordered<std::set<std::string>>;
+
+/// A set for each operator of the library with its spellings and with its prepared, quantized, dynamic and fused
+/// classes. As in PyTorch, a layer and the function that takes its weight as an argument are two operators.
+RelatedOps get_base_name_to_sets_of_related_ops();
+
+/// The operator of a type; none for a type in no set.
+std::optional<std::string> get_base_name_for_op(const RelatedOps& sets, const std::string& op);
+
+/// Adds a type to the set that has `related_op`; without one, to a set of its own.
+///
+/// @throws Error for a related type in no set, with the nearest types
+void add_op_to_sets_of_related_ops(RelatedOps& sets, const std::string& op,
+                                   const std::optional<std::string>& related_op);
+
+/// Sets of types by the documents' names.
+using NodeTypeMap = std::map<std::string, std::set<std::string>>;
+
+/// "funs_unmatchable", "mods_unmatchable" and "meths_unmatchable": what is passed over when two models are compared,
+/// because only one of them may have it (stubs, quantize and dequantize, Identity, Dropout), or because it moves values
+/// only (reshape, permute, getitem, …). A type counts whatever list it is on: one operator has one name here, however
+/// it is spelled.
+NodeTypeMap get_unmatchable_types_map();
+
+/// "funs_io_type_fp32", "mods_io_type_int8", …: what operators take and give. Those of …_fp32_or_int8 give what they
+/// take. Of what is on no list a shadow cannot be made.
+NodeTypeMap get_node_type_to_io_type_map();
+
+/// Real values or codes.
+enum class IOType { unknown, fp32, int8 };
+
+/// What a node gives, by the lists; an operator of both gives what its first input's node gives.
+IOType output_type_of(const graph::Node& node, nn::Module& root, const NodeTypeMap& types);
+
+namespace detail {
+
+bool has_type(const NodeTypeMap& types, const std::string& kind, const std::string& type);
+/// Whether a node calls a quantizer.
+bool is_quantizer(const graph::Node& node, nn::Module& root);
+bool is_logger(const graph::Node& node, nn::Module& root);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::numeric_suite::fx
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(numeric_suite_fx)
+
+#    include <vector>
+
+#    include "intq/graph/operators.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/io/nearest_names.hpp"
+#    include "intq/nn/float_operators/unary.hpp"
+#    include "intq/nn/layers/conv.hpp"
+#    include "intq/nn/layers/fusion.hpp"
+#    include "intq/nn/layers/linear.hpp"
+#    include "intq/numeric_suite/fx/output_logger.hpp"
+#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+
+namespace intq::numeric_suite::fx {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::string target_type_of(const graph::Node& node, nn::Module& root) {
+    const std::string type = graph::type_of(node, root);
+    const bool is_method = node.op() == graph::Op::call_module && node.method() != "forward";
+    return is_method ? type + "." + node.method() : type;
+}
+
+namespace detail {
+
+INTQ_INLINE bool is_quantizer(const graph::Node& node, nn::Module& root) {
+    return dynamic_cast<const quantization::Quantizer*>(graph::module_of(node, root)) != nullptr;
+}
+
+INTQ_INLINE bool is_logger(const graph::Node& node, nn::Module& root) {
+    return dynamic_cast<const OutputLogger*>(graph::module_of(node, root)) != nullptr;
+}
+
+/// The names of a layer with all that may be fused into it.
+INTQ_INLINE std::vector<std::string> fused_names(std::string (*name)(const nn::Fusion&)) {
+    std::vector<std::string> names;
+    for (const bool norm : {false, true})
+        for (const bool add : {false, true})
+            for (const Activation activation : {Activation::none, Activation::relu, Activation::relu6})
+                names.push_back(name(nn::Fusion{add, activation, norm}));
+    return names;
+}
+
+struct WeightedFamily {
+    const char* name;
+    std::string (*type)(const nn::Fusion&);
+};
+inline constexpr WeightedFamily weighted_families[] = {{"conv1d", &nn::Conv1d::fused_type_name},
+                                                       {"conv2d", &nn::Conv2d::fused_type_name},
+                                                       {"conv_transpose2d", &nn::ConvTranspose2d::fused_type_name},
+                                                       {"linear", &nn::Linear::fused_type_name}};
+
+/// The types of layers with weights, of one kind: "" in float, "qat.", "quantized.", …
+INTQ_INLINE std::set<std::string> weighted_types(const std::string& prefix) {
+    std::set<std::string> types;
+    for (const WeightedFamily& family : weighted_families)
+        for (const std::string& name : fused_names(family.type)) types.insert(prefix + name);
+    return types;
+}
+
+INTQ_INLINE bool has_type(const NodeTypeMap& types, const std::string& kind, const std::string& type) {
+    for (const char* form : {"funs_", "mods_", "meths_"}) {
+        const auto list = types.find(form + kind);
+        if (list != types.end() && list->second.count(type) != 0) return true;
+    }
+    return false;
+}
+
+INTQ_INLINE std::set<std::string> united(std::initializer_list<std::set<std::string>> sets) {
+    std::set<std::string> result;
+    for (const auto& set : sets) result.insert(set.begin(), set.end());
+    return result;
+}
+
+}  // namespace detail
+
+INTQ_INLINE RelatedOps get_base_name_to_sets_of_related_ops() {
+    RelatedOps sets;
+    for (const graph::OperatorSpelling& row : graph::operator_spellings) {
+        const std::string key(row.key), method(row.method);
+        sets[row.name == "add_relu" ? "add" : std::string(row.name)].insert(
+            row.op == graph::Op::call_module && method != "forward" ? key + "." + method : key);
+    }
+    for (const auto& row : nn::float_operators::unary_rows) {
+        sets[row.name].insert(row.name);
+        if (row.module != nullptr) sets[row.name].insert(row.module);
+    }
+    for (const detail::WeightedFamily& family : detail::weighted_families)
+        for (const std::string& name : detail::fused_names(family.type))
+            for (const char* prefix : {"", "qat.", "quantized.", "dynamic.", "weight_only."})
+                sets[family.name].insert(prefix + name);
+    for (const char* prefix : {"", "qat.", "quantized."})
+        for (const char* type : {"BatchNorm2d", "BNReLU2d", "BNReLU62d"})
+            sets["batch_norm2d"].insert(std::string(prefix) + type);
+    for (const char* type : {"quantized.add", "quantized.add_relu", "quantized.add_relu6"}) sets["add"].insert(type);
+    for (const char* type : {"quantized.sub", "quantized.sub_relu", "quantized.sub_relu6"}) sets["sub"].insert(type);
+    sets["mul"].insert("quantized.mul");
+    for (const char* type : {"quantized.linear", "quantized.linear_relu"}) sets["functional_linear"].insert(type);
+    sets["lstm"].insert("dynamic.LSTM");
+    sets["embedding"].insert("weight_only.Embedding");
+    return sets;
+}
+
+INTQ_INLINE std::optional<std::string> get_base_name_for_op(const RelatedOps& sets, const std::string& op) {
+    for (const auto& [name, types] : sets)
+        if (types.count(op) != 0) return name;
+    return std::nullopt;
+}
+
+INTQ_INLINE void add_op_to_sets_of_related_ops(RelatedOps& sets, const std::string& op,
+                                               const std::optional<std::string>& related_op) {
+    if (!related_op) {
+        sets[op].insert(op);
+        return;
+    }
+    if (const auto name = get_base_name_for_op(sets, *related_op)) {
+        sets[*name].insert(op);
+        return;
+    }
+    std::vector<std::string> known;
+    for (const auto& [name, types] : sets) known.insert(known.end(), types.begin(), types.end());
+    throw Error("add_op_to_sets_of_related_ops: no set has the type \"" + *related_op + "\"; the nearest are " +
+                nearest_names(*related_op, known));
+}
+
+INTQ_INLINE NodeTypeMap get_unmatchable_types_map() {
+    return {{"funs_unmatchable", {"quantize_per_tensor", "dequantize", "getitem", "chunk", "split", "slice"}},
+            {"mods_unmatchable",
+             {"Identity", "Dropout", "QuantStub", "DeQuantStub", "Quantize", "DeQuantize", "Requantize"}},
+            {"meths_unmatchable", {"reshape", "view", "permute"}}};
+}
+
+INTQ_INLINE NodeTypeMap get_node_type_to_io_type_map() {
+    NodeTypeMap types;
+    types["mods_io_type_fp32"] =
+        detail::united({detail::weighted_types(""),
+                        detail::weighted_types("qat."),
+                        detail::weighted_types("weight_only."),
+                        {"BatchNorm1d", "BatchNorm2d", "BNReLU2d", "BNReLU62d", "LayerNorm", "Softmax", "LSTM",
+                         "dynamic.LSTM", "dynamic.Linear", "dynamic.LinearReLU", "DeQuantStub", "QuantStub"}});
+    types["mods_io_type_int8"] =
+        detail::united({detail::weighted_types("quantized."),
+                        {"quantized.BatchNorm2d", "quantized.BNReLU2d", "quantized.BNReLU62d", "quantize_per_tensor"}});
+    types["funs_io_type_fp32"] = {"linear", "dequantize", "softmax"};
+    types["funs_io_type_int8"] = {"quantized.linear", "quantized.linear_relu"};
+    types["mods_io_type_fp32_or_int8"] = {
+        "ReLU",      "ReLU6",    "MaxPool1d",         "MaxPool2d",         "AvgPool1d",
+        "AvgPool2d", "Upsample", "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "Flatten",
+        "Identity",  "Dropout"};
+    types["funs_io_type_fp32_or_int8"] = {"relu", "relu6", "clamp",     "flatten",   "interpolate",
+                                          "mean", "pad",   "transpose", "quant_stub"};
+    types["meths_io_type_fp32_or_int8"] = {"reshape", "view", "permute"};
+    for (const auto& row : nn::float_operators::unary_rows) {
+        types["funs_io_type_fp32_or_int8"].insert(row.name);
+        if (row.module != nullptr) types["mods_io_type_fp32_or_int8"].insert(row.module);
+    }
+    return types;
+}
+
+INTQ_INLINE IOType output_type_of(const graph::Node& node, nn::Module& root, const NodeTypeMap& types) {
+    const auto of_first_input = [&] {
+        const auto operands = node.operands();
+        return operands.empty() ? IOType::unknown : output_type_of(*operands[0], root, types);
+    };
+    if (node.op() == graph::Op::placeholder || node.op() == graph::Op::get_attr) return IOType::fp32;
+    if (detail::is_quantizer(node, root) || detail::is_logger(node, root)) return of_first_input();
+    const std::string type = target_type_of(node, root);
+    if (detail::has_type(types, "io_type_fp32", type)) return IOType::fp32;
+    if (detail::has_type(types, "io_type_int8", type)) return IOType::int8;
+    return detail::has_type(types, "io_type_fp32_or_int8", type) ? of_first_input() : IOType::unknown;
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::numeric_suite::fx
+
+#endif  // INTQ_DEFINES(numeric_suite_fx)
+#endif  // INTQ_NUMERIC_SUITE_FX_NODE_TYPES_HPP
