@@ -85,6 +85,8 @@ void log_inputs(graph::GraphModule& model, graph::Node& start, OutputLoggerField
 
 /// What the enabled loggers of a model kept.
 void collect_logger_info(nn::Module& model, NSResults& results);
+/// Throws where there are no loggers, or nothing was logged.
+void check_results(const NSResults& results, const char* function);
 /// The results in their order, under the names of a model. Throws where there are none.
 NSResults finished_results(NSResults results, const char* function, const std::string& model_name);
 
@@ -245,20 +247,29 @@ INTQ_INLINE void collect_logger_info(nn::Module& model, NSResults& results) {
     }
 }
 
-INTQ_INLINE NSResults finished_results(NSResults results, const char* function, const std::string& model_name) {
+/// The names of the models that results are of.
+INTQ_INLINE std::set<std::string> models_in(const NSResults& results) {
     std::set<std::string> models;
-    bool has_values = false;
     for (const auto& [layer, kinds] : results)
         for (const auto& [kind, by_model] : kinds)
-            for (const auto& [model, list] : by_model) {
-                models.insert(model);
+            for (const auto& [model, list] : by_model) models.insert(model);
+    return models;
+}
+
+INTQ_INLINE void check_results(const NSResults& results, const char* function) {
+    if (results.empty()) throw Error(std::string(function) + ": there are no loggers in the model");
+    for (const auto& [layer, kinds] : results)
+        for (const auto& [kind, by_model] : kinds)
+            for (const auto& [model, list] : by_model)
                 for (const NSSingleResult& result : list)
-                    has_values = has_values || !result.values.empty() || !result.comparisons.empty();
-            }
-    if (models.empty()) throw Error(std::string(function) + ": there are no loggers in the model");
-    if (!has_values)
-        throw Error(std::string(function) +
-                    ": nothing was logged; run the models on data first, with their loggers enabled");
+                    if (!result.values.empty() || !result.comparisons.empty()) return;
+    throw Error(std::string(function) +
+                ": nothing was logged; run the models on data first, with their loggers enabled");
+}
+
+INTQ_INLINE NSResults finished_results(NSResults results, const char* function, const std::string& model_name) {
+    check_results(results, function);
+    const std::set<std::string> models = models_in(results);
     if (models.count(model_name) == 0)
         throw Error(std::string(function) + ": no logger is of a model \"" + model_name + "\"; the nearest are " +
                     nearest_names(model_name, {models.begin(), models.end()}));
