@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "intq/nn/model/module.hpp"
@@ -57,7 +58,7 @@ public:
 
 protected:
     void save(const nn::Value& value);
-    ValueList& comparisons() noexcept { return comparisons_; }
+    void add_comparison(nn::Value result) { comparisons_.push_back(std::move(result)); }
 
 private:
     OutputLoggerFields fields_;
@@ -106,8 +107,6 @@ std::vector<OutputLogger*> loggers_of(nn::Module& model);
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(numeric_suite_fx)
 
-#    include <utility>
-
 #    include "intq/numeric_suite/metrics.hpp"
 
 namespace intq::numeric_suite::fx {
@@ -136,7 +135,7 @@ INTQ_INLINE std::string OutputComparisonLogger::comparison_fn_name() const { ret
 INTQ_INLINE nn::Value OutputComparisonLogger::forward(nn::Arguments arguments) {
     if (!enabled) return arguments[0];
     save(arguments[0]);
-    comparisons().push_back(fx::compute_sqnr(arguments[0], arguments[1]));
+    add_comparison(fx::compute_sqnr(arguments[0], arguments[1]));
     return arguments[0];
 }
 

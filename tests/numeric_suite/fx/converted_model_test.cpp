@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+//
+// ConvertedModel: its values are those that the instructions of the program wrote.
+#include "intq/numeric_suite/fx/converted_model.hpp"
+
+#include "intq/arith/bpu.hpp"
+#include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/convert/exact_simulation.hpp"
+#include "intq/quantization/modules/stubs.hpp"
+#include "intq/quantization/operators/conv.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/quantization/prepare/prepare_fx.hpp"
+#include "kernels/tables/tables.hpp"
+#include "support/catch.hpp"
+#include "support/kept_tensors.hpp"
+#include "support/small_models.hpp"
+
+using namespace intq;
+using namespace intq::quantization;
+using intq::Tensor;
+using numeric_suite::fx::ConvertedModel;
+using test::message_of;
+
+namespace {
+
+const kernels::KernelTable& table_of(std::string_view target) {
+    for (const kernels::KernelTable* table : test::scalar_tables().tables)
+        if (target == table->policy().name) return *table;
+    throw Error("no kernels of target " + std::string(target));
+}
+
+std::shared_ptr<PreparedModel> prepared_net(const kernels::KernelTable& table, const Tensor& x) {
+    const auto prepared = prepare_calibration_fx(test::ResidualNet(), get_default_qconfig_mapping(), table.policy());
+    calibrate(*prepared, x, x.extent(0));
+    return prepared;
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+    const Tensor x = a.contiguous(), y = b.contiguous();
+    return x.size() == y.size() && x.dtype() == y.dtype() &&
+           std::memcmp(x.data(), y.data(), static_cast<std::size_t>(x.bytes())) == 0;
+}
+
+/// The values of a run by the names of nodes.
+std::map<std::string, nn::Value> values_of(ConvertedModel& model, const Tensor& x) {
+    std::map<std::string, nn::Value> values;
+    const nn::Value input = x;
+    model.run(std::span(&input, 1),
+              [&](const graph::Node& node, const nn::Value& value) { values[node.name()] = value; });
+    return values;
+}
+
+}  // namespace
+
+TEST_CASE("The values of a converted model are those of the program's instructions and of exact simulation") {
+    for (const char* target : {"bpu-bayes", "tflite", "fp32"}) {
+        INFO(target);
+        const auto& table = table_of(target);
+        const Tensor x = test::random_tensor(Shape(5, 3, 8, 8), 3);
+        const auto prepared = prepared_net(table, x);
+        const QuantizedGraph quantized = convert_fx(*prepared);
+        // Batches of 2, 2 and 1 are one run.
+        ConvertedModel model(quantized, lower(quantized, table, 2));
+        const auto values = values_of(model, x);
+        CHECK(same_bits(values.at("output").tensor(), lower(quantized, table, 5).run(x)));
+
+        ExactSimulation simulation(*prepared, table, 5);
+        simulation.run(std::span(&x, 1));
+        const auto written = test::run_and_keep(lower(quantized, table, 5), x);
+        int compared = 0, instructions = 0;
+        for (const graph::Node* node : model.graph().nodes()) {
+            const auto* step = numeric_suite::fx::step_of(*node, model);
+            if (step == nullptr) continue;
+            INFO(node->name());
+            const Tensor value = values.at(node->name()).tensor();
+            CHECK(same_bits(value, simulation.tensor(step->node().output)));
+            CHECK(value.shape()[0] == 5);
+            if (value.dtype() != DType::float32) CHECK(value.qparams() == step->output().qparams);
+            ++compared;
+            const auto& name = step->node().module;
+            if (step->weight().defined() && written.count(name) != 0) {
+                CHECK(same_bits(value, written.at(name)));
+                ++instructions;
+            }
+        }
+        CHECK(compared == static_cast<int>(quantized.nodes.size()));
+        CHECK(instructions >= 6);
+    }
+}
+
+TEST_CASE("What is logged is what the given program computes, not what the converted model would") {
+    const auto& table = table_of("bpu-bayes");
+    const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 3);
+    const QuantizedGraph quantized = convert_fx(*prepared_net(table, x));
+    QuantizedGraph changed = quantized;  // the program of a model with another weight in its first layer
+    for (QuantizedNode& node : changed.nodes)
+        if (node.module == "stem") {
+            auto step = std::make_shared<WeightedStep>(node.step_as<WeightedStep>());
+            step->weight = Tensor::zeros(step->weight.shape(), step->weight.dtype());
+            node.step = step;
+        }
+    const auto lowered = lower(changed, table, 2);
+    ConvertedModel model(quantized, lowered);
+    const auto values = values_of(model, x);
+    CHECK(same_bits(values.at("output").tensor(), lowered.run(x)));
+    ConvertedModel step_by_step(quantized, table);
+    CHECK(!same_bits(values_of(step_by_step, x).at("stem").tensor(), values.at("stem").tensor()));
+}
+
+TEST_CASE("A model with parts in float runs step by step, to the same bits") {
+    const auto& table = table_of("fp32");
+    const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 3);
+    const QuantizedGraph quantized = convert_fx(*prepared_net(table, x));
+    ConvertedModel whole(quantized, lower(quantized, table, 2)), steps(quantized, table);
+    const auto of_whole = values_of(whole, x), of_steps = values_of(steps, x);
+    CHECK(of_whole.size() == of_steps.size());
+    for (const auto& [name, value] : of_whole) CHECK(same_bits(value.tensor(), of_steps.at(name).tensor()));
+    // A second run, and a clone, give the same.
+    CHECK(same_bits(values_of(whole, x).at("output").tensor(), of_steps.at("output").tensor()));
+    const auto copy = nn::clone(static_cast<const nn::Module&>(whole));
+    CHECK(same_bits((*copy)(x).tensor(), of_steps.at("output").tensor()));
+}
+
+TEST_CASE("A program of another model is refused") {
+    const auto& table = table_of("fp32");
+    const Tensor x = test::random_tensor(Shape(1, 3, 8, 8), 3);
+    const QuantizedGraph quantized = convert_fx(*prepared_net(table, x));
+    const auto lowered = lower(quantized, table);
+    CHECK(message_of<Error>([&] {
+              ConvertedModel(quantized, LoweredModel(lowered.shared_program(), lowered.tail()));
+          }).find("give what lower() made of this converted model") != std::string::npos);
+}
