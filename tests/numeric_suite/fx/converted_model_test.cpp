@@ -53,7 +53,7 @@ std::map<std::string, nn::Value> values_of(ConvertedModel& model, const Tensor& 
 }  // namespace
 
 TEST_CASE("The values of a converted model are those of the program's instructions and of exact simulation") {
-    for (const char* target : {"bpu-bayes", "tflite", "fp32"}) {
+    for (const char* target : {"bayes", "tflite", "fp32"}) {
         INFO(target);
         const auto& table = table_of(target);
         const Tensor x = test::random_tensor(Shape(5, 3, 8, 8), 3);
@@ -89,7 +89,7 @@ TEST_CASE("The values of a converted model are those of the program's instructio
 }
 
 TEST_CASE("What is logged is what the given program computes, not what the converted model would") {
-    const auto& table = table_of("bpu-bayes");
+    const auto& table = table_of("bayes");
     const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 3);
     const QuantizedGraph quantized = convert_fx(*prepared_net(table, x));
     QuantizedGraph changed = quantized;  // the program of a model with another weight in its first layer

@@ -63,7 +63,7 @@ Stages torch_stages(const std::string& name) {
 }
 
 Stages network_stages() {
-    return stages_of(test::ResidualNet(), test::random_tensor(Shape(3, 3, 8, 8), 3), table_of("bpu-bayes"),
+    return stages_of(test::ResidualNet(), test::random_tensor(Shape(3, 3, 8, 8), 3), table_of("bayes"),
                      Compatibility::horizon);
 }
 
@@ -283,8 +283,8 @@ TEST_CASE("Codes shadow real values through a quantize") {
     (*shadowed)(model.x);
     const auto results = ns::extract_shadow_logger_info(*shadowed, "fp32");
     const auto& by_model = results.begin()->second.at("node_output");
-    CHECK(numeric_suite::dtype_word(models.at("int8")[0].values.at(0).tensor()) == "qint8");
-    CHECK(ns::compute_sqnr(models.at("fp32")[0].values[0], models.at("int8")[0].values[0]).number() > 20.0);
+    CHECK(numeric_suite::dtype_word(by_model.at("int8")[0].values.at(0).tensor()) == "qint8");
+    CHECK(ns::compute_sqnr(by_model.at("fp32")[0].values[0], by_model.at("int8")[0].values[0]).number() > 20.0);
 }
 
 TEST_CASE("Wrong use of the FX suite is refused with what is wrong") {
