@@ -2,7 +2,7 @@
 //
 // PyTorch's tutorial "Numeric Suite", step by step: each comment is the line of Python that follows in C++. A residual
 // network that is quantized with data, then Embedding, LSTM and Linear without.
-#include <cmath>
+#include <algorithm>
 #include <cstdio>
 #include <random>
 #include <vector>
