@@ -22,6 +22,7 @@
 #include "intq/program/owned_program.hpp"
 #include "intq/quantization/convert/lower.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
+#include "intq/runtime/program.hpp"
 #include "intq/tensor/tensor.hpp"
 
 namespace intq::numeric_suite::fx {

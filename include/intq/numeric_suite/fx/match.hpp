@@ -146,6 +146,9 @@ private:
         const std::string first = operator_of(*chain.back());
         if (first == "relu" || (rule_.relu6 && first == "relu6")) extend(chain, {"batch_norm1d", "batch_norm2d"});
         extend_to_layer(chain);
+        // What reads a list, as cat does, is no part of a chain.
+        if (chain.size() > 1 && (chain.back()->args().empty() || chain.back()->args()[0].node() == nullptr))
+            chain.pop_back();
         return chain;
     }
 

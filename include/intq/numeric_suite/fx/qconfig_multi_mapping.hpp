@@ -64,6 +64,8 @@ std::string to_string(const quantization::QConfig& qconfig);
 #    include <cstddef>
 #    include <utility>
 
+#    include "intq/arith/quantize.hpp"
+
 namespace intq::numeric_suite::fx {
 inline namespace INTQ_HOSTED_ABI {
 

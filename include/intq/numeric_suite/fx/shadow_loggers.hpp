@@ -6,14 +6,17 @@
 #define INTQ_NUMERIC_SUITE_FX_SHADOW_LOGGERS_HPP
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "intq/arith/quantize.hpp"
 #include "intq/graph/graph_module.hpp"
 #include "intq/numeric_suite/fx/add_loggers.hpp"
 #include "intq/numeric_suite/fx/node_types.hpp"
 #include "intq/numeric_suite/fx/output_logger.hpp"
 #include "intq/numeric_suite/fx/results.hpp"
+#include "intq/tensor/owned_qparams.hpp"
 
 namespace intq::numeric_suite::fx {
 inline namespace INTQ_HOSTED_ABI {
