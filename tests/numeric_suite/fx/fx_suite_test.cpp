@@ -14,6 +14,7 @@
 #include "intq/numeric_suite/fx/shadow_loggers.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
 #include "intq/quantization/convert/lower.hpp"
+#include "intq/quantization/dynamic/quantize_dynamic.hpp"
 #include "intq/quantization/fuse/fuse_fx.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
@@ -285,6 +286,55 @@ TEST_CASE("Codes shadow real values through a quantize") {
     const auto& by_model = results.begin()->second.at("node_output");
     CHECK(numeric_suite::dtype_word(by_model.at("int8")[0].values.at(0).tensor()) == "qint8");
     CHECK(ns::compute_sqnr(by_model.at("fp32")[0].values[0], by_model.at("int8")[0].values[0]).number() > 20.0);
+}
+
+namespace {
+
+struct LanguageModel : nn::Cloneable<LanguageModel> {
+    LanguageModel() {
+        add_child("encoder", std::make_shared<nn::Embedding>(nn::EmbeddingOptions{10, 8}));
+        add_child("rnn",
+                  std::make_shared<nn::LSTM>(nn::LSTMOptions{.input_size = 8, .hidden_size = 6, .num_layers = 2}));
+        add_child("decoder", test::make_linear(6, 10, 3));
+        unsigned seed = 40;
+        for (const auto& parameter : named_parameters())
+            *parameter.value = test::random_tensor(parameter.value->shape(), seed++, 0.3f);
+        eval();
+    }
+    std::string type_name() const override { return "LanguageModel"; }
+    std::vector<std::string> input_names() const override { return {"ids", "hidden"}; }
+    nn::Value forward(nn::Arguments x) override {
+        const nn::Value both = call("rnn", call("encoder", x[0]), x[1]);
+        return nn::Value::Tuple{call("decoder", both.tuple()[0]), both.tuple()[1]};
+    }
+};
+
+}  // namespace
+
+TEST_CASE("A dynamic LSTM has its weights as one list, and its outputs as tuples") {
+    const auto model = std::make_shared<LanguageModel>();
+    const auto a = graph::symbolic_trace(*model);
+    const auto b = graph::symbolic_trace(*quantize_dynamic(model));
+    auto weights = ns::extract_weights("fp32", *a, "int8", *b);
+    ns::extend_logger_results_with_comparison(weights, "fp32", "int8", ns::compute_sqnr, "sqnr");
+    CHECK(weights.keys() == std::vector<std::string>{"rnn", "decoder"});
+    const auto& rnn = weights.at("rnn").at("weight").at("int8")[0];
+    REQUIRE(rnn.values.at(0).tuple().size() == 4);  // ih and hh of two layers
+    CHECK(rnn.values[0].tuple()[3].tensor().shape() == Shape(24, 6));
+    CHECK(rnn.at("sqnr")[0].tuple()[3].number() > 30.0);
+
+    const auto logged = ns::add_loggers("fp32", *a, "int8", *b);
+    std::vector<std::int64_t> tokens;
+    for (std::int64_t i = 0; i < 12; ++i) tokens.push_back(i * 7 % 10);
+    const Tensor ids = Tensor::from(Shape(4, 3), tokens), zero = Tensor::zeros(Shape(2, 3, 6));
+    const nn::Value hidden = nn::Value::Tuple{zero, zero};
+    (*logged.a)(ids, hidden), (*logged.b)(ids, hidden);
+    auto results = ns::extract_logger_info(*logged.a, *logged.b, "int8");
+    ns::extend_logger_results_with_comparison(results, "fp32", "int8", ns::compute_sqnr, "sqnr");
+    const auto& output = results.at("rnn").at("node_output").at("int8")[0];
+    CHECK(output.values.at(0).tuple().at(1).tuple().size() == 2);
+    CHECK(output.at("sqnr")[0].tuple()[0].number() > 20.0);
+    CHECK(results.at("decoder").at("node_output").at("int8")[0].at("sqnr")[0].number() > 20.0);
 }
 
 TEST_CASE("Wrong use of the FX suite is refused with what is wrong") {

@@ -197,6 +197,28 @@ TEST_CASE("Custom functions prepare and convert the copies, with their arguments
     CHECK(std::isinf(comparisons.at("subgraph_0").candidates.at("1").cmp_mean));  // the layer beside itself
 }
 
+TEST_CASE("A layer of several operators and a layer of two inputs are copied whole") {
+    const auto& table = table_of("tflite");
+    const auto model = test::make_model({{"conv", test::make_conv(3, 3, 3, 1)},
+                                         {"bn", test::make_batch_norm<nn::BatchNorm2d>(3, 2)},
+                                         {"relu", std::make_shared<nn::ReLU>()}},
+                                        [](test::LambdaModel& m, nn::Arguments x) {
+                                            return m.call("relu", m.call("bn", m.call("conv", x[0]))) + x[0];
+                                        });
+    const Tensor x = test::random_tensor(Shape(2, 3, 6, 6), 5);
+    const auto prepared = ns::prepare_n_shadows_model(
+        *model, {x}, ns::QConfigMultiMapping().set_global({with_activation_type(DType::int8)}), table.policy());
+    CHECK(prepared->graph().find("shadow_wrapper_1_1")->args().size() == 2);
+    (*prepared)(x);
+    const auto converted = ns::convert_n_shadows_model(prepared, table);
+    ns::loggers_set_enabled(*converted, true);
+    CHECK(test::largest_difference((*converted)(x).tensor(), (*model)(x).tensor()) == 0.0);
+    const auto comparisons = ns::create_results_comparison(ns::extract_results_n_shadows_model(*converted));
+    CHECK(comparisons.at("subgraph_0").ref_node_name == "conv");
+    CHECK(comparisons.at("subgraph_1").ref_node_target_type == "add");
+    for (const auto& [name, comparison] : comparisons) CHECK(comparison.candidates.at("1").cmp_mean > 20.0);
+}
+
 TEST_CASE("Wrong use of n-shadows is refused with what is wrong") {
     const auto& table = table_of("tflite");
     const Tensor x = test::random_tensor(Shape(4, 3), 5);

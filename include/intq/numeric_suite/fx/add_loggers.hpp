@@ -5,6 +5,7 @@
 #ifndef INTQ_NUMERIC_SUITE_FX_ADD_LOGGERS_HPP
 #define INTQ_NUMERIC_SUITE_FX_ADD_LOGGERS_HPP
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
