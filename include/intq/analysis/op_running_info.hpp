@@ -95,6 +95,7 @@ bool has_prefix(const std::string& name, const std::vector<std::string>& prefixe
 #if INTQ_DEFINES(analysis)
 
 #    include <algorithm>
+#    include <cmath>
 #    include <cstdio>
 #    include <set>
 #    include <utility>
@@ -111,6 +112,7 @@ inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
 INTQ_INLINE std::string seven_decimals(double value) {
+    if (std::isnan(value)) return "nan";  // which printf may give a sign
     char buffer[400];
     const int length = std::snprintf(buffer, sizeof buffer, "%.7f", value);
     return std::string(buffer, static_cast<std::size_t>(length));

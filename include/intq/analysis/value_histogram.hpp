@@ -15,7 +15,7 @@ namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Counts of values by sign, power of two and eighth of it, so that a bucket is at most an eighth as wide as its values
-/// are large. Only buckets with values take memory. NaN is not counted.
+/// are large. Only buckets with values take memory. Infinities and NaN are not counted.
 class ValueHistogram {
 public:
     /// Values from `lowest` to below `highest`; of negative values from above `lowest` to `highest`.
@@ -75,7 +75,7 @@ INTQ_INLINE double edge_of(std::int32_t bucket) {
 INTQ_INLINE void ValueHistogram::add(std::span<const float> values) {
     std::vector<std::int64_t> counts(2 * static_cast<std::size_t>(detail::bucket_count), 0);
     for (const float value : values) {
-        if (std::isnan(value)) continue;
+        if (!std::isfinite(value)) continue;
         ++counts[static_cast<std::size_t>(detail::bucket_of(value) + detail::bucket_count)];
         ++count_;
         sum_ += static_cast<double>(value);

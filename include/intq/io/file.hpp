@@ -40,7 +40,8 @@ void write_file(const std::filesystem::path& path, std::string_view text);
 
 /// Makes a folder and those above it, unless they exist; an empty path is the current folder.
 ///
-/// @throws Error naming the path and the system's reason, also for a file of this name
+/// @throws Error naming the path and the system's reason, also for a file of this name, and for a folder that exists
+///         and in which no file can be written
 void make_folder(const std::filesystem::path& folder);
 
 /// The words of a line of text, between spaces and tabs.
@@ -205,10 +206,11 @@ INTQ_INLINE void write_file(const std::filesystem::path& path, std::string_view 
 }
 
 INTQ_INLINE void make_folder(const std::filesystem::path& folder) {
-    if (folder.empty()) return;
+    const std::filesystem::path path = folder.empty() ? std::filesystem::path(".") : folder;
     std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    if (error) detail::throw_system_error(folder, "cannot be made", error.value());
+    std::filesystem::create_directories(path, error);
+    if (error) detail::throw_system_error(path, "cannot be made", error.value());
+    if (access(path.c_str(), W_OK | X_OK) != 0) detail::throw_system_error(path, "cannot be written in", errno);
 }
 
 INTQ_INLINE std::vector<std::string> words_of(const std::string& line) {
