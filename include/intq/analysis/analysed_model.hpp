@@ -108,6 +108,7 @@ public:
     std::vector<std::string> input_names() const { return source_->input_names(); }
     std::unique_ptr<ModelRun> run(std::vector<nn::Value> inputs) const { return source_->run(std::move(inputs)); }
     nn::ModulePtr module() const { return source_->module(); }
+    const std::shared_ptr<ModelSource>& source() const noexcept { return source_; }
 
 private:
     std::shared_ptr<ModelSource> source_;

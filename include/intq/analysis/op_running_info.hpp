@@ -46,22 +46,25 @@ struct KeptNumbers {
 /// Memory   for each tensor a few numbers, and the filled buckets of its histogram; no values
 class OpRunningInfoManager {
 public:
-    explicit OpRunningInfoManager(const std::vector<AnalysedOperator>& operators, KeptNumbers kept = {});
+    /// @param out_dir  where files go that are given no folder
+    explicit OpRunningInfoManager(const std::vector<AnalysedOperator>& operators, KeptNumbers kept = {},
+                                  std::filesystem::path out_dir = {});
 
     void add(const OperatorCall& call);
     const std::vector<OpRunningInfo>& infos() const noexcept { return infos_; }
     /// The numbers of a tensor: of an input those of the output that it is.
     const TensorInfo& numbers_of(const TensorInfo& info) const;
 
-    /// Writes `statistic.txt` into out_dir: Index, Op Name, Mod Name, Attr, Dtype, Scale, Min, Max, Mean, Var, Shape.
+    /// Writes `statistic.txt`: Index, Op Name, Mod Name, Attr, Dtype, Scale, Min, Max, Mean, Var, Shape.
     ///
+    /// @param out_dir     the manager's own where it is empty
     /// @param prefixes    modules whose qualified names begin so; all where it is empty
     /// @param types       types of operators; all where it is empty
     /// @param with_stack  adds a column Stack, which says what each operator reads
     /// @return the text of the file
     /// @throws Error for a prefix or a type that no operator has, with the nearest; before any run; and as
     ///         io::write_file()
-    std::string table(const std::filesystem::path& out_dir, const std::vector<std::string>& prefixes = {},
+    std::string table(const std::filesystem::path& out_dir = {}, const std::vector<std::string>& prefixes = {},
                       const std::vector<std::string>& types = {}, bool with_stack = false) const;
 
 private:
@@ -72,6 +75,7 @@ private:
 
     std::vector<OpRunningInfo> infos_;
     KeptNumbers kept_;
+    std::filesystem::path out_dir_;
 };
 
 namespace detail {
@@ -164,8 +168,9 @@ template <class Visit> void for_each_channel(const Tensor& tensor, int axis, con
 
 }  // namespace detail
 
-INTQ_INLINE OpRunningInfoManager::OpRunningInfoManager(const std::vector<AnalysedOperator>& operators, KeptNumbers kept)
-    : kept_(kept) {
+INTQ_INLINE OpRunningInfoManager::OpRunningInfoManager(const std::vector<AnalysedOperator>& operators, KeptNumbers kept,
+                                                       std::filesystem::path out_dir)
+    : kept_(kept), out_dir_(std::move(out_dir)) {
     for (const AnalysedOperator& op : operators) infos_.push_back({op, {}});
 }
 
@@ -278,8 +283,9 @@ INTQ_INLINE std::string OpRunningInfoManager::table(const std::filesystem::path&
             rows.add_row(std::move(cells));
         }
     const std::string text = rows.str();
-    io::make_folder(out_dir);
-    io::write_file(out_dir / "statistic.txt", text);
+    const std::filesystem::path& folder = out_dir.empty() ? out_dir_ : out_dir;
+    io::make_folder(folder);
+    io::write_file(folder / "statistic.txt", text);
     return text;
 }
 
