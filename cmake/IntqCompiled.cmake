@@ -32,7 +32,8 @@ set(intq_compiled_units
     "quantization prepare quantization/prepare quantization/check"
     "quantization convert quantization/convert quantization/dynamic"
     "training training training training/gradients"
-    "training improve improve")
+    "training improve improve"
+    "training analysis analysis")
 set(intq_embeddable_rooms core arith simd kernels observers runtime)
 
 # Writes a file only when its text changes, so that configuring again compiles nothing.

@@ -4,6 +4,22 @@
 #ifndef INTQ_INTQ_HPP
 #define INTQ_INTQ_HPP
 
+#include "intq/analysis/analysed_model.hpp"
+#include "intq/analysis/call_inputs.hpp"
+#include "intq/analysis/codes_source.hpp"
+#include "intq/analysis/compare_layers.hpp"
+#include "intq/analysis/compare_tables.hpp"
+#include "intq/analysis/graph_source.hpp"
+#include "intq/analysis/layer_advice.hpp"
+#include "intq/analysis/layer_pairs.hpp"
+#include "intq/analysis/model_profiler.hpp"
+#include "intq/analysis/op_running_info.hpp"
+#include "intq/analysis/output_metric.hpp"
+#include "intq/analysis/quant_analysis.hpp"
+#include "intq/analysis/saved_activations.hpp"
+#include "intq/analysis/sensitivity.hpp"
+#include "intq/analysis/tensor_statistics.hpp"
+#include "intq/analysis/value_histogram.hpp"
 #include "intq/embedded.hpp"
 #include "intq/graph/graph.hpp"
 #include "intq/graph/graph_module.hpp"

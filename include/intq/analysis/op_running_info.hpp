@@ -54,6 +54,8 @@ public:
     const std::vector<OpRunningInfo>& infos() const noexcept { return infos_; }
     /// The numbers of a tensor: of an input those of the output that it is.
     const TensorInfo& numbers_of(const TensorInfo& info) const;
+    /// Of all outputs of an operator.
+    TensorStatistics output_statistics(std::size_t op) const;
 
     /// Writes `statistic.txt`: Index, Op Name, Mod Name, Attr, Dtype, Scale, Min, Max, Mean, Var, Shape.
     ///
@@ -179,6 +181,13 @@ INTQ_INLINE const TensorInfo& OpRunningInfoManager::numbers_of(const TensorInfo&
     for (const TensorInfo& tensor : infos_.at(info.producer).tensors)
         if (tensor.attr == "output") return tensor;
     return info;
+}
+
+INTQ_INLINE TensorStatistics OpRunningInfoManager::output_statistics(std::size_t op) const {
+    TensorStatistics all;
+    for (const TensorInfo& tensor : infos_.at(op).tensors)
+        if (tensor.attr.rfind("output", 0) == 0) all.merge(tensor.statistics);
+    return all;
 }
 
 INTQ_INLINE TensorInfo& OpRunningInfoManager::tensor_of(OpRunningInfo& info, const std::string& attr) const {

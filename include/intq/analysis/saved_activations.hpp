@@ -28,7 +28,6 @@ public:
 private:
     const std::vector<AnalysedOperator>& operators_;
     std::filesystem::path folder_;
-    std::size_t next_ = 0;
 };
 
 /// The model whose activations are in a folder. Its runs read one file after the other, whatever inputs they are given,
@@ -46,7 +45,6 @@ AnalysedModel saved_model(const std::filesystem::path& folder);
 #    include <algorithm>
 #    include <charconv>
 #    include <cstdint>
-#    include <cstdio>
 #    include <system_error>
 #    include <utility>
 
@@ -61,6 +59,11 @@ inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
 inline constexpr const char* activation_format = "intq activations 1";
+
+INTQ_INLINE std::string file_number(std::size_t index) {
+    const std::string digits = std::to_string(index);
+    return std::string(digits.size() < 6 ? 6 - digits.size() : 0, '0') + digits;
+}
 
 /// A tensor with its grid: "<name>", "<name>.scales", "<name>.zero_points", and the rest as text.
 INTQ_INLINE void save_tensor(const std::string& name, const Tensor& tensor, io::Safetensors& content) {
@@ -191,6 +194,8 @@ INTQ_INLINE SavedSource::SavedSource(const std::filesystem::path& folder) {
                     "save_activations");
     std::sort(files_.begin(), files_.end());
     for (const std::filesystem::path& file : files_) {
+        if (file.stem().string() != detail::file_number(operators_.size()))
+            throw Error(file.string(), "an operator's file before this one is missing");
         const io::Safetensors content = io::read_safetensors(file);
         const auto field = [&](const char* name) {
             const auto found = content.metadata.find(name);
@@ -243,9 +248,7 @@ INTQ_INLINE void ActivationWriter::add(const OperatorCall& call) {
     for (const auto& parameter : call.parameters) detail::save_tensor(parameter.name, parameter.value, content);
     for (std::size_t i = 0; i < call.outputs.size(); ++i)
         detail::save_tensor("output_" + std::to_string(i), call.outputs[i], content);
-    char name[32];
-    std::snprintf(name, sizeof name, "%06zu.safetensors", call.index);
-    io::write_safetensors(folder_ / name, content);
+    io::write_safetensors(folder_ / (detail::file_number(call.index) + ".safetensors"), content);
 }
 
 INTQ_INLINE AnalysedModel saved_model(const std::filesystem::path& folder) {
