@@ -467,7 +467,7 @@ TEST_CASE("Wrong use is an error that says what to do, and what was written befo
     qa.run();
     qa.compare_per_layer();
     CHECK_THAT(message_of<Error>([&] { qa.compare_per_layer({"layer2"}); }),
-               Contains("layer2") && Contains("layer1.0"));
+               Contains("layer2") && Contains("\"layer1\""));
     CHECK_THAT(message_of<Error>([&] { qa.compare_per_layer({}, {"Conv3d"}); }),
                Contains("Conv3d") && Contains("Conv2d"));
     for (const LayerComparison& row : qa.compare_per_layer({"layer1.0"}, {"BatchNorm2d"}))

@@ -40,7 +40,7 @@ struct AnalysedOperator {
     std::string mod_name;                    // qualified name of its module; of a function the name of its node
     std::string op_type;                     // "Conv2d", "qat.ConvReLU2d", "FloatFunctional.add", "interpolate"
     std::string node;                        // name of its node in the graph
-    std::string call{};                      // "%conv = call_module[conv](%quant)"
+    std::string call{};                      // "%conv = call_module[conv] (%quant)"
     std::vector<nn::FusedMember> members{};  // what was fused into it
     std::vector<std::size_t> inputs{};       // operators that it reads, in the order of its operands
     bool has_weight = false;

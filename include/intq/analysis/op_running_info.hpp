@@ -142,9 +142,13 @@ INTQ_INLINE void check_filter(const char* what, const std::vector<std::string>& 
         const bool is_known = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
             return by_prefix ? name.rfind(word, 0) == 0 : name == word;
         });
-        if (!is_known)
-            throw Error("no operator has the " + std::string(what) + " \"" + word + "\"; the nearest are " +
-                        nearest_names(word, names));
+        if (is_known) continue;
+        std::vector<std::string> candidates = names;
+        for (const std::string& name : names)
+            for (std::size_t dot = name.find('.'); by_prefix && dot != std::string::npos; dot = name.find('.', dot + 1))
+                candidates.push_back(name.substr(0, dot));
+        throw Error("no operator has the " + std::string(what) + " \"" + word + "\"; the nearest are " +
+                    nearest_names(word, candidates));
     }
 }
 
