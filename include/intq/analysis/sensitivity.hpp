@@ -88,8 +88,6 @@ struct SensitivityRow {
 /// The quantizers of one module, or of one function.
 struct QuantizedOperatorParts {
     std::string type;
-    const graph::Node* node = nullptr;
-    const graph::Node* quantizer_node = nullptr;
     std::vector<quantization::FakeQuantize*> outputs{};
     quantization::FakeQuantize* weight = nullptr;
 };
@@ -138,17 +136,13 @@ private:
             if (!index) continue;
             const AnalysedOperator& op = source.operators()[*index];
             QuantizedOperatorParts& part = parts[op.mod_name];
-            if (part.node == nullptr) {
+            if (part.type.empty()) {
                 names.push_back(op.mod_name);
                 part.type = graph::type_of(*node, root_);
-                part.node = node;
             }
             auto* own = const_cast<quantization::FakeQuantize*>(
                 dynamic_cast<const quantization::FakeQuantize*>(quantizer_behind(*node, root_)));
-            if (own != nullptr) {
-                if (part.outputs.empty()) part.quantizer_node = node->users().front();
-                part.outputs.push_back(own);
-            }
+            if (own != nullptr) part.outputs.push_back(own);
             if (const auto* layer = dynamic_cast<quantization::PreparedWeight*>(graph::module_of(*node, root_)))
                 part.weight = &layer->weight_fake_quant();
         }
@@ -157,14 +151,31 @@ private:
     }
 
     void add_rows(const std::string& name, const QuantizedOperatorParts& part) {
-        if (!part.outputs.empty())
-            rows_.push_back({{name, "activation", part.type, 0.0}, part.outputs, part.quantizer_node});
+        const auto add = [&](const char* type, std::vector<quantization::FakeQuantize*> quantizers) {
+            const graph::Node* const first = first_reader(quantizers);
+            rows_.push_back({{name, type, part.type, 0.0}, std::move(quantizers), first});
+        };
+        if (!part.outputs.empty()) add("activation", part.outputs);
         if (part.weight == nullptr) return;
-        rows_.push_back({{name, "weight", part.type, 0.0}, {part.weight}, part.node});
+        add("weight", {part.weight});
         if (part.outputs.empty()) return;
         std::vector<quantization::FakeQuantize*> both = part.outputs;
         both.push_back(part.weight);
-        rows_.push_back({{name, "both", part.type, 0.0}, std::move(both), part.node});
+        add("both", std::move(both));
+    }
+
+    // The first node that calls one of them, or the layer of one: quantizers may be shared.
+    const graph::Node* first_reader(const std::vector<quantization::FakeQuantize*>& quantizers) const {
+        const auto is_one = [&](const nn::Module* module) {
+            return std::any_of(quantizers.begin(), quantizers.end(),
+                               [&](const auto* quantizer) { return quantizer == module; });
+        };
+        for (const graph::Node* node : root_.graph().nodes()) {
+            nn::Module* const module = graph::module_of(*node, root_);
+            const auto* layer = dynamic_cast<const quantization::PreparedWeight*>(module);
+            if (is_one(module) || (layer != nullptr && is_one(&layer->weight_fake_quant()))) return node;
+        }
+        return nullptr;
     }
 
     double measure(const SensitivityRow& row, const graph::GraphRun& run) {
