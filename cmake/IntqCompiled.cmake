@@ -29,11 +29,12 @@ set(intq_compiled_units
     "model interop interop/onnx interop/onnx/read interop/onnx/nodes interop/onnx/operators"
     "quantization quantizers quantization/observers quantization/fake_quantize quantization/qconfig quantization/modules"
     "quantization operators quantization/operators quantization/fuse"
-    "quantization prepare quantization/prepare"
-    "quantization convert quantization/convert quantization/dynamic quantization/check"
+    "quantization prepare quantization/prepare quantization/check"
+    "quantization convert quantization/convert quantization/dynamic"
     "training training training training/gradients"
     "training improve improve"
-    "training numeric_suite numeric_suite/loggers numeric_suite/eager numeric_suite/fx")
+    "training numeric_suite numeric_suite/loggers numeric_suite/eager numeric_suite/fx"
+    "training analysis analysis")
 set(intq_embeddable_rooms core arith simd kernels observers runtime)
 
 # Writes a file only when its text changes, so that configuring again compiles nothing.

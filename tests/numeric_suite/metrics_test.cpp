@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "intq/numeric_suite/metrics.hpp"
+#include "intq/numeric_suite/tensor_comparison.hpp"
 
 #include <cmath>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "intq/io/error.hpp"
 #include "support/catch.hpp"
 
 using namespace intq::numeric_suite;
@@ -57,6 +59,22 @@ TEST_CASE("The metrics equal PyTorch's on the golden cases") {
         check_near(compute_cosine_similarity(x, y), number(horizon.at("Cosine")), ratio);
         check_near(compute_mse(x, y), number(horizon.at("MSE")), ratio * std::abs(number(horizon.at("MSE"))));
         check_near(compute_l1(x, y), number(horizon.at("L1")), ratio * std::abs(number(horizon.at("L1"))));
+        intq::Shape shape;
+        for (const json& extent : row.at("a").at("shape")) shape[shape.rank++] = extent.get<intq::index_t>();
+        const double kl = number(horizon.at("KL"));
+        check_near(compute_kl(x, y, shape), kl, 1e-6 * std::abs(kl) + 1e-12);
+        check_near(compute_atol(x, y), number(horizon.at("Atol")), 0.0);
+        check_near(compute_rtol(x, y), number(horizon.at("Rtol")), 0.0);
+
+        TensorComparison all;
+        all.add(x, y, shape);
+        check_near(static_cast<float>(all.mse()), static_cast<double>(compute_mse(x, y)), 0.0);
+        check_near(static_cast<float>(all.cosine()), static_cast<double>(compute_cosine_similarity(x, y)), 0.0);
+        check_near(static_cast<float>(all.l1()), static_cast<double>(compute_l1(x, y)), 0.0);
+        check_near(static_cast<float>(all.kl()), static_cast<double>(compute_kl(x, y, shape)), 0.0);
+        check_near(static_cast<float>(all.sqnr()), static_cast<double>(compute_sqnr(x, y)), 0.0);
+        check_near(static_cast<float>(all.atol()), static_cast<double>(compute_atol(x, y)), 0.0);
+        check_near(static_cast<float>(all.rtol()), static_cast<double>(compute_rtol(x, y)), 0.0);
     }
 }
 
@@ -68,6 +86,33 @@ TEST_CASE("The metrics are those of their formulas, worked out by hand") {
     CHECK(compute_mse(x, y) == 0.5f);
     CHECK(compute_l1(x, y) == 0.5f);
     CHECK(compute_l1(y, x) == 0.5f);
+}
+
+TEST_CASE("KL takes the softmax along the channels of images and along the last axis elsewhere") {
+    // softmax (0, ln 3) = (1/4, 3/4) against (1/2, 1/2): 1/4 ln 1/2 + 3/4 ln 3/2, over two elements.
+    const float three = std::log(3.0f);
+    const double expected = (0.25 * std::log(0.5) + 0.75 * std::log(1.5)) / 2;
+    check_near(compute_kl(std::vector<float>{0, three}, std::vector<float>{5, 5}, intq::Shape(1, 2)), expected, 1e-7);
+    check_near(compute_kl(std::vector<float>{0, three}, std::vector<float>{5, 5}, intq::Shape(1, 2, 1, 1)), expected,
+               1e-7);
+    // Two pixels of one channel: each softmax is 1.
+    check_near(compute_kl(std::vector<float>{0, three}, std::vector<float>{5, 5}, intq::Shape(1, 1, 1, 2)), 0.0, 1e-12);
+    CHECK_THROWS_AS(compute_kl(std::vector<float>{0, 1}, std::vector<float>{0, 1}, intq::Shape(3)), intq::Error);
+}
+
+TEST_CASE("A comparison of two streams is that of all their elements") {
+    const std::vector<float> x{1, 2, 3, 4}, y{1, 2.5f, 3, 3};
+    TensorComparison parts, whole;
+    whole.add(x, y, intq::Shape(2, 2));
+    for (const std::size_t at : {0u, 2u})
+        parts.add(std::span(x).subspan(at, 2), std::span(y).subspan(at, 2), intq::Shape(1, 2));
+    CHECK(parts.count() == 4);
+    CHECK(parts.mse() == whole.mse());
+    CHECK(parts.kl() == whole.kl());
+    CHECK(parts.mse() == 1.25 / 4);
+    CHECK(parts.l1() == 1.5 / 4);
+    CHECK(parts.atol() == 1.0);
+    CHECK(parts.rtol() == 0.25);
 }
 
 TEST_CASE("Squares that overflow float do not overflow the metrics, and small ones are not lost") {

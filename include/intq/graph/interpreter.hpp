@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 //
-// Interpreter: runs a graph node by node, in float. Layer: graph (docs/design.md section 6).
+// Interpreter: runs a graph node by node, in float; GraphRun: such a run, one node at a time. Layer: graph
+// (docs/design.md section 6).
 #ifndef INTQ_GRAPH_INTERPRETER_HPP
 #define INTQ_GRAPH_INTERPRETER_HPP
 
+#include <cstddef>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -48,13 +51,58 @@ public:
     static std::vector<nn::Value> resolve(const ArgumentList& arguments, const Values& values);
 
 private:
-    nn::Value evaluate(const Node& node, const Values& values);
     static nn::Value resolve(const Argument& argument, const Values& values);
 
     const Graph& graph_;
     nn::Module& root_;
     NodeHook hook_;
     ValueHook value_hook_;
+};
+
+/// A run that goes node by node, for who looks at two runs side by side, or ends one run in several ways.
+///
+///     GraphRun run(graph, root, inputs);
+///     while (!run.is_done()) look_at(run.next(), run.step());
+///
+/// A copy goes on from the same node, and shares the tensors that were computed before it: what several runs begin with
+/// is computed once. A node is evaluated with the modules and weights that the root has at that moment.
+///
+/// Memory   a value is dropped after its last use
+class GraphRun {
+public:
+    /// Graph and root must outlive the run and its copies; the graph must not be edited meanwhile.
+    ///
+    /// @param inputs  one for each placeholder in order; missing ones take their default
+    GraphRun(const Graph& graph, nn::Module& root, std::span<const nn::Value> inputs);
+
+    bool is_done() const noexcept;
+    /// The node that step() evaluates.
+    const Node& next() const;
+    /// What next() reads, as its module or function takes it.
+    std::vector<nn::Value> arguments() const { return Interpreter::resolve(next().args(), values_); }
+    /// Evaluates next() and gives its value, which stays until the next step.
+    ///
+    /// @param value_of  may replace the value
+    /// @param hook      sees the value that goes on
+    const nn::Value& step(const ValueHook& value_of = {}, const NodeHook& hook = {});
+    /// Evaluates the nodes that are left, and gives the model's output.
+    const nn::Value& finish();
+
+private:
+    struct Plan {
+        const Graph* graph;
+        nn::Module* root;
+        std::vector<const Node*> nodes;                   // to the output
+        std::vector<std::vector<const Node*>> last_uses;  // by node: what nobody reads behind it
+        std::vector<nn::Value> inputs;
+    };
+    nn::Value evaluate(const Node& node) const;
+    nn::Value input(const Node& node);
+
+    std::shared_ptr<const Plan> plan_;
+    std::size_t position_ = 0, next_input_ = 0;
+    Interpreter::Values values_;
+    nn::Value last_;
 };
 
 /// "node 3 of 12, %relu = call_module[relu1] (%conv1)": how messages name a node.
@@ -67,7 +115,6 @@ std::string describe(const Node& node, const Graph& graph);
 #if INTQ_DEFINES(graph)
 
 #    include <algorithm>
-#    include <cstddef>
 #    include <type_traits>
 #    include <variant>
 
@@ -88,63 +135,83 @@ INTQ_INLINE std::string describe(const Node& node, const Graph& graph) {
 }
 
 INTQ_INLINE nn::Value Interpreter::run(std::span<const nn::Value> inputs) {
-    const auto placeholders = graph_.placeholders();
+    GraphRun run(graph_, root_, inputs);
+    while (!run.is_done()) run.step(value_hook_, hook_);
+    return run.finish();
+}
+
+INTQ_INLINE GraphRun::GraphRun(const Graph& graph, nn::Module& root, std::span<const nn::Value> inputs) {
+    const auto placeholders = graph.placeholders();
     if (inputs.size() > placeholders.size())
         throw Error("the graph has " + std::to_string(placeholders.size()) + " inputs, given " +
                     std::to_string(inputs.size()));
-    const auto nodes = graph_.nodes();
-    std::map<const Node*, const Node*> last_reader;
-    for (const Node* node : nodes)
-        for (const Node* input : node->inputs()) last_reader[input] = node;
-
-    Values values;
-    std::size_t next_input = 0;
-    for (const Node* node : nodes) {
-        try {
-            if (node->op() != Op::placeholder) {
-                values[node] = evaluate(*node, values);
-            } else if (next_input < inputs.size()) {
-                values[node] = inputs[next_input++];
-            } else if (!node->args().empty()) {
-                values[node] = resolve(node->args()[0], values);
-            } else {
-                throw Error("no value was given for the input \"" + node->target() + "\"");
-            }
-            if (value_hook_)
-                if (auto other = value_hook_(*node, values[node])) values[node] = *std::move(other);
-            if (hook_) hook_(*node, values[node]);
-        } catch (const nn::TracingError&) {
-            throw;
-        } catch (const Error& error) {
-            throw Error(describe(*node, graph_), error);
-        }
-        if (node->op() == Op::output) return values[node];
-        for (const Node* input : node->inputs())
-            if (last_reader[input] == node) values.erase(input);
+    auto plan = std::make_shared<Plan>(Plan{&graph, &root, {}, {}, {inputs.begin(), inputs.end()}});
+    std::map<const Node*, std::size_t> last_reader;
+    for (const Node* node : graph.nodes()) {
+        for (const Node* read : node->inputs()) last_reader[read] = plan->nodes.size();
+        plan->nodes.push_back(node);
+        if (node->op() == Op::output) break;
     }
-    throw Error("the graph has no output node");
+    plan->last_uses.resize(plan->nodes.size());
+    for (const auto& [read, reader] : last_reader) plan->last_uses[reader].push_back(read);
+    plan_ = std::move(plan);
 }
 
-INTQ_INLINE nn::Value Interpreter::evaluate(const Node& node, const Values& values) {
+INTQ_INLINE bool GraphRun::is_done() const noexcept { return position_ == plan_->nodes.size(); }
+
+INTQ_INLINE const Node& GraphRun::next() const { return *plan_->nodes.at(position_); }
+
+INTQ_INLINE const nn::Value& GraphRun::finish() {
+    while (!is_done()) step();
+    if (plan_->nodes.empty() || plan_->nodes.back()->op() != Op::output) throw Error("the graph has no output node");
+    return last_;
+}
+
+INTQ_INLINE const nn::Value& GraphRun::step(const ValueHook& value_of, const NodeHook& hook) {
+    const Node& node = next();
+    try {
+        last_ = node.op() == Op::placeholder ? input(node) : evaluate(node);
+        if (value_of)
+            if (auto other = value_of(node, last_)) last_ = *std::move(other);
+        if (hook) hook(node, last_);
+    } catch (const nn::TracingError&) {
+        throw;
+    } catch (const Error& error) {
+        throw Error(describe(node, *plan_->graph), error);
+    }
+    for (const Node* read : plan_->last_uses[position_]) values_.erase(read);
+    if (!node.users().empty()) values_[&node] = last_;
+    ++position_;
+    return last_;
+}
+
+INTQ_INLINE nn::Value GraphRun::input(const Node& node) {
+    if (next_input_ < plan_->inputs.size()) return plan_->inputs[next_input_++];
+    if (!node.args().empty()) return Interpreter::resolve(node.args(), values_)[0];
+    throw Error("no value was given for the input \"" + node.target() + "\"");
+}
+
+INTQ_INLINE nn::Value GraphRun::evaluate(const Node& node) const {
+    nn::Module& root = *plan_->root;
     if (node.op() == Op::get_attr) {
-        const Tensor* tensor = root_.find_tensor(node.target());
+        const Tensor* tensor = root.find_tensor(node.target());
         if (tensor == nullptr) throw Error("there is no parameter or buffer of this name");
         return *tensor;
     }
-    const std::vector<nn::Value> arguments = resolve(node.args(), values);
+    const std::vector<nn::Value> values = arguments();
     switch (node.op()) {
         case Op::call_module:
-            return root_.find(node.target()).dispatch(node.method(), arguments, node.traced_hooks());
+            return root.find(node.target()).dispatch(node.method(), values, node.traced_hooks());
         case Op::call_function:
-            if (nn::Recorder* recorder = nn::find_recorder(arguments))
-                return recorder->record_function(*node.function(), arguments);
-            return node.function()->evaluate(arguments);
+            if (nn::Recorder* recorder = nn::find_recorder(values))
+                return recorder->record_function(*node.function(), values);
+            return node.function()->evaluate(values);
         case Op::call_method:
-            if (nn::Recorder* recorder = nn::find_recorder(arguments))
-                return recorder->record_method(*node.function(), arguments);
-            return node.function()->evaluate(arguments);
+            if (nn::Recorder* recorder = nn::find_recorder(values))
+                return recorder->record_method(*node.function(), values);
+            return node.function()->evaluate(values);
         default:
-            return arguments[0];
+            return values[0];
     }
 }
 

@@ -38,6 +38,12 @@ std::vector<std::byte> read_part(const std::filesystem::path& path, std::uint64_
 void write_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 void write_file(const std::filesystem::path& path, std::string_view text);
 
+/// Makes a folder and those above it, unless they exist; an empty path is the current folder.
+///
+/// @throws Error naming the path and the system's reason, also for a file of this name, and for a folder that exists
+///         and in which no file can be written
+void make_folder(const std::filesystem::path& folder);
+
 /// The words of a line of text, between spaces and tabs.
 std::vector<std::string> words_of(const std::string& line);
 
@@ -197,6 +203,14 @@ INTQ_INLINE void write_file(const std::filesystem::path& path, std::span<const s
 
 INTQ_INLINE void write_file(const std::filesystem::path& path, std::string_view text) {
     write_file(path, std::as_bytes(std::span(text.data(), text.size())));
+}
+
+INTQ_INLINE void make_folder(const std::filesystem::path& folder) {
+    const std::filesystem::path path = folder.empty() ? std::filesystem::path(".") : folder;
+    std::error_code error;
+    std::filesystem::create_directories(path, error);
+    if (error) detail::throw_system_error(path, "cannot be made", error.value());
+    if (access(path.c_str(), W_OK | X_OK) != 0) detail::throw_system_error(path, "cannot be written in", errno);
 }
 
 INTQ_INLINE std::vector<std::string> words_of(const std::string& line) {

@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "intq/nn/layers/layers.hpp"
-#include "intq/quantization/check/explain.hpp"
+#include "intq/quantization/convert/explain.hpp"
 #include "intq/quantization/convert/convert_custom.hpp"
 #include "intq/quantization/convert/convert_eager.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"

@@ -37,13 +37,21 @@ public:
     /// @param table      kernels of the target that the model was prepared for
     /// @param max_batch  samples of one run
     ExactSimulation(PreparedModel& model, const kernels::KernelTable& table, index_t max_batch);
+    /// The same of a converted model.
+    ExactSimulation(QuantizedGraph quantized, const kernels::KernelTable& table, index_t max_batch);
 
     /// @param inputs  one float32 tensor for each input of the model, at most max_batch samples
     /// @return the model's outputs
     std::vector<Tensor> run(std::span<const Tensor> inputs);
+    /// The same, step by step: begin(), step() for each node of quantized() in order, and outputs().
+    void begin(std::span<const Tensor> inputs);
+    void step(std::size_t node);
+    std::vector<Tensor> outputs() const;
 
     /// A tensor of quantized() in the last run.
-    const Tensor& tensor(int index) const { return values_.at(static_cast<std::size_t>(index)).tensor(); }
+    const Tensor& tensor(int index) const { return value(index).tensor(); }
+    /// The same where an operator in float may have given a tuple.
+    const nn::Value& value(int index) const { return values_.at(static_cast<std::size_t>(index)); }
     /// What a node of the prepared graph gave in the last run: codes, accumulators, or real values. An operator and the
     /// quantizer behind it share their codes; a QuantStub passes real values on.
     /// Throws for a node that has none of them, such as one in float that gives a tuple.
@@ -146,7 +154,11 @@ INTQ_INLINE bool runs_on_host(const QuantizedNode& node) {
 }  // namespace detail
 
 INTQ_INLINE ExactSimulation::ExactSimulation(PreparedModel& model, const kernels::KernelTable& table, index_t max_batch)
-    : quantized_(convert_fx(model)), values_(quantized_.tensors.size(), nn::Value(Tensor())) {
+    : ExactSimulation(convert_fx(model), table, max_batch) {}
+
+INTQ_INLINE ExactSimulation::ExactSimulation(QuantizedGraph quantized, const kernels::KernelTable& table,
+                                             index_t max_batch)
+    : quantized_(std::move(quantized)), values_(quantized_.tensors.size(), nn::Value(Tensor())) {
     for (const QuantizedNode& node : quantized_.nodes)
         programs_.push_back(detail::runs_on_host(node) ? nullptr
                                                        : detail::lower_step(quantized_, node, table, max_batch));
@@ -163,25 +175,35 @@ INTQ_INLINE std::optional<Tensor> ExactSimulation::real(int tensor) const {
 }
 
 INTQ_INLINE std::vector<Tensor> ExactSimulation::run(std::span<const Tensor> inputs) {
+    begin(inputs);
+    for (std::size_t i = 0; i < quantized_.nodes.size(); ++i) step(i);
+    return outputs();
+}
+
+INTQ_INLINE void ExactSimulation::begin(std::span<const Tensor> inputs) {
     if (inputs.size() != quantized_.inputs.size())
         throw Error("ExactSimulation: the model takes " + std::to_string(quantized_.inputs.size()) + " inputs, given " +
                     std::to_string(inputs.size()));
     std::fill(values_.begin(), values_.end(), Tensor());
     for (std::size_t i = 0; i < inputs.size(); ++i)
         values_[static_cast<std::size_t>(quantized_.inputs[i])] = inputs[i].contiguous();
-    for (std::size_t i = 0; i < quantized_.nodes.size(); ++i) {
-        const QuantizedNode& node = quantized_.nodes[i];
-        nn::Value& output = values_[static_cast<std::size_t>(node.output)];
-        const auto value_of = [&](int tensor) { return values_[static_cast<std::size_t>(tensor)]; };
-        if (auto on_host = detail::run_on_host(quantized_, node, value_of)) {
-            output = *std::move(on_host);
-        } else {
-            std::vector<Tensor> operands;
-            const std::set<int> distinct(node.inputs.begin(), node.inputs.end());
-            for (const int input : distinct) operands.push_back(value_of(input).tensor());
-            output = programs_[i]->run(operands)[0];
-        }
+}
+
+INTQ_INLINE void ExactSimulation::step(std::size_t at) {
+    const QuantizedNode& node = quantized_.nodes.at(at);
+    nn::Value& output = values_[static_cast<std::size_t>(node.output)];
+    const auto value_of = [&](int tensor) { return values_[static_cast<std::size_t>(tensor)]; };
+    if (auto on_host = detail::run_on_host(quantized_, node, value_of)) {
+        output = *std::move(on_host);
+    } else {
+        std::vector<Tensor> operands;
+        const std::set<int> distinct(node.inputs.begin(), node.inputs.end());
+        for (const int input : distinct) operands.push_back(value_of(input).tensor());
+        output = programs_[at]->run(operands)[0];
     }
+}
+
+INTQ_INLINE std::vector<Tensor> ExactSimulation::outputs() const {
     std::vector<Tensor> outputs;
     for (const int output : quantized_.outputs)
         for (const Tensor& tensor : nn::tensors_of(values_[static_cast<std::size_t>(output)]))

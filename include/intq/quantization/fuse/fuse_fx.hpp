@@ -64,6 +64,14 @@ std::shared_ptr<graph::GraphModule> traced_clone(const nn::Module& model, const 
 /// What a qconfig mapping needs to know of a node.
 nn::FusedMember member_of(const graph::Node& node, nn::Module& root);
 
+namespace detail {
+
+/// A call of FloatFunctional::add_relu becomes an add and a relu. The relu belongs to the same module, so that its
+/// entries in a qconfig mapping stand for both.
+void split_add_relu(graph::GraphModule& model);
+
+}  // namespace detail
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
@@ -105,7 +113,6 @@ INTQ_INLINE bool holds(const graph::OperatorSequence& operators, const char* nam
     return std::find(operators.begin(), operators.end(), name) != operators.end();
 }
 
-/// The relu belongs to the same module, so that its entries in a qconfig mapping stand for both.
 INTQ_INLINE void split_add_relu(graph::GraphModule& model) {
     graph::Graph& graph = model.graph();
     for (graph::Node* node : graph.nodes()) {

@@ -32,6 +32,7 @@ struct PrepareModulesOptions {
     PrepareCustomConfig custom{};  // its part on tracing is not read
     bool hybrid = false;           // the modules of hybrid_dict stay in float, between the user's own stubs
     HybridDict hybrid_dict{};
+    int verbose = 0;  // 1: prepare_qat prints what check_qat_model() finds
 };
 
 /// A model with a quantizer behind each module that will give codes, as its child activation_post_process: QuantStub,
@@ -87,6 +88,7 @@ void remove_qconfig(nn::Module& model);
 #    include "intq/nn/layers/fusion.hpp"
 #    include "intq/nn/layers/quantize.hpp"
 #    include "intq/nn/layers/weighted.hpp"
+#    include "intq/quantization/check/check_qat_model.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/modules/custom_modules.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
@@ -369,6 +371,7 @@ INTQ_INLINE nn::ModulePtr prepare_qat(const nn::ModulePtr& model, const QConfigM
     nn::ModulePtr prepared = prepare_calibration(nn::given_model(model, "prepare_qat"), mapping, target, options);
     prepared->train();
     set_fake_quantize(*prepared, FakeQuantState::qat);
+    if (options.verbose > 0) check_qat_model(*prepared);
     return prepared;
 }
 

@@ -544,6 +544,7 @@ INTQ_INLINE std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model
     PrepareReport report;
     fuse_in_place(*fused, fusion, &report.fusion);
     auto prepared = std::make_shared<PreparedModel>(*fused, target, options);
+    prepared->set_attribute("prepared_target", target);
     prepared->report() = std::move(report);
     const QConfigMapping own = with_own_qconfigs(mapping, model), all = with_hybrid(own, *prepared);
     Preparer(*prepared, all, own).run();

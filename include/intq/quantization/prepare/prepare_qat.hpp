@@ -20,7 +20,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 /// The same graph as prepare_calibration_fx gives, for training: the model is in training mode and its quantizers
 /// observe and round (FakeQuantState::qat). PrepareOptions::qat_mode says what becomes of the batch norm behind a layer
-/// with weights.
+/// with weights. With PrepareOptions::verbose, what check_qat_model() finds is printed.
 ///
 /// Result and errors as prepare_calibration_fx
 std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const QConfigMapping& mapping,
@@ -55,6 +55,7 @@ std::map<std::string, FakeQuantize*> fake_quantizers(nn::Module& model);
 #    include <cstddef>
 
 #    include "intq/io/error.hpp"
+#    include "intq/quantization/check/check_qat_model.hpp"
 #    include "intq/quantization/observers/observer.hpp"
 #    include "intq/quantization/prepare/prepare_fx.hpp"
 #    include "intq/quantization/qconfig/target_defaults.hpp"
@@ -69,6 +70,7 @@ INTQ_INLINE std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& mode
     prepared->train();
     set_fake_quantize(*prepared, FakeQuantState::qat);
     if (!options.example_inputs.empty()) prepared->check_lowering();
+    if (options.verbose > 0) check_qat_model(*prepared);
     return prepared;
 }
 

@@ -47,6 +47,8 @@ struct PrepareOptions {
     /// One tensor for each input, from which the shapes of all values become known. Without them, the first data that
     /// passes says the shapes. Nothing is observed on them.
     std::vector<Tensor> example_inputs{};
+    /// 1: prepare_qat_fx prints what check_qat_model() finds.
+    int verbose = 0;
 };
 
 /// An operator that is not quantized, and why.

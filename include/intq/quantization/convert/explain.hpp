@@ -2,8 +2,8 @@
 //
 // explain: what runs each step of a converted model, and why not in integers. Layer: quantization
 // (docs/workflow.md section 4).
-#ifndef INTQ_QUANTIZATION_CHECK_EXPLAIN_HPP
-#define INTQ_QUANTIZATION_CHECK_EXPLAIN_HPP
+#ifndef INTQ_QUANTIZATION_CONVERT_EXPLAIN_HPP
+#define INTQ_QUANTIZATION_CONVERT_EXPLAIN_HPP
 
 #include <algorithm>
 #include <string>
@@ -51,7 +51,7 @@ std::string to_string(const Explanation& explanation);
 }  // namespace intq::quantization
 
 // --- definitions -----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(quantization_check)
+#if INTQ_DEFINES(quantization_convert)
 
 #    include <utility>
 
@@ -177,5 +177,5 @@ INTQ_INLINE std::string to_string(const Explanation& explanation) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
-#endif  // INTQ_DEFINES(quantization_check)
-#endif  // INTQ_QUANTIZATION_CHECK_EXPLAIN_HPP
+#endif  // INTQ_DEFINES(quantization_convert)
+#endif  // INTQ_QUANTIZATION_CONVERT_EXPLAIN_HPP

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+//
+// CallInputs: what a model is called with, by position or by name; with a file. Layer: analysis
+// (docs/workflow.md section 6).
+#ifndef INTQ_ANALYSIS_CALL_INPUTS_HPP
+#define INTQ_ANALYSIS_CALL_INPUTS_HPP
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "intq/nn/model/value.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/tensor/tensor.hpp"
+
+namespace intq::analysis {
+inline namespace INTQ_HOSTED_ABI {
+
+/// The inputs of one call of a model: one tensor, several values in the order of the model's inputs, or values by the
+/// names of its inputs. A value may be a tuple of values.
+class CallInputs {
+public:
+    using Named = std::map<std::string, nn::Value>;
+
+    CallInputs() = default;
+    CallInputs(Tensor tensor) : values_{nn::Value(std::move(tensor))} {}
+    CallInputs(std::vector<nn::Value> values) : values_(std::move(values)) {}
+    CallInputs(Named values) : named_(std::move(values)) {}
+
+    bool empty() const noexcept { return values_.empty() && named_.empty(); }
+    /// In the order of a model's inputs.
+    ///
+    /// @throws Error for a name that the model does not have, with the nearest, and for one in front of it that is
+    ///         missing
+    std::vector<nn::Value> in_order(const std::vector<std::string>& input_names) const;
+
+    /// A safetensors file. An array has the path of its tensor as its name: "0", "1/0" by position, "image", "pair/1"
+    /// by name.
+    ///
+    /// @throws Error for values that are neither tensors nor tuples of them, and as io::write_file()
+    void save(const std::filesystem::path& path) const;
+    /// @throws Error naming the file, for one that save() did not write
+    static CallInputs load(const std::filesystem::path& path);
+
+private:
+    std::vector<nn::Value> values_;
+    Named named_;
+};
+
+/// Cases by number; one at a time is in memory.
+struct CaseSource {
+    std::size_t count = 0;
+    std::function<CallInputs(std::size_t)> at{};
+};
+
+CaseSource cases_of(std::vector<CallInputs> cases);
+/// Batches of a model with one input.
+CaseSource cases_of(const quantization::BatchSource& batches);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::analysis
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(analysis)
+
+#    include <algorithm>
+#    include <charconv>
+#    include <memory>
+
+#    include "intq/io/error.hpp"
+#    include "intq/io/nearest_names.hpp"
+#    include "intq/io/safetensors.hpp"
+#    include "intq/tensor/npy.hpp"
+
+namespace intq::analysis {
+inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::vector<nn::Value> CallInputs::in_order(const std::vector<std::string>& input_names) const {
+    if (named_.empty()) return values_;
+    std::vector<nn::Value> values;
+    for (const auto& [name, value] : named_) {
+        const auto found = std::find(input_names.begin(), input_names.end(), name);
+        if (found == input_names.end())
+            throw Error("the model has no input \"" + name + "\"; the nearest are " + nearest_names(name, input_names));
+        const auto at = static_cast<std::size_t>(found - input_names.begin());
+        values.resize(std::max(values.size(), at + 1));
+        values[at] = value;
+    }
+    for (std::size_t i = 0; i < values.size(); ++i)
+        if (values[i].is_none()) throw Error("no value was given for the input \"" + input_names[i] + "\"");
+    return values;
+}
+
+namespace detail {
+
+inline constexpr const char* case_format = "intq case 1";
+
+INTQ_INLINE void add_arrays(const std::string& path, const nn::Value& value, io::Safetensors& content) {
+    if (value.is_tensor()) {
+        content.arrays.push_back({path, to_array(value.tensor())});
+    } else if (value.is_tuple() && !value.tuple().empty()) {
+        for (std::size_t i = 0; i < value.tuple().size(); ++i)
+            add_arrays(path + "/" + std::to_string(i), value.tuple()[i], content);
+    } else {
+        throw Error("the input " + path, std::string("a case that is saved holds tensors and tuples of them, given ") +
+                                             (value.is_tuple() ? "an empty tuple" : value.kind_name()));
+    }
+}
+
+/// Puts a tensor at a path of numbers below a value, which becomes tuples on the way.
+INTQ_INLINE void put(nn::Value& value, std::string_view path, const Tensor& tensor, const std::string& where) {
+    if (path.empty()) {
+        value = tensor;
+        return;
+    }
+    const std::size_t end = std::min(path.find('/'), path.size());
+    std::size_t at = 0;
+    const auto [stop, error] = std::from_chars(path.data(), path.data() + end, at);
+    if (error != std::errc() || stop != path.data() + end || at > 4096)
+        throw Error(where, "the name of an array is not the path of an input");
+    nn::Value::Tuple items = value.is_tuple() ? value.tuple() : nn::Value::Tuple();
+    items.resize(std::max(items.size(), at + 1));
+    put(items[at], path.substr(std::min(end + 1, path.size())), tensor, where);
+    value = nn::Value(std::move(items));
+}
+
+}  // namespace detail
+
+INTQ_INLINE void CallInputs::save(const std::filesystem::path& path) const {
+    io::Safetensors content;
+    content.metadata["format"] = detail::case_format;
+    content.metadata["inputs"] = named_.empty() ? "by position" : "by name";
+    for (std::size_t i = 0; i < values_.size(); ++i) detail::add_arrays(std::to_string(i), values_[i], content);
+    for (const auto& [name, value] : named_) detail::add_arrays(name, value, content);
+    io::write_safetensors(path, content);
+}
+
+INTQ_INLINE CallInputs CallInputs::load(const std::filesystem::path& path) {
+    const io::Safetensors content = io::read_safetensors(path);
+    const auto format = content.metadata.find("format"), inputs = content.metadata.find("inputs");
+    if (format == content.metadata.end() || format->second != detail::case_format || inputs == content.metadata.end())
+        throw Error(path.string(), "this is no case that save_bad_case() wrote");
+    CallInputs result;
+    nn::Value all;
+    for (const io::NamedArray& array : content.arrays) {
+        const Tensor tensor = to_tensor(array.array, array.name);
+        const std::string where = path.string() + ": " + array.name;
+        if (inputs->second == "by name") {
+            const std::size_t end = std::min(array.name.find('/'), array.name.size());
+            detail::put(result.named_[array.name.substr(0, end)],
+                        std::string_view(array.name).substr(std::min(end + 1, array.name.size())), tensor, where);
+        } else {
+            detail::put(all, array.name, tensor, where);
+        }
+    }
+    if (all.is_tuple()) result.values_ = all.tuple();
+    if (result.empty()) throw Error(path.string(), "the case holds no inputs");
+    return result;
+}
+
+INTQ_INLINE CaseSource cases_of(std::vector<CallInputs> cases) {
+    const auto shared = std::make_shared<const std::vector<CallInputs>>(std::move(cases));
+    return {shared->size(), [shared](std::size_t i) { return shared->at(i); }};
+}
+
+INTQ_INLINE CaseSource cases_of(const quantization::BatchSource& batches) {
+    return {batches.count, [batches](std::size_t i) { return CallInputs(batches.at(i)); }};
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::analysis
+
+#endif  // INTQ_DEFINES(analysis)
+#endif  // INTQ_ANALYSIS_CALL_INPUTS_HPP

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+//
+// Two models side by side on one case, layer by layer, without keeping their activations. Layer: analysis
+// (docs/workflow.md section 6).
+#ifndef INTQ_ANALYSIS_COMPARE_LAYERS_HPP
+#define INTQ_ANALYSIS_COMPARE_LAYERS_HPP
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "intq/analysis/analysed_model.hpp"
+#include "intq/analysis/call_inputs.hpp"
+#include "intq/analysis/layer_pairs.hpp"
+#include "intq/analysis/op_running_info.hpp"
+#include "intq/analysis/tensor_statistics.hpp"
+#include "intq/io/progress.hpp"
+#include "intq/numeric_suite/tensor_comparison.hpp"
+#include "intq/tensor/owned_qparams.hpp"
+
+namespace intq::analysis {
+inline namespace INTQ_HOSTED_ABI {
+
+/// A row of compare_per_layer_out.txt.
+struct LayerComparison {
+    LayerPair pair;
+    std::string mod_name, base_op_type, analy_op_type;
+    Shape shape{};                              // of the analysed output
+    std::optional<OwnedQParams> qparams{};      // of the analysed output; none for real values
+    numeric_suite::TensorComparison metrics{};  // nothing in it inside a fused layer, and where the sizes differ
+    TensorStatistics base{}, analy{};
+
+    bool has_metrics() const noexcept { return metrics.count() != 0; }
+};
+
+/// Sees the outputs of a pair that is not inner.
+using VisitPair =
+    std::function<void(const LayerPair& pair, std::span<const Tensor> baseline, std::span<const Tensor> analysis)>;
+/// Sees a call of one of the two models.
+using VisitCall = std::function<void(const OperatorCall& call)>;
+
+/// What is done while two models run.
+struct SideBySideHooks {
+    VisitPair pair{};
+    VisitCall baseline{}, analysis{};
+    io::ShowProgress show = io::ShowProgress::on_terminal;
+};
+
+/// What both models returned.
+struct SideBySideOutputs {
+    nn::Value baseline, analysis;
+};
+
+/// Runs two models on the same inputs, in turns, so that the two outputs of a pair are there at the same time.
+///
+/// Memory   that of both forward passes; an output is kept only until its partner is there
+SideBySideOutputs run_side_by_side(const AnalysedModel& baseline, const AnalysedModel& analysis,
+                                   const CallInputs& inputs, const std::vector<LayerPair>& pairs,
+                                   const SideBySideHooks& hooks);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::analysis
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(analysis)
+
+#    include <map>
+#    include <memory>
+#    include <utility>
+
+#    include "intq/io/error.hpp"
+
+namespace intq::analysis {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+/// One of the two runs, with the outputs that still wait for their partners.
+class WaitingRun {
+public:
+    WaitingRun(std::unique_ptr<ModelRun> run, const VisitCall& visit, std::vector<std::size_t> uses)
+        : run_(std::move(run)), visit_(visit), uses_(std::move(uses)) {}
+
+    /// One operator further; false at the end.
+    bool step() {
+        OperatorCall call;
+        if (!run_->next(call)) return false;
+        if (visit_) visit_(call);
+        last_ = call.index;
+        if (uses_.at(call.index) != 0) waiting_[call.index] = std::move(call.outputs);
+        return true;
+    }
+    void run_to(std::size_t index) {
+        while (waiting_.count(index) == 0 && step()) {
+        }
+    }
+    std::size_t last() const noexcept { return last_; }
+    /// Null where it has not run.
+    const std::vector<Tensor>* output_of(std::size_t index) const {
+        const auto found = waiting_.find(index);
+        return found == waiting_.end() ? nullptr : &found->second;
+    }
+    void release(std::size_t index) {
+        if (--uses_.at(index) == 0) waiting_.erase(index);
+    }
+    nn::Value output() { return run_->output(); }
+
+private:
+    std::unique_ptr<ModelRun> run_;
+    const VisitCall& visit_;
+    std::vector<std::size_t> uses_;  // by operator: the pairs that wait for it
+    std::map<std::size_t, std::vector<Tensor>> waiting_;
+    std::size_t last_ = 0;
+};
+
+}  // namespace detail
+
+INTQ_INLINE SideBySideOutputs run_side_by_side(const AnalysedModel& baseline, const AnalysedModel& analysis,
+                                               const CallInputs& inputs, const std::vector<LayerPair>& pairs,
+                                               const SideBySideHooks& hooks) {
+    std::vector<std::size_t> of_baseline(baseline.operators().size()), of_analysis(analysis.operators().size());
+    std::map<std::size_t, std::vector<const LayerPair*>> pairs_of;
+    for (const LayerPair& pair : pairs) {
+        if (pair.is_inner) continue;
+        ++of_baseline.at(pair.baseline);
+        ++of_analysis.at(pair.analysis);
+        pairs_of[pair.baseline].push_back(&pair);
+    }
+    detail::WaitingRun base(baseline.run(inputs.in_order(baseline.input_names())), hooks.baseline, of_baseline);
+    detail::WaitingRun other(analysis.run(inputs.in_order(analysis.input_names())), hooks.analysis, of_analysis);
+    io::Progress progress("layers", static_cast<std::int64_t>(of_baseline.size()), hooks.show);
+    while (base.step()) {
+        progress.update(static_cast<std::int64_t>(base.last()));
+        const auto found = pairs_of.find(base.last());
+        if (found == pairs_of.end()) continue;
+        for (const LayerPair* pair : found->second) {
+            other.run_to(pair->analysis);
+            const auto *x = base.output_of(pair->baseline), *y = other.output_of(pair->analysis);
+            if (x != nullptr && y != nullptr && hooks.pair) hooks.pair(*pair, *x, *y);
+            if (y != nullptr) other.release(pair->analysis);
+            base.release(pair->baseline);
+        }
+    }
+    while (other.step()) {
+    }
+    return {base.output(), other.output()};
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::analysis
+
+#endif  // INTQ_DEFINES(analysis)
+#endif  // INTQ_ANALYSIS_COMPARE_LAYERS_HPP
