@@ -37,13 +37,20 @@ struct OneNode {
     }
 };
 
-inline std::string refusal(const OneNode& one) {
+/// What the import says of one node, or of a model.
+template <class Import> std::string refusal_of(const Import& import) {
     try {
-        one.import();
+        import();
     } catch (const Error& error) {
         return error.what();
     }
     return "not refused";
+}
+inline std::string refusal(const OneNode& one) {
+    return refusal_of([&] { one.import(); });
+}
+inline std::string refusal(const ModelParts& parts) {
+    return refusal_of([&] { test::import(parts); });
 }
 
 inline std::string type_of(const OneNode& one) {

@@ -219,6 +219,21 @@ TEST_CASE("bad usage: who is quantized, and how") {
              });
          },
          {"set_qparams", "zero point", "200", "127"}},
+        {"set_qparams with a scale of another dtype",
+         [] { return refusal([] { FakeQuantize({}).set_qparams(Tensor::zeros(Shape(1), DType::int64)); }); },
+         {"set_qparams", "scale", "int64", "float32"}},
+        {"an observer for real values",
+         [] { return refusal([] { MinMaxObserver({.dtype = DType::float32}); }); },
+         {"Observer", "dtype", "float32", "codes"}},
+        {"a mapping of prepare without a function",
+         [] {
+             return refusal([] {
+                 PrepareModulesOptions options;
+                 options.mapping["Conv2d"] = {};
+                 prepare_qat(stubbed_model(), fp32, options);
+             });
+         },
+         {"prepare", "mapping", "Conv2d", "function"}},
         {"set_qparams with a zero point in a symmetric scheme",
          [] { return refusal([] { FakeQuantize({}).set_qparams(0.1f, 5); }); },
          {"set_qparams", "zero point 5", "symmetric"}},

@@ -14,6 +14,8 @@ using Catch::Matchers::Contains;
 using test::attribute;
 using test::filled;
 using test::int64_tensor;
+using test::Message;
+using test::node;
 using test::OneNode;
 using test::refusal;
 using test::tensor;
@@ -101,15 +103,86 @@ TEST_CASE("Functions of one element become PyTorch's modules, or functions where
 TEST_CASE("Mul and Sub take two values, a number, or a tensor that becomes a buffer") {
     CHECK(text_of({.op_type = "Mul", .constants = {tensor("a", {}, {0.5f})}})
               .find("call_function[target=mul](args = (%x, 0.5))") != std::string::npos);
-    const auto with_buffer = OneNode{.op_type = "Sub", .constants = {filled("a", {4, 1, 1}, 2.0f)}}.import();
+    CHECK(text_of({.op_type = "Mul", .constants = {tensor("a", {1}, {0.5f})}})
+              .find("call_function[target=mul](args = (%x, 0.5))") != std::string::npos);
+    const auto with_buffer = OneNode{.op_type = "Sub", .constants = {filled("a", {4, 1, 6}, 2.0f)}}.import();
     CHECK(graph::to_string(with_buffer->graph()).find("call_function[target=sub](args = (%x, %constant_0))") !=
           std::string::npos);
-    CHECK(with_buffer->tensor("constant_0").shape() == Shape(4, 1, 1));
+    CHECK(with_buffer->tensor("constant_0").shape() == Shape(4, 1, 6));
     CHECK((*with_buffer)(intq::Tensor::zeros(Shape(1, 4, 6, 6))).tensor().flat<float>()[0] == -2.0f);
     CHECK_THAT(refusal({.op_type = "Mul", .constants = {filled("a", {3, 1, 1})}}),
                Contains("the shapes (?, 4, 6, 6) and (3, 1, 1) cannot be broadcast"));
     CHECK(text_of({.op_type = "Mul", .constants = {filled("a", {1})}, .inputs = {"x", "x"}})
               .find("call_module[target=n, method=mul](args = (%x, %x))") != std::string::npos);
+}
+
+TEST_CASE("A constant of one value for each channel is a batch norm, whichever side it stands on") {
+    const Message constant = tensor("a", {4, 1, 1}, {0.5f, -2.0f, 4.0f, 0.25f});
+    const auto second_channel = [](const OneNode& one) {
+        const auto module = one.import();
+        CHECK(type_of(one) == "BatchNorm2d");
+        intq::Tensor x = intq::Tensor::zeros(Shape(1, 4, 6, 6));
+        for (float& value : x.flat<float>()) value = 3.0f;
+        return (*module)(x).tensor().flat<float>()[36];
+    };
+    CHECK(second_channel({.op_type = "Mul", .constants = {constant}}) == -6.0f);
+    CHECK(second_channel({.op_type = "Mul", .constants = {constant}, .inputs = {"a", "x"}}) == -6.0f);
+    CHECK(second_channel({.op_type = "Add", .constants = {constant}}) == 1.0f);
+    CHECK(second_channel({.op_type = "Sub", .constants = {constant}}) == 5.0f);
+    CHECK(second_channel({.op_type = "Sub", .constants = {constant}, .inputs = {"a", "x"}}) == -5.0f);
+    CHECK(second_channel({.op_type = "Div", .constants = {constant}}) == -1.5f);
+}
+
+TEST_CASE("Div is a product with the reciprocals of a constant") {
+    CHECK(text_of({.op_type = "Div", .constants = {tensor("a", {}, {4.0f})}})
+              .find("call_function[target=mul](args = (%x, 0.25))") != std::string::npos);
+    CHECK_THAT(refusal({.op_type = "Div", .constants = {tensor("a", {4, 1, 1}, {1, 2, 0, 4})}}),
+               Contains("the divisor has the value 0.000000, which has no reciprocal"));
+    CHECK_THAT(refusal({.op_type = "Div", .constants = {filled("a", {6}, 2.0f)}}),
+               Contains("the divisor of shape (6) is neither one number nor one for each channel"));
+    CHECK_THAT(refusal({.op_type = "Div", .constants = {filled("a", {4}, 2.0f)}, .inputs = {"a", "x"}}),
+               Contains("the dividend \"a\" is a constant"));
+    CHECK_THAT(refusal({.op_type = "Div", .constants = {filled("a", {4}, 2.0f)}, .inputs = {"x", "x"}}),
+               Contains("the divisor \"x\" is computed when the model runs"));
+}
+
+TEST_CASE("A ConvTranspose with a weight of rank 3 is a ConvTranspose1d") {
+    const OneNode plain{.op_type = "ConvTranspose",
+                        .attributes = {attribute("pads", Ints{1, 1}), attribute("strides", Ints{2}),
+                                       attribute("output_padding", Ints{1})},
+                        .constants = {filled("a", {4, 6, 3})},
+                        .x_shape = {-1, 4, 9}};
+    CHECK(type_of(plain) == "ConvTranspose1d");
+    // (9 - 1)·2 - 2 + 2 + 1 + 1
+    CHECK((*plain.import())(intq::Tensor::zeros(Shape(2, 4, 9))).tensor().shape() == Shape(2, 6, 18));
+    OneNode changed = plain;
+    changed.attributes[0] = attribute("pads", Ints{1, 2});
+    CHECK_THAT(refusal(changed), Contains("only pads that are equal at both ends are supported, given (1, 2)"));
+    changed = plain;
+    changed.x_shape = {-1, 5, 9};
+    CHECK_THAT(refusal(changed), Contains("the input has 5 channels, the weight is for 4"));
+}
+
+TEST_CASE("Sizes of a Resize may repeat the number of samples as Shape gives it, which nobody knows before a run") {
+    const auto with_sizes = [](const std::vector<std::int64_t>& x_shape, std::int64_t first, std::int64_t last,
+                               const std::vector<std::int64_t>& more) {
+        return test::ModelParts{
+            .nodes = {node("Shape", {"x"}, {"s"}, {attribute("start", first), attribute("end", last)}, "shape"),
+                      node("Concat", {"s", "a"}, {"sizes"}, {attribute("axis", 0)}, "concat"),
+                      node("Resize", {"x", "", "", "sizes"}, {"y"},
+                           {attribute("mode", std::string("nearest")),
+                            attribute("coordinate_transformation_mode", std::string("asymmetric")),
+                            attribute("nearest_mode", std::string("floor"))},
+                           "n")},
+            .initializers = {int64_tensor("a", more)},
+            .inputs = {test::value_info("x", x_shape)}};
+    };
+    const auto module = test::import(with_sizes({-1, 4, 6, 6}, 0, 2, {9, 17}));
+    CHECK((*module)(intq::Tensor::zeros(Shape(3, 4, 6, 6))).tensor().shape() == Shape(3, 4, 9, 17));
+    CHECK_THAT(refusal(with_sizes({-1, 4, -1, 6}, 0, 3, {17})),
+               Contains("the sizes (?, 4, ?, 17) are known only when the model runs"));
+    CHECK_THAT(refusal(with_sizes({-1, 4, 6, 6}, 0, 1, {5, 9, 17})),
+               Contains("the sizes (?, 5, 9, 17) resize more than height and width"));
 }
 
 TEST_CASE("Reductions take their axes as attribute or as input, by opset") {

@@ -401,6 +401,9 @@ TEST_CASE("What stays in float says so where codes reach it, by the name of the 
     };
     const InFloat modules[] = {
         {test::make_batch_norm<nn::BatchNorm1d>(4, 3), "BatchNorm1d", default_mapping(), rows},
+        {std::make_shared<nn::FusedBatchNorm<nn::BatchNorm1d>>(*test::make_batch_norm<nn::BatchNorm1d>(4, 3),
+                                                               Activation::relu),
+         "BNReLU1d", default_mapping(), rows},
         {std::make_shared<nn::LayerNorm>(Shape(6, 6)), "LayerNorm", default_mapping(), x},
         {std::make_shared<nn::Softmax>(1), "Softmax", off, x},
         {test::make_conv(4, 2, 3, 1), "Conv2d", off, x},

@@ -145,6 +145,31 @@ TEST_CASE("A hybrid model runs named modules in float, and the rest as the progr
           std::string::npos);
 }
 
+// y = conv(x) + row, with one row for all samples.
+struct WithRow : nn::Cloneable<WithRow> {
+    WithRow() {
+        add_child("quant", std::make_shared<nn::QuantStub>());
+        add_child("conv", test::make_conv(3, 4, 3, 1));
+        add_child("dequant", std::make_shared<nn::DeQuantStub>());
+        add_parameter("row", test::random_tensor(Shape(1, 4, 1, 6), 5));
+    }
+    std::string type_name() const override { return "WithRow"; }
+    nn::Value forward(nn::Arguments x) override {
+        return call("dequant", call("conv", call("quant", x[0])) + nn::Value(tensor("row")));
+    }
+};
+
+TEST_CASE("A tensor of the model is an operand of each sample") {
+    const WithRow model;
+    const Tensor x = test::random_tensor(Shape(3, 3, 6, 6), 3);
+    const auto prepared = calibrated(model, x, {});
+    const HybridModel hybrid(convert_fx(*prepared), table_of("bayes"), 2);
+    const Tensor y = hybrid.run(x), exact = (*nn::clone(model))(x).tensor();
+    const double reach = test::largest_difference(exact, Tensor::zeros(exact.shape()));
+    CHECK(test::largest_difference(y, exact) < 0.05 * reach);
+    CHECK(same_bits(y.batch(2, 1), hybrid.run(x.batch(2, 1))));
+}
+
 TEST_CASE("A hybrid_dict stands above the modules' own qconfigs, and must be asked for with names that exist") {
     test::ResidualNet model(4);
     const Tensor x = test::random_tensor(Shape(2, 3, 6, 6), 3);

@@ -47,7 +47,7 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"ConstantOfShape", 11, newest_opset, &operators::of_constants},
     {"Conv", 11, newest_opset, &operators::conv},
     {"ConvTranspose", 11, newest_opset, &operators::conv_transpose},
-    {"Div", 11, newest_opset, &operators::of_constants},
+    {"Div", 11, newest_opset, &operators::div},
     {"Dropout", 11, 11, &operators::dropout_with_attribute},
     {"Dropout", 12, newest_opset, &operators::dropout},
     {"Elu", 11, newest_opset, &operators::unary_with_alpha<TableFunction::elu>},

@@ -4,6 +4,7 @@
 #ifndef INTQ_KERNELS_VIEWS_SOFTMAX_HPP
 #define INTQ_KERNELS_VIEWS_SOFTMAX_HPP
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -25,11 +26,15 @@ using SoftmaxNumbers =
 
 namespace detail {
 
-/// The target's kernel from one type of codes to another; null without one.
-template <class TargetType, class In, class Out> constexpr auto softmax_kernel() noexcept -> decltype(SoftmaxRow::run) {
-    for (const SoftmaxRow& row : softmax_rows_of<TargetType>())
-        if (row.input == dtype_of<In> && row.output == dtype_of<Out>) return row.run;
-    return nullptr;
+/// The index of the target's kernel from one type of codes to another; -1 without one. An index, because g++ does not
+/// compare the address of a function in a constant expression under -fsanitize=undefined.
+template <class TargetType, class In, class Out> constexpr int softmax_row() noexcept {
+    int index = 0;
+    for (const SoftmaxRow& row : softmax_rows_of<TargetType>()) {
+        if (row.input == dtype_of<In> && row.output == dtype_of<Out>) return index;
+        ++index;
+    }
+    return -1;
 }
 
 }  // namespace detail
@@ -100,12 +105,11 @@ template <class TargetType, CodeView X, CodeOutput Out>
 requires arith::Target<TargetType> && SameOrder<X, Out>
 void softmax(const X& x, const SoftmaxNumbers<typename X::value_type>& numbers, int axis, const Out& out,
              const Executor& executor = serial) INTQ_NOEXCEPT {
-    constexpr auto kernel = detail::softmax_kernel<TargetType, typename X::value_type, typename Out::value_type>();
+    constexpr int row = detail::softmax_row<TargetType, typename X::value_type, typename Out::value_type>();
     if constexpr (TargetType::policy.softmax == arith::SoftmaxRule::requantized)
-        static_assert(kernel != nullptr,
-                      "softmax: x must be int8 codes and out int16 codes; requantize() gives other types");
+        static_assert(row >= 0, "softmax: x must be int8 codes and out int16 codes; requantize() gives other types");
     else
-        static_assert(kernel != nullptr, "softmax: int16 codes give int16 codes; out must be of that type");
+        static_assert(row >= 0, "softmax: int16 codes give int16 codes; out must be of that type");
     INTQ_ASSERT(check_softmax<TargetType>(x, numbers, axis, out).ok());
     const detail::AxisRun run = detail::axis_run(x, axis);
     if (run.count == 0) return;
@@ -119,7 +123,7 @@ void softmax(const X& x, const SoftmaxNumbers<typename X::value_type>& numbers, 
         call.input = numbers;
     else
         call.tables = &numbers;
-    kernel(call);
+    detail::softmax_rows_of<TargetType>()[static_cast<std::size_t>(row)].run(call);
 }
 
 }  // namespace INTQ_ABI

@@ -73,6 +73,7 @@ void check_deployable(const QuantizedGraph& quantized);
 #    include <utility>
 
 #    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/move.hpp"
 #    include "intq/nn/model/value.hpp"
 #    include "intq/quantization/convert/exact_simulation.hpp"
 #    include "intq/quantization/operators/float_step.hpp"
@@ -80,6 +81,17 @@ void check_deployable(const QuantizedGraph& quantized);
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+/// An operand of a program. A constant of one sample is repeated, because a program reads one for each.
+INTQ_INLINE Tensor for_samples(const Tensor& operand, bool is_constant, std::span<const Tensor> inputs) {
+    const index_t samples = inputs.empty() || inputs[0].rank() == 0 ? 1 : inputs[0].extent(0);
+    if (!is_constant || operand.rank() == 0 || operand.extent(0) != 1 || samples < 2) return operand;
+    return nn::float_operators::cat(std::vector<Tensor>(static_cast<std::size_t>(samples), operand), 0);
+}
+
+}  // namespace detail
 
 INTQ_INLINE Tensor HybridModel::run(const Tensor& input, const Executor& executor) const {
     const std::vector<Tensor> outputs = run(std::span<const Tensor>(&input, 1), executor);
@@ -147,15 +159,18 @@ INTQ_INLINE std::vector<Tensor> HybridModel::run(std::span<const Tensor> inputs,
                     std::to_string(inputs.size()));
     std::map<int, nn::Value> values;
     for (std::size_t i = 0; i < inputs.size(); ++i) values[quantized_.inputs[i]] = inputs[i].contiguous();
+    std::set<int> constants;
     const auto value_of = [&](int tensor) { return values.at(tensor); };
     for (const Part& part : parts_) {
         if (part.program == nullptr) {
             const QuantizedNode& node = quantized_.nodes[part.on_host];
             values[node.output] = detail::run_on_host(quantized_, node, value_of).value();
+            if (node.as<ConstantStep>() != nullptr) constants.insert(node.output);
             continue;
         }
         std::vector<Tensor> operands;
-        for (const int input : part.inputs) operands.push_back(value_of(input).tensor());
+        for (const int input : part.inputs)
+            operands.push_back(detail::for_samples(value_of(input).tensor(), constants.count(input) != 0, inputs));
         const std::vector<Tensor> results = part.program->run(operands, executor);
         for (std::size_t i = 0; i < results.size(); ++i) values[part.outputs[i]] = results[i];
     }

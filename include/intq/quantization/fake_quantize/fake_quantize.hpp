@@ -368,6 +368,11 @@ INTQ_INLINE void FakeQuantize::set_qparams(const Tensor& scale, const Tensor& ze
     if (scale.rank() > 1 || zero_point.rank() > 1)
         throw Error(type_name() + "::set_qparams: scales and zero points are one for each channel; given " +
                     to_string((scale.rank() > 1 ? scale : zero_point).shape()));
+    const auto dtype_of = [](const Tensor& x) { return x.defined() ? name_of(x.dtype()) : "undefined"; };
+    if (!scale.defined() || scale.dtype() != DType::float32)
+        throw Error(type_name() + "::set_qparams: the scale is " + dtype_of(scale) + ", expected float32");
+    if (zero_point.defined() && zero_point.dtype() != DType::int32)
+        throw Error(type_name() + "::set_qparams: the zero point is " + dtype_of(zero_point) + ", expected int32");
     set_qparams(scale.flat<float>(),
                 zero_point.defined() ? zero_point.flat<std::int32_t>() : std::span<const std::int32_t>());
 }

@@ -104,6 +104,7 @@ INTQ_INLINE const FromObserved* from_observed(const ConvertCustomConfig& config,
 
 INTQ_INLINE nn::ModulePtr quantized_custom(const std::string& where, const FromObserved& make, const nn::Module& module,
                                            const OwnedQParams& output) {
+    if (make == nullptr) throw Error(where, "its from_observed is no function");
     nn::ModulePtr quantized = make(module, output);
     if (quantized == nullptr) throw Error(where, "its from_observed gave no module");
     return quantized;

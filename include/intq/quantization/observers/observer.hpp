@@ -194,6 +194,8 @@ INTQ_INLINE void check_channel_axis(const ObserverOptions& options) {
 
 INTQ_INLINE Observer::Observer(const ObserverOptions& options) : options_(options) {
     detail::check_channel_axis(options);
+    if (lowest_code(options.dtype) >= highest_code(options.dtype))
+        throw Error(std::string("Observer: the dtype is ") + name_of(options.dtype) + ", expected one of codes");
     if (options.reduce_range && options.dtype == DType::uint8 && options.scheme == arith::QuantScheme::symmetric)
         throw Error(
             "Observer: reduce_range has no symmetric scheme for uint8, as in PyTorch; use int8 or the affine one");

@@ -130,7 +130,10 @@ class ModulePreparer {
 public:
     ModulePreparer(const QConfigMapping& mapping, const arith::PolicyRecord& target,
                    const PrepareModulesOptions& options)
-        : mapping_(mapping), target_(target), options_(options) {}
+        : mapping_(mapping), target_(target), options_(options) {
+        for (const auto& [type, make] : options_.mapping)
+            if (make == nullptr) throw Error("prepare: the mapping of " + type + " has no function");
+    }
 
     nn::ModulePtr replace(const std::string& name, const nn::ModulePtr& module) {
         if (dynamic_cast<Quantizer*>(module.get()) != nullptr) throw Error(name, "the model is prepared already");
@@ -194,9 +197,12 @@ private:
     // Modules that the library knows do not take codes. What a user's leaf does with them is its own affair.
     nn::ModulePtr in_float(const std::string& name, const nn::ModulePtr& module) {
         const auto& rows = graph::operator_spellings;
-        const bool is_known = std::any_of(std::begin(rows), std::end(rows), [&](const graph::OperatorSpelling& row) {
+        const auto spells = [&](const graph::OperatorSpelling& row) {
             return row.op == graph::Op::call_module && row.key == module->type_name();
-        });
+        };
+        // A fused batch norm has a name that is spelled nowhere.
+        const bool is_known = dynamic_cast<const nn::BatchNorm*>(module.get()) != nullptr ||
+                              std::any_of(std::begin(rows), std::end(rows), spells);
         const Role role = SingleCall(module, "forward").row().role;
         const bool is_stub = role == Role::quant_stub || role == Role::dequant_stub;
         if ((is_known || role != Role::float_only) && !is_stub && !is_observed_custom(*module))

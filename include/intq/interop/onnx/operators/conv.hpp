@@ -106,13 +106,8 @@ INTQ_INLINE index_t read_single(NodeImport& node, std::string_view name, std::in
     return detail::read_extents(node, name, {otherwise}, least)[0];
 }
 
-/// A convolution along one axis, with the same padding at both ends.
-INTQ_INLINE void conv1d(NodeImport& node) {
-    graph::Node& x = node.value_of_rank(0, 3);
-    const FileTensor& weight = node.float_constant(1, 3, "weight");
-    const std::int64_t groups = read_groups(node, weight, "output");
-    nn::Conv1dOptions options{.in_channels = weight.dims[1] * groups, .out_channels = weight.dims[0]};
-    check_channels(node, options.in_channels);
+/// The window of a layer along one axis, with the same padding at both ends.
+template <class Options> void read_line(NodeImport& node, const FileTensor& weight, Options& options) {
     options.kernel = weight.dims[2];
     if (read_single(node, "kernel_shape", options.kernel, 1) != options.kernel)
         throw Error("kernel_shape is not that of the weight, " + describe_shape(weight.dims));
@@ -124,6 +119,15 @@ INTQ_INLINE void conv1d(NodeImport& node) {
         throw Error("along one axis only pads that are equal at both ends are supported, given " +
                     describe_shape(pads) + " and auto_pad " + in_quotes(mode));
     options.padding = pads[0];
+}
+
+INTQ_INLINE void conv1d(NodeImport& node) {
+    graph::Node& x = node.value_of_rank(0, 3);
+    const FileTensor& weight = node.float_constant(1, 3, "weight");
+    const std::int64_t groups = read_groups(node, weight, "output");
+    nn::Conv1dOptions options{.in_channels = weight.dims[1] * groups, .out_channels = weight.dims[0]};
+    check_channels(node, options.in_channels);
+    read_line(node, weight, options);
     options.groups = groups;
     options.bias = node.has_input(2);
     auto module = std::make_shared<nn::Conv1d>(options);
@@ -153,14 +157,35 @@ INTQ_INLINE void conv(NodeImport& node) {
     node.call_module(module, {x}, window_output_dims(node, options.window, options.out_channels));
 }
 
+INTQ_INLINE void conv_transpose1d(NodeImport& node) {
+    graph::Node& x = node.value_of_rank(0, 3);
+    const FileTensor& weight = node.float_constant(1, 3, "weight");
+    const std::int64_t groups = read_groups(node, weight, "input");
+    nn::ConvTranspose1dOptions options{.in_channels = weight.dims[0], .out_channels = weight.dims[1] * groups};
+    check_channels(node, options.in_channels);
+    read_line(node, weight, options);
+    options.output_padding = read_single(node, "output_padding", 0, 0);
+    options.groups = groups;
+    options.bias = node.has_input(2);
+    auto module = std::make_shared<nn::ConvTranspose1d>(options);
+    set_weight_and_bias(node, *module, weight);
+    const nn::ConvTranspose2dOptions rows = module->as_2d();
+    const index_t length = node.extent(0, 2);
+    const Size2d out = nn::float_operators::transposed_output_size(rows.window, rows.output_padding, {1, length});
+    node.call_module(module, {x},
+                     std::vector<index_t>{node.extent(0, 0), options.out_channels, length < 0 ? -1 : out.width});
+}
+
 INTQ_INLINE void conv_transpose(NodeImport& node) {
     node.expect_inputs(2, 3);
-    graph::Node& x = node.value_of_rank(0, 4);
-    const FileTensor& weight = node.float_constant(1, 4, "weight");
     const std::string auto_pad = node.text("auto_pad", "NOTSET");
     if (auto_pad != "NOTSET" && auto_pad != "VALID")
         throw Error("auto_pad " + in_quotes(auto_pad) + " is not supported");
     if (node.raw_attribute("output_shape") != nullptr) throw Error("output_shape is not supported");
+    const bool is_line = !node.dims(0) || node.dims(0)->size() == 3;
+    if (is_line && node.is_constant(1) && node.constant(1, "weight").dims.size() == 3) return conv_transpose1d(node);
+    graph::Node& x = node.value_of_rank(0, 4);
+    const FileTensor& weight = node.float_constant(1, 4, "weight");
     const Size2d kernel = read_kernel(node, weight);
     const std::int64_t groups = read_groups(node, weight, "input");
     nn::ConvTranspose2dOptions options{.in_channels = weight.dims[0], .out_channels = weight.dims[1] * groups};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// ONNX operators on pairs of elements: Add, Mul, Sub. Layer: interop.
+// ONNX operators on pairs of elements: Add, Mul, Sub, Div. Layer: interop.
 #ifndef INTQ_INTEROP_ONNX_OPERATORS_ELEMENTWISE_HPP
 #define INTQ_INTEROP_ONNX_OPERATORS_ELEMENTWISE_HPP
 
@@ -19,6 +19,9 @@ void add(NodeImport& node);
 void mul(NodeImport& node);
 void sub(NodeImport& node);
 
+/// By a constant without zeros: a product with its reciprocals.
+void div(NodeImport& node);
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx::operators
 
@@ -26,9 +29,12 @@ void sub(NodeImport& node);
 #if INTQ_DEFINES(interop_onnx_operators)
 
 #    include <algorithm>
+#    include <cmath>
 #    include <cstddef>
+#    include <functional>
 #    include <memory>
 #    include <optional>
+#    include <string>
 #    include <string_view>
 #    include <utility>
 #    include <vector>
@@ -45,11 +51,14 @@ void sub(NodeImport& node);
 #    include "intq/nn/functional/arithmetic.hpp"
 #    include "intq/nn/layers/elementwise.hpp"
 #    include "intq/nn/layers/linear.hpp"
+#    include "intq/nn/layers/norm.hpp"
 #    include "intq/nn/model/recorder.hpp"
 #    include "intq/tensor/tensor.hpp"
 
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
+
+inline constexpr std::string_view constant_operand = "constant operand";
 
 /// Whether a constant has one value for each of `channels`, broadcast along all other axes of `rank`.
 INTQ_INLINE bool is_per_channel(const FileTensor& tensor, std::size_t rank, index_t channels) {
@@ -58,39 +67,61 @@ INTQ_INLINE bool is_per_channel(const FileTensor& tensor, std::size_t rank, inde
     return channels == 1 || (left_out <= 1 && tensor.dims[1 - left_out] == channels);
 }
 
-/// x + c. A vector behind a MatMul is the bias of that Linear; one value a channel is a batch norm that only adds,
-/// which fusion folds into a convolution before it; any other tensor is a buffer.
+/// The batch norm, of weight 1 and bias 0, that may compute with a constant of one value for each channel; fusion folds
+/// it into a convolution before it. Null for a constant of another shape.
+INTQ_INLINE std::shared_ptr<nn::BatchNorm> norm_of_channels(const NodeImport& node, std::size_t x, std::size_t c) {
+    const Dims& dims = node.dims(x);
+    const index_t channels = node.extent(x, 1);
+    if (!dims || dims->size() > 4 || channels < 1 ||
+        !is_per_channel(node.constant(c, constant_operand), dims->size(), channels))
+        return nullptr;
+    return make_batch_norm(dims, {.num_features = channels, .eps = 0.0});
+}
+
+/// Whether a constant is one number for all elements of x.
+INTQ_INLINE bool is_number(const NodeImport& node, std::size_t x, std::size_t c) {
+    const FileTensor& constant = node.constant(c, constant_operand);
+    return constant.size() == 1 && (!node.dims(x) || constant.dims.size() <= node.dims(x)->size());
+}
+
+/// Values of a constant, each by a function.
+template <class Function> Tensor mapped_constant(const NodeImport& node, std::size_t c, const Function& function) {
+    std::vector<float> values;
+    for (const float value : node.float_constant(c, constant_operand).as<float>()) values.push_back(function(value));
+    return Tensor::from(Shape(static_cast<index_t>(values.size())), values);
+}
+
+/// x + c. A vector behind a MatMul is the bias of that Linear; any tensor that is not one value for all or for each
+/// channel is a buffer.
 INTQ_INLINE void add_constant(NodeImport& node, std::size_t x, std::size_t c) {
-    constexpr std::string_view what = "constant operand";
-    const FileTensor& constant = node.constant(c, what);
+    const FileTensor& constant = node.constant(c, constant_operand);
     graph::Node& value = node.value(x);
     const Dims& dims = node.dims(x);
     const bool fits_rank = !dims || constant.dims.size() <= dims->size();
     auto* const linear = node.producer<nn::Linear>(x);
     if (linear != nullptr && !linear->options().bias && node.is_only_user(x) &&
         (dims ? fits_rank : constant.dims.size() < 2) && is_bias_of(constant, linear->options().out_features)) {
-        linear->set_bias(broadcast_bias(node.float_constant(c, what), linear->options().out_features, 1.0f));
+        linear->set_bias(
+            broadcast_bias(node.float_constant(c, constant_operand), linear->options().out_features, 1.0f));
         return node.set_output({.node = &value, .dims = dims});
     }
-    if (constant.size() == 1 && fits_rank)
+    if (is_number(node, x, c))
         return node.call_function(nn::add_function,
-                                  {value, static_cast<double>(node.float_constant(c, what).as<float>()[0])}, dims);
-    const index_t channels = node.extent(x, 1);
-    if (dims && dims->size() <= 4 && channels >= 1 && is_per_channel(constant, dims->size(), channels)) {
-        const auto module = make_batch_norm(dims, {.num_features = channels, .eps = 0.0});
-        module->tensor("bias") = to_tensor(node.float_constant(c, what), Shape(channels));
-        return node.call_module(module, {value}, dims);
+                                  {value, static_cast<double>(node.float_constant(c, constant_operand).as<float>()[0])},
+                                  dims);
+    if (const auto norm = norm_of_channels(node, x, c)) {
+        norm->tensor("bias") = mapped_constant(node, c, std::identity());
+        return node.call_module(norm, {value}, dims);
     }
     Dims sum = broadcast_dims(dims, constant.dims);
-    node.call_function(nn::add_function, {value, node.add_buffer(c, what)}, std::move(sum));
+    node.call_function(nn::add_function, {value, node.add_buffer(c, constant_operand)}, std::move(sum));
 }
 
-/// An operand: a value, a number, or a tensor that becomes a buffer.
-INTQ_INLINE graph::Argument operand(NodeImport& node, std::size_t i) {
+/// An operand beside operand `other`: a value, a number, or a tensor that becomes a buffer.
+INTQ_INLINE graph::Argument operand(NodeImport& node, std::size_t i, std::size_t other) {
     if (!node.is_constant(i)) return node.value(i);
-    constexpr std::string_view what = "constant operand";
-    if (!node.constant(i, what).dims.empty()) return node.add_buffer(i, what);
-    return static_cast<double>(node.float_constant(i, what).as<float>()[0]);
+    if (!is_number(node, other, i)) return node.add_buffer(i, constant_operand);
+    return static_cast<double>(node.float_constant(i, constant_operand).as<float>()[0]);
 }
 
 /// Two values are a method of a FloatFunctional, so that the result has a name; a constant makes it a function.
@@ -99,7 +130,7 @@ INTQ_INLINE void binary(NodeImport& node, const nn::Function& function) {
     Dims dims = broadcast_dims(node.dims(0), node.dims(1));
     if (node.is_constant(0) && node.is_constant(1)) throw Error("both operands are constants");
     if (node.is_constant(0) || node.is_constant(1)) {
-        graph::Argument a = operand(node, 0), b = operand(node, 1);
+        graph::Argument a = operand(node, 0, 1), b = operand(node, 1, 0);
         return node.call_function(function, {std::move(a), std::move(b)}, std::move(dims));
     }
     node.call_module(std::make_shared<nn::FloatFunctional>(), {node.value(0), node.value(1)}, std::move(dims),
@@ -113,8 +144,48 @@ INTQ_INLINE void add(NodeImport& node) {
     binary(node, nn::add_function);
 }
 
-INTQ_INLINE void mul(NodeImport& node) { binary(node, nn::mul_function); }
-INTQ_INLINE void sub(NodeImport& node) { binary(node, nn::sub_function); }
+/// One value for all stays a number: a batch norm would be a convolution.
+INTQ_INLINE std::shared_ptr<nn::BatchNorm> norm_of(const NodeImport& node, std::size_t x, std::size_t c) {
+    if (node.is_constant(x) || !node.is_constant(c) || is_number(node, x, c)) return nullptr;
+    return norm_of_channels(node, x, c);
+}
+
+INTQ_INLINE void mul(NodeImport& node) {
+    node.expect_inputs(2, 2);
+    const std::size_t c = node.is_constant(0) ? 0 : 1;
+    const auto norm = norm_of(node, 1 - c, c);
+    if (norm == nullptr) return binary(node, nn::mul_function);
+    norm->tensor("weight") = mapped_constant(node, c, std::identity());
+    node.call_module(norm, {node.value(1 - c)}, node.dims(1 - c));
+}
+
+INTQ_INLINE void sub(NodeImport& node) {
+    node.expect_inputs(2, 2);
+    const std::size_t c = node.is_constant(0) ? 0 : 1;
+    const auto norm = norm_of(node, 1 - c, c);
+    if (norm == nullptr) return binary(node, nn::sub_function);
+    if (c == 0) norm->tensor("weight") = mapped_constant(node, c, [](float) { return -1.0f; });
+    norm->tensor("bias") = mapped_constant(node, c, [c](float value) { return c == 0 ? value : -value; });
+    node.call_module(norm, {node.value(1 - c)}, node.dims(1 - c));
+}
+
+INTQ_INLINE void div(NodeImport& node) {
+    node.expect_inputs(2, 2);
+    graph::Node& x = node.value(0, "dividend");
+    const auto values = node.float_constant(1, "divisor").as<float>();
+    const auto reciprocal = [](float value) { return 1.0f / value; };
+    for (const float value : values)
+        if (!std::isfinite(reciprocal(value)))
+            throw Error("the divisor has the value " + std::to_string(value) + ", which has no reciprocal");
+    if (is_number(node, 0, 1))
+        return node.call_function(nn::mul_function, {x, 1.0 / static_cast<double>(values[0])}, node.dims(0));
+    const auto norm = norm_of_channels(node, 0, 1);
+    if (norm == nullptr)
+        throw Error("the divisor of shape " + describe_shape(node.constant(1, "divisor").dims) +
+                    " is neither one number nor one for each channel");
+    norm->tensor("weight") = mapped_constant(node, 1, reciprocal);
+    node.call_module(norm, {x}, node.dims(0));
+}
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx::operators

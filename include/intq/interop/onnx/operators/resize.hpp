@@ -73,10 +73,15 @@ INTQ_INLINE void resize(NodeImport& node) {
     const auto sizes = constant_integers(node, 3, "sizes");
     std::vector<index_t> dims{node.extent(0, 0), node.extent(0, 1), -1, -1};
     if (!sizes.empty()) {
-        const auto stays = [&](std::size_t axis) { return dims[axis] < 0 || sizes[axis] == dims[axis]; };
-        check_extents(sizes, "size", 1);
+        // An exporter writes the number of samples as Shape gives it, which may not be known.
+        const auto stays = [&](std::size_t axis) {
+            return sizes[axis] == dims[axis] || (dims[axis] < 0 && sizes[axis] > 0);
+        };
         if (sizes.size() != 4 || !stays(0) || !stays(1))
             throw Error("the sizes " + describe_shape(sizes) + " resize more than height and width");
+        if (is_unknown_extent(sizes[2]) || is_unknown_extent(sizes[3]))
+            throw Error("the sizes " + describe_shape(sizes) + " are known only when the model runs");
+        check_extents({sizes[2], sizes[3]}, "size", 1);
         options.size = Size2d{sizes[2], sizes[3]};
         std::copy_n(sizes.begin() + 2, 2, dims.begin() + 2);
     } else {
