@@ -4,6 +4,7 @@
 #ifndef INTQ_INTQ_HPP
 #define INTQ_INTQ_HPP
 
+#include "intq/deploy/amalgamate.hpp"
 #include "intq/embedded.hpp"
 #include "intq/graph/graph.hpp"
 #include "intq/graph/graph_module.hpp"
