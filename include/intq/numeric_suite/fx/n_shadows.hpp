@@ -265,8 +265,9 @@ INTQ_INLINE nn::ModulePtr converted_layer(const std::string& name, const nn::Mod
                     "it is no prepared model; what a custom_prepare_fn made needs a custom_convert_fn");
     try {
         const quantization::QuantizedGraph quantized = quantization::convert_fx(*prepared);
-        const bool has_float = std::any_of(quantized.nodes.begin(), quantized.nodes.end(),
-                                           [](const auto& node) { return quantization::detail::runs_on_host(node); });
+        const bool has_float = std::any_of(quantized.nodes.begin(), quantized.nodes.end(), [&](const auto& node) {
+            return quantization::detail::runs_on_host(quantized, node);
+        });
         if (has_float) return std::make_shared<ConvertedModel>(quantized, kernels);
         const Shape& shape = quantized.tensor(quantized.inputs.at(0)).shape;
         const index_t samples = shape.rank == 0 ? 1 : std::max<index_t>(1, shape[0]);
