@@ -81,8 +81,9 @@ ns::QConfigMultiMapping two_candidates() {
 
 TEST_CASE("n-shadows give PyTorch's results key for key") {
     std::ifstream file(std::string(INTQ_TESTS_DIR) + "/golden/ns_fx.json");
+    const ordered_json cases = ordered_json::parse(file).at("cases");
     ordered_json golden;
-    for (const auto& row : ordered_json::parse(file).at("cases"))
+    for (const auto& row : cases)
         if (row.at("name") == "n_shadows:linear_relu_linear") golden = row.at("results");
     const Run run = run_twice(two_candidates());
     const auto results = ns::extract_results_n_shadows_model(*run.model);
