@@ -19,9 +19,10 @@ inline namespace INTQ_HOSTED_ABI {
 /// Names of types of modules, as Module::type_name() gives them.
 using ModuleTypes = std::set<std::string>;
 
-/// The types whose outputs are compared unless a list says otherwise: layers with weights, fused ones, batch and layer
-/// norm, embeddings, LSTM, the activations that convert has classes for, stubs and FloatFunctional, each in float,
-/// prepared, quantized and dynamic. As in PyTorch ReLU, pools, Flatten and Identity are not among them.
+/// The types whose outputs are compared unless a list says otherwise, PyTorch's list for the layers that there are:
+/// layers with weights, fused ones, batch norms of 2 and 3 dimensions, layer norm, embeddings, LSTM, ReLU6, PReLU,
+/// LeakyReLU, ELU, Hardswish, stubs, Dropout, Sequential and FloatFunctional, each in float, prepared, quantized and
+/// dynamic. ReLU, pools, Flatten, Identity and other activations are not among them.
 ModuleTypes get_default_compare_output_module_list();
 
 struct CompareOutputsOptions {
@@ -76,11 +77,8 @@ nn::Value run_model(nn::Module& model, const std::vector<nn::Value>& data);
 
 #    include "intq/io/error.hpp"
 #    include "intq/io/nearest_names.hpp"
-#    include "intq/nn/float_operators/unary.hpp"
-#    include "intq/nn/layers/conv.hpp"
-#    include "intq/nn/layers/fusion.hpp"
-#    include "intq/nn/layers/linear.hpp"
 #    include "intq/numeric_suite/eager/compare_weights.hpp"
+#    include "intq/numeric_suite/loggers/layer_types.hpp"
 
 namespace intq::numeric_suite {
 inline namespace INTQ_HOSTED_ABI {
@@ -97,20 +95,6 @@ INTQ_INLINE std::string plain_type(const std::string& type) {
 
 INTQ_INLINE nn::Value run_model(nn::Module& model, const std::vector<nn::Value>& data) {
     return model.dispatch("forward", data);
-}
-
-INTQ_INLINE std::vector<std::string> fused_types() {
-    std::vector<std::string> types;
-    for (const bool norm : {false, true})
-        for (const bool add : {false, true})
-            for (const Activation activation : {Activation::none, Activation::relu, Activation::relu6}) {
-                const nn::Fusion fusion{add, activation, norm};
-                for (std::string (*name)(const nn::Fusion&) :
-                     {&nn::Conv2d::fused_type_name, &nn::Conv1d::fused_type_name, &nn::ConvTranspose2d::fused_type_name,
-                      &nn::Linear::fused_type_name})
-                    types.push_back(name(fusion));
-            }
-    return types;
 }
 
 INTQ_INLINE bool is_logged(const nn::Module& module, const ModuleTypes& allowed) {
@@ -173,18 +157,19 @@ INTQ_INLINE LoggerDict with_data(const LoggerDict& loggers, const char* which) {
 }  // namespace detail
 
 INTQ_INLINE ModuleTypes get_default_compare_output_module_list() {
-    std::vector<std::string> types = detail::fused_types();
-    for (const char* type : {"BatchNorm1d", "BatchNorm2d", "BNReLU2d", "BNReLU62d", "LayerNorm", "Embedding", "LSTM",
-                             "QuantStub", "Quantize", "FloatFunctional", "ReLU6", "PReLU"})
-        types.emplace_back(type);
-    for (const auto& row : nn::float_operators::unary_rows)
-        if (row.module != nullptr) types.emplace_back(row.module);
-    ModuleTypes result;
+    std::vector<std::string> types{"LayerNorm", "Embedding",       "LSTM",    "QuantStub", "DeQuantStub",
+                                   "Quantize",  "FloatFunctional", "ReLU6",   "PReLU",     "LeakyReLU",
+                                   "ELU",       "Hardswish",       "Dropout", "Sequential"};
+    const auto add = [&](const std::vector<std::string>& names) {
+        types.insert(types.end(), names.begin(), names.end());
+    };
+    for (const detail::WeightedFamily& family : detail::weighted_families) add(detail::type_names(family));
+    for (const int dimensions : {2, 3}) add(detail::batch_norm_names(dimensions));
+    ModuleTypes result{"DeQuantize"};
     for (const std::string& type : types) {
         result.insert(type);
         for (const std::string_view prefix : detail::type_prefixes) result.insert(std::string(prefix) + type);
     }
-    for (const char* without : {"ReLU", "Sigmoid", "Tanh"}) result.erase(without);
     return result;
 }
 
