@@ -42,8 +42,8 @@ void prepare_model_outputs(nn::Module& float_module, nn::Module& q_module, const
 /// What both models gave since prepare_model_outputs(), by the names of the quantized one: lists "float" and
 /// "quantized". A module without a partner in the float model is left out.
 ///
-/// @throws Error where nothing was logged, because a model was not run; where no name has a partner; for loggers
-///         without a list "tensor_val"
+/// @throws Error where nothing was logged, because a model was not run; where a module was called more often in one
+///         model than in the other; where no name has a partner; for loggers without a list "tensor_val"
 LoggerDict get_matching_activations(nn::Module& float_module, nn::Module& q_module);
 
 /// prepare_model_outputs(), a run of both models on the data, and get_matching_activations().
@@ -62,6 +62,9 @@ std::string plain_type(const std::string& type);
 
 /// Runs a model on its inputs.
 nn::Value run_model(nn::Module& model, const std::vector<nn::Value>& data);
+
+/// Throws for a model that was prepared for a comparison before.
+void check_no_loggers(const char* function, nn::Module& model);
 
 }  // namespace detail
 
@@ -121,13 +124,15 @@ INTQ_INLINE nn::Value log_output(nn::Module& module, const nn::ModuleCall&, cons
     return logged.is_none() ? result : logged;
 }
 
-INTQ_INLINE void attach_loggers(nn::Module& model, const CompareOutputsOptions& options) {
-    const auto modules = model.named_modules();
-    for (const auto& module : modules)
+INTQ_INLINE void check_no_loggers(const char* function, nn::Module& model) {
+    for (const auto& module : model.named_modules())
         if (logger_in(*module.value) != nullptr)
-            throw Error("prepare_model_outputs", "there is a logger in \"" + module.name +
-                                                     "\" already; start from clones of models without loggers");
-    for (const auto& module : modules) {
+            throw Error(function, "there is a logger in \"" + module.name +
+                                      "\" already; start from clones of models without loggers");
+}
+
+INTQ_INLINE void attach_loggers(nn::Module& model, const CompareOutputsOptions& options) {
+    for (const auto& module : model.named_modules()) {
         if (!is_logged(*module.value, options.allow_list)) continue;
         const bool is_taken = module.value->has_child("activation_post_process");
         module.value->add_child(is_taken ? "activation_post_process_logger" : "activation_post_process",
@@ -176,6 +181,7 @@ INTQ_INLINE ModuleTypes get_default_compare_output_module_list() {
 INTQ_INLINE void prepare_model_outputs(nn::Module& float_module, nn::Module& q_module,
                                        const CompareOutputsOptions& options) {
     detail::check_types(options.allow_list, float_module, q_module);
+    for (nn::Module* model : {&float_module, &q_module}) detail::check_no_loggers("prepare_model_outputs", *model);
     detail::attach_loggers(float_module, options);
     detail::attach_loggers(q_module, options);
 }
@@ -189,8 +195,14 @@ INTQ_INLINE LoggerDict get_matching_activations(nn::Module& float_module, nn::Mo
     for (const auto& [key, stats] : of_quantized) {
         const auto name = find_match(names, key, "stats");
         if (!name) continue;
-        result[key]["float"] = detail::activations_of(*name, of_float.at(*name));
-        result[key]["quantized"] = detail::activations_of(key, stats);
+        const ValueList& real = detail::activations_of(*name, of_float.at(*name));
+        const ValueList& quantized = detail::activations_of(key, stats);
+        if (real.size() != quantized.size())
+            throw Error("get_matching_activations: " + key,
+                        "the float model was called " + std::to_string(real.size()) + " times, the quantized one " +
+                            std::to_string(quantized.size()) + "; run both on the same data");
+        result[key]["float"] = real;
+        result[key]["quantized"] = quantized;
     }
     if (result.empty())
         throw Error(
