@@ -136,6 +136,7 @@
 #include "intq/numeric_suite/fx/qconfig_multi_mapping.hpp"
 #include "intq/numeric_suite/fx/results.hpp"
 #include "intq/numeric_suite/fx/shadow_loggers.hpp"
+#include "intq/numeric_suite/loggers/layer_types.hpp"
 #include "intq/numeric_suite/loggers/results.hpp"
 #include "intq/numeric_suite/loggers/value_metrics.hpp"
 #include "intq/numeric_suite/metrics.hpp"

@@ -247,6 +247,9 @@ TEST_CASE("Weights of types of one's own are extracted by a function of one's ow
 
     auto sets = ns::get_base_name_to_sets_of_related_ops();
     CHECK(ns::get_base_name_for_op(sets, "quantized.ConvReLU2d") == "conv2d");
+    CHECK(ns::get_base_name_for_op(sets, "quantized.ConvReLU3d") == "conv3d");
+    CHECK(ns::get_base_name_for_op(sets, "qat.ConvTranspose1d") == "conv_transpose1d");
+    CHECK(ns::get_base_name_for_op(sets, "quantized.BatchNorm3d") == "batch_norm3d");
     CHECK(ns::get_base_name_for_op(sets, "FloatFunctional.add_relu") == "add");
     CHECK(ns::get_base_name_for_op(sets, "MyConv") == std::nullopt);
     ns::add_op_to_sets_of_related_ops(sets, "MyConv", "Conv2d");
@@ -335,6 +338,47 @@ TEST_CASE("A dynamic LSTM has its weights as one list, and its outputs as tuples
     CHECK(output.values.at(0).tuple().at(1).tuple().size() == 2);
     CHECK(output.at("sqnr")[0].tuple()[0].number() > 20.0);
     CHECK(results.at("decoder").at("node_output").at("int8")[0].at("sqnr")[0].number() > 20.0);
+}
+
+TEST_CASE("A layer that reads one of several values is logged and shadowed on that one") {
+    const auto conv = test::make_conv(2, 3, 1, 1);
+    const auto model = test::make_model({{"conv", conv}}, [](test::LambdaModel& m, nn::Arguments x) {
+        return m.call("conv", nn::chunk(x[0], 2, 1).tuple()[1]);
+    });
+    const auto a = graph::symbolic_trace(*model), b = graph::symbolic_trace(*model);
+    const Tensor x = test::random_tensor(Shape(2, 4, 3, 3), 5);
+    ns::AddLoggersOptions options;
+    options.should_log_inputs = true;
+    const auto logged = ns::add_loggers("a", *a, "b", *b, options);
+    (*logged.a)(x), (*logged.b)(x);
+    auto results = ns::extract_logger_info(*logged.a, *logged.b, "b");
+    const auto& input = results.at("conv").at("node_input").at("b")[0];
+    REQUIRE(input.values.size() == 1);
+    const Tensor second = nn::chunk(nn::Value(x), 2, 1).tuple()[1].tensor();
+    CHECK(test::largest_difference(input.values[0].tensor(), second) == 0.0);
+
+    ns::AddShadowLoggersOptions with_inputs;
+    with_inputs.should_log_inputs = true;
+    const auto shadowed = ns::add_shadow_loggers("a", *a, "b", *b, with_inputs);
+    CHECK(same_bits((*shadowed)(x).tensor(), (*model)(x).tensor()));
+    auto shadows = ns::extract_shadow_logger_info(*shadowed, "b");
+    ns::extend_logger_results_with_comparison(shadows, "a", "b", ns::compute_normalized_l2_error, "l2");
+    for (const char* kind : {"node_input", "node_output"})
+        CHECK(shadows.at("conv").at(kind).at("b")[0].at("l2")[0].number() == 0.0);
+}
+
+TEST_CASE("Dropout is a layer where both models have it, and passed over where one has") {
+    const auto with = test::make_model(
+        {{"fc", test::make_linear(3, 2, 1)},
+         {"drop", std::make_shared<nn::Dropout>()},
+         {"out", test::make_linear(2, 2, 2)}},
+        [](test::LambdaModel& m, nn::Arguments x) { return m.call("out", m.call("drop", m.call("fc", x[0]))); });
+    const auto without =
+        test::make_model({{"fc", test::make_linear(3, 2, 1)}, {"out", test::make_linear(2, 2, 2)}},
+                         [](test::LambdaModel& m, nn::Arguments x) { return m.call("out", m.call("fc", x[0])); });
+    const auto a = graph::symbolic_trace(*with), b = graph::symbolic_trace(*without);
+    CHECK(ns::get_matching_subgraph_pairs(*a, *a).size() == 3);
+    CHECK(ns::get_matching_subgraph_pairs(*a, *b).size() == 2);
 }
 
 TEST_CASE("Wrong use of the FX suite is refused with what is wrong") {

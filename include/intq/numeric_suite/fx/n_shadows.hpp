@@ -52,7 +52,7 @@ struct PrepareNShadowsOptions {
 /// loggers_set_enabled(), and run it again.
 ///
 /// @param model           in evaluation
-/// @param example_inputs  one tensor for each input; nothing is observed on them
+/// @param example_inputs  one value for each input, a tensor or a tuple; nothing is observed on them
 /// @param backend_config  the target: which operators and types exist
 /// @param skipped         optional: the layers and candidates without a shadow, and why
 /// @throws Error for a key of the mapping that nothing in the model matches, with the nearest; for a mapping without
@@ -60,7 +60,7 @@ struct PrepareNShadowsOptions {
 ///
 /// Source   torch.ao.ns._numeric_suite_fx.prepare_n_shadows_model
 std::shared_ptr<graph::GraphModule> prepare_n_shadows_model(nn::Module& model,
-                                                            const std::vector<Tensor>& example_inputs,
+                                                            const std::vector<nn::Value>& example_inputs,
                                                             const QConfigMultiMapping& qconfig_multi_mapping,
                                                             const arith::PolicyRecord& backend_config,
                                                             const PrepareNShadowsOptions& options = {},
@@ -75,7 +75,7 @@ struct ConvertNShadowsOptions {
 ///
 /// @param kernels  of the target that it was prepared for
 /// @return the same model
-/// @throws Error for a model without such copies; for one that saw no data, naming the copy
+/// @throws Error for a model without such copies; for one that saw no data or is converted already, naming the copy
 std::shared_ptr<graph::GraphModule> convert_n_shadows_model(const std::shared_ptr<graph::GraphModule>& model,
                                                             const kernels::KernelTable& kernels,
                                                             const ConvertNShadowsOptions& options = {});
@@ -156,10 +156,10 @@ public:
                     const PrepareNShadowsOptions& options, std::vector<SkippedShadow>* skipped)
         : model_(model), mapping_(mapping), target_(target), options_(options), skipped_(skipped) {}
 
-    void run(const std::vector<Tensor>& example_inputs) {
+    void run(const std::vector<nn::Value>& example_inputs) {
         record_values(example_inputs);
         for (const Chain& layer : layers_of(model_, target_)) add(layer);
-        if (layers_ == 0)
+        if (shadows_ == 0)
             throw Error(
                 "prepare_n_shadows_model: no layer of the model gets a shadow; the reasons are those of "
                 "`skipped`" +
@@ -167,10 +167,9 @@ public:
     }
 
 private:
-    void record_values(const std::vector<Tensor>& example_inputs) {
-        const std::vector<nn::Value> inputs(example_inputs.begin(), example_inputs.end());
+    void record_values(const std::vector<nn::Value>& example_inputs) {
         graph::ShapeRecord shapes;
-        model_.run(inputs, [&](const graph::Node& node, const nn::Value& value) {
+        model_.run(example_inputs, [&](const graph::Node& node, const nn::Value& value) {
             shapes.add(node, value);
             values_[&node] = value;
         });
@@ -219,6 +218,7 @@ private:
         }
         const std::string name = "shadow_wrapper_" + m + "_" + n;
         model_.add_child(name, prepared);
+        ++shadows_;
         const auto at = model_.graph().after(place);
         graph::Node& wrapper = model_.graph().call_module(name, alone.inputs);
         return &add_logger(layer, wrapper, m, n, to_string(qconfig), graph::Argument(*layer.back()));
@@ -254,11 +254,13 @@ private:
     std::vector<SkippedShadow>* skipped_;
     std::vector<std::string> reasons_;
     std::map<const graph::Node*, nn::Value> values_;
-    int layers_ = 0;
+    int layers_ = 0, shadows_ = 0;
 };
 
 INTQ_INLINE nn::ModulePtr converted_layer(const std::string& name, const nn::ModulePtr& module,
                                           const kernels::KernelTable& kernels) {
+    if (dynamic_cast<ConvertedModel*>(module.get()) != nullptr)
+        throw Error("convert_n_shadows_model: " + name, "it is converted already");
     auto* prepared = dynamic_cast<quantization::PreparedModel*>(module.get());
     if (prepared == nullptr)
         throw Error("convert_n_shadows_model: " + name,
@@ -280,7 +282,7 @@ INTQ_INLINE nn::ModulePtr converted_layer(const std::string& name, const nn::Mod
 }  // namespace detail
 
 INTQ_INLINE std::shared_ptr<graph::GraphModule> prepare_n_shadows_model(
-    nn::Module& model, const std::vector<Tensor>& example_inputs, const QConfigMultiMapping& qconfig_multi_mapping,
+    nn::Module& model, const std::vector<nn::Value>& example_inputs, const QConfigMultiMapping& qconfig_multi_mapping,
     const arith::PolicyRecord& backend_config, const PrepareNShadowsOptions& options,
     std::vector<SkippedShadow>* skipped) {
     std::shared_ptr<graph::GraphModule> traced;
