@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "intq/io/file.hpp"
 #include "intq/kernels/table/kernel_table.hpp"
 #include "io/temporary_folder.hpp"
 #include "runtime/operator_program.hpp"
