@@ -95,3 +95,45 @@ TEST_CASE("no edges need no arena, and an edge of no bytes needs no room") {
     std::vector<Lifetime> empty{{0, 0, 5, 0}, {128, 0, 5, 0}, {0, 2, 3, 0}};
     CHECK(plan(empty) == 128);
 }
+
+TEST_CASE("the lower bound is the most bytes that live at one time, and the peak is when") {
+    for (std::uint64_t seed = 0; seed < 500; ++seed) {
+        const std::vector<Lifetime> edges = draw_edges(seed);
+        const index_t bound = runtime::lower_bound_of(edges);
+        INFO("seed " << seed);
+        REQUIRE(bound == largest_live_sum(edges));
+        REQUIRE(runtime::live_bytes(edges, runtime::peak_of(edges)) == bound);
+        REQUIRE(runtime::lower_bound_of(edges, 1) <= bound);
+    }
+}
+
+TEST_CASE("the plan is that of the best order") {
+    int better = 0;
+    for (std::uint64_t seed = 0; seed < 500; ++seed) {
+        std::vector<Lifetime> edges = draw_edges(seed), others = edges;
+        const index_t arena = plan(edges);
+        const auto placed = std::make_unique<bool[]>(edges.size());
+        index_t least = PTRDIFF_MAX, first = 0;
+        for (const runtime::PackingOrder order : runtime::packing_orders) {
+            const index_t size =
+                runtime::detail::pack_in_order(others, std::span<bool>(placed.get(), others.size()), order);
+            if (order == runtime::PackingOrder::largest) first = size;
+            least = std::min(least, size);
+        }
+        if (arena != least) FAIL_CHECK("seed " << seed << ": " << arena << " instead of " << least);
+        better += arena < first ? 1 : 0;
+    }
+    CHECK(better > 25);  // there is something to choose
+}
+
+namespace {
+
+/// A graph that the compiler knows.
+constexpr index_t static_arena = [] {
+    Lifetime edges[]{{1000, 0, 1, 0}, {3000, 1, 2, 0}, {500, 2, 3, 0}};
+    bool placed[3]{};
+    return runtime::plan_memory(edges, placed);
+}();
+static_assert(static_arena == 1024 + 3008);
+
+}  // namespace

@@ -17,6 +17,7 @@
 #include "intq/arith/elementwise.hpp"
 #include "intq/arith/quantize.hpp"
 #include "intq/kernels/table/rows.hpp"
+#include "intq/program/lifetimes.hpp"
 #include "intq/program/owned_program.hpp"
 #include "intq/tensor/owned_qparams.hpp"
 
@@ -102,7 +103,6 @@ private:
     const char* keep(const std::string& text);
     std::int32_t add_tensor(DType dtype, const Shape& shape, const QParams& qparams, const char* name);
     Shape with_batch(const Shape& per_image) const;
-    index_t largest_workspace() const;
     void plan();
 
     const kernels::KernelTable* table_;
@@ -119,13 +119,9 @@ private:
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(program)
 
-#    include <algorithm>
-#    include <span>
-
 #    include "intq/core/op_params.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
-#    include "intq/runtime/memory_plan.hpp"
 
 namespace intq::program {
 inline namespace INTQ_HOSTED_ABI {
@@ -210,43 +206,19 @@ INTQ_INLINE std::int32_t ProgramBuilder::change_layout(std::int32_t x, Layout la
     return push(OpKind::layout_change, {x}, tensor(in.dtype, in.shape, in.qparams, layer, layout), nullptr, layer);
 }
 
-INTQ_INLINE index_t ProgramBuilder::largest_workspace() const {
+INTQ_INLINE void ProgramBuilder::plan() {
     runtime::Program program;
+    program.instructions = storage_->instructions;
     program.tensors = storage_->tensors;
     program.operands = storage_->operands;
+    program.inputs = storage_->inputs;
+    program.outputs = storage_->outputs;
     program.max_batch = max_batch_;
-    index_t largest = 0;
-    for (const runtime::Instruction& instruction : storage_->instructions) {
-        const runtime::ArenaRange scratch = runtime::detail::workspace_of(program, *table_, instruction);
-        largest = std::max(largest, scratch.last - scratch.first);
-    }
-    return largest;
-}
-
-INTQ_INLINE void ProgramBuilder::plan() {
-    workspace_ = largest_workspace();
-    std::vector<runtime::Lifetime> lives(storage_->tensors.size() + 1);
-    const auto end = static_cast<std::int32_t>(storage_->instructions.size());
-    for (std::size_t i = 0; i < storage_->tensors.size(); ++i) lives[i] = {storage_->tensors[i].bytes(), end, -1, 0};
-    const auto touch = [&](std::int32_t tensor, std::int32_t when) {
-        runtime::Lifetime& life = lives[static_cast<std::size_t>(tensor)];
-        life.first = std::min(life.first, when);
-        life.last = std::max(life.last, when);
-    };
-    for (const std::int32_t tensor : storage_->inputs) touch(tensor, -1);
-    for (const std::int32_t tensor : storage_->outputs) touch(tensor, end);
-    for (std::int32_t i = 0; i < end; ++i) {
-        const runtime::Instruction& instruction = storage_->instructions[static_cast<std::size_t>(i)];
-        touch(instruction.output, i);
-        for (std::int32_t k = 0; k < instruction.operand_count; ++k)
-            touch(storage_->operands[static_cast<std::size_t>(instruction.first_operand + k)], i);
-    }
-    lives.back() = {workspace_, -1, end, 0};
-    const auto placed = std::make_unique<bool[]>(lives.size());
-    const index_t arena = runtime::plan_memory(lives, std::span<bool>(placed.get(), lives.size()));
-    for (std::size_t i = 0; i < storage_->tensors.size(); ++i) storage_->tensors[i].offset = lives[i].offset;
-    arena_ = arena;
-    workspace_offset_ = lives.back().offset;
+    ProgramLifetimes lives = lifetimes_of(program, *table_);
+    arena_ = program::plan(lives);
+    for (std::size_t i = 0; i < storage_->tensors.size(); ++i) storage_->tensors[i].offset = lives.tensors[i].offset;
+    workspace_ = lives.edges.back().bytes;
+    workspace_offset_ = lives.edges.back().offset;
 }
 
 INTQ_INLINE std::shared_ptr<OwnedProgram> ProgramBuilder::finish(std::vector<std::int32_t> outputs) {

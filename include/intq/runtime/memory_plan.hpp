@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Memory plan: where each edge of a program lies in the arena, so that edges which never live together share
-// bytes. Layer: runtime.
+// bytes. Layer: runtime. All of it is constexpr, for graphs that are known to the compiler.
 #ifndef INTQ_RUNTIME_MEMORY_PLAN_HPP
 #define INTQ_RUNTIME_MEMORY_PLAN_HPP
 
@@ -23,7 +23,15 @@ struct Lifetime {
     INTQ_ALWAYS_INLINE constexpr bool overlaps(const Lifetime& other) const noexcept {
         return first <= other.last && other.first <= last;
     }
+    INTQ_ALWAYS_INLINE constexpr bool lives_at(std::int32_t instruction) const noexcept {
+        return first <= instruction && instruction <= last;
+    }
 };
+
+/// The order in which edges are placed.
+enum class PackingOrder : std::uint8_t { largest, longest, area, busiest, first };
+inline constexpr PackingOrder packing_orders[] = {PackingOrder::largest, PackingOrder::longest, PackingOrder::area,
+                                                  PackingOrder::busiest, PackingOrder::first};
 
 }  // namespace INTQ_CORE_ABI
 }  // namespace intq::runtime
@@ -31,10 +39,66 @@ struct Lifetime {
 namespace intq::runtime {
 inline namespace INTQ_ABI {
 
+/// Bytes of the edges that live during an instruction, each rounded up to `alignment`.
+constexpr index_t live_bytes(std::span<const Lifetime> edges, std::int32_t instruction,
+                             index_t alignment = buffer_alignment) noexcept {
+    index_t sum = 0;
+    for (const Lifetime& edge : edges)
+        if (edge.lives_at(instruction)) sum += round_up(edge.bytes, alignment);
+    return sum;
+}
+
+/// The first instruction during which the most bytes live; the least of int32 without edges.
+constexpr std::int32_t peak_of(std::span<const Lifetime> edges, index_t alignment = buffer_alignment) noexcept {
+    std::int32_t peak = INT32_MIN;
+    index_t most = -1;
+    // What lives at any time lives when the last of it begins.
+    for (const Lifetime& edge : edges) {
+        const index_t bytes = live_bytes(edges, edge.first, alignment);
+        if (bytes < most || (bytes == most && edge.first >= peak)) continue;
+        most = bytes;
+        peak = edge.first;
+    }
+    return peak;
+}
+
+/// The most bytes that live at one time: no plan of these edges is smaller.
+constexpr index_t lower_bound_of(std::span<const Lifetime> edges, index_t alignment = buffer_alignment) noexcept {
+    return live_bytes(edges, peak_of(edges, alignment), alignment);
+}
+
 namespace detail {
 
+/// What an order places first, and next where that is equal.
+struct Rank {
+    index_t first = 0;
+    index_t second = 0;
+    constexpr bool operator>(const Rank& other) const noexcept {
+        return first != other.first ? first > other.first : second > other.second;
+    }
+};
+
+constexpr Rank rank_of(const Lifetime& edge, PackingOrder order, std::int32_t peak) noexcept {
+    const index_t life = index_t{1} + edge.last - edge.first;
+    switch (order) {
+        case PackingOrder::longest:
+            return {life, edge.bytes};
+        case PackingOrder::area:
+            // Sizes are far below the square root of what an index holds, except where the product may saturate.
+            return {edge.bytes > PTRDIFF_MAX / (life > 0 ? life : 1) ? PTRDIFF_MAX : edge.bytes * life, edge.bytes};
+        case PackingOrder::busiest:
+            return {edge.lives_at(peak) ? 1 : 0, edge.bytes};
+        case PackingOrder::first:
+            return {-index_t{edge.first}, edge.bytes};
+        case PackingOrder::largest:
+            break;
+    }
+    return {edge.bytes, 0};
+}
+
 /// Lowest aligned offset at which `edge` meets no placed edge that lives at the same time.
-inline index_t first_fit(std::span<const Lifetime> edges, std::span<const bool> placed, const Lifetime& edge) noexcept {
+constexpr index_t first_fit(std::span<const Lifetime> edges, std::span<const bool> placed,
+                            const Lifetime& edge) noexcept {
     index_t offset = 0;
     for (bool moved = true; moved;) {
         moved = false;
@@ -49,9 +113,30 @@ inline index_t first_fit(std::span<const Lifetime> edges, std::span<const bool> 
     return offset;
 }
 
+/// Places every edge in an order, each at the lowest offset that is free during its life; gives the arena's bytes.
+constexpr index_t pack_in_order(std::span<Lifetime> edges, std::span<bool> placed, PackingOrder order) noexcept {
+    const std::int32_t peak = order == PackingOrder::busiest ? peak_of(edges) : 0;
+    for (bool& done : placed) done = false;
+    index_t arena = 0;
+    for (std::size_t round = 0; round < edges.size(); ++round) {
+        std::size_t next = edges.size();
+        for (std::size_t i = 0; i < edges.size(); ++i)
+            if (!placed[i] &&
+                (next == edges.size() || rank_of(edges[i], order, peak) > rank_of(edges[next], order, peak)))
+                next = i;
+        Lifetime& edge = edges[next];
+        edge.offset = first_fit(edges, placed, edge);
+        placed[next] = true;
+        const index_t end = round_up(edge.offset + edge.bytes, buffer_alignment);
+        if (end > arena) arena = end;
+    }
+    return arena;
+}
+
 }  // namespace detail
 
-/// Places every edge: largest first, each at the lowest offset that is free during its life.
+/// Places every edge: in several orders, each edge at the lowest offset that is free during its life. The smallest
+/// arena wins, and of equal ones the first.
 ///
 /// @param edges   sizes and lifetimes; receives the offsets
 /// @param placed  scratch, as long as edges
@@ -59,21 +144,19 @@ inline index_t first_fit(std::span<const Lifetime> edges, std::span<const bool> 
 ///
 /// Result   deterministic; offsets are multiples of buffer_alignment
 /// Cost     O(n³) in the number of edges in the worst case; a program has hundreds
-inline index_t plan_memory(std::span<Lifetime> edges, std::span<bool> placed) INTQ_NOEXCEPT {
+constexpr index_t plan_memory(std::span<Lifetime> edges, std::span<bool> placed) INTQ_NOEXCEPT {
     INTQ_ASSERT(placed.size() == edges.size());
-    for (bool& done : placed) done = false;
-    index_t arena = 0;
-    for (std::size_t round = 0; round < edges.size(); ++round) {
-        std::size_t largest = edges.size();
-        for (std::size_t i = 0; i < edges.size(); ++i)
-            if (!placed[i] && (largest == edges.size() || edges[i].bytes > edges[largest].bytes)) largest = i;
-        Lifetime& edge = edges[largest];
-        edge.offset = detail::first_fit(edges, placed, edge);
-        placed[largest] = true;
-        const index_t end = round_up(edge.offset + edge.bytes, buffer_alignment);
-        if (end > arena) arena = end;
+    const index_t bound = lower_bound_of(edges);
+    PackingOrder best = PackingOrder::largest;
+    index_t smallest = PTRDIFF_MAX;
+    for (const PackingOrder order : packing_orders) {
+        const index_t arena = detail::pack_in_order(edges, placed, order);
+        if (arena >= smallest) continue;
+        smallest = arena;
+        best = order;
+        if (arena == bound) return arena;
     }
-    return arena;
+    return detail::pack_in_order(edges, placed, best);
 }
 
 }  // namespace INTQ_ABI

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+//
+// Lifetimes of a program: which bytes each instruction needs, and which tensors may take the place of another.
+// Layer: program.
+#ifndef INTQ_PROGRAM_LIFETIMES_HPP
+#define INTQ_PROGRAM_LIFETIMES_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "intq/kernels/table/rows.hpp"
+#include "intq/runtime/memory_plan.hpp"
+#include "intq/runtime/program.hpp"
+
+namespace intq::program {
+inline namespace INTQ_HOSTED_ABI {
+
+/// What a memory plan is made of. An input lives from -1 on, an output to the number of instructions.
+struct ProgramLifetimes {
+    std::vector<runtime::Lifetime> tensors;  // of each tensor alone
+    std::vector<runtime::Lifetime> edges;    // of what is placed: tensors that share a place are one; scratch is last
+    std::vector<std::size_t> edge_of;        // of each tensor
+    std::vector<index_t> workspaces;         // of each instruction
+};
+
+/// Lifetimes of a program whose offsets need not be known.
+///
+/// An element-wise operator writes its output over an operand of the same size that nothing reads afterwards. The
+/// scratch, which all instructions share, lives from the first to the last one that needs it.
+ProgramLifetimes lifetimes_of(const runtime::Program& program, const kernels::KernelTable& table);
+
+/// Places the edges; gives the bytes of the arena.
+index_t plan(ProgramLifetimes& lifetimes);
+
+/// The most bytes that one instruction needs: its own scratch, and the edges that live then. No plan is smaller that
+/// keeps each tensor where it was written.
+index_t lower_bound_of(const ProgramLifetimes& lifetimes, index_t alignment = buffer_alignment);
+
+/// Bytes that an instruction needs; see lower_bound_of().
+index_t needed_at(const ProgramLifetimes& lifetimes, std::int32_t instruction, index_t alignment = buffer_alignment);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::program
+
+// --- definitions -----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(program)
+
+#    include <algorithm>
+#    include <memory>
+#    include <span>
+
+#    include "intq/runtime/data_flow.hpp"
+
+namespace intq::program {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE std::vector<runtime::Lifetime> tensor_lives(const runtime::Program& program) {
+    const auto end = static_cast<std::int32_t>(program.instructions.size());
+    std::vector<runtime::Lifetime> lives;
+    for (const runtime::ProgramTensor& tensor : program.tensors) lives.push_back({tensor.bytes(), end, -1, 0});
+    const auto touch = [&](std::int32_t tensor, std::int32_t when) {
+        runtime::Lifetime& life = lives[static_cast<std::size_t>(tensor)];
+        life.first = std::min(life.first, when);
+        life.last = std::max(life.last, when);
+    };
+    for (const std::int32_t tensor : program.inputs) touch(tensor, -1);
+    for (const std::int32_t tensor : program.outputs) touch(tensor, end);
+    for (std::int32_t i = 0; i < end; ++i) {
+        const runtime::Instruction& instruction = program.instructions[static_cast<std::size_t>(i)];
+        touch(instruction.output, i);
+        for (const std::int32_t operand : program.operands_of(instruction)) touch(operand, i);
+    }
+    return lives;
+}
+
+/// The operand whose place the output of an instruction may take; the output itself where there is none.
+INTQ_INLINE std::int32_t place_of_output(const runtime::Program& program, const ProgramLifetimes& lives,
+                                         std::size_t at) {
+    const runtime::Instruction& instruction = program.instructions[at];
+    const kernels::ProgramOperator* const row = kernels::find_operator(instruction.op);
+    if (row == nullptr || !row->may_run_in_place) return instruction.output;
+    for (const std::int32_t operand : program.operands_of(instruction)) {
+        const runtime::Lifetime& life = lives.tensors[static_cast<std::size_t>(operand)];
+        const bool dies = life.last == static_cast<std::int32_t>(at) && operand != instruction.output;
+        if (dies && life.bytes == lives.tensors[static_cast<std::size_t>(instruction.output)].bytes) return operand;
+    }
+    return instruction.output;
+}
+
+}  // namespace detail
+
+INTQ_INLINE ProgramLifetimes lifetimes_of(const runtime::Program& program, const kernels::KernelTable& table) {
+    ProgramLifetimes lives;
+    lives.tensors = detail::tensor_lives(program);
+    lives.edges = lives.tensors;
+    for (std::size_t i = 0; i < lives.tensors.size(); ++i) lives.edge_of.push_back(i);
+    runtime::Lifetime scratch{0, static_cast<std::int32_t>(program.instructions.size()), -1, 0};
+    for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+        const runtime::Instruction& instruction = program.instructions[i];
+        const auto output = static_cast<std::size_t>(instruction.output);
+        const auto place = static_cast<std::size_t>(detail::place_of_output(program, lives, i));
+        if (place != output && lives.edge_of[output] == output) {
+            const std::size_t edge = lives.edge_of[output] = lives.edge_of[place];
+            lives.edges[edge].last = std::max(lives.edges[edge].last, lives.tensors[output].last);
+            lives.edges[output].bytes = 0;
+        }
+        const runtime::ArenaRange range = runtime::detail::workspace_of(program, table, instruction);
+        lives.workspaces.push_back(range.last - range.first);
+        if (lives.workspaces.back() == 0) continue;
+        scratch.bytes = std::max(scratch.bytes, lives.workspaces.back());
+        scratch.first = std::min(scratch.first, static_cast<std::int32_t>(i));
+        scratch.last = std::max(scratch.last, static_cast<std::int32_t>(i));
+    }
+    lives.edges.push_back(scratch);
+    return lives;
+}
+
+INTQ_INLINE index_t plan(ProgramLifetimes& lives) {
+    const auto placed = std::make_unique<bool[]>(lives.edges.size());
+    const index_t arena = runtime::plan_memory(lives.edges, std::span<bool>(placed.get(), lives.edges.size()));
+    for (std::size_t i = 0; i < lives.tensors.size(); ++i)
+        lives.tensors[i].offset = lives.edges[lives.edge_of[i]].offset;
+    return arena;
+}
+
+INTQ_INLINE index_t needed_at(const ProgramLifetimes& lives, std::int32_t instruction, index_t alignment) {
+    const std::span<const runtime::Lifetime> edges(lives.edges.data(), lives.edges.size() - 1);
+    const bool is_one = instruction >= 0 && static_cast<std::size_t>(instruction) < lives.workspaces.size();
+    const index_t scratch = is_one ? lives.workspaces[static_cast<std::size_t>(instruction)] : 0;
+    return runtime::live_bytes(edges, instruction, alignment) + round_up(scratch, alignment);
+}
+
+INTQ_INLINE index_t lower_bound_of(const ProgramLifetimes& lives, index_t alignment) {
+    index_t most = 0;
+    for (std::int32_t i = -1; i <= static_cast<std::int32_t>(lives.workspaces.size()); ++i)
+        most = std::max(most, needed_at(lives, i, alignment));
+    return most;
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::program
+
+#endif  // INTQ_DEFINES(program)
+#endif  // INTQ_PROGRAM_LIFETIMES_HPP
