@@ -31,11 +31,6 @@ struct Data {
     std::optional<std::vector<index_t>> labels;
 };
 
-/// One number for all channels, or one for each.
-float of_channel(const std::vector<float>& numbers, index_t channel) {
-    return numbers[numbers.size() == 1 ? 0 : static_cast<std::size_t>(channel)];
-}
-
 /// x = (pixel / 255 - mean) / deviation
 Tensor normalized(const std::string& path, const Tensor& pixels, const Arguments& arguments) {
     const index_t channels = pixels.extent(1);
@@ -45,17 +40,7 @@ Tensor normalized(const std::string& path, const Tensor& pixels, const Arguments
                                   (numbers == &arguments.mean ? "--mean" : "--deviation") + " with one number, or " +
                                   std::to_string(channels) + ", one for each channel" +
                                   (numbers->empty() ? "" : ", given " + std::to_string(numbers->size())));
-    Tensor images = Tensor::empty(pixels.shape());
-    const auto from = pixels.flat<std::uint8_t>();
-    const auto to = images.flat<float>();
-    const index_t plane = pixels.size() / std::max<index_t>(1, pixels.extent(0) * channels);
-    for (index_t i = 0; i < pixels.size(); ++i) {
-        const index_t channel = i / plane % channels;
-        const auto at = static_cast<std::size_t>(i);
-        to[at] = (static_cast<float>(from[at]) / 255.0f - of_channel(arguments.mean, channel)) /
-                 of_channel(arguments.deviation, channel);
-    }
-    return images;
+    return intq::normalize_images(pixels, arguments.mean, arguments.deviation);
 }
 
 /// Finite float samples of one shape, (N, C, H, W) or any other that begins with N.

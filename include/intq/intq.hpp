@@ -232,6 +232,7 @@
 #include "intq/quantization/qconfig/target_defaults.hpp"
 #include "intq/tensor/current_executor.hpp"
 #include "intq/tensor/float_sums.hpp"
+#include "intq/tensor/images.hpp"
 #include "intq/tensor/npy.hpp"
 #include "intq/tensor/owned_qparams.hpp"
 #include "intq/tensor/quantize.hpp"

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+//
+// What the commands of intq share: the model and its data, the kernels, and how results are printed.
+#ifndef INTQ_TOOLS_INTQ_OPTIONS_HPP
+#define INTQ_TOOLS_INTQ_OPTIONS_HPP
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "intq/intq.hpp"
+
+namespace intq_tool {
+
+using intq::Error;
+using intq::Tensor;
+
+/// Images or other samples out of a file.
+struct DataOptions {
+    std::string path;
+    std::vector<float> mean, deviation;  // of uint8 images
+    int count = 0;                       // 0: all
+
+    void add_to(CLI::App& command, const std::string& what, bool is_required = true);
+    /// Finite float32 samples (N, ...).
+    Tensor read() const;
+};
+
+/// How a model is quantized.
+struct QuantizeOptions {
+    std::string target = "fp32", dtype = "int8", scheme, observer;
+    std::vector<std::string> int16, in_float;
+    bool equalize = false, correct_bias = false, adaround = false;
+
+    void add_to(CLI::App& command);
+    const intq::kernels::KernelTable& table(bool is_portable = false) const;
+    intq::quantization::QConfigMapping mapping() const;
+};
+
+/// The names that --target takes.
+std::vector<std::string> target_names();
+/// The kernels of a target on a backend; on the best that this CPU runs for an empty name.
+const intq::kernels::KernelTable& find_table(const std::string& target, const std::string& backend = {});
+
+/// An ONNX model with stubs at its inputs and outputs.
+std::shared_ptr<intq::graph::GraphModule> read_model(const std::string& path);
+/// The model in float, some samples at a time.
+Tensor run_float(intq::graph::GraphModule& model, const Tensor& samples);
+
+/// A program with its golden runs, and the kernels that run it.
+struct ProgramFile {
+    std::shared_ptr<intq::program::OwnedProgram> program;
+    intq::runtime::GoldenRuns golden{};
+    const intq::kernels::KernelTable* table = nullptr;
+};
+/// With the best kernels of this CPU that read it, or those of one backend.
+ProgramFile read_program_file(const std::string& path, const std::string& backend = {});
+
+/// Fused, calibrated on the samples, improved as the options say.
+std::shared_ptr<intq::quantization::PreparedModel> prepare(const intq::graph::GraphModule& model,
+                                                           const Tensor& calibration, const QuantizeOptions& options);
+
+/// A result as lines for people, or as one JSON object.
+class Report {
+public:
+    explicit Report(bool is_json) : is_json_(is_json) {}
+    void text(const std::string& name, const std::string& value);
+    void number(const std::string& name, double value, const std::string& unit = {});
+    void count(const std::string& name, long long value, const std::string& unit = {});
+    /// A list of rows with the same columns.
+    void table(const std::string& name, const std::vector<std::string>& columns,
+               const std::vector<std::vector<std::string>>& rows);
+    void print() const;
+
+private:
+    bool is_json_;
+    std::string lines_, members_;
+    void member(const std::string& name, const std::string& json);
+};
+
+/// What a command does once its options are read; gives the exit code.
+using Action = std::function<int()>;
+
+void add_quantize(CLI::App& app, Action& action);
+void add_run(CLI::App& app, Action& action);
+void add_check(CLI::App& app, Action& action);
+void add_compare(CLI::App& app, Action& action);
+void add_profile(CLI::App& app, Action& action);
+void add_info(CLI::App& app, Action& action);
+
+}  // namespace intq_tool
+
+#endif  // INTQ_TOOLS_INTQ_OPTIONS_HPP

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+//
+// intq run: a program file on samples. intq info: what a model or a program file holds.
+#include <cstring>
+#include <map>
+
+#include "options.hpp"
+
+namespace intq_tool {
+
+namespace {
+
+using namespace intq;
+using intq::Tensor;
+
+bool is_program_file(const std::string& path) {
+    const auto begin = io::read_part(path, 0, runtime::program_file_magic.size());
+    return std::memcmp(begin.data(), runtime::program_file_magic.data(), begin.size()) == 0;
+}
+
+struct RunOptions {
+    std::string program, output, backend;
+    DataOptions data;
+    bool is_json = false;
+};
+
+int run(const RunOptions& options) {
+    const ProgramFile file = read_program_file(options.program, options.backend);
+    const Tensor samples = options.data.read();
+    const std::vector<Tensor> outputs = file.program->run(std::span(&samples, 1));
+    if (outputs.size() != 1)
+        throw Error(options.program,
+                    "it gives " + std::to_string(outputs.size()) + " outputs; this command writes one");
+    io::write_npy(options.output, to_array(outputs[0]));
+    Report report(options.is_json);
+    report.text("written", options.output);
+    report.text("shape", intq::to_string(outputs[0].shape()));
+    report.text("dtype", name_of(outputs[0].dtype()));
+    report.text("backend", file.table->backend);
+    report.print();
+    return 0;
+}
+
+struct InfoOptions {
+    std::string path;
+    bool is_json = false, shows_instructions = false;
+};
+
+void describe_program(const InfoOptions& options, Report& report) {
+    const ProgramFile file = read_program_file(options.path);
+    const kernels::KernelTable* table = file.table;
+    const runtime::Program& program = file.program->program();
+    const deploy::MemoryReport memory = deploy::memory_report(program, *table);
+    report.text("target", table->policy().name);
+    report.text("runs on", table->backend);
+    report.count("largest batch", program.max_batch);
+    report.count("instructions", static_cast<long long>(program.instructions.size()));
+    report.count("arena", memory.arena, "bytes");
+    report.count("lower bound of the arena", memory.lower_bound, "bytes");
+    report.text("peak", memory.peak_name);
+    report.count("golden runs", file.golden.count);
+    program::AlignedBytes arena(program.arena_size);
+    const runtime::Difference difference = runtime::self_test(program, file.golden, *table, arena.data());
+    const std::string failed =
+        difference.is_none() ? "" : program.instructions[static_cast<std::size_t>(difference.instruction)].name;
+    report.text("self test", difference.is_none() ? "passed" : "differs first in " + failed);
+    std::vector<std::vector<std::string>> occupants;
+    for (const deploy::ArenaOccupant& occupant : memory.at(memory.peak))
+        occupants.push_back({occupant.name, std::to_string(occupant.bytes), std::to_string(occupant.offset),
+                             occupant.is_scratch ? "scratch" : "tensor"});
+    report.table("occupants of the peak", {"name", "bytes", "offset", "kind"}, occupants);
+    if (!options.shows_instructions) return;
+    std::vector<std::vector<std::string>> rows;
+    for (const runtime::Instruction& instruction : program.instructions) {
+        const runtime::ProgramTensor& out = program.tensor(instruction.output);
+        rows.push_back({instruction.name, instruction.type, name_of(instruction.op), name_of(out.dtype),
+                        intq::to_string(out.shape)});
+    }
+    report.table("instructions", {"layer", "type", "operator", "dtype", "shape"}, rows);
+}
+
+void describe_model(const InfoOptions& options, Report& report) {
+    const auto model = interop::onnx::import_file(options.path);
+    long long parameters = 0;
+    for (const auto& parameter : model->named_parameters()) parameters += parameter.value->size();
+    std::map<std::string, long long> types;
+    for (const graph::Node* node : model->graph().nodes())
+        if (node->op() != graph::Op::placeholder && node->op() != graph::Op::output)
+            ++types[graph::type_of(*node, *model)];
+    report.count("inputs", static_cast<long long>(model->graph().placeholders().size()));
+    report.count("parameters", parameters);
+    std::vector<std::vector<std::string>> rows;
+    for (const auto& [type, count] : types) rows.push_back({type, std::to_string(count)});
+    report.table("operators", {"type", "count"}, rows);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Action& action) {
+    auto options = std::make_shared<RunOptions>();
+    CLI::App* command = app.add_subcommand("run", "run a program file on samples");
+    command->add_option("program", options->program, "program file (.intq)")->required()->option_text("PROGRAM");
+    options->data.add_to(*command, "samples");
+    command->add_option("-o,--output", options->output, "the outputs, .npy")->required()->option_text("FILE");
+    command->add_option("--backend", options->backend, "kernels that shall run it")->option_text("NAME");
+    command->add_flag("--json", options->is_json, "print one JSON object");
+    command->callback([options, &action] { action = [options] { return run(*options); }; });
+}
+
+void add_info(CLI::App& app, Action& action) {
+    auto options = std::make_shared<InfoOptions>();
+    CLI::App* command = app.add_subcommand("info", "what an ONNX model or a program file holds; runs the self test");
+    command->add_option("file", options->path, "ONNX model or program file")->required()->option_text("FILE");
+    command->add_flag("--instructions", options->shows_instructions, "also list the instructions of a program");
+    command->add_flag("--json", options->is_json, "print one JSON object");
+    command->callback([options, &action] {
+        action = [options] {
+            Report report(options->is_json);
+            report.text("file", options->path);
+            if (is_program_file(options->path))
+                describe_program(*options, report);
+            else
+                describe_model(*options, report);
+            report.print();
+            return 0;
+        };
+    });
+}
+
+}  // namespace intq_tool
