@@ -20,6 +20,7 @@
 #include "intq/observers/min_max.hpp"
 #include "intq/observers/moving_average.hpp"
 #include "intq/runtime/execute.hpp"
+#include "intq/runtime/generated.hpp"
 #include "intq/runtime/load_program.hpp"
 #include "intq/runtime/memory_plan.hpp"
 #include "intq/runtime/self_test.hpp"

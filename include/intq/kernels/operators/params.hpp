@@ -72,7 +72,7 @@ INTQ_ALWAYS_INLINE constexpr index_t size_of(ParamType type) noexcept {
 
 /// One field of the parameters of an operator.
 struct ParamField {
-    const char* name = "";
+    const char* name = "";  // in its struct, or the path from there, as C++ spells it
     ParamType type = ParamType::int8;
     index_t count = 1;              // elements; 0 only of memory that there is none of
     void* data = nullptr;           // the elements; null of memory

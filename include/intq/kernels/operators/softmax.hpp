@@ -34,10 +34,10 @@ constexpr bool are_softmax_numbers(const arith::PolicyRecord& policy, const Soft
 }
 
 inline void describe_params(SoftmaxParams& step, ParamFields& fields) {
-    fields("probability", step.tables.probability);
-    fields("term", step.tables.term);
-    fields("multiplier", step.input.multiplier);
-    fields("shift", step.input.shift);
+    fields("tables.probability", step.tables.probability);
+    fields("tables.term", step.tables.term);
+    fields("input.multiplier", step.input.multiplier);
+    fields("input.shift", step.input.shift);
     fields("requantize", step.requantize);
     fields("count", step.count);
     fields("inner", step.inner);

@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: MIT
+//
+// generate_cpp: a program as a C++ header of constants that calls the operators of the program and nothing else.
+// Layer: deploy.
+#ifndef INTQ_DEPLOY_GENERATE_CPP_HPP
+#define INTQ_DEPLOY_GENERATE_CPP_HPP
+
+#include <filesystem>
+#include <string>
+
+#include "intq/deploy/program_writer.hpp"
+
+namespace intq::deploy {
+inline namespace INTQ_HOSTED_ABI {
+
+struct GenerateOptions {
+    std::string name = "model";  // the namespace of what is generated
+    /// The C++ types of target and backend; empty: those of the table, which must be the library's own.
+    std::string target{};
+    std::string backend{};
+    /// A folder that holds intq/embedded.hpp: the library's text becomes part of the header. Empty: it is included.
+    std::filesystem::path library{};
+};
+
+/// A header for a board, which needs intq/embedded.hpp alone. In the namespace of the options it has
+///
+///     arena_bytes          bytes of static memory, in `arena`
+///     run(x…, y…)          one image: a pointer for each input and each output, of their types
+///     self_test(bool)      checksum of the constants unless false is given, then the golden runs; the first wrong
+///     layer program, table       what a runtime::execute() would take
+///
+/// Constants are constexpr, so they stay in flash.
+///
+/// @param table   the kernels that the program was packed for
+/// @param golden  of record_golden_runs(); without runs self_test() sees the checksum alone
+/// @throws Error  for a program that check_program() refuses or that holds more than one image, a name that is none,
+///                and a target that the library does not have where its type is not given
+///
+/// Result   the same program gives the same text
+std::string generate_cpp(const runtime::Program& program, const kernels::KernelTable& table,
+                         const GoldenRecord& golden = {}, const GenerateOptions& options = {});
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::deploy
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(deploy)
+
+#    include <bit>
+#    include <cctype>
+#    include <cmath>
+#    include <cstdio>
+#    include <map>
+#    include <string_view>
+#    include <utility>
+#    include <vector>
+
+#    include "intq/deploy/amalgamate.hpp"
+#    include "intq/io/error.hpp"
+
+namespace intq::deploy {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+/// The C++ type of a struct of parameters.
+INTQ_INLINE const char* type_of(kernels::ParamKind kind) {
+    using enum kernels::ParamKind;
+    switch (kind) {
+        case conv:
+            return "intq::kernels::ConvParams";
+        case add:
+            return "intq::arith::AddParams";
+        case mul:
+            return "intq::arith::MulParams";
+        case clamp:
+            return "intq::arith::OutputCodes";
+        case requantize:
+            return "intq::kernels::RequantizeParams";
+        case pool:
+            return "intq::kernels::PoolParams";
+        case look_up:
+            return "intq::kernels::LookUpParams";
+        case resize:
+            return "intq::kernels::ResizeTable";
+        case move:
+            return "intq::kernels::MoveParams";
+        case pad:
+            return "intq::kernels::PadParams";
+        case softmax:
+            return "intq::kernels::SoftmaxParams";
+        case none:
+            break;
+    }
+    return "";
+}
+
+/// The C++ type of a target of the library.
+INTQ_INLINE std::string type_of_target(const arith::PolicyRecord& policy) {
+    const std::string name = policy.name;
+    if (name == "fp32" || name == "litert") return "intq::target::" + name;
+    if (name == "tflite") return "intq::target::tflite<>";
+    if (name == "tflite_single_rounding") return "intq::target::tflite<intq::arith::single_rounding>";
+    for (const char* const march : {"bernoulli2", "bayes", "meta"})
+        if (name == march) return "intq::target::bpu<intq::march::" + name + ">";
+    throw Error("the library has no target '" + name + "'; name its C++ type in GenerateOptions::target");
+}
+
+INTQ_INLINE const char* type_of(DType dtype) {
+    return dtype == DType::float32 ? "float"
+           : dtype == DType::int8  ? "std::int8_t"
+           : dtype == DType::int16 ? "std::int16_t"
+                                   : "std::int32_t";
+}
+
+INTQ_INLINE const char* type_of(kernels::ParamType type) {
+    constexpr const char* names[] = {"std::int8_t",  "std::uint8_t",  "std::int16_t", "std::uint16_t",
+                                     "std::int32_t", "std::uint32_t", "std::int64_t", "float"};
+    return names[static_cast<std::size_t>(type)];
+}
+
+/// A number of a field as the source of a constant; a float in hexadecimal.
+INTQ_INLINE std::string literal(const void* data, kernels::ParamType type, index_t at) {
+    const std::int64_t bits = element_of(data, type, at);
+    if (type != kernels::ParamType::float32) {
+        if (bits == INT64_MIN) return "INT64_MIN";
+        return std::to_string(bits) + (type == kernels::ParamType::int64 ? "ll" : "");
+    }
+    const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+    if (!std::isfinite(value)) throw Error("a parameter is no number");
+    char text[40];
+    std::snprintf(text, sizeof text, "%af", static_cast<double>(value));
+    return text;
+}
+INTQ_INLINE std::string literal(float value) { return literal(&value, kernels::ParamType::float32, 0); }
+
+/// Numbers of memory, sixteen on a line.
+INTQ_INLINE std::string list_of(const void* data, kernels::ParamType type, index_t count) {
+    std::string text = "{";
+    for (index_t i = 0; i < count; ++i)
+        text += (i % 16 == 0 ? "\n    " : " ") + literal(data, type, i) + (i + 1 < count ? "," : "");
+    return text + "}";
+}
+
+INTQ_INLINE std::string quoted(std::string_view text) {
+    std::string result = "\"";
+    for (const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (byte >= ' ' && byte < 127 && c != '"' && c != '\\' && c != '?') {
+            result += c;
+            continue;
+        }
+        char octal[8];
+        std::snprintf(octal, sizeof octal, "\\%03o", byte);
+        result += octal;
+    }
+    return result + "\"";
+}
+
+/// Writes the data of a header: arrays of constants, each once, and structs of parameters.
+class SourceWriter {
+public:
+    explicit SourceWriter(const kernels::KernelTable& table) : table_(table) {}
+
+    const std::string& text() const { return text_; }
+    /// The arrays, as elements of a list.
+    const std::string& arrays() const { return arrays_; }
+    std::uint32_t checksum() const { return checksum_; }
+
+    /// The name of an array with these elements.
+    std::string array(const void* data, kernels::ParamType type, index_t count) {
+        const index_t bytes = count * size_of(type);
+        std::string key = type_of(type) + std::string(static_cast<const char*>(data), static_cast<std::size_t>(bytes));
+        const auto [place, is_new] = names_.try_emplace(std::move(key), "c" + std::to_string(names_.size()));
+        if (is_new) {
+            text_ += "alignas(8) inline constexpr " + std::string(type_of(type)) + " " + place->second +
+                     "[] = " + list_of(data, type, count) + ";\n";
+            count_in(place->second, data, bytes);
+        }
+        return place->second;
+    }
+
+    /// The structs of an instruction, as an array p<index>.
+    void params(std::size_t index, const runtime::Instruction& instruction) {
+        const kernels::ProgramOperator& row = *kernels::find_operator(instruction.op);
+        const index_t structs = runtime::param_structs(row, instruction.operand_count);
+        if (structs == 0) return;
+        const std::string type = type_of(row.params.kind);
+        kind_ = row.params.kind;
+        std::string list;
+        for (index_t i = 0; i < structs; ++i) {
+            fields_.clear();
+            const kernels::ParamContext context{&table_.packing};
+            throw_if_failed(
+                row.params.visit(static_cast<const std::byte*>(instruction.params.data) + i * row.params.size, nullptr,
+                                 context, {this, &SourceWriter::take_field, &SourceWriter::take_group}),
+                instruction.name);
+            list += (i > 0 ? ",\n" : "\n") + std::string("    [] {\n        ") + type + " p{};\n" + fields_ +
+                    "        return p;\n    }()";
+        }
+        text_ += "inline constexpr " + type + " p" + std::to_string(index) + "[] = {" + list + "};\n";
+    }
+
+private:
+    void count_in(const std::string& name, const void* data, index_t bytes) {
+        arrays_ += "    {" + name + ", sizeof " + name + "},\n";
+        checksum_ = runtime::crc32({static_cast<const std::byte*>(data), static_cast<std::size_t>(bytes)}, checksum_);
+    }
+    static void take_group(void* context, const char* name, bool opens) {
+        std::string& path = static_cast<SourceWriter*>(context)->path_;
+        const std::string word = std::string(name) + ".";
+        if (opens)
+            path += word;
+        else
+            path.resize(path.size() - word.size());
+    }
+    static void take_field(void* context, const kernels::ParamField& field) {
+        static_cast<SourceWriter*>(context)->put_field(field);
+    }
+    void put_field(const kernels::ParamField& field) {
+        const std::string path = "p." + path_ + field.name;
+        if (kind_ == kernels::ParamKind::resize && field.type == kernels::ParamType::int64 && path_.empty()) return;
+        if (field.memory == nullptr) {
+            fields_ += "        intq::runtime::generated::set(" + path + ", " +
+                       list_of_values(field.data, field.type, field.count) + ");\n";
+        } else if (field.count > 0) {
+            const std::string name = kind_ == kernels::ParamKind::resize
+                                         ? taps(*field.memory, field.count / 3)
+                                         : array(*field.memory, field.type, field.count);
+            fields_ += "        " + path + " = " + name + ";\n";
+        }
+    }
+    /// Values of one type, whatever their number's.
+    static std::string list_of_values(const void* data, kernels::ParamType type, index_t count) {
+        const bool is_real = type == kernels::ParamType::float32;
+        std::string text = "{";
+        for (index_t i = 0; i < count; ++i) {
+            std::string value = literal(data, type, i);
+            if (!is_real && type != kernels::ParamType::int64) value += "ll";
+            text += (i == 0 ? "" : i % 16 == 0 ? ",\n            " : ", ") + value;
+        }
+        return text + "}";
+    }
+    /// The taps of a resized axis, which are structs of three numbers.
+    std::string taps(const void* data, index_t count) {
+        const std::string name = "t" + std::to_string(tap_arrays_++);
+        text_ += "inline constexpr intq::arith::ResizeTap " + name + "[] = {";
+        for (index_t i = 0; i < count; ++i) {
+            const auto number = [&](index_t k) { return literal(data, kernels::ParamType::int32, 3 * i + k); };
+            text_ += (i % 4 == 0 ? "\n    {" : " {") + number(0) + ", " + number(1) + ", " + number(2) + "},";
+        }
+        text_ += "};\n";
+        count_in(name, data, count * 12);
+        return name;
+    }
+
+    const kernels::KernelTable& table_;
+    std::string text_, arrays_, fields_, path_;
+    kernels::ParamKind kind_ = kernels::ParamKind::none;
+    std::map<std::string, std::string> names_;
+    std::uint32_t checksum_ = 0;
+    int tap_arrays_ = 0;
+};
+
+INTQ_INLINE std::string tensor_source(SourceWriter& writer, const runtime::ProgramTensor& tensor) {
+    std::string extents;
+    for (int axis = 0; axis < tensor.shape.rank; ++axis)
+        extents += (axis > 0 ? ", " : "") + std::to_string(tensor.shape[axis]);
+    const QParams& q = tensor.qparams;
+    // Sums and reals have wide ranges; a suffix keeps their type on every machine.
+    const std::string range = std::to_string(q.quant_min()) + "ll, " + std::to_string(q.quant_max()) + "ll";
+    std::string qparams;
+    if (q.is_per_channel()) {
+        std::vector<float> scales;
+        for (index_t c = 0; c < q.count(); ++c) scales.push_back(q.scale(c));
+        const std::string name = writer.array(scales.data(), kernels::ParamType::float32, q.count());
+        qparams = "intq::QParams::per_channel(" + name + ", {}, " + std::to_string(q.axis()) + ", " + range + ")";
+    } else {
+        qparams = "intq::QParams::per_tensor(" + literal(q.scale()) + ", " + std::to_string(q.zero_point()) + ", " +
+                  range + ")";
+    }
+    return "    {intq::DType::" + std::string(name_of(tensor.dtype)) + ", intq::Shape(" + extents + "), " + qparams +
+           ", " + std::to_string(tensor.offset) + ", \"\", intq::Layout::" + name_of(tensor.layout) + "},\n";
+}
+
+INTQ_INLINE std::string instruction_source(const runtime::Instruction& instruction, std::size_t index) {
+    const kernels::ProgramOperator& row = *kernels::find_operator(instruction.op);
+    const index_t structs = runtime::param_structs(row, instruction.operand_count);
+    const std::string params =
+        structs == 0 ? "{}" : "{p" + std::to_string(index) + ", " + std::to_string(structs) + "}";
+    return "    {intq::OpKind::" + std::string(name_of(instruction.op)) + ", " + std::to_string(instruction.output) +
+           ", " + std::to_string(instruction.first_operand) + ", " + std::to_string(instruction.operand_count) + ", " +
+           quoted(instruction.name) + ", \"\", " + params + "},\n";
+}
+
+/// Leaves the rows of a family that the program cannot do without; their numbers.
+template <class Row>
+std::vector<std::size_t> needed_rows(const runtime::Program& program, kernels::KernelTable& table,
+                                     std::span<const Row> kernels::KernelTable::*family) {
+    std::vector<Row> kept((table.*family).begin(), (table.*family).end());
+    const std::vector<Row> all = kept;
+    std::vector<std::size_t> numbers;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        // The rows that are needed so far, and those that were not tried.
+        std::vector<Row> tried;
+        for (const std::size_t number : numbers) tried.push_back(all[number]);
+        tried.insert(tried.end(), all.begin() + static_cast<std::ptrdiff_t>(i) + 1, all.end());
+        table.*family = tried;
+        if (!runtime::check_program(program, table).ok()) numbers.push_back(i);
+    }
+    return numbers;
+}
+
+/// The kernel table of the header, with the rows that its program needs.
+INTQ_INLINE std::string table_source(const runtime::Program& program, const kernels::KernelTable& table) {
+    std::string arrays, members;
+    const auto add = [&]<class Row>(const char* name, std::span<const Row> kernels::KernelTable::*family) {
+        kernels::KernelTable changed = table;
+        const std::vector<std::size_t> numbers = needed_rows(program, changed, family);
+        if (numbers.empty()) return;
+        const std::string path = std::string("all.") + name;
+        arrays += "inline constexpr std::array " + std::string(name) + "_rows{";
+        for (std::size_t i = 0; i < numbers.size(); ++i)
+            arrays += (i > 0 ? ", " : "") + path + "[" + std::to_string(numbers[i]) + "]";
+        arrays += "};\n";
+        members += "    t." + std::string(name) + " = " + name + "_rows;\n";
+    };
+    using Table = kernels::KernelTable;
+    add("conv", &Table::conv);
+    add("add", &Table::add);
+    add("requantize", &Table::requantize);
+    add("clamp", &Table::clamp);
+    add("pool", &Table::pool);
+    add("quantize", &Table::quantize);
+    add("dequantize", &Table::dequantize);
+    add("mul", &Table::mul);
+    add("look_up", &Table::look_up);
+    add("interpolate", &Table::interpolate);
+    add("softmax", &Table::softmax);
+    add("move", &Table::move);
+    add("pad", &Table::pad);
+    return arrays +
+           "inline constexpr intq::kernels::KernelTable table = [] {\n    intq::kernels::KernelTable t{};\n"
+           "    t.backend = all.backend;\n    t.packing = all.packing;\n    t.stage = all.stage;\n" +
+           members + "    return t;\n}();\n";
+}
+
+INTQ_INLINE std::string index_list(const char* name, std::span<const std::int32_t> list) {
+    std::string text = "inline constexpr std::int32_t " + std::string(name) + "[] = {";
+    for (std::size_t i = 0; i < list.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(list[i]);
+    return text + "};\n";
+}
+
+INTQ_INLINE std::string program_source(const runtime::Program& program) {
+    const auto number = [](const char* name, index_t value) {
+        return "    ." + std::string(name) + " = " + std::to_string(value) + ",\n";
+    };
+    return "inline constexpr intq::runtime::Program program{\n    .instructions = data::instructions,\n"
+           "    .tensors = data::tensors,\n    .operands = data::operands,\n    .inputs = data::inputs,\n"
+           "    .outputs = data::outputs,\n" +
+           number("workspace_offset", program.workspace_offset) + number("workspace_size", program.workspace_size) +
+           number("arena_size", program.arena_size) + number("max_batch", program.max_batch) + "};\n";
+}
+
+INTQ_INLINE std::string run_source(const runtime::Program& program) {
+    std::string steps, arguments, before, after;
+    for (std::size_t i = 0; i < program.instructions.size(); ++i)
+        steps +=
+            "    intq::runtime::generated::run_step<intq::OpKind::" + std::string(name_of(program.instructions[i].op)) +
+            ">(program, data::table, " + std::to_string(i) + ", arena);\n    after(" + std::to_string(i) + ");\n";
+    const auto copy = [&](char letter, std::size_t i, std::int32_t index) {
+        const runtime::ProgramTensor& tensor = program.tensor(index);
+        const std::string name = letter + std::to_string(i), place = "arena + " + std::to_string(tensor.offset);
+        const bool is_input = letter == 'x';
+        arguments += (arguments.empty() ? "" : ", ") + std::string(is_input ? "const " : "") + type_of(tensor.dtype) +
+                     "* " + name;
+        (is_input ? before : after) += "    std::memcpy(" + (is_input ? place + ", " + name : name + ", " + place) +
+                                       ", " + std::to_string(tensor.bytes()) + ");\n";
+    };
+    for (std::size_t i = 0; i < program.inputs.size(); ++i) copy('x', i, program.inputs[i]);
+    for (std::size_t i = 0; i < program.outputs.size(); ++i) copy('y', i, program.outputs[i]);
+    return "namespace data {\n\ntemplate <class After> inline void run_all(After&& after) noexcept {\n" + steps +
+           "}\n\n}  // namespace data\n\n/// Runs one image. One thread at a time, because the arena is one.\n"
+           "inline void run(" +
+           arguments + ") noexcept {\n" + before + "    data::run_all([](std::size_t) {});\n" + after + "}\n\n";
+}
+
+INTQ_INLINE std::string golden_source(const GoldenRecord& golden) {
+    if (golden.count == 0) return "inline constexpr intq::runtime::GoldenRuns golden{};\n";
+    const runtime::GoldenRuns view = golden.view();
+    const auto bytes = static_cast<index_t>(golden.inputs.size());
+    return "alignas(8) inline constexpr std::uint8_t golden_bytes[] = " +
+           list_of(golden.inputs.data(), kernels::ParamType::uint8, bytes) +
+           ";\ninline constexpr std::uint32_t golden_checks[] = " +
+           list_of(golden.checks.data(), kernels::ParamType::uint32, static_cast<index_t>(golden.checks.size())) +
+           ";\n/// A function, because bytes that a compiler takes for numbers are none of its constants.\n"
+           "inline intq::runtime::GoldenRuns golden() noexcept {\n    return {" +
+           std::to_string(golden.count) +
+           ", reinterpret_cast<const std::byte*>(golden_bytes), nullptr, golden_checks, " +
+           std::to_string(view.input_bytes) + ", 0};\n}\n";
+}
+
+INTQ_INLINE bool is_identifier(std::string_view name) {
+    if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) != 0) return false;
+    for (const char c : name)
+        if (c != '_' && std::isalnum(static_cast<unsigned char>(c)) == 0) return false;
+    return true;
+}
+
+}  // namespace detail
+
+INTQ_INLINE std::string generate_cpp(const runtime::Program& program, const kernels::KernelTable& table,
+                                     const GoldenRecord& golden, const GenerateOptions& options) {
+    throw_if_failed(runtime::check_program(program, table), "the program to generate");
+    if (program.max_batch != 1)
+        throw Error("a header is generated for one image; lower the model with a max_batch of 1, given " +
+                    std::to_string(program.max_batch));
+    if (!detail::is_identifier(options.name)) throw Error("'" + options.name + "' is no name of a namespace");
+    detail::FileParts unused;
+    detail::put_golden(unused, program, golden);  // refuses those of another program
+    const std::string target = options.target.empty() ? detail::type_of_target(table.policy()) : options.target;
+    const std::string backend = options.backend.empty() ? "intq::simd::" + std::string(table.backend) : options.backend;
+
+    detail::SourceWriter writer(table);
+    std::string tensors, instructions;
+    for (std::size_t i = 0; i < program.instructions.size(); ++i) writer.params(i, program.instructions[i]);
+    for (const runtime::ProgramTensor& tensor : program.tensors) tensors += detail::tensor_source(writer, tensor);
+    for (std::size_t i = 0; i < program.instructions.size(); ++i)
+        instructions += detail::instruction_source(program.instructions[i], i);
+
+    std::string guard = "INTQ_GENERATED_" + options.name;
+    for (char& c : guard) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    const std::string library =
+        options.library.empty() ? "#include \"intq/embedded.hpp\"\n" : amalgamate("intq/embedded.hpp", options.library);
+    std::string text = "// A model as constants, for " + target + " on " + backend +
+                       ". Generated by intq: do not edit.\n#ifndef " + guard + "\n#define " + guard +
+                       "\n\n#include <array>\n#include <cstddef>\n#include <cstdint>\n#include <cstring>\n\n" +
+                       library + "\nnamespace " + options.name + " {\nnamespace data {\n\n" + writer.text() +
+                       "\ninline constexpr intq::runtime::ProgramTensor tensors[] = {\n" + tensors +
+                       "};\ninline constexpr intq::runtime::Instruction instructions[] = {\n" + instructions + "};\n" +
+                       detail::index_list("operands", program.operands) + detail::index_list("inputs", program.inputs) +
+                       detail::index_list("outputs", program.outputs) +
+                       "\ninline constexpr const intq::kernels::KernelTable& all = intq::kernels::kernel_table<" +
+                       target + ", " + backend + ">;\n" + detail::table_source(program, table) + "\n" +
+                       detail::golden_source(golden);
+    if (!writer.arrays().empty())
+        text += "inline constexpr intq::runtime::ConstantArray arrays[] = {\n" + writer.arrays() + "};\n";
+    text += "\n}  // namespace data\n\n" + detail::program_source(program) +
+            "\ninline constexpr std::size_t arena_bytes = " + std::to_string(program.arena_size) +
+            ";\nalignas(intq::buffer_alignment) inline std::byte arena[arena_bytes];\n\n" + detail::run_source(program);
+    const std::string has_constants =
+        writer.arrays().empty()
+            ? ""
+            : "    if (checks_constants && intq::runtime::generated::checksum_of(data::arrays) != " +
+                  std::to_string(writer.checksum()) + "u) return {.constants_are_whole = false};\n";
+    text +=
+        "/// Whether the constants are whole and every layer gives its golden codes.\n"
+        "inline intq::runtime::SelfTestResult self_test([[maybe_unused]] bool checks_constants = true) noexcept {\n" +
+        has_constants + "    return intq::runtime::generated::self_test(program, " +
+        (golden.count > 0 ? "data::golden()" : "data::golden") +
+        ", arena,\n        [](auto&& after) { data::run_all(after); });\n}\n\n}  // namespace " + options.name +
+        "\n\n#endif  // " + guard + "\n";
+    return text;
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::deploy
+
+#endif  // INTQ_DEFINES(deploy)
+#endif  // INTQ_DEPLOY_GENERATE_CPP_HPP

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+//
+// What headers that deploy/generate_cpp.hpp writes share. Layer: runtime.
+#ifndef INTQ_RUNTIME_GENERATED_HPP
+#define INTQ_RUNTIME_GENERATED_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "intq/runtime/self_test.hpp"
+
+namespace intq::runtime {
+inline namespace INTQ_CORE_ABI {
+
+/// An array of constants of a generated model.
+struct ConstantArray {
+    const void* data = nullptr;
+    index_t bytes = 0;
+};
+
+/// What the self test of a generated model found.
+struct SelfTestResult {
+    bool constants_are_whole = true;  // false: their checksum differs, and nothing was run
+    Difference difference{};          // the first instruction whose golden codes differ, and in which run
+    const char* layer = "";           // its layer
+
+    INTQ_ALWAYS_INLINE constexpr bool ok() const noexcept { return constants_are_whole && difference.is_none(); }
+    INTQ_ALWAYS_INLINE constexpr explicit operator bool() const noexcept { return ok(); }
+};
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq::runtime
+
+namespace intq::runtime::generated {
+inline namespace INTQ_ABI {
+
+namespace detail {
+
+template <class T, class Value> constexpr const Value* fill(T& field, const Value* from) noexcept {
+    if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
+        field = static_cast<T>(*from);
+        return from + 1;
+    } else {
+        for (auto& element : field) from = fill(element, from);
+        return from;
+    }
+}
+
+}  // namespace detail
+
+/// Gives a field its value: a number, or an array of numbers or of arrays in the order of their memory.
+template <class T, class Value, std::size_t Count> constexpr void set(T& field, const Value (&values)[Count]) noexcept {
+    detail::fill(field, values);
+}
+
+/// Runs an instruction on one image. The operator is known to the compiler, so no other one is linked.
+template <OpKind Op>
+void run_step(const Program& program, const kernels::KernelTable& table, std::size_t index, std::byte* arena) noexcept {
+    constexpr auto run = kernels::find_operator(Op)->run;
+    kernels::OperatorCall call = runtime::detail::call_of(program, table, program.instructions[index]);
+    call.batch = 1;
+    call.arena = arena;
+    call.workspace = {arena + program.workspace_offset, program.workspace_size};
+    call.executor = &serial;
+    run(call);
+}
+
+/// The checksum of arrays, one behind the other.
+inline std::uint32_t checksum_of(std::span<const ConstantArray> arrays) noexcept {
+    std::uint32_t sum = 0;
+    for (const ConstantArray& array : arrays)
+        sum = crc32({static_cast<const std::byte*>(array.data), static_cast<std::size_t>(array.bytes)}, sum);
+    return sum;
+}
+
+/// Repeats golden runs. `run_all(after)` runs the model and calls after(index) behind each instruction.
+template <class RunAll>
+SelfTestResult self_test(const Program& program, const GoldenRuns& golden, std::byte* arena, RunAll&& run_all) {
+    SelfTestResult result;
+    const auto count = static_cast<index_t>(program.instructions.size());
+    for (index_t run = 0; run < golden.count; ++run) {
+        write_inputs(program, arena, golden.inputs + run * golden.input_bytes);
+        run_all([&](std::size_t index) {
+            const ProgramTensor& y = program.tensor(program.instructions[index].output);
+            const std::uint32_t expected = golden.checks[run * count + static_cast<index_t>(index)];
+            if (!result.ok() || output_check(y, arena + y.offset) == expected) return;
+            result.difference = {run, static_cast<index_t>(index)};
+            result.layer = program.instructions[index].name;
+        });
+        if (!result.ok()) break;
+    }
+    return result;
+}
+
+}  // namespace INTQ_ABI
+}  // namespace intq::runtime::generated
+
+#endif  // INTQ_RUNTIME_GENERATED_HPP
