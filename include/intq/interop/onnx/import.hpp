@@ -102,8 +102,8 @@ private:
             if (known != state_.values.end()) throw Error("two inputs have the name " + in_quotes(input.name));
             any = true;
             if (input.dtype != DType::float32)
-                throw Error("the input " + in_quotes(input.name) + " has dtype " + name_of(input.dtype) +
-                            ", expected float32");
+                throw Error("the input " + in_quotes(input.name) + " has dtype " +
+                            (input.type.empty() ? name_of(input.dtype) : input.type) + ", expected float32");
             if (input.shape.size() > static_cast<std::size_t>(max_rank))
                 throw Error("the input " + in_quotes(input.name) + " has shape " + describe_shape(input.shape) +
                             ", more than " + std::to_string(max_rank) + " axes");
