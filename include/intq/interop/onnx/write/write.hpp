@@ -114,7 +114,8 @@ public:
         for (const OpsetImport& other : model.other_opsets) fields.add_message(8, opset(other.domain, other.version));
         for (const Property& property : model.metadata) fields.add_message(14, entry(property.key, property.value));
         if (result.size() > largest_protobuf)
-            throw Error("the model would have " + std::to_string(result.size()) + " bytes, more than a protocol buffer " +
+            throw Error("the model would have " + std::to_string(result.size()) +
+                        " bytes, more than a protocol buffer " +
                         "holds; write it to a path, so that its tensors get a file of their own");
         return result;
     }

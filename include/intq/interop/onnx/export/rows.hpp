@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+//
+// The table of the operators that are written; the functions are in the other files of this folder. Layer: interop
+// (docs/design.md section 10).
+#ifndef INTQ_INTEROP_ONNX_EXPORT_ROWS_HPP
+#define INTQ_INTEROP_ONNX_EXPORT_ROWS_HPP
+
+#include <string_view>
+
+#include "intq/interop/onnx/export/elementwise.hpp"
+#include "intq/interop/onnx/export/move.hpp"
+#include "intq/interop/onnx/export/node_export.hpp"
+#include "intq/interop/onnx/export/pool.hpp"
+#include "intq/interop/onnx/export/weighted.hpp"
+
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+
+/// How an operator of graph/operators.hpp is written.
+struct ExportRow {
+    std::string_view op;
+    const char* op_type;  // names a call without a module
+    void (*write)(NodeExport&);
+};
+
+/// An operator is one row; the functions of nn/float_operators/unary.hpp share one.
+inline constexpr ExportRow export_rows[] = {
+    {"conv2d", "Conv", &exports::conv2d},
+    {"conv1d", "Conv", &exports::conv1d},
+    {"conv_transpose2d", "ConvTranspose", &exports::conv_transpose2d},
+    {"conv_transpose1d", "ConvTranspose", &exports::conv_transpose1d},
+    {"linear", "Gemm", &exports::linear},
+    {"batch_norm1d", "BatchNormalization", &exports::batch_norm},
+    {"batch_norm2d", "BatchNormalization", &exports::batch_norm},
+    {"BNReLU2d", "BatchNormalization", &exports::batch_norm},
+    {"BNReLU62d", "BatchNormalization", &exports::batch_norm},
+    {"add", "Add", &exports::add},
+    {"add_relu", "Add", &exports::add_relu},
+    {"sub", "Sub", &exports::sub},
+    {"mul", "Mul", &exports::mul},
+    {"matmul", "MatMul", &exports::matmul},
+    {"relu", "Relu", &exports::relu},
+    {"relu6", "Clip", &exports::relu6},
+    {"clamp", "Clip", &exports::clamp},
+    {"softmax", "Softmax", &exports::softmax},
+    {"max_pool2d", "MaxPool", &exports::max_pool},
+    {"avg_pool2d", "AveragePool", &exports::average_pool},
+    {"adaptive_avg_pool2d", "GlobalAveragePool", &exports::adaptive_average_pool},
+    {"mean", "ReduceMean", &exports::mean},
+    {"sum", "ReduceSum", &exports::sum},
+    {"interpolate", "Resize", &exports::interpolate},
+    {"cat", "Concat", &exports::cat},
+    {"flatten", "Flatten", &exports::flatten},
+    {"reshape", "Reshape", &exports::reshape},
+    {"permute", "Transpose", &exports::permute},
+    {"transpose", "Transpose", &exports::transpose},
+    {"slice", "Slice", &exports::slice},
+    {"split", "Split", &exports::split},
+    {"chunk", "Split", &exports::split},
+    {"getitem", "Identity", &exports::getitem},
+    {"pad", "Pad", &exports::pad},
+    {"identity", "Identity", &exports::identity},
+    {"dropout", "Identity", &exports::identity},
+    {"quant_stub", "Identity", &exports::stub},
+    {"dequant_stub", "Identity", &exports::stub},
+};
+
+/// Writes a call with the row of its operator, and gives the values that stand for its outputs.
+///
+/// @throws Error naming the call, for an operator without a row, and what the row refuses
+std::vector<std::string> write_call(ExportedCall call, GraphWriter& writer);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_export)
+
+#    include <algorithm>
+#    include <iterator>
+
+#    include "intq/io/error.hpp"
+#    include "intq/nn/float_operators/unary.hpp"
+
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE ExportRow export_row_of(const ExportedCall& call) {
+    const auto* const row = std::find_if(std::begin(export_rows), std::end(export_rows),
+                                         [&](const ExportRow& r) { return r.op == call.op; });
+    if (row != std::end(export_rows)) return *row;
+    for (const auto& unary : nn::float_operators::unary_rows)
+        if (unary.name == call.op) return {unary.name, unary.name, &exports::unary};
+    throw Error(call.where, "the operator " + call.op + " has no ONNX operator that the library writes");
+}
+
+}  // namespace detail
+
+INTQ_INLINE std::vector<std::string> write_call(ExportedCall call, GraphWriter& writer) {
+    const ExportRow row = detail::export_row_of(call);
+    call.op_type = row.op_type;
+    NodeExport node(call, writer);
+    row.write(node);
+    return node.results();
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+#endif  // INTQ_DEFINES(interop_onnx_export)
+#endif  // INTQ_INTEROP_ONNX_EXPORT_ROWS_HPP
