@@ -47,6 +47,9 @@ public:
 
     /// Adds an initializer, and returns its name, which is the tensor's unless that is taken.
     std::string add_initializer(FileTensor tensor);
+    /// The same of a parameter of the model: a weight or a bias, or their codes.
+    std::string add_parameter(FileTensor tensor);
+    const std::set<std::string>& parameters() const noexcept { return parameters_; }
     template <class T>
     std::string add_constant(const std::string& name, std::vector<index_t> dims, const std::vector<T>& values);
 
@@ -67,7 +70,7 @@ private:
     std::int64_t opset_;
     NeededOpset needed_;
     Graph graph_;
-    std::set<std::string> node_names_, value_names_, made_;
+    std::set<std::string> node_names_, value_names_, made_, parameters_;
     std::map<std::string, std::string> renamed_;  // values that became outputs
     bool uses_microsoft_domain_ = false;
 };
@@ -156,6 +159,12 @@ INTQ_INLINE std::string GraphWriter::add_initializer(FileTensor tensor) {
     tensor.name = unique(value_names_, tensor.name);
     graph_.initializers.push_back(std::move(tensor));
     return graph_.initializers.back().name;
+}
+
+INTQ_INLINE std::string GraphWriter::add_parameter(FileTensor tensor) {
+    std::string name = add_initializer(std::move(tensor));
+    parameters_.insert(name);
+    return name;
 }
 
 INTQ_INLINE void GraphWriter::take_name(const std::string& value) {

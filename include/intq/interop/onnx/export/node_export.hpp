@@ -101,7 +101,8 @@ public:
     std::string constant(const std::string& part, std::vector<index_t> dims, const std::vector<T>& values) {
         return writer_.add_constant<T>(name() + "_" + part, std::move(dims), values);
     }
-    std::string constant(const std::string& part, const Tensor& tensor);
+    /// The same of a parameter of the model.
+    std::string parameter(const std::string& part, const Tensor& tensor);
     std::string integers(const std::string& part, const std::vector<std::int64_t>& values) {
         return constant<std::int64_t>(part, {static_cast<index_t>(values.size())}, values);
     }
@@ -224,8 +225,8 @@ INTQ_INLINE std::string NodeExport::add_part(const std::string& part, const std:
                             std::move(attributes));
 }
 
-INTQ_INLINE std::string NodeExport::constant(const std::string& part, const Tensor& tensor) {
-    return writer_.add_initializer(to_file_tensor(name() + "_" + part, tensor));
+INTQ_INLINE std::string NodeExport::parameter(const std::string& part, const Tensor& tensor) {
+    return writer_.add_parameter(to_file_tensor(name() + "_" + part, tensor));
 }
 
 }  // namespace INTQ_HOSTED_ABI

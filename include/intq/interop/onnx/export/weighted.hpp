@@ -86,10 +86,10 @@ INTQ_INLINE Tensor exchanged(const Tensor& matrix) {
 INTQ_INLINE std::string weight_of(NodeExport& node, bool exchanges = false) {
     const LayerParameters& layer = node.call().layer;
     const Tensor weight = exchanges ? exchanged(layer.weight) : layer.weight;
-    if (!layer.grid) return node.constant("weight", weight);
+    if (!layer.grid) return node.parameter("weight", weight);
     OwnedQParams grid = *layer.grid;
     if (exchanges && grid.is_per_channel()) grid.axis = 1 - grid.axis;
-    const std::string codes = node.constant("weight", quantize(weight, grid, {}));
+    const std::string codes = node.parameter("weight", quantize(weight, grid, {}));
     const std::string name = node.name() + "_weight";
     return add_dequantize(node.writer(), node.writer().node_name(name + "_dequantize", ""), codes, grid,
                           add_grid(node.writer(), name, grid));
@@ -98,9 +98,9 @@ INTQ_INLINE std::string weight_of(NodeExport& node, bool exchanges = false) {
 /// The value of the layer's bias; empty without one.
 INTQ_INLINE std::string bias_of(NodeExport& node) {
     const LayerParameters& layer = node.call().layer;
-    if (layer.bias_codes.empty()) return layer.bias.defined() ? node.constant("bias", layer.bias) : std::string();
+    if (layer.bias_codes.empty()) return layer.bias.defined() ? node.parameter("bias", layer.bias) : std::string();
     const auto count = static_cast<index_t>(layer.bias_codes.size());
-    const std::string codes = node.constant("bias", {count}, layer.bias_codes);
+    const std::string codes = node.parameter("bias", Tensor::from(Shape(count), layer.bias_codes));
     const bool per_channel = layer.bias_scales.size() != 1;
     const std::string scale = node.constant(
         "bias_scale", std::vector<index_t>(per_channel ? 1 : 0, static_cast<index_t>(layer.bias_scales.size())),
@@ -128,7 +128,7 @@ INTQ_INLINE std::string write_norm(NodeExport& node, const std::string& part, co
     std::vector<std::string> inputs{value};
     const std::string prefix = part.empty() ? std::string() : part + "_";
     for (const char* parameter : {"weight", "bias", "running_mean", "running_var"})
-        inputs.push_back(node.constant(prefix + parameter, norm.tensor(parameter)));
+        inputs.push_back(node.parameter(prefix + parameter, norm.tensor(parameter)));
     std::vector<Attribute> attributes{number_attribute("epsilon", static_cast<float>(norm.options().eps)),
                                       number_attribute("momentum", static_cast<float>(1.0 - norm.options().momentum))};
     return part.empty() ? node.add("BatchNormalization", std::move(inputs), std::move(attributes))
