@@ -87,7 +87,7 @@ public:
             } else if (node->op() == graph::Op::output) {
                 write_outputs(*node, writer);
             } else if (!graph::gives_shape(*node)) {
-                values_[node] = write_call(call_of(*node), writer);
+                values_[node] = write_call(call_of(*node), writer).values;
             }
         }
     }

@@ -59,7 +59,7 @@ INTQ_INLINE std::int64_t ir_version_of(std::int64_t opset) {
     struct Release {
         std::int64_t first_opset, ir_version;
     };
-    static constexpr Release releases[] = {{25, 12}, {23, 11}, {21, 10}, {19, 9}, {15, 8}, {12, 7}, {11, 6}};
+    static constexpr Release releases[] = {{28, 14}, {25, 13}, {24, 12}, {23, 11}, {21, 10}, {19, 9}, {15, 8}, {12, 7}};
     for (const Release& release : releases)
         if (opset >= release.first_opset) return release.ir_version;
     return 6;

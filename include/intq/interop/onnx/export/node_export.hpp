@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "intq/core/dtype.hpp"
+#include "intq/core/op_params.hpp"
 #include "intq/core/shape.hpp"
 #include "intq/interop/onnx/export/graph_writer.hpp"
 #include "intq/interop/onnx/read/model.hpp"
@@ -52,6 +53,7 @@ struct ExportedCall {
     Shape output{};
     std::vector<Shape> outputs{};  // of a tuple
     LayerParameters layer{};
+    Activation activation = Activation::none;  // behind the operator, where its module does not have it
 };
 
 class NodeExport {

@@ -5,7 +5,9 @@
 #ifndef INTQ_INTEROP_ONNX_EXPORT_ROWS_HPP
 #define INTQ_INTEROP_ONNX_EXPORT_ROWS_HPP
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "intq/interop/onnx/export/elementwise.hpp"
 #include "intq/interop/onnx/export/move.hpp"
@@ -65,10 +67,16 @@ inline constexpr ExportRow export_rows[] = {
     {"dequant_stub", "Identity", &exports::stub},
 };
 
-/// Writes a call with the row of its operator, and gives the values that stand for its outputs.
+/// The name of a call's node, and the values that stand for its outputs.
+struct WrittenCall {
+    std::string name;
+    std::vector<std::string> values;
+};
+
+/// Writes a call with the row of its operator.
 ///
 /// @throws Error naming the call, for an operator without a row, and what the row refuses
-std::vector<std::string> write_call(ExportedCall call, GraphWriter& writer);
+WrittenCall write_call(ExportedCall call, GraphWriter& writer);
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx
@@ -98,12 +106,14 @@ INTQ_INLINE ExportRow export_row_of(const ExportedCall& call) {
 
 }  // namespace detail
 
-INTQ_INLINE std::vector<std::string> write_call(ExportedCall call, GraphWriter& writer) {
+INTQ_INLINE WrittenCall write_call(ExportedCall call, GraphWriter& writer) {
     const ExportRow row = detail::export_row_of(call);
     call.op_type = row.op_type;
     NodeExport node(call, writer);
     row.write(node);
-    return node.results();
+    if (call.activation != Activation::none)
+        node.set_result(exports::activate(node, node.results().at(0), call.activation));
+    return {node.name(), node.results()};
 }
 
 }  // namespace INTQ_HOSTED_ABI
