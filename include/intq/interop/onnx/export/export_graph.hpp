@@ -73,7 +73,9 @@ public:
     }
 
     void write(GraphWriter& writer) {
+        writer_ = &writer;
         values_.clear();
+        tensors_.clear();
         for (const std::vector<std::string>* names : {&inputs_, &outputs_})
             for (const std::string& name : *names) writer.take_name(name);
         std::size_t next_input = 0;
@@ -82,33 +84,32 @@ public:
                 const std::string& name = inputs_.at(next_input++);
                 writer.add_input(port_info({name, node->outputs()[0].shape}, options_));
                 values_[node] = {name};
-            } else if (node->op() == graph::Op::get_attr) {
-                values_[node] = {read_tensor(*node, writer)};
             } else if (node->op() == graph::Op::output) {
                 write_outputs(*node, writer);
-            } else if (!graph::gives_shape(*node)) {
+            } else if (node->op() != graph::Op::get_attr && !graph::gives_shape(*node)) {
                 values_[node] = write_call(call_of(*node), writer).values;
             }
         }
     }
 
 private:
-    std::string read_tensor(const graph::Node& node, GraphWriter& writer) {
-        const auto known = tensors_.find(node.target());
-        if (known != tensors_.end() && &writer == writer_) return known->second;
-        if (&writer != writer_) tensors_.clear();
-        writer_ = &writer;
-        return tensors_[node.target()] =
-                   writer.add_parameter(to_file_tensor(node.target(), *model_.find_tensor(node.target())));
+    /// The values of a node. A tensor of the model is written where it is first read, by the name that the import gives
+    /// to such.
+    const std::vector<std::string>& values_of(const graph::Node& node) {
+        if (node.op() != graph::Op::get_attr) return values_.at(&node);
+        std::string& name = tensors_[node.target()];
+        if (name.empty())
+            name = writer_->add_parameter(
+                to_file_tensor("constant_" + std::to_string(tensors_.size() - 1), *model_.find_tensor(node.target())));
+        return values_[&node] = {name};
     }
 
     void write_outputs(const graph::Node& node, GraphWriter& writer) {
         const std::vector<graph::Node*> operands = node.operands();
         for (std::size_t i = 0; i < operands.size(); ++i) {
-            if (values_[operands[i]].size() != 1)
-                throw Error("the model's output %" + operands[i]->name(), "it is no tensor");
-            writer.add_output(values_[operands[i]][0],
-                              port_info({outputs_[i], operands[i]->outputs()[0].shape}, options_));
+            const std::vector<std::string>& values = values_of(*operands[i]);
+            if (values.size() != 1) throw Error("the model's output %" + operands[i]->name(), "it is no tensor");
+            writer.add_output(values[0], port_info({outputs_[i], operands[i]->outputs()[0].shape}, options_));
         }
     }
 
@@ -117,12 +118,11 @@ private:
         call.where = "%" + node.name() + " (" + graph::type_of(node, model_) + ")";
         call.module = graph::module_of(node, model_);
         call.op = graph::operator_of(node, model_);
-        if (node.op() == graph::Op::call_module) call.module_name = node.target();
+        call.name = node.op() == graph::Op::call_module ? node.target() : node.name();
         if (const auto* layer = dynamic_cast<const nn::Weighted*>(call.module)) {
             call.op = layer->operator_name();
             call.layer.weight = layer->weight();
             call.layer.bias = layer->bias();
-            call.layer.grid = layer->weight().qparams();
         }
         for (const graph::Argument& argument : node.args()) call.arguments.push_back(argument_of(argument));
         call.output = node.outputs()[0].shape;
@@ -136,7 +136,7 @@ private:
             if (graph::gives_shape(*ref->node)) {
                 result.constant = graph::shape_value(*ref->node);
             } else {
-                result.values = values_.at(ref->node);
+                result.values = values_of(*ref->node);
                 result.shape = ref->node->outputs()[0].shape;
             }
         } else if (const graph::ArgumentList* list = argument.list()) {
@@ -158,7 +158,7 @@ private:
     std::vector<std::string> inputs_, outputs_;
     std::map<const graph::Node*, std::vector<std::string>> values_;
     std::map<std::string, std::string> tensors_;
-    const GraphWriter* writer_ = nullptr;
+    GraphWriter* writer_ = nullptr;
 };
 
 }  // namespace detail

@@ -33,9 +33,8 @@ public:
     void need(std::int64_t opset, const std::string& reason);
     const NeededOpset& needed() const noexcept { return needed_; }
 
-    /// A name for a node: the given one, or for an operator without a module its type and its place in the file, as
-    /// the import names one; with a number behind where it is taken.
-    std::string node_name(const std::string& module, const std::string& op_type);
+    /// The name for a node that no other has: the given one, with a number behind where it is taken.
+    std::string node_name(const std::string& name) { return unique(node_names_, name); }
 
     /// Adds a node with one output, and returns the name of that: <name>_output.
     std::string add_node(const std::string& name, const std::string& op_type, std::vector<std::string> inputs,
@@ -65,7 +64,7 @@ public:
     Graph& graph() noexcept { return graph_; }
 
 private:
-    std::string unique(std::set<std::string>& taken, const std::string& name) const;
+    static std::string unique(std::set<std::string>& taken, const std::string& name);
 
     std::int64_t opset_;
     NeededOpset needed_;
@@ -101,7 +100,6 @@ std::string GraphWriter::add_constant(const std::string& name, std::vector<index
 #if INTQ_DEFINES(interop_onnx_export)
 
 #    include <algorithm>
-#    include <cctype>
 #    include <cstddef>
 
 #    include "intq/io/describe.hpp"
@@ -114,18 +112,10 @@ INTQ_INLINE void GraphWriter::need(std::int64_t opset, const std::string& reason
     if (opset > needed_.opset) needed_ = {opset, reason};
 }
 
-INTQ_INLINE std::string GraphWriter::unique(std::set<std::string>& taken, const std::string& name) const {
+INTQ_INLINE std::string GraphWriter::unique(std::set<std::string>& taken, const std::string& name) {
     std::string result = name;
     for (int suffix = 2; !taken.insert(result).second; ++suffix) result = name + "_" + std::to_string(suffix);
     return result;
-}
-
-INTQ_INLINE std::string GraphWriter::node_name(const std::string& module, const std::string& op_type) {
-    if (!module.empty()) return unique(node_names_, module);
-    std::string name = op_type;
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
-    return unique(node_names_, name + "_" + std::to_string(graph_.nodes.size() + 1));
 }
 
 INTQ_INLINE std::vector<std::string> GraphWriter::add_node_of(const std::string& name, const std::string& op_type,
@@ -176,7 +166,7 @@ INTQ_INLINE void GraphWriter::add_output(const std::string& value, ValueInfo out
     if (made_.erase(value) == 0) {
         const auto renamed = renamed_.find(value);
         Node copy{.op_type = "Identity",
-                  .name = node_name("", "Identity"),
+                  .name = node_name(output.name + "_identity"),
                   .domain = {},
                   .inputs = {renamed != renamed_.end() ? renamed->second : value},
                   .outputs = {output.name},

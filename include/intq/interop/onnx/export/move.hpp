@@ -67,10 +67,16 @@ INTQ_INLINE void cat(NodeExport& node) {
     node.set_result(node.add("Concat", std::move(inputs), {integer_attribute("axis", axis)}));
 }
 
+INTQ_INLINE void write_flatten(NodeExport& node) {
+    node.set_result(node.add("Flatten", {node.value()}, {integer_attribute("axis", 1)}));
+}
+
 INTQ_INLINE void write_reshape(NodeExport& node) {
     const Shape &in = node.shape(), &out = node.output_shape();
     std::vector<std::int64_t> dims(out.extents.begin(), out.extents.begin() + out.rank);
-    if (in.rank > 0 && out.rank > 0 && in[0] == out[0]) dims[0] = 0;  // copied
+    const bool keeps_samples = in.rank > 0 && out.rank > 0 && in[0] == out[0];
+    if (keeps_samples && in.rank > 1 && out.rank == 2) return write_flatten(node);
+    if (keeps_samples) dims[0] = 0;  // copied
     const std::string shape = node.integers("shape", dims);
     node.set_result(node.add("Reshape", {node.value(), shape}));
 }
@@ -85,7 +91,7 @@ INTQ_INLINE void flatten(NodeExport& node) {
     const std::int64_t end = module != nullptr ? module->end_axis() : arguments.integer(2, -1);
     const std::int64_t rank = node.shape().rank;
     if (rank < 2 || node.axis(start) != 1 || node.axis(end) != rank - 1) return write_reshape(node);
-    node.set_result(node.add("Flatten", {node.value()}, {integer_attribute("axis", 1)}));
+    write_flatten(node);
 }
 
 INTQ_INLINE void write_transpose(NodeExport& node, std::vector<std::int64_t> axes) {

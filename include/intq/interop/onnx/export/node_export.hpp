@@ -44,9 +44,8 @@ struct LayerParameters {
 
 /// A call of an operator.
 struct ExportedCall {
-    std::string op{};       // of graph/operators.hpp; of a layer with weights its operator_name()
-    std::string op_type{};  // of its row, which names a call without a module
-    std::string module_name{};
+    std::string op{};     // of graph/operators.hpp; of a layer with weights its operator_name()
+    std::string name{};   // of the module, or of the graph's node
     std::string where{};  // for messages: "%conv1 (Conv2d)"
     const nn::Module* module = nullptr;
     std::vector<ExportArgument> arguments{};
@@ -206,7 +205,7 @@ INTQ_INLINE std::int64_t NodeExport::axis(std::int64_t given) const {
 }
 
 INTQ_INLINE const std::string& NodeExport::name() {
-    if (!is_named_) name_ = writer_.node_name(call_.module_name, call_.op_type);
+    if (!is_named_) name_ = writer_.node_name(call_.name);
     is_named_ = true;
     return name_;
 }
@@ -223,8 +222,7 @@ INTQ_INLINE std::vector<std::string> NodeExport::add_tuple(const std::string& op
 
 INTQ_INLINE std::string NodeExport::add_part(const std::string& part, const std::string& op_type,
                                              std::vector<std::string> inputs, std::vector<Attribute> attributes) {
-    return writer_.add_node(writer_.node_name(name() + "_" + part, op_type), op_type, std::move(inputs),
-                            std::move(attributes));
+    return writer_.add_node(writer_.node_name(name() + "_" + part), op_type, std::move(inputs), std::move(attributes));
 }
 
 INTQ_INLINE std::string NodeExport::parameter(const std::string& part, const Tensor& tensor) {

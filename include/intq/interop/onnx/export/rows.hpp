@@ -21,50 +21,49 @@ inline namespace INTQ_HOSTED_ABI {
 /// How an operator of graph/operators.hpp is written.
 struct ExportRow {
     std::string_view op;
-    const char* op_type;  // names a call without a module
     void (*write)(NodeExport&);
 };
 
 /// An operator is one row; the functions of nn/float_operators/unary.hpp share one.
 inline constexpr ExportRow export_rows[] = {
-    {"conv2d", "Conv", &exports::conv2d},
-    {"conv1d", "Conv", &exports::conv1d},
-    {"conv_transpose2d", "ConvTranspose", &exports::conv_transpose2d},
-    {"conv_transpose1d", "ConvTranspose", &exports::conv_transpose1d},
-    {"linear", "Gemm", &exports::linear},
-    {"batch_norm1d", "BatchNormalization", &exports::batch_norm},
-    {"batch_norm2d", "BatchNormalization", &exports::batch_norm},
-    {"BNReLU2d", "BatchNormalization", &exports::batch_norm},
-    {"BNReLU62d", "BatchNormalization", &exports::batch_norm},
-    {"add", "Add", &exports::add},
-    {"add_relu", "Add", &exports::add_relu},
-    {"sub", "Sub", &exports::sub},
-    {"mul", "Mul", &exports::mul},
-    {"matmul", "MatMul", &exports::matmul},
-    {"relu", "Relu", &exports::relu},
-    {"relu6", "Clip", &exports::relu6},
-    {"clamp", "Clip", &exports::clamp},
-    {"softmax", "Softmax", &exports::softmax},
-    {"max_pool2d", "MaxPool", &exports::max_pool},
-    {"avg_pool2d", "AveragePool", &exports::average_pool},
-    {"adaptive_avg_pool2d", "GlobalAveragePool", &exports::adaptive_average_pool},
-    {"mean", "ReduceMean", &exports::mean},
-    {"sum", "ReduceSum", &exports::sum},
-    {"interpolate", "Resize", &exports::interpolate},
-    {"cat", "Concat", &exports::cat},
-    {"flatten", "Flatten", &exports::flatten},
-    {"reshape", "Reshape", &exports::reshape},
-    {"permute", "Transpose", &exports::permute},
-    {"transpose", "Transpose", &exports::transpose},
-    {"slice", "Slice", &exports::slice},
-    {"split", "Split", &exports::split},
-    {"chunk", "Split", &exports::split},
-    {"getitem", "Identity", &exports::getitem},
-    {"pad", "Pad", &exports::pad},
-    {"identity", "Identity", &exports::identity},
-    {"dropout", "Identity", &exports::identity},
-    {"quant_stub", "Identity", &exports::stub},
-    {"dequant_stub", "Identity", &exports::stub},
+    {"conv2d", &exports::conv2d},
+    {"conv1d", &exports::conv1d},
+    {"conv_transpose2d", &exports::conv_transpose2d},
+    {"conv_transpose1d", &exports::conv_transpose1d},
+    {"linear", &exports::linear},
+    {"batch_norm1d", &exports::batch_norm},
+    {"batch_norm2d", &exports::batch_norm},
+    {"BNReLU2d", &exports::batch_norm},
+    {"BNReLU62d", &exports::batch_norm},
+    {"add", &exports::add},
+    {"add_relu", &exports::add_relu},
+    {"sub", &exports::sub},
+    {"mul", &exports::mul},
+    {"matmul", &exports::matmul},
+    {"relu", &exports::relu},
+    {"relu6", &exports::relu6},
+    {"clamp", &exports::clamp},
+    {"softmax", &exports::softmax},
+    {"max_pool2d", &exports::max_pool},
+    {"avg_pool2d", &exports::average_pool},
+    {"adaptive_avg_pool2d", &exports::adaptive_average_pool},
+    {"mean", &exports::mean},
+    {"sum", &exports::sum},
+    {"interpolate", &exports::interpolate},
+    {"cat", &exports::cat},
+    {"flatten", &exports::flatten},
+    {"reshape", &exports::reshape},
+    {"permute", &exports::permute},
+    {"transpose", &exports::transpose},
+    {"slice", &exports::slice},
+    {"split", &exports::split},
+    {"chunk", &exports::split},
+    {"getitem", &exports::getitem},
+    {"pad", &exports::pad},
+    {"identity", &exports::identity},
+    {"dropout", &exports::identity},
+    {"quant_stub", &exports::stub},
+    {"dequant_stub", &exports::stub},
 };
 
 /// The name of a call's node, and the values that stand for its outputs.
@@ -76,7 +75,7 @@ struct WrittenCall {
 /// Writes a call with the row of its operator.
 ///
 /// @throws Error naming the call, for an operator without a row, and what the row refuses
-WrittenCall write_call(ExportedCall call, GraphWriter& writer);
+WrittenCall write_call(const ExportedCall& call, GraphWriter& writer);
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx
@@ -100,15 +99,14 @@ INTQ_INLINE ExportRow export_row_of(const ExportedCall& call) {
                                          [&](const ExportRow& r) { return r.op == call.op; });
     if (row != std::end(export_rows)) return *row;
     for (const auto& unary : nn::float_operators::unary_rows)
-        if (unary.name == call.op) return {unary.name, unary.name, &exports::unary};
+        if (unary.name == call.op) return {unary.name, &exports::unary};
     throw Error(call.where, "the operator " + call.op + " has no ONNX operator that the library writes");
 }
 
 }  // namespace detail
 
-INTQ_INLINE WrittenCall write_call(ExportedCall call, GraphWriter& writer) {
+INTQ_INLINE WrittenCall write_call(const ExportedCall& call, GraphWriter& writer) {
     const ExportRow row = detail::export_row_of(call);
-    call.op_type = row.op_type;
     NodeExport node(call, writer);
     row.write(node);
     if (call.activation != Activation::none)

@@ -91,7 +91,7 @@ INTQ_INLINE std::string weight_of(NodeExport& node, bool exchanges = false) {
     if (exchanges && grid.is_per_channel()) grid.axis = 1 - grid.axis;
     const std::string codes = node.parameter("weight", quantize(weight, grid, {}));
     const std::string name = node.name() + "_weight";
-    return add_dequantize(node.writer(), node.writer().node_name(name + "_dequantize", ""), codes, grid,
+    return add_dequantize(node.writer(), node.writer().node_name(name + "_dequantize"), codes, grid,
                           add_grid(node.writer(), name, grid));
 }
 

@@ -154,8 +154,8 @@ public:
     void set_items(graph::Node& tuple, const std::vector<Dims>& dims);
     /// A float32 constant as a buffer of the model, one for all nodes that take it, and a node that reads it.
     graph::Node& add_buffer(std::size_t i, std::string_view what);
-    /// A new node without setting an output, for operators that need two.
-    graph::Node& make_function(const nn::Function& function, graph::ArgumentList args);
+    /// A new node without setting an output, for operators that need two; `is_main` has the name of this one.
+    graph::Node& make_function(const nn::Function& function, graph::ArgumentList args, bool is_main = false);
 
 private:
     const ImportedValue& find(std::size_t i, std::string_view what) const;
@@ -166,6 +166,7 @@ private:
     nn::Module* producing_module(std::size_t i) const;
     template <class T> T attribute(std::string_view name, T otherwise, const char* kind);
     std::string label(std::size_t i, std::string_view what) const;
+    std::string function_name() const;
 
     const Node& node_;
     ImportState& state_;
@@ -181,6 +182,7 @@ Tensor to_tensor(const FileTensor& tensor, const Shape& shape);
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(interop_onnx_nodes)
 
+#    include <algorithm>
 #    include <cmath>
 #    include <limits>
 #    include <utility>
@@ -429,11 +431,20 @@ INTQ_INLINE void NodeImport::call_module(nn::ModulePtr module, graph::ArgumentLi
 }
 
 INTQ_INLINE void NodeImport::call_function(const nn::Function& function, graph::ArgumentList args, Dims dims) {
-    set_output({.node = &state_.next_node().call_function(function, std::move(args)), .dims = std::move(dims)});
+    set_output({.node = &make_function(function, std::move(args), true), .dims = std::move(dims)});
 }
 
-INTQ_INLINE graph::Node& NodeImport::make_function(const nn::Function& function, graph::ArgumentList args) {
-    return state_.next_node().call_function(function, std::move(args));
+/// "" for a node without a name, so that the function gives one.
+INTQ_INLINE std::string NodeImport::function_name() const {
+    if (node_.name.empty()) return {};
+    std::string name = qualified_name_of(node_);
+    std::replace(name.begin(), name.end(), '.', '_');
+    return name;
+}
+
+INTQ_INLINE graph::Node& NodeImport::make_function(const nn::Function& function, graph::ArgumentList args,
+                                                   bool is_main) {
+    return state_.next_node().call_function(function, std::move(args), is_main ? function_name() : std::string());
 }
 
 INTQ_INLINE void NodeImport::set_output(ImportedValue value) {

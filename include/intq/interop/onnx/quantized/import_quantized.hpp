@@ -261,6 +261,11 @@ private:
                                            const quantization::WeightedStep& step, const LayerCodes& codes) const {
         auto given = std::make_shared<quantization::WeightedStep>(step);
         const auto& layer = dynamic_cast<const nn::Weighted&>(*step.layer);
+        const std::vector<float>& own = step.weight_qparams.scales;
+        if (step.spread && !std::equal(codes.grid->scales.begin(), codes.grid->scales.end(), own.begin()))
+            throw Error("import_quantized: " + node.module,
+                        "its bias asks for a larger scale of the weight, which a transposed layer of a file cannot be "
+                        "given");
         if (!step.spread) {
             // Where a bias asks for a larger scale of the weight, convert would choose other codes.
             given->weight_qparams = *codes.grid;

@@ -131,8 +131,8 @@ private:
     }
 
     /// Takes the name of the node and writes the grid of its output.
-    void begin(const char* op_type) {
-        name_ = exporter_.writer().node_name(node_.module, op_type);
+    void begin() {
+        name_ = exporter_.writer().node_name(name_of_step(node_));
         grid_ = exporter_.add_output_grid(node_, name_);
     }
     std::vector<std::string> operand(std::size_t i) const {
@@ -183,7 +183,7 @@ private:
     }
 
     bool write_conv(const LayerParameters& layer, const Window2d& window, index_t groups, bool is_line) {
-        begin("QLinearConv");
+        begin();
         std::vector<std::string> inputs = operand(0);
         append(inputs, weight(layer, false));
         append(inputs, {grid_.scale, grid_.zero_point});
@@ -194,7 +194,7 @@ private:
     }
 
     bool write_matmul(const LayerParameters& layer) {
-        begin("QLinearMatMul");
+        begin();
         std::vector<std::string> inputs = operand(0);
         append(inputs, weight(layer, true));
         append(inputs, {grid_.scale, grid_.zero_point});
@@ -202,7 +202,7 @@ private:
     }
 
     bool write_gemm(const LayerParameters& layer) {
-        begin("QGemm");
+        begin();
         std::vector<std::string> inputs = operand(0);
         append(inputs, weight(layer, false));
         inputs.push_back(bias(layer));
@@ -217,7 +217,7 @@ private:
 
     bool write_binary(const char* op_type) {
         if (node_.inputs.size() != 2) return false;
-        begin(op_type);
+        begin();
         std::vector<std::string> inputs = operand(0);
         append(inputs, operand(1));
         append(inputs, {grid_.scale, grid_.zero_point});
@@ -228,9 +228,8 @@ private:
         const nn::Module* const module = node_.step_as<quantization::FloatBackedStep>().call().module.get();
         if (const auto* pool = dynamic_cast<const nn::AvgPool2d*>(module);
             pool != nullptr && graph_.input(node_, 0).shape.rank == 4 && pool->window().dilation == Size2d{1, 1}) {
-            ExportedCall call = exporter_.call_on_codes(node_);
-            begin("QLinearAveragePool");
-            call.op_type = "QLinearAveragePool";
+            const ExportedCall call = exporter_.call_on_codes(node_);
+            begin();
             NodeExport row(call, exporter_.writer());
             std::vector<Attribute> attributes =
                 exports::average_attributes(row, pool->window(), pool->divisor(), pool->ceil_mode());
@@ -239,7 +238,7 @@ private:
         }
         const auto* global = dynamic_cast<const nn::AdaptiveAvgPool2d*>(module);
         if (global == nullptr || !(global->output() == Size2d{1, 1})) return false;
-        begin("QLinearGlobalAveragePool");
+        begin();
         return finish_with_output("QLinearGlobalAveragePool", {integer_attribute("channels_last", 0)});
     }
 
@@ -251,14 +250,14 @@ private:
     }
 
     bool write_cat(const quantization::CatStep& step) {
-        begin("QLinearConcat");
+        begin();
         std::vector<std::string> inputs{grid_.scale, grid_.zero_point};
         for (std::size_t i = 0; i < node_.inputs.size(); ++i) append(inputs, operand(i));
         return finish("QLinearConcat", std::move(inputs), {integer_attribute("axis", step.axis())});
     }
 
     bool write_softmax(const quantization::SoftmaxStep& step) {
-        begin("QLinearSoftmax");
+        begin();
         exporter_.writer().need(13, "QLinearSoftmax of " + name_);
         return finish_with_output("QLinearSoftmax",
                                   {integer_attribute("axis", step.axis()), integer_attribute("opset", 13)});
@@ -266,11 +265,11 @@ private:
 
     bool write_table(const quantization::LookUpTableStep& step) {
         if (step.function().function == TableFunction::sigmoid) {
-            begin("QLinearSigmoid");
+            begin();
             return finish_with_output("QLinearSigmoid", {});
         }
         if (step.function().function != TableFunction::leaky_relu) return false;
-        begin("QLinearLeakyRelu");
+        begin();
         return finish_with_output("QLinearLeakyRelu",
                                   {number_attribute("alpha", static_cast<float>(step.function().parameter))});
     }

@@ -19,6 +19,7 @@
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
+class ConstantStep;
 class WeightedStep;
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
@@ -76,8 +77,12 @@ private:
     GraphWriter* writer_ = nullptr;
     std::map<int, std::string> real_, codes_, names_;
     std::map<int, GridNames> grids_;
+    std::map<int, const quantization::ConstantStep*> constants_;
+    int next_constant_ = 0;
 };
 
+/// The name of a step's node in the file: that of its module, or of the node of the graph.
+const std::string& name_of_step(const quantization::QuantizedNode& node);
 /// How messages name a node.
 std::string describe_step(const quantization::QuantizedNode& node);
 
@@ -123,6 +128,10 @@ inline namespace INTQ_HOSTED_ABI {
 using quantization::QuantizedGraph;
 using quantization::QuantizedNode;
 using quantization::QuantizedTensor;
+
+INTQ_INLINE const std::string& name_of_step(const QuantizedNode& node) {
+    return node.module.empty() ? node.name : node.module;
+}
 
 INTQ_INLINE std::string describe_step(const QuantizedNode& node) {
     return "export_to_onnx: %" + node.name + " (" + node.type + ")";
@@ -197,7 +206,8 @@ INTQ_INLINE QuantizedExporter::QuantizedExporter(const QuantizedGraph& quantized
 
 INTQ_INLINE void QuantizedExporter::write(GraphWriter& writer, Model& model) {
     writer_ = &writer;
-    real_.clear(), codes_.clear(), names_.clear(), grids_.clear();
+    real_.clear(), codes_.clear(), names_.clear(), grids_.clear(), constants_.clear();
+    next_constant_ = 0;
     for (const std::vector<std::string>* names : {&inputs_, &outputs_})
         for (const std::string& name : *names) writer.take_name(name);
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -216,7 +226,11 @@ INTQ_INLINE void QuantizedExporter::write(GraphWriter& writer, Model& model) {
 INTQ_INLINE const std::string& QuantizedExporter::real(int tensor) {
     const auto known = real_.find(tensor);
     if (known != real_.end()) return known->second;
-    const std::string name = writer_->node_name(names_.at(tensor) + "_dequantize", "");
+    if (const auto constant = constants_.find(tensor); constant != constants_.end())
+        // Written where it is first read, by the name that the import gives to such.
+        return real_[tensor] = writer_->add_parameter(
+                   to_file_tensor("constant_" + std::to_string(next_constant_++), constant->second->value()));
+    const std::string name = writer_->node_name(names_.at(tensor) + "_dequantize");
     return real_[tensor] =
                add_dequantize(*writer_, name, codes(tensor), quantized_.tensor(tensor).qparams, grid(tensor));
 }
@@ -257,7 +271,7 @@ INTQ_INLINE ExportedCall QuantizedExporter::call_of(const QuantizedNode& node, c
                                                     bool on_codes) {
     ExportedCall result;
     result.where = describe_step(node);
-    result.module_name = node.module;
+    result.name = name_of_step(node);
     result.module = call.module.get();
     result.output = quantized_.output(node).shape;
     result.outputs = {result.output};
@@ -278,7 +292,7 @@ INTQ_INLINE ExportedCall QuantizedExporter::layer_call(const QuantizedNode& node
     const auto& layer = dynamic_cast<const nn::Weighted&>(*step.layer);
     ExportedCall result;
     result.where = describe_step(node);
-    result.module_name = node.module;
+    result.name = name_of_step(node);
     result.module = &layer;
     result.op = layer.operator_name();
     result.output = quantized_.output(node).shape;
@@ -309,7 +323,7 @@ INTQ_INLINE ExportedCall QuantizedExporter::call_on_codes(const QuantizedNode& n
 
 INTQ_INLINE void QuantizedExporter::write_quantize(const QuantizedNode& node) {
     const std::string value = real(node.inputs[0]);
-    const std::string name = writer_->node_name(node.module, "QuantizeLinear");
+    const std::string name = writer_->node_name(name_of_step(node));
     const GridNames grid = add_output_grid(node, name);
     set_codes(node, name, add_quantize(*writer_, name, value, quantized_.output(node).qparams, grid), grid);
 }
@@ -323,7 +337,7 @@ INTQ_INLINE void QuantizedExporter::write_node(const QuantizedNode& node) {
         return;
     }
     if (const auto* constant = node.as<quantization::ConstantStep>()) {
-        real_[node.output] = writer_->add_parameter(to_file_tensor(output.name, constant->value()));
+        constants_[node.output] = constant;
         return;
     }
     if (options_.form == QuantizedForm::operators && write_operator_form(*this, node)) return;
@@ -335,7 +349,7 @@ INTQ_INLINE void QuantizedExporter::write_node(const QuantizedNode& node) {
         return;
     }
     const GridNames grid = add_output_grid(node, written.name);
-    const std::string name = writer_->node_name(written.name + "_quantize", "");
+    const std::string name = writer_->node_name(written.name + "_quantize");
     set_codes(node, written.name, add_quantize(*writer_, name, written.values[0], output.qparams, grid), grid);
 }
 
