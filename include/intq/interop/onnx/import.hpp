@@ -20,7 +20,7 @@ inline namespace INTQ_HOSTED_ABI {
 ///
 /// A quantized model becomes one whose values pass a QuantizeDequantize where the file has codes, and whose weights are
 /// the real numbers of their codes. Inputs and outputs of the file that are codes become the real numbers that they
-/// stand for. quantized/import_quantized.hpp makes a converted model of it.
+/// stand for. interop/quantized_onnx/import_quantized.hpp makes a converted model of it.
 ///
 /// Modules are named after the nodes (/stem/conv becomes stem.conv), placeholders after the inputs. The operators are
 /// those of operators.hpp.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What an operator's row sees of its node: values, constants, attributes, and a graph to write into. Layer: interop.
+// What an operator's row sees of its node: values, constants, attributes, and a graph to write into. Long because a row
+// sees all of it through one class. Layer: interop.
 //
 // Rows never look at another node. Whatever they do not ask for is refused afterwards: an attribute that no row read
 // might have changed the meaning.

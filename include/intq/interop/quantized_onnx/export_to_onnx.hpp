@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // export_to_onnx: any model of the workflow as an ONNX file. Layer: interop (docs/onnx.md).
-#ifndef INTQ_INTEROP_ONNX_QUANTIZED_EXPORT_TO_ONNX_HPP
-#define INTQ_INTEROP_ONNX_QUANTIZED_EXPORT_TO_ONNX_HPP
+#ifndef INTQ_INTEROP_QUANTIZED_ONNX_EXPORT_TO_ONNX_HPP
+#define INTQ_INTEROP_QUANTIZED_ONNX_EXPORT_TO_ONNX_HPP
 
 #include <filesystem>
 #include <span>
@@ -39,11 +39,11 @@ void export_to_onnx(const quantization::QuantizedGraph& model, const std::filesy
 }  // namespace intq::interop::onnx
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(interop_onnx_quantized)
+#if INTQ_DEFINES(interop_quantized_onnx)
 
 #    include "intq/graph/graph_module.hpp"
 #    include "intq/interop/onnx/export/export_graph.hpp"
-#    include "intq/interop/onnx/quantized/quantized_export.hpp"
+#    include "intq/interop/quantized_onnx/quantized_export.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/quantization/convert/convert_fx.hpp"
 #    include "intq/quantization/convert/quantized_model.hpp"
@@ -83,5 +83,5 @@ INTQ_INLINE void export_to_onnx(const quantization::QuantizedGraph& model, const
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx
 
-#endif  // INTQ_DEFINES(interop_onnx_quantized)
-#endif  // INTQ_INTEROP_ONNX_QUANTIZED_EXPORT_TO_ONNX_HPP
+#endif  // INTQ_DEFINES(interop_quantized_onnx)
+#endif  // INTQ_INTEROP_QUANTIZED_ONNX_EXPORT_TO_ONNX_HPP

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // From a quantized ONNX model, of either form, to a converted model. Layer: interop (docs/onnx.md).
-#ifndef INTQ_INTEROP_ONNX_QUANTIZED_IMPORT_QUANTIZED_HPP
-#define INTQ_INTEROP_ONNX_QUANTIZED_IMPORT_QUANTIZED_HPP
+#ifndef INTQ_INTEROP_QUANTIZED_ONNX_IMPORT_QUANTIZED_HPP
+#define INTQ_INTEROP_QUANTIZED_ONNX_IMPORT_QUANTIZED_HPP
 
 #include <filesystem>
 #include <memory>
@@ -49,7 +49,7 @@ std::shared_ptr<quantization::PreparedModel> import_prepared(const Model& model,
 }  // namespace intq::interop::onnx
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(interop_onnx_quantized)
+#if INTQ_DEFINES(interop_quantized_onnx)
 
 #    include <algorithm>
 #    include <cstddef>
@@ -318,5 +318,5 @@ INTQ_INLINE quantization::QuantizedGraph import_quantized_file(const std::filesy
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx
 
-#endif  // INTQ_DEFINES(interop_onnx_quantized)
-#endif  // INTQ_INTEROP_ONNX_QUANTIZED_IMPORT_QUANTIZED_HPP
+#endif  // INTQ_DEFINES(interop_quantized_onnx)
+#endif  // INTQ_INTEROP_QUANTIZED_ONNX_IMPORT_QUANTIZED_HPP

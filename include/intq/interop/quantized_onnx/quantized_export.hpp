@@ -2,8 +2,8 @@
 //
 // From a converted model to an ONNX model: float operators between DequantizeLinear and QuantizeLinear, or ONNX's and
 // ONNX Runtime's operators on codes. Layer: interop.
-#ifndef INTQ_INTEROP_ONNX_QUANTIZED_QUANTIZED_EXPORT_HPP
-#define INTQ_INTEROP_ONNX_QUANTIZED_QUANTIZED_EXPORT_HPP
+#ifndef INTQ_INTEROP_QUANTIZED_ONNX_QUANTIZED_EXPORT_HPP
+#define INTQ_INTEROP_QUANTIZED_ONNX_QUANTIZED_EXPORT_HPP
 
 #include <map>
 #include <string>
@@ -94,7 +94,7 @@ LayerParameters layer_parameters(const quantization::QuantizedGraph& quantized, 
 }  // namespace intq::interop::onnx
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(interop_onnx_quantized)
+#if INTQ_DEFINES(interop_quantized_onnx)
 
 #    include <algorithm>
 #    include <array>
@@ -111,7 +111,7 @@ LayerParameters layer_parameters(const quantization::QuantizedGraph& quantized, 
 #    include "intq/core/status.hpp"
 #    include "intq/graph/operators.hpp"
 #    include "intq/interop/onnx/export/finish_model.hpp"
-#    include "intq/interop/onnx/quantized/operator_form.hpp"
+#    include "intq/interop/quantized_onnx/operator_form.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/weighted.hpp"
@@ -381,5 +381,5 @@ INTQ_INLINE Model export_quantized(const QuantizedGraph& quantized, const Export
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx
 
-#endif  // INTQ_DEFINES(interop_onnx_quantized)
-#endif  // INTQ_INTEROP_ONNX_QUANTIZED_QUANTIZED_EXPORT_HPP
+#endif  // INTQ_DEFINES(interop_quantized_onnx)
+#endif  // INTQ_INTEROP_QUANTIZED_ONNX_QUANTIZED_EXPORT_HPP

@@ -5,8 +5,8 @@
 // Layer: interop.
 //
 // Source   https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
-#ifndef INTQ_INTEROP_ONNX_QUANTIZED_OPERATOR_FORM_HPP
-#define INTQ_INTEROP_ONNX_QUANTIZED_OPERATOR_FORM_HPP
+#ifndef INTQ_INTEROP_QUANTIZED_ONNX_OPERATOR_FORM_HPP
+#define INTQ_INTEROP_QUANTIZED_ONNX_OPERATOR_FORM_HPP
 
 #include "intq/core/abi.hpp"
 
@@ -32,7 +32,7 @@ bool write_operator_form(QuantizedExporter& exporter, const quantization::Quanti
 }  // namespace intq::interop::onnx
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(interop_onnx_quantized)
+#if INTQ_DEFINES(interop_quantized_onnx)
 
 #    include <algorithm>
 #    include <cstddef>
@@ -51,7 +51,7 @@ bool write_operator_form(QuantizedExporter& exporter, const quantization::Quanti
 #    include "intq/interop/onnx/export/pool.hpp"
 #    include "intq/interop/onnx/export/rows.hpp"
 #    include "intq/interop/onnx/export/weighted.hpp"
-#    include "intq/interop/onnx/quantized/quantized_export.hpp"
+#    include "intq/interop/quantized_onnx/quantized_export.hpp"
 #    include "intq/nn/layers/conv.hpp"
 #    include "intq/nn/layers/linear.hpp"
 #    include "intq/nn/layers/pool.hpp"
@@ -290,5 +290,5 @@ INTQ_INLINE bool write_operator_form(QuantizedExporter& exporter, const quantiza
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx
 
-#endif  // INTQ_DEFINES(interop_onnx_quantized)
-#endif  // INTQ_INTEROP_ONNX_QUANTIZED_OPERATOR_FORM_HPP
+#endif  // INTQ_DEFINES(interop_quantized_onnx)
+#endif  // INTQ_INTEROP_QUANTIZED_ONNX_OPERATOR_FORM_HPP
