@@ -47,6 +47,7 @@ bool write_operator_form(QuantizedExporter& exporter, const quantization::Quanti
 #    include "intq/core/dtype.hpp"
 #    include "intq/core/op_kind.hpp"
 #    include "intq/core/op_params.hpp"
+#    include "intq/interop/onnx/export/elementwise.hpp"
 #    include "intq/interop/onnx/export/node_export.hpp"
 #    include "intq/interop/onnx/export/pool.hpp"
 #    include "intq/interop/onnx/export/rows.hpp"
@@ -61,8 +62,6 @@ bool write_operator_form(QuantizedExporter& exporter, const quantization::Quanti
 #    include "intq/quantization/operators/operator.hpp"
 #    include "intq/quantization/operators/pool.hpp"
 #    include "intq/quantization/operators/quantized_graph.hpp"
-#    include "intq/quantization/operators/softmax.hpp"
-#    include "intq/quantization/operators/unary.hpp"
 #    include "intq/tensor/quantize.hpp"
 
 namespace intq::interop::onnx {
@@ -95,12 +94,18 @@ public:
         if (graph_.target.requantize != arith::RequantizeRule::float_scale) return false;
         if (const auto* step = node_.as<quantization::WeightedStep>()) return write_weighted(*step);
         if (const auto* step = node_.as<quantization::AddStep>()) return write_add(*step);
-        if (node_.as<quantization::MulStep>() != nullptr) return write_binary("QLinearMul");
         if (node_.as<quantization::AvgPoolStep>() != nullptr) return write_average();
         if (const auto* step = node_.as<quantization::CatStep>()) return write_cat(*step);
-        if (const auto* step = node_.as<quantization::SoftmaxStep>()) return write_softmax(*step);
-        if (const auto* step = node_.as<quantization::LookUpTableStep>()) return write_table(*step);
-        return false;
+        switch (node_.step->kind()) {
+            case OpKind::mul:
+                return write_binary("QLinearMul");
+            case OpKind::softmax:
+                return write_softmax();
+            case OpKind::lookup_table:
+                return write_table();
+            default:
+                return false;
+        }
     }
 
 private:
@@ -256,22 +261,24 @@ private:
         return finish("QLinearConcat", std::move(inputs), {integer_attribute("axis", step.axis())});
     }
 
-    bool write_softmax(const quantization::SoftmaxStep& step) {
+    bool write_softmax() {
+        const ExportedCall call = exporter_.call_on_codes(node_);
+        const std::int64_t axis = exports::softmax_axis(NodeExport(call, exporter_.writer()));
         begin();
         exporter_.writer().need(13, "QLinearSoftmax of " + name_);
-        return finish_with_output("QLinearSoftmax",
-                                  {integer_attribute("axis", step.axis()), integer_attribute("opset", 13)});
+        return finish_with_output("QLinearSoftmax", {integer_attribute("axis", axis), integer_attribute("opset", 13)});
     }
 
-    bool write_table(const quantization::LookUpTableStep& step) {
-        if (step.function().function == TableFunction::sigmoid) {
+    bool write_table() {
+        const ExportedCall call = exporter_.call_on_codes(node_);
+        const exports::UnaryCall unary = exports::unary_call(NodeExport(call, exporter_.writer()));
+        if (unary.function == TableFunction::sigmoid) {
             begin();
             return finish_with_output("QLinearSigmoid", {});
         }
-        if (step.function().function != TableFunction::leaky_relu) return false;
+        if (unary.function != TableFunction::leaky_relu) return false;
         begin();
-        return finish_with_output("QLinearLeakyRelu",
-                                  {number_attribute("alpha", static_cast<float>(step.function().parameter))});
+        return finish_with_output("QLinearLeakyRelu", {number_attribute("alpha", static_cast<float>(unary.parameter))});
     }
 
     QuantizedExporter& exporter_;

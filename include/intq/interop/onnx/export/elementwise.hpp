@@ -5,7 +5,9 @@
 #ifndef INTQ_INTEROP_ONNX_EXPORT_ELEMENTWISE_HPP
 #define INTQ_INTEROP_ONNX_EXPORT_ELEMENTWISE_HPP
 
-#include "intq/core/abi.hpp"
+#include <cstdint>
+
+#include "intq/core/op_params.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -28,6 +30,18 @@ void softmax(NodeExport& node);
 /// silu is x times Sigmoid, hardtanh a Clip, rsqrt the Reciprocal of a Sqrt: ONNX has no operator for them.
 void unary(NodeExport& node);
 
+/// Which function a call computes, and its parameter.
+struct UnaryCall {
+    TableFunction function = TableFunction::sigmoid;
+    double parameter = 1.0;
+};
+UnaryCall unary_call(const NodeExport& node);
+
+/// The axis of a softmax, counted from the front.
+///
+/// @throws Error for one over several axes
+std::int64_t softmax_axis(const NodeExport& node);
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::onnx::exports
 
@@ -40,7 +54,6 @@ void unary(NodeExport& node);
 #    include <utility>
 #    include <vector>
 
-#    include "intq/core/op_params.hpp"
 #    include "intq/interop/onnx/export/node_export.hpp"
 #    include "intq/nn/float_operators/unary.hpp"
 #    include "intq/nn/functional/call.hpp"
@@ -92,22 +105,20 @@ INTQ_INLINE void clamp(NodeExport& node) {
     node.set_result(write_clip(node, bound(1), bound(2)));
 }
 
-INTQ_INLINE void softmax(NodeExport& node) {
+INTQ_INLINE std::int64_t softmax_axis(const NodeExport& node) {
     const auto* module = node.module_if<nn::Softmax>();
     const std::int64_t axis = node.axis(module != nullptr ? module->axis() : node.argument(1).constant.integer());
-    const bool is_last = axis + 1 == node.shape().rank;
-    if (module != nullptr && module->is_from_axis() && !is_last)
+    if (module != nullptr && module->is_from_axis() && axis + 1 != node.shape().rank)
         throw node.error("a softmax over several axes is an operator of opset 12 and below, and is not written");
-    if (!is_last) node.need(13, "a softmax along an axis that is not the last");
+    return axis;
+}
+
+INTQ_INLINE void softmax(NodeExport& node) {
+    const std::int64_t axis = softmax_axis(node);
+    if (axis + 1 != node.shape().rank) node.need(13, "a softmax along an axis that is not the last");
     // Up to opset 12 all axes from this one on were one; the last alone means the same in all of them.
     node.set_result(node.add("Softmax", {node.value()}, {integer_attribute("axis", axis)}));
 }
-
-/// Which function a call computes, and its parameter.
-struct UnaryCall {
-    TableFunction function;
-    double parameter;
-};
 
 INTQ_INLINE UnaryCall unary_call(const NodeExport& node) {
     if (const auto* module = node.module_if<nn::Unary>()) return {module->function(), module->parameter()};
