@@ -274,7 +274,6 @@ INTQ_INLINE ExportedCall QuantizedExporter::call_of(const QuantizedNode& node, c
     result.name = name_of_step(node);
     result.module = call.module.get();
     result.output = quantized_.output(node).shape;
-    result.outputs = {result.output};
     if (call.module != nullptr) {
         result.op = graph::operator_of(graph::Op::call_module, call.module->type_name(), call.method);
     } else {

@@ -126,7 +126,6 @@ private:
         }
         for (const graph::Argument& argument : node.args()) call.arguments.push_back(argument_of(argument));
         call.output = node.outputs()[0].shape;
-        for (const graph::OutputInfo& output : node.outputs()) call.outputs.push_back(output.shape);
         return call;
     }
 

@@ -48,6 +48,7 @@ void stub(NodeExport& node);
 #    include <vector>
 
 #    include "intq/interop/onnx/export/node_export.hpp"
+#    include "intq/nn/float_operators/move.hpp"
 #    include "intq/nn/functional/call.hpp"
 #    include "intq/nn/functional/move.hpp"
 #    include "intq/nn/layers/move.hpp"
@@ -130,9 +131,17 @@ INTQ_INLINE void slice(NodeExport& node) {
 
 INTQ_INLINE void split(NodeExport& node) {
     const std::vector<nn::Value> values = node.constants();
-    const std::int64_t axis = node.axis(nn::Arguments(values).integer(2, 0));
-    std::vector<std::int64_t> sizes;
-    for (const Shape& piece : node.call().outputs) sizes.push_back(piece[static_cast<int>(axis)]);
+    const nn::Arguments arguments(values);
+    const std::int64_t axis = node.axis(arguments.integer(2, 0));
+    const index_t extent = node.shape()[static_cast<int>(axis)];
+    std::vector<index_t> sizes;
+    if (arguments[1].is_tuple())
+        sizes = nn::detail::integers_of(arguments[1]);
+    else if (node.call().op == "chunk")
+        sizes =
+            nn::float_operators::piece_sizes(extent, nn::float_operators::chunk_size(extent, arguments[1].integer()));
+    else
+        sizes = nn::float_operators::piece_sizes(extent, arguments[1].integer());
     std::vector<std::string> inputs{node.value()};
     std::vector<Attribute> attributes{integer_attribute("axis", axis)};
     const std::size_t count = sizes.size();

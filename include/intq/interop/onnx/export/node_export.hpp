@@ -50,7 +50,6 @@ struct ExportedCall {
     const nn::Module* module = nullptr;
     std::vector<ExportArgument> arguments{};
     Shape output{};
-    std::vector<Shape> outputs{};  // of a tuple
     LayerParameters layer{};
     Activation activation = Activation::none;  // behind the operator, where its module does not have it
 };
