@@ -20,9 +20,9 @@
 #include "intq/interop/quantized_onnx/import_quantized.hpp"
 #include "intq/interop/quantized_onnx/quantized_export.hpp"
 #include "intq/io/npy.hpp"
+#include "intq/program/backends/best_table.hpp"
 #include "intq/quantization/convert/exact_simulation.hpp"
 #include "intq/quantization/convert/quantized_model.hpp"
-#include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
 
 using namespace intq;
@@ -32,7 +32,7 @@ using quantization::QuantizedGraph;
 
 namespace {
 
-const kernels::KernelTable& fp32_table() { return *test::scalar_tables().tables.at(0); }
+const kernels::KernelTable& fp32_table() { return program::best_table<target::fp32>(); }
 
 void save(const fs::path& path, const intq::Tensor& tensor) {
     io::write_npy(path, intq::to_array(tensor.contiguous()));

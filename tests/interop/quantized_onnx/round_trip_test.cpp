@@ -13,10 +13,10 @@
 #include "intq/interop/onnx/write/write.hpp"
 #include "intq/interop/quantized_onnx/export_to_onnx.hpp"
 #include "intq/interop/quantized_onnx/import_quantized.hpp"
+#include "intq/program/backends/best_table.hpp"
 #include "intq/quantization/convert/lower.hpp"
 #include "intq/quantization/operators/conv.hpp"
 #include "io/temporary_folder.hpp"
-#include "kernels/tables/tables.hpp"
 #include "support/catch.hpp"
 
 using namespace intq;
@@ -32,8 +32,9 @@ namespace {
 constexpr arith::PolicyRecord fp32 = target::fp32::policy;
 
 const kernels::KernelTable& table_of(const arith::PolicyRecord& target) {
-    static const test::BackendTables tables = test::scalar_tables();
-    for (const kernels::KernelTable* table : tables.tables)
+    for (const kernels::KernelTable* table :
+         {&program::best_table<target::fp32>(), &program::best_table<target::tflite<>>(),
+          &program::best_table<target::bpu<march::bayes>>()})
         if (std::string_view(table->policy().name) == target.name) return *table;
     throw Error(std::string("no table of ") + target.name);
 }

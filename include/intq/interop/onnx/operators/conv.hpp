@@ -153,8 +153,40 @@ INTQ_INLINE void conv(NodeImport& node) {
     node.call_module(module, {x}, window_output_dims(node, options.window, options.out_channels));
 }
 
+/// A transposed convolution along one axis, with the same padding at both ends.
+INTQ_INLINE void conv_transpose1d(NodeImport& node) {
+    graph::Node& x = node.value_of_rank(0, 3);
+    const FileTensor& weight = node.float_constant(1, 3, "weight");
+    const std::int64_t groups = read_groups(node, weight, "input");
+    const std::string mode = node.text("auto_pad", "NOTSET");
+    const auto pads = detail::read_extents(node, "pads", {0, 0}, 0);
+    if (pads[0] != pads[1] || (mode != "NOTSET" && mode != "VALID") || node.raw_attribute("output_shape") != nullptr)
+        throw Error("along one axis only pads that are equal at both ends are supported, given " +
+                    describe_shape(pads) + " and auto_pad " + in_quotes(mode));
+    nn::ConvTranspose1dOptions options{.in_channels = weight.dims[0], .out_channels = weight.dims[1] * groups};
+    check_channels(node, options.in_channels);
+    options.kernel = weight.dims[2];
+    if (read_single(node, "kernel_shape", options.kernel, 1) != options.kernel)
+        throw Error("kernel_shape is not that of the weight, " + describe_shape(weight.dims));
+    options.stride = read_single(node, "strides", 1, 1);
+    options.dilation = read_single(node, "dilations", 1, 1);
+    options.output_padding = read_single(node, "output_padding", 0, 0);
+    options.padding = pads[0];
+    options.groups = groups;
+    options.bias = node.has_input(2);
+    auto module = std::make_shared<nn::ConvTranspose1d>(options);
+    set_weight_and_bias(node, *module, weight);
+    const nn::ConvTranspose2dOptions image = module->as_2d();
+    const index_t length = node.extent(0, 2);
+    const index_t out =
+        nn::float_operators::transposed_output_size(image.window, image.output_padding, {1, length}).width;
+    node.call_module(module, {x}, std::vector<index_t>{node.extent(0, 0), options.out_channels, length < 0 ? -1 : out});
+}
+
 INTQ_INLINE void conv_transpose(NodeImport& node) {
     node.expect_inputs(2, 3);
+    const bool is_line = !node.dims(0) || node.dims(0)->size() == 3;
+    if (is_line && node.is_constant(1) && node.constant(1, "weight").dims.size() == 3) return conv_transpose1d(node);
     graph::Node& x = node.value_of_rank(0, 4);
     const FileTensor& weight = node.float_constant(1, 4, "weight");
     const std::string auto_pad = node.text("auto_pad", "NOTSET");
