@@ -180,7 +180,7 @@ TEST_CASE("Files are written for ONNX Runtime to run") {
     CHECK(files >= 60);
 }
 
-TEST_CASE("ONNX's own node tests pass, or are refused by name") {
+TEST_CASE("ONNX's own node tests pass or are refused by name") {
     const char* const path = std::getenv("INTQ_ONNX_NODE_TESTS");
     if (path == nullptr) SUCCEED("interop/onnx_node_tests names the folder");
     if (path == nullptr) return;

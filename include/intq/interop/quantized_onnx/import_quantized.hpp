@@ -73,6 +73,7 @@ std::shared_ptr<quantization::PreparedModel> import_prepared(const Model& model,
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/fake_quantize/quantizer.hpp"
 #    include "intq/quantization/fuse/fuse_fx.hpp"
+#    include "intq/quantization/observers/range_observers.hpp"
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/operator.hpp"
 #    include "intq/quantization/operators/operator_table.hpp"
@@ -96,6 +97,8 @@ INTQ_INLINE std::shared_ptr<FakeQuantize> given_quantizer(const OwnedQParams& gr
     options.observer_options.quant_max = grid.quant_max;
     options.observer_options.ch_axis = grid.axis;
     if (!grid.zero_points.empty()) options.observer_options.scheme = arith::QuantScheme::affine;
+    if (grid.is_per_channel())
+        options.observer = quantization::observer_factory<quantization::MovingAveragePerChannelMinMaxObserver>();
     options.channel_len = grid.is_per_channel() ? static_cast<index_t>(grid.scales.size()) : 1;
     options.rule = rule;
     auto quantizer = std::make_shared<FakeQuantize>(options);
