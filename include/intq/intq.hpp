@@ -88,6 +88,7 @@
 #include "intq/io/name_pattern.hpp"
 #include "intq/io/nearest_names.hpp"
 #include "intq/io/npy.hpp"
+#include "intq/io/npz.hpp"
 #include "intq/io/progress.hpp"
 #include "intq/io/protobuf.hpp"
 #include "intq/io/safetensors.hpp"

@@ -8,7 +8,7 @@ graph, and the import wants constants, so each test is written in one or two for
 input, and with the first input alone. Codes are given as the real numbers that they stand for, because the inputs and
 outputs of an imported model are real. manifest.txt has a line for each form:
 
-    test form quantized|float rtol atol operators [output input...]
+    test form quantized|float rtol atol operators [output,output... input...]
 
 A test without files has data that numpy has no type for.
 """
@@ -57,10 +57,18 @@ def to_real(codes, grid):
     return ((codes.astype(numpy.int64) - zero) * scale).astype(numpy.float32)
 
 
+def raise_opset(model):
+    """A test of opset 10 becomes one of 11, the oldest that is read, where its operators are the same in both."""
+    opset = model.opset_import[0]
+    if opset.version == 10 and all(onnx.defs.get_schema(n.op_type, 11).since_version <= 10 for n in model.graph.node):
+        opset.version = 11
+
+
 def write(folder, case, form, keep, model, values, inputs, expected):
     """One form of a test: the inputs in `keep` stay inputs of the graph."""
     made = onnx.ModelProto()
     made.CopyFrom(model)
+    raise_opset(made)
     kept = [info for info in made.graph.input if info.name in keep]
     for info in list(made.graph.input):
         if info.name not in keep:
@@ -71,10 +79,13 @@ def write(folder, case, form, keep, model, values, inputs, expected):
     onnx.save(made, folder / f"{stem}.onnx")
     files = []
     for i, info in enumerate(kept):
-        numpy.save(folder / f"{stem}_{i}.npy", numpy.ascontiguousarray(values[info.name], numpy.float32))
+        numpy.save(folder / f"{stem}_{i}.npy", numpy.asarray(values[info.name], numpy.float32, order="C"))
         files.append(f"{stem}_{i}.npy")
-    numpy.save(folder / f"{stem}_out.npy", numpy.ascontiguousarray(expected[0], numpy.float32))
-    return files
+    outs = []
+    for i, array in enumerate(expected):
+        numpy.save(folder / f"{stem}_out{i}.npy", numpy.asarray(array, numpy.float32, order="C"))
+        outs.append(f"{stem}_out{i}.npy")
+    return [",".join(outs)] + files
 
 
 def add_case(folder, case, lines, skipped):
@@ -89,12 +100,12 @@ def add_case(folder, case, lines, skipped):
     for name, array in inputs.items():
         grid = grid_of(node, name, inputs, False) if array.dtype in CODES and name in node.input else None
         values[name] = array if grid is None else to_real(array, grid)
-    expected = to_array(outputs[0])
+    expected = [to_array(output) for output in outputs]
     atol = case.atol
-    if expected.dtype in CODES and kind == "quantized":
+    if expected[0].dtype in CODES and kind == "quantized":
         grid = grid_of(node, node.output[0], inputs, True)
         if grid is not None:
-            expected = to_real(expected, grid)
+            expected = [to_real(expected[0], grid)]
             atol = 1e-3 * float(numpy.min(numpy.asarray(grid[0], numpy.float32)))  # far below the step of a code
     data = [info.name for info in model.graph.input
             if info.type.tensor_type.elem_type in (1, 2, 3, 5) and inputs[info.name].dtype.kind in "fiu"
@@ -106,12 +117,24 @@ def add_case(folder, case, lines, skipped):
     forms = [data[:1]] if len(data) == 1 else [data[:1], data]
     for form, keep in enumerate(forms):
         try:
-            files = write(folder, case, form, set(keep), model, values, inputs, [expected])
+            files = write(folder, case, form, set(keep), model, values, inputs, expected)
         except Exception as error:  # a type that numpy or npy files do not have
             skipped.append(f"{case.name}: {error}")
             files = None
         line = f"{case.name} {form} {kind} {case.rtol:g} {atol:g} {','.join(sorted(ops))}"
-        lines.append(line + (f" {case.name}_{form}_out.npy {' '.join(files)}" if files is not None else ""))
+        lines.append(line + (f" {' '.join(files)}" if files is not None else ""))
+
+
+def save_as_it_is(case, folder):
+    """With the inputs of numpy's types as constants, but for the first."""
+    made = onnx.ModelProto()
+    made.CopyFrom(case.model)
+    for info, array in list(zip(case.model.graph.input, case.data_sets[0][0]))[1:]:
+        if isinstance(array, numpy.ndarray) and array.dtype.kind in "fiu" and array.dtype.itemsize > 1 or (
+                isinstance(array, numpy.ndarray) and array.dtype in CODES):
+            made.graph.initializer.append(numpy_helper.from_array(array, info.name))
+            made.graph.input.remove(info)
+    onnx.save(made, folder / f"{case.name}_0.onnx")
 
 
 def main(folder):
@@ -133,7 +156,7 @@ def main(folder):
             # Data of a type that numpy does not have: the file as it is, which the import must refuse.
             del lines[written:]
             ops = {node.op_type for node in case.model.graph.node}
-            onnx.save(case.model, folder / f"{case.name}_0.onnx")
+            save_as_it_is(case, folder)
             lines.append(f"{case.name} 0 {'quantized' if ops & QUANTIZED else 'float'} 0 0 {','.join(sorted(ops))}")
     (folder / "manifest.txt").write_text("\n".join(lines) + "\n")
     (folder / "skipped.txt").write_text("\n".join(skipped) + "\n")
