@@ -250,6 +250,10 @@ private:
                 if (extent < 0 && shape.rank > 0) throw needs_examples(*placeholder);
                 shape.extents[static_cast<std::size_t>(shape.rank++)] = std::max<index_t>(extent, 1);
             }
+            if (shape.size() > largest_example)
+                throw refusal(*placeholder, "its shape " + to_string(shape) +
+                                                " has more elements than are taken from " +
+                                                "a file without asking; give example_inputs");
             zeros.push_back(Tensor::zeros(shape));
         }
         return zeros;
@@ -287,6 +291,9 @@ private:
             given->bias_codes = codes.bias_codes;
         return given;
     }
+
+    /// Elements of an input that a file may ask for, on which the model is run once.
+    static constexpr index_t largest_example = index_t{1} << 22;
 
     const Model& file_;
     const QuantizedImportOptions& options_;
