@@ -2,7 +2,7 @@
 //
 // libFuzzer targets of all readers of files, chosen by the first argument, so that clang compiles the headers once:
 //
-//     readers_fuzz npy|safetensors|tensor|onnx|calibration|checkpoint -max_total_time=60 <corpus folder>
+//     readers_fuzz npy|npz|safetensors|tensor|onnx|calibration|checkpoint -max_total_time=60 <corpus folder>
 //
 // Any bytes are a file, or an Error. What was read keeps its promises, and what was refused changed nothing. Built with
 // clang only: tests/fuzz/CMakeLists.txt has the flags.
@@ -21,7 +21,9 @@
 #include "intq/arith/fp32.hpp"
 #include "intq/graph/tracer.hpp"
 #include "intq/interop/onnx/import.hpp"
+#include "intq/interop/onnx/write/write.hpp"
 #include "intq/io/npy.hpp"
+#include "intq/io/npz.hpp"
 #include "intq/io/safetensors.hpp"
 #include "intq/quantization/modules/stubs.hpp"
 #include "intq/quantization/observers/observer_modules.hpp"
@@ -51,6 +53,12 @@ void fuzz_npy(Bytes file) {
     demand(again.dtype == array.dtype && again.shape == array.shape && again.bytes == array.bytes, "npy is read again");
 }
 
+void fuzz_npz(Bytes file) {
+    const auto arrays = io::parse_npz(file, "fuzz");
+    const std::vector<std::byte> written = io::serialize_npz(arrays);
+    demand(io::serialize_npz(io::parse_npz(written, "again")) == written, "npz is read again");
+}
+
 void fuzz_safetensors(Bytes file) {
     const io::Safetensors content = io::parse_safetensors(file, "fuzz");
     const auto again = io::parse_safetensors(io::serialize_safetensors(content), "again");
@@ -73,7 +81,16 @@ void fuzz_tensor(Bytes file) {
 }
 
 void fuzz_onnx(Bytes file) {
-    const auto module = interop::onnx::import_model(interop::onnx::parse_model(file, "fuzz"));
+    const interop::onnx::Model model = interop::onnx::parse_model(file, "fuzz");
+    std::vector<std::byte> written;
+    try {
+        written = interop::onnx::serialize_model(model);
+    } catch (const Error&) {  // an attribute that holds a graph, a value without a dtype
+    }
+    if (!written.empty())
+        demand(interop::onnx::serialize_model(interop::onnx::parse_model(written, "again")) == written,
+               "what is written is read again");
+    const auto module = interop::onnx::import_model(model);
     module->graph().lint(module.get());
 }
 
@@ -187,9 +204,13 @@ struct ReaderTarget {
     const char* name;
     void (*run)(Bytes);
 };
-constexpr ReaderTarget targets[] = {
-    {"npy", &fuzz_npy},   {"safetensors", &fuzz_safetensors}, {"tensor", &fuzz_tensor},
-    {"onnx", &fuzz_onnx}, {"calibration", &fuzz_calibration}, {"checkpoint", &fuzz_checkpoint}};
+constexpr ReaderTarget targets[] = {{"npy", &fuzz_npy},
+                                    {"npz", &fuzz_npz},
+                                    {"safetensors", &fuzz_safetensors},
+                                    {"tensor", &fuzz_tensor},
+                                    {"onnx", &fuzz_onnx},
+                                    {"calibration", &fuzz_calibration},
+                                    {"checkpoint", &fuzz_checkpoint}};
 const ReaderTarget* chosen = nullptr;
 
 }  // namespace

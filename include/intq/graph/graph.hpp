@@ -33,7 +33,8 @@ public:
     /// Each adds a node at the insertion point, which is the end unless an InsertionPoint lives.
     Node& placeholder(const std::string& name, Argument default_value = {});
     Node& get_attr(const std::string& qualified_name);
-    Node& call_function(const nn::Function& function, ArgumentList args);
+    /// @param name  of the node; by default that of the function
+    Node& call_function(const nn::Function& function, ArgumentList args, const std::string& name = {});
     Node& call_module(const std::string& qualified_name, ArgumentList args, const std::string& method = "forward");
     Node& call_method(const nn::Function& function, ArgumentList args);
     Node& output(Argument value);
@@ -143,8 +144,8 @@ INTQ_INLINE Node& Graph::get_attr(const std::string& qualified_name) {
     return insert(Op::get_attr, qualified_name, qualified_name, {});
 }
 
-INTQ_INLINE Node& Graph::call_function(const nn::Function& function, ArgumentList args) {
-    Node& node = insert(Op::call_function, function.name, function.name, std::move(args));
+INTQ_INLINE Node& Graph::call_function(const nn::Function& function, ArgumentList args, const std::string& name) {
+    Node& node = insert(Op::call_function, name.empty() ? function.name : name, function.name, std::move(args));
     node.function_ = &function;
     return node;
 }

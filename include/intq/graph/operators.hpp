@@ -115,6 +115,9 @@ std::string type_of(const Node& node, nn::Module& root);
 /// The operator's name by the table; where no row is, type_of(), so that a user's pattern can name a module's type.
 std::string operator_of(const Node& node, nn::Module& root);
 
+/// The operator's name of a call: of a module of a type and its method, or of a function of a name.
+std::string operator_of(Op op, const std::string& type, std::string_view method);
+
 /// operator_of() for a walk that asks about a node again and again: each name is looked up once.
 class OperatorNames {
 public:
@@ -152,11 +155,14 @@ INTQ_INLINE std::string type_of(const Node& node, nn::Module& root) {
 }
 
 INTQ_INLINE std::string operator_of(const Node& node, nn::Module& root) {
-    const std::string type = type_of(node, root);
+    return operator_of(node.op(), type_of(node, root), node.method());
+}
+
+INTQ_INLINE std::string operator_of(Op op, const std::string& type, std::string_view method) {
     for (const OperatorSpelling& row : operator_spellings)
-        if (row.op == node.op() && row.key == type && (row.op != Op::call_module || row.method == node.method()))
+        if (row.op == op && row.key == type && (row.op != Op::call_module || row.method == method))
             return std::string(row.name);
-    if (node.op() == Op::call_module && node.method() == "forward")
+    if (op == Op::call_module && method == "forward")
         for (const auto& row : nn::float_operators::unary_rows)
             if (row.module != nullptr && row.module == type) return row.name;
     return type;

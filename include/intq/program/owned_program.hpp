@@ -48,6 +48,7 @@ struct ProgramStorage {
     std::vector<std::int32_t> operands, inputs, outputs;
     std::deque<std::string> names;
     std::deque<std::vector<float>> scales;
+    std::deque<std::vector<std::int32_t>> zero_points;
     std::deque<AlignedBytes> buffers;  // packed weights, geometries, tables
     std::deque<std::shared_ptr<const void>> params;
 };

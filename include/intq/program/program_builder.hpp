@@ -145,7 +145,8 @@ INTQ_INLINE void throw_if_refused(const Status& made, const QParams& output, con
 INTQ_INLINE QParams ProgramBuilder::keep(const OwnedQParams& qparams) {
     if (!qparams.is_per_channel()) return qparams.view();
     const std::vector<float>& scales = storage_->scales.emplace_back(qparams.scales);
-    return QParams::per_channel(scales, {}, qparams.axis, qparams.quant_min, qparams.quant_max);
+    const std::vector<std::int32_t>& zero_points = storage_->zero_points.emplace_back(qparams.zero_points);
+    return QParams::per_channel(scales, zero_points, qparams.axis, qparams.quant_min, qparams.quant_max);
 }
 
 INTQ_INLINE std::int32_t ProgramBuilder::push(OpKind op, std::vector<std::int32_t> operands, std::int32_t output,

@@ -5,15 +5,22 @@
 #define INTQ_INTEROP_ONNX_IMPORT_HPP
 
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "intq/graph/graph_module.hpp"
+#include "intq/interop/onnx/nodes/node_import.hpp"
 #include "intq/interop/onnx/read/model.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
 
 /// Makes a float model of an ONNX model, in evaluation mode.
+///
+/// A quantized model becomes one whose values pass a QuantizeDequantize where the file has codes, and whose weights are
+/// the real numbers of their codes. Inputs and outputs of the file that are codes become the real numbers that they
+/// stand for. interop/quantized_onnx/import_quantized.hpp makes a converted model of it.
 ///
 /// Modules are named after the nodes (/stem/conv becomes stem.conv), placeholders after the inputs. The operators are
 /// those of operators.hpp.
@@ -24,6 +31,13 @@ inline namespace INTQ_HOSTED_ABI {
 ///         that is not supported, an initializer that is missing, a graph that is not in order, or numbers beyond
 ///         read/limits.hpp
 std::shared_ptr<graph::GraphModule> import_model(const Model& model);
+
+/// The same with what the file says of layers whose weights it holds as codes, by the names of their modules.
+struct ImportedModel {
+    std::shared_ptr<graph::GraphModule> module;
+    std::map<std::string, LayerCodes> layers;
+};
+ImportedModel import_with_codes(const Model& model);
 
 /// Reads and imports a file; messages begin with the path.
 std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& path);
@@ -38,10 +52,8 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include <cstddef>
 #    include <cstdint>
 #    include <iterator>
-#    include <map>
 #    include <optional>
 #    include <set>
-#    include <string>
 #    include <utility>
 #    include <vector>
 
@@ -49,7 +61,7 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include "intq/core/shape.hpp"
 #    include "intq/graph/graph.hpp"
 #    include "intq/graph/node.hpp"
-#    include "intq/interop/onnx/nodes/node_import.hpp"
+#    include "intq/interop/onnx/nodes/expand_operators.hpp"
 #    include "intq/interop/onnx/operators.hpp"
 #    include "intq/interop/onnx/read/read.hpp"
 #    include "intq/io/describe.hpp"
@@ -62,12 +74,13 @@ namespace detail {
 
 class Importer {
 public:
-    explicit Importer(const Model& model) : model_(model), graph_(model.graph) {
+    /// @param node_count  of the file, for messages
+    Importer(const Model& model, std::size_t node_count) : model_(model), graph_(model.graph) {
         state_.opset = model.opset;
-        state_.node_count = graph_.nodes.size();
+        state_.node_count = node_count;
     }
 
-    std::shared_ptr<graph::GraphModule> run() {
+    ImportedModel run() {
         add_initializers();
         add_inputs();
         count_uses();
@@ -75,12 +88,12 @@ public:
             try {
                 add_node(node);
             } catch (const Error& error) {
-                throw Error(describe_node(node, graph_.nodes.size()), error.what());
+                throw Error(describe_node(node, state_.node_count), error.what());
             }
         }
         add_output();
         state_.root.eval();
-        return std::make_shared<graph::GraphModule>(state_.root, std::move(state_.graph));
+        return {std::make_shared<graph::GraphModule>(state_.root, std::move(state_.graph)), std::move(state_.layers)};
     }
 
 private:
@@ -101,14 +114,17 @@ private:
             if (known != state_.values.end() && known->second.constant != nullptr) continue;
             if (known != state_.values.end()) throw Error("two inputs have the name " + in_quotes(input.name));
             any = true;
-            if (input.dtype != DType::float32)
-                throw Error("the input " + in_quotes(input.name) + " has dtype " + name_of(input.dtype) +
-                            ", expected float32");
+            const bool holds_codes =
+                input.type == "int8" || input.type == "uint8" || input.type == "int16";  // bool is another uint8
+            if (input.dtype != DType::float32 && !holds_codes)
+                throw Error("the input " + in_quotes(input.name) + " has dtype " +
+                            (input.type.empty() ? name_of(input.dtype) : input.type) + ", expected float32");
             if (input.shape.size() > static_cast<std::size_t>(max_rank))
                 throw Error("the input " + in_quotes(input.name) + " has shape " + describe_shape(input.shape) +
                             ", more than " + std::to_string(max_rank) + " axes");
             check_dims("the input " + in_quotes(input.name), input.shape);
             state_.values[input.name] = {.node = &state_.next_node().placeholder(input.name), .dims = dims_of(input)};
+            if (holds_codes) state_.values[input.name].input_codes = input.dtype;
         }
         if (!any) throw Error("the graph has no input");
     }
@@ -139,7 +155,7 @@ private:
         for (std::size_t i = 1; i < node.outputs.size(); ++i)
             if (!node.outputs[i].empty())
                 state_.values[node.outputs[i]].unsupported = "output " + std::to_string(i + 1) + " of " +
-                                                             describe_node(node, graph_.nodes.size()) +
+                                                             describe_node(node, state_.node_count) +
                                                              ", which is not supported";
         NodeImport import(node, state_);
         if (!operators::fold_constants(import)) row.import(import);
@@ -167,7 +183,7 @@ private:
         if (maker == makers_.end())
             return "its input " + in_quotes(name) +
                    " is missing: no initializer, no input of the graph and no node makes it";
-        return "its input " + in_quotes(name) + " is made by " + describe_node(*maker->second, graph_.nodes.size()) +
+        return "its input " + in_quotes(name) + " is made by " + describe_node(*maker->second, state_.node_count) +
                ", which does not come before it: the graph is not sorted or has a cycle";
     }
 
@@ -199,7 +215,14 @@ private:
 }  // namespace detail
 
 INTQ_INLINE std::shared_ptr<graph::GraphModule> import_model(const Model& model) {
-    return detail::Importer(model).run();
+    return import_with_codes(model).module;
+}
+
+INTQ_INLINE ImportedModel import_with_codes(const Model& model) {
+    const std::size_t node_count = model.graph.nodes.size();
+    if (!has_operators_on_codes(model)) return detail::Importer(model, node_count).run();
+    const Model expanded = expand_operators(model);
+    return detail::Importer(expanded, node_count).run();
 }
 
 INTQ_INLINE std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& path) {

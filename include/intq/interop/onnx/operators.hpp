@@ -16,6 +16,7 @@
 #include "intq/interop/onnx/operators/fold.hpp"
 #include "intq/interop/onnx/operators/move.hpp"
 #include "intq/interop/onnx/operators/pool.hpp"
+#include "intq/interop/onnx/operators/quantize.hpp"
 #include "intq/interop/onnx/operators/reduce.hpp"
 #include "intq/interop/onnx/operators/reshape.hpp"
 #include "intq/interop/onnx/operators/resize.hpp"
@@ -47,6 +48,7 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"ConstantOfShape", 11, newest_opset, &operators::of_constants},
     {"Conv", 11, newest_opset, &operators::conv},
     {"ConvTranspose", 11, newest_opset, &operators::conv_transpose},
+    {"DequantizeLinear", 11, newest_opset, &operators::dequantize_linear},
     {"Div", 11, newest_opset, &operators::div},
     {"Dropout", 11, 11, &operators::dropout_with_attribute},
     {"Dropout", 12, newest_opset, &operators::dropout},
@@ -71,6 +73,7 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"Mul", 11, newest_opset, &operators::mul},
     {"Neg", 11, newest_opset, &operators::of_constants},
     {"Pad", 11, newest_opset, &operators::pad},
+    {"QuantizeLinear", 11, newest_opset, &operators::quantize_linear},
     {"Range", 11, newest_opset, &operators::of_constants},
     {"Reciprocal", 11, newest_opset, &operators::unary_function<TableFunction::reciprocal>},
     {"ReduceMean", 11, newest_opset, &operators::reduce_mean},

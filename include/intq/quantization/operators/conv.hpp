@@ -62,9 +62,10 @@ public:
     OpKind op = OpKind::conv2d;
     Window2d window{};
     index_t groups = 1;
-    Tensor weight{};              // codes, row_major: (O, C/groups, KH, KW) or (O, I)
-    OwnedQParams weight_qparams;  // scales raised by docs/arithmetic.md section 3, step 0
-    Tensor bias{};                // real numbers, (O), or undefined
+    Tensor weight{};                         // codes, row_major: (O, C/groups, KH, KW) or (O, I)
+    OwnedQParams weight_qparams;             // scales raised by docs/arithmetic.md section 3, step 0
+    Tensor bias{};                           // real numbers, (O), or undefined
+    std::vector<std::int32_t> bias_codes{};  // that a file gives: the program takes them in place of the real numbers
     bool sumin = false;
     Activation activation = Activation::none;
     /// conv_transpose2d: how the pixels are put apart before the convolution, with the zero point between them.
@@ -255,6 +256,10 @@ INTQ_INLINE std::optional<OwnedQParams> WeightedStep::accumulator_qparams(const 
 
 INTQ_INLINE void WeightedStep::lower(Lowering& l, const QuantizedNode& node) const {
     ConvLayer conv{op, window, groups, weight, weight_qparams, bias, l.qparams(node), activation, {}, false};
+    if (!bias_codes.empty()) {
+        conv.given.bias_int32 = bias_codes;
+        conv.bias = {};
+    }
     if (op == OpKind::linear && l.quantized().input(node, 0).shape.rank > 2) return lower_rows(l, node, conv);
     std::int32_t x;
     if (const auto image = l.image_behind(node.inputs[0]); image && op == OpKind::linear) {

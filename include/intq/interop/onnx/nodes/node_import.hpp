@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What an operator's row sees of its node: values, constants, attributes, and a graph to write into. Layer: interop.
+// What an operator's row sees of its node: values, constants, attributes, and a graph to write into. Long because a row
+// sees all of it through one class. Layer: interop.
 //
 // Rows never look at another node. Whatever they do not ask for is refused afterwards: an attribute that no row read
 // might have changed the meaning.
@@ -30,6 +31,7 @@
 #include "intq/nn/model/container.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/nn/model/recorder.hpp"
+#include "intq/tensor/owned_qparams.hpp"
 #include "intq/tensor/tensor.hpp"
 
 namespace intq::interop::onnx {
@@ -41,6 +43,24 @@ struct ImportedValue {
     const FileTensor* constant = nullptr;
     std::string unsupported{};
     Dims dims{};
+    /// Of codes: `node` gives the real numbers that they stand for. DequantizeLinear alone reads them.
+    std::optional<OwnedQParams> grid{};
+    /// Of an input of the graph that holds codes: `node` gives the real numbers, whose grid DequantizeLinear says.
+    DType input_codes = DType::none;
+};
+
+/// A constant that DequantizeLinear made of codes.
+struct CodedConstant {
+    OwnedQParams grid;                // of int8, int16 or int32 codes; those of uint8 are shifted by 128
+    std::vector<std::int32_t> codes;  // of int32 alone
+};
+
+/// What a file says of the weight and the bias of a layer beside their real numbers.
+struct LayerCodes {
+    Tensor weight{};                         // real numbers on the grid
+    std::optional<OwnedQParams> grid{};      // of the weight
+    std::vector<std::int32_t> bias_codes{};  // empty where the file has none
+    std::vector<float> bias_scales{};        // one, or one a channel
 };
 
 /// The model that is being made.
@@ -55,6 +75,8 @@ struct ImportState {
     std::deque<FileTensor> made_constants{};
     std::uint64_t constant_bytes = 0, copied_bytes = 0;  // that the file holds, and that nodes took
     std::map<std::pair<const FileTensor*, std::size_t>, std::string> buffers{};  // of a rank
+    std::map<const FileTensor*, CodedConstant> coded{};
+    std::map<std::string, LayerCodes> layers{};  // by name of the module
 
     /// What stands for an extent that is not known; one of a name is the same extent as another of that name.
     index_t unknown_extent(const std::string& name);
@@ -102,6 +124,15 @@ public:
     /// The module that computes input i when it is a T, else null.
     template <class T> T* producer(std::size_t i) const { return dynamic_cast<T*>(producing_module(i)); }
 
+    /// An input that may be codes.
+    const ImportedValue& any_value(std::size_t i, std::string_view what) const;
+    /// Says that the output is codes on a grid; its node gives their real numbers.
+    void mark_codes(const OwnedQParams& grid);
+    /// Makes the output a constant whose codes are known.
+    void set_coded_constant(FileTensor real, CodedConstant coded);
+    /// Notes the codes of constant `c`, if it has some, as the bias of the layer that computes input `x`.
+    void note_bias(std::size_t x, std::size_t c) const;
+
     /// Attributes, with the operator's default. Throw for another kind of value.
     std::int64_t integer(std::string_view name, std::int64_t otherwise);
     float number(std::string_view name, float otherwise);
@@ -126,17 +157,19 @@ public:
     ///
     /// @param rank  at least that many axes, of which the first have extent 1
     graph::Node& add_buffer(std::size_t i, std::string_view what, std::size_t rank = 0);
-    /// A new node without setting an output, for operators that need two.
-    graph::Node& make_function(const nn::Function& function, graph::ArgumentList args);
+    /// A new node without setting an output, for operators that need two; `is_main` has the name of this one.
+    graph::Node& make_function(const nn::Function& function, graph::ArgumentList args, bool is_main = false);
 
 private:
     const ImportedValue& find(std::size_t i, std::string_view what) const;
     const FileTensor& finite_constant(std::size_t i, std::string_view what) const;
     void count_copied(std::uint64_t bytes) const;
+    void note_layer(const std::string& name, const nn::Module& module) const;
     /// The module that computes input i; null where none does.
     nn::Module* producing_module(std::size_t i) const;
     template <class T> T attribute(std::string_view name, T otherwise, const char* kind);
     std::string label(std::size_t i, std::string_view what) const;
+    std::string function_name() const;
 
     const Node& node_;
     ImportState& state_;
@@ -152,6 +185,7 @@ Tensor to_tensor(const FileTensor& tensor, const Shape& shape);
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(interop_onnx_nodes)
 
+#    include <algorithm>
 #    include <cmath>
 #    include <limits>
 #    include <utility>
@@ -160,6 +194,7 @@ Tensor to_tensor(const FileTensor& tensor, const Shape& shape);
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/functional/move.hpp"
+#    include "intq/nn/layers/weighted.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -189,7 +224,17 @@ INTQ_INLINE const ImportedValue& NodeImport::find(std::size_t i, std::string_vie
     if (!has_input(i)) throw Error("the " + std::string(what) + " (input " + std::to_string(i + 1) + ") is missing");
     const ImportedValue& value = state_.values.find(node_.inputs[i])->second;
     if (!value.unsupported.empty()) throw Error("the " + label(i, what) + " is " + value.unsupported);
+    if (value.grid || value.input_codes != DType::none)
+        throw Error("the " + label(i, what) + " holds codes of dtype " +
+                    name_of(value.grid ? value.grid->dtype : value.input_codes) +
+                    ", which DequantizeLinear and operators on codes alone read");
     return value;
+}
+
+INTQ_INLINE const ImportedValue& NodeImport::any_value(std::size_t i, std::string_view what) const {
+    if (!has_input(i)) throw Error("the " + std::string(what) + " (input " + std::to_string(i + 1) + ") is missing");
+    const ImportedValue& value = state_.values.find(node_.inputs[i])->second;
+    return value.grid || value.input_codes != DType::none ? value : find(i, what);
 }
 
 INTQ_INLINE bool NodeImport::has_only_constants() const {
@@ -316,19 +361,93 @@ INTQ_INLINE void NodeImport::check_attributes_are_read() const {
     }
 }
 
+INTQ_INLINE void NodeImport::mark_codes(const OwnedQParams& grid) {
+    if (!node_.outputs.empty() && !node_.outputs[0].empty()) state_.values[node_.outputs[0]].grid = grid;
+}
+
+INTQ_INLINE void NodeImport::set_coded_constant(FileTensor real, CodedConstant coded) {
+    count_copied(real.data.size());
+    state_.made_constants.push_back(std::move(real));
+    const FileTensor& kept = state_.made_constants.back();
+    state_.coded.emplace(&kept, std::move(coded));
+    set_output({.constant = &kept, .dims = kept.dims});
+}
+
+namespace detail {
+
+/// The axis of a weight in the file that counts the channels of the output.
+INTQ_INLINE int channel_axis_in_file(const std::string& op_type, bool transposes) {
+    if (op_type == "Conv") return 0;
+    if (op_type == "Gemm" && transposes) return 0;
+    return 1;
+}
+
+}  // namespace detail
+
+INTQ_INLINE void NodeImport::note_bias(std::size_t x, std::size_t c) const {
+    const auto coded = state_.coded.find(&constant(c, "bias"));
+    const graph::Node* const made_by = find(x, "input").node;
+    if (coded == state_.coded.end() || coded->second.codes.empty() || made_by == nullptr) return;
+    const auto layer = state_.layers.find(made_by->target());
+    if (layer == state_.layers.end()) return;
+    layer->second.bias_codes = coded->second.codes;
+    layer->second.bias_scales = coded->second.grid.scales;
+}
+
+/// Of a layer whose weight is input 1 and whose bias input 2.
+INTQ_INLINE void NodeImport::note_layer(const std::string& name, const nn::Module& module) const {
+    const auto* layer = dynamic_cast<const nn::Weighted*>(&module);
+    if (layer == nullptr || !has_input(1) || find(1, "weight").constant == nullptr) return;
+    const auto weight = state_.coded.find(find(1, "weight").constant);
+    if (weight == state_.coded.end()) return;
+    LayerCodes noted{.weight = layer->weight(), .grid = weight->second.grid};
+    bool transposes = false;
+    for (const Attribute& attribute : node_.attributes) {
+        const auto* number = std::get_if<std::int64_t>(&attribute.value);
+        if (attribute.name == "transB" && number != nullptr) transposes = *number != 0;
+        const auto* factor = std::get_if<float>(&attribute.value);
+        if (attribute.name == "alpha" && factor != nullptr && *factor != 1.0f) return;  // on another grid
+    }
+    if (noted.grid->is_per_channel()) {
+        if (noted.grid->axis != detail::channel_axis_in_file(node_.op_type, transposes))
+            throw Error("the scales of its weight count axis " + std::to_string(noted.grid->axis) +
+                        ", which is not that of the output channels");
+        noted.grid->axis = layer->weight_channel_axis();
+    }
+    if (has_input(2) && find(2, "bias").constant != nullptr) {
+        const auto bias = state_.coded.find(find(2, "bias").constant);
+        const auto count = static_cast<std::size_t>(layer->out_channels());
+        if (bias != state_.coded.end() && bias->second.codes.size() == count) {
+            noted.bias_codes = bias->second.codes;
+            noted.bias_scales = bias->second.grid.scales;
+        }
+    }
+    state_.layers[name] = std::move(noted);
+}
+
 INTQ_INLINE void NodeImport::call_module(nn::ModulePtr module, graph::ArgumentList args, Dims dims,
                                          const std::string& method) {
     const std::string name = state_.names.create(node_);
+    note_layer(name, *module);
     nn::add_module(state_.root, name, std::move(module));
     set_output({.node = &state_.next_node().call_module(name, std::move(args), method), .dims = std::move(dims)});
 }
 
 INTQ_INLINE void NodeImport::call_function(const nn::Function& function, graph::ArgumentList args, Dims dims) {
-    set_output({.node = &state_.next_node().call_function(function, std::move(args)), .dims = std::move(dims)});
+    set_output({.node = &make_function(function, std::move(args), true), .dims = std::move(dims)});
 }
 
-INTQ_INLINE graph::Node& NodeImport::make_function(const nn::Function& function, graph::ArgumentList args) {
-    return state_.next_node().call_function(function, std::move(args));
+/// "" for a node without a name, so that the function gives one.
+INTQ_INLINE std::string NodeImport::function_name() const {
+    if (node_.name.empty()) return {};
+    std::string name = qualified_name_of(node_);
+    std::replace(name.begin(), name.end(), '.', '_');
+    return name;
+}
+
+INTQ_INLINE graph::Node& NodeImport::make_function(const nn::Function& function, graph::ArgumentList args,
+                                                   bool is_main) {
+    return state_.next_node().call_function(function, std::move(args), is_main ? function_name() : std::string());
 }
 
 INTQ_INLINE void NodeImport::set_output(ImportedValue value) {

@@ -108,6 +108,7 @@ INTQ_INLINE void add_constant(NodeImport& node, std::size_t x, std::size_t c) {
         (dims ? fits_rank : constant.dims.size() < 2) && is_bias_of(constant, linear->options().out_features)) {
         linear->set_bias(
             broadcast_bias(node.float_constant(c, constant_operand), linear->options().out_features, 1.0f));
+        if (constant.size() == linear->options().out_features) node.note_bias(x, c);
         return node.set_output({.node = &value, .dims = dims});
     }
     if (is_number(node, x, c))

@@ -251,7 +251,7 @@ INTQ_INLINE void split(NodeImport& node) {
                     " outputs do not make up axis " + std::to_string(axis) + " of " + describe_shape(dims));
     graph::Node& pieces = node.make_function(
         nn::split_function,
-        {node.value(0), graph::ArgumentList(sizes.begin(), sizes.end()), static_cast<std::int64_t>(axis)});
+        {node.value(0), graph::ArgumentList(sizes.begin(), sizes.end()), static_cast<std::int64_t>(axis)}, true);
     std::vector<Dims> results;
     for (const std::int64_t size : sizes) {
         std::vector<index_t> result = dims;

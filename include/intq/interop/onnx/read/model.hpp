@@ -63,6 +63,7 @@ struct Node {
 struct ValueInfo {
     std::string name;
     DType dtype = DType::none;  // none: not said, or one that intq does not have
+    std::string type{};         // the dtype as the file says it, also where intq does not have it
     bool has_shape = false;
     std::vector<index_t> shape;
     std::vector<std::string> names;  // of its extents; "" for one without a name
@@ -75,12 +76,30 @@ struct Graph {
     std::vector<ValueInfo> inputs, outputs;
 };
 
+/// Another domain than the default one, and its version.
+struct OpsetImport {
+    std::string domain;
+    std::int64_t version = 0;
+    friend bool operator==(const OpsetImport&, const OpsetImport&) = default;
+};
+
+/// A pair of the model's metadata_props.
+struct Property {
+    std::string key, value;
+    friend bool operator==(const Property&, const Property&) = default;
+};
+
 struct Model {
     std::int64_t ir_version = 0;
     std::string producer_name, producer_version;
     std::int64_t opset = 0;  // of the default domain
+    std::vector<OpsetImport> other_opsets{};
+    std::vector<Property> metadata{};
     Graph graph;
 };
+
+/// The domain of ONNX Runtime's own operators.
+inline constexpr const char* microsoft_domain = "com.microsoft";
 
 /// How messages name a node: `node 7 of 23 (Conv "/stem/conv")`.
 std::string describe_node(const Node& node, std::size_t count);

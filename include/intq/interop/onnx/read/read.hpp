@@ -77,8 +77,13 @@ public:
                     read_graph(fields.message("GraphProto"), model.graph);
                     break;
                 case 8:
-                    read_opset(fields.message("OperatorSetIdProto"), model.opset);
+                    count_item(), read_opset(fields.message("OperatorSetIdProto"), model);
                     break;
+                case 14:
+                    count_item(), model.metadata.push_back(read_property(fields.message("StringStringEntryProto")));
+                    break;
+                case 25:
+                    throw Error("the model defines functions of its own, which are not supported");
                 default:
                     break;
             }
@@ -105,16 +110,27 @@ private:
         }
     }
 
-    static void read_opset(ProtobufReader fields, std::int64_t& opset) {
-        std::string domain;
-        std::int64_t version = 0;
+    static void read_opset(ProtobufReader fields, Model& model) {
+        OpsetImport import;
         while (fields.next()) {
-            if (fields.number() == 1) domain = fields.text();
-            if (fields.number() == 2) version = fields.integer();
+            if (fields.number() == 1) import.domain = read_name(fields);
+            if (fields.number() == 2) import.version = fields.integer();
         }
-        if (!domain.empty() && domain != "ai.onnx") return;
-        if (opset != 0) throw Error("the model imports the default domain twice");
-        opset = version;
+        if (!import.domain.empty() && import.domain != "ai.onnx") {
+            model.other_opsets.push_back(std::move(import));
+            return;
+        }
+        if (model.opset != 0) throw Error("the model imports the default domain twice");
+        model.opset = import.version;
+    }
+
+    static Property read_property(ProtobufReader fields) {
+        Property property;
+        while (fields.next()) {
+            if (fields.number() == 1) property.key = read_name(fields);
+            if (fields.number() == 2) property.value = fields.text();
+        }
+        return property;
     }
 
     void read_graph(ProtobufReader fields, Graph& graph) {
@@ -263,7 +279,11 @@ INTQ_INLINE ValueInfo ModelReader::read_value_info(ProtobufReader fields) {
 
 INTQ_INLINE void ModelReader::read_tensor_type(ProtobufReader fields, ValueInfo& info) {
     while (fields.next()) {
-        if (fields.number() == 1) info.dtype = element_type(fields.integer()).dtype;
+        if (fields.number() == 1) {
+            const ElementType& type = element_type(fields.integer());
+            info.dtype = type.dtype;
+            info.type = type.name;
+        }
         if (fields.number() != 2) continue;
         info.has_shape = true;
         for (ProtobufReader shape = fields.message("TensorShapeProto"); shape.next();) {

@@ -167,9 +167,8 @@ INTQ_INLINE std::string read_name(ProtobufReader& fields) {
     const std::uint32_t number = fields.number();
     const std::string_view text = fields.bytes();
     if (text.size() > max_name)
-        throw Error("field " + std::to_string(number) + " of " + std::string(fields.name()) +
-                    " is a name of " + std::to_string(text.size()) + " bytes, expected " + std::to_string(max_name) +
-                    " at most");
+        throw Error("field " + std::to_string(number) + " of " + std::string(fields.name()) + " is a name of " +
+                    std::to_string(text.size()) + " bytes, expected " + std::to_string(max_name) + " at most");
     return std::string(text);
 }
 

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: MIT
+//
+// Operators on codes written as the operator in float between DequantizeLinear and QuantizeLinear: QLinearConv,
+// QLinearMatMul, ConvInteger, MatMulInteger, ONNX Runtime's com.microsoft operators, and what moves codes. Layer:
+// interop.
+//
+// So the import knows one form of quantized models. Both mean the same by ONNX's definition of the operators.
+#ifndef INTQ_INTEROP_ONNX_NODES_EXPAND_OPERATORS_HPP
+#define INTQ_INTEROP_ONNX_NODES_EXPAND_OPERATORS_HPP
+
+#include "intq/interop/onnx/read/model.hpp"
+
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+
+/// Whether a model has nodes that expand_operators() changes.
+bool has_operators_on_codes(const Model& model);
+
+/// The same model without operators on codes. A node keeps its name and its position, and so does the float operator
+/// that it becomes. Nodes that are none of them stay as they are.
+///
+/// @throws Error naming the node: an operator on codes that is short of inputs, whose bias has no constant scale, or
+///         with a form that means something else
+Model expand_operators(const Model& model);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_onnx_nodes)
+
+#    include <algorithm>
+#    include <cstddef>
+#    include <cstdint>
+#    include <iterator>
+#    include <map>
+#    include <set>
+#    include <span>
+#    include <string>
+#    include <string_view>
+#    include <utility>
+#    include <variant>
+#    include <vector>
+
+#    include "intq/core/dtype.hpp"
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+
+namespace intq::interop::onnx {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+/// The names of a grid, with the axis of its channels.
+struct GridInputs {
+    std::string scale, zero_point;
+    std::int64_t axis = 1;
+};
+
+class OperatorExpansion {
+public:
+    explicit OperatorExpansion(const Model& model) : from_(model), result_(model) {
+        result_.graph.nodes.clear();
+        for (const FileTensor& tensor : model.graph.initializers) constants_.emplace(tensor.name, &tensor);
+    }
+
+    Model run() {
+        for (const Node& node : from_.graph.nodes) {
+            try {
+                add(node);
+            } catch (const Error& error) {
+                throw Error(describe_node(node, from_.graph.nodes.size()), error.what());
+            }
+        }
+        return std::move(result_);
+    }
+
+private:
+    /// An operator on codes.
+    struct Row {
+        const char* op_type;
+        void (OperatorExpansion::*expand)(const Node&);
+    };
+    static constexpr const char* moving[] = {"MaxPool", "Flatten",   "Reshape", "Transpose",
+                                             "Slice",   "Unsqueeze", "Squeeze", "Identity"};
+
+    void add(const Node& node) {
+        static constexpr Row rows[] = {
+            {"QLinearConv", &OperatorExpansion::expand_conv},
+            {"QLinearMatMul", &OperatorExpansion::expand_matmul},
+            {"ConvInteger", &OperatorExpansion::expand_integer},
+            {"MatMulInteger", &OperatorExpansion::expand_integer},
+            {"QGemm", &OperatorExpansion::expand_gemm},
+            {"QLinearAdd", &OperatorExpansion::expand_binary},
+            {"QLinearMul", &OperatorExpansion::expand_binary},
+            {"QLinearAveragePool", &OperatorExpansion::expand_unary},
+            {"QLinearGlobalAveragePool", &OperatorExpansion::expand_unary},
+            {"QLinearSoftmax", &OperatorExpansion::expand_unary},
+            {"QLinearSigmoid", &OperatorExpansion::expand_unary},
+            {"QLinearLeakyRelu", &OperatorExpansion::expand_unary},
+            {"QLinearConcat", &OperatorExpansion::expand_concat},
+        };
+        const bool is_known = node.domain.empty() || node.domain == "ai.onnx" || node.domain == microsoft_domain;
+        for (const Row& row : rows)
+            if (is_known && node.op_type == row.op_type) return (this->*row.expand)(node);
+        if (is_known && (node.op_type == "QuantizeLinear" || node.op_type == "DequantizeLinear"))
+            return keep_grid(node);
+        const bool moves = node.domain.empty() && !node.inputs.empty() && grids_.count(node.inputs[0]) != 0 &&
+                           std::any_of(std::begin(moving), std::end(moving),
+                                       [&](std::string_view op_type) { return node.op_type == op_type; });
+        if (moves) return expand_moved(node);
+        result_.graph.nodes.push_back(node);
+    }
+
+    /// Codes that a QuantizeLinear makes have its grid. ONNX Runtime's two mean the same.
+    void keep_grid(const Node& node) {
+        Node copy = node;
+        copy.domain.clear();
+        if (node.op_type == "QuantizeLinear" && !node.outputs.empty())
+            grids_[node.outputs[0]] = {input(node, 1), optional_input(node, 2), axis_of(node)};
+        result_.graph.nodes.push_back(std::move(copy));
+    }
+
+    // --- parts ------------------------------------------------------------------------------------------------------
+
+    static const std::string& input(const Node& node, std::size_t i) {
+        if (i >= node.inputs.size() || node.inputs[i].empty())
+            throw Error("input " + std::to_string(i + 1) + " is missing");
+        return node.inputs[i];
+    }
+    static std::string optional_input(const Node& node, std::size_t i) {
+        return i < node.inputs.size() ? node.inputs[i] : std::string();
+    }
+    static std::int64_t axis_of(const Node& node) {
+        for (const Attribute& attribute : node.attributes)
+            if (const auto* axis = std::get_if<std::int64_t>(&attribute.value); axis && attribute.name == "axis")
+                return *axis;
+        return 1;
+    }
+    static std::int64_t integer_of(const Node& node, std::string_view name, std::int64_t otherwise) {
+        for (const Attribute& attribute : node.attributes)
+            if (const auto* value = std::get_if<std::int64_t>(&attribute.value); value && attribute.name == name)
+                return *value;
+        return otherwise;
+    }
+    static std::vector<Attribute> without(const Node& node, const std::set<std::string_view>& names) {
+        std::vector<Attribute> kept;
+        for (const Attribute& attribute : node.attributes)
+            if (names.count(attribute.name) == 0) kept.push_back(attribute);
+        return kept;
+    }
+
+    /// A name for a value that stands for another one.
+    std::string fresh(const std::string& name) { return name + " (" + std::to_string(++next_) + ", real)"; }
+
+    std::string dequantize(const Node& node, const std::string& codes, const GridInputs& grid) {
+        Node made{.op_type = "DequantizeLinear",
+                  .name = {},
+                  .domain = {},
+                  .inputs = {codes, grid.scale},
+                  .outputs = {fresh(codes)},
+                  .attributes = {{"axis", grid.axis}},
+                  .position = node.position};
+        if (!grid.zero_point.empty()) made.inputs.push_back(grid.zero_point);
+        result_.graph.nodes.push_back(std::move(made));
+        return result_.graph.nodes.back().outputs[0];
+    }
+
+    /// Inputs i to i + 2 of a node: codes, scale, zero point.
+    std::string dequantized(const Node& node, std::size_t i, std::int64_t axis = 1) {
+        return dequantize(node, input(node, i), {input(node, i + 1), optional_input(node, i + 2), axis});
+    }
+
+    /// The operator in float, with the node's name, and the QuantizeLinear behind it.
+    void operate(const Node& node, const std::string& op_type, std::vector<std::string> inputs,
+                 std::vector<Attribute> attributes, const GridInputs& output) {
+        if (node.outputs.empty()) throw Error("it has no output");
+        const bool gives_codes = !output.scale.empty();
+        Node made{.op_type = op_type,
+                  .name = node.name,
+                  .domain = {},
+                  .inputs = std::move(inputs),
+                  .outputs = {gives_codes ? fresh(node.outputs[0]) : node.outputs[0]},
+                  .attributes = std::move(attributes),
+                  .position = node.position};
+        const std::string real = made.outputs[0];
+        result_.graph.nodes.push_back(std::move(made));
+        if (!gives_codes) return;
+        Node quantize{.op_type = "QuantizeLinear",
+                      .name = node.name.empty() ? std::string() : node.name + "_quantize",
+                      .domain = {},
+                      .inputs = {real, output.scale},
+                      .outputs = {node.outputs[0]},
+                      .attributes = {{"axis", output.axis}},
+                      .position = node.position};
+        if (!output.zero_point.empty()) quantize.inputs.push_back(output.zero_point);
+        result_.graph.nodes.push_back(std::move(quantize));
+        grids_[node.outputs[0]] = output;
+    }
+
+    /// The scale of an accumulator's bias: s_in · s_w of each channel.
+    std::string bias_scale(const std::string& x_scale, const std::string& w_scale) {
+        const auto x = constants_.find(x_scale), w = constants_.find(w_scale);
+        if (x == constants_.end() || w == constants_.end() || x->second->size() != 1)
+            throw Error("it has a bias, whose scale needs constant scales of input and weight");
+        const float s_in = x->second->as<float>()[0];
+        std::vector<float> scales;
+        for (const float s_w : w->second->as<float>()) scales.push_back(s_in * s_w);
+        return add_constant(scales, w->second->size() == 1 ? std::vector<index_t>{} : w->second->dims);
+    }
+
+    std::string add_constant(const std::vector<float>& values, std::vector<index_t> dims) {
+        const auto bytes = std::as_bytes(std::span<const float>(values));
+        result_.graph.initializers.push_back({.name = fresh("scale"),
+                                              .dtype = DType::float32,
+                                              .dims = std::move(dims),
+                                              .data = {bytes.begin(), bytes.end()}});
+        return result_.graph.initializers.back().name;
+    }
+
+    // --- operators --------------------------------------------------------------------------------------------------
+
+    void expand_conv(const Node& node) {
+        std::vector<std::string> inputs{dequantized(node, 0), dequantized(node, 3, 0)};
+        if (const std::string bias = optional_input(node, 8); !bias.empty())
+            inputs.push_back(dequantize(node, bias, {bias_scale(input(node, 1), input(node, 4)), "", 0}));
+        operate(node, "Conv", std::move(inputs), node.attributes, {input(node, 6), optional_input(node, 7), 1});
+    }
+
+    void expand_matmul(const Node& node) {
+        operate(node, "MatMul", {dequantized(node, 0), dequantized(node, 3)}, node.attributes,
+                {input(node, 6), optional_input(node, 7), 1});
+    }
+
+    /// The sum of products of codes, each less its zero point: real numbers of scale 1.
+    void expand_integer(const Node& node) {
+        const bool is_conv = node.op_type == "ConvInteger";
+        const std::string one = add_constant({1.0f}, {});
+        const std::string w_zero = optional_input(node, 3);
+        const auto zeros = constants_.find(w_zero);
+        std::string w_scale = one;
+        if (zeros != constants_.end() && zeros->second->size() > 1)
+            w_scale = add_constant(std::vector<float>(static_cast<std::size_t>(zeros->second->size()), 1.0f),
+                                   {zeros->second->size()});
+        std::vector<std::string> inputs{dequantize(node, input(node, 0), {one, optional_input(node, 2), 1}),
+                                        dequantize(node, input(node, 1), {w_scale, w_zero, is_conv ? 0 : 1})};
+        operate(node, is_conv ? "Conv" : "MatMul", std::move(inputs), node.attributes, {});
+    }
+
+    void expand_gemm(const Node& node) {
+        const std::int64_t channel_axis = integer_of(node, "transB", 0) != 0 ? 0 : 1;
+        std::vector<std::string> inputs{dequantized(node, 0), dequantized(node, 3, channel_axis)};
+        if (const std::string bias = optional_input(node, 6); !bias.empty()) {
+            for (const Attribute& attribute : node.attributes)
+                if (const auto* alpha = std::get_if<float>(&attribute.value);
+                    alpha && attribute.name == "alpha" && *alpha != 1.0f)
+                    throw Error("it has a bias and a factor alpha, which is not supported");
+            inputs.push_back(dequantize(node, bias, {bias_scale(input(node, 1), input(node, 4)), "", 0}));
+        }
+        operate(node, "Gemm", std::move(inputs), node.attributes,
+                {optional_input(node, 7), optional_input(node, 8), 1});
+    }
+
+    void expand_binary(const Node& node) {
+        operate(node, node.op_type == "QLinearAdd" ? "Add" : "Mul", {dequantized(node, 0), dequantized(node, 3)},
+                node.attributes, {input(node, 6), optional_input(node, 7), 1});
+    }
+
+    void expand_unary(const Node& node) {
+        if (integer_of(node, "channels_last", 0) != 0)
+            throw Error("channels_last is not supported, because ONNX's own operators count channels on axis 1");
+        const std::string op_type = node.op_type.substr(std::string_view("QLinear").size());
+        if (op_type == "Softmax" && (integer_of(node, "opset", 13) < 13) != (from_.opset < 13))
+            throw Error("its softmax has the meaning of opset " + std::to_string(integer_of(node, "opset", 13)) +
+                        ", the model is of opset " + std::to_string(from_.opset));
+        operate(node, op_type, {dequantized(node, 0)}, without(node, {"channels_last", "opset"}),
+                {input(node, 3), optional_input(node, 4), 1});
+    }
+
+    void expand_concat(const Node& node) {
+        if (node.inputs.size() < 5 || node.inputs.size() % 3 != 2)
+            throw Error("it has " + std::to_string(node.inputs.size()) +
+                        " inputs, expected two for the output and three for each part");
+        std::vector<std::string> parts;
+        for (std::size_t i = 2; i < node.inputs.size(); i += 3) parts.push_back(dequantized(node, i));
+        operate(node, "Concat", std::move(parts), node.attributes, {input(node, 0), node.inputs[1], 1});
+    }
+
+    /// The codes stay on their grid.
+    void expand_moved(const Node& node) {
+        const GridInputs grid = grids_.at(node.inputs[0]);
+        const auto scale = constants_.find(grid.scale);
+        if (scale != constants_.end() && scale->second->size() > 1)
+            throw Error("it moves codes that have a scale for each channel, which is not supported");
+        std::vector<std::string> inputs = node.inputs;
+        inputs[0] = dequantize(node, node.inputs[0], grid);
+        operate(node, node.op_type, std::move(inputs), node.attributes, grid);
+    }
+
+    const Model& from_;
+    Model result_;
+    std::map<std::string, const FileTensor*> constants_;
+    std::map<std::string, GridInputs> grids_;
+    std::size_t next_ = 0;
+};
+
+}  // namespace detail
+
+INTQ_INLINE bool has_operators_on_codes(const Model& model) {
+    const auto& nodes = model.graph.nodes;
+    return std::any_of(nodes.begin(), nodes.end(), [](const Node& node) {
+        return node.domain == microsoft_domain || node.op_type == "QuantizeLinear" ||
+               node.op_type.starts_with("QLinear") || node.op_type.ends_with("Integer");
+    });
+}
+
+INTQ_INLINE Model expand_operators(const Model& model) { return detail::OperatorExpansion(model).run(); }
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::onnx
+
+#endif  // INTQ_DEFINES(interop_onnx_nodes)
+#endif  // INTQ_INTEROP_ONNX_NODES_EXPAND_OPERATORS_HPP

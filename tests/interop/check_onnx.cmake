@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: MIT
+#
+# What ONNX and ONNX Runtime say, where their Python packages are installed: exported files run there, and ONNX's own
+# node tests pass the import.
+#   cmake -D PYTHON=… -D SCRIPTS=… -D PROGRAM=… -D SCRATCH=… -D WHAT=runtime|node_tests -P check_onnx.cmake
+
+execute_process(COMMAND "${PYTHON}" -c "import numpy, onnx, onnxruntime" RESULT_VARIABLE missing OUTPUT_QUIET ERROR_QUIET)
+if(NOT missing STREQUAL "0")
+    message("SKIPPED: interop/onnx_${WHAT}: ${PYTHON} has no packages onnx, onnxruntime and numpy; INTQ_PYTHON names another interpreter")
+    return()
+endif()
+
+# Runs a command and fails with what it printed.
+function(run_or_fail what)
+    execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+    message("${output}")
+    if(NOT status STREQUAL "0")
+        message(FATAL_ERROR "${what} failed")
+    endif()
+endfunction()
+
+file(REMOVE_RECURSE "${SCRATCH}")
+file(MAKE_DIRECTORY "${SCRATCH}")
+if(WHAT STREQUAL "runtime")
+    set(ENV{INTQ_ONNX_EXPORTS} "${SCRATCH}")
+    run_or_fail("writing the files" "${PROGRAM}" "Files are written for ONNX Runtime to run")
+    run_or_fail("the comparison" "${PYTHON}" "${SCRIPTS}/check_exports.py" "${SCRATCH}")
+else()
+    set(ENV{INTQ_ONNX_NODE_TESTS} "${SCRATCH}")
+    run_or_fail("making the tests" "${PYTHON}" "${SCRIPTS}/make_node_tests.py" "${SCRATCH}")
+    run_or_fail("the import" "${PROGRAM}" "ONNX's own node tests pass or are refused by name")
+endif()

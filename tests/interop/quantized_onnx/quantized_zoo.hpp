@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+//
+// Converted models whose files are compared: the shipped network and one model for each operator.
+#ifndef INTQ_TESTS_INTEROP_QUANTIZED_ZOO_HPP
+#define INTQ_TESTS_INTEROP_QUANTIZED_ZOO_HPP
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "intq/arith/target.hpp"
+#include "intq/interop/onnx/import.hpp"
+#include "intq/nn/functional/functional.hpp"
+#include "intq/nn/layers/layers.hpp"
+#include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/modules/stubs.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/quantization/prepare/prepare_fx.hpp"
+#include "intq/quantization/qconfig/target_defaults.hpp"
+#include "intq/tensor/npy.hpp"
+#include "support/small_models.hpp"
+
+namespace intq::test {
+
+struct ZooModel {
+    std::string name;
+    nn::ModulePtr model;
+    intq::Tensor x;
+};
+
+/// One model for each operator that a file holds.
+inline std::vector<ZooModel> quantized_zoo() {
+    const intq::Tensor image = random_tensor(Shape(3, 4, 6, 6), 3), line = random_tensor(Shape(3, 4, 9), 4),
+                       row = random_tensor(Shape(3, 8), 5), rows = random_tensor(Shape(3, 5, 8), 6);
+    std::vector<ZooModel> zoo;
+    const auto of = [&](const std::string& name, const intq::Tensor& x, const nn::ModulePtr& module) {
+        zoo.push_back(
+            {name, stubbed({{"act", module}}, [](auto& m, nn::Arguments a) { return m.call("act", a[0]); }), x});
+    };
+    const auto with = [&](const std::string& name, const intq::Tensor& x,
+                          std::initializer_list<std::pair<std::string, nn::ModulePtr>> children,
+                          const LambdaModel::Forward& body) {
+        zoo.push_back({name, stubbed(children, body), x});
+    };
+    const auto fn = std::make_shared<nn::FloatFunctional>();
+    with("conv", image, {{"conv", make_conv(4, 6, 3, 1)}, {"more", make_conv(6, 3, 1, 2)}},
+         [](auto& m, nn::Arguments a) { return m.call("more", nn::relu(m.call("conv", a[0]))); });
+    with("depthwise", image, {{"conv", make_conv(4, 4, 3, 1, 2, 4)}, {"more", make_conv(4, 3, 1, 2)}},
+         [](auto& m, nn::Arguments a) { return m.call("more", nn::relu6(m.call("conv", a[0]))); });
+    with("linear", row, {{"first", make_linear(8, 6, 1)}, {"second", make_linear(6, 3, 2)}},
+         [](auto& m, nn::Arguments a) { return m.call("second", m.call("first", a[0])); });
+    auto no_bias = std::make_shared<nn::Linear>(nn::LinearOptions{8, 6, false});
+    no_bias->set_weight(random_tensor(Shape(6, 8), 9));
+    with("matmul", row, {{"first", no_bias}, {"second", make_linear(6, 3, 2)}},
+         [](auto& m, nn::Arguments a) { return m.call("second", m.call("first", a[0])); });
+    with("linear_rows", rows, {{"first", make_linear(8, 6, 1)}, {"second", make_linear(6, 3, 2)}},
+         [](auto& m, nn::Arguments a) { return m.call("second", m.call("first", a[0])); });
+    with("add", image, {{"conv", make_conv(4, 4, 1, 1)}, {"skip", fn}}, [](auto& m, nn::Arguments a) {
+        const nn::Value y = nn::relu(a[0]);
+        return nn::call_add(m, "skip", m.call("conv", y), y);
+    });
+    with("add_codes", image, {{"skip", fn}, {"relu", std::make_shared<nn::ReLU>()}},
+         [](auto& m, nn::Arguments a) { return m.call("relu", nn::call_add(m, "skip", a[0], nn::relu(a[0]))); });
+    with("sub", image, {}, [](auto&, nn::Arguments a) { return nn::sub(a[0], nn::relu(a[0])); });
+    with("mul", image, {}, [](auto&, nn::Arguments a) { return nn::mul(a[0], nn::relu(a[0])); });
+    with("cat", image, {{"cat", fn}, {"conv", make_conv(4, 4, 1, 1)}}, [](auto& m, nn::Arguments a) {
+        return nn::call_cat(m, "cat", {m.call("conv", a[0]), a[0]}, 1);
+    });
+    of("max_pool", image, std::make_shared<nn::MaxPool2d>(Window2d{.kernel = {2, 2}, .stride = {2, 2}}));
+    of("average_pool", image, std::make_shared<nn::AvgPool2d>(Window2d{.kernel = {2, 2}, .stride = {2, 2}}));
+    of("global_average", image, std::make_shared<nn::AdaptiveAvgPool2d>(Size2d{1, 1}));
+    of("sigmoid", image, std::make_shared<nn::Sigmoid>());
+    of("tanh", image, std::make_shared<nn::Tanh>());
+    of("leaky_relu", image, std::make_shared<nn::LeakyReLU>(0.125));
+    of("hardswish", image, std::make_shared<nn::Hardswish>());
+    of("softmax", row, std::make_shared<nn::Softmax>(1));
+    with("moves", image, {{"conv", make_conv(2, 4, 1, 1)}}, [](auto& m, nn::Arguments a) {
+        const nn::Value half = nn::slice(a[0], 1, 0, 4, 2);
+        return nn::flatten(nn::permute(m.call("conv", half), {0, 2, 3, 1}), 1);
+    });
+    with("pad", image, {{"conv", make_conv(4, 4, 3, 1)}}, [](auto& m, nn::Arguments a) {
+        return m.call("conv", nn::pad(a[0], {1, 1, 1, 1}));
+    });
+    with("resize", image, {}, [](auto&, nn::Arguments a) { return nn::interpolate(a[0], {}, 2); });
+    of("conv1d", line, [] {
+        auto conv = std::make_shared<nn::Conv1d>(nn::Conv1dOptions{.in_channels = 4, .out_channels = 5, .kernel = 3});
+        conv->set_weight(random_tensor(Shape(5, 4, 3), 8));
+        conv->set_bias(random_tensor(Shape(5), 9));
+        return conv;
+    }());
+    of("conv_transpose", image, [] {
+        auto conv = std::make_shared<nn::ConvTranspose2d>(nn::ConvTranspose2dOptions{
+            .in_channels = 4, .out_channels = 6, .window = {.kernel = {2, 2}, .stride = {2, 2}}, .groups = 2});
+        conv->set_weight(random_tensor(Shape(4, 3, 2, 2), 8));
+        conv->set_bias(random_tensor(Shape(6), 9));
+        return conv;
+    }());
+    zoo.push_back({"residual", std::make_shared<ResidualNet>(4), random_tensor(Shape(3, 3, 6, 6), 7)});
+    return zoo;
+}
+
+inline std::shared_ptr<quantization::PreparedModel> calibrated(const nn::Module& model,
+                                                               const arith::PolicyRecord& target,
+                                                               const intq::Tensor& x) {
+    const auto prepared =
+        quantization::prepare_calibration_fx(model, quantization::get_default_qconfig_mapping(target), target);
+    quantization::calibrate(*prepared, x, 3);
+    return prepared;
+}
+
+/// The network that ships with the library, calibrated on its images.
+inline quantization::QuantizedGraph shipped_network(const arith::PolicyRecord& target) {
+    const std::string folder = INTQ_EXAMPLES_DIR "/quantize_model/data/";
+    const auto model = interop::onnx::import_file(folder + "digits_resnet.onnx");
+    quantization::add_stubs(*model);
+    const auto prepared =
+        quantization::prepare_calibration_fx(*model, quantization::get_default_qconfig_mapping(target), target);
+    quantization::calibrate(*prepared, intq::load_npy(folder + "calibration_images.npy"), 100);
+    return quantization::convert_fx(*prepared);
+}
+
+}  // namespace intq::test
+
+#endif  // INTQ_TESTS_INTEROP_QUANTIZED_ZOO_HPP
