@@ -255,11 +255,6 @@ class Model(Network):
 # --- the models -------------------------------------------------------------------------------------------------------
 
 
-def from_networks(build):
-    """A network of make_litert_networks.py; its layers write the same flatbuffer."""
-    return build
-
-
 def convolutions(n):
     x = n.input((2, 9, 8, 4))
     x = n.general_conv(x, 6, (3, 3), dilation=(2, 2), activation="relu")
@@ -436,6 +431,94 @@ def keyword_stream(n):
     n.softmax(n.fully(n.pool2("AVERAGE_POOL_2D", x, x.real.shape[1:3], (1, 1)), 4))
 
 
+# --- models that a program refuses ----------------------------------------------------------------------------------------
+
+
+def bilinear(n):
+    x = n.input((1, 4, 4, 2))
+    y = n.same(x, np.zeros((1, 8, 8, 2)))
+    n.add_operator("RESIZE_BILINEAR", [x, n.ints((8, 8))], y, "ResizeBilinearOptions", 3, halfPixelCenters=True)
+
+
+def wide_logistic(n):
+    n.logistic(n.input((1, 8)))
+
+
+def wide_tanh(n):
+    n.tanh(n.input((1, 8)))
+
+
+def wide_leak(n):
+    n.leaky_relu(n.input((1, 8)), 0.1)
+
+
+def sharp_softmax(n):
+    x = n.input((1, 8))
+    y = n.value([x], np.zeros((1, 8)), 1 / 256, -128)
+    n.add_operator("SOFTMAX", [x], y, "SoftmaxOptions", 2, beta=2.0)
+
+
+def powers_of_two(n):
+    x = n.input((1, 8))
+    y = n.value([x], x.real * 2)
+    n.add_operator("ADD", [x, x], y, "AddOptions", 2, potScaleInt16=True)
+
+
+def constant_image(n):
+    x = n.input((1, 4, 4, 2))
+    n.two("ADD", x, n.constant(n.random.normal(0, 1, (1, 4, 4, 2))))
+
+
+def scattered_mean(n):
+    n.mean(n.input((1, 4, 5, 3)), (1, 3))
+
+
+def mean_of_samples(n):
+    n.mean(n.input((2, 4, 5, 3)), (0,))
+
+
+def other_scale(n):
+    x = n.input((1, 4, 4, 2))
+    y = n.value([x], x.real, x.scale * np.float32(2), x.zero_point)
+    n.add_operator("RESHAPE", [x, n.ints((1, 4, 4, 2))], y, "ReshapeOptions", 1)
+
+
+def shifted_weight(n):
+    n.general_conv(n.input((1, 4, 4, 2)), 3, (1, 1))
+    next(t for t in n.graph.tensors if t.shape == [3, 1, 1, 2]).quantization.zeroPoint[1] = 3
+
+
+def division(n):
+    x = n.input((1, 8))
+    n.add_operator("DIV", [x, x], n.value([x], np.ones((1, 8))), "DivOptions", 1)
+
+
+def fused_tanh(n):
+    n.general_conv(n.input((1, 4, 4, 2)), 3, (1, 1))
+    n.graph.operators[0].builtinOptions.fusedActivationFunction = schema.ActivationFunctionType.TANH
+
+
+def float_inside(n):
+    x = n.dequantize(n.input((1, 8)))
+    y = Value(n.tensor((1, 8), "float32", None, 0), x.real, "float32", 1, 0)
+    n.values.append(y)
+    n.add_operator("LOGISTIC", [x], y, None, 1)
+
+
+def folded_batch(n):
+    n.reshape(n.input((2, 6)), (4, 3))
+
+
+REFUSED = [("int8", bilinear, "RESIZE_BILINEAR.*weights of 10 bits"), ("int16", wide_logistic, "LOGISTIC.*expected int8"),
+           ("int16", wide_tanh, "TANH.*expected int8"), ("int16", wide_leak, "LEAKY_RELU.*expected int8"),
+           ("int8", sharp_softmax, "SOFTMAX.*beta"), ("int16", powers_of_two, "ADD.*pot_scale_int16"),
+           ("int8", constant_image, "ADD.*constant operand"), ("int8", scattered_mean, "MEAN.*side by side"),
+           ("int8", mean_of_samples, "MEAN.*samples"), ("int8", other_scale, "RESHAPE.*one dtype, scale and zero point"),
+           ("int8", shifted_weight, "CONV_2D.*zero point 3"), ("int8", division, "operator number 42.*not supported"),
+           ("int8", fused_tanh, "CONV_2D.*fused activation 4"), ("int8", float_inside, "LOGISTIC.*real numbers"),
+           ("int8", folded_batch, "RESHAPE.*axis 0")]
+
+
 INT8 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pads, joins,
         nearest, functions, swishes, leaks, clamps, conversions, unet, mobilenet3, keyword_stream]
 INT16 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pads, joins,
@@ -461,10 +544,15 @@ def main():
     for index, (name, build, dtype) in enumerate(chosen):
         n = Model(name, np.random.default_rng([seed, index]), dtype)
         build(n)
-        print(name, file=sys.stderr)
         answers.append(n.answer(folder))
+    refused = []
+    for dtype, build, reason in REFUSED:
+        n = Model(f"refused_{build.__name__}", np.random.default_rng(seed), dtype)
+        build(n)
+        (folder / f"{n.name}.tflite").write_bytes(n.bytes())
+        refused.append({"name": n.name, "reason": reason})
     with open(folder / "answers.json", "w") as file:
-        json.dump({"litert": LITERT, "seed": seed, "models": answers}, file, separators=(",", ":"))
+        json.dump({"litert": LITERT, "seed": seed, "models": answers, "refused": refused}, file, separators=(",", ":"))
         file.write("\n")
     print(f"{len(answers)} models, LiteRT {LITERT}, seed {seed}")
 

@@ -187,7 +187,8 @@ private:
         }
         const FileTensor& codes = tensor(written);
         // A node that writes the codes gives their qparams and shape, as of any operator.
-        const FileOperator writes{.outputs = {written}};
+        FileOperator writes;
+        writes.outputs = {written};
         const OperatorImport node(state_, writes, "input");
         const OwnedQParams qparams = node.output_qparams();
         const Dims dims = node.output_dims();
@@ -226,7 +227,8 @@ private:
         const std::int32_t made = index < 0 ? -1 : state_.tensors[static_cast<std::size_t>(index)];
         if (made < 0) throw Error("an output of the model is made by no operator");
         const FileTensor& file = tensor(index);
-        const FileOperator reads{.inputs = {index}, .outputs = {index}};
+        FileOperator reads;
+        reads.inputs = reads.outputs = {index};
         OperatorImport node(state_, reads, "output");
         OwnedQParams qparams;
         if (file.dtype != DType::float32) qparams = node.output_qparams();

@@ -128,7 +128,7 @@ int checked_axis(std::int64_t axis, std::size_t rank);
 }  // namespace intq::interop::tflite
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(interop_tflite)
+#if INTQ_DEFINES(interop_tflite_nodes)
 
 #    include <algorithm>
 
@@ -347,5 +347,5 @@ INTQ_INLINE void OperatorImport::set(std::int32_t tensor) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::tflite
 
-#endif  // INTQ_DEFINES(interop_tflite)
+#endif  // INTQ_DEFINES(interop_tflite_nodes)
 #endif  // INTQ_INTEROP_TFLITE_NODES_OPERATOR_IMPORT_HPP

@@ -24,7 +24,7 @@ Window2d window_of(const OperatorImport& node, const Dims& in, Window2d window, 
 }  // namespace intq::interop::tflite
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(interop_tflite)
+#if INTQ_DEFINES(interop_tflite_nodes)
 
 #    include <algorithm>
 #    include <string>
@@ -61,5 +61,5 @@ INTQ_INLINE Window2d window_of(const OperatorImport& node, const Dims& in, Windo
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::tflite
 
-#endif  // INTQ_DEFINES(interop_tflite)
+#endif  // INTQ_DEFINES(interop_tflite_nodes)
 #endif  // INTQ_INTEROP_TFLITE_NODES_WINDOW_HPP

@@ -22,7 +22,7 @@ void fully_connected(OperatorImport& node);
 }  // namespace intq::interop::tflite
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(interop_tflite)
+#if INTQ_DEFINES(interop_tflite_operators)
 
 #    include <cstdint>
 #    include <optional>
@@ -262,5 +262,5 @@ INTQ_INLINE void fully_connected(OperatorImport& node) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::tflite
 
-#endif  // INTQ_DEFINES(interop_tflite)
+#endif  // INTQ_DEFINES(interop_tflite_operators)
 #endif  // INTQ_INTEROP_TFLITE_OPERATORS_CONV_HPP

@@ -25,7 +25,7 @@ void relu_n1_to_1(OperatorImport& node);
 }  // namespace intq::interop::tflite
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(interop_tflite)
+#if INTQ_DEFINES(interop_tflite_operators)
 
 #    include <optional>
 #    include <string>
@@ -168,5 +168,5 @@ INTQ_INLINE void relu_n1_to_1(OperatorImport& node) { clamp_codes(node, FusedAct
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::tflite
 
-#endif  // INTQ_DEFINES(interop_tflite)
+#endif  // INTQ_DEFINES(interop_tflite_operators)
 #endif  // INTQ_INTEROP_TFLITE_OPERATORS_ELEMENTWISE_HPP

@@ -21,7 +21,7 @@ void pad(OperatorImport& node);
 }  // namespace intq::interop::tflite
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(interop_tflite)
+#if INTQ_DEFINES(interop_tflite_operators)
 
 #    include <algorithm>
 #    include <cstdint>
@@ -144,5 +144,5 @@ INTQ_INLINE void pad(OperatorImport& node) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::tflite
 
-#endif  // INTQ_DEFINES(interop_tflite)
+#endif  // INTQ_DEFINES(interop_tflite_operators)
 #endif  // INTQ_INTEROP_TFLITE_OPERATORS_RESIZE_HPP

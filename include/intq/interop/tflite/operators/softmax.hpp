@@ -19,7 +19,7 @@ void softmax(OperatorImport& node);
 }  // namespace intq::interop::tflite
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(interop_tflite)
+#if INTQ_DEFINES(interop_tflite_operators)
 
 #    include <string>
 
@@ -46,5 +46,5 @@ INTQ_INLINE void softmax(OperatorImport& node) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::tflite
 
-#endif  // INTQ_DEFINES(interop_tflite)
+#endif  // INTQ_DEFINES(interop_tflite_operators)
 #endif  // INTQ_INTEROP_TFLITE_OPERATORS_SOFTMAX_HPP

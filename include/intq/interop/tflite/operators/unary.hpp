@@ -22,7 +22,7 @@ void leaky_relu(OperatorImport& node);
 }  // namespace intq::interop::tflite
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(interop_tflite)
+#if INTQ_DEFINES(interop_tflite_operators)
 
 #    include <cstdint>
 #    include <string>
@@ -100,5 +100,5 @@ INTQ_INLINE void hard_swish(OperatorImport& node) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::tflite
 
-#endif  // INTQ_DEFINES(interop_tflite)
+#endif  // INTQ_DEFINES(interop_tflite_operators)
 #endif  // INTQ_INTEROP_TFLITE_OPERATORS_UNARY_HPP
