@@ -16,6 +16,7 @@
 namespace {
 
 using namespace intq;
+using Catch::Matchers::Contains;
 namespace tflite = interop::tflite;
 
 constexpr std::size_t litert = 6;  // in the order of kernels::AllTargets
@@ -104,7 +105,7 @@ TEST_CASE("TFLite models that LiteRT was asked about now give its bytes") {
 TEST_CASE("What a program cannot compute with LiteRT's bytes is refused by the operator's name and with its reason") {
     check_refusals(stored());
     CHECK_THAT(refusal(stored() / "sums_int16.tflite", program::best_table<target::fp32>()),
-               test::ContainsSubstring("needs kernels of the tflite family, given those of fp32"));
+               Contains("needs kernels of the tflite family, given those of fp32"));
 }
 
 TEST_CASE("A model in other words than LiteRT's gives other bytes") {
@@ -121,7 +122,7 @@ TEST_CASE("An import keeps to its limits") {
     limits.tensor_bytes = 100;
     const tflite::Model model = tflite::read_model(stored() / "sums_int16.tflite");
     CHECK_THROWS_WITH(tflite::import_program(model, *test::scalar_tables().tables[litert], limits),
-                      test::ContainsSubstring("more bytes than the limits of the import"));
+                      Contains("more bytes than the limits of the import"));
 }
 
 TEST_CASE("Real numbers become the codes of LiteRT's QUANTIZE: a quotient, halves away from zero") {

@@ -11,6 +11,7 @@
 namespace {
 
 using namespace intq;
+using Catch::Matchers::Contains;
 namespace tflite = interop::tflite;
 
 std::vector<std::byte> stored(const char* name) {
@@ -50,11 +51,11 @@ TEST_CASE("A TFLite file is read as its tensors and operators") {
 }
 
 TEST_CASE("A file that is no TFLite model is refused") {
-    CHECK_THAT(refusal({}), test::ContainsSubstring("a.tflite: not a TFLite model"));
-    CHECK_THAT(refusal(std::vector<std::byte>(100)), test::ContainsSubstring("identifier \"TFL3\""));
+    CHECK_THAT(refusal({}), Contains("a.tflite: not a TFLite model"));
+    CHECK_THAT(refusal(std::vector<std::byte>(100)), Contains("identifier \"TFL3\""));
     auto file = stored("sums_int16");
     file[5] = std::byte{'X'};
-    CHECK_THAT(refusal(file), test::ContainsSubstring("identifier"));
+    CHECK_THAT(refusal(file), Contains("identifier"));
 }
 
 TEST_CASE("A TFLite file that is cut off anywhere is refused or read, and never read beyond its end") {
