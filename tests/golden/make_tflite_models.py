@@ -431,6 +431,108 @@ def keyword_stream(n):
     n.softmax(n.fully(n.pool2("AVERAGE_POOL_2D", x, x.real.shape[1:3], (1, 1)), 4))
 
 
+# --- models of real numbers -----------------------------------------------------------------------------------------------
+
+
+class Reals(Network):
+    """A model of float32. Shapes are NHWC, and an operator is told that of its output."""
+
+    def __init__(self, name, generator):
+        Network.__init__(self, name, generator, "float32")
+        self.shapes = {}
+
+    def tensor_of(self, shape, data=None):
+        index = self.tensor(shape, "float32", None, 0, data)
+        self.shapes[index] = tuple(shape)
+        return index
+
+    def random_of(self, *shape):
+        return self.tensor_of(shape, self.random.normal(0, 0.5, shape))
+
+    def ints(self, numbers):
+        numbers = np.array(numbers, np.int32)
+        return self.tensor(numbers.shape, "int32", None, 0, numbers)
+
+    def op(self, builtin, inputs, shape, options=None, **fields):
+        y = self.tensor_of(shape)
+        option_type, struct = 0, None
+        if options is not None:
+            option_type = getattr(schema.BuiltinOptions, options)
+            struct = getattr(schema, options + "T")()
+            for name, field in fields.items():
+                assert hasattr(struct, name), name
+                setattr(struct, name, field)
+        self.operator(getattr(schema.BuiltinOperator, builtin), inputs, [y], option_type, struct, 1)
+        return y
+
+    def conv(self, x, channels, kernel, shape, stride=1, activation="none", same=True):
+        weight = self.random_of(channels, kernel, kernel, self.shapes[x][3])
+        return self.op("CONV_2D", [x, weight, self.random_of(channels)], shape, "Conv2DOptions", strideH=stride,
+                       strideW=stride, dilationHFactor=1, dilationWFactor=1, padding=0 if same else 1,
+                       fusedActivationFunction=FUSED[activation])
+
+    def answer(self, folder, x, outputs):
+        self.graph.inputs, self.graph.outputs = [x], outputs
+        self.model.subgraphs = [self.graph]
+        builder = layers.flatbuffers.Builder(0)
+        builder.Finish(self.model.Pack(builder), b"TFL3")
+        content = bytes(builder.Output())
+        (folder / f"{self.name}.tflite").write_bytes(content)
+        interpreter = tfl.Interpreter(model_content=content,
+                                      experimental_op_resolver_type=tfl.OpResolverType.BUILTIN_REF)
+        interpreter.allocate_tensors()
+        values = self.random.normal(0, 1, self.shapes[x]).astype(np.float32)
+        interpreter.set_tensor(x, values)
+        interpreter.invoke()
+        given = [interpreter.get_tensor(y) for y in outputs]
+        return {"name": self.name, "shape": list(values.shape), "input": hexadecimal(values),
+                "outputs": [{"shape": list(y.shape), "values": hexadecimal(y)} for y in given]}
+
+
+def float_net(n):
+    x = n.tensor_of((2, 9, 8, 3))
+    y = n.conv(x, 6, 3, (2, 5, 4, 6), 2, "relu6")
+    y = n.op("DEPTHWISE_CONV_2D", [y, n.random_of(1, 3, 3, 12), n.random_of(12)], (2, 5, 4, 12),
+             "DepthwiseConv2DOptions", strideH=1, strideW=1, depthMultiplier=2, dilationHFactor=1, dilationWFactor=1,
+             fusedActivationFunction=FUSED["relu"])
+    y = n.op("MUL", [y, n.random_of(12)], (2, 5, 4, 12), "MulOptions")
+    y = n.op("ADD", [y, y], (2, 5, 4, 12), "AddOptions", fusedActivationFunction=FUSED["relu_n1_to_1"])
+    z = n.op("MAX_POOL_2D", [y], (2, 3, 2, 12), "Pool2DOptions", strideH=2, strideW=2, filterHeight=2, filterWidth=2)
+    z = n.op("AVERAGE_POOL_2D", [z], (2, 3, 2, 12), "Pool2DOptions", strideH=1, strideW=1, filterHeight=3, filterWidth=2)
+    a = n.op("FULLY_CONNECTED", [z, n.random_of(5, 72), n.random_of(5)], (2, 5), "FullyConnectedOptions")
+    b = n.op("MEAN", [y, n.ints((1, 2))], (2, 12), "ReducerOptions")
+    return x, [n.op("SOFTMAX", [a], (2, 5), "SoftmaxOptions", beta=1.0), b, y]
+
+
+def float_decoder(n):
+    x = n.tensor_of((1, 4, 5, 3))
+    y = n.op("TRANSPOSE_CONV", [n.ints((1, 8, 10, 4)), n.random_of(4, 3, 3, 3), x], (1, 8, 10, 4),
+             "TransposeConvOptions", strideH=2, strideW=2)
+    r = n.op("RESIZE_NEAREST_NEIGHBOR", [x, n.ints((8, 10))], (1, 8, 10, 3), "ResizeNearestNeighborOptions")
+    y = n.op("CONCATENATION", [y, r], (1, 8, 10, 7), "ConcatenationOptions", axis=3)
+    y = n.op("HARD_SWISH", [y], (1, 8, 10, 7), "HardSwishOptions")
+    y = n.op("LEAKY_RELU", [y], (1, 8, 10, 7), "LeakyReluOptions", alpha=0.2)
+    p = n.op("PAD", [y, n.ints([[0, 0], [1, 0], [0, 2], [0, 0]])], (1, 9, 12, 7), "PadOptions")
+    s = n.op("SLICE", [p, n.ints((0, 1, 2, 3)), n.ints((1, 5, -1, 2))], (1, 5, 10, 2), "SliceOptions")
+    t = n.op("TANH", [n.op("LOGISTIC", [s], (1, 5, 10, 2))], (1, 5, 10, 2))
+    return x, [t, n.op("TRANSPOSE_CONV", [n.ints((1, 9, 11, 2)), n.random_of(2, 3, 3, 3), x], (1, 9, 11, 2),
+                       "TransposeConvOptions", strideH=2, strideW=2, padding=1)]
+
+
+def float_rows(n):
+    x = n.tensor_of((2, 4, 6))
+    y = n.op("FULLY_CONNECTED", [x, n.random_of(5, 6), n.random_of(5)], (2, 4, 5), "FullyConnectedOptions",
+             keepNumDims=True, fusedActivationFunction=FUSED["relu"])
+    y = n.op("TRANSPOSE", [y, n.ints((0, 2, 1))], (2, 5, 4), "TransposeOptions")
+    y = n.op("RESHAPE", [y, n.ints((2, 2, 5, 2))], (2, 2, 5, 2), "ReshapeOptions", newShape=[2, 2, 5, 2])
+    y = n.op("SUB", [n.random_of(1, 1, 1, 2), y], (2, 2, 5, 2), "SubOptions")
+    m = n.op("MEAN", [y, n.ints((3,))], (2, 2, 5), "ReducerOptions")
+    return x, [n.op("EXPAND_DIMS", [m, n.ints([1])], (2, 1, 2, 5), "ExpandDimsOptions"), y]
+
+
+FLOAT = [float_net, float_decoder, float_rows]
+
+
 # --- models that a program refuses ----------------------------------------------------------------------------------------
 
 
@@ -551,8 +653,13 @@ def main():
         build(n)
         (folder / f"{n.name}.tflite").write_bytes(n.bytes())
         refused.append({"name": n.name, "reason": reason})
+    reals = []
+    for build in FLOAT:
+        n = Reals(build.__name__, np.random.default_rng(seed))
+        x, outputs = build(n)
+        reals.append(n.answer(folder, x, outputs))
     with open(folder / "answers.json", "w") as file:
-        json.dump({"litert": LITERT, "seed": seed, "models": answers, "refused": refused}, file, separators=(",", ":"))
+        json.dump({"litert": LITERT, "seed": seed, "models": answers, "refused": refused, "float": reals}, file, separators=(",", ":"))
         file.write("\n")
     print(f"{len(answers)} models, LiteRT {LITERT}, seed {seed}")
 

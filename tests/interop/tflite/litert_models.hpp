@@ -4,6 +4,8 @@
 #ifndef INTQ_TESTS_INTEROP_TFLITE_LITERT_MODELS_HPP
 #define INTQ_TESTS_INTEROP_TFLITE_LITERT_MODELS_HPP
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +17,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "intq/interop/tflite/float_model.hpp"
 #include "intq/interop/tflite/import.hpp"
 
 namespace intq::test {
@@ -89,6 +92,38 @@ inline ModelCount compare_model(const std::filesystem::path& folder, const nlohm
         if (differing > 0) count.wrong.push_back(what + " " + name + ": " + std::to_string(differing) + " bytes differ");
     }
     return count;
+}
+
+/// The largest difference of a model of real numbers from LiteRT's, as a part of the largest value of the output.
+inline double compare_reals(const std::filesystem::path& folder, const nlohmann::json& answer) {
+    namespace tflite = interop::tflite;
+    const auto module = tflite::import_float_file(folder / (answer.at("name").get<std::string>() + ".tflite"));
+    const auto tensor_of = [](const nlohmann::json& dims, const nlohmann::json& digits) {
+        const Shape shape = tflite::program_shape(dims.get<std::vector<index_t>>());
+        Tensor x = Tensor::empty(shape, DType::float32, shape.rank > 2 ? Layout::channels_last : Layout::row_major);
+        const ByteList bytes = bytes_of_text(digits.get<std::string>());
+        if (bytes.size() != static_cast<std::size_t>(x.bytes())) throw std::runtime_error("a tensor has other bytes");
+        std::memcpy(x.data(), bytes.data(), bytes.size());
+        return x.contiguous();
+    };
+    const nn::Value result = (*module)(nn::Value(tensor_of(answer.at("shape"), answer.at("input"))));
+    double worst = 0.0;
+    std::size_t i = 0;
+    for (const auto& output : answer.at("outputs")) {
+        const Tensor expected = tensor_of(output.at("shape"), output.at("values"));
+        const Tensor given = result.is_tuple() ? result[i].tensor() : result.tensor();
+        ++i;
+        if (!(given.shape() == expected.shape()))
+            throw std::runtime_error("shape " + to_string(given.shape()) + ", expected " + to_string(expected.shape()));
+        const auto a = given.contiguous(), b = expected.contiguous();
+        double largest = 1e-30, difference = 0.0;
+        for (std::size_t k = 0; k < a.flat<float>().size(); ++k) {
+            largest = std::max(largest, std::abs(static_cast<double>(b.flat<float>()[k])));
+            difference = std::max(difference, std::abs(static_cast<double>(a.flat<float>()[k]) - static_cast<double>(b.flat<float>()[k])));
+        }
+        worst = std::max(worst, difference / largest);
+    }
+    return worst;
 }
 
 inline nlohmann::json read_answers(const std::filesystem::path& folder) {

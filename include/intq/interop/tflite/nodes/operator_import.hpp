@@ -121,6 +121,10 @@ private:
 Shape program_shape(const Dims& dims);
 /// The axis of program_shape() that an axis of the file became.
 int program_axis(int axis, std::size_t rank);
+/// Elements of a constant int32 or int64 tensor of at most 64.
+std::vector<std::int64_t> constant_integers(const FileTensor& tensor);
+/// The activation that an option says.
+FusedActivation fused_activation(const io::FlatTable& options, int field);
 /// An axis that may be counted from the end.
 int checked_axis(std::int64_t axis, std::size_t rank);
 
@@ -279,7 +283,10 @@ INTQ_INLINE void OperatorImport::require_same_qparams(const FileTensor& a, const
 }
 
 INTQ_INLINE std::vector<std::int64_t> OperatorImport::integers(std::size_t i) const {
-    const FileTensor& tensor = input(i);
+    return constant_integers(input(i));
+}
+
+INTQ_INLINE std::vector<std::int64_t> constant_integers(const FileTensor& tensor) {
     if (!tensor.is_constant())
         throw Error("its input " + in_quotes(tensor.name) +
                     " must be a constant, because a program's shapes are fixed");
@@ -304,8 +311,10 @@ INTQ_INLINE void OperatorImport::count_copied(std::uint64_t bytes) {
                     " bytes of weights, which the limits of the import do not allow");
 }
 
-INTQ_INLINE FusedActivation OperatorImport::activation(int field) const {
-    const auto number = op_.options.number<std::int8_t>(field, 0);
+INTQ_INLINE FusedActivation OperatorImport::activation(int field) const { return fused_activation(op_.options, field); }
+
+INTQ_INLINE FusedActivation fused_activation(const io::FlatTable& options, int field) {
+    const auto number = options.number<std::int8_t>(field, 0);
     if (number < 0 || number > static_cast<std::int8_t>(FusedActivation::relu6))
         throw Error("the fused activation " + std::to_string(number) +
                     " is not supported; supported are none, RELU, RELU_N1_TO_1 and RELU6");

@@ -142,12 +142,12 @@ INTQ_INLINE void conv_2d(OperatorImport& node) {
     conv.weight_qparams = weight_qparams(node.input(1), 0, w[0]);
     conv.weight = weight_codes(node, 1, {Shape(w[0], w[3], w[1], w[2]), w[1] * w[2] * w[3], 1, w[2] * w[3], w[3]});
     take_bias(node, 2, w[0], conv.given);
-    conv.window = window_of(node, in,
-                            {{w[1], w[2]},
-                             {node.option(F::stride_h, 0), node.option(F::stride_w, 0)},
-                             {},
-                             {node.option(F::dilation_h, 1), node.option(F::dilation_w, 1)}},
-                            F::padding);
+    conv.window = padded_window(node.options(), in,
+                                {{w[1], w[2]},
+                                 {node.option(F::stride_h, 0), node.option(F::stride_w, 0)},
+                                 {},
+                                 {node.option(F::dilation_h, 1), node.option(F::dilation_w, 1)}},
+                                F::padding);
     node.set(quantization::add_conv(node.builder(), node.x(), std::nullopt, conv, node.layer()));
 }
 
@@ -164,23 +164,13 @@ INTQ_INLINE void depthwise_conv_2d(OperatorImport& node) {
     conv.weight_qparams = weight_qparams(node.input(1), 3, w[3]);
     conv.weight = weight_codes(node, 1, {Shape(w[3], 1, w[1], w[2]), 1, 0, w[2] * w[3], w[3]});
     take_bias(node, 2, w[3], conv.given);
-    conv.window = window_of(node, in,
-                            {{w[1], w[2]},
-                             {node.option(F::stride_h, 0), node.option(F::stride_w, 0)},
-                             {},
-                             {node.option(F::dilation_h, 1), node.option(F::dilation_w, 1)}},
-                            F::padding);
+    conv.window = padded_window(node.options(), in,
+                                {{w[1], w[2]},
+                                 {node.option(F::stride_h, 0), node.option(F::stride_w, 0)},
+                                 {},
+                                 {node.option(F::dilation_h, 1), node.option(F::dilation_w, 1)}},
+                                F::padding);
     node.set(quantization::add_conv(node.builder(), node.x(), std::nullopt, conv, node.layer()));
-}
-
-/// Rows or columns around pixels that stand `stride` apart, so that a window without padding gives `out` of them.
-///
-///     before = k - 1 - p,   after = out + p - 1 - (in - 1)·stride,   p cells of the result cut at its begin
-INTQ_INLINE std::pair<index_t, index_t> around(index_t in, index_t out, index_t kernel, index_t stride, bool same) {
-    const index_t cells = same ? (out + stride - 1) / stride : (out - kernel + stride) / stride;
-    const index_t reach = (cells - 1) * stride + kernel - out;
-    const index_t cut = reach > 0 ? reach / 2 : 0;
-    return {kernel - 1 - cut, out + cut - 1 - (in - 1) * stride};
 }
 
 INTQ_INLINE void transpose_conv(OperatorImport& node) {
@@ -197,7 +187,7 @@ INTQ_INLINE void transpose_conv(OperatorImport& node) {
     const index_t stride_h = node.option(F::stride_h, 0), stride_w = node.option(F::stride_w, 0);
     const Window2d window{{w[1], w[2]}, {1, 1}, {}, {1, 1}};
     throw_if_failed(check_window({{w[1], w[2]}, {stride_h, stride_w}, {}, {1, 1}}, OpKind::conv2d), "its window");
-    const bool same = is_same(node, F::padding);
+    const bool same = is_same(node.options(), F::padding);
     const auto [top, bottom] = around(in[1], out[1], w[1], stride_h, same);
     const auto [left, right] = around(in[2], out[2], w[2], stride_w, same);
     const OwnedQParams x = node.qparams(node.input(2));

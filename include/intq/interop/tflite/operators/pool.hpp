@@ -48,12 +48,12 @@ INTQ_INLINE void pool_2d(OperatorImport& node, bool is_max) {
     node.require_same_qparams(node.input(), node.output());
     const Dims in = node.dims();
     if (in.size() != 4) throw Error("its input has the shape " + describe_dims(in) + ", expected 4 axes");
-    const Window2d window = window_of(node, in,
-                                      {{node.option(F::height, 0), node.option(F::width, 0)},
-                                       {node.option(F::stride_h, 0), node.option(F::stride_w, 0)},
-                                       {},
-                                       {1, 1}},
-                                      F::padding);
+    const Window2d window = padded_window(node.options(), in,
+                                          {{node.option(F::height, 0), node.option(F::width, 0)},
+                                           {node.option(F::stride_h, 0), node.option(F::stride_w, 0)},
+                                           {},
+                                           {1, 1}},
+                                          F::padding);
     const FusedActivation activation = node.activation(F::activation);
     const bool clamps = activation != FusedActivation::none;
     const program::LayerName name = node.layer(clamps ? "pool" : nullptr);
