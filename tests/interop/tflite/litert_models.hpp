@@ -111,7 +111,7 @@ inline double compare_reals(const std::filesystem::path& folder, const nlohmann:
     std::size_t i = 0;
     for (const auto& output : answer.at("outputs")) {
         const Tensor expected = tensor_of(output.at("shape"), output.at("values"));
-        const Tensor given = result.is_tuple() ? result[i].tensor() : result.tensor();
+        const Tensor given = result.is_tuple() ? result[static_cast<std::int64_t>(i)].tensor() : result.tensor();
         ++i;
         if (!(given.shape() == expected.shape()))
             throw std::runtime_error("shape " + to_string(given.shape()) + ", expected " + to_string(expected.shape()));
