@@ -5,8 +5,8 @@
     python make_tflite_models.py folder [seed] [--small]
 
 Needs numpy and ai-edge-litert, whose schema module writes the flatbuffers. The folder gets one .tflite file a model and
-answers.json: for each model the bytes of its inputs and of every tensor that an operator writes, as hexadecimal bytes of
-little-endian numbers, by the tensor's name. --small makes the few models that the repository keeps.
+answers.json: for each model the bytes of its inputs and of every tensor that an operator writes, as hexadecimal
+digits of little-endian numbers, by the tensor's name. --small makes the few models that the repository keeps.
 tests/interop/tflite/litert_test.cpp imports the files and compares.
 """
 import json
@@ -23,6 +23,14 @@ from make_litert_networks import FUSED, LITERT, NUMPY, RANGE, Network, Value, he
 NUMPY["float32"] = np.float32
 layers.TENSOR["float32"] = schema.TensorType.FLOAT32
 FUSED["relu_n1_to_1"] = schema.ActivationFunctionType.RELU_N1_TO_1
+
+
+def make(struct, **fields):
+    made = struct()
+    for name, field in fields.items():
+        assert hasattr(made, name), name
+        setattr(made, name, field)
+    return made
 
 
 class Model(Network):
@@ -44,12 +52,9 @@ class Model(Network):
         option_type, struct = 0, None
         if options is not None:
             option_type = getattr(schema.BuiltinOptions, options)
-            struct = getattr(schema, options + "T")()
-            for name, field in fields.items():
-                assert hasattr(struct, name), name
-                setattr(struct, name, field)
-        self.operator(getattr(schema.BuiltinOperator, builtin), [i.index if isinstance(i, Value) else i for i in inputs],
-                      [y.index], option_type, struct, version)
+            struct = make(getattr(schema, options + "T"), **fields)
+        indices = [i.index if isinstance(i, Value) else i for i in inputs]
+        self.operator(getattr(schema.BuiltinOperator, builtin), indices, [y.index], option_type, struct, version)
         return y
 
     def ints(self, numbers):
@@ -90,8 +95,8 @@ class Model(Network):
         size = [(e * s if same else (e - 1) * s + k) for e, s, k in zip((h, w), stride, kernel)]
         y = self.value([x], self.random.normal(0.1, 1.0, (n, *size, channels)))
         weight, bias_tensor = self.parameters(codes, scales, bias_codes, x, 0)
-        return self.add_operator("TRANSPOSE_CONV", [self.ints([n, *size, channels]), weight, x, *([bias_tensor] * bias)],
-                                 y, "TransposeConvOptions", 4 if x.dtype == "int16" else 3,
+        inputs = [self.ints([n, *size, channels]), weight, x, *([bias_tensor] * bias)]
+        return self.add_operator("TRANSPOSE_CONV", inputs, y, "TransposeConvOptions", 4 if x.dtype == "int16" else 3,
                                  padding=schema.Padding.SAME if same else schema.Padding.VALID, strideH=stride[0],
                                  strideW=stride[1])
 
@@ -104,7 +109,8 @@ class Model(Network):
         y = self.output({}, [x], real, one_sided=activation != "none")
         weight, bias_tensor = self.parameters(codes, scales, bias_codes, x, 0)
         return self.add_operator("FULLY_CONNECTED", [x, weight, bias_tensor if bias else -1], y,
-                                 "FullyConnectedOptions", 5, fusedActivationFunction=FUSED[activation], keepNumDims=keep)
+                                 "FullyConnectedOptions", 5, fusedActivationFunction=FUSED[activation],
+                                 keepNumDims=keep)
 
     # --- two operands -----------------------------------------------------------------------------------------------
 
@@ -252,7 +258,7 @@ class Model(Network):
         return {"name": self.name, "input": hexadecimal(codes), "tensors": tensors}
 
 
-# --- the models -------------------------------------------------------------------------------------------------------
+# --- the models ------------------------------------------------------------------------------------------------------
 
 
 def convolutions(n):
@@ -340,7 +346,8 @@ def slices(n):
     x = n.input((2, 7, 8, 5))
     n.strided_slice(x, (0, 1, 0, 1), (2, 6, 8, 4), (1, 2, 3, 1), np.s_[:, 1:6:2, 0:8:3, 1:4])
     n.strided_slice(x, (0, -3, 2, 0), (0, 99, -1, 0), (1, 1, 1, 1), np.s_[:, -3:, 2:-1, :], beginMask=1, endMask=9)
-    n.strided_slice(x, (0, 2, 0, 0), (0, 3, 0, 0), (1, 1, 1, 1), np.s_[:, 2], beginMask=13, endMask=13, shrinkAxisMask=2)
+    n.strided_slice(x, (0, 2, 0, 0), (0, 3, 0, 0), (1, 1, 1, 1), np.s_[:, 2], beginMask=13, endMask=13,
+                    shrinkAxisMask=2)
     y = n.strided_slice(x, (0, 1), (0, 4), (1, 1), np.s_[..., 1:4], beginMask=0, endMask=0, ellipsisMask=1)
     n.strided_slice(y, (0, 6, 0, 0), (0, 1, 0, 0), (1, -2, 1, 1), np.s_[:, 6:1:-2], beginMask=13, endMask=13)
 
@@ -406,6 +413,22 @@ def conversions(n):
     n.dequantize(n.quantize(z, z.scale * np.float32(0.8), 0))
 
 
+def computed_shape(n):
+    """A reshape as converters write it where the number of samples is not fixed."""
+    x = n.general_conv(n.input((2, 4, 3, 2)), 3, (1, 1))
+    numbers = [n.tensor(shape, "int32", None, 0) for shape in ((4,), (), (2,))]
+    n.operator(schema.BuiltinOperator.SHAPE, [x.index], [numbers[0]], schema.BuiltinOptions.ShapeOptions,
+               make(schema.ShapeOptionsT, outType=schema.TensorType.INT32), 1)
+    n.operator(schema.BuiltinOperator.STRIDED_SLICE, [numbers[0], n.ints([0]), n.ints([1]), n.ints([1])], [numbers[1]],
+               schema.BuiltinOptions.StridedSliceOptions, make(schema.StridedSliceOptionsT, shrinkAxisMask=1), 1)
+    rest = n.tensor((), "int32", None, 0, np.array(36, np.int32))
+    n.operator(schema.BuiltinOperator.PACK, [numbers[1], rest], [numbers[2]], schema.BuiltinOptions.PackOptions,
+               make(schema.PackOptionsT, valuesCount=2, axis=0), 1)
+    y = n.same(x, x.real.reshape(2, 36))
+    n.add_operator("RESHAPE", [x, numbers[2]], y, "ReshapeOptions", 1)
+    n.fully(y, 5)
+
+
 def unet(n):
     x = n.input((1, 8, 8, 3))
     a = n.general_conv(x, 4, (3, 3), activation="relu")
@@ -431,7 +454,7 @@ def keyword_stream(n):
     n.softmax(n.fully(n.pool2("AVERAGE_POOL_2D", x, x.real.shape[1:3], (1, 1)), 4))
 
 
-# --- models of real numbers -----------------------------------------------------------------------------------------------
+# --- models of real numbers ------------------------------------------------------------------------------------------
 
 
 class Reals(Network):
@@ -458,10 +481,7 @@ class Reals(Network):
         option_type, struct = 0, None
         if options is not None:
             option_type = getattr(schema.BuiltinOptions, options)
-            struct = getattr(schema, options + "T")()
-            for name, field in fields.items():
-                assert hasattr(struct, name), name
-                setattr(struct, name, field)
+            struct = make(getattr(schema, options + "T"), **fields)
         self.operator(getattr(schema.BuiltinOperator, builtin), inputs, [y], option_type, struct, 1)
         return y
 
@@ -498,7 +518,8 @@ def float_net(n):
     y = n.op("MUL", [y, n.random_of(12)], (2, 5, 4, 12), "MulOptions")
     y = n.op("ADD", [y, y], (2, 5, 4, 12), "AddOptions", fusedActivationFunction=FUSED["relu_n1_to_1"])
     z = n.op("MAX_POOL_2D", [y], (2, 3, 2, 12), "Pool2DOptions", strideH=2, strideW=2, filterHeight=2, filterWidth=2)
-    z = n.op("AVERAGE_POOL_2D", [z], (2, 3, 2, 12), "Pool2DOptions", strideH=1, strideW=1, filterHeight=3, filterWidth=2)
+    z = n.op("AVERAGE_POOL_2D", [z], (2, 3, 2, 12), "Pool2DOptions", strideH=1, strideW=1, filterHeight=3,
+             filterWidth=2)
     a = n.op("FULLY_CONNECTED", [z, n.random_of(5, 72), n.random_of(5)], (2, 5), "FullyConnectedOptions")
     b = n.op("MEAN", [y, n.ints((1, 2))], (2, 12), "ReducerOptions")
     return x, [n.op("SOFTMAX", [a], (2, 5), "SoftmaxOptions", beta=1.0), b, y]
@@ -533,7 +554,7 @@ def float_rows(n):
 FLOAT = [float_net, float_decoder, float_rows]
 
 
-# --- models that a program refuses ----------------------------------------------------------------------------------------
+# --- models that a program refuses -----------------------------------------------------------------------------------
 
 
 def bilinear(n):
@@ -611,20 +632,22 @@ def folded_batch(n):
     n.reshape(n.input((2, 6)), (4, 3))
 
 
-REFUSED = [("int8", bilinear, "RESIZE_BILINEAR.*weights of 10 bits"), ("int16", wide_logistic, "LOGISTIC.*expected int8"),
-           ("int16", wide_tanh, "TANH.*expected int8"), ("int16", wide_leak, "LEAKY_RELU.*expected int8"),
-           ("int8", sharp_softmax, "SOFTMAX.*beta"), ("int16", powers_of_two, "ADD.*pot_scale_int16"),
-           ("int8", constant_image, "ADD.*constant operand"), ("int8", scattered_mean, "MEAN.*side by side"),
-           ("int8", mean_of_samples, "MEAN.*samples"), ("int8", other_scale, "RESHAPE.*one dtype, scale and zero point"),
+REFUSED = [("int8", bilinear, "RESIZE_BILINEAR.*weights of 10 bits"),
+           ("int16", wide_logistic, "LOGISTIC.*expected int8"), ("int16", wide_tanh, "TANH.*expected int8"),
+           ("int16", wide_leak, "LEAKY_RELU.*expected int8"), ("int8", sharp_softmax, "SOFTMAX.*beta"),
+           ("int16", powers_of_two, "ADD.*pot_scale_int16"), ("int8", constant_image, "ADD.*constant operand"),
+           ("int8", scattered_mean, "MEAN.*side by side"), ("int8", mean_of_samples, "MEAN.*samples"),
+           ("int8", other_scale, "RESHAPE.*one dtype, scale and zero point"),
            ("int8", shifted_weight, "CONV_2D.*zero point 3"), ("int8", division, "operator number 42.*not supported"),
            ("int8", fused_tanh, "CONV_2D.*fused activation 4"), ("int8", float_inside, "LOGISTIC.*real numbers"),
            ("int8", folded_batch, "RESHAPE.*axis 0")]
 
 
-INT8 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pads, joins,
-        nearest, functions, swishes, leaks, clamps, conversions, unet, mobilenet3, keyword_stream]
-INT16 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pads, joins,
-         nearest, clamps, conversions, unet]
+INT8 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pads,
+        joins, nearest, functions, swishes, leaks, clamps, conversions, computed_shape, unet, mobilenet3,
+        keyword_stream]
+INT16 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pads,
+         joins, nearest, clamps, conversions, computed_shape, unet]
 SMALL = [("int8", convolutions), ("int8", constants), ("int8", slices), ("int8", mobilenet3), ("int16", sums)]
 
 
@@ -659,7 +682,8 @@ def main():
         x, outputs = build(n)
         reals.append(n.answer(folder, x, outputs))
     with open(folder / "answers.json", "w") as file:
-        json.dump({"litert": LITERT, "seed": seed, "models": answers, "refused": refused, "float": reals}, file, separators=(",", ":"))
+        everything = {"litert": LITERT, "seed": seed, "models": answers, "refused": refused, "float": reals}
+        json.dump(everything, file, separators=(",", ":"))
         file.write("\n")
     print(f"{len(answers)} models, LiteRT {LITERT}, seed {seed}")
 

@@ -204,6 +204,7 @@ private:
 
     void add_operator(const FileOperator& op) {
         if (std::find(quantizers_.begin(), quantizers_.end(), &op) != quantizers_.end()) return;
+        if (computes_shapes(op)) return;
         const TfliteOperator* const row = find_operator(op);
         if (row == nullptr) throw Error("it is not supported; supported are " + known_operators());
         if (row->options >= 0 && op.options_type != 0 && op.options_type != row->options)
@@ -215,6 +216,13 @@ private:
         if (row->code != quantize_code && node.has(0) && node.input().dtype == DType::float32)
             throw Error("it reads real numbers; a program of codes has no operators on them");
         row->import(node);
+    }
+
+    /// Whole numbers that a model computes are shapes of a RESHAPE, whose output says its own.
+    bool computes_shapes(const FileOperator& op) const {
+        return !op.outputs.empty() && std::all_of(op.outputs.begin(), op.outputs.end(), [&](std::int32_t index) {
+            return index >= 0 && (tensor(index).dtype == DType::int32 || tensor(index).dtype == DType::int64);
+        });
     }
 
     static std::string known_operators() {

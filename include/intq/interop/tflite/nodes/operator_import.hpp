@@ -59,7 +59,7 @@ public:
     /// Named after the tensor that the operator writes.
     program::LayerName layer(const char* part = nullptr) const;
 
-    // --- operands -----------------------------------------------------------------------------------------------------
+    // --- operands ----------------------------------------------------------------------------------------------------
 
     void require_inputs(std::size_t least, std::size_t most) const;
     std::size_t input_count() const noexcept { return op_.inputs.size(); }
@@ -86,24 +86,28 @@ public:
     /// Whether two tensors have the same scale and zero point, which some operators demand.
     void require_same_qparams(const FileTensor& a, const FileTensor& b) const;
 
-    // --- constants ----------------------------------------------------------------------------------------------------
+    // --- constants ---------------------------------------------------------------------------------------------------
 
     /// Elements of a constant int32 or int64 tensor.
     std::vector<std::int64_t> integers(std::size_t i) const;
     /// A tensor of integers that the program needs at once is counted against what operators may copy.
     void count_copied(std::uint64_t bytes);
 
-    // --- options ------------------------------------------------------------------------------------------------------
+    // --- options -----------------------------------------------------------------------------------------------------
 
     std::int32_t option(int field, std::int32_t otherwise) const { return op_.options.number(field, otherwise); }
     FusedActivation activation(int field) const;
     /// Codes of the output with a fused activation, by TFLite's rounding.
     arith::OutputCodes codes(FusedActivation activation) const;
 
-    // --- results ------------------------------------------------------------------------------------------------------
+    // --- results -----------------------------------------------------------------------------------------------------
 
-    /// Says which tensor of the program is the output, and checks that it holds the codes that the file says.
+    /// Says which tensor of the program is the output, and checks that it has the type and the shape that the file
+    /// says: TFLite itself computes shapes anew.
     void set(std::int32_t tensor);
+    /// The same for a tensor of the program that has the elements of another shape.
+    /// @param dims  what the operator makes
+    void set(std::int32_t tensor, Dims dims);
     /// A copy of a tensor of the program by another shape of the same memory.
     std::int32_t copy(std::int32_t tensor, const Shape& shape, const char* part, Layout layout = Layout::channels_last);
     /// The same, unless the shape is that already.
@@ -135,6 +139,7 @@ int checked_axis(std::int64_t axis, std::size_t rank);
 #if INTQ_DEFINES(interop_tflite_nodes)
 
 #    include <algorithm>
+#    include <utility>
 
 #    include "intq/arith/ieee.hpp"
 #    include "intq/arith/rounding.hpp"
@@ -342,14 +347,27 @@ INTQ_INLINE arith::OutputCodes OperatorImport::codes(FusedActivation activation)
 }
 
 INTQ_INLINE void OperatorImport::set(std::int32_t tensor) {
+    const Shape shape = builder().at(tensor).shape;
+    Dims dims;
+    for (int axis = 0; axis < shape.rank; ++axis)
+        dims.push_back(shape[program_axis(axis, static_cast<std::size_t>(shape.rank))]);
+    set(tensor, std::move(dims));
+}
+
+INTQ_INLINE void OperatorImport::set(std::int32_t tensor, Dims dims) {
     const FileTensor& file = output();
     const kernels::ArenaTensor& made = builder().at(tensor);
-    const Dims dims = output_dims();
     if (made.dtype != file.dtype)
         throw Error("the file gives its output " + describe_type(file) + ", and it makes " + name_of(made.dtype));
-    if (made.shape.size() != count_of(dims))
+    // An axis of one sample may be left out.
+    const auto bare = [](Dims from) {
+        from.erase(from.begin(), std::find_if(from.begin(), from.end(), [](index_t extent) { return extent != 1; }));
+        return from;
+    };
+    const Dims expected = output_dims();
+    if (made.shape.size() != count_of(dims) || bare(dims) != bare(expected))
         throw Error("the file gives its output the shape " + describe_dims(file.dims) + ", and it makes " +
-                    to_string(made.shape));
+                    describe_dims(dims));
     state_.tensors[static_cast<std::size_t>(op_.outputs[0])] = tensor;
 }
 

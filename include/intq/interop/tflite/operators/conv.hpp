@@ -24,6 +24,7 @@ void fully_connected(OperatorImport& node);
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(interop_tflite_operators)
 
+#    include <algorithm>
 #    include <cstdint>
 #    include <optional>
 #    include <string>
@@ -233,7 +234,7 @@ INTQ_INLINE std::int32_t add_linear_of_rows(OperatorImport& node, quantization::
 INTQ_INLINE void fully_connected(OperatorImport& node) {
     using F = fields::FullyConnected;
     node.require_inputs(2, 3);
-    if (node.option(F::weights_format, 0) != 0 && node.options().number<std::int8_t>(F::weights_format, 0) != 0)
+    if (node.options().number<std::int8_t>(F::weights_format, 0) != 0)
         throw Error("weights in another order than rows of inputs are not supported");
     const Dims w = node.input(1).dims, in = node.dims();
     if (w.size() != 2 || w[0] < 1 || w[1] < 1)
@@ -244,7 +245,13 @@ INTQ_INLINE void fully_connected(OperatorImport& node) {
     conv.weight_qparams = weight_qparams(node.input(1), 0, w[0]);
     take_bias(node, 2, w[0], conv.given);
     const index_t rows = count_of(in) / w[1];
-    node.set(rows == in[0] ? add_linear(node, conv, w[1]) : add_linear_of_rows(node, conv, w[1], in));
+    Dims out{rows, w[0]};
+    if (node.options().flag(F::keeps_dims)) {
+        if (in.back() != w[1]) throw Error("the last axis of " + describe_dims(in) + " is not that of its weight");
+        out = in;
+        out.back() = w[0];
+    }
+    node.set(rows == in[0] ? add_linear(node, conv, w[1]) : add_linear_of_rows(node, conv, w[1], in), std::move(out));
 }
 
 }  // namespace operators

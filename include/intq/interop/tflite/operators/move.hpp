@@ -28,7 +28,9 @@ void concatenation(OperatorImport& node);
 
 #    include <algorithm>
 #    include <cstdint>
+#    include <set>
 #    include <string>
+#    include <utility>
 
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
@@ -40,17 +42,23 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace operators {
 
-// The shape is that of the output, which the file holds; how it was computed does not matter.
+// The shape is that of the output, which the file holds. A shape that is given besides may leave one extent open.
 INTQ_INLINE void reshape(OperatorImport& node) {
     node.require_same_qparams(node.input(), node.output());
-    if (count_of(node.output_dims()) != count_of(node.dims()))
-        throw Error("a tensor of shape " + describe_dims(node.input().dims) + " cannot become one of shape " +
-                    describe_dims(node.output().dims));
-    node.set(node.written(0));
+    const Dims& out = node.output().dims;
+    if (node.is_constant(1) && node.input(1).size() == static_cast<index_t>(out.size())) {
+        const auto given = node.integers(1);
+        for (std::size_t axis = 0; axis < out.size() && given.size() > 1; ++axis)
+            if (given[axis] >= 0 && given[axis] != out[axis])
+                throw Error("the file gives its output the shape " + describe_dims(out) + ", and it makes another one");
+    }
+    node.set(node.written(0), node.output_dims());
 }
 
 /// Writes a view of the operand.
-INTQ_INLINE void set_view(OperatorImport& node, OpKind op, const quantization::MovedView& view) {
+/// @param gone  axes of the view, of one element each, that the output has not
+INTQ_INLINE void set_view(OperatorImport& node, OpKind op, const quantization::MovedView& view,
+                          const std::set<std::size_t>& gone = {}) {
     const auto move = view.move();
     if (!move) throw Error("its codes come from more places than one instruction moves");
     const program::LayerName name = node.layer();
@@ -58,8 +66,13 @@ INTQ_INLINE void set_view(OperatorImport& node, OpKind op, const quantization::M
     node.builder().check({op, from.dtype, DType::none, from.dtype}, name);
     Shape shape = view.shape();
     shape[0] = from.shape[0];
+    Dims dims;
+    const auto rank = static_cast<std::size_t>(shape.rank);
+    for (std::size_t axis = 0; axis < rank; ++axis)
+        if (gone.count(axis) == 0) dims.push_back(shape[program_axis(static_cast<int>(axis), rank)]);
     node.set(node.builder().push(op, {view.source()}, node.builder().tensor(from.dtype, shape, from.qparams, name),
-                                 node.builder().keep_params(*move), name));
+                                 node.builder().keep_params(*move), name),
+             std::move(dims));
 }
 
 INTQ_INLINE void transpose(OperatorImport& node) {
@@ -90,7 +103,9 @@ struct AxisRange {
 };
 
 /// @param ranges  of the axes of dims()
-INTQ_INLINE void take_ranges(OperatorImport& node, const std::vector<AxisRange>& ranges) {
+/// @param gone    axes of which one element is taken, and which the output has not
+INTQ_INLINE void take_ranges(OperatorImport& node, const std::vector<AxisRange>& ranges,
+                             const std::set<std::size_t>& gone = {}) {
     const Dims dims = node.dims();
     const std::int32_t x = node.x();
     quantization::MovedView view(x, node.builder().at(x).shape);
@@ -107,7 +122,7 @@ INTQ_INLINE void take_ranges(OperatorImport& node, const std::vector<AxisRange>&
         if (!taken) throw Error("its codes come from more places than one instruction moves");
         view = *taken;
     }
-    set_view(node, OpKind::slice, view);
+    set_view(node, OpKind::slice, view, gone);
 }
 
 INTQ_INLINE void slice(OperatorImport& node) {
@@ -170,6 +185,7 @@ INTQ_INLINE void strided_slice(OperatorImport& node) {
                     std::to_string(rank) + " axes");
     std::vector<AxisRange> ranges(dims.size());
     for (std::size_t axis = 0; axis < dims.size(); ++axis) ranges[axis] = {0, dims[axis], 1};
+    std::set<std::size_t> gone;
     std::size_t axis = added;
     for (std::size_t i = 0; i < begin.size() && axis < dims.size(); ++i) {
         const auto bit = [&](int field) { return (node.option(field, 0) >> i & 1) != 0; };
@@ -179,9 +195,10 @@ INTQ_INLINE void strided_slice(OperatorImport& node) {
         }
         ranges[axis] = strided_range(dims[axis], begin[i], end[i], strides[i], bit(F::begin_mask), bit(F::end_mask),
                                      bit(F::shrink_mask));
+        if (bit(F::shrink_mask)) gone.insert(axis);
         ++axis;
     }
-    take_ranges(node, ranges);
+    take_ranges(node, ranges, gone);
 }
 
 INTQ_INLINE void concatenation(OperatorImport& node) {

@@ -107,7 +107,12 @@ INTQ_INLINE void mean(OperatorImport& node) {
     // Sums of 32 bits, also of int16 codes.
     conv.given.bias_int32.assign(static_cast<std::size_t>(channels), 0);
     const std::int32_t image = node.shaped(0, {in[0], rows, cells, channels});
-    node.set(quantization::add_conv(node.builder(), image, std::nullopt, conv, node.layer()));
+    Dims out = in;
+    const auto begin = out.begin() + static_cast<std::ptrdiff_t>(first),
+               end = begin + static_cast<std::ptrdiff_t>(count);
+    std::fill(begin, end, 1);
+    if (!node.options().flag(fields::Reducer::keeps_dims)) out.erase(begin, end);
+    node.set(quantization::add_conv(node.builder(), image, std::nullopt, conv, node.layer()), std::move(out));
 }
 
 }  // namespace operators

@@ -136,7 +136,7 @@ INTQ_INLINE void pad(OperatorImport& node) {
     for (std::size_t axis = 1; axis < rank; ++axis)
         if (amount(axis, 0) + amount(axis, 1) != 0)
             y = pad_axis(node, y, dims, axis, {0, amount(axis, 0), 0, amount(axis, 1)}, fill);
-    node.set(y);
+    node.set(y, dims);
 }
 
 }  // namespace operators
