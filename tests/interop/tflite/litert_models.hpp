@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -19,6 +20,7 @@
 
 #include "intq/interop/tflite/float_model.hpp"
 #include "intq/interop/tflite/import.hpp"
+#include "intq/interop/tflite/operators.hpp"
 
 namespace intq::test {
 
@@ -86,8 +88,10 @@ inline ModelCount compare_model(const std::filesystem::path& folder, const nlohm
         ++count.tensors;
         count.bytes += expected.size();
         count.differing += differing;
-        const auto* const row = tflite::detail::find_operator(op);
-        const std::string what = std::string(row != nullptr ? row->name : "?") + " " + name_of(y.dtype);
+        const auto row = std::find_if(std::begin(tflite::tflite_operators), std::end(tflite::tflite_operators),
+                                      [&](const tflite::TfliteOperator& r) { return r.code == op.code; });
+        const std::string what =
+            std::string(row != std::end(tflite::tflite_operators) ? row->name : "?") + " " + name_of(y.dtype);
         count.operators.insert(what);
         if (differing > 0)
             count.wrong.push_back(what + " " + name + ": " + std::to_string(differing) + " bytes differ");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // TFLite files of random weights as programs for target::litert: every operator gives the bytes of LiteRT's reference
-// kernels, and what a program cannot compute is refused by name. golden/tflite holds a few files; the environment variable
-// INTQ_TFLITE_MODELS names a folder with all of golden/make_tflite_models.py, which interop/litert_models makes where LiteRT
-// is installed.
+// kernels, and what a program cannot compute is refused by name. golden/tflite holds a few files; the environment
+// variable INTQ_TFLITE_MODELS names a folder with all of golden/make_tflite_models.py, which interop/litert_models
+// makes where LiteRT is installed.
 #include <cstdlib>
 #include <regex>
 
@@ -39,8 +39,9 @@ Count compare(const std::filesystem::path& folder, const kernels::KernelTable& t
         count.differing += model.differing;
         count.operators.insert(model.operators.begin(), model.operators.end());
     }
-    WARN(folder.string() << ", LiteRT " << answers.at("litert").get<std::string>() << ": " << count.models << " models, "
-                         << count.tensors << " tensors, " << count.bytes << " bytes, " << count.differing << " differ");
+    WARN(folder.string() << ", LiteRT " << answers.at("litert").get<std::string>() << ": " << count.models
+                         << " models, " << count.tensors << " tensors, " << count.bytes << " bytes, " << count.differing
+                         << " differ");
     return count;
 }
 
@@ -71,7 +72,8 @@ void check_refusals(const std::filesystem::path& folder) {
     const nlohmann::json answers = test::read_answers(folder);
     std::size_t refused = 0;
     for (const auto& each : answers.at("refused")) {
-        const std::string name = each.at("name"), said = refusal(folder / (name + ".tflite"), *test::scalar_tables().tables[litert]);
+        const std::string name = each.at("name"),
+                          said = refusal(folder / (name + ".tflite"), *test::scalar_tables().tables[litert]);
         INFO(name << ": " << said);
         CHECK(std::regex_search(said, std::regex(each.at("reason").get<std::string>())));
         ++refused;
@@ -97,9 +99,26 @@ TEST_CASE("TFLite models that LiteRT was asked about now give its bytes") {
     const Count count = compare(folder, *test::scalar_tables().tables[litert]);
     CHECK(count.models >= 40);
     CHECK(count.differing == 0);
-    for (const char* name : {"ADD", "AVERAGE_POOL_2D", "CONCATENATION", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED",
-                             "MAX_POOL_2D", "MEAN", "MUL", "PAD", "PADV2", "QUANTIZE", "RELU", "RELU6",
-                             "RESIZE_NEAREST_NEIGHBOR", "SLICE", "SOFTMAX", "STRIDED_SLICE", "SUB", "TRANSPOSE",
+    for (const char* name : {"ADD",
+                             "AVERAGE_POOL_2D",
+                             "CONCATENATION",
+                             "CONV_2D",
+                             "DEPTHWISE_CONV_2D",
+                             "FULLY_CONNECTED",
+                             "MAX_POOL_2D",
+                             "MEAN",
+                             "MUL",
+                             "PAD",
+                             "PADV2",
+                             "QUANTIZE",
+                             "RELU",
+                             "RELU6",
+                             "RESIZE_NEAREST_NEIGHBOR",
+                             "SLICE",
+                             "SOFTMAX",
+                             "STRIDED_SLICE",
+                             "SUB",
+                             "TRANSPOSE",
                              "TRANSPOSE_CONV"})
         for (const char* type : {" int8", " int16"}) {
             INFO(name << type);

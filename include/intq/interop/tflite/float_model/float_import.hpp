@@ -91,8 +91,11 @@ Integers to_file_order(std::size_t rank);
 #    include <cstring>
 #    include <utility>
 
+#    include "intq/core/dtype.hpp"
+#    include "intq/interop/tflite/read/fields.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/flatbuffer.hpp"
 
 namespace intq::interop::tflite {
 inline namespace INTQ_HOSTED_ABI {

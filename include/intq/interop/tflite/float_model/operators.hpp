@@ -90,7 +90,12 @@ inline constexpr FloatOperator float_operators[] = {
 #    include <utility>
 #    include <vector>
 
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/op_kind.hpp"
+#    include "intq/core/op_params.hpp"
+#    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/interop/tflite/nodes/window.hpp"
+#    include "intq/interop/tflite/read/fields.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 

@@ -39,6 +39,8 @@ Around around(index_t in, index_t out, index_t kernel, index_t stride, bool same
 #    include <string>
 #    include <utility>
 
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/op_kind.hpp"
 #    include "intq/io/describe.hpp"
 
 namespace intq::interop::tflite {

@@ -29,12 +29,23 @@ void fully_connected(OperatorImport& node);
 #    include <optional>
 #    include <string>
 
+#    include "intq/arith/requantize.hpp"
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/op_kind.hpp"
+#    include "intq/core/op_params.hpp"
+#    include "intq/core/shape.hpp"
 #    include "intq/interop/tflite/nodes/window.hpp"
+#    include "intq/interop/tflite/read/fields.hpp"
+#    include "intq/interop/tflite/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/flatbuffer.hpp"
+#    include "intq/kernels/conv/packed_conv2d.hpp"
 #    include "intq/kernels/streaming/move_call.hpp"
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/resize.hpp"
+#    include "intq/tensor/owned_qparams.hpp"
+#    include "intq/tensor/tensor.hpp"
 
 namespace intq::interop::tflite {
 inline namespace INTQ_HOSTED_ABI {

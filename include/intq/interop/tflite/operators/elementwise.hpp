@@ -33,13 +33,23 @@ void relu_n1_to_1(OperatorImport& node);
 #    include "intq/arith/elementwise.hpp"
 #    include "intq/arith/ieee.hpp"
 #    include "intq/arith/make_requantize.hpp"
+#    include "intq/arith/requantize.hpp"
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/op_kind.hpp"
+#    include "intq/core/shape.hpp"
+#    include "intq/interop/tflite/read/fields.hpp"
+#    include "intq/interop/tflite/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/flatbuffer.hpp"
 #    include "intq/kernels/streaming/elementwise_call.hpp"
 #    include "intq/kernels/streaming/move_call.hpp"
+#    include "intq/program/program_builder.hpp"
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/elementwise.hpp"
 #    include "intq/quantization/operators/quantize.hpp"
+#    include "intq/tensor/owned_qparams.hpp"
+#    include "intq/tensor/tensor.hpp"
 
 namespace intq::interop::tflite {
 inline namespace INTQ_HOSTED_ABI {

@@ -32,8 +32,13 @@ void concatenation(OperatorImport& node);
 #    include <string>
 #    include <utility>
 
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/op_kind.hpp"
+#    include "intq/core/shape.hpp"
+#    include "intq/interop/tflite/read/fields.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/program/program_builder.hpp"
 #    include "intq/quantization/operators/move.hpp"
 #    include "intq/quantization/operators/moved_view.hpp"
 

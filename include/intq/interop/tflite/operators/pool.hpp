@@ -30,12 +30,19 @@ void mean(OperatorImport& node);
 #    include <utility>
 
 #    include "intq/arith/tflite_functions.hpp"
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/op_params.hpp"
+#    include "intq/core/shape.hpp"
 #    include "intq/interop/tflite/nodes/window.hpp"
+#    include "intq/interop/tflite/read/fields.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/program/program_builder.hpp"
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/elementwise.hpp"
 #    include "intq/quantization/operators/pool.hpp"
+#    include "intq/tensor/owned_qparams.hpp"
+#    include "intq/tensor/tensor.hpp"
 
 namespace intq::interop::tflite {
 inline namespace INTQ_HOSTED_ABI {

@@ -22,6 +22,7 @@ void dequantize(OperatorImport& node);
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(interop_tflite_operators)
 
+#    include "intq/core/dtype.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/quantization/operators/quantize.hpp"
 

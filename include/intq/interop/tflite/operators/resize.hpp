@@ -30,10 +30,18 @@ void pad(OperatorImport& node);
 
 #    include "intq/arith/resize.hpp"
 #    include "intq/arith/tflite_functions.hpp"
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/op_kind.hpp"
+#    include "intq/core/op_params.hpp"
+#    include "intq/core/shape.hpp"
+#    include "intq/core/workspace.hpp"
 #    include "intq/interop/tflite/operators/elementwise.hpp"
+#    include "intq/interop/tflite/read/fields.hpp"
+#    include "intq/interop/tflite/read/model.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/kernels/operators/resize.hpp"
+#    include "intq/program/program_builder.hpp"
 #    include "intq/quantization/operators/resize.hpp"
 
 namespace intq::interop::tflite {

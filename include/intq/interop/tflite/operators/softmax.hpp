@@ -23,6 +23,7 @@ void softmax(OperatorImport& node);
 
 #    include <string>
 
+#    include "intq/interop/tflite/read/fields.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/quantization/operators/softmax.hpp"
 

@@ -29,10 +29,18 @@ void leaky_relu(OperatorImport& node);
 
 #    include "intq/arith/tflite_functions.hpp"
 #    include "intq/arith/unary.hpp"
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/op_kind.hpp"
+#    include "intq/core/op_params.hpp"
+#    include "intq/core/shape.hpp"
+#    include "intq/core/workspace.hpp"
+#    include "intq/interop/tflite/read/fields.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/kernels/operators/unary.hpp"
+#    include "intq/program/program_builder.hpp"
 #    include "intq/quantization/operators/unary.hpp"
+#    include "intq/tensor/owned_qparams.hpp"
 
 namespace intq::interop::tflite {
 inline namespace INTQ_HOSTED_ABI {
