@@ -60,7 +60,8 @@ std::string refusal(const std::filesystem::path& file, const kernels::KernelTabl
 /// LiteRT sums floats in its own order.
 void check_reals(const std::filesystem::path& folder) {
     std::size_t models = 0;
-    for (const auto& each : test::read_answers(folder).at("float")) {
+    const nlohmann::json answers = test::read_answers(folder);
+    for (const auto& each : answers.at("float")) {
         INFO(each.at("name").get<std::string>());
         CHECK(test::compare_reals(folder, each) < 1e-5);
         ++models;
@@ -162,6 +163,7 @@ TEST_CASE("Real numbers become the codes of LiteRT's QUANTIZE: a quotient, halve
     tflite::ProgramEnd end{"x", {1, 6}, OwnedQParams::per_tensor(0.5f, DType::int8), true};
     end.qparams.zero_points = {3};
     const auto x = intq::Tensor::from<float>(Shape(1, 6), {0.25f, -0.25f, 0.75f, 1000.0f, -1000.0f, std::nanf("")});
-    const auto codes = tflite::quantize_input(x, end).flat<std::int8_t>();
+    const intq::Tensor quantized = tflite::quantize_input(x, end);
+    const auto codes = quantized.flat<std::int8_t>();
     CHECK(std::vector<int>(codes.begin(), codes.end()) == std::vector<int>{4, 2, 5, 127, -128, 3});
 }
