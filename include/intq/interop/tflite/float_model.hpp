@@ -12,6 +12,7 @@
 
 #include "intq/graph/graph_module.hpp"
 #include "intq/interop/onnx/read/model.hpp"
+#include "intq/interop/tflite/read/limits.hpp"
 #include "intq/interop/tflite/read/model.hpp"
 
 namespace intq::interop::tflite {
@@ -23,14 +24,14 @@ inline namespace INTQ_HOSTED_ABI {
 /// after the tensors that they write.
 ///
 /// @throws Error naming the operator by position, name and reason: one that is not in the table of float_model.hpp, a
-///         tensor of another type, or what onnx::import_model() refuses
-std::shared_ptr<graph::GraphModule> import_float_model(const Model& model);
+///         tensor of another type, constants that are copied beyond `limits`, or what onnx::import_model() refuses
+std::shared_ptr<graph::GraphModule> import_float_model(const Model& model, const Limits& limits = {});
 
 /// Reads and imports a file; messages begin with the path.
-std::shared_ptr<graph::GraphModule> import_float_file(const std::filesystem::path& path);
+std::shared_ptr<graph::GraphModule> import_float_file(const std::filesystem::path& path, const Limits& limits = {});
 
 /// The same model in ONNX's words, opset 18.
-onnx::Model to_onnx(const Model& model);
+onnx::Model to_onnx(const Model& model, const Limits& limits = {});
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::interop::tflite
@@ -57,8 +58,8 @@ onnx::Model to_onnx(const Model& model);
 namespace intq::interop::tflite {
 inline namespace INTQ_HOSTED_ABI {
 
-INTQ_INLINE onnx::Model to_onnx(const Model& model) {
-    FloatState state(model);
+INTQ_INLINE onnx::Model to_onnx(const Model& model, const Limits& limits) {
+    FloatState state(model, limits);
     for (const std::int32_t index : model.inputs) state.add_input(index);
     for (const FileOperator& op : model.operators) {
         try {
@@ -80,14 +81,15 @@ INTQ_INLINE onnx::Model to_onnx(const Model& model) {
     return std::move(state.result);
 }
 
-INTQ_INLINE std::shared_ptr<graph::GraphModule> import_float_model(const Model& model) {
-    return onnx::import_model(to_onnx(model));
+INTQ_INLINE std::shared_ptr<graph::GraphModule> import_float_model(const Model& model, const Limits& limits) {
+    return onnx::import_model(to_onnx(model, limits));
 }
 
-INTQ_INLINE std::shared_ptr<graph::GraphModule> import_float_file(const std::filesystem::path& path) {
+INTQ_INLINE std::shared_ptr<graph::GraphModule> import_float_file(const std::filesystem::path& path,
+                                                                  const Limits& limits) {
     const Model model = read_model(path);
     try {
-        return import_float_model(model);
+        return import_float_model(model, limits);
     } catch (const Error& error) {
         throw Error(path.string(), error.what());
     }

@@ -11,6 +11,7 @@
 
 #include "intq/interop/onnx/read/model.hpp"
 #include "intq/interop/tflite/nodes/operator_import.hpp"
+#include "intq/interop/tflite/read/limits.hpp"
 #include "intq/interop/tflite/read/model.hpp"
 
 namespace intq::interop::tflite {
@@ -20,15 +21,17 @@ using Integers = std::vector<std::int64_t>;
 
 /// The ONNX model that is being made, and the name of each tensor of the file in it.
 struct FloatState {
-    explicit FloatState(const Model& from);
+    FloatState(const Model& from, const Limits& most);
     void add_input(std::int32_t index);
     void add_output(std::int32_t index);
     std::string fresh(const std::string& base) { return base + "." + std::to_string(++made); }
 
     const Model& model;
+    const Limits& limits;
     onnx::Model result;
     std::vector<std::string> names;  // empty: written by no operator yet
     std::size_t made = 0;
+    std::uint64_t copied = 0;  // bytes of constants
 };
 
 class FloatImport {
@@ -128,7 +131,8 @@ INTQ_INLINE std::vector<float> moved(const std::vector<float>& values, const Dim
     return result;
 }
 
-INTQ_INLINE FloatState::FloatState(const Model& from) : model(from), names(from.tensors.size()) {
+INTQ_INLINE FloatState::FloatState(const Model& from, const Limits& most)
+    : model(from), limits(most), names(from.tensors.size()) {
     result.ir_version = 8;
     result.opset = 18;
 }
@@ -174,6 +178,7 @@ INTQ_INLINE std::vector<float> FloatImport::elements(std::size_t i) const {
     if (!tensor.is_constant() || tensor.dtype != DType::float32)
         throw Error("its input " + in_quotes(tensor.name) + " has " + describe_type(tensor) +
                     ", expected a constant of float32");
+    check_copied(state_.copied += tensor.data.size(), state_.limits, *state_.model.file);
     std::vector<float> values(static_cast<std::size_t>(tensor.size()));
     const io::FlatBytes bytes(tensor.data);
     for (std::size_t at = 0; at < values.size(); ++at) values[at] = bytes.number<float>(4 * at);

@@ -127,6 +127,8 @@ Shape program_shape(const Dims& dims);
 int program_axis(int axis, std::size_t rank);
 /// Elements of a constant int32 or int64 tensor of at most 64.
 std::vector<std::int64_t> constant_integers(const FileTensor& tensor);
+/// Throws where operators copied more of a file's constants than they may.
+void check_copied(std::uint64_t copied, const Limits& limits, const std::vector<std::byte>& file);
 /// The activation that an option says.
 FusedActivation fused_activation(const io::FlatTable& options, int field);
 /// An axis that may be counted from the end.
@@ -307,13 +309,16 @@ INTQ_INLINE std::vector<std::int64_t> constant_integers(const FileTensor& tensor
     return result;
 }
 
-INTQ_INLINE void OperatorImport::count_copied(std::uint64_t bytes) {
-    state_.copied += bytes;
-    const std::uint64_t most = static_cast<std::uint64_t>(state_.limits.copied_bytes) +
-                               64 * static_cast<std::uint64_t>(state_.model.file->size());
-    if (state_.copied > most)
+INTQ_INLINE void check_copied(std::uint64_t copied, const Limits& limits, const std::vector<std::byte>& file) {
+    const std::uint64_t most =
+        static_cast<std::uint64_t>(limits.copied_bytes) + 64 * static_cast<std::uint64_t>(file.size());
+    if (copied > most)
         throw Error("the operators copy more than " + std::to_string(most) +
-                    " bytes of weights, which the limits of the import do not allow");
+                    " bytes of constants, which the limits of the import do not allow");
+}
+
+INTQ_INLINE void OperatorImport::count_copied(std::uint64_t bytes) {
+    check_copied(state_.copied += bytes, state_.limits, *state_.model.file);
 }
 
 INTQ_INLINE FusedActivation OperatorImport::activation(int field) const { return fused_activation(op_.options, field); }
