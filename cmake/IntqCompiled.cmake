@@ -29,6 +29,7 @@ set(intq_compiled_units
     "model interop interop/onnx interop/onnx/read interop/onnx/write interop/onnx/nodes interop/onnx/operators interop/onnx/export"
     "quantization quantizers quantization/observers quantization/fake_quantize quantization/qconfig quantization/modules"
     "quantization operators quantization/operators quantization/fuse"
+    "quantization tflite interop/tflite interop/tflite/read interop/tflite/nodes interop/tflite/operators interop/tflite/float_model"
     "quantization prepare quantization/prepare quantization/check"
     "quantization convert quantization/convert quantization/dynamic"
     "quantization quantized_onnx interop/quantized_onnx"

@@ -25,6 +25,7 @@
 #include "intq/arith/resize.hpp"
 #include "intq/arith/softmax.hpp"
 #include "intq/arith/sum.hpp"
+#include "intq/arith/tflite_functions.hpp"
 #include "intq/arith/unary.hpp"
 #include "intq/arith/value_grid.hpp"
 #include "support/worked_examples.hpp"
@@ -446,6 +447,27 @@ inline ExampleValues linear(const CallArguments& a) {
     });
 }
 
+inline arith::CodesOf int8_codes(const CallArguments& a, const char* scale, const char* zero_point) {
+    return {a.real(scale), a.code(zero_point), DType::int8};
+}
+
+inline ExampleValues hard_swish(const CallArguments& a) {
+    return values_of(arith::make_hard_swish(int8_codes(a, "s_in", "zp_in"), int8_codes(a, "s_out", "zp_out")),
+                     [&](const auto& params) { return values(arith::hard_swish_code(params, a.code("x"))); });
+}
+
+inline ExampleValues leaky_relu(const CallArguments& a) {
+    return values_of(
+        arith::make_leaky_relu(int8_codes(a, "s_in", "zp_in"), int8_codes(a, "s_out", "zp_out"), a.real("alpha")),
+        [&](const auto& params) { return values(arith::leaky_relu_code(params, a.code("x"))); });
+}
+
+inline ExampleValues tflite_nearest_cell(const CallArguments& a) {
+    const auto is = [&](const char* name) { return named<bool>(a.word(name), {{"yes", true}, {"no", false}}); };
+    return values(arith::tflite_nearest_cell(a.integer("d"), a.integer("in"), a.integer("out"), is("corners"),
+                                             is("half_pixel")));
+}
+
 inline Result<arith::SoftmaxTables> fixed_point_tables(const CallArguments& a) {
     return arith::make_fixed_point_softmax_tables(target::tflite<>::policy, {a.real("s_in"), 0, DType::int8});
 }
@@ -636,6 +658,13 @@ inline const ExampleFunctions& functions() {
                                            [&](const auto& t) { return values(t.term[a.integer("d")]); }))}},
         {"fixed_point_softmax", {"s_in x output=int8", &fixed_point_softmax}},
         {"wide_softmax", {"s_in x", &wide_softmax}},
+        {"hard_swish", {"s_in s_out x zp_in=0 zp_out=0", &hard_swish}},
+        {"leaky_relu", {"s_in s_out alpha x zp_in=0 zp_out=0", &leaky_relu}},
+        {"mean_multiplier",
+         {"s_in s_out n", INTQ_EXAMPLE(values_of(
+                              arith::make_mean_multiplier(a.real("s_in"), a.real("s_out"), a.integer("n")),
+                              [](const auto& m) { return values(m.multiplier, m.shift); }))}},
+        {"tflite_nearest_cell", {"d in out corners=no half_pixel=no", &tflite_nearest_cell}},
         {"int8_entry", {"f s_in s_out x slope=1 zp_in=0 zp_out=0", &int8_entry}},
         {"int16_entry", {"f s_in s_out i slope=1", INTQ_EXAMPLE(with_int16_table(a, [&](const std::int16_t* entries) {
                              return values(entries[a.integer("i")]);

@@ -275,11 +275,12 @@ template <class Policy, class L> struct MulLanes {
 
 /// Parameters of out = x · y for a target.
 ///
+/// @param given  a multiplier from outside in place of the scales; null: none
 /// @return what check_codes() and check_result() refuse, naming the operand; scale_out_of_range naming
 ///         scale_ratio; accumulator_overflow where a product leaves 32 bits (int16 codes with a zero point) or
-///         tflite's double rounding would shift it out
+///         tflite's double rounding would shift it out; what given_multiplier_words() refuses
 constexpr Result<MulParams> make_mul(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y, const CodesOf& out,
-                                     const OutputCodes& codes) noexcept {
+                                     const OutputCodes& codes, const QuantizedMultiplier* given = nullptr) noexcept {
     if (const Status status = check_codes(policy, x, OpKind::mul, Field::input); !status) return status;
     if (const Status status = check_codes(policy, y, OpKind::mul, Field::second_input); !status) return status;
     if (const Status status = check_result(policy, out, codes, OpKind::mul); !status) return status;
@@ -296,8 +297,10 @@ constexpr Result<MulParams> make_mul(const PolicyRecord& policy, const CodesOf& 
     if (!range.fits(32))
         return Status{StatusCode::accumulator_overflow, OpKind::mul, Field::zero_point, range.largest_magnitude(),
                       INT32_MAX};
-    const Result<ChannelWords> words = make_requantize_words(policy, RequantizeSource::add_accumulator,
-                                                             {x.scale, y.scale, out.scale}, x.dtype, out.dtype, range);
+    const Result<ChannelWords> words =
+        given != nullptr ? given_multiplier_words(policy, *given, 32, range)
+                         : make_requantize_words(policy, RequantizeSource::add_accumulator,
+                                                 {x.scale, y.scale, out.scale}, x.dtype, out.dtype, range);
     if (!words) return words.status().in(OpKind::mul);
     params.words = *words;
     return params;

@@ -77,8 +77,10 @@ inline void run_pad(const OperatorCall& call) INTQ_NOEXCEPT {
              call.executor});
 }
 
-constexpr ProgramOperator move_operator(OpKind op) noexcept {
+constexpr ProgramOperator move_operator(OpKind op, bool any_layout = false) noexcept {
     return {.op = op,
+            .reads_nchw = any_layout,
+            .writes_rows = any_layout,
             .check = &check_move,
             .run = &run_move,
             .has_kernel = &detail::has_dtype<&KernelTable::move>,
@@ -86,7 +88,8 @@ constexpr ProgramOperator move_operator(OpKind op) noexcept {
 }
 inline constexpr ProgramOperator slice_operator = move_operator(OpKind::slice);
 inline constexpr ProgramOperator permute_operator = move_operator(OpKind::permute);
-inline constexpr ProgramOperator reshape_operator = move_operator(OpKind::reshape);
+// Its parameters speak of memory, so rows of features may be read and written as well.
+inline constexpr ProgramOperator reshape_operator = move_operator(OpKind::reshape, true);
 
 inline constexpr ProgramOperator pad_operator{.op = OpKind::pad,
                                               .check = &check_pad,

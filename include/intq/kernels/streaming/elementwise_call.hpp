@@ -115,8 +115,8 @@ constexpr PairWalk make_pair_walk(const Shape& a, const Shape& b, const Shape& o
 ///
 /// @return what arith::check_codes() and check_result() refuse; scale_out_of_range naming scale_ratio
 constexpr Result<RequantizeParams> make_requantize(const arith::PolicyRecord& policy, const arith::CodesOf& in,
-                                                   const arith::CodesOf& out,
-                                                   const arith::OutputCodes& codes) noexcept {
+                                                   const arith::CodesOf& out, const arith::OutputCodes& codes,
+                                                   const arith::QuantizedMultiplier* given = nullptr) noexcept {
     constexpr OpKind op = OpKind::requantize;
     if (const Status status = arith::check_codes(policy, in, op, Field::input); !status) return status;
     if (const Status status = arith::check_result(policy, out, codes, op); !status) return status;
@@ -126,8 +126,10 @@ constexpr Result<RequantizeParams> make_requantize(const arith::PolicyRecord& po
     params.is_identity = in.scale == out.scale && in.zero_point == out.zero_point && in.dtype == out.dtype &&
                          codes.lowest == lowest_code(out.dtype) && codes.highest == highest_code(out.dtype);
     const arith::SumRange range{lowest_code(in.dtype) - in.zero_point, highest_code(in.dtype) - in.zero_point};
-    const auto words = arith::make_requantize_words(policy, arith::RequantizeSource::code, {in.scale, 1.0f, out.scale},
-                                                    in.dtype, out.dtype, range);
+    const auto words = given != nullptr
+                           ? arith::given_multiplier_words(policy, *given, 32, range)
+                           : arith::make_requantize_words(policy, arith::RequantizeSource::code,
+                                                          {in.scale, 1.0f, out.scale}, in.dtype, out.dtype, range);
     if (!words) {
         if (params.is_identity) return params;
         return words.status();

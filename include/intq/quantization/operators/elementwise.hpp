@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "intq/arith/quantized_multiplier.hpp"
 #include "intq/arith/requantize.hpp"
 #include "intq/core/op_kind.hpp"
 #include "intq/core/op_params.hpp"
@@ -22,7 +23,16 @@ inline namespace INTQ_HOSTED_ABI {
 std::int32_t add_sum(program::ProgramBuilder& builder, OpKind op, std::int32_t x, std::int32_t y,
                      const OwnedQParams& output, Activation activation, const program::LayerName& layer);
 
+/// The same with given bounds in place of an activation.
+std::int32_t add_sum(program::ProgramBuilder& builder, OpKind op, std::int32_t x, std::int32_t y,
+                     const OwnedQParams& output, const arith::OutputCodes& codes, const program::LayerName& layer);
+
 std::int32_t add_mul(program::ProgramBuilder& builder, std::int32_t x, std::int32_t y, const OwnedQParams& output,
+                     const program::LayerName& layer);
+
+/// The same with given bounds, and a multiplier from outside in place of the scales.
+std::int32_t add_mul(program::ProgramBuilder& builder, std::int32_t x, std::int32_t y, const OwnedQParams& output,
+                     const arith::OutputCodes& codes, const std::optional<arith::QuantizedMultiplier>& multiplier,
                      const program::LayerName& layer);
 
 /// Codes kept between two codes; the scale stays.
@@ -122,23 +132,36 @@ INTQ_INLINE Shape check_binary(program::ProgramBuilder& builder, OpKind op, std:
 
 INTQ_INLINE std::int32_t add_sum(program::ProgramBuilder& builder, OpKind op, std::int32_t x, std::int32_t y,
                                  const OwnedQParams& output, Activation activation, const program::LayerName& layer) {
+    return add_sum(builder, op, x, y, output, program::ProgramBuilder::output_codes(output.view(), activation), layer);
+}
+
+INTQ_INLINE std::int32_t add_sum(program::ProgramBuilder& builder, OpKind op, std::int32_t x, std::int32_t y,
+                                 const OwnedQParams& output, const arith::OutputCodes& codes,
+                                 const program::LayerName& layer) {
     const Shape shape = detail::check_binary(builder, op, x, y, output.dtype, layer);
     const QParams out = builder.keep(output);
-    const auto* const params = builder.keep_params(program::made_or_throw(
-        (op == OpKind::sub ? arith::make_sub : arith::make_add)(
-            builder.target(), builder.codes_of(x), builder.codes_of(y), program::ProgramBuilder::codes_of(output),
-            program::ProgramBuilder::output_codes(out, activation)),
-        out, layer));
+    const auto* const params =
+        builder.keep_params(program::made_or_throw((op == OpKind::sub ? arith::make_sub : arith::make_add)(
+                                                       builder.target(), builder.codes_of(x), builder.codes_of(y),
+                                                       program::ProgramBuilder::codes_of(output), codes),
+                                                   out, layer));
     return builder.push(op, {x, y}, builder.tensor(output.dtype, shape, out, layer), params, layer);
 }
 
 INTQ_INLINE std::int32_t add_mul(program::ProgramBuilder& builder, std::int32_t x, std::int32_t y,
                                  const OwnedQParams& output, const program::LayerName& layer) {
+    return add_mul(builder, x, y, output, program::ProgramBuilder::output_codes(output.view()), std::nullopt, layer);
+}
+
+INTQ_INLINE std::int32_t add_mul(program::ProgramBuilder& builder, std::int32_t x, std::int32_t y,
+                                 const OwnedQParams& output, const arith::OutputCodes& codes,
+                                 const std::optional<arith::QuantizedMultiplier>& multiplier,
+                                 const program::LayerName& layer) {
     const Shape shape = detail::check_binary(builder, OpKind::mul, x, y, output.dtype, layer);
     const QParams out = builder.keep(output);
     const auto* const params = builder.keep_params(program::made_or_throw(
         arith::make_mul(builder.target(), builder.codes_of(x), builder.codes_of(y),
-                        program::ProgramBuilder::codes_of(output), program::ProgramBuilder::output_codes(out)),
+                        program::ProgramBuilder::codes_of(output), codes, multiplier ? &*multiplier : nullptr),
         out, layer));
     return builder.push(OpKind::mul, {x, y}, builder.tensor(output.dtype, shape, out, layer), params, layer);
 }

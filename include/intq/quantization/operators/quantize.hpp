@@ -5,7 +5,10 @@
 #define INTQ_QUANTIZATION_OPERATORS_QUANTIZE_HPP
 
 #include <cstdint>
+#include <optional>
 
+#include "intq/arith/quantized_multiplier.hpp"
+#include "intq/arith/requantize.hpp"
 #include "intq/core/op_kind.hpp"
 #include "intq/program/program_builder.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
@@ -31,6 +34,12 @@ std::int32_t add_constant(program::ProgramBuilder& builder, const Tensor& codes,
 std::int32_t add_dequantize(program::ProgramBuilder& builder, std::int32_t x, const program::LayerName& layer);
 
 std::int32_t add_requantize(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& output,
+                            const program::LayerName& layer);
+
+/// The same with given bounds, and a multiplier from outside in place of the scales.
+std::int32_t add_requantize(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& output,
+                            const arith::OutputCodes& codes,
+                            const std::optional<arith::QuantizedMultiplier>& multiplier,
                             const program::LayerName& layer);
 
 /// Real values -> codes.
@@ -119,12 +128,20 @@ INTQ_INLINE std::int32_t add_dequantize(program::ProgramBuilder& builder, std::i
 
 INTQ_INLINE std::int32_t add_requantize(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& output,
                                         const program::LayerName& layer) {
+    return add_requantize(builder, x, output, program::ProgramBuilder::output_codes(output.view()), std::nullopt,
+                          layer);
+}
+
+INTQ_INLINE std::int32_t add_requantize(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& output,
+                                        const arith::OutputCodes& codes,
+                                        const std::optional<arith::QuantizedMultiplier>& multiplier,
+                                        const program::LayerName& layer) {
     const Shape shape = builder.at(x).shape;
     builder.check({OpKind::requantize, builder.at(x).dtype, DType::none, output.dtype}, layer);
     const QParams out = builder.keep(output);
     const auto* const params = builder.keep_params(program::made_or_throw(
         kernels::make_requantize(builder.target(), builder.codes_of(x), program::ProgramBuilder::codes_of(output),
-                                 program::ProgramBuilder::output_codes(out)),
+                                 codes, multiplier ? &*multiplier : nullptr),
         out, layer));
     return builder.push(OpKind::requantize, {x}, builder.tensor(output.dtype, shape, out, layer), params, layer);
 }

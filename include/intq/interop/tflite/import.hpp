@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT
+//
+// From a TFLite model of codes to a program. Layer: interop (docs/design.md section 2).
+#ifndef INTQ_INTEROP_TFLITE_IMPORT_HPP
+#define INTQ_INTEROP_TFLITE_IMPORT_HPP
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "intq/core/dtype.hpp"
+#include "intq/interop/tflite/read/limits.hpp"
+#include "intq/interop/tflite/read/model.hpp"
+#include "intq/kernels/table/rows.hpp"
+#include "intq/program/owned_program.hpp"
+#include "intq/tensor/owned_qparams.hpp"
+#include "intq/tensor/tensor.hpp"
+
+namespace intq::interop::tflite {
+inline namespace INTQ_HOSTED_ABI {
+
+/// An input or output of an imported program.
+struct ProgramEnd {
+    std::string name;
+    std::vector<index_t> dims;  // in TFLite's order: NHWC
+    OwnedQParams qparams{};     // of codes
+    bool is_real = false;       // the model has float32 there: an input is quantized by quantize_input()
+};
+
+struct ImportedProgram {
+    std::shared_ptr<program::OwnedProgram> program;
+    std::vector<ProgramEnd> inputs, outputs;
+};
+
+/// Makes a program of a model whose activations are int8 or int16 codes, by the multipliers that TFLite derives.
+///
+/// Instructions are named after the tensors that they write. The batch of the program is the first extent of the
+/// model's inputs. An input of real numbers must be read by one QUANTIZE; the program takes its codes.
+///
+/// @param table  kernels of target::litert, target::tflite or target::tflite_single_rounding; must outlive the program.
+///               litert gives the bytes of LiteRT's reference kernels
+/// @throws Error naming the operator by position, name and reason: one that is not in operators.hpp, a type, shape or
+///         option that a program cannot compute with the same bytes, or numbers beyond `limits`
+ImportedProgram import_program(const Model& model, const kernels::KernelTable& table, const Limits& limits = {});
+
+/// Reads and imports a file; messages begin with the path.
+ImportedProgram import_file(const std::filesystem::path& path, const kernels::KernelTable& table,
+                            const Limits& limits = {});
+
+/// Codes of real numbers for an input, as LiteRT's QUANTIZE computes them.
+///
+///     q = clamp(rhaz(fdiv(x, s)) + zp)
+///
+/// @param x  float32, (N, C, H, W) in any layout
+/// @return codes of the same shape; images are channels last. NaN becomes the zero point
+Tensor quantize_input(const Tensor& x, const ProgramEnd& input);
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::tflite
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_tflite)
+
+#    include <algorithm>
+#    include <cstddef>
+#    include <cstdint>
+#    include <iterator>
+#    include <optional>
+#    include <utility>
+
+#    include "intq/arith/ieee.hpp"
+#    include "intq/arith/rounding.hpp"
+#    include "intq/arith/target.hpp"
+#    include "intq/interop/tflite/nodes/operator_import.hpp"
+#    include "intq/interop/tflite/operators.hpp"
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/program/program_builder.hpp"
+
+namespace intq::interop::tflite {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+inline constexpr std::int32_t quantize_code = 114;
+
+INTQ_INLINE const TfliteOperator* find_operator(const FileOperator& op) {
+    const auto* const row = std::find_if(std::begin(tflite_operators), std::end(tflite_operators),
+                                         [&](const TfliteOperator& r) { return r.code == op.code; });
+    return row == std::end(tflite_operators) ? nullptr : row;
+}
+
+/// `operator 3 of 12 (CONV_2D "conv1")`, named after what it writes.
+INTQ_INLINE std::string describe_operator(const Model& model, const FileOperator& op) {
+    const TfliteOperator* const row = find_operator(op);
+    std::string name = row != nullptr       ? row->name
+                       : !op.custom.empty() ? "custom operator " + in_quotes(op.custom)
+                                            : "operator number " + std::to_string(op.code);
+    if (!op.outputs.empty() && op.outputs[0] >= 0)
+        name += " " + in_quotes(model.tensors[static_cast<std::size_t>(op.outputs[0])].name);
+    return "operator " + std::to_string(op.position + 1) + " of " + std::to_string(model.operators.size()) + " (" +
+           name + ")";
+}
+
+class ProgramImporter {
+public:
+    ProgramImporter(const Model& model, const kernels::KernelTable& table, const Limits& limits)
+        : model_(model), state_(model, limits, table, batch_of(model)) {
+        if (!arith::takes_multipliers(table.policy().requantize))
+            throw Error(std::string("a TFLite model needs kernels of the tflite family, given those of ") +
+                        table.policy().name);
+    }
+
+    ImportedProgram run() {
+        check_sizes();
+        for (const std::int32_t index : model_.inputs) add_input(index);
+        for (const FileOperator& op : model_.operators) {
+            try {
+                add_operator(op);
+            } catch (const Error& error) {
+                throw Error(describe_operator(model_, op), error.what());
+            }
+        }
+        std::vector<std::int32_t> outputs;
+        for (const std::int32_t index : model_.outputs) outputs.push_back(add_output(index));
+        result_.program = state_.builder.finish(std::move(outputs));
+        return std::move(result_);
+    }
+
+private:
+    const FileTensor& tensor(std::int32_t index) const { return model_.tensors.at(static_cast<std::size_t>(index)); }
+
+    static index_t batch_of(const Model& model) {
+        if (model.inputs.empty() || model.inputs[0] < 0) throw Error("the model has no input");
+        const FileTensor& first = model.tensors[static_cast<std::size_t>(model.inputs[0])];
+        if (first.dims.empty() || first.dims[0] < 1)
+            throw Error("the input " + in_quotes(first.name) + " has the shape " + describe_dims(first.dims) +
+                        ", expected one whose first axis is that of the samples");
+        return first.dims[0];
+    }
+
+    /// Of what inputs and operators write: the file says their shapes without holding them.
+    void check_sizes() const {
+        index_t total = 0;
+        const auto check = [&](std::int32_t index) {
+            if (index < 0) return;
+            const FileTensor& each = tensor(index);
+            const index_t bytes = each.size() * std::max<index_t>(size_of(each.dtype), 1);
+            total += bytes;
+            if (each.size() < 1 || bytes > state_.limits.tensor_bytes || total > state_.limits.total_bytes)
+                throw Error("the tensor " + in_quotes(each.name) + " of shape " + describe_dims(each.dims) +
+                            (each.size() < 1 ? " has no elements" : " has more bytes than the limits of the import"));
+        };
+        for (const std::int32_t index : model_.inputs) check(index);
+        for (const FileOperator& op : model_.operators)
+            for (const std::int32_t index : op.outputs) check(index);
+    }
+
+    /// The QUANTIZE that reads an input of real numbers.
+    const FileOperator& quantizer_of(std::int32_t index) const {
+        const FileOperator* found = nullptr;
+        for (const FileOperator& op : model_.operators) {
+            if (std::find(op.inputs.begin(), op.inputs.end(), index) == op.inputs.end()) continue;
+            if (op.code != quantize_code || found != nullptr || op.outputs.size() != 1 || op.outputs[0] < 0)
+                throw Error("the input " + in_quotes(tensor(index).name) +
+                            " of real numbers must be read by one QUANTIZE, and is read by " +
+                            describe_operator(model_, op));
+            found = &op;
+        }
+        if (found == nullptr) throw Error("no operator reads the input " + in_quotes(tensor(index).name));
+        return *found;
+    }
+
+    void add_input(std::int32_t index) {
+        if (index < 0) throw Error("an input of the model is missing");
+        const FileTensor& given = tensor(index);
+        if (std::find(model_.inputs.begin(), model_.inputs.end(), index) !=
+            model_.inputs.begin() + static_cast<std::ptrdiff_t>(result_.inputs.size()))
+            throw Error("the model has the input " + in_quotes(given.name) + " twice");
+        const bool is_real = given.dtype == DType::float32;
+        std::int32_t written = index;
+        if (is_real) {
+            const FileOperator& quantizer = quantizer_of(index);
+            quantizers_.push_back(&quantizer);
+            written = quantizer.outputs[0];
+        }
+        const FileTensor& codes = tensor(written);
+        // A node that writes the codes gives their qparams and shape, as of any operator.
+        FileOperator writes;
+        writes.outputs = {written};
+        const OperatorImport node(state_, writes, "input");
+        const OwnedQParams qparams = node.output_qparams();
+        const Dims dims = node.output_dims();
+        if (given.dims != codes.dims) throw Error("the QUANTIZE of an input changes its shape");
+        const Shape shape = program_shape(dims);
+        Shape per_sample;
+        per_sample.rank = shape.rank - 1;
+        for (int axis = 1; axis < shape.rank; ++axis) per_sample[axis - 1] = shape[axis];
+        state_.tensors[static_cast<std::size_t>(written)] =
+            state_.builder.code_input(per_sample, codes.dtype, qparams, std::string(given.name));
+        result_.inputs.push_back({std::string(given.name), given.dims, qparams, is_real});
+    }
+
+    void add_operator(const FileOperator& op) {
+        if (std::find(quantizers_.begin(), quantizers_.end(), &op) != quantizers_.end()) return;
+        if (computes_shapes(op)) return;
+        const TfliteOperator* const row = find_operator(op);
+        if (row == nullptr) throw Error("it is not supported; supported are " + known_operators());
+        if (row->options >= 0 && op.options_type != 0 && op.options_type != row->options)
+            throw Error("it has the options of another operator (" + std::to_string(op.options_type) + ", expected " +
+                        std::to_string(row->options) + ")");
+        OperatorImport node(state_, op, row->name);
+        if (state_.tensors[static_cast<std::size_t>(op.outputs[0])] >= 0 || node.output().is_constant())
+            throw Error("its output " + in_quotes(node.output().name) + " is written twice, or a constant");
+        if (row->code != quantize_code && node.has(0) && node.input().dtype == DType::float32)
+            throw Error("it reads real numbers; a program of codes has no operators on them");
+        row->import(node);
+    }
+
+    /// Whole numbers that a model computes are shapes of a RESHAPE, whose output says its own.
+    bool computes_shapes(const FileOperator& op) const {
+        return !op.outputs.empty() && std::all_of(op.outputs.begin(), op.outputs.end(), [&](std::int32_t index) {
+            return index >= 0 && (tensor(index).dtype == DType::int32 || tensor(index).dtype == DType::int64);
+        });
+    }
+
+    static std::string known_operators() {
+        std::string known;
+        for (const TfliteOperator& row : tflite_operators) known += (known.empty() ? "" : ", ") + std::string(row.name);
+        return known;
+    }
+
+    std::int32_t add_output(std::int32_t index) {
+        const std::int32_t made = index < 0 ? -1 : state_.tensors[static_cast<std::size_t>(index)];
+        if (made < 0) throw Error("an output of the model is made by no operator");
+        const FileTensor& file = tensor(index);
+        FileOperator reads;
+        reads.inputs = reads.outputs = {index};
+        OperatorImport node(state_, reads, "output");
+        OwnedQParams qparams;
+        if (file.dtype != DType::float32) qparams = node.output_qparams();
+        result_.outputs.push_back({std::string(file.name), file.dims, qparams, file.dtype == DType::float32});
+        // A real number stays where dequantize wrote it, whatever a reshape says of it.
+        return file.dtype == DType::float32 ? made : node.x();
+    }
+
+    const Model& model_;
+    ProgramState state_;
+    ImportedProgram result_;
+    std::vector<const FileOperator*> quantizers_;
+};
+
+}  // namespace detail
+
+INTQ_INLINE ImportedProgram import_program(const Model& model, const kernels::KernelTable& table,
+                                           const Limits& limits) {
+    return detail::ProgramImporter(model, table, limits).run();
+}
+
+INTQ_INLINE ImportedProgram import_file(const std::filesystem::path& path, const kernels::KernelTable& table,
+                                        const Limits& limits) {
+    const Model model = read_model(path);
+    try {
+        return import_program(model, table, limits);
+    } catch (const Error& error) {
+        throw Error(path.string(), error.what());
+    }
+}
+
+INTQ_INLINE Tensor quantize_input(const Tensor& x, const ProgramEnd& input) {
+    if (!x.defined() || x.dtype() != DType::float32)
+        throw Error(input.name, "quantize_input() takes float32, given " + std::string(name_of(x.dtype())));
+    const OwnedQParams& q = input.qparams;
+    const Tensor values = x.rank() > 2 ? x.to_layout(Layout::channels_last) : x.contiguous();
+    Tensor codes = Tensor::empty(x.shape(), q.dtype, values.layout());
+    const auto* const from = reinterpret_cast<const float*>(values.data());
+    const double zero_point = q.zero_points.empty() ? 0.0 : static_cast<double>(q.zero_points[0]);
+    for (index_t i = 0; i < values.size(); ++i) {
+        const double steps = static_cast<double>(arith::fdiv(from[i], q.scale()));
+        const double code = steps == steps ? arith::round_half_away(steps) + zero_point : zero_point;
+        const double kept = std::clamp(code, static_cast<double>(q.quant_min), static_cast<double>(q.quant_max));
+        if (q.dtype == DType::int8)
+            reinterpret_cast<std::int8_t*>(codes.data())[i] = static_cast<std::int8_t>(kept);
+        else
+            reinterpret_cast<std::int16_t*>(codes.data())[i] = static_cast<std::int16_t>(kept);
+    }
+    return codes;
+}
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::tflite
+
+#endif  // INTQ_DEFINES(interop_tflite)
+#endif  // INTQ_INTEROP_TFLITE_IMPORT_HPP

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+//
+// AVERAGE_POOL_2D, MAX_POOL_2D and MEAN. Layer: interop.
+#ifndef INTQ_INTEROP_TFLITE_OPERATORS_POOL_HPP
+#define INTQ_INTEROP_TFLITE_OPERATORS_POOL_HPP
+
+#include "intq/interop/tflite/nodes/operator_import.hpp"
+
+namespace intq::interop::tflite {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace operators {
+
+void average_pool_2d(OperatorImport& node);
+void max_pool_2d(OperatorImport& node);
+void mean(OperatorImport& node);
+
+}  // namespace operators
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::tflite
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_tflite_operators)
+
+#    include <algorithm>
+#    include <optional>
+#    include <set>
+#    include <string>
+#    include <utility>
+
+#    include "intq/arith/tflite_functions.hpp"
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/op_params.hpp"
+#    include "intq/core/shape.hpp"
+#    include "intq/interop/tflite/nodes/window.hpp"
+#    include "intq/interop/tflite/read/fields.hpp"
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/program/program_builder.hpp"
+#    include "intq/quantization/operators/conv.hpp"
+#    include "intq/quantization/operators/elementwise.hpp"
+#    include "intq/quantization/operators/pool.hpp"
+#    include "intq/tensor/owned_qparams.hpp"
+#    include "intq/tensor/tensor.hpp"
+
+namespace intq::interop::tflite {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace operators {
+
+INTQ_INLINE void pool_2d(OperatorImport& node, bool is_max) {
+    using F = fields::Pool2D;
+    node.require_inputs(1, 1);
+    node.require_same_qparams(node.input(), node.output());
+    const Dims in = node.dims();
+    if (in.size() != 4) throw Error("its input has the shape " + describe_dims(in) + ", expected 4 axes");
+    const Window2d window = padded_window(node.options(), in,
+                                          {{node.option(F::height, 0), node.option(F::width, 0)},
+                                           {node.option(F::stride_h, 0), node.option(F::stride_w, 0)},
+                                           {},
+                                           {1, 1}},
+                                          F::padding);
+    const FusedActivation activation = node.activation(F::activation);
+    const bool clamps = activation != FusedActivation::none;
+    const program::LayerName name = node.layer(clamps ? "pool" : nullptr);
+    const std::int32_t y = is_max ? quantization::add_max_pool(node.builder(), node.x(), window, name)
+                                  : quantization::add_avg_pool(node.builder(), node.x(), window,
+                                                               PoolDivisor::valid_cells, node.output_qparams(), name);
+    node.set(clamps ? quantization::add_clamp(node.builder(), y, node.codes(activation), node.layer()) : y);
+}
+
+INTQ_INLINE void average_pool_2d(OperatorImport& node) { pool_2d(node, false); }
+INTQ_INLINE void max_pool_2d(OperatorImport& node) { pool_2d(node, true); }
+
+/// The first and the number of the axes, which must stand side by side behind that of the samples.
+INTQ_INLINE std::pair<std::size_t, std::size_t> mean_axes(const OperatorImport& node) {
+    std::set<int> axes;
+    for (const std::int64_t axis : node.integers(1))
+        axes.insert(checked_axis(axis, node.input().dims.size()) + node.added_axes());
+    if (axes.empty() || *axes.begin() == 0)
+        throw Error("a mean over " + std::string(axes.empty() ? "no axis" : "the samples") + " is not supported");
+    if (static_cast<std::size_t>(*axes.rbegin() - *axes.begin()) + 1 != axes.size())
+        throw Error("a mean over axes that do not stand side by side is not supported");
+    return {static_cast<std::size_t>(*axes.begin()), axes.size()};
+}
+
+// A depthwise convolution with weights of 1 sums what is meant, and requantizes the sum. Its image has the axes before
+// those of the mean as rows, those of the mean as columns, and the axes behind them as channels.
+INTQ_INLINE void mean(OperatorImport& node) {
+    node.require_inputs(2, 2);
+    const Dims in = node.dims();
+    const auto [first, count] = mean_axes(node);
+    const auto product = [&](std::size_t from, std::size_t to) {
+        index_t all = 1;
+        for (std::size_t axis = from; axis < to; ++axis) all *= in[axis];
+        return all;
+    };
+    const index_t rows = product(1, first), cells = product(first, first + count),
+                  channels = product(first + count, in.size());
+    const OwnedQParams x = node.qparams(node.input());
+    quantization::ConvLayer conv;
+    conv.window = {{1, cells}, {1, cells}, {}, {1, 1}};
+    conv.groups = channels;
+    node.count_copied(static_cast<std::uint64_t>(4 * channels * cells));
+    conv.weight = Tensor::empty(Shape(channels, 1, 1, cells), DType::int8);
+    std::ranges::fill(conv.weight.flat<std::int8_t>(), std::int8_t{1});
+    conv.weight_qparams = OwnedQParams::per_tensor(1.0f, DType::int8);
+    conv.output = node.output_qparams();
+    const auto multiplier =
+        value_or_throw(arith::make_mean_multiplier(x.scale(), conv.output.scale(), cells), "its scales");
+    conv.given.multipliers = {multiplier.multiplier};
+    conv.given.shifts = {multiplier.shift};
+    // Sums of 32 bits, also of int16 codes.
+    conv.given.bias_int32.assign(static_cast<std::size_t>(channels), 0);
+    const std::int32_t image = node.shaped(0, {in[0], rows, cells, channels});
+    Dims out = in;
+    const auto begin = out.begin() + static_cast<std::ptrdiff_t>(first),
+               end = begin + static_cast<std::ptrdiff_t>(count);
+    std::fill(begin, end, 1);
+    if (!node.options().flag(fields::Reducer::keeps_dims)) out.erase(begin, end);
+    node.set(quantization::add_conv(node.builder(), image, std::nullopt, conv, node.layer()), std::move(out));
+}
+
+}  // namespace operators
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::tflite
+
+#endif  // INTQ_DEFINES(interop_tflite_operators)
+#endif  // INTQ_INTEROP_TFLITE_OPERATORS_POOL_HPP

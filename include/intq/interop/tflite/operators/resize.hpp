@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+//
+// RESIZE_NEAREST_NEIGHBOR; RESIZE_BILINEAR is refused. PAD and PADV2. Layer: interop.
+#ifndef INTQ_INTEROP_TFLITE_OPERATORS_RESIZE_HPP
+#define INTQ_INTEROP_TFLITE_OPERATORS_RESIZE_HPP
+
+#include "intq/interop/tflite/nodes/operator_import.hpp"
+
+namespace intq::interop::tflite {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace operators {
+
+void resize_nearest_neighbor(OperatorImport& node);
+void resize_bilinear(OperatorImport& node);
+void pad(OperatorImport& node);
+
+}  // namespace operators
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::tflite
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(interop_tflite_operators)
+
+#    include <algorithm>
+#    include <cstdint>
+#    include <span>
+#    include <string>
+
+#    include "intq/arith/resize.hpp"
+#    include "intq/arith/tflite_functions.hpp"
+#    include "intq/core/dtype.hpp"
+#    include "intq/core/op_kind.hpp"
+#    include "intq/core/op_params.hpp"
+#    include "intq/core/shape.hpp"
+#    include "intq/core/workspace.hpp"
+#    include "intq/interop/tflite/operators/elementwise.hpp"
+#    include "intq/interop/tflite/read/fields.hpp"
+#    include "intq/interop/tflite/read/model.hpp"
+#    include "intq/io/describe.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/kernels/operators/resize.hpp"
+#    include "intq/program/program_builder.hpp"
+#    include "intq/quantization/operators/resize.hpp"
+
+namespace intq::interop::tflite {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace operators {
+
+INTQ_INLINE void nearest_cells(index_t in, std::span<arith::ResizeTap> taps, bool corners, bool half_pixel) {
+    const auto out = static_cast<index_t>(taps.size());
+    for (index_t d = 0; d < out; ++d) {
+        const auto cell = static_cast<std::int32_t>(arith::tflite_nearest_cell(d, in, out, corners, half_pixel));
+        taps[static_cast<std::size_t>(d)] = {cell, cell, 0};
+    }
+}
+
+INTQ_INLINE void resize_nearest_neighbor(OperatorImport& node) {
+    using F = fields::ResizeNearest;
+    node.require_inputs(2, 2);
+    node.require_same_qparams(node.input(), node.output());
+    const Dims in = node.dims(), out = node.output_dims();
+    const auto size = node.integers(1);
+    if (in.size() != 4 || out.size() != 4 || size.size() != 2 || size[0] != out[1] || size[1] != out[2] ||
+        count_of(in) < 1 || count_of(out) < 1)
+        throw Error("an image of shape " + describe_dims(in) + " cannot become one of shape " + describe_dims(out));
+    if (std::max({in[1], in[2], out[1], out[2]}) > arith::largest_resized)
+        throw Error("an extent is beyond " + std::to_string(arith::largest_resized));
+    const std::int32_t x = node.x();
+    const Workspace memory =
+        node.builder().new_buffer((out[1] + out[2]) * static_cast<index_t>(sizeof(arith::ResizeTap)));
+    const std::span<arith::ResizeTap> taps(reinterpret_cast<arith::ResizeTap*>(memory.data),
+                                           static_cast<std::size_t>(out[1] + out[2]));
+    kernels::ResizeTable table;
+    table.in = {in[1], in[2]};
+    table.is_nearest = true;
+    const auto rows = taps.first(static_cast<std::size_t>(out[1])),
+               columns = taps.subspan(static_cast<std::size_t>(out[1]));
+    const bool corners = node.options().flag(F::align_corners), half_pixel = node.options().flag(F::half_pixel);
+    nearest_cells(in[1], rows, corners, half_pixel);
+    nearest_cells(in[2], columns, corners, half_pixel);
+    table.rows = rows;
+    table.columns = columns;
+    const program::LayerName name = node.layer();
+    const kernels::ArenaTensor from = node.builder().at(x);
+    node.builder().check({OpKind::interpolate, from.dtype, DType::none, from.dtype}, name);
+    const Shape shape(from.shape[0], from.shape[1], out[1], out[2]);
+    node.set(node.builder().push(OpKind::interpolate, {x}, node.builder().tensor(from.dtype, shape, from.qparams, name),
+                                 node.builder().keep_params(table), name));
+}
+
+INTQ_INLINE void resize_bilinear(OperatorImport&) {
+    throw Error(
+        "LiteRT interpolates with weights of 10 bits and rounds half away from zero, a program with 8 bits and "
+        "half up, so its codes would differ");
+}
+
+/// Cells before and behind an axis, as an image whose columns are that axis.
+INTQ_INLINE std::int32_t pad_axis(OperatorImport& node, std::int32_t x, Dims& dims, std::size_t axis,
+                                  const Padding2d& columns, std::int32_t fill) {
+    index_t rows = 1, channels = 1;
+    for (std::size_t i = 1; i < axis; ++i) rows *= dims[i];
+    for (std::size_t i = axis + 1; i < dims.size(); ++i) channels *= dims[i];
+    const std::int32_t image = node.reshaped(x, {dims[0], rows, dims[axis], channels}, "as_image");
+    dims[axis] += columns.left + columns.right;
+    return quantization::add_pad(node.builder(), image, {columns, {1, 1}, fill}, node.layer());
+}
+
+/// The code of the padding: the zero point, or what PADV2 gives.
+INTQ_INLINE std::int32_t fill_of(const OperatorImport& node) {
+    if (!node.has(2)) return node.qparams(node.input()).zero_points[0];
+    const FileTensor& fill = node.input(2);
+    if (!fill.is_constant() || fill.size() != 1) throw Error("its value " + in_quotes(fill.name) + " is no constant");
+    node.require_same_qparams(node.input(), fill);
+    return constant_codes(fill)[0];
+}
+
+INTQ_INLINE void pad(OperatorImport& node) {
+    node.require_inputs(2, 3);
+    node.require_same_qparams(node.input(), node.output());
+    Dims dims = node.dims();
+    const auto amounts = node.integers(1);
+    const auto added = static_cast<std::size_t>(node.added_axes());
+    if (amounts.size() + 2 * added != 2 * dims.size())
+        throw Error("it has " + std::to_string(amounts.size()) + " amounts for " + std::to_string(dims.size() - added) +
+                    " axes");
+    for (const std::int64_t amount : amounts)
+        if (amount < 0 || amount > largest_window)
+            throw Error("an amount of " + std::to_string(amount) + " is not between 0 and 2^24");
+    const auto amount = [&](std::size_t axis, std::size_t end) {
+        return axis < added ? index_t{0} : static_cast<index_t>(amounts[2 * (axis - added) + end]);
+    };
+    if (amount(0, 0) + amount(0, 1) != 0) throw Error("samples cannot be padded");
+    const std::int32_t fill = fill_of(node);
+    std::int32_t y = node.x();
+    const std::size_t rank = dims.size();
+    const bool is_image = rank == 4 && amount(3, 0) + amount(3, 1) == 0;
+    if (is_image) {
+        const Padding2d around{amount(1, 0), amount(2, 0), amount(1, 1), amount(2, 1)};
+        return node.set(quantization::add_pad(node.builder(), y, {around, {1, 1}, fill}, node.layer()));
+    }
+    for (std::size_t axis = 1; axis < rank; ++axis)
+        if (amount(axis, 0) + amount(axis, 1) != 0)
+            y = pad_axis(node, y, dims, axis, {0, amount(axis, 0), 0, amount(axis, 1)}, fill);
+    node.set(y, dims);
+}
+
+}  // namespace operators
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::interop::tflite
+
+#endif  // INTQ_DEFINES(interop_tflite_operators)
+#endif  // INTQ_INTEROP_TFLITE_OPERATORS_RESIZE_HPP

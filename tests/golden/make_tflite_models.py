@@ -1,0 +1,692 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""TFLite models of random weights, and what LiteRT's reference kernels make of them, tensor by tensor.
+
+    python make_tflite_models.py folder [seed] [--small]
+
+Needs numpy and ai-edge-litert, whose schema module writes the flatbuffers. The folder gets one .tflite file a model and
+answers.json: for each model the bytes of its inputs and of every tensor that an operator writes, as hexadecimal
+digits of little-endian numbers, by the tensor's name. --small makes the few models that the repository keeps.
+tests/interop/tflite/litert_test.cpp imports the files and compares.
+"""
+import json
+import pathlib
+import sys
+
+import numpy as np
+from ai_edge_litert import interpreter as tfl
+from ai_edge_litert import schema_py_generated as schema
+
+import make_litert_networks as layers
+from make_litert_networks import FUSED, LITERT, NUMPY, RANGE, Network, Value, hexadecimal
+
+NUMPY["float32"] = np.float32
+layers.TENSOR["float32"] = schema.TensorType.FLOAT32
+FUSED["relu_n1_to_1"] = schema.ActivationFunctionType.RELU_N1_TO_1
+
+
+def make(struct, **fields):
+    made = struct()
+    for name, field in fields.items():
+        assert hasattr(made, name), name
+        setattr(made, name, field)
+    return made
+
+
+class Model(Network):
+    """A Network whose operators are all that the importer reads. Values are NHWC."""
+
+    def activated(self, real, activation):
+        if activation == "relu_n1_to_1":
+            return np.clip(real, -1, 1)
+        return Network.activated(real, activation)
+
+    def value(self, inputs, real, scale=None, zero_point=None, dtype=None):
+        return self.output({}, inputs, real, scale, zero_point, dtype)
+
+    def same(self, x, real):
+        """A result with the scale of x."""
+        return self.value([x], real, x.scale, x.zero_point, x.dtype)
+
+    def add_operator(self, builtin, inputs, y, options=None, version=3, **fields):
+        option_type, struct = 0, None
+        if options is not None:
+            option_type = getattr(schema.BuiltinOptions, options)
+            struct = make(getattr(schema, options + "T"), **fields)
+        indices = [i.index if isinstance(i, Value) else i for i in inputs]
+        self.operator(getattr(schema.BuiltinOperator, builtin), indices, [y.index], option_type, struct, version)
+        return y
+
+    def ints(self, numbers):
+        numbers = np.array(numbers, np.int32)
+        return self.tensor(numbers.shape, "int32", None, 0, numbers)
+
+    # --- weights ----------------------------------------------------------------------------------------------------
+
+    def general_conv(self, x, channels, kernel, stride=(1, 1), dilation=(1, 1), same=True, activation="none", groups=1,
+                     bias=True, per_channel=True, multiplier=0):
+        """A convolution with groups, dilation or a depth multiplier. LiteRT demands the bias of a CONV_2D."""
+        inputs = x.real.shape[3]
+        depthwise = multiplier > 0
+        if depthwise:
+            channels = inputs * multiplier
+            shape, axis = (1, *kernel, channels), 3
+        else:
+            shape, axis = (channels, *kernel, inputs // groups), 0
+        products = kernel[0] * kernel[1] * (1 if depthwise else inputs // groups)
+        codes, scales, bias_codes, _, _ = self.weights(shape, axis, per_channel, x, products)
+        extents = [-(-x.real.shape[1 + i] // stride[i]) if same else
+                   (x.real.shape[1 + i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in range(2)]
+        real = self.activated(self.random.normal(0.3, 1.2, (x.real.shape[0], *extents, channels)), activation)
+        y = self.output({}, [x], real, one_sided=activation.startswith("relu") and activation != "relu_n1_to_1")
+        parameters = list(self.parameters(codes, scales, bias_codes, x, axis))
+        if not bias:
+            parameters = parameters[:1]
+        names = ("DEPTHWISE_CONV_2D", "DepthwiseConv2DOptions") if depthwise else ("CONV_2D", "Conv2DOptions")
+        extra = {"depthMultiplier": multiplier} if depthwise else {}
+        return self.add_operator(names[0], [x, *parameters], y, names[1], 5 if depthwise else 4,
+                                 padding=schema.Padding.SAME if same else schema.Padding.VALID, strideH=stride[0],
+                                 strideW=stride[1], dilationHFactor=dilation[0], dilationWFactor=dilation[1],
+                                 fusedActivationFunction=FUSED[activation], **extra)
+
+    def transpose_conv(self, x, channels, kernel, stride, same=True, bias=True):
+        n, h, w, c = x.real.shape
+        codes, scales, bias_codes, _, _ = self.weights((channels, *kernel, c), 0, True, x, kernel[0] * kernel[1] * c)
+        size = [(e * s if same else (e - 1) * s + k) for e, s, k in zip((h, w), stride, kernel)]
+        y = self.value([x], self.random.normal(0.1, 1.0, (n, *size, channels)))
+        weight, bias_tensor = self.parameters(codes, scales, bias_codes, x, 0)
+        inputs = [self.ints([n, *size, channels]), weight, x, *([bias_tensor] * bias)]
+        return self.add_operator("TRANSPOSE_CONV", inputs, y, "TransposeConvOptions", 4 if x.dtype == "int16" else 3,
+                                 padding=schema.Padding.SAME if same else schema.Padding.VALID, strideH=stride[0],
+                                 strideW=stride[1])
+
+    def fully(self, x, outputs, activation="none", keep=False, bias=True, per_channel=True):
+        """A linear layer straight on an image or on rows."""
+        features = x.real.shape[-1] if keep else int(np.prod(x.real.shape[1:]))
+        codes, scales, bias_codes, w, b = self.weights((outputs, features), 0, per_channel, x, features)
+        flat = x.real if keep else x.real.reshape(x.real.shape[0], features)
+        real = self.activated(flat @ w.T + b, activation)
+        y = self.output({}, [x], real, one_sided=activation != "none")
+        weight, bias_tensor = self.parameters(codes, scales, bias_codes, x, 0)
+        return self.add_operator("FULLY_CONNECTED", [x, weight, bias_tensor if bias else -1], y,
+                                 "FullyConnectedOptions", 5, fusedActivationFunction=FUSED[activation],
+                                 keepNumDims=keep)
+
+    # --- two operands -----------------------------------------------------------------------------------------------
+
+    def constant(self, real, dtype=None):
+        """A constant operand. It is a value without an operator."""
+        real = np.asarray(real, np.float64)
+        dtype = dtype or self.dtype
+        scale, zero_point = self.qparams(real, dtype)
+        low, high = RANGE[dtype]
+        codes = np.clip(np.round(real / float(scale)) + zero_point, low, high)
+        return Value(self.tensor(real.shape, dtype, scale, zero_point, codes), real, dtype, scale, zero_point)
+
+    def two(self, op, x, y, activation="none"):
+        real = {"ADD": np.add, "SUB": np.subtract, "MUL": np.multiply}[op](x.real, y.real)
+        z = self.output({}, [], self.activated(real, activation), one_sided=activation in ("relu", "relu6"))
+        fields = {} if op == "MUL" else {"potScaleInt16": False}
+        return self.add_operator(op, [x, y], z, op.capitalize() + "Options", 4 if x.dtype == "int16" else 2,
+                                 fusedActivationFunction=FUSED[activation], **fields)
+
+    # --- windows ----------------------------------------------------------------------------------------------------
+
+    def pool2(self, op, x, kernel, stride, same=False, activation="none"):
+        fill = -np.inf if op == "MAX_POOL_2D" else np.nan
+        view, _ = self.windows(x, kernel, stride, same, fill)
+        real = np.nanmax(view, axis=(3, 4)) if op == "MAX_POOL_2D" else np.nanmean(view, axis=(3, 4))
+        y = self.same(x, self.activated(real, activation))
+        return self.add_operator(op, [x], y, "Pool2DOptions", 3 if x.dtype == "int16" else 2,
+                                 padding=schema.Padding.SAME if same else schema.Padding.VALID, strideH=stride[0],
+                                 strideW=stride[1], filterHeight=kernel[0], filterWidth=kernel[1],
+                                 fusedActivationFunction=FUSED[activation])
+
+    def mean(self, x, axes, keep=True):
+        y = self.value([x], x.real.mean(axis=tuple(axes), keepdims=keep))
+        return self.add_operator("MEAN", [x, self.ints(axes)], y, "ReducerOptions", 2, keepDims=keep)
+
+    # --- moves ------------------------------------------------------------------------------------------------------
+
+    def reshape(self, x, shape, with_input=True):
+        y = self.same(x, x.real.reshape(shape))
+        inputs = [x, self.ints(shape)] if with_input else [x]
+        return self.add_operator("RESHAPE", inputs, y, "ReshapeOptions", 1, newShape=list(shape))
+
+    def squeeze(self, x, axes):
+        y = self.same(x, np.squeeze(x.real, tuple(axes)))
+        return self.add_operator("SQUEEZE", [x], y, "SqueezeOptions", 1, squeezeDims=list(axes))
+
+    def expand(self, x, axis):
+        y = self.same(x, np.expand_dims(x.real, axis))
+        return self.add_operator("EXPAND_DIMS", [x, self.ints([axis])], y, "ExpandDimsOptions", 1)
+
+    def transpose(self, x, axes):
+        return self.add_operator("TRANSPOSE", [x, self.ints(axes)], self.same(x, x.real.transpose(axes)),
+                                 "TransposeOptions", 4)
+
+    def pad_by(self, x, amounts, value=None):
+        y = self.same(x, np.pad(x.real, amounts, constant_values=0.0 if value is None else value))
+        if value is None:
+            return self.add_operator("PAD", [x, self.ints(amounts)], y, "PadOptions", 2)
+        code = int(np.clip(round(value / float(x.scale)) + x.zero_point, *RANGE[x.dtype]))
+        fill = self.tensor([1], x.dtype, x.scale, x.zero_point, np.array([code]))
+        return self.add_operator("PADV2", [x, self.ints(amounts), fill], y, "PadV2Options", 2)
+
+    def strided_slice(self, x, begin, end, strides, index=None, **masks):
+        """`index` says the same as begin, end, strides and masks."""
+        y = self.same(x, x.real[index])
+        return self.add_operator("STRIDED_SLICE", [x, self.ints(begin), self.ints(end), self.ints(strides)], y,
+                                 "StridedSliceOptions", 4, **masks)
+
+    def slice(self, x, begin, size):
+        index = tuple(slice(b, None if s < 0 else b + s) for b, s in zip(begin, size))
+        return self.add_operator("SLICE", [x, self.ints(begin), self.ints(size)], self.same(x, x.real[index]),
+                                 "SliceOptions", 3)
+
+    def concat(self, parts, axis):
+        first = parts[0]
+        parts = [first] + [p if p.scale == first.scale and p.zero_point == first.zero_point else
+                           self.quantize(p, first.scale, first.zero_point) for p in parts[1:]]
+        y = self.same(first, np.concatenate([p.real for p in parts], axis=axis))
+        return self.add_operator("CONCATENATION", parts, y, "ConcatenationOptions", 2, axis=axis,
+                                 fusedActivationFunction=FUSED["none"])
+
+    def resize_nearest(self, x, size, align=False, half=False):
+        n, h, w, c = x.real.shape
+        rows = np.minimum(np.arange(size[0]) * h // size[0], h - 1)
+        columns = np.minimum(np.arange(size[1]) * w // size[1], w - 1)
+        y = self.same(x, x.real[:, rows][:, :, columns])
+        return self.add_operator("RESIZE_NEAREST_NEIGHBOR", [x, self.ints(size)], y, "ResizeNearestNeighborOptions",
+                                 4 if x.dtype == "int16" else 3, alignCorners=align, halfPixelCenters=half)
+
+    # --- one code ---------------------------------------------------------------------------------------------------
+
+    def quantize(self, x, scale, zero_point, dtype=None):
+        y = self.value([x], x.real, scale, zero_point, dtype or x.dtype)
+        return self.add_operator("QUANTIZE", [x], y, "QuantizeOptions", 2)
+
+    def clamped(self, builtin, x, scale=None, zero_point=None):
+        real = {"RELU": lambda r: np.maximum(r, 0), "RELU6": lambda r: np.clip(r, 0, 6),
+                "RELU_N1_TO_1": lambda r: np.clip(r, -1, 1)}[builtin](x.real)
+        scale, zero_point = (x.scale, x.zero_point) if scale is None else (scale, zero_point)
+        y = self.value([x], real, scale, zero_point)
+        return self.add_operator(builtin, [x], y, None, 1 if builtin == "RELU_N1_TO_1" else 2)
+
+    def hard_swish(self, x):
+        y = self.value([x], x.real * np.clip(x.real + 3, 0, 6) / 6)
+        return self.add_operator("HARD_SWISH", [x], y, "HardSwishOptions", 1)
+
+    def leaky_relu(self, x, alpha):
+        y = self.value([x], np.where(x.real > 0, x.real, alpha * x.real))
+        return self.add_operator("LEAKY_RELU", [x], y, "LeakyReluOptions", 2, alpha=alpha)
+
+    def logistic(self, x):
+        fixed = (1 / 32768, 0) if x.dtype == "int16" else (1 / 256, -128)
+        return self.add_operator("LOGISTIC", [x], self.value([x], 1 / (1 + np.exp(-x.real)), *fixed), None, 3)
+
+    def tanh(self, x):
+        fixed = (1 / 32768, 0) if x.dtype == "int16" else (1 / 128, 0)
+        return self.add_operator("TANH", [x], self.value([x], np.tanh(x.real), *fixed), None, 3)
+
+    def dequantize(self, x):
+        y = Value(self.tensor(x.real.shape, "float32", None, 0), x.real, "float32", 1, 0)
+        self.values.append(y)
+        self.layers.append({})
+        return self.add_operator("DEQUANTIZE", [x], y, "DequantizeOptions", 3)
+
+    # --- the answer -------------------------------------------------------------------------------------------------
+
+    def answer(self, folder):
+        content = self.bytes()
+        (folder / f"{self.name}.tflite").write_bytes(content)
+        interpreter = tfl.Interpreter(model_content=content,
+                                      experimental_op_resolver_type=tfl.OpResolverType.BUILTIN_REF,
+                                      experimental_preserve_all_tensors=True)
+        interpreter.allocate_tensors()
+        x = self.values[0]
+        low, high = RANGE[x.dtype]
+        codes = np.clip(np.round(x.real / float(x.scale)) + x.zero_point, low, high).astype(NUMPY[x.dtype])
+        codes.flat[:4] = [low, high, x.zero_point, low]
+        interpreter.set_tensor(x.index, codes)
+        interpreter.invoke()
+        tensors = {}
+        for value in self.values[1:]:
+            given = interpreter.get_tensor(value.index)
+            assert given.shape == value.real.shape, (self.name, given.shape, value.real.shape)
+            tensors[self.graph.tensors[value.index].name.decode()] = hexadecimal(given)
+        return {"name": self.name, "input": hexadecimal(codes), "tensors": tensors}
+
+
+# --- the models ------------------------------------------------------------------------------------------------------
+
+
+def convolutions(n):
+    x = n.input((2, 9, 8, 4))
+    x = n.general_conv(x, 6, (3, 3), dilation=(2, 2), activation="relu")
+    x = n.general_conv(x, 8, (3, 2), (2, 1), groups=2, activation="relu6")
+    x = n.general_conv(x, 5, (2, 3), same=False)
+    n.general_conv(x, 7, (1, 1), per_channel=False, activation="relu_n1_to_1")
+
+
+def depthwise(n):
+    x = n.input((1, 8, 9, 3))
+    x = n.general_conv(x, 0, (3, 3), multiplier=2, activation="relu")
+    x = n.general_conv(x, 0, (3, 3), dilation=(2, 1), multiplier=1, bias=False)
+    n.general_conv(x, 0, (2, 2), (2, 2), same=False, multiplier=3, activation="relu6")
+
+
+def transposed(n):
+    x = n.input((2, 4, 5, 3))
+    x = n.transpose_conv(x, 4, (3, 3), (2, 2))
+    x = n.transpose_conv(x, 2, (2, 2), (2, 2), same=False)
+    n.transpose_conv(x, 3, (4, 3), (1, 2), bias=False)
+
+
+def rows(n):
+    x = n.input((2, 6, 10))
+    x = n.fully(x, 8, "relu", keep=True)
+    x = n.fully(x, 12, keep=True, bias=False, per_channel=False)
+    x = n.fully(x, 5, "relu6")
+    n.softmax(x)
+
+
+def image_rows(n):
+    x = n.general_conv(n.input((2, 5, 4, 3)), 6, (3, 3), activation="relu")
+    n.softmax(n.fully(n.pool2("MAX_POOL_2D", x, (2, 2), (2, 2), activation="relu6"), 7))
+
+
+def sums(n):
+    x = n.input((2, 5, 6, 4))
+    a, b = n.general_conv(x, 4, (3, 3)), n.general_conv(x, 4, (1, 1))
+    c = n.two("ADD", a, b, "relu6")
+    d = n.two("SUB", c, x)
+    e = n.two("MUL", d, a, "relu")
+    f = n.two("ADD", e, n.mean(d, (1, 2)))
+    n.two("SUB", n.mean(f, (1, 2)), f, "relu_n1_to_1")
+
+
+def constants(n):
+    x = n.input((2, 4, 5, 6))
+    x = n.two("ADD", x, n.constant(n.random.normal(0, 1, 6)))
+    x = n.two("MUL", x, n.constant(n.random.normal(0.5, 0.3, (1, 1, 1, 6))), "relu6")
+    x = n.two("SUB", n.constant([1.5]), x)
+    n.two("MUL", x, n.constant(np.array(0.75)), "relu")
+
+
+def pools(n):
+    x = n.input((2, 9, 7, 3))
+    x = n.pool2("AVERAGE_POOL_2D", x, (3, 3), (1, 2), same=True)
+    x = n.pool2("MAX_POOL_2D", x, (2, 2), (1, 1), activation="relu")
+    n.pool2("AVERAGE_POOL_2D", x, (3, 2), (2, 1), activation="relu6")
+
+
+def means(n):
+    x = n.input((2, 6, 5, 4))
+    n.mean(n.general_conv(x, 3, (1, 1)), (1, 2))
+    n.mean(x, (1,))
+    n.mean(x, (2,), keep=False)
+    n.mean(x, (3,))
+    n.mean(x, (-1, 1, 2), keep=False)
+    n.mean(n.reshape(x, (2, 30, 4)), (1,), keep=False)
+    n.mean(x, (1, 2), keep=False)
+
+
+def moves(n):
+    x = n.input((2, 6, 8, 4))
+    y = n.reshape(n.transpose(x, (0, 2, 1, 3)), (2, 8, 24))
+    y = n.transpose(y, (0, 2, 1))
+    y = n.reshape(y, (2, 4, 6, 8), with_input=False)
+    y = n.transpose(y, (0, 3, 1, 2))
+    z = n.squeeze(n.expand(n.slice(y, (0, 1, 0, 2), (2, 5, -1, 3)), 1), (1,))
+    n.fully(z, 5)
+
+
+def slices(n):
+    x = n.input((2, 7, 8, 5))
+    n.strided_slice(x, (0, 1, 0, 1), (2, 6, 8, 4), (1, 2, 3, 1), np.s_[:, 1:6:2, 0:8:3, 1:4])
+    n.strided_slice(x, (0, -3, 2, 0), (0, 99, -1, 0), (1, 1, 1, 1), np.s_[:, -3:, 2:-1, :], beginMask=1, endMask=9)
+    n.strided_slice(x, (0, 2, 0, 0), (0, 3, 0, 0), (1, 1, 1, 1), np.s_[:, 2], beginMask=13, endMask=13,
+                    shrinkAxisMask=2)
+    y = n.strided_slice(x, (0, 1), (0, 4), (1, 1), np.s_[..., 1:4], beginMask=0, endMask=0, ellipsisMask=1)
+    n.strided_slice(y, (0, 6, 0, 0), (0, 1, 0, 0), (1, -2, 1, 1), np.s_[:, 6:1:-2], beginMask=13, endMask=13)
+
+
+def pads(n):
+    x = n.input((2, 5, 4, 3))
+    x = n.pad_by(x, [[0, 0], [1, 2], [0, 3], [0, 0]])
+    n.pad_by(x, [[0, 0], [1, 0], [2, 1], [0, 0]], 0.7)
+
+
+def joins(n):
+    x = n.input((2, 6, 5, 4))
+    a, b = n.general_conv(x, 3, (3, 3)), n.pool2("MAX_POOL_2D", x, (3, 3), (1, 1), same=True)
+    y = n.concat([a, b, a], 3)
+    y = n.concat([y, n.pad_by(y, [[0, 0], [0, 0], [1, 0], [0, 0]])], -2)
+    n.concat([n.fully(y, 4), n.fully(y, 3)], 1)
+
+
+def nearest(n):
+    x = n.input((1, 5, 7, 3))
+    n.resize_nearest(x, (10, 14))
+    n.resize_nearest(x, (10, 14), half=True)
+    n.resize_nearest(x, (9, 20), align=True)
+    n.resize_nearest(x, (3, 4))
+    n.resize_nearest(x, (13, 5), half=True)
+
+
+def functions(n):
+    x = n.input((2, 5, 6, 4))
+    a = n.logistic(x)
+    b = n.tanh(n.general_conv(x, 4, (1, 1)))
+    c = n.hard_swish(n.two("MUL", a, b))
+    d = n.leaky_relu(n.two("SUB", x, c), 0.1)
+    n.hard_swish(n.quantize(d, d.scale * np.float32(3.7), 17))
+
+
+def swishes(n):
+    x = n.input((1, 16, 16, 1))
+    for factor, zero_point in ((0.02, 0), (0.3, -128), (1.0, 5), (6.0, 127), (40.0, -60)):
+        n.hard_swish(n.quantize(x, x.scale * np.float32(factor), zero_point))
+
+
+def leaks(n):
+    x = n.input((1, 16, 16, 1))
+    for alpha, factor, zero_point in ((0.01, 0.4, 0), (0.3, 1.0, -128), (-0.5, 3.0, 60), (1.5, 1.0, 127)):
+        n.leaky_relu(n.quantize(x, x.scale * np.float32(factor), zero_point), alpha)
+
+
+def clamps(n):
+    x = n.input((2, 8, 8, 3))
+    n.clamped("RELU", x)
+    n.clamped("RELU6", x, x.scale * np.float32(1.7), 0 if x.dtype == "int16" else -100)
+    if x.dtype == "int8":
+        n.clamped("RELU_N1_TO_1", x, x.scale * np.float32(0.6), 3)
+    n.clamped("RELU", x, x.scale * np.float32(0.31), 0 if x.dtype == "int16" else 99)
+
+
+def conversions(n):
+    x = n.input((2, 4, 4, 6))
+    other = "int16" if x.dtype == "int8" else "int8"
+    y = n.quantize(x, x.scale * np.float32(0.7), 0, other)
+    z = n.quantize(y, y.scale * np.float32(1.9), 0, x.dtype)
+    n.dequantize(n.quantize(z, z.scale * np.float32(0.8), 0))
+
+
+def computed_shape(n):
+    """A reshape as converters write it where the number of samples is not fixed."""
+    x = n.general_conv(n.input((2, 4, 3, 2)), 3, (1, 1))
+    numbers = [n.tensor(shape, "int32", None, 0) for shape in ((4,), (), (2,))]
+    n.operator(schema.BuiltinOperator.SHAPE, [x.index], [numbers[0]], schema.BuiltinOptions.ShapeOptions,
+               make(schema.ShapeOptionsT, outType=schema.TensorType.INT32), 1)
+    n.operator(schema.BuiltinOperator.STRIDED_SLICE, [numbers[0], n.ints([0]), n.ints([1]), n.ints([1])], [numbers[1]],
+               schema.BuiltinOptions.StridedSliceOptions, make(schema.StridedSliceOptionsT, shrinkAxisMask=1), 1)
+    rest = n.tensor((), "int32", None, 0, np.array(36, np.int32))
+    n.operator(schema.BuiltinOperator.PACK, [numbers[1], rest], [numbers[2]], schema.BuiltinOptions.PackOptions,
+               make(schema.PackOptionsT, valuesCount=2, axis=0), 1)
+    y = n.same(x, x.real.reshape(2, 36))
+    n.add_operator("RESHAPE", [x, numbers[2]], y, "ReshapeOptions", 1)
+    n.fully(y, 5)
+
+
+def unet(n):
+    x = n.input((1, 8, 8, 3))
+    a = n.general_conv(x, 4, (3, 3), activation="relu")
+    b = n.general_conv(n.pool2("MAX_POOL_2D", a, (2, 2), (2, 2)), 6, (3, 3), activation="relu")
+    c = n.transpose_conv(b, 4, (2, 2), (2, 2))
+    d = n.concat([c, a], 3)
+    n.general_conv(n.resize_nearest(d, (16, 16)), 2, (1, 1))
+
+
+def mobilenet3(n):
+    x = n.hard_swish(n.general_conv(n.input((1, 10, 10, 3)), 8, (3, 3), (2, 2)))
+    s = n.mean(x, (1, 2))
+    s = n.fully(n.fully(s, 4, "relu"), 8)
+    s = n.reshape(n.logistic(s), (1, 1, 1, 8))
+    x = n.hard_swish(n.general_conv(n.two("MUL", x, s), 6, (1, 1)))
+    n.softmax(n.fully(n.mean(x, (1, 2), keep=False), 5))
+
+
+def keyword_stream(n):
+    x = n.reshape(n.input((1, 60)), (1, 12, 5, 1))
+    x = n.general_conv(x, 6, (4, 3), (2, 2), activation="relu")
+    x = n.general_conv(x, 0, (3, 3), multiplier=1, activation="relu")
+    n.softmax(n.fully(n.pool2("AVERAGE_POOL_2D", x, x.real.shape[1:3], (1, 1)), 4))
+
+
+# --- models of real numbers ------------------------------------------------------------------------------------------
+
+
+class Reals(Network):
+    """A model of float32. Shapes are NHWC, and an operator is told that of its output."""
+
+    def __init__(self, name, generator):
+        Network.__init__(self, name, generator, "float32")
+        self.shapes = {}
+
+    def tensor_of(self, shape, data=None):
+        index = self.tensor(shape, "float32", None, 0, data)
+        self.shapes[index] = tuple(shape)
+        return index
+
+    def random_of(self, *shape):
+        return self.tensor_of(shape, self.random.normal(0, 0.5, shape))
+
+    def ints(self, numbers):
+        numbers = np.array(numbers, np.int32)
+        return self.tensor(numbers.shape, "int32", None, 0, numbers)
+
+    def op(self, builtin, inputs, shape, options=None, **fields):
+        y = self.tensor_of(shape)
+        option_type, struct = 0, None
+        if options is not None:
+            option_type = getattr(schema.BuiltinOptions, options)
+            struct = make(getattr(schema, options + "T"), **fields)
+        self.operator(getattr(schema.BuiltinOperator, builtin), inputs, [y], option_type, struct, 1)
+        return y
+
+    def conv(self, x, channels, kernel, shape, stride=1, activation="none", same=True):
+        weight = self.random_of(channels, kernel, kernel, self.shapes[x][3])
+        return self.op("CONV_2D", [x, weight, self.random_of(channels)], shape, "Conv2DOptions", strideH=stride,
+                       strideW=stride, dilationHFactor=1, dilationWFactor=1, padding=0 if same else 1,
+                       fusedActivationFunction=FUSED[activation])
+
+    def answer(self, folder, x, outputs):
+        self.graph.inputs, self.graph.outputs = [x], outputs
+        self.model.subgraphs = [self.graph]
+        builder = layers.flatbuffers.Builder(0)
+        builder.Finish(self.model.Pack(builder), b"TFL3")
+        content = bytes(builder.Output())
+        (folder / f"{self.name}.tflite").write_bytes(content)
+        interpreter = tfl.Interpreter(model_content=content,
+                                      experimental_op_resolver_type=tfl.OpResolverType.BUILTIN_REF)
+        interpreter.allocate_tensors()
+        values = self.random.normal(0, 1, self.shapes[x]).astype(np.float32)
+        interpreter.set_tensor(x, values)
+        interpreter.invoke()
+        given = [interpreter.get_tensor(y) for y in outputs]
+        return {"name": self.name, "shape": list(values.shape), "input": hexadecimal(values),
+                "outputs": [{"shape": list(y.shape), "values": hexadecimal(y)} for y in given]}
+
+
+def float_net(n):
+    x = n.tensor_of((2, 9, 8, 3))
+    y = n.conv(x, 6, 3, (2, 5, 4, 6), 2, "relu6")
+    y = n.op("DEPTHWISE_CONV_2D", [y, n.random_of(1, 3, 3, 12), n.random_of(12)], (2, 5, 4, 12),
+             "DepthwiseConv2DOptions", strideH=1, strideW=1, depthMultiplier=2, dilationHFactor=1, dilationWFactor=1,
+             fusedActivationFunction=FUSED["relu"])
+    y = n.op("MUL", [y, n.random_of(12)], (2, 5, 4, 12), "MulOptions")
+    y = n.op("ADD", [y, y], (2, 5, 4, 12), "AddOptions", fusedActivationFunction=FUSED["relu_n1_to_1"])
+    z = n.op("MAX_POOL_2D", [y], (2, 3, 2, 12), "Pool2DOptions", strideH=2, strideW=2, filterHeight=2, filterWidth=2)
+    z = n.op("AVERAGE_POOL_2D", [z], (2, 3, 2, 12), "Pool2DOptions", strideH=1, strideW=1, filterHeight=3,
+             filterWidth=2)
+    a = n.op("FULLY_CONNECTED", [z, n.random_of(5, 72), n.random_of(5)], (2, 5), "FullyConnectedOptions")
+    b = n.op("MEAN", [y, n.ints((1, 2))], (2, 12), "ReducerOptions")
+    return x, [n.op("SOFTMAX", [a], (2, 5), "SoftmaxOptions", beta=1.0), b, y]
+
+
+def float_decoder(n):
+    x = n.tensor_of((1, 4, 5, 3))
+    y = n.op("TRANSPOSE_CONV", [n.ints((1, 8, 10, 4)), n.random_of(4, 3, 3, 3), x], (1, 8, 10, 4),
+             "TransposeConvOptions", strideH=2, strideW=2)
+    r = n.op("RESIZE_NEAREST_NEIGHBOR", [x, n.ints((8, 10))], (1, 8, 10, 3), "ResizeNearestNeighborOptions")
+    y = n.op("CONCATENATION", [y, r], (1, 8, 10, 7), "ConcatenationOptions", axis=3)
+    y = n.op("HARD_SWISH", [y], (1, 8, 10, 7), "HardSwishOptions")
+    y = n.op("LEAKY_RELU", [y], (1, 8, 10, 7), "LeakyReluOptions", alpha=0.2)
+    p = n.op("PAD", [y, n.ints([[0, 0], [1, 0], [0, 2], [0, 0]])], (1, 9, 12, 7), "PadOptions")
+    s = n.op("SLICE", [p, n.ints((0, 1, 2, 3)), n.ints((1, 5, -1, 2))], (1, 5, 10, 2), "SliceOptions")
+    t = n.op("TANH", [n.op("LOGISTIC", [s], (1, 5, 10, 2))], (1, 5, 10, 2))
+    return x, [t, n.op("TRANSPOSE_CONV", [n.ints((1, 9, 11, 2)), n.random_of(2, 3, 3, 3), x], (1, 9, 11, 2),
+                       "TransposeConvOptions", strideH=2, strideW=2, padding=1)]
+
+
+def float_rows(n):
+    x = n.tensor_of((2, 4, 6))
+    y = n.op("FULLY_CONNECTED", [x, n.random_of(5, 6), n.random_of(5)], (2, 4, 5), "FullyConnectedOptions",
+             keepNumDims=True, fusedActivationFunction=FUSED["relu"])
+    y = n.op("TRANSPOSE", [y, n.ints((0, 2, 1))], (2, 5, 4), "TransposeOptions")
+    y = n.op("RESHAPE", [y, n.ints((2, 2, 5, 2))], (2, 2, 5, 2), "ReshapeOptions", newShape=[2, 2, 5, 2])
+    y = n.op("SUB", [n.random_of(1, 1, 1, 2), y], (2, 2, 5, 2), "SubOptions")
+    m = n.op("MEAN", [y, n.ints((3,))], (2, 2, 5), "ReducerOptions")
+    return x, [n.op("EXPAND_DIMS", [m, n.ints([1])], (2, 1, 2, 5), "ExpandDimsOptions"), y]
+
+
+FLOAT = [float_net, float_decoder, float_rows]
+
+
+# --- models that a program refuses -----------------------------------------------------------------------------------
+
+
+def bilinear(n):
+    x = n.input((1, 4, 4, 2))
+    y = n.same(x, np.zeros((1, 8, 8, 2)))
+    n.add_operator("RESIZE_BILINEAR", [x, n.ints((8, 8))], y, "ResizeBilinearOptions", 3, halfPixelCenters=True)
+
+
+def wide_logistic(n):
+    n.logistic(n.input((1, 8)))
+
+
+def wide_tanh(n):
+    n.tanh(n.input((1, 8)))
+
+
+def wide_leak(n):
+    n.leaky_relu(n.input((1, 8)), 0.1)
+
+
+def sharp_softmax(n):
+    x = n.input((1, 8))
+    y = n.value([x], np.zeros((1, 8)), 1 / 256, -128)
+    n.add_operator("SOFTMAX", [x], y, "SoftmaxOptions", 2, beta=2.0)
+
+
+def powers_of_two(n):
+    x = n.input((1, 8))
+    y = n.value([x], x.real * 2)
+    n.add_operator("ADD", [x, x], y, "AddOptions", 2, potScaleInt16=True)
+
+
+def constant_image(n):
+    x = n.input((1, 4, 4, 2))
+    n.two("ADD", x, n.constant(n.random.normal(0, 1, (1, 4, 4, 2))))
+
+
+def scattered_mean(n):
+    n.mean(n.input((1, 4, 5, 3)), (1, 3))
+
+
+def mean_of_samples(n):
+    n.mean(n.input((2, 4, 5, 3)), (0,))
+
+
+def other_scale(n):
+    x = n.input((1, 4, 4, 2))
+    y = n.value([x], x.real, x.scale * np.float32(2), x.zero_point)
+    n.add_operator("RESHAPE", [x, n.ints((1, 4, 4, 2))], y, "ReshapeOptions", 1)
+
+
+def shifted_weight(n):
+    n.general_conv(n.input((1, 4, 4, 2)), 3, (1, 1))
+    next(t for t in n.graph.tensors if t.shape == [3, 1, 1, 2]).quantization.zeroPoint[1] = 3
+
+
+def division(n):
+    x = n.input((1, 8))
+    n.add_operator("DIV", [x, x], n.value([x], np.ones((1, 8))), "DivOptions", 1)
+
+
+def fused_tanh(n):
+    n.general_conv(n.input((1, 4, 4, 2)), 3, (1, 1))
+    n.graph.operators[0].builtinOptions.fusedActivationFunction = schema.ActivationFunctionType.TANH
+
+
+def float_inside(n):
+    x = n.dequantize(n.input((1, 8)))
+    y = Value(n.tensor((1, 8), "float32", None, 0), x.real, "float32", 1, 0)
+    n.values.append(y)
+    n.add_operator("LOGISTIC", [x], y, None, 1)
+
+
+def folded_batch(n):
+    n.reshape(n.input((2, 6)), (4, 3))
+
+
+REFUSED = [("int8", bilinear, "RESIZE_BILINEAR.*weights of 10 bits"),
+           ("int16", wide_logistic, "LOGISTIC.*expected int8"), ("int16", wide_tanh, "TANH.*expected int8"),
+           ("int16", wide_leak, "LEAKY_RELU.*expected int8"), ("int8", sharp_softmax, "SOFTMAX.*beta"),
+           ("int16", powers_of_two, "ADD.*pot_scale_int16"), ("int8", constant_image, "ADD.*constant operand"),
+           ("int8", scattered_mean, "MEAN.*side by side"), ("int8", mean_of_samples, "MEAN.*samples"),
+           ("int8", other_scale, "RESHAPE.*one dtype, scale and zero point"),
+           ("int8", shifted_weight, "CONV_2D.*zero point 3"), ("int8", division, "operator number 42.*not supported"),
+           ("int8", fused_tanh, "CONV_2D.*fused activation 4"), ("int8", float_inside, "LOGISTIC.*real numbers"),
+           ("int8", folded_batch, "RESHAPE.*axis 0")]
+
+
+INT8 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pads,
+        joins, nearest, functions, swishes, leaks, clamps, conversions, computed_shape, unet, mobilenet3,
+        keyword_stream]
+INT16 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pads,
+         joins, nearest, clamps, conversions, computed_shape, unet]
+SMALL = [("int8", convolutions), ("int8", constants), ("int8", slices), ("int8", mobilenet3), ("int16", sums)]
+
+
+def networks():
+    """Name, builder and type of every model."""
+    for dtype, builds in (("int8", INT8 + layers.INT8), ("int16", INT16 + layers.INT16)):
+        for build in builds:
+            yield f"{build.__name__}_{dtype}", build, dtype
+
+
+def main():
+    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
+    folder = pathlib.Path(arguments[0])
+    folder.mkdir(parents=True, exist_ok=True)
+    seed = int(arguments[1]) if len(arguments) > 1 else 1
+    small = "--small" in sys.argv
+    chosen = [(f"{b.__name__}_{d}", b, d) for d, b in SMALL] if small else list(networks())
+    answers = []
+    for index, (name, build, dtype) in enumerate(chosen):
+        n = Model(name, np.random.default_rng([seed, index]), dtype)
+        build(n)
+        answers.append(n.answer(folder))
+    refused = []
+    for dtype, build, reason in REFUSED:
+        n = Model(f"refused_{build.__name__}", np.random.default_rng(seed), dtype)
+        build(n)
+        (folder / f"{n.name}.tflite").write_bytes(n.bytes())
+        refused.append({"name": n.name, "reason": reason})
+    reals = []
+    for build in FLOAT:
+        n = Reals(build.__name__, np.random.default_rng(seed))
+        x, outputs = build(n)
+        reals.append(n.answer(folder, x, outputs))
+    with open(folder / "answers.json", "w") as file:
+        everything = {"litert": LITERT, "seed": seed, "models": answers, "refused": refused, "float": reals}
+        json.dump(everything, file, separators=(",", ":"))
+        file.write("\n")
+    print(f"{len(answers)} models, LiteRT {LITERT}, seed {seed}")
+
+
+if __name__ == "__main__":
+    main()
