@@ -24,4 +24,7 @@ file(RELATIVE_PATH intq_pc_to_prefix "/${CMAKE_INSTALL_DATADIR}/pkgconfig" "/")
 configure_file("${PROJECT_SOURCE_DIR}/cmake/intq.pc.in" "${PROJECT_BINARY_DIR}/intq.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/intq.pc" DESTINATION "${CMAKE_INSTALL_DATADIR}/pkgconfig")
 
+if(TARGET intq_tool)
+    install(TARGETS intq_tool RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" OPTIONAL)
+endif()
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
