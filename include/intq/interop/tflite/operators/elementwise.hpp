@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// ADD, SUB and MUL, whose operands may be constants with as many elements as channels, or one; RELU and its like.
-// Layer: interop.
+// ADD, SUB and MUL, of which one operand may be a constant; RELU and its like. Layer: interop.
 #ifndef INTQ_INTEROP_TFLITE_OPERATORS_ELEMENTWISE_HPP
 #define INTQ_INTEROP_TFLITE_OPERATORS_ELEMENTWISE_HPP
 
@@ -35,6 +34,7 @@ void relu_n1_to_1(OperatorImport& node);
 #    include "intq/arith/make_requantize.hpp"
 #    include "intq/arith/requantize.hpp"
 #    include "intq/core/dtype.hpp"
+#    include "intq/core/layout.hpp"
 #    include "intq/core/op_kind.hpp"
 #    include "intq/core/shape.hpp"
 #    include "intq/interop/tflite/read/fields.hpp"
@@ -43,9 +43,7 @@ void relu_n1_to_1(OperatorImport& node);
 #    include "intq/io/error.hpp"
 #    include "intq/io/flatbuffer.hpp"
 #    include "intq/kernels/streaming/elementwise_call.hpp"
-#    include "intq/kernels/streaming/move_call.hpp"
 #    include "intq/program/program_builder.hpp"
-#    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/elementwise.hpp"
 #    include "intq/quantization/operators/quantize.hpp"
 #    include "intq/tensor/owned_qparams.hpp"
@@ -65,44 +63,25 @@ INTQ_INLINE std::vector<std::int32_t> constant_codes(const FileTensor& tensor) {
     return codes;
 }
 
-/// A program has no constant tensors. A depthwise convolution with weights of 0 gives its bias, whatever it reads: here
-/// the first pixel of the other operand.
-///
-/// @param channels  extent of the result's last axis
-INTQ_INLINE std::int32_t constant_operand(OperatorImport& node, std::size_t i, std::size_t other, std::size_t rank) {
+/// A constant as an operand of one of `rank` axes; its first one is that of the samples, for which it is the same.
+INTQ_INLINE std::int32_t constant_operand(OperatorImport& node, std::size_t i, std::size_t rank) {
     const FileTensor& file = node.input(i);
-    const OwnedQParams qparams = node.qparams(file);
-    const std::vector<std::int32_t> codes = constant_codes(file);
-    const auto channels = static_cast<index_t>(codes.size());
-    const index_t last = file.dims.empty() ? 1 : file.dims.back();
-    if (channels != last)
+    Dims dims = file.dims;
+    if (dims.size() < rank) dims.insert(dims.begin(), rank - dims.size(), 1);
+    if (dims.size() > rank || dims[0] != 1)
         throw Error("the constant operand " + in_quotes(file.name) + " of shape " + describe_dims(file.dims) +
-                    " is not supported: a constant of a program has one element, or one for each channel");
-    const Dims from = node.dims(other);
-    if (count_of(from) / from[0] < channels)
-        throw Error("the constant operand " + in_quotes(file.name) + " has more elements than the other operand");
-    const std::int32_t x = node.written(other);
-    const kernels::ArenaTensor in = node.builder().at(x);
-    kernels::MoveParams move;
-    move.extents[0] = channels;
-    move.steps[0] = 1;
-    const program::LayerName name = node.layer("pixel");
-    const std::int32_t pixel = node.builder().push(
-        OpKind::slice, {x}, node.builder().tensor(in.dtype, Shape(from[0], channels, 1, 1), in.qparams, name),
-        node.builder().keep_params(move), name);
-    quantization::ConvLayer conv;
-    conv.groups = channels;
-    conv.weight = Tensor::zeros(Shape(channels, 1, 1, 1), DType::int8);
-    conv.weight_qparams = OwnedQParams::per_tensor(1.0f, DType::int8);
-    conv.output = qparams;
-    for (const std::int32_t code : codes) conv.given.bias_int32.push_back(code - qparams.zero_points[0]);
-    conv.given.multipliers = {std::int32_t{1} << 30};  // 1, with the shift
-    conv.given.shifts = {1};
-    const std::int32_t y = quantization::add_conv(node.builder(), pixel, std::nullopt, conv, node.layer("constant"));
-    Dims dims(rank, 1);
-    dims[0] = from[0];
-    dims[rank - 1] = channels;
-    return node.reshaped(y, dims, "constant_shape");
+                    " is not the same for each sample");
+    const OwnedQParams qparams = node.qparams(file);
+    node.count_copied(file.data.size());
+    Tensor codes = Tensor::empty(program_shape(dims), file.dtype, Layout::channels_last);
+    index_t at = 0;
+    for (const std::int32_t code : constant_codes(file)) {
+        if (file.dtype == DType::int8)
+            reinterpret_cast<std::int8_t*>(codes.data())[at++] = static_cast<std::int8_t>(code);
+        else
+            reinterpret_cast<std::int16_t*>(codes.data())[at++] = static_cast<std::int16_t>(code);
+    }
+    return quantization::add_constant(node.builder(), codes, qparams, node.layer("constant"));
 }
 
 /// Both operands with one rank: TFLite puts extents of 1 before the shorter shape.
@@ -111,7 +90,7 @@ INTQ_INLINE std::pair<std::int32_t, std::int32_t> operands(OperatorImport& node)
     if (node.is_constant(0) && node.is_constant(1)) throw Error("both operands are constants");
     const std::size_t rank = node.output_dims().size();
     const auto operand = [&](std::size_t i) {
-        if (node.is_constant(i)) return constant_operand(node, i, 1 - i, rank);
+        if (node.is_constant(i)) return constant_operand(node, i, rank);
         Dims dims = node.input(i).dims;
         if (dims.size() < rank) {
             const bool is_batched = !dims.empty() && dims.size() + 1 < rank && dims[0] != 1;
