@@ -12,6 +12,7 @@
 #include "intq/analysis/compare_layers.hpp"
 #include "intq/analysis/compare_tables.hpp"
 #include "intq/analysis/error_split.hpp"
+#include "intq/analysis/find_causes.hpp"
 #include "intq/analysis/graph_source.hpp"
 #include "intq/analysis/layer_advice.hpp"
 #include "intq/analysis/layer_pairs.hpp"
