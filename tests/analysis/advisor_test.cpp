@@ -4,6 +4,7 @@
 // seeded generator.
 #include "intq/analysis/advisor.hpp"
 
+#include <cstdlib>
 #include <iostream>
 
 #include "analysis/planted_defects.hpp"
@@ -60,7 +61,10 @@ Score score_defects(unsigned seed, std::size_t count) {
 }  // namespace
 
 TEST_CASE("Planted defects are found: 22 of 24 layers and causes, and 18 first advices win back half of the loss") {
-    const Score score = score_defects(1, 24);
+    // INTQ_DEFECT_SEED is for developing: the seed of the test is one that nothing was tuned on.
+    const char* const given = std::getenv("INTQ_DEFECT_SEED");
+    const auto seed = given == nullptr ? 1u : static_cast<unsigned>(std::atoi(given));
+    const Score score = score_defects(seed, 24);
     std::cout << score.right << " of " << score.cases << " right, " << score.won_back << " won back\n";
     CHECK(score.right >= 22);
     CHECK(score.won_back >= 18);

@@ -262,6 +262,7 @@ private:
                     scale_norm(stage_ + ".narrow", i, factor);
                     scale_input_channel(next_, conv(next_).weight().extent(1) - 2 + i, 1 / factor);
                 }
+                put_weights_on_grid(defect, next_);
                 return;
             }
             default:
@@ -339,20 +340,39 @@ private:
         conv(stage_).set_weight(weight);
     }
 
-    void plant_offset(PlantedDefect& defect) {
-        defect.layer = "quant";
-        const auto offset = static_cast<float>(uniform(30, 60));
-        // The weights of the stem lie on their grid, so that the offset meets no rounding error of theirs.
-        Tensor weight = conv("stem").weight().contiguous().clone();
+    /// Moves the weights of a stage to a grid that is given, so that what it reads meets no rounding of weights.
+    void put_weights_on_grid(PlantedDefect& defect, const std::string& stage) {
+        Tensor weight = conv(stage).weight().contiguous().clone();
         const std::size_t rows = static_cast<std::size_t>(weight.extent(0)),
                           row = static_cast<std::size_t>(weight.size()) / rows;
         for (std::size_t o = 0; o < rows; ++o) {
             const auto values = weight.flat<float>().subspan(o * row, row);
-            float largest = 0.0f;
-            for (const float value : values) largest = std::max(largest, std::abs(value));
-            for (float& value : values) value = std::nearbyint(value / largest * 127.0f) / 128.0f;
+            const float step = largest_of(values) / 127.0f;
+            for (float& value : values) value = std::nearbyint(value / step) * step;
         }
-        conv("stem").set_weight(weight);
+        conv(stage).set_weight(weight);
+        defect.planted.afterwards.push_back(
+            [name = stage + ".conv"](quantization::PreparedModel& model, const quantization::BatchSource&) {
+                auto& layer = dynamic_cast<quantization::PreparedWeight&>(model.find(name));
+                const Tensor own = layer.observed_weight().contiguous();
+                const std::size_t count = static_cast<std::size_t>(own.extent(0)),
+                                  length = static_cast<std::size_t>(own.size()) / count;
+                std::vector<float> scales;
+                for (std::size_t o = 0; o < count; ++o)
+                    scales.push_back(largest_of(own.flat<float>().subspan(o * length, length)) / 127.0f);
+                layer.weight_fake_quant().set_qparams(scales);
+            });
+    }
+    static float largest_of(std::span<const float> values) {
+        float largest = 0.0f;
+        for (const float value : values) largest = std::max(largest, std::abs(value));
+        return largest;
+    }
+
+    void plant_offset(PlantedDefect& defect) {
+        defect.layer = "quant";
+        const auto offset = static_cast<float>(uniform(30, 60));
+        put_weights_on_grid(defect, "stem");
         const auto shifted = [&](unsigned number) {
             Tensor x = batch(number);
             for (float& value : x.flat<float>()) value += offset;

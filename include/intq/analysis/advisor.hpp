@@ -120,15 +120,14 @@ public:
             if (row.sensitive_type != "both" && std::find(names.begin(), names.end(), row.op_name) == names.end())
                 names.push_back(row.op_name);
         const std::vector<QuantizerCase> cases = quantizer_cases(recipe_.float_model, prepared_, inputs_, names);
-        if (!advise_on_calibration(cases)) {
-            std::size_t looked_at = 0;
-            for (const auto& row : list) {
-                if (row.sensitive_type == "both" || looked_at == options_.most_operators) continue;
-                for (const QuantizerCase& one : cases)
-                    if (one.mod_name == row.op_name && (one.layer != nullptr) == (row.sensitive_type == "weight"))
-                        advise_on(one);
-                ++looked_at;
-            }
+        advise_on_calibration(cases);
+        std::size_t looked_at = 0;
+        for (const auto& row : list) {
+            if (row.sensitive_type == "both" || looked_at == options_.most_operators) continue;
+            for (const QuantizerCase& one : cases)
+                if (one.mod_name == row.op_name && (one.layer != nullptr) == (row.sensitive_type == "weight"))
+                    advise_on(one);
+            ++looked_at;
         }
         sort();
         return std::move(report_);
@@ -141,7 +140,7 @@ private:
     }
 
     // Data of another size shows at the model's first quantizer, and at most of the others behind it.
-    bool advise_on_calibration(const std::vector<QuantizerCase>& cases) {
+    void advise_on_calibration(const std::vector<QuantizerCase>& cases) {
         std::size_t outputs = 0;
         std::vector<CauseFinding> found;
         for (const QuantizerCase& one : cases) {
@@ -149,12 +148,12 @@ private:
             ++outputs;
             for (CauseFinding& finding : find_causes(one))
                 if (finding.cause == Cause::calibration_does_not_cover) found.push_back(std::move(finding));
+            if (found.empty()) return;  // the first one covers its data
         }
-        if (found.empty() || found.size() < (outputs + 1) / 2) return false;
+        if (found.empty() || found.size() < (outputs + 1) / 2) return;
         found.front().reason += "; so it is at " + std::to_string(found.size()) + " of " + std::to_string(outputs) +
                                 " quantizers of outputs";
         try_repair(found.front(), calibrated_on(tensors()));
-        return !report_.advice.empty();
     }
 
     std::vector<Tensor> tensors() const {

@@ -87,6 +87,8 @@ std::vector<OperatorErrorSplit> split_error(const AnalysedModel& baseline,
                                             const kernels::KernelTable& table, const CallInputs& inputs,
                                             const ErrorSplitOptions& options = {});
 
+/// A table: the error of each operator in percent of its signal, and the share of each part in percent of the error.
+std::string to_string(const std::vector<OperatorErrorSplit>& splits);
 /// {"mod_name": …, "op_type": …, "signal": …, "total": …, "norms": {"inherited": …, …}, "shares": {…}}
 std::string to_json(const OperatorErrorSplit& split);
 /// A list of them.
@@ -100,6 +102,7 @@ std::string to_json(const std::vector<OperatorErrorSplit>& splits);
 
 #    include <algorithm>
 #    include <cmath>
+#    include <cstdio>
 #    include <map>
 #    include <optional>
 #    include <utility>
@@ -108,6 +111,7 @@ std::string to_json(const std::vector<OperatorErrorSplit>& splits);
 #    include "intq/graph/interpreter.hpp"
 #    include "intq/graph/operators.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/text_table.hpp"
 #    include "intq/nn/layers/quantize.hpp"
 #    include "intq/numeric_suite/loggers/results.hpp"
 #    include "intq/quantization/convert/exact_simulation.hpp"
@@ -326,6 +330,30 @@ INTQ_INLINE std::vector<OperatorErrorSplit> split_error(const AnalysedModel& bas
                                                         const ErrorSplitOptions& options) {
     if (model == nullptr) throw Error("split_error: the model is null");
     return detail::ErrorSplitter(baseline, model, table, inputs).run(options);
+}
+
+INTQ_INLINE std::string to_string(const std::vector<OperatorErrorSplit>& splits) {
+    using io::Align;
+    io::TextTable table({{"mod_name"},
+                         {"op_type"},
+                         {"error %", Align::right},
+                         {"inherited", Align::right},
+                         {"weight", Align::right},
+                         {"clipping", Align::right},
+                         {"rounding", Align::right},
+                         {"requantization", Align::right}});
+    const auto percent = [](double part) {
+        char text[32];
+        std::snprintf(text, sizeof text, "%.1f", 100.0 * part);
+        return std::string(text);
+    };
+    for (const OperatorErrorSplit& split : splits) {
+        std::vector<std::string> row{split.mod_name, split.op_type,
+                                     percent(split.signal > 0.0 ? split.total / split.signal : split.total)};
+        for (const double share : split.shares) row.push_back(percent(share));
+        table.add_row(std::move(row));
+    }
+    return table.str();
 }
 
 INTQ_INLINE std::string to_json(const OperatorErrorSplit& split) {
