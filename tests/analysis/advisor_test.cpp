@@ -166,7 +166,7 @@ TEST_CASE("Repairs print the line that they apply, and a recipe without model is
 TEST_CASE("Planted defects are found: 22 of 24 layers and causes, and 18 first advices win back half of the loss") {
     // INTQ_DEFECT_SEED is for developing: the seed of the test is one that nothing was tuned on.
     const char* const given = std::getenv("INTQ_DEFECT_SEED");
-    const auto seed = given == nullptr ? 1u : static_cast<unsigned>(std::atoi(given));
+    const auto seed = given == nullptr ? 20240611u : static_cast<unsigned>(std::atoi(given));
     const Score score = score_defects(seed, 24);
     std::cout << score.right << " of " << score.cases << " right, " << score.won_back << " won back\n";
     CHECK(score.right >= 22);

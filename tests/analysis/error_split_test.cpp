@@ -120,7 +120,7 @@ TEST_CASE("The parts of a convolution by one weight are the differences that ari
 
     const ErrorTensors& product = seen.at("1");
     for (std::size_t i = 0; i < 2; ++i) {
-        CHECK(at(product, ErrorPart::inherited, i) == 0.0);
+        CHECK(std::abs(at(product, ErrorPart::inherited, i)) < 1e-6);  // float sums in another order
         const double second = i == 0 ? 4.2 : 3.0;
         CHECK(std::abs(at(product, ErrorPart::weight_rounding, i) - second * (0.1 - 0.104)) < 1e-5);
     }
