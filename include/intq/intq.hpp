@@ -4,11 +4,15 @@
 #ifndef INTQ_INTQ_HPP
 #define INTQ_INTQ_HPP
 
+#include "intq/analysis/advisor.hpp"
 #include "intq/analysis/analysed_model.hpp"
 #include "intq/analysis/call_inputs.hpp"
+#include "intq/analysis/cause.hpp"
 #include "intq/analysis/codes_source.hpp"
 #include "intq/analysis/compare_layers.hpp"
 #include "intq/analysis/compare_tables.hpp"
+#include "intq/analysis/error_split.hpp"
+#include "intq/analysis/find_causes.hpp"
 #include "intq/analysis/graph_source.hpp"
 #include "intq/analysis/layer_advice.hpp"
 #include "intq/analysis/layer_pairs.hpp"
@@ -16,6 +20,7 @@
 #include "intq/analysis/op_running_info.hpp"
 #include "intq/analysis/output_metric.hpp"
 #include "intq/analysis/quant_analysis.hpp"
+#include "intq/analysis/repair.hpp"
 #include "intq/analysis/saved_activations.hpp"
 #include "intq/analysis/sensitivity.hpp"
 #include "intq/analysis/tensor_statistics.hpp"

@@ -49,6 +49,8 @@ public:
     using Values = std::map<const Node*, nn::Value>;
     /// The arguments of a node from the values of the nodes before it.
     static std::vector<nn::Value> resolve(const ArgumentList& arguments, const Values& values);
+    /// What a node other than a placeholder gives, from the values of the nodes that it reads.
+    static nn::Value evaluate(const Node& node, nn::Module& root, const Values& values);
 
 private:
     static nn::Value resolve(const Argument& argument, const Values& values);
@@ -96,7 +98,6 @@ private:
         std::vector<std::vector<const Node*>> last_uses;  // by node: what nobody reads behind it
         std::vector<nn::Value> inputs;
     };
-    nn::Value evaluate(const Node& node) const;
     nn::Value input(const Node& node);
 
     std::shared_ptr<const Plan> plan_;
@@ -170,7 +171,7 @@ INTQ_INLINE const nn::Value& GraphRun::finish() {
 INTQ_INLINE const nn::Value& GraphRun::step(const ValueHook& value_of, const NodeHook& hook) {
     const Node& node = next();
     try {
-        last_ = node.op() == Op::placeholder ? input(node) : evaluate(node);
+        last_ = node.op() == Op::placeholder ? input(node) : Interpreter::evaluate(node, *plan_->root, values_);
         if (value_of)
             if (auto other = value_of(node, last_)) last_ = *std::move(other);
         if (hook) hook(node, last_);
@@ -191,14 +192,13 @@ INTQ_INLINE nn::Value GraphRun::input(const Node& node) {
     throw Error("no value was given for the input \"" + node.target() + "\"");
 }
 
-INTQ_INLINE nn::Value GraphRun::evaluate(const Node& node) const {
-    nn::Module& root = *plan_->root;
+INTQ_INLINE nn::Value Interpreter::evaluate(const Node& node, nn::Module& root, const Values& known) {
     if (node.op() == Op::get_attr) {
         const Tensor* tensor = root.find_tensor(node.target());
         if (tensor == nullptr) throw Error("there is no parameter or buffer of this name");
         return *tensor;
     }
-    const std::vector<nn::Value> values = arguments();
+    const std::vector<nn::Value> values = resolve(node.args(), known);
     switch (node.op()) {
         case Op::call_module:
             return root.find(node.target()).dispatch(node.method(), values, node.traced_hooks());
