@@ -57,12 +57,12 @@ private:
 #    include <cstddef>
 #    include <cstring>
 #    include <string>
+#    include <utility>
 #    include <vector>
 
 #    include "intq/distributed/model_state.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/safetensors.hpp"
-#    include "intq/nn/model/container.hpp"
 #    include "intq/quantization/prepare/calibration_file.hpp"
 #    include "intq/tensor/npy.hpp"
 #    include "intq/tensor/tensor.hpp"
@@ -88,11 +88,13 @@ INTQ_INLINE void check_can_merge(const nn::Named<quantization::Observer*>& obser
         throw Error(observer.name, observer.value->type_name() +
                                        " joins the ranks after every batch (is_sync_quantize); "
                                        "distributed::calibrate joins them once, so switch that off");
+    Shape shape(1);
+    for (; shape.rank <= options.ch_axis; ++shape.rank) shape[shape.rank] = 1;
     const auto copy = [&] {
         const auto one = std::static_pointer_cast<quantization::Observer>(
             nn::clone(static_cast<const nn::Module&>(*observer.value)));
         one->reset_min_max_vals();
-        one->observe(Tensor::full(Shape::of_rank(std::max(1, options.ch_axis + 1)), 1.0f));
+        one->observe(Tensor::full(shape, 1.0f));
         return one;
     };
     try {
@@ -123,9 +125,9 @@ private:
     std::size_t last() const { return options_.first + std::min(options_.most, source_.count - options_.first); }
 
     void check() {
-        communicator_.check_equal("distributed::calibrate: the number of batches, or the range of them to run,",
-                                  std::to_string(source_.count) + " " + std::to_string(options_.first) + " " +
-                                      std::to_string(options_.most));
+        communicator_.check_equal(
+            "distributed::calibrate: the number of batches, or the range of them to run,",
+            std::to_string(source_.count) + " " + std::to_string(options_.first) + " " + std::to_string(options_.most));
         if (source_.count == 0 || options_.first > source_.count)
             quantization::calibrate(model_, source_, options_);  // which throws
         communicator_.check_equal("distributed::calibrate: the model", fingerprint(model_));
@@ -155,8 +157,8 @@ private:
 
     void join() {
         const Blocks last_filled = communicator_.gather(std::as_bytes(std::span(&last_filled_, 1)));
-        const Blocks states = communicator_.gather(
-            io::serialize_safetensors(quantization::make_calibration(model_, source_.count)));
+        const Blocks states =
+            communicator_.gather(io::serialize_safetensors(quantization::make_calibration(model_, source_.count)));
         // The shapes of the inputs are those of the last batch.
         std::int64_t newest = -1;
         io::Safetensors shapes;

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "intq/core/config.hpp"
+#include "intq/core/abi.hpp"
 
 namespace intq::distributed {
 inline namespace INTQ_HOSTED_ABI {
@@ -72,8 +72,9 @@ public:
     void maximum(std::span<float> values);
 
 protected:
-    /// What each rank gives, in the order of the ranks. All ranks call it equally often.
-    virtual Blocks exchange(std::span<const std::byte> own) = 0;
+    /// What each rank gives, in the order of the ranks. All ranks call it equally often. It cannot fail on one rank
+    /// alone: one without memory ends, and ends the others as its processes or threads do.
+    virtual Blocks exchange(std::span<const std::byte> own) noexcept = 0;
 
 private:
     void agree(const std::string& call);

@@ -20,7 +20,7 @@ public:
     int size() const noexcept override { return 1; }
 
 protected:
-    INTQ_INLINE Blocks exchange(std::span<const std::byte> own) override;
+    INTQ_INLINE Blocks exchange(std::span<const std::byte> own) noexcept override;
 };
 
 /// Runs `work` on threads, one for each rank, inside of Communicator::together(). For tests, and to try what will run
@@ -47,7 +47,7 @@ void run_thread_ranks(int ranks, const std::function<void(Communicator&)>& work)
 namespace intq::distributed {
 inline namespace INTQ_HOSTED_ABI {
 
-INTQ_INLINE Blocks SingleRank::exchange(std::span<const std::byte> own) { return {{own.begin(), own.end()}}; }
+INTQ_INLINE Blocks SingleRank::exchange(std::span<const std::byte> own) noexcept { return {{own.begin(), own.end()}}; }
 
 namespace detail {
 
@@ -65,7 +65,7 @@ public:
     int size() const noexcept override { return static_cast<int>(group_.blocks.size()); }
 
 protected:
-    Blocks exchange(std::span<const std::byte> own) override {
+    Blocks exchange(std::span<const std::byte> own) noexcept override {
         group_.blocks[static_cast<std::size_t>(rank_)].assign(own.begin(), own.end());
         group_.barrier.arrive_and_wait();
         Blocks all = group_.blocks;

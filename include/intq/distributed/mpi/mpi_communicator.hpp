@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "intq/core/config.hpp"
+#include "intq/core/abi.hpp"
 #include "intq/distributed/communicator.hpp"
 
 namespace intq::distributed {
@@ -37,7 +37,7 @@ public:
     int size() const noexcept override { return size_; }
 
 protected:
-    Blocks exchange(std::span<const std::byte> own) override {
+    Blocks exchange(std::span<const std::byte> own) noexcept override {
         Blocks all(static_cast<std::size_t>(size_));
         std::uint64_t length = own.size();
         std::vector<std::uint64_t> lengths(all.size());
