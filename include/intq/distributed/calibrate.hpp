@@ -195,10 +195,7 @@ INTQ_INLINE quantization::CalibrationReport calibrate(quantization::PreparedMode
     training::KeptBuffers before(model);
     quantization::CalibrationReport report;
     try {
-        communicator.together([&] {
-            report = detail::RankCalibration(model, source, communicator, options).run();
-            communicator.synchronize();
-        });
+        communicator.together([&] { report = detail::RankCalibration(model, source, communicator, options).run(); });
     } catch (...) {
         before.restore();
         throw;

@@ -48,8 +48,8 @@ public:
     virtual int size() const noexcept = 0;
 
     /// Does the work of this rank. It returns on every rank, or throws on every rank: what the work threw where it
-    /// failed, elsewhere an Error that names the first rank that failed and its message. Inside of another call of
-    /// this function it only does the work, and the outer call agrees.
+    /// failed, elsewhere an Error that names the first rank that failed and its message. An error inside of an inner
+    /// call leaves the outer ones too, even where somebody caught it.
     void together(const std::function<void()>& work);
 
     /// Throws on every rank if one has failed.
@@ -81,7 +81,7 @@ private:
     template <class T, class Sum, class Join, class Finish>
     void reduce(const char* call, std::span<T> values, const Join& join, const Finish& finish);
 
-    bool is_together_ = false;
+    int depth_ = 0;        // of together()
     std::string failure_;  // that all ranks know of
 };
 
@@ -102,9 +102,8 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-// The first character of what a rank says before a call.
+// The first character of what a rank that failed says in place of a call.
 inline constexpr char failed_mark = '!';
-inline constexpr const char* end_of_work = "the end of its work";
 
 INTQ_INLINE std::string message_of(const std::exception_ptr& exception) {
     try {
@@ -135,7 +134,7 @@ INTQ_INLINE std::string disagreement(const Blocks& words) {
 }  // namespace detail
 
 INTQ_INLINE void Communicator::agree(const std::string& call) {
-    if (!is_together_)
+    if (depth_ == 0)
         throw Error("Communicator: " + call + " is called outside of together(), where an error of another rank " +
                     "would not be heard");
     if (failure_.empty()) failure_ = detail::disagreement(exchange(std::as_bytes(std::span(call))));
@@ -143,12 +142,12 @@ INTQ_INLINE void Communicator::agree(const std::string& call) {
 }
 
 INTQ_INLINE void Communicator::together(const std::function<void()>& work) {
-    if (is_together_) return work();
-    is_together_ = true;
+    ++depth_;
+    const std::string end = "the end of its work (level " + std::to_string(depth_) + ")";
     std::exception_ptr own;
     try {
         work();
-        agree(detail::end_of_work);
+        agree(end);
     } catch (...) {
         own = std::current_exception();
     }
@@ -159,8 +158,8 @@ INTQ_INLINE void Communicator::together(const std::function<void()>& work) {
         } catch (const Error&) {  // that of this rank, or of one before it
         }
     }
-    is_together_ = false;
-    failure_.clear();
+    // An inner call leaves the failure to the outer ones, which need not tell it again.
+    if (--depth_ == 0) failure_.clear();
     if (own != nullptr) std::rethrow_exception(own);
 }
 
