@@ -5,7 +5,10 @@
 #ifndef INTQ_ANALYSIS_SENSITIVITY_HPP
 #define INTQ_ANALYSIS_SENSITIVITY_HPP
 
+#include <cstddef>
 #include <filesystem>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +27,10 @@ struct SensitivityOptions {
     /// A folder for the journal, from which an interrupted search goes on; none where it is empty.
     std::filesystem::path journal{};
     io::ShowProgress show = io::ShowProgress::on_terminal;
+    /// Whether this process measures a row, by its number in the order of the model; empty: all. The metrics of the
+    /// others are what `join` puts in place. See distributed::find_sensitive_operators().
+    std::function<bool(std::size_t row)> measures{};
+    std::function<void(std::span<double> metrics)> join{};
 };
 
 /// The operators of a prepared model in the order of their sensitivity. All quantizers are off but that of one
@@ -56,7 +63,6 @@ std::vector<quantization::SensitiveOperator> find_sensitive_operators(const Anal
 
 #    include <algorithm>
 #    include <cmath>
-#    include <cstddef>
 #    include <map>
 #    include <memory>
 #    include <optional>
@@ -113,13 +119,14 @@ public:
         const auto count = static_cast<std::int64_t>(rows_.size());
         std::int64_t done = 0;
         for (graph::GraphRun run(root_.graph(), root_, inputs_); !run.is_done(); run.step()) {
-            for (SensitivityRow& row : rows_) {
-                if (row.first != &run.next()) continue;
-                row.op.metric = measure(row, run);
+            for (std::size_t i = 0; i < rows_.size(); ++i) {
+                if (rows_[i].first != &run.next()) continue;
+                if (!options_.measures || options_.measures(i)) rows_[i].op.metric = measure(rows_[i], run);
                 progress.update(++done);
             }
             if (done == count) break;
         }
+        join();
         sort();
         std::vector<quantization::SensitiveOperator> list;
         for (const SensitivityRow& row : rows_) list.push_back(row.op);
@@ -213,6 +220,14 @@ private:
         std::vector<std::string> names;
         for (const SensitivityRow& row : rows_) names.push_back(row.name());
         journal_.emplace(journal_path_, names);
+    }
+
+    void join() {
+        if (!options_.join) return;
+        std::vector<double> metrics;
+        for (const SensitivityRow& row : rows_) metrics.push_back(row.op.metric);
+        options_.join(metrics);
+        for (std::size_t i = 0; i < rows_.size(); ++i) rows_[i].op.metric = metrics[i];
     }
 
     void sort() {

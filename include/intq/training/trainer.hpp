@@ -51,6 +51,10 @@ struct TrainerOptions {
     std::function<void(std::vector<Tensor>& batch, std::uint64_t seed)> augment_inputs{};
     /// In place of Autograd::forward(): std::ref of an ExactForward.
     std::function<nn::Value(Autograd& autograd, std::span<const nn::Value> inputs)> forward{};
+    /// Which of the samples of a batch this process runs; empty: all. See distributed::data_parallel().
+    std::function<std::span<const index_t>(std::span<const index_t> samples)> share{};
+    /// Called before the step of each batch with its loss and its gradients, which it may change.
+    std::function<void(Loss& loss, Gradients& gradients)> after_backward{};
     std::function<void(const EpochReport&)> on_epoch{};
     AutogradOptions autograd{};
     Executor executor = serial;  // the bits do not depend on it
@@ -238,14 +242,19 @@ INTQ_INLINE void Trainer::run_batch(std::span<const Tensor> inputs, std::span<co
         if (!options_.checkpoint.empty()) save(options_.checkpoint);
     };
     try {
-        const std::vector<nn::Value> batch = batch_of(inputs, samples);
+        const std::span<const index_t> own = options_.share ? options_.share(samples) : samples;
+        const std::vector<nn::Value> batch = batch_of(inputs, own);
         const Tensor output =
             (options_.forward ? options_.forward(autograd_, batch) : autograd_.forward(batch)).tensor();
-        const Loss value = loss(output, samples);
+        Loss value = loss(output, own);
         check_finite(value);
         if (!value.gradient.defined()) throw Error("the loss has no gradient");
-        const Gradients gradients = autograd_.backward(value.gradient);
+        Gradients gradients = autograd_.backward(value.gradient);
         check_finite(gradients);
+        if (options_.after_backward) {
+            options_.after_backward(value, gradients);
+            check_finite(gradients);
+        }
         optimizer_.step(model_.named_parameters(), gradients.parameters, options_.rate(position_.step));
         position_.epoch_loss += value.value;
     } catch (const Error& error) {

@@ -40,6 +40,13 @@ io::Safetensors make_calibration(nn::Module& model, std::size_t batches);
 /// @param where  the file, for messages
 std::size_t restore_calibration(const io::Safetensors& content, const std::string& where, nn::Module& model);
 
+/// Adds what other observers saw, those of a model that was prepared alike and ran on other data, as Observer::merge()
+/// does. The shapes of the inputs stay. Throws as load_calibration() does, and where observers cannot be merged, and
+/// then changes nothing.
+///
+/// @return the number of batches that they have seen
+std::size_t merge_calibration(const io::Safetensors& content, const std::string& where, nn::Module& model);
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
 
@@ -165,14 +172,22 @@ INTQ_INLINE std::size_t load_calibration(const std::filesystem::path& path, nn::
     return restore_calibration(io::read_safetensors(path), path.string(), model);
 }
 
-INTQ_INLINE std::size_t restore_calibration(const io::Safetensors& content, const std::string& where,
-                                            nn::Module& model) {
-    const std::size_t batches = detail::batches_in(content, where);
-    const auto all = detail::observers_of(model);
-    std::vector<std::shared_ptr<Observer>> loaded;
+namespace detail {
+
+/// What a file gives a model, checked as a whole.
+struct LoadedCalibration {
+    std::size_t batches = 0;
+    std::vector<nn::Named<Observer*>> own{};          // the model's
+    std::vector<std::shared_ptr<Observer>> loaded{};  // the file's, one for each
+    Tensor shapes{};
+};
+
+INTQ_INLINE LoadedCalibration loaded_calibration(const io::Safetensors& content, const std::string& where,
+                                                 nn::Module& model) {
+    LoadedCalibration result{batches_in(content, where), observers_of(model)};
     std::set<std::string> known{"format", "batches"};
     std::vector<std::string> names;
-    for (const auto& [name, observer] : all) {
+    for (const auto& [name, observer] : result.own) {
         const std::string key = "observer " + name;
         known.insert(key);
         names.push_back(name);
@@ -182,9 +197,9 @@ INTQ_INLINE std::size_t restore_calibration(const io::Safetensors& content, cons
         if (type->second != observer->type_name())
             throw Error(where, "its observer \"" + name + "\" is a " + in_quotes(type->second) + ", the model's a " +
                                    observer->type_name());
-        loaded.push_back(detail::loaded_observer(*observer, name, content, known, where));
+        result.loaded.push_back(loaded_observer(*observer, name, content, known, where));
     }
-    const Tensor shapes = detail::loaded_shapes(model, content, known, where);
+    result.shapes = loaded_shapes(model, content, known, where);
     for (const auto& [key, value] : content.metadata)
         if (known.count(key) == 0)
             throw Error(
@@ -196,14 +211,43 @@ INTQ_INLINE std::size_t restore_calibration(const io::Safetensors& content, cons
     for (const io::NamedArray& array : content.arrays)
         if (known.count(array.name) == 0)
             throw Error(where, "the model has no observer's buffer " + in_quotes(array.name));
-    for (std::size_t i = 0; i < all.size(); ++i) {
-        auto& buffers = all[i].value->buffers();
-        for (std::size_t b = 0; b < buffers.size(); ++b) buffers[b].value = loaded[i]->buffers()[b].value;
+    return result;
+}
+
+/// Gives the model's observers the states of others, and takes the qparams from them.
+INTQ_INLINE void take_states(const LoadedCalibration& from, nn::Module& model) {
+    for (std::size_t i = 0; i < from.own.size(); ++i) {
+        auto& buffers = from.own[i].value->buffers();
+        for (std::size_t b = 0; b < buffers.size(); ++b) buffers[b].value = from.loaded[i]->buffers()[b].value;
     }
-    if (shapes.defined()) *model.find_tensor(detail::input_shapes_name) = shapes;
     for (const auto& module : model.named_modules())
         if (auto* quantizer = dynamic_cast<FakeQuantize*>(module.value)) quantizer->update_qparams();
-    return batches;
+}
+
+}  // namespace detail
+
+INTQ_INLINE std::size_t restore_calibration(const io::Safetensors& content, const std::string& where,
+                                            nn::Module& model) {
+    const detail::LoadedCalibration from = detail::loaded_calibration(content, where, model);
+    if (from.shapes.defined()) *model.find_tensor(detail::input_shapes_name) = from.shapes;
+    detail::take_states(from, model);
+    return from.batches;
+}
+
+INTQ_INLINE std::size_t merge_calibration(const io::Safetensors& content, const std::string& where, nn::Module& model) {
+    detail::LoadedCalibration from = detail::loaded_calibration(content, where, model);
+    for (std::size_t i = 0; i < from.own.size(); ++i) {
+        const auto& [name, observer] = from.own[i];
+        const auto joined = std::static_pointer_cast<Observer>(nn::clone(static_cast<const nn::Module&>(*observer)));
+        try {
+            joined->merge(*from.loaded[i]);
+        } catch (const Error& error) {
+            throw Error(where + ": " + name, error.what());
+        }
+        from.loaded[i] = joined;
+    }
+    detail::take_states(from, model);
+    return from.batches;
 }
 
 }  // namespace INTQ_HOSTED_ABI
