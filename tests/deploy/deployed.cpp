@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+//
+// A generated header and the file of the same program on any machine: compiled with
+//
+//     -DINTQ_MODEL=<name> -DINTQ_MODEL_HEADER="<name>.hpp" -DINTQ_MODEL_FILE="<name>_file.hpp"
+//
+// It prints a checksum of the output on a pattern, the verdict of the self test, and whether the program out of the
+// file gives the same bytes.
+#include <cstdint>
+#include <cstdio>
+
+#include INTQ_MODEL_HEADER
+#include INTQ_MODEL_FILE
+
+#define INTQ_JOIN_NAMES(a, b) a##b
+#define INTQ_FILE_OF(name) INTQ_JOIN_NAMES(name, _file)
+
+namespace {
+
+using namespace intq;
+namespace model = INTQ_MODEL;
+
+constexpr std::size_t inputs = static_cast<std::size_t>(model::data::tensors[model::data::inputs[0]].shape.size());
+constexpr std::size_t outputs = static_cast<std::size_t>(model::data::tensors[model::data::outputs[0]].shape.size());
+
+float x[inputs], y[outputs];
+alignas(buffer_alignment) std::byte tables[64 * 1024];
+
+/// tests/deploy/small_networks.hpp has the same.
+void fill_pattern(float* to, index_t count) {
+    std::uint32_t state = 12345;
+    for (index_t i = 0; i < count; ++i) {
+        state = state * 1664525u + 1013904223u;
+        to[i] = static_cast<float>(static_cast<std::int32_t>(state >> 16 & 0x7fff) - 16384) / 16384.0f;
+    }
+}
+
+bool file_agrees() {
+    const auto file = std::as_bytes(std::span(INTQ_FILE_OF(INTQ_MODEL)));
+    const auto& table = model::data::table;
+    const auto loaded = runtime::load_program(file, table, {tables, sizeof tables});
+    if (!loaded) {
+        std::printf("the file is refused: %s of %s\n", name_of(loaded.status().code), name_of(loaded.status().field));
+        return false;
+    }
+    const runtime::Program& program = loaded->program;
+    if (program.arena_size > static_cast<index_t>(model::arena_bytes)) return false;
+    runtime::write_inputs(program, model::arena, reinterpret_cast<const std::byte*>(x));
+    runtime::execute(program, table, model::arena, 1);
+    const bool is_same = std::memcmp(runtime::tensor_data(program, model::arena, program.outputs[0]), y, sizeof y) == 0;
+    return is_same && runtime::self_test(program, loaded->golden, table, model::arena).is_none();
+}
+
+}  // namespace
+
+int main() {
+    fill_pattern(x, static_cast<index_t>(inputs));
+    model::run(x, y);
+    std::printf("output %08x\n", static_cast<unsigned>(runtime::crc32(std::as_bytes(std::span(y)))));
+    const runtime::SelfTestResult result = model::self_test();
+    if (result)
+        std::printf("self test passed\n");
+    else
+        std::printf("self test failed: %s\n", result.constants_are_whole ? result.layer : "constants");
+    std::printf(file_agrees() ? "file agrees\n" : "file differs\n");
+    return 0;
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+//
+// Writes the small networks as program files and as headers, with what they shall give, into a folder:
+//
+//     <name>.intq       the program file
+//     <name>.hpp        the generated header
+//     <name>_file.hpp   the bytes of the program file, for a board without files
+//     <name>.txt        what deployed.cpp shall print
+//     <name>.svg        its arena
+//
+// It prints the arena of each beside its lower bound, and fails where it is more than 1.1 of that.
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <string>
+
+#include "deploy/small_networks.hpp"
+#include "intq/deploy/generate_cpp.hpp"
+#include "intq/deploy/memory_report.hpp"
+#include "intq/io/error.hpp"
+#include "intq/io/file.hpp"
+
+namespace {
+
+using namespace intq;
+using namespace intq::test;
+
+std::string bytes_source(const std::string& name, std::span<const std::byte> bytes) {
+    return "// SPDX-License-Identifier: MIT\n#include <cstddef>\nalignas(64) inline constexpr unsigned char " + name +
+           "_file[] = " +
+           deploy::detail::list_of(bytes.data(), kernels::ParamType::uint8, static_cast<index_t>(bytes.size())) + ";\n";
+}
+
+/// What deployed.cpp prints of a sound model.
+std::string expected_of(const program::OwnedProgram& owned) {
+    const runtime::Program& program = owned.program();
+    const Shape shape = program.tensor(program.inputs[0]).shape;
+    Tensor image = Tensor::empty(shape);
+    fill_pattern(image.flat<float>().data(), shape.size());
+    const Tensor y = owned.run(image);
+    char text[80];
+    std::snprintf(text, sizeof text, "output %08x\nself test passed\nfile agrees\n",
+                  static_cast<unsigned>(runtime::crc32({y.data(), static_cast<std::size_t>(y.bytes())})));
+    return text;
+}
+
+bool write(const NamedNetwork& network, const std::filesystem::path& folder) {
+    const auto owned = lowered(network);
+    const Tensor images = images_of(network, 1, 5);
+    const deploy::GoldenRecord golden = deploy::record_golden_runs(*owned, std::span<const Tensor>(&images, 1));
+    const auto path = [&](const char* ending) { return folder / (network.name + ending); };
+    const std::vector<std::byte> file = deploy::serialize_program(owned->program(), owned->table(), golden);
+    io::write_file(path(".intq"), file);
+    io::write_file(path("_file.hpp"), bytes_source(network.name, file));
+    deploy::GenerateOptions options;
+    options.name = network.name;
+    io::write_file(path(".hpp"), deploy::generate_cpp(owned->program(), owned->table(), golden, options));
+    io::write_file(path(".txt"), expected_of(*owned));
+    const deploy::MemoryReport report = deploy::memory_report(owned->program(), owned->table());
+    io::write_file(path(".svg"), report.to_svg());
+    std::printf("%s: %zu instructions, %zu bytes of file\n%s", network.name.c_str(),
+                owned->program().instructions.size(), file.size(), report.to_text().c_str());
+    return report.arena * 10 <= report.lower_bound * 11;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) try {
+    if (count != 2) {
+        std::fprintf(stderr, "usage: make_deployed <folder>\n");
+        return 2;
+    }
+    const std::filesystem::path folder = arguments[1];
+    io::make_folder(folder);
+    bool are_tight = true;
+    for (const NamedNetwork& network : {ds_cnn(), resnet_8(), mobilenet_v1()}) are_tight &= write(network, folder);
+    if (!are_tight) std::fprintf(stderr, "an arena is more than 1.1 of its lower bound\n");
+    return are_tight ? 0 : 1;
+} catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+//
+// The networks of MLPerf Tiny with random weights: DS-CNN, ResNet-8 and MobileNetV1 0.25 on 96×96 pixels.
+#ifndef INTQ_TESTS_DEPLOY_SMALL_NETWORKS_HPP
+#define INTQ_TESTS_DEPLOY_SMALL_NETWORKS_HPP
+
+#include <cmath>
+#include <memory>
+#include <string>
+
+#include "intq/kernels/table/kernel_table.hpp"
+#include "intq/nn/layers/layers.hpp"
+#include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/convert/lower.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/quantization/prepare/prepare_fx.hpp"
+#include "kernels/oracle_bridge.hpp"
+
+namespace intq::test {
+
+/// Layers with weights of variance 2 / fan-in, so that activations keep their size (He et al. 2015).
+class RandomLayers {
+public:
+    explicit RandomLayers(std::uint64_t seed) : draw_(seed) {}
+
+    Tensor uniform(const Shape& shape, float limit) {
+        Tensor tensor = Tensor::empty(shape);
+        for (float& value : tensor.flat<float>()) value = draw_.real(-limit, limit);
+        return tensor;
+    }
+    nn::ModulePtr conv(index_t in, index_t out, const Window2d& window, index_t groups = 1) {
+        auto layer = std::make_shared<nn::Conv2d>(nn::Conv2dOptions{in, out, window, groups, true});
+        const index_t fan_in = in / groups * window.kernel.height * window.kernel.width;
+        layer->set_weight(uniform(layer->weight().shape(), std::sqrt(6.0f / static_cast<float>(fan_in))));
+        layer->set_bias(uniform(Shape(out), 0.1f));
+        return layer;
+    }
+    nn::ModulePtr conv_relu(index_t in, index_t out, const Window2d& window, index_t groups = 1) {
+        return std::make_shared<nn::Sequential>(
+            std::initializer_list<nn::ModulePtr>{conv(in, out, window, groups), std::make_shared<nn::ReLU>()});
+    }
+    nn::ModulePtr linear(index_t in, index_t out) {
+        auto layer = std::make_shared<nn::Linear>(nn::LinearOptions{in, out});
+        layer->set_weight(uniform(Shape(out, in), std::sqrt(3.0f / static_cast<float>(in))));
+        layer->set_bias(uniform(Shape(out), 0.1f));
+        return layer;
+    }
+
+private:
+    Draw draw_;
+};
+
+inline Window2d square(index_t kernel, index_t stride = 1) { return nn::square_window(kernel, stride, kernel / 2); }
+
+/// Features between stubs, an average over the image, and a linear layer.
+struct SmallNetwork : nn::Cloneable<SmallNetwork> {
+    SmallNetwork(const nn::ModulePtr& features, const nn::ModulePtr& classifier) {
+        add_child("quant", std::make_shared<nn::QuantStub>());
+        add_child("features", features);
+        add_child("avgpool", std::make_shared<nn::AdaptiveAvgPool2d>(Size2d{1, 1}));
+        add_child("flatten", std::make_shared<nn::Flatten>());
+        add_child("classifier", classifier);
+        add_child("dequant", std::make_shared<nn::DeQuantStub>());
+        eval();
+    }
+    std::string type_name() const override { return "SmallNetwork"; }
+    nn::Value forward(nn::Arguments x) override {
+        const nn::Value y = call("features", call("quant", x[0]));
+        return call("dequant", call("classifier", call("flatten", call("avgpool", y))));
+    }
+};
+
+/// A block of ResNet-8: two convolutions, and the input, through a convolution where the shape changes, added.
+struct ResidualBlock : nn::Cloneable<ResidualBlock> {
+    ResidualBlock(RandomLayers& random, index_t in, index_t out, index_t stride) {
+        add_child("first", random.conv_relu(in, out, square(3, stride)));
+        add_child("second", random.conv(out, out, square(3)));
+        if (in != out || stride != 1) add_child("shortcut", random.conv(in, out, square(1, stride)));
+        add_child("sum", std::make_shared<nn::FloatFunctional>());
+        add_child("relu", std::make_shared<nn::ReLU>());
+    }
+    std::string type_name() const override { return "ResidualBlock"; }
+    nn::Value forward(nn::Arguments x) override {
+        const nn::Value y = call("second", call("first", x[0]));
+        const nn::Value shortcut = has_child("shortcut") ? call("shortcut", x[0]) : x[0];
+        return call("relu", nn::call_add(*this, "sum", y, shortcut));
+    }
+};
+
+struct NamedNetwork {
+    std::string name;
+    nn::ModulePtr model;
+    Shape image;
+};
+
+/// 49 frames of 10 features to 12 words.
+inline NamedNetwork ds_cnn() {
+    RandomLayers random(1);
+    auto features = std::make_shared<nn::Sequential>();
+    features->append(random.conv_relu(1, 64, {{10, 4}, {2, 2}, {5, 1, 5, 1}, {1, 1}}));
+    for (int i = 0; i < 4; ++i) {
+        features->append(random.conv_relu(64, 64, square(3), 64));
+        features->append(random.conv_relu(64, 64, square(1)));
+    }
+    return {"ds_cnn", std::make_shared<SmallNetwork>(features, random.linear(64, 12)),
+            Shape(index_t{1}, index_t{49}, index_t{10})};
+}
+
+/// CIFAR-10's pictures.
+inline NamedNetwork resnet_8() {
+    RandomLayers random(2);
+    auto features = std::make_shared<nn::Sequential>();
+    features->append(random.conv_relu(3, 16, square(3)));
+    features->append(std::make_shared<ResidualBlock>(random, 16, 16, 1));
+    features->append(std::make_shared<ResidualBlock>(random, 16, 32, 2));
+    features->append(std::make_shared<ResidualBlock>(random, 32, 64, 2));
+    return {"resnet_8", std::make_shared<SmallNetwork>(features, random.linear(64, 10)),
+            Shape(index_t{3}, index_t{32}, index_t{32})};
+}
+
+/// Howard et al. 2017 with a quarter of the channels.
+inline NamedNetwork mobilenet_v1() {
+    RandomLayers random(3);
+    auto features = std::make_shared<nn::Sequential>();
+    features->append(random.conv_relu(3, 8, square(3, 2)));
+    index_t in = 8;
+    struct Step {
+        index_t outputs, stride;
+    };
+    for (const auto& [outputs, stride] :
+         {Step{16, 1}, Step{32, 2}, Step{32, 1}, Step{64, 2}, Step{64, 1}, Step{128, 2}, Step{128, 1}, Step{128, 1},
+          Step{128, 1}, Step{128, 1}, Step{128, 1}, Step{256, 2}, Step{256, 1}}) {
+        features->append(random.conv_relu(in, in, square(3, stride), in));
+        features->append(random.conv_relu(in, outputs, square(1)));
+        in = outputs;
+    }
+    return {"mobilenet_v1", std::make_shared<SmallNetwork>(features, random.linear(256, 2)),
+            Shape(index_t{3}, index_t{96}, index_t{96})};
+}
+
+/// Numbers from -1 to 1 that every machine computes alike.
+inline void fill_pattern(float* to, index_t count) {
+    std::uint32_t state = 12345;
+    for (index_t i = 0; i < count; ++i) {
+        state = state * 1664525u + 1013904223u;
+        to[i] = static_cast<float>(static_cast<std::int32_t>(state >> 16 & 0x7fff) - 16384) / 16384.0f;
+    }
+}
+
+/// Images of a network.
+inline Tensor images_of(const NamedNetwork& network, index_t count, std::uint64_t seed) {
+    const Shape& image = network.image;
+    return RandomLayers(seed).uniform(Shape(count, image[0], image[1], image[2]), 1.0f);
+}
+
+/// Calibrated on random images, in the arithmetic of TFLite, for the kernels that every machine has.
+inline std::shared_ptr<program::OwnedProgram> lowered(const NamedNetwork& network) {
+    using namespace quantization;
+    const kernels::KernelTable& table = kernels::kernel_table<target::tflite<>, simd::scalar>;
+    const auto prepared = prepare_calibration_fx(*network.model, get_default_qconfig_mapping(), table.policy());
+    calibrate(*prepared, images_of(network, 2, 9), 1);
+    return lower(convert_fx(*prepared), table).shared_program();
+}
+
+}  // namespace intq::test
+
+#endif  // INTQ_TESTS_DEPLOY_SMALL_NETWORKS_HPP
