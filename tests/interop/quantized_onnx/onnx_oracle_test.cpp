@@ -223,8 +223,8 @@ TEST_CASE("ONNX's own node tests pass or are refused by name") {
     }
     WARN("node tests: " << passed[1] << " quantized passed, " << programs << " of them as programs, " << refused[1]
                         << " refused; " << passed[0] << " float passed, " << refused[0] << " refused");
-    CHECK(passed[1] + refused[1] == 45);
-    CHECK(passed[1] >= 8);
-    CHECK(programs >= 1);
-    CHECK(passed[0] >= 150);
+    CHECK(passed[1] + refused[1] >= 45);
+    CHECK(passed[1] >= 14);
+    CHECK(programs >= 6);
+    CHECK(passed[0] >= 240);
 }

@@ -88,6 +88,13 @@ inline std::vector<ZooModel> quantized_zoo() {
         conv->set_bias(random_tensor(Shape(5), 9));
         return conv;
     }());
+    of("conv_transpose1d", line, [] {
+        auto conv = std::make_shared<nn::ConvTranspose1d>(
+            nn::ConvTranspose1dOptions{.in_channels = 4, .out_channels = 3, .kernel = 3, .stride = 2, .padding = 1});
+        conv->set_weight(random_tensor(Shape(4, 3, 3), 8));
+        conv->set_bias(random_tensor(Shape(3), 9));
+        return conv;
+    }());
     of("conv_transpose", image, [] {
         auto conv = std::make_shared<nn::ConvTranspose2d>(nn::ConvTranspose2dOptions{
             .in_channels = 4, .out_channels = 6, .window = {.kernel = {2, 2}, .stride = {2, 2}}, .groups = 2});
