@@ -38,6 +38,7 @@ void concatenation(OperatorImport& node);
 #    include "intq/interop/tflite/read/fields.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/kernels/operators/operator.hpp"
 #    include "intq/program/program_builder.hpp"
 #    include "intq/quantization/operators/move.hpp"
 #    include "intq/quantization/operators/moved_view.hpp"
