@@ -85,6 +85,7 @@ inline constexpr std::uint64_t zip_largest = 0xFFFFFFFF;  // what stands for "in
 /// Appends numbers, low byte first.
 class ZipBytes {
 public:
+    /// @pre bytes <= 8
     void put(std::uint64_t value, int bytes) {
         for (int i = 0; i < bytes; ++i) data.push_back(static_cast<std::byte>((value >> (8 * i)) & 0xFF));
     }
@@ -237,7 +238,8 @@ INTQ_INLINE std::vector<std::byte> serialize_npz(std::span<const NamedArray> arr
         directory.put(detail::zip_entry, 4);
         directory.put(20, 2);  // the version that wrote it
         detail::put_entry(directory, sum, bytes.size(), name.size());
-        directory.put(0, 10);  // no comment, disk 0, no attributes
+        directory.put(0, 4);  // no comment, disk 0
+        directory.put(0, 6);  // no attributes
         directory.put(offset, 4);
         directory.put(name);
     }

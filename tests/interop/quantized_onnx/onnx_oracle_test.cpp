@@ -71,7 +71,7 @@ void write_files(const fs::path& folder, std::ofstream& manifest, const std::str
     }
 }
 
-// --- node tests -------------------------------------------------------------------------------------------------------
+// --- node tests ------------------------------------------------------------------------------------------------------
 
 struct NodeTest {
     std::string name, kind, operators;
