@@ -18,8 +18,8 @@ class NodeImport;
 namespace intq::interop::onnx::operators {
 inline namespace INTQ_HOSTED_ABI {
 
-/// A QuantizeDequantize, whose output is marked as codes. Codes of uint8 are taken as int8, shifted by 128 with their
-/// zero point: the same real numbers.
+/// A QuantizeDequantize, whose output is marked as codes; a constant is a buffer of the model. Codes of uint8 are taken
+/// as int8, shifted by 128 with their zero point: the same real numbers.
 void quantize_linear(NodeImport& node);
 
 /// Of codes that a QuantizeLinear made: their real numbers. Of an input of the graph: a QuantizeDequantize, so that the
@@ -148,7 +148,7 @@ INTQ_INLINE DType output_dtype_of(NodeImport& node) {
 
 INTQ_INLINE void quantize_linear(NodeImport& node) {
     node.expect_inputs(2, 3);
-    graph::Node& x = node.value(0);
+    graph::Node& x = node.is_constant(0) ? node.add_buffer(0, "input") : node.value(0);
     node.integer("saturate", 1);   // concerns float8 only
     node.integer("precision", 0);  // of the division, which is in float32
     const Dims dims = node.dims(0);
