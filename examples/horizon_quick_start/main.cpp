@@ -69,7 +69,7 @@ int run(const std::filesystem::path& folder) {
     const auto float_net = std::make_shared<Net>();
     float_net->eval();
     // x, y = torch.rand(...), torch.rand(...)
-    const Tensor x = ramp(Shape(2, 3, 10, 10), 37, 101, 50.0f), y = ramp(Shape(2, 3, 10, 10), 53, 97, 32.0f);
+    const Tensor x = ramp(Shape(2, 3, 4, 4), 37, 101, 50.0f), y = ramp(Shape(2, 3, 4, 4), 53, 97, 32.0f);
 
     // set_march(March.BAYES)
     set_march(March::bayes);

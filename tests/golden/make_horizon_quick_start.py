@@ -6,7 +6,7 @@
     python tests/golden/make_horizon_quick_start.py --out tests/golden
 
 horizon_quick_start.json holds for each layer the numbers of compare_per_layer_out.csv, and the sensitivity list by L1.
-Fake quantization is rint(x / s) · s, clamped to the codes -128 … 127; scales are max|x| / 127.5 of the calibration data,
+Fake quantization is rint(x · (1/s)) · s, clamped to the codes -128 … 127; scales are max|x| / 127.5 of the calibration data,
 per channel for the weight.  Metrics are computed in double.
 """
 import argparse
@@ -17,7 +17,8 @@ import numpy as np
 import torch
 
 f32 = np.float32
-SHAPE = (2, 3, 10, 10)
+# Images of four rows, so that no interpolated code lies in the middle between two.
+SHAPE = (2, 3, 4, 4)
 
 
 def ramp(count, step, modulus, divisor):
@@ -29,7 +30,8 @@ def scale_of(x):
 
 
 def fake_quantize(x, scale):
-    return (np.clip(np.rint((x / scale).astype(f32)), -128, 127) * scale).astype(f32)
+    """As PyTorch does: by the reciprocal of the scale, in float32."""
+    return (np.clip(np.rint(x * (f32(1) / scale)), -128, 127) * scale).astype(f32)
 
 
 def interpolate(x):

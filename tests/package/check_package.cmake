@@ -3,8 +3,9 @@
 # Uses intq as a stranger would, in one of the ways that the README names, and runs the result.
 #
 #   cmake -D WAY=<find_package|find_package_hosted|find_package_compiled|add_subdirectory|fetch_content|copy|copy_compiled|
-#         pkg_config|install|without_protozero> -D SOURCE=<checkout>
+#         pkg_config|install|without_protozero|single_file|single_file_hosted> -D SOURCE=<checkout>
 #         -D BUILD=<build tree of intq> -D WORK=<scratch> -D CXX=<compiler> -D VERSION=<x.y.z> [-D PKG_CONFIG=<program>]
+#         [-D AMALGAMATE=<program>]
 #         [-D REMOVE=<path below the prefix>] -P check_package.cmake
 #
 # install: by someone who types nothing but `cmake -B` and `cmake --install`, and has none of the packages that a
@@ -64,6 +65,27 @@ set(program "${WORK}/build/consumer")
 if(WAY STREQUAL "copy")
     file(MAKE_DIRECTORY "${WORK}/build")
     run_or_fail("compile" "${CXX}" -std=c++20 "-I${prefix}/include" "${consumers}/core_main.cpp" -o "${program}")
+elseif(WAY MATCHES "^single_file")
+    # Nothing but the one file is on the path; beside the headers that it is made of it adds nothing.
+    set(header embedded)
+    set(main core_main)
+    set(flags -O1 -fno-exceptions -fno-rtti)
+    if(WAY STREQUAL "single_file_hosted")
+        set(header intq)
+        set(main hosted_main)
+        set(flags -O0)
+    endif()
+    file(MAKE_DIRECTORY "${WORK}/build" "${WORK}/one")
+    run_or_fail("amalgamate" "${AMALGAMATE}" "intq/${header}.hpp" "${SOURCE}/include" "${SOURCE}/LICENSE"
+                "${WORK}/one/single.hpp")
+    file(WRITE "${WORK}/twice.cpp" "#include \"single.hpp\"\n#include \"intq/${header}.hpp\"\n")
+    run_or_fail("compile beside the headers" "${CXX}" -std=c++20 -fsyntax-only "-I${WORK}/one" "-I${SOURCE}/include"
+                "${WORK}/twice.cpp")
+    file(READ "${consumers}/${main}.cpp" program_text)
+    string(REGEX REPLACE "\"intq/[^\"]*\"" "\"single.hpp\"" program_text "${program_text}")
+    file(WRITE "${WORK}/main.cpp" "${program_text}")
+    run_or_fail("compile" "${CXX}" -std=c++20 ${flags} -Wall -Wextra -Wconversion -Werror "-I${WORK}/one"
+                "${WORK}/main.cpp" -o "${program}")
 elseif(WAY STREQUAL "copy_compiled")
     file(MAKE_DIRECTORY "${WORK}/build")
     run_or_fail("compile" "${CXX}" -std=c++20 -O0 -DINTQ_COMPILED=1 "-DINTQ_WITH_PROTOZERO=1"

@@ -89,10 +89,13 @@ private:
         const arith::CodesOf of = codes.codes_of();
         inputs_ = {tensor(image), tensor(image)};
         std::int32_t x = push(OpKind::sub, inputs_, image, value_of(arith::make_sub(policy, of, of, of, out)));
+        for (int i = 0; i < 256; ++i) table_entries_[i] = static_cast<std::int8_t>(127 - i);
+        const std::int32_t constant = push(OpKind::constant, {}, image,
+                                           kernels::ConstantParams{table_entries_, image.size() / batch, DType::int8});
+        x = push(OpKind::sub, {x, constant}, image, value_of(arith::make_sub(policy, of, of, of, out)));
         x = push(OpKind::mul, {x, inputs_[1]}, image, value_of(arith::make_mul(policy, of, of, of, out)));
         x = conv(x, channels, {{3, 2}, {1, 1}, {1, 1, 1, 0}, {1, 1}});
         x = conv(x, 2, {{2, 2}, {1, 1}, {1, 0, 0, 1}, {1, 1}});
-        for (int i = 0; i < 256; ++i) table_entries_[i] = static_cast<std::int8_t>(127 - i);
         x = push(OpKind::lookup_table, {x}, image, kernels::LookUpParams{table_entries_, arith::int8_table_size});
         x = push(OpKind::pad, {x}, large, kernels::PadParams{{1, 1, 1, 1}, {1, 1}, -7});
         x = push(OpKind::interpolate, {x}, image,

@@ -59,7 +59,7 @@ struct CaseSource {
 };
 
 CaseSource cases_of(std::vector<CallInputs> cases);
-/// Batches of a model with one input.
+/// Batches of a calibration: each is a case.
 CaseSource cases_of(const quantization::BatchSource& batches);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -169,7 +169,7 @@ INTQ_INLINE CaseSource cases_of(std::vector<CallInputs> cases) {
 }
 
 INTQ_INLINE CaseSource cases_of(const quantization::BatchSource& batches) {
-    return {batches.count, [batches](std::size_t i) { return CallInputs(batches.at(i)); }};
+    return {batches.count, [batches](std::size_t i) { return CallInputs(batches.values(i)); }};
 }
 
 }  // namespace INTQ_HOSTED_ABI

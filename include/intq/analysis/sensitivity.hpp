@@ -110,15 +110,15 @@ public:
     std::vector<quantization::SensitiveOperator> run() {
         open_journal();
         io::Progress progress("sensitivity", static_cast<std::int64_t>(rows_.size()), options_.show);
+        const auto count = static_cast<std::int64_t>(rows_.size());
         std::int64_t done = 0;
-        graph::GraphRun run(root_.graph(), root_, inputs_);
-        while (!run.is_done() && done < static_cast<std::int64_t>(rows_.size())) {
+        for (graph::GraphRun run(root_.graph(), root_, inputs_); !run.is_done(); run.step()) {
             for (SensitivityRow& row : rows_) {
                 if (row.first != &run.next()) continue;
                 row.op.metric = measure(row, run);
                 progress.update(++done);
             }
-            run.step();
+            if (done == count) break;
         }
         sort();
         std::vector<quantization::SensitiveOperator> list;

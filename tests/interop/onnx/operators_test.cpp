@@ -108,7 +108,7 @@ TEST_CASE("Mul and Sub take two values, a number, or a tensor that becomes a buf
     const auto with_buffer = OneNode{.op_type = "Sub", .constants = {filled("a", {4, 1, 6}, 2.0f)}}.import();
     CHECK(graph::to_string(with_buffer->graph()).find("call_function[target=sub](args = (%x, %constant_0))") !=
           std::string::npos);
-    CHECK(with_buffer->tensor("constant_0").shape() == Shape(4, 1, 6));
+    CHECK(with_buffer->tensor("constant_0").shape() == Shape(1, 4, 1, 6));  // of the rank of x
     CHECK((*with_buffer)(intq::Tensor::zeros(Shape(1, 4, 6, 6))).tensor().flat<float>()[0] == -2.0f);
     CHECK_THAT(refusal({.op_type = "Mul", .constants = {filled("a", {3, 1, 1})}}),
                Contains("the shapes (?, 4, 6, 6) and (3, 1, 1) cannot be broadcast"));

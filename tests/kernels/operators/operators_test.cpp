@@ -230,6 +230,39 @@ TEST_CASE("a slice, permute or reshape instruction moves codes of either type, o
     }
 }
 
+TEST_CASE("a constant instruction gives each image the same codes") {
+    const Shape one_image(1, 3, 4, 5);
+    const std::vector<std::int8_t> codes = some_codes(one_image.size());
+    const std::vector<std::int16_t> wide(codes.begin(), codes.end());
+    const kernels::ConstantParams narrow{codes.data(), one_image.size(), DType::int8},
+        of_words{wide.data(), one_image.size(), DType::int16};
+    for_each_table([&](const KernelTable& table) {
+        const auto z = OneInstruction(OpKind::constant, DType::int8, {image}, &narrow).run(table, codes);
+        const auto y = OneInstruction(OpKind::constant, DType::int16, {image}, &of_words).run(table, wide);
+        int wrong = 0;
+        for (std::size_t i = 0; i < z.size(); ++i)
+            wrong += z[i] != codes[i % codes.size()] || y[i] != wide[i % codes.size()];
+        INFO(table.policy().name << "/" << table.backend);
+        CHECK(wrong == 0);
+        CHECK(z.size() == 2 * codes.size());
+    });
+}
+
+TEST_CASE("a constant of another size or type, and one without memory, is refused") {
+    const std::vector<std::int8_t> codes(60);
+    const KernelTable& table = *scalar_tables().tables[0];
+    const auto status_of = [&](const kernels::ConstantParams& constant, DType y) {
+        return OneInstruction(OpKind::constant, y, {image}, &constant).check(table);
+    };
+    CHECK(status_of({codes.data(), 60, DType::int8}, DType::int8).ok());
+    CHECK(status_of({codes.data(), 59, DType::int8}, DType::int8).code == StatusCode::corrupt);
+    CHECK(status_of({codes.data(), 0, DType::int8}, DType::int8).code == StatusCode::corrupt);
+    CHECK(status_of({codes.data(), 60, DType::int8}, DType::int16).code == StatusCode::dtype_mismatch);
+    CHECK(status_of({codes.data(), 60, DType::float32}, DType::float32).code == StatusCode::corrupt);
+    CHECK(status_of({nullptr, 60, DType::int8}, DType::int8).code == StatusCode::corrupt);
+    CHECK(status_of({codes.data() + 1, 60, DType::int16}, DType::int16).code == StatusCode::corrupt);
+}
+
 TEST_CASE("a move whose parameters, types or output are wrong is refused") {
     kernels::MoveParams move;
     move.rank = 1;

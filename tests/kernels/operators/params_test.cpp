@@ -103,6 +103,7 @@ TEST_CASE(
     for (const OpKind op : {OpKind::slice, OpKind::permute, OpKind::reshape})
         check_whole<kernels::MoveParams>(op, checked);
     check_whole<kernels::SoftmaxParams>(OpKind::softmax, checked);
+    check_whole<kernels::ConstantParams>(OpKind::constant, checked);
     for (const kernels::ProgramOperator& row : kernels::program_operators) {
         const bool has_params = row.params.kind != kernels::ParamKind::none;
         CHECK(has_params == (row.params.visit != nullptr));
@@ -330,6 +331,8 @@ void check_codes(const kernels::KernelTable& table, std::set<OpKind>& ops) {
     for (int i = 0; i < 513; ++i) wide[i] = static_cast<std::int16_t>(60 * (i - 256));
     step = {wide, arith::int16_table_size};
     OneInstruction(OpKind::lookup_table, DType::int16, {image, image}, &step).check(table, ops);
+    const kernels::ConstantParams constant{wide, image.size() / image[0], DType::int16};
+    OneInstruction(OpKind::constant, DType::int16, {image}, &constant).check(table, ops);
     kernels::SoftmaxParams softmax;
     softmax.tables = value_of(table.policy().softmax == arith::SoftmaxRule::requantized
                                   ? arith::make_softmax_tables(x)

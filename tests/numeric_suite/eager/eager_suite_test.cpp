@@ -197,6 +197,7 @@ TEST_CASE("find_match takes the parts of names as they are") {
     }
     CHECK(!ns::find_match({"conv.weight"}, "conv.bias", "weight"));
     CHECK(!ns::find_match({"fc.weight"}, "_packed_params", "_packed_params"));
+    CHECK(ns::find_match({"fc.weight", "weight"}, "_packed_params._packed_params", "_packed_params") == "weight");
 }
 
 TEST_CASE("compare_model_outputs has PyTorch's keys and shapes on the residual network") {
@@ -211,6 +212,16 @@ TEST_CASE("compare_model_outputs has PyTorch's keys and shapes on the residual n
     // Loggers change nothing, and a second run is logged behind the first one.
     CHECK(same_bits(pair.quantized->dispatch("forward", pair.data).tensor(), expected.tensor()));
     CHECK(ns::get_logger_dict(*pair.quantized).at("conv.stats").at("tensor_val").size() == 2);
+}
+
+TEST_CASE("The default list is PyTorch's for the layers that there are") {
+    const auto list = ns::get_default_compare_output_module_list();
+    for (const char* type : {"Conv1d", "ConvReLU3d", "ConvTranspose1d", "qat.ConvTranspose3d", "QuantizedConv3d",
+                             "BatchNorm3d", "BNReLU2d", "dynamic.LSTM", "Hardswish", "DeQuantStub", "Sequential"})
+        CHECK(list.count(type) == 1);
+    for (const char* type : {"ReLU", "Sigmoid", "Tanh", "SiLU", "GELU", "Hardsigmoid", "Hardtanh", "BatchNorm1d",
+                             "MaxPool2d", "Flatten", "Identity", "Softmax"})
+        CHECK(list.count(type) == 0);
 }
 
 TEST_CASE("compare_model_outputs compares the types of a list, and FloatFunctional always") {
@@ -313,6 +324,12 @@ TEST_CASE("Wrong use of the eager suite is refused with what is wrong") {
     CHECK(message_of<Error>([&] {
               ns::get_matching_activations(*pair.float_model, *pair.quantized);
           }).find("call prepare_model_outputs() on both models") != std::string::npos);
+    CHECK(message_of<Error>([&] {
+              ns::prepare_model_outputs(*pair.float_model, *pair.float_model);
+          }).find("one object") != std::string::npos);
+    CHECK(message_of<Error>([&] {
+              ns::compare_values(ns::compute_mse, test::random_tensor(Shape(2), 1), test::random_tensor(Shape(3), 1));
+          }) == "a metric compares tensors of one shape, or of shapes that broadcast, given (2) and (3)");
     ns::prepare_model_outputs(*pair.float_model, *pair.quantized);
     CHECK(message_of<Error>([&] {
               ns::get_matching_activations(*pair.float_model, *pair.quantized);
@@ -320,6 +337,16 @@ TEST_CASE("Wrong use of the eager suite is refused with what is wrong") {
     CHECK(message_of<Error>([&] {
               ns::prepare_model_outputs(*pair.float_model, *pair.quantized);
           }).find("start from clones of models without loggers") != std::string::npos);
+
+    CHECK(message_of<Error>([&] {
+              ns::prepare_model_with_stubs(*pair.float_model, *pair.quantized, {"Conv2d"});
+          }).find("prepare_model_with_stubs: there is a logger in \"") != std::string::npos);
+    pair.float_model->dispatch("forward", pair.data);
+    pair.float_model->dispatch("forward", pair.data);
+    pair.quantized->dispatch("forward", pair.data);
+    CHECK(message_of<Error>([&] { ns::get_matching_activations(*pair.float_model, *pair.quantized); }) ==
+          "get_matching_activations: quant.stats: the float model was called 2 times, the quantized one 1; run "
+          "both on the same data");
 
     const Pair other = lstm_pair();
     CHECK(message_of<Error>([&] {

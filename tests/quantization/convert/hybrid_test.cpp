@@ -6,10 +6,10 @@
 #include <iostream>
 
 #include "intq/nn/layers/layers.hpp"
-#include "intq/quantization/convert/explain.hpp"
 #include "intq/quantization/convert/convert_custom.hpp"
 #include "intq/quantization/convert/convert_eager.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/convert/explain.hpp"
 #include "intq/quantization/convert/lower.hpp"
 #include "intq/quantization/dynamic/weight_only.hpp"
 #include "intq/quantization/modules/custom_modules.hpp"
@@ -159,15 +159,42 @@ struct WithRow : nn::Cloneable<WithRow> {
     }
 };
 
-TEST_CASE("A tensor of the model is an operand of each sample") {
+TEST_CASE("A tensor of the model is an operand of each sample, and a constant of the program") {
     const WithRow model;
     const Tensor x = test::random_tensor(Shape(3, 3, 6, 6), 3);
-    const auto prepared = calibrated(model, x, {});
+    for (const char* target : {"fp32", "tflite", "litert", "bayes"}) {
+        CAPTURE(target);
+        const auto prepared = calibrated(model, x, {}, target);
+        const QuantizedGraph quantized = convert_fx(*prepared);
+        const Tensor y = lower(quantized, table_of(target), 2).run(x), exact = (*nn::clone(model))(x).tensor();
+        const double reach = test::largest_difference(exact, Tensor::zeros(exact.shape()));
+        CHECK(test::largest_difference(y, exact) < 0.05 * reach);
+        const HybridModel hybrid(quantized, table_of(target), 2);
+        CHECK(hybrid.program_count() == 1);
+        CHECK(same_bits(y, hybrid.run(x)));
+        CHECK(same_bits(y, ExactSimulation(quantized, table_of(target), 2).run(std::span(&x, 1))[0]));
+        CHECK(same_bits(y.batch(2, 1), hybrid.run(x.batch(2, 1))));
+    }
+    // Beside a layer in float: each program has the constant as its own.
+    PrepareOptions options;
+    options.hybrid = true;
+    options.hybrid_dict = {{}, {"conv"}};
+    const auto prepared = calibrated(model, x, options);
     const HybridModel hybrid(convert_fx(*prepared), table_of("bayes"), 2);
-    const Tensor y = hybrid.run(x), exact = (*nn::clone(model))(x).tensor();
-    const double reach = test::largest_difference(exact, Tensor::zeros(exact.shape()));
-    CHECK(test::largest_difference(y, exact) < 0.05 * reach);
+    const Tensor y = hybrid.run(x), reference = (*make_reference(hybrid.quantized()))(x).tensor();
+    const double reach = test::largest_difference(y, Tensor::zeros(y.shape()));
+    CHECK(test::largest_difference(y, reference) < 0.05 * reach);  // a tie may fall to the other side in float
     CHECK(same_bits(y.batch(2, 1), hybrid.run(x.batch(2, 1))));
+}
+
+TEST_CASE("A tensor of the model that differs from sample to sample is refused by prepare") {
+    WithRow model;
+    model.tensor("row") = test::random_tensor(Shape(3, 4, 1, 6), 5);
+    CHECK(message_of<Error>([&] {
+              prepare_calibration_fx(model, get_default_qconfig_mapping(), table_of("bayes").policy(),
+                                     {.example_inputs = {test::random_tensor(Shape(3, 3, 6, 6), 3)}});
+          }).find("a constant operand is the same for each sample: expected shape (1, ...), given (3, 4, 1, 6)") !=
+          std::string::npos);
 }
 
 TEST_CASE("A hybrid_dict stands above the modules' own qconfigs, and must be asked for with names that exist") {

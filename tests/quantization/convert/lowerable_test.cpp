@@ -267,8 +267,8 @@ double sqnr(const intq::Tensor& expected, const intq::Tensor& given) {
 }
 
 /// From the model to the outputs of its program.
-Outcome deploy(const Case& c, const kernels::KernelTable& table, const QConfigMapping& mapping,
-               std::set<RowKey>& reached, PrepareOptions options = {}) {
+Outcome run_as_program(const Case& c, const kernels::KernelTable& table, const QConfigMapping& mapping,
+                       std::set<RowKey>& reached, PrepareOptions options = {}) {
     Outcome outcome;
     const nn::ModulePtr model = model_of(c);
     const intq::Tensor x = test::random_tensor(c.input, 3);
@@ -330,7 +330,7 @@ void reach_typed_rows(const kernels::KernelTable& table, std::set<RowKey>& reach
                     const auto mapping = get_default_qconfig_mapping()
                                              .set_module_name("quant", get_default_calib_qconfig(input))
                                              .set_module_name("op", qconfig);
-                    const Outcome outcome = deploy(typed, table, mapping, reached);
+                    const Outcome outcome = run_as_program(typed, table, mapping, reached);
                     if (!outcome.late.empty())
                         late.push_back(c.name + ", " + name_of(input) + " by " + name_of(weight) + " -> " +
                                        name_of(output) + ": " + outcome.late);
@@ -340,15 +340,16 @@ void reach_typed_rows(const kernels::KernelTable& table, std::set<RowKey>& reach
         for (const DType first : {DType::int8, DType::int16}) {
             const auto mapping =
                 get_default_qconfig_mapping(other).set_module_name("quant", get_default_calib_qconfig(first));
-            deploy(function("add", [](const nn::Value& x) { return x + x; }), table, mapping, reached);
-            deploy(function("softmax", [](const nn::Value& x) { return nn::softmax(x, 1); }), table, mapping, reached);
+            run_as_program(function("add", [](const nn::Value& x) { return x + x; }), table, mapping, reached);
+            run_as_program(function("softmax", [](const nn::Value& x) { return nn::softmax(x, 1); }), table, mapping,
+                           reached);
         }
     Case dropped = module("dropout", std::make_shared<nn::Dropout>());
     dropped.body = [](test::LambdaModel& m, const nn::Value& x) { return m.call("op", nn::clamp(x, -0.3, 0.4)); };
     PrepareOptions torch;
     torch.compatibility = Compatibility::torch;
     for (const DType dtype : {DType::int8, DType::int16})
-        deploy(dropped, table, get_default_qconfig_mapping(dtype), reached, torch);
+        run_as_program(dropped, table, get_default_qconfig_mapping(dtype), reached, torch);
 }
 
 }  // namespace
@@ -361,7 +362,7 @@ TEST_CASE("What prepare takes is lowered and runs, and every row of every constr
         for (const Case& c : all_cases())
             for (const DType dtype : {DType::int8, DType::int16})
                 for (const bool is_affine : {false, true}) {
-                    const Outcome outcome = deploy(c, *table, mapping_of(dtype, is_affine), reached);
+                    const Outcome outcome = run_as_program(c, *table, mapping_of(dtype, is_affine), reached);
                     INFO(table->policy().name << " " << name_of(dtype) << (is_affine ? " affine" : "") << ", "
                                               << c.name);
                     // An operator that stays in float inside a model runs in a HybridModel alone; prepare lists it.
@@ -534,11 +535,11 @@ TEST_CASE("A softmax stays in float at the end of an int16 model, and is listed"
                      {{"op", conv(three)}},
                      50.0};
         std::set<RowKey> reached;
-        const Outcome outcome = deploy(c, *table, mapping_of(DType::int16, false), reached);
+        const Outcome outcome = run_as_program(c, *table, mapping_of(DType::int16, false), reached);
         CHECK(outcome.refused == "");
         CHECK(outcome.late == "");
         // TFLite's softmax takes int16 codes.
         CHECK(outcome.fallbacks == (table->policy().softmax == arith::SoftmaxRule::fixed_point ? 0 : 1));
-        CHECK(deploy(c, *table, mapping_of(DType::int8, false), reached).fallbacks == 0);
+        CHECK(run_as_program(c, *table, mapping_of(DType::int8, false), reached).fallbacks == 0);
     }
 }

@@ -4,6 +4,7 @@
 #ifndef INTQ_KERNELS_OPERATORS_OPERATOR_TABLE_HPP
 #define INTQ_KERNELS_OPERATORS_OPERATOR_TABLE_HPP
 
+#include "intq/kernels/operators/constant.hpp"
 #include "intq/kernels/operators/conv.hpp"
 #include "intq/kernels/operators/elementwise.hpp"
 #include "intq/kernels/operators/move.hpp"
@@ -23,7 +24,7 @@ inline constexpr ProgramOperator program_operators[] = {
     operators::max_pool2d_operator,   operators::avg_pool2d_operator,  operators::mul_operator,
     operators::lookup_table_operator, operators::interpolate_operator, operators::pad_operator,
     operators::sub_operator,          operators::slice_operator,       operators::permute_operator,
-    operators::reshape_operator,      operators::softmax_operator,
+    operators::reshape_operator,      operators::softmax_operator,     operators::constant_operator,
 };
 
 /// Null for an operator that programs do not have.

@@ -37,7 +37,8 @@ enum class ParamKind : std::uint8_t {
     resize,
     move,
     pad,
-    softmax
+    softmax,
+    constant
 };
 
 /// The kind of a struct of parameters; each specialises it beside itself.

@@ -19,9 +19,10 @@ inline namespace INTQ_HOSTED_ABI {
 /// Names of types of modules, as Module::type_name() gives them.
 using ModuleTypes = std::set<std::string>;
 
-/// The types whose outputs are compared unless a list says otherwise: layers with weights, fused ones, batch and layer
-/// norm, embeddings, LSTM, the activations that convert has classes for, stubs and FloatFunctional, each in float,
-/// prepared, quantized and dynamic. As in PyTorch ReLU, pools, Flatten and Identity are not among them.
+/// The types whose outputs are compared unless a list says otherwise, PyTorch's list for the layers that there are:
+/// layers with weights, fused ones, batch norms of 2 and 3 dimensions, layer norm, embeddings, LSTM, ReLU6, PReLU,
+/// LeakyReLU, ELU, Hardswish, stubs, Dropout, Sequential and FloatFunctional, each in float, prepared, quantized and
+/// dynamic. ReLU, pools, Flatten, Identity and other activations are not among them.
 ModuleTypes get_default_compare_output_module_list();
 
 struct CompareOutputsOptions {
@@ -41,8 +42,8 @@ void prepare_model_outputs(nn::Module& float_module, nn::Module& q_module, const
 /// What both models gave since prepare_model_outputs(), by the names of the quantized one: lists "float" and
 /// "quantized". A module without a partner in the float model is left out.
 ///
-/// @throws Error where nothing was logged, because a model was not run; where no name has a partner; for loggers
-///         without a list "tensor_val"
+/// @throws Error where nothing was logged, because a model was not run; where a module was called more often in one
+///         model than in the other; where no name has a partner; for loggers without a list "tensor_val"
 LoggerDict get_matching_activations(nn::Module& float_module, nn::Module& q_module);
 
 /// prepare_model_outputs(), a run of both models on the data, and get_matching_activations().
@@ -62,6 +63,9 @@ std::string plain_type(const std::string& type);
 /// Runs a model on its inputs.
 nn::Value run_model(nn::Module& model, const std::vector<nn::Value>& data);
 
+/// Throws for a model that was prepared for a comparison before.
+void check_no_loggers(const char* function, nn::Module& model);
+
 }  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
@@ -76,11 +80,8 @@ nn::Value run_model(nn::Module& model, const std::vector<nn::Value>& data);
 
 #    include "intq/io/error.hpp"
 #    include "intq/io/nearest_names.hpp"
-#    include "intq/nn/float_operators/unary.hpp"
-#    include "intq/nn/layers/conv.hpp"
-#    include "intq/nn/layers/fusion.hpp"
-#    include "intq/nn/layers/linear.hpp"
 #    include "intq/numeric_suite/eager/compare_weights.hpp"
+#    include "intq/numeric_suite/loggers/layer_types.hpp"
 
 namespace intq::numeric_suite {
 inline namespace INTQ_HOSTED_ABI {
@@ -97,20 +98,6 @@ INTQ_INLINE std::string plain_type(const std::string& type) {
 
 INTQ_INLINE nn::Value run_model(nn::Module& model, const std::vector<nn::Value>& data) {
     return model.dispatch("forward", data);
-}
-
-INTQ_INLINE std::vector<std::string> fused_types() {
-    std::vector<std::string> types;
-    for (const bool norm : {false, true})
-        for (const bool add : {false, true})
-            for (const Activation activation : {Activation::none, Activation::relu, Activation::relu6}) {
-                const nn::Fusion fusion{add, activation, norm};
-                for (std::string (*name)(const nn::Fusion&) :
-                     {&nn::Conv2d::fused_type_name, &nn::Conv1d::fused_type_name, &nn::ConvTranspose2d::fused_type_name,
-                      &nn::Linear::fused_type_name})
-                    types.push_back(name(fusion));
-            }
-    return types;
 }
 
 INTQ_INLINE bool is_logged(const nn::Module& module, const ModuleTypes& allowed) {
@@ -137,17 +124,19 @@ INTQ_INLINE nn::Value log_output(nn::Module& module, const nn::ModuleCall&, cons
     return logged.is_none() ? result : logged;
 }
 
-INTQ_INLINE void attach_loggers(nn::Module& model, const CompareOutputsOptions& options) {
-    const auto modules = model.named_modules();
-    for (const auto& module : modules)
+INTQ_INLINE void check_no_loggers(const char* function, nn::Module& model) {
+    for (const auto& module : model.named_modules())
         if (logger_in(*module.value) != nullptr)
-            throw Error("prepare_model_outputs", "there is a logger in \"" + module.name +
-                                                     "\" already; start from clones of models without loggers");
-    for (const auto& module : modules) {
+            throw Error(function, "there is a logger in \"" + module.name +
+                                      "\" already; start from clones of models without loggers");
+}
+
+INTQ_INLINE void attach_loggers(nn::Module& model, const CompareOutputsOptions& options) {
+    for (const auto& module : model.named_modules()) {
         if (!is_logged(*module.value, options.allow_list)) continue;
         const bool is_taken = module.value->has_child("activation_post_process");
         module.value->add_child(is_taken ? "activation_post_process_logger" : "activation_post_process",
-                                options.logger_cls());
+                                made_logger(options.logger_cls));
         module.value->add_forward_hook(&log_output);
     }
 }
@@ -173,24 +162,28 @@ INTQ_INLINE LoggerDict with_data(const LoggerDict& loggers, const char* which) {
 }  // namespace detail
 
 INTQ_INLINE ModuleTypes get_default_compare_output_module_list() {
-    std::vector<std::string> types = detail::fused_types();
-    for (const char* type : {"BatchNorm1d", "BatchNorm2d", "BNReLU2d", "BNReLU62d", "LayerNorm", "Embedding", "LSTM",
-                             "QuantStub", "Quantize", "FloatFunctional", "ReLU6", "PReLU"})
-        types.emplace_back(type);
-    for (const auto& row : nn::float_operators::unary_rows)
-        if (row.module != nullptr) types.emplace_back(row.module);
-    ModuleTypes result;
+    std::vector<std::string> types{"LayerNorm", "Embedding",       "LSTM",    "QuantStub", "DeQuantStub",
+                                   "Quantize",  "FloatFunctional", "ReLU6",   "PReLU",     "LeakyReLU",
+                                   "ELU",       "Hardswish",       "Dropout", "Sequential"};
+    const auto add = [&](const std::vector<std::string>& names) {
+        types.insert(types.end(), names.begin(), names.end());
+    };
+    for (const detail::WeightedFamily& family : detail::weighted_families) add(detail::type_names(family));
+    for (const int dimensions : {2, 3}) add(detail::batch_norm_names(dimensions));
+    ModuleTypes result{"DeQuantize"};
     for (const std::string& type : types) {
         result.insert(type);
         for (const std::string_view prefix : detail::type_prefixes) result.insert(std::string(prefix) + type);
     }
-    for (const char* without : {"ReLU", "Sigmoid", "Tanh"}) result.erase(without);
     return result;
 }
 
 INTQ_INLINE void prepare_model_outputs(nn::Module& float_module, nn::Module& q_module,
                                        const CompareOutputsOptions& options) {
+    if (&float_module == &q_module)
+        throw Error("prepare_model_outputs: both models are one object; give the float model and the quantized one");
     detail::check_types(options.allow_list, float_module, q_module);
+    for (nn::Module* model : {&float_module, &q_module}) detail::check_no_loggers("prepare_model_outputs", *model);
     detail::attach_loggers(float_module, options);
     detail::attach_loggers(q_module, options);
 }
@@ -204,8 +197,14 @@ INTQ_INLINE LoggerDict get_matching_activations(nn::Module& float_module, nn::Mo
     for (const auto& [key, stats] : of_quantized) {
         const auto name = find_match(names, key, "stats");
         if (!name) continue;
-        result[key]["float"] = detail::activations_of(*name, of_float.at(*name));
-        result[key]["quantized"] = detail::activations_of(key, stats);
+        const ValueList& real = detail::activations_of(*name, of_float.at(*name));
+        const ValueList& quantized = detail::activations_of(key, stats);
+        if (real.size() != quantized.size())
+            throw Error("get_matching_activations: " + key,
+                        "the float model was called " + std::to_string(real.size()) + " times, the quantized one " +
+                            std::to_string(quantized.size()) + "; run both on the same data");
+        result[key]["float"] = real;
+        result[key]["quantized"] = quantized;
     }
     if (result.empty())
         throw Error(

@@ -35,8 +35,9 @@ public:
 /// the list, if the types in the two differ. A module of another type is walked through; one that the float model does
 /// not have is left as it is. The quantized model is changed; it shares the float model's modules.
 ///
-/// @throws Error for a type of the list that the float model does not have, with the nearest types; where no module was
-///         replaced: the models do not correspond, or nothing in them is quantized
+/// @throws Error for a type of the list that the float model does not have, with the nearest types; for a model that
+///         has loggers already; where no module was replaced: the models do not correspond, or nothing in them is
+///         quantized
 ///
 /// Source   torch.ao.ns._numeric_suite.prepare_model_with_stubs
 void prepare_model_with_stubs(nn::Module& float_module, nn::Module& q_module, const ModuleTypes& module_swap_list,
@@ -104,7 +105,7 @@ INTQ_INLINE int swap_children(nn::Module& float_module, nn::Module& q_module, co
         if (types.count(partner->type_name()) == 0) {
             swapped += swap_children(*partner, *child.value, types, logger_cls);
         } else if (types_in(*partner) != types_in(*child.value)) {
-            q_module.replace_child(child.name, std::make_shared<Shadow>(child.value, partner, logger_cls()));
+            q_module.replace_child(child.name, std::make_shared<Shadow>(child.value, partner, made_logger(logger_cls)));
             ++swapped;
         }
     }
@@ -115,6 +116,7 @@ INTQ_INLINE int swap_children(nn::Module& float_module, nn::Module& q_module, co
 
 INTQ_INLINE void prepare_model_with_stubs(nn::Module& float_module, nn::Module& q_module,
                                           const ModuleTypes& module_swap_list, const LoggerFactory& logger_cls) {
+    for (nn::Module* model : {&float_module, &q_module}) detail::check_no_loggers("prepare_model_with_stubs", *model);
     const std::vector<std::string> known = detail::types_in(float_module);
     for (const std::string& type : module_swap_list)
         if (std::find(known.begin(), known.end(), type) == known.end())

@@ -102,8 +102,12 @@ INTQ_INLINE Parts without_last(const Parts& parts, std::size_t count) {
 
 INTQ_INLINE std::optional<std::string> find_parts(const std::vector<std::string>& names, const Parts& wanted) {
     for (const std::size_t dropped : {std::size_t{1}, std::size_t{2}})
-        for (const std::string& name : names)
-            if (without_last(parts_of(name), dropped) == wanted) return name;
+        for (const std::string& name : names) {
+            const Parts parts = parts_of(name);
+            // What the model itself has stands for none of its children: "weight" is not "fc.weight".
+            if (wanted.empty() && parts.size() != 1) continue;
+            if (without_last(parts, dropped) == wanted) return name;
+        }
     return std::nullopt;
 }
 
@@ -185,7 +189,7 @@ INTQ_INLINE std::optional<std::string> find_match(const std::vector<std::string>
     const detail::Parts parts = detail::parts_of(key);
     if (parts.back() != postfix) return std::nullopt;
     if (auto found = detail::find_parts(names, detail::without_last(parts, 1))) return found;
-    if (postfix != "_packed_params" || parts.size() < 3) return std::nullopt;
+    if (postfix != "_packed_params" || parts.size() < 2) return std::nullopt;
     return detail::find_parts(names, detail::without_last(parts, 2));
 }
 

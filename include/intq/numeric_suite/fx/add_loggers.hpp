@@ -63,16 +63,20 @@ std::shared_ptr<graph::GraphModule> copy_for_loggers(const graph::GraphModule& m
 /// The smallest k for which `prefix`<k> is no slot of the model, behind the prefix.
 std::string free_name(const nn::Module& model, const std::string& prefix);
 
-/// Adds a logger behind a node, under a free name; those of its readers that `filter` accepts read the logger.
+/// Adds a logger of all that a node gives, under a free name; those of its readers that `filter` accepts read the
+/// logger.
 ///
 /// @param before  where the logger is called; null: right behind the node
 graph::Node& insert_logger(graph::GraphModule& model, graph::Node& node, const std::string& prefix,
                            std::shared_ptr<OutputLogger> logger, const graph::Node* before,
                            const std::function<bool(const graph::Node& reader)>& filter);
 
-/// An argument whose value is logged: the node that gives it, and its place.
+/// All that a node gives: itself, or the list of its outputs.
+graph::Argument all_outputs(graph::Node& node);
+
+/// An argument whose value is logged: the output of a node that gives it, and its place.
 struct LoggedArgument {
-    graph::Node* node;
+    graph::NodeRef ref;
     int index_of_arg, index_within_arg;
 };
 /// The inputs of a layer that are logged.
@@ -127,20 +131,21 @@ INTQ_INLINE std::string free_name(const nn::Module& model, const std::string& pr
         if (const std::string name = prefix + std::to_string(k); !model.has_child(name)) return name;
 }
 
+INTQ_INLINE graph::Argument all_outputs(graph::Node& node) {
+    if (node.outputs().size() == 1) return node;
+    graph::ArgumentList items;
+    for (std::size_t i = 0; i < node.outputs().size(); ++i)
+        items.emplace_back(graph::NodeRef{&node, static_cast<int>(i)});
+    return items;
+}
+
 INTQ_INLINE graph::Node& insert_logger(graph::GraphModule& model, graph::Node& node, const std::string& prefix,
                                        std::shared_ptr<OutputLogger> logger, const graph::Node* before,
                                        const std::function<bool(const graph::Node& reader)>& filter) {
     const std::string name = free_name(model, prefix);
     model.add_child(name, logger);
-    graph::Argument value = node;
-    if (node.outputs().size() > 1) {  // all of a tuple
-        graph::ArgumentList items;
-        for (std::size_t i = 0; i < node.outputs().size(); ++i)
-            items.emplace_back(graph::NodeRef{&node, static_cast<int>(i)});
-        value = items;
-    }
     const auto place = before != nullptr ? model.graph().before(*before) : model.graph().after(node);
-    graph::Node& made = model.graph().call_module(name, {std::move(value)});
+    graph::Node& made = model.graph().call_module(name, {all_outputs(node)});
     made.set_scope({name, logger->type_name()});
     made.outputs() = node.outputs();
     model.graph().replace_all_uses(node, made, filter);
@@ -167,14 +172,14 @@ INTQ_INLINE std::vector<LoggedArgument> logged_arguments(const graph::Node& star
         const graph::Argument& argument = start.args()[i];
         const int at = static_cast<int>(i);
         if (is_list) {  // a converted cat has its parts as arguments
-            if (argument.node() != nullptr) result.push_back({argument.node(), 0, at});
+            if (argument.ref() != nullptr) result.push_back({*argument.ref(), 0, at});
             continue;
         }
         if (i > (has_two ? 1u : 0u)) break;
-        if (argument.node() != nullptr) result.push_back({argument.node(), at, 0});
+        if (argument.ref() != nullptr) result.push_back({*argument.ref(), at, 0});
         if (argument.list() == nullptr) continue;
         for (std::size_t k = 0; k < argument.list()->size(); ++k)
-            if (graph::Node* item = (*argument.list())[k].node()) result.push_back({item, at, static_cast<int>(k)});
+            if (const auto* item = (*argument.list())[k].ref()) result.push_back({*item, at, static_cast<int>(k)});
     }
     return result;
 }
@@ -189,20 +194,25 @@ INTQ_INLINE void log_inputs(graph::GraphModule& model, graph::Node& start, Outpu
     for (LoggedArgument argument : arguments) {
         // The first logger of a value that is read twice stands between.
         if (argument.index_within_arg == 0 && argument.index_of_arg < static_cast<int>(start.args().size()))
-            if (graph::Node* now = start.args()[static_cast<std::size_t>(argument.index_of_arg)].node();
-                !is_list && now)
-                argument.node = now;
+            if (const auto* now = start.args()[static_cast<std::size_t>(argument.index_of_arg)].ref(); !is_list && now)
+                argument.ref = *now;
+        graph::Node& node = *argument.ref.node;
         fields.results_type = results_node_input;
-        fields.prev_node_name = argument.node->name();
-        fields.prev_node_target_type = target_type_of(*argument.node, model);
+        fields.prev_node_name = node.name();
+        fields.prev_node_target_type = target_type_of(node, model);
         fields.index_of_arg = argument.index_of_arg;
         fields.index_within_arg = argument.index_within_arg;
-        // Loggers of a list hang beside it, as PyTorch's do.
-        insert_logger(model, *argument.node, argument.node->name() + suffix, logger_cls(fields), &start,
-                      [&](const graph::Node& reader) {
-                          const auto known = order.find(&reader);
-                          return !is_list && known != order.end() && known->second >= first_reader;
-                      });
+        // Loggers of a list hang beside it, as PyTorch's do; so do those of one output of several.
+        const bool is_beside = is_list || node.outputs().size() > 1;
+        graph::Node& made = insert_logger(
+            model, node, node.name() + suffix, made_logger(logger_cls, fields), &start, [&](const graph::Node& reader) {
+                const auto known = order.find(&reader);
+                return !is_beside && known != order.end() && known->second >= first_reader;
+            });
+        if (node.outputs().size() > 1) {
+            made.set_args({argument.ref});
+            made.outputs() = {node.outputs()[static_cast<std::size_t>(argument.ref.output)]};
+        }
     }
 }
 
@@ -224,7 +234,7 @@ INTQ_INLINE void add_loggers_to(graph::GraphModule& model, const std::string& mo
         fields.ref_node_name = fields.prev_node_name = end.name();
         fields.prev_node_target_type = target_type_of(end, model);
         fields.results_type = results_node_output;
-        insert_logger(model, end, end.name() + "_ns_logger_", options.logger_cls(fields), nullptr, {});
+        insert_logger(model, end, end.name() + "_ns_logger_", made_logger(options.logger_cls, fields), nullptr, {});
     }
 }
 

@@ -40,7 +40,7 @@ struct NSSubgraphPair {
 ///
 /// A chain is followed through first arguments. Between its nodes each value has one reader. First a relu, and what
 /// PyTorch fuses, counts as part of a chain; if the models do not match then, a relu6 and an add do too, since targets
-/// exist whose layers hold them.
+/// exist whose layers hold them. If they still do not, Dropout is passed over, since a converted model has none.
 ///
 /// @throws GraphMatchingException naming both nodes and their types, where they are different operators, or where one
 ///         graph has an operator more
@@ -58,6 +58,7 @@ std::vector<NSSubgraphPair> get_matching_subgraph_pairs(
 #if INTQ_DEFINES(numeric_suite_fx)
 
 #    include <algorithm>
+#    include <iterator>
 #    include <map>
 #    include <optional>
 #    include <set>
@@ -65,6 +66,7 @@ std::vector<NSSubgraphPair> get_matching_subgraph_pairs(
 
 #    include "intq/graph/interpreter.hpp"
 #    include "intq/graph/operators.hpp"
+#    include "intq/numeric_suite/loggers/layer_types.hpp"
 
 namespace intq::numeric_suite::fx {
 inline namespace INTQ_HOSTED_ABI {
@@ -141,10 +143,11 @@ private:
         }
         if (!is_matchable(*chain.back())) return chain;
         const std::string last = operator_of(*chain.back());
-        if (last == "relu" || (rule_.relu6 && last == "relu6")) extend(chain, {"add", "sub", "mul"});
+        if (is_clamp(last))
+            extend(chain, [](const std::string& name) { return name == "add" || name == "sub" || name == "mul"; });
         if (rule_.add && operator_of(*chain.back()) == "add") extend_through_add(chain);
         const std::string first = operator_of(*chain.back());
-        if (first == "relu" || (rule_.relu6 && first == "relu6")) extend(chain, {"batch_norm1d", "batch_norm2d"});
+        if (is_clamp(first)) extend(chain, is_norm);
         extend_to_layer(chain);
         // What reads a list, as cat does, is no part of a chain.
         if (chain.size() > 1 && (chain.back()->args().empty() || chain.back()->args()[0].node() == nullptr))
@@ -152,12 +155,18 @@ private:
         return chain;
     }
 
-    // One more node, if its operator is one of these. Fused operators have their relu inside.
-    bool extend(std::vector<graph::Node*>& chain, const std::set<std::string>& operators) const {
+    // One more node, if its operator is such a one. Fused operators have their relu inside.
+    template <class IsOne> void extend(std::vector<graph::Node*>& chain, const IsOne& is_one) const {
         graph::Node* input = before(*chain.back());
-        if (input == nullptr || !is_matchable(*input) || operators.count(operator_of(*input)) == 0) return false;
-        chain.push_back(input);
-        return true;
+        if (input != nullptr && is_matchable(*input) && is_one(operator_of(*input))) chain.push_back(input);
+    }
+
+    bool is_clamp(const std::string& name) const { return name == "relu" || (rule_.relu6 && name == "relu6"); }
+    static bool is_norm(const std::string& name) { return name.starts_with("batch_norm"); }
+    static bool is_layer(const std::string& name) {
+        const auto& families = numeric_suite::detail::weighted_families;
+        return name == "functional_linear" || std::any_of(std::begin(families), std::end(families),
+                                                          [&](const auto& family) { return name == family.name; });
     }
 
     // A layer that alone an add reads, or the batch norm behind it.
@@ -169,26 +178,17 @@ private:
             std::vector<graph::Node*> longer = chain;
             longer.push_back(input);
             extend_to_layer(longer);
-            if (is_layer(*longer.back())) {
+            if (is_layer(operator_of(*longer.back()))) {
                 chain = longer;
                 return;
             }
         }
     }
 
-    bool is_layer(const graph::Node& node) const {
-        static const std::set<std::string> layers{"conv1d", "conv2d", "conv_transpose2d", "linear",
-                                                  "functional_linear"};
-        return layers.count(operator_of(node)) != 0;
-    }
-
     // From a batch norm or a relu to the layer before it.
     void extend_to_layer(std::vector<graph::Node*>& chain) const {
-        static const std::set<std::string> layers{"conv1d", "conv2d", "conv_transpose2d", "linear",
-                                                  "functional_linear"};
         const std::string first = operator_of(*chain.back());
-        const bool is_clamp = first == "relu" || (rule_.relu6 && first == "relu6");
-        if (is_clamp || first == "batch_norm1d" || first == "batch_norm2d") extend(chain, layers);
+        if (is_clamp(first) || is_norm(first)) extend(chain, is_layer);
     }
 
     graph::GraphModule& model_;
@@ -253,14 +253,17 @@ INTQ_INLINE std::vector<NSSubgraphPair> get_matching_subgraph_pairs(graph::Graph
                                                                     const RelatedOps& base_name_to_sets_of_related_ops,
                                                                     const NodeTypeMap& unmatchable_types_map) {
     using detail::ChainRule;
+    NodeTypeMap without_dropout = unmatchable_types_map;
+    without_dropout["mods_unmatchable"].insert("Dropout");
     std::optional<GraphMatchingException> first;
-    for (const ChainRule rule : {ChainRule{false, false}, ChainRule{true, false}, ChainRule{true, true}}) {
-        try {
-            return detail::match(model_a, model_b, base_name_to_sets_of_related_ops, unmatchable_types_map, rule);
-        } catch (const GraphMatchingException& error) {
-            if (!first) first = error;
+    for (const NodeTypeMap* unmatchable : {&unmatchable_types_map, &std::as_const(without_dropout)})
+        for (const ChainRule rule : {ChainRule{false, false}, ChainRule{true, false}, ChainRule{true, true}}) {
+            try {
+                return detail::match(model_a, model_b, base_name_to_sets_of_related_ops, *unmatchable, rule);
+            } catch (const GraphMatchingException& error) {
+                if (!first) first = error;
+            }
         }
-    }
     throw *first;
 }
 

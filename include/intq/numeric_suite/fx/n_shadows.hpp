@@ -52,15 +52,16 @@ struct PrepareNShadowsOptions {
 /// loggers_set_enabled(), and run it again.
 ///
 /// @param model           in evaluation
-/// @param example_inputs  one tensor for each input; nothing is observed on them
+/// @param example_inputs  one value for each input, a tensor or a tuple; nothing is observed on them
 /// @param backend_config  the target: which operators and types exist
 /// @param skipped         optional: the layers and candidates without a shadow, and why
-/// @throws Error for a key of the mapping that nothing in the model matches, with the nearest; for a mapping without
+/// @throws Error for a model in training; for a key of the mapping that nothing in the model matches, with the nearest;
+/// for a mapping without
 ///         candidates; where no layer gets a shadow
 ///
 /// Source   torch.ao.ns._numeric_suite_fx.prepare_n_shadows_model
 std::shared_ptr<graph::GraphModule> prepare_n_shadows_model(nn::Module& model,
-                                                            const std::vector<Tensor>& example_inputs,
+                                                            const std::vector<nn::Value>& example_inputs,
                                                             const QConfigMultiMapping& qconfig_multi_mapping,
                                                             const arith::PolicyRecord& backend_config,
                                                             const PrepareNShadowsOptions& options = {},
@@ -75,7 +76,7 @@ struct ConvertNShadowsOptions {
 ///
 /// @param kernels  of the target that it was prepared for
 /// @return the same model
-/// @throws Error for a model without such copies; for one that saw no data, naming the copy
+/// @throws Error for a model without such copies; for one that saw no data or is converted already, naming the copy
 std::shared_ptr<graph::GraphModule> convert_n_shadows_model(const std::shared_ptr<graph::GraphModule>& model,
                                                             const kernels::KernelTable& kernels,
                                                             const ConvertNShadowsOptions& options = {});
@@ -156,10 +157,10 @@ public:
                     const PrepareNShadowsOptions& options, std::vector<SkippedShadow>* skipped)
         : model_(model), mapping_(mapping), target_(target), options_(options), skipped_(skipped) {}
 
-    void run(const std::vector<Tensor>& example_inputs) {
+    void run(const std::vector<nn::Value>& example_inputs) {
         record_values(example_inputs);
         for (const Chain& layer : layers_of(model_, target_)) add(layer);
-        if (layers_ == 0)
+        if (shadows_ == 0)
             throw Error(
                 "prepare_n_shadows_model: no layer of the model gets a shadow; the reasons are those of "
                 "`skipped`" +
@@ -167,10 +168,9 @@ public:
     }
 
 private:
-    void record_values(const std::vector<Tensor>& example_inputs) {
-        const std::vector<nn::Value> inputs(example_inputs.begin(), example_inputs.end());
+    void record_values(const std::vector<nn::Value>& example_inputs) {
         graph::ShapeRecord shapes;
-        model_.run(inputs, [&](const graph::Node& node, const nn::Value& value) {
+        model_.run(example_inputs, [&](const graph::Node& node, const nn::Value& value) {
             shapes.add(node, value);
             values_[&node] = value;
         });
@@ -194,7 +194,10 @@ private:
         const LayerModel alone = model_of_layer(model_, layer);
         std::vector<Tensor> inputs;
         for (const graph::Argument& input : alone.inputs) {
-            const nn::Value& value = values_.at(input.node());
+            const graph::NodeRef& ref = *input.ref();
+            nn::Value value = values_.at(ref.node);
+            if (ref.node->outputs().size() > 1 && value.is_tuple())
+                value = value.tuple().at(static_cast<std::size_t>(ref.output));
             if (!value.is_tensor()) return skip(*layer.front(), "it reads something else than tensors");
             inputs.push_back(value.tensor());
         }
@@ -219,6 +222,7 @@ private:
         }
         const std::string name = "shadow_wrapper_" + m + "_" + n;
         model_.add_child(name, prepared);
+        ++shadows_;
         const auto at = model_.graph().after(place);
         graph::Node& wrapper = model_.graph().call_module(name, alone.inputs);
         return &add_logger(layer, wrapper, m, n, to_string(qconfig), graph::Argument(*layer.back()));
@@ -254,19 +258,22 @@ private:
     std::vector<SkippedShadow>* skipped_;
     std::vector<std::string> reasons_;
     std::map<const graph::Node*, nn::Value> values_;
-    int layers_ = 0;
+    int layers_ = 0, shadows_ = 0;
 };
 
 INTQ_INLINE nn::ModulePtr converted_layer(const std::string& name, const nn::ModulePtr& module,
                                           const kernels::KernelTable& kernels) {
+    if (dynamic_cast<ConvertedModel*>(module.get()) != nullptr)
+        throw Error("convert_n_shadows_model: " + name, "it is converted already");
     auto* prepared = dynamic_cast<quantization::PreparedModel*>(module.get());
     if (prepared == nullptr)
         throw Error("convert_n_shadows_model: " + name,
                     "it is no prepared model; what a custom_prepare_fn made needs a custom_convert_fn");
     try {
         const quantization::QuantizedGraph quantized = quantization::convert_fx(*prepared);
-        const bool has_float = std::any_of(quantized.nodes.begin(), quantized.nodes.end(),
-                                           [](const auto& node) { return quantization::detail::runs_on_host(node); });
+        const bool has_float = std::any_of(quantized.nodes.begin(), quantized.nodes.end(), [&](const auto& node) {
+            return quantization::detail::runs_on_host(quantized, node);
+        });
         if (has_float) return std::make_shared<ConvertedModel>(quantized, kernels);
         const Shape& shape = quantized.tensor(quantized.inputs.at(0)).shape;
         const index_t samples = shape.rank == 0 ? 1 : std::max<index_t>(1, shape[0]);
@@ -279,9 +286,10 @@ INTQ_INLINE nn::ModulePtr converted_layer(const std::string& name, const nn::Mod
 }  // namespace detail
 
 INTQ_INLINE std::shared_ptr<graph::GraphModule> prepare_n_shadows_model(
-    nn::Module& model, const std::vector<Tensor>& example_inputs, const QConfigMultiMapping& qconfig_multi_mapping,
+    nn::Module& model, const std::vector<nn::Value>& example_inputs, const QConfigMultiMapping& qconfig_multi_mapping,
     const arith::PolicyRecord& backend_config, const PrepareNShadowsOptions& options,
     std::vector<SkippedShadow>* skipped) {
+    if (model.training()) throw Error("prepare_n_shadows_model: the model is in training; call eval() on it first");
     std::shared_ptr<graph::GraphModule> traced;
     if (const auto* graph_module = dynamic_cast<const graph::GraphModule*>(&model))
         traced = detail::copy_for_loggers(*graph_module);
@@ -296,6 +304,7 @@ INTQ_INLINE std::shared_ptr<graph::GraphModule> prepare_n_shadows_model(
 INTQ_INLINE std::shared_ptr<graph::GraphModule> convert_n_shadows_model(
     const std::shared_ptr<graph::GraphModule>& model, const kernels::KernelTable& kernels,
     const ConvertNShadowsOptions& options) {
+    if (model == nullptr) throw Error("convert_n_shadows_model: the model is null");
     std::vector<nn::Named<nn::ModulePtr>> converted;
     for (const auto& child : model->children()) {
         if (child.name.rfind("shadow_wrapper_", 0) != 0) continue;

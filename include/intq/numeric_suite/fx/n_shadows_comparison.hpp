@@ -45,8 +45,10 @@ void print_comparisons_n_shadows_model(const NSResults& results);
 #if INTQ_DEFINES(numeric_suite_fx)
 
 #    include <algorithm>
+#    include <cmath>
 #    include <cstddef>
 #    include <cstdio>
+#    include <limits>
 #    include <utility>
 
 #    include "intq/io/error.hpp"
@@ -85,7 +87,8 @@ INTQ_INLINE std::pair<std::string, std::string> parts_of_subgraph(const std::str
 
 INTQ_INLINE NShadowsCandidate candidate_of(const NSSingleResult& result) {
     NShadowsCandidate candidate{result.qconfig_str.value_or(""), result.comparison_fn_name, {}, 0};
-    for (const nn::Value& value : result.comparisons) candidate.cmp_raw.push_back(value.number());
+    for (const nn::Value& value : result.comparisons)  // values without a metric have none
+        candidate.cmp_raw.push_back(value.is_none() ? std::numeric_limits<double>::quiet_NaN() : value.number());
     for (const double value : candidate.cmp_raw) candidate.cmp_mean += value;
     candidate.cmp_mean /= static_cast<double>(candidate.cmp_raw.size());
     return candidate;
@@ -106,6 +109,7 @@ INTQ_INLINE std::vector<std::string> aligned_numbers(const std::vector<std::stri
 }
 
 INTQ_INLINE std::string six_digits(double number) {
+    if (std::isnan(number)) return "nan";  // whatever its sign
     char text[32];
     std::snprintf(text, sizeof(text), "%g", number);
     return text;

@@ -41,8 +41,8 @@ void add_op_to_sets_of_related_ops(RelatedOps& sets, const std::string& op,
 using NodeTypeMap = std::map<std::string, std::set<std::string>>;
 
 /// "funs_unmatchable", "mods_unmatchable" and "meths_unmatchable": what is passed over when two models are compared,
-/// because only one of them may have it (stubs, quantize and dequantize, Identity, Dropout), or because it moves values
-/// only (reshape, permute, getitem, …). A type counts whatever list it is on: one operator has one name here, however
+/// because only one of them may have it (stubs, quantize and dequantize, Identity), or because it moves values only
+/// (reshape, permute, getitem, …). A type counts whatever list it is on: one operator has one name here, however
 /// it is spelled.
 NodeTypeMap get_unmatchable_types_map();
 
@@ -77,10 +77,8 @@ bool is_logger(const graph::Node& node, nn::Module& root);
 #    include "intq/io/error.hpp"
 #    include "intq/io/nearest_names.hpp"
 #    include "intq/nn/float_operators/unary.hpp"
-#    include "intq/nn/layers/conv.hpp"
-#    include "intq/nn/layers/fusion.hpp"
-#    include "intq/nn/layers/linear.hpp"
 #    include "intq/numeric_suite/fx/output_logger.hpp"
+#    include "intq/numeric_suite/loggers/layer_types.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 
 namespace intq::numeric_suite::fx {
@@ -102,30 +100,19 @@ INTQ_INLINE bool is_logger(const graph::Node& node, nn::Module& root) {
     return dynamic_cast<const OutputLogger*>(graph::module_of(node, root)) != nullptr;
 }
 
-/// The names of a layer with all that may be fused into it.
-INTQ_INLINE std::vector<std::string> fused_names(std::string (*name)(const nn::Fusion&)) {
-    std::vector<std::string> names;
-    for (const bool norm : {false, true})
-        for (const bool add : {false, true})
-            for (const Activation activation : {Activation::none, Activation::relu, Activation::relu6})
-                names.push_back(name(nn::Fusion{add, activation, norm}));
-    return names;
-}
-
-struct WeightedFamily {
-    const char* name;
-    std::string (*type)(const nn::Fusion&);
-};
-inline constexpr WeightedFamily weighted_families[] = {{"conv1d", &nn::Conv1d::fused_type_name},
-                                                       {"conv2d", &nn::Conv2d::fused_type_name},
-                                                       {"conv_transpose2d", &nn::ConvTranspose2d::fused_type_name},
-                                                       {"linear", &nn::Linear::fused_type_name}};
-
 /// The types of layers with weights, of one kind: "" in float, "qat.", "quantized.", …
 INTQ_INLINE std::set<std::string> weighted_types(const std::string& prefix) {
     std::set<std::string> types;
-    for (const WeightedFamily& family : weighted_families)
-        for (const std::string& name : fused_names(family.type)) types.insert(prefix + name);
+    for (const auto& family : numeric_suite::detail::weighted_families)
+        for (const std::string& name : numeric_suite::detail::type_names(family)) types.insert(prefix + name);
+    return types;
+}
+
+/// The types of batch norms, of one kind.
+INTQ_INLINE std::set<std::string> norm_types(const std::string& prefix) {
+    std::set<std::string> types;
+    for (const int dimensions : {1, 2, 3})
+        for (const std::string& name : numeric_suite::detail::batch_norm_names(dimensions)) types.insert(prefix + name);
     return types;
 }
 
@@ -156,13 +143,14 @@ INTQ_INLINE RelatedOps get_base_name_to_sets_of_related_ops() {
         sets[row.name].insert(row.name);
         if (row.module != nullptr) sets[row.name].insert(row.module);
     }
-    for (const detail::WeightedFamily& family : detail::weighted_families)
-        for (const std::string& name : detail::fused_names(family.type))
+    for (const auto& family : numeric_suite::detail::weighted_families)
+        for (const std::string& name : numeric_suite::detail::type_names(family))
             for (const char* prefix : {"", "qat.", "quantized.", "dynamic.", "weight_only."})
                 sets[family.name].insert(prefix + name);
-    for (const char* prefix : {"", "qat.", "quantized."})
-        for (const char* type : {"BatchNorm2d", "BNReLU2d", "BNReLU62d"})
-            sets["batch_norm2d"].insert(std::string(prefix) + type);
+    for (const int dimensions : {1, 2, 3})
+        for (const std::string& name : numeric_suite::detail::batch_norm_names(dimensions))
+            for (const char* prefix : {"", "qat.", "quantized."})
+                sets["batch_norm" + std::to_string(dimensions) + "d"].insert(prefix + name);
     for (const char* type : {"quantized.add", "quantized.add_relu", "quantized.add_relu6"}) sets["add"].insert(type);
     for (const char* type : {"quantized.sub", "quantized.sub_relu", "quantized.sub_relu6"}) sets["sub"].insert(type);
     sets["mul"].insert("quantized.mul");
@@ -196,9 +184,8 @@ INTQ_INLINE void add_op_to_sets_of_related_ops(RelatedOps& sets, const std::stri
 
 INTQ_INLINE NodeTypeMap get_unmatchable_types_map() {
     return {{"funs_unmatchable", {"quantize_per_tensor", "dequantize", "getitem", "chunk", "split", "slice"}},
-            {"mods_unmatchable",
-             {"Identity", "Dropout", "QuantStub", "DeQuantStub", "Quantize", "DeQuantize", "Requantize"}},
-            {"meths_unmatchable", {"reshape", "view", "permute"}}};
+            {"mods_unmatchable", {"Identity", "QuantStub", "DeQuantStub", "Quantize", "DeQuantize", "Requantize"}},
+            {"meths_unmatchable", {"reshape", "view", "permute", "size"}}};
 }
 
 INTQ_INLINE NodeTypeMap get_node_type_to_io_type_map() {
@@ -207,11 +194,12 @@ INTQ_INLINE NodeTypeMap get_node_type_to_io_type_map() {
         detail::united({detail::weighted_types(""),
                         detail::weighted_types("qat."),
                         detail::weighted_types("weight_only."),
-                        {"BatchNorm1d", "BatchNorm2d", "BNReLU2d", "BNReLU62d", "LayerNorm", "Softmax", "LSTM",
-                         "dynamic.LSTM", "dynamic.Linear", "dynamic.LinearReLU", "DeQuantStub", "QuantStub"}});
-    types["mods_io_type_int8"] =
-        detail::united({detail::weighted_types("quantized."),
-                        {"quantized.BatchNorm2d", "quantized.BNReLU2d", "quantized.BNReLU62d", "quantize_per_tensor"}});
+                        detail::weighted_types("dynamic."),
+                        detail::norm_types(""),
+                        detail::norm_types("qat."),
+                        {"LayerNorm", "Softmax", "LSTM", "dynamic.LSTM", "DeQuantStub", "QuantStub"}});
+    types["mods_io_type_int8"] = detail::united(
+        {detail::weighted_types("quantized."), detail::norm_types("quantized."), {"quantize_per_tensor"}});
     types["funs_io_type_fp32"] = {"linear", "dequantize", "softmax"};
     types["funs_io_type_int8"] = {"quantized.linear", "quantized.linear_relu"};
     types["mods_io_type_fp32_or_int8"] = {

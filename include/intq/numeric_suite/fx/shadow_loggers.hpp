@@ -40,7 +40,8 @@ struct SkippedShadow {
 /// before them.
 ///
 /// A layer has no shadow where PyTorch makes none: add, mul, cat; layers of whose inputs it is not known whether they
-/// are real values or codes, such as a pool behind an add; layers of a that read other values than their first input.
+/// are real values or codes, such as a pool behind an add; layers of a that read what other layers give besides their
+/// first input.
 ///
 /// The result shares the modules and tensors of both models, which stay as they are.
 ///
@@ -135,7 +136,7 @@ public:
         fields.prev_node_target_type = target_type_of(end, *result_);
         fields.results_type = results_node_output;
         const std::set<const graph::Node*> shadow = shadow_nodes_;
-        insert_logger(*result_, end, end.name() + "_ns_logger_b_", options_.logger_cls(fields), &place,
+        insert_logger(*result_, end, end.name() + "_ns_logger_b_", made_logger(options_.logger_cls, fields), &place,
                       [&](const graph::Node& reader) { return shadow.count(&reader) == 0; });
         return "";
     }
@@ -154,7 +155,7 @@ private:
             return "it is not known whether its input is real values or codes (node_type_to_io_type_map)";
         if (of_a == IOType::int8 && of_b == IOType::fp32 && step_of(*pair.a.start_node, a_) == nullptr)
             return "the scale of its input in model a is not known";
-        return reads_only_first_input(pair.a) ? "" : "its layer in model a reads other values than its first input";
+        return can_be_copied(pair.a) ? "" : "its layer in model a reads what other layers give besides its first input";
     }
 
     IOType input_type(const graph::Node& start, nn::Module& root) const {
@@ -173,17 +174,37 @@ private:
         return chain;
     }
 
-    // Besides that, a node may read parameters, also behind quantizers.
-    bool reads_only_first_input(const NSSubgraph& subgraph) const {
-        for (const graph::Node* node : chain_of(subgraph)) {
-            if (node->outputs().size() != 1) return false;
+    // Besides its first input a layer may read parameters, also behind quantizers, and inputs of the model, such as the
+    // hidden state of an LSTM. Only its last node may give several values.
+    bool can_be_copied(const NSSubgraph& subgraph) const {
+        const std::vector<graph::Node*> chain = chain_of(subgraph);
+        for (const graph::Node* node : chain) {
+            if (node->outputs().size() != 1 && node != chain.back()) return false;
             for (std::size_t i = 0; i < node->args().size(); ++i) {
-                if (node->args()[i].list() != nullptr && !node->operands().empty() && i == 0) return false;
-                if (i > 0 && node->args()[i].node() != nullptr && parameter_of(*node->args()[i].node()) == nullptr)
-                    return false;
+                if (i == 0 && node->args()[i].node() == nullptr) return false;
+                graph::Argument argument = node->args()[i];
+                bool can_be_read = true;
+                argument.for_each_ref([&](const graph::NodeRef& ref) {
+                    can_be_read = can_be_read && (i == 0 || parameter_of(*ref.node) != nullptr || input_of(*ref.node));
+                });
+                if (!can_be_read) return false;
             }
         }
-        return subgraph.start_node->args().at(0).node() != nullptr;
+        return true;
+    }
+
+    // The input of the result that stands where an input of a stands; null for another node.
+    graph::Node* input_of(const graph::Node& node) const {
+        if (node.op() != graph::Op::placeholder) return nullptr;
+        const auto inputs = [](const graph::Graph& graph) {
+            std::vector<graph::Node*> found;
+            for (graph::Node* one : graph.nodes())
+                if (one->op() == graph::Op::placeholder) found.push_back(one);
+            return found;
+        };
+        const auto of_a = inputs(a_.graph()), of_b = inputs(result_->graph());
+        const auto place = static_cast<std::size_t>(std::find(of_a.begin(), of_a.end(), &node) - of_a.begin());
+        return place < of_b.size() ? of_b[place] : nullptr;
     }
 
     const graph::Node* parameter_of(const graph::Node& node) const {
@@ -200,7 +221,7 @@ private:
     void add_shadow(const NSSubgraphPair& pair, graph::Node& start, const graph::Node& place) {
         shadow_nodes_.clear();
         const auto at = result_->graph().before(place);
-        graph::Node* value = &add_cast(pair, start);
+        graph::NodeRef value = add_cast(pair, start);
         OutputLoggerFields fields;
         fields.ref_name = pair.name;
         fields.model_name = name_a_;
@@ -211,16 +232,16 @@ private:
         if (options_.should_log_inputs) {
             fields.results_type = results_node_input;
             fields.ref_node_name = prefix + "0";
-            value = &add_logger(*value, fields, "_ns_logger_a_inp_");
+            value = {&add_logger(*value.node, value, fields, "_ns_logger_a_inp_"), 0};
         }
         int count = 0;
-        for (const graph::Node* node : chain_of(pair.a)) value = &add_copy(*node, *value, prefix, count++);
+        for (const graph::Node* node : chain_of(pair.a)) value = {&add_copy(*node, value, prefix, count++), 0};
         fields.results_type = results_node_output;
-        fields.ref_node_name = value->name();
-        add_logger(*value, fields, "_ns_logger_a_");
+        fields.ref_node_name = value.node->name();
+        add_logger(*value.node, all_outputs(*value.node), fields, "_ns_logger_a_");
     }
 
-    graph::Node& add_cast(const NSSubgraphPair& pair, graph::Node& start) {
+    graph::NodeRef add_cast(const NSSubgraphPair& pair, graph::Node& start) {
         const auto of_a = input_type(*pair.a.start_node, a_), of_b = input_type(start, *result_);
         std::shared_ptr<DtypeCast> cast = std::make_shared<DtypeCast>();
         if (of_a == IOType::int8 && of_b == IOType::fp32) {
@@ -228,26 +249,30 @@ private:
             cast = std::make_shared<DtypeCast>(step.quantized().input(step.node(), 0).qparams,
                                                step.quantized().target.quantize);
         }
-        graph::Node* input = start.args().at(0).node();
-        if (of_a == of_b) return *input;
+        const graph::NodeRef input = *start.args().at(0).ref();
+        if (of_a == of_b) return input;
         const std::string name = free_name(*result_, start.name() + "_dtype_cast_");
         result_->add_child(name, cast);
-        return added(result_->graph().call_module(name, {*input}));
+        return {&added(result_->graph().call_module(name, {input})), 0};
     }
 
-    graph::Node& add_logger(graph::Node& value, OutputLoggerFields fields, const std::string& suffix) {
-        fields.prev_node_name = value.name();
-        fields.prev_node_target_type = target_type_of(value, *result_);
-        const std::string name = free_name(*result_, value.name() + suffix);
-        result_->add_child(name, options_.logger_cls(fields));
-        return added(result_->graph().call_module(name, {value}));
+    graph::Node& add_logger(graph::Node& node, graph::Argument value, OutputLoggerFields fields,
+                            const std::string& suffix) {
+        fields.prev_node_name = node.name();
+        fields.prev_node_target_type = target_type_of(node, *result_);
+        const std::string name = free_name(*result_, node.name() + suffix);
+        result_->add_child(name, made_logger(options_.logger_cls, fields));
+        return added(result_->graph().call_module(name, {std::move(value)}));
     }
 
-    graph::Node& add_copy(const graph::Node& node, graph::Node& input, const std::string& prefix, int count) {
+    graph::Node& add_copy(const graph::Node& node, const graph::NodeRef& input, const std::string& prefix, int count) {
         graph::ArgumentList arguments = node.args();
         arguments.at(0) = input;
         for (std::size_t i = 1; i < arguments.size(); ++i)
-            if (arguments[i].node() != nullptr) arguments[i] = add_parameter(*arguments[i].node());
+            arguments[i].for_each_ref([&](graph::NodeRef& ref) {
+                graph::Node* const known = input_of(*ref.node);
+                ref.node = known != nullptr ? known : &add_parameter(*ref.node);
+            });
         const std::string name = prefix + std::to_string(count);
         graph::Graph& graph = result_->graph();
         if (node.op() == graph::Op::call_module) {
@@ -255,6 +280,7 @@ private:
             result_->add_child(slot, a_.find_child(node.target()));
             graph::Node& made = graph.call_module(slot, std::move(arguments), node.method());
             made.set_traced_hooks(node.traced_hooks());
+            made.outputs() = node.outputs();
             return added(made);
         }
         graph::Node& made = node.op() == graph::Op::call_method

@@ -43,6 +43,10 @@ public:
     }
     T* find(const std::string& key) { return const_cast<T*>(std::as_const(*this).find(key)); }
     bool contains(const std::string& key) const { return find(key) != nullptr; }
+    /// Whether the key was there.
+    bool erase(const std::string& key) {
+        return std::erase_if(items_, [&](const Item& item) { return item.first == key; }) != 0;
+    }
     std::vector<std::string> keys() const {
         std::vector<std::string> result;
         for (const Item& item : items_) result.push_back(item.first);

@@ -63,6 +63,7 @@ public:
 
 private:
     std::optional<Tensor> real(int tensor) const;
+    Tensor for_each_sample(const Tensor& constant) const;
 
     QuantizedGraph quantized_;
     std::vector<std::shared_ptr<program::OwnedProgram>> programs_;  // by node; null for one in float
@@ -82,7 +83,8 @@ std::shared_ptr<program::OwnedProgram> lower_step(const QuantizedGraph& quantize
 std::optional<nn::Value> run_on_host(const QuantizedGraph& quantized, const QuantizedNode& node,
                                      const std::function<nn::Value(int tensor)>& value_of);
 
-bool runs_on_host(const QuantizedNode& node);
+/// Whether no program executes a step.
+bool runs_on_host(const QuantizedGraph& quantized, const QuantizedNode& node);
 
 }  // namespace detail
 
@@ -98,6 +100,7 @@ bool runs_on_host(const QuantizedNode& node);
 
 #    include "intq/io/error.hpp"
 #    include "intq/io/nearest_names.hpp"
+#    include "intq/nn/float_operators/move.hpp"
 #    include "intq/quantization/convert/convert_fx.hpp"
 #    include "intq/quantization/convert/lower.hpp"
 #    include "intq/quantization/operators/custom.hpp"
@@ -147,8 +150,8 @@ INTQ_INLINE std::optional<nn::Value> run_on_host(const QuantizedGraph& quantized
                                   : call.function->evaluate(arguments);
 }
 
-INTQ_INLINE bool runs_on_host(const QuantizedNode& node) {
-    return is_float_step(node) || node.as<CustomStep>() != nullptr;
+INTQ_INLINE bool runs_on_host(const QuantizedGraph& quantized, const QuantizedNode& node) {
+    return (is_float_step(node) && !is_constant_of_codes(quantized, node)) || node.as<CustomStep>() != nullptr;
 }
 
 }  // namespace detail
@@ -160,8 +163,9 @@ INTQ_INLINE ExactSimulation::ExactSimulation(QuantizedGraph quantized, const ker
                                              index_t max_batch)
     : quantized_(std::move(quantized)), values_(quantized_.tensors.size(), nn::Value(Tensor())) {
     for (const QuantizedNode& node : quantized_.nodes)
-        programs_.push_back(detail::runs_on_host(node) ? nullptr
-                                                       : detail::lower_step(quantized_, node, table, max_batch));
+        programs_.push_back(detail::runs_on_host(quantized_, node) || node.as<ConstantStep>() != nullptr
+                                ? nullptr
+                                : detail::lower_step(quantized_, node, table, max_batch));
 }
 
 INTQ_INLINE std::optional<Tensor> ExactSimulation::real(int tensor) const {
@@ -199,8 +203,16 @@ INTQ_INLINE void ExactSimulation::step(std::size_t at) {
         std::vector<Tensor> operands;
         const std::set<int> distinct(node.inputs.begin(), node.inputs.end());
         for (const int input : distinct) operands.push_back(value_of(input).tensor());
+        if (quantized_constant(quantized_, node) != nullptr) operands[0] = for_each_sample(operands[0]);
         output = programs_[at]->run(operands)[0];
     }
+}
+
+INTQ_INLINE Tensor ExactSimulation::for_each_sample(const Tensor& constant) const {
+    const nn::Value& input = values_[static_cast<std::size_t>(quantized_.inputs.at(0))];
+    const index_t samples = input.tensor().extent(0);
+    if (samples < 2) return constant;
+    return nn::float_operators::cat(std::vector<Tensor>(static_cast<std::size_t>(samples), constant), 0);
 }
 
 INTQ_INLINE std::vector<Tensor> ExactSimulation::outputs() const {

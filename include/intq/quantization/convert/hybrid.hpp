@@ -73,7 +73,6 @@ void check_deployable(const QuantizedGraph& quantized);
 #    include <utility>
 
 #    include "intq/io/error.hpp"
-#    include "intq/nn/float_operators/move.hpp"
 #    include "intq/nn/model/value.hpp"
 #    include "intq/quantization/convert/exact_simulation.hpp"
 #    include "intq/quantization/operators/float_step.hpp"
@@ -81,17 +80,6 @@ void check_deployable(const QuantizedGraph& quantized);
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
-
-namespace detail {
-
-/// An operand of a program. A constant of one sample is repeated, because a program reads one for each.
-INTQ_INLINE Tensor for_samples(const Tensor& operand, bool is_constant, std::span<const Tensor> inputs) {
-    const index_t samples = inputs.empty() || inputs[0].rank() == 0 ? 1 : inputs[0].extent(0);
-    if (!is_constant || operand.rank() == 0 || operand.extent(0) != 1 || samples < 2) return operand;
-    return nn::float_operators::cat(std::vector<Tensor>(static_cast<std::size_t>(samples), operand), 0);
-}
-
-}  // namespace detail
 
 INTQ_INLINE Tensor HybridModel::run(const Tensor& input, const Executor& executor) const {
     const std::vector<Tensor> outputs = run(std::span<const Tensor>(&input, 1), executor);
@@ -103,26 +91,36 @@ INTQ_INLINE Tensor HybridModel::run(const Tensor& input, const Executor& executo
 INTQ_INLINE void check_deployable(const QuantizedGraph& quantized) {
     std::string names;
     for (const QuantizedNode& node : quantized.nodes)
-        if (detail::runs_on_host(node) && node.as<ConstantStep>() == nullptr)
+        if (detail::runs_on_host(quantized, node) && node.as<ConstantStep>() == nullptr)
             names += (names.empty() ? "" : ", ") + node.name + " (" + node.type + ")";
     if (!names.empty())
         throw Error(std::string("the model is hybrid and not deployable to the target ") + quantized.target.name +
                     "; outside of a program run: " + names);
 }
 
+namespace detail {
+
+/// Whether a step is part of a constant in codes, which each program that reads it has as its own.
+INTQ_INLINE bool makes_constant(const QuantizedGraph& quantized, const QuantizedNode& node) {
+    return is_constant_of_codes(quantized, node) || quantized_constant(quantized, node) != nullptr;
+}
+
+}  // namespace detail
+
 INTQ_INLINE HybridModel::HybridModel(QuantizedGraph quantized, const kernels::KernelTable& table, index_t max_batch)
     : quantized_(std::move(quantized)) {
     const std::vector<QuantizedNode>& nodes = quantized_.nodes;
-    for (std::size_t i = 0; i < nodes.size();) {
-        std::size_t end = i;
-        while (end < nodes.size() && !detail::runs_on_host(nodes[end])) ++end;
-        if (end > i) parts_.push_back(program_of({nodes.data() + i, end - i}, table, max_batch));
-        if (end < nodes.size()) {
-            parts_.emplace_back();
-            parts_.back().on_host = end;
-            ++end;
-        }
-        i = end;
+    const auto makes_constant = [&](const QuantizedNode& node) { return detail::makes_constant(quantized_, node); };
+    const auto is_host_step = [&](const QuantizedNode& node) {
+        return detail::runs_on_host(quantized_, node) && !makes_constant(node);
+    };
+    for (auto first = nodes.begin(); first != nodes.end();) {
+        const auto end = std::find_if(first, nodes.end(), is_host_step);
+        if (!std::all_of(first, end, makes_constant)) parts_.push_back(program_of({first, end}, table, max_batch));
+        if (end == nodes.end()) break;
+        parts_.emplace_back();
+        parts_.back().on_host = static_cast<std::size_t>(end - nodes.begin());
+        first = std::next(end);
     }
 }
 
@@ -130,18 +128,23 @@ INTQ_INLINE HybridModel::Part HybridModel::program_of(std::span<const QuantizedN
                                                       const kernels::KernelTable& table, index_t max_batch) const {
     std::set<int> made, read, wanted(quantized_.outputs.begin(), quantized_.outputs.end());
     for (const QuantizedNode& node : nodes) {
+        if (detail::makes_constant(quantized_, node)) continue;
         for (const int input : node.inputs)
             if (made.count(input) == 0) read.insert(input);
         made.insert(node.output);
     }
     for (const QuantizedNode& node : quantized_.nodes)
         if (made.count(node.output) == 0) wanted.insert(node.inputs.begin(), node.inputs.end());
+    Lowering lowering(quantized_, table, max_batch);
+    for (const QuantizedNode& node : quantized_.nodes)
+        if (quantized_constant(quantized_, node) != nullptr && read.erase(node.output) != 0)
+            node.step->lower(lowering, node);
     Part part;
     part.inputs.assign(read.begin(), read.end());
     std::set_intersection(made.begin(), made.end(), wanted.begin(), wanted.end(), std::back_inserter(part.outputs));
-    Lowering lowering(quantized_, table, max_batch);
     for (const int input : part.inputs) lowering.add_input(input);
-    for (const QuantizedNode& node : nodes) node.step->lower(lowering, node);
+    for (const QuantizedNode& node : nodes)
+        if (!detail::makes_constant(quantized_, node)) node.step->lower(lowering, node);
     std::vector<std::int32_t> outputs;
     for (const int output : part.outputs) outputs.push_back(lowering.output(output));
     part.program = lowering.builder().finish(std::move(outputs));
@@ -159,18 +162,15 @@ INTQ_INLINE std::vector<Tensor> HybridModel::run(std::span<const Tensor> inputs,
                     std::to_string(inputs.size()));
     std::map<int, nn::Value> values;
     for (std::size_t i = 0; i < inputs.size(); ++i) values[quantized_.inputs[i]] = inputs[i].contiguous();
-    std::set<int> constants;
     const auto value_of = [&](int tensor) { return values.at(tensor); };
     for (const Part& part : parts_) {
         if (part.program == nullptr) {
             const QuantizedNode& node = quantized_.nodes[part.on_host];
             values[node.output] = detail::run_on_host(quantized_, node, value_of).value();
-            if (node.as<ConstantStep>() != nullptr) constants.insert(node.output);
             continue;
         }
         std::vector<Tensor> operands;
-        for (const int input : part.inputs)
-            operands.push_back(detail::for_samples(value_of(input).tensor(), constants.count(input) != 0, inputs));
+        for (const int input : part.inputs) operands.push_back(value_of(input).tensor());
         const std::vector<Tensor> results = part.program->run(operands, executor);
         for (std::size_t i = 0; i < results.size(); ++i) values[part.outputs[i]] = results[i];
     }

@@ -119,9 +119,10 @@ INTQ_INLINE QuantizedGraph split_tail(const QuantizedGraph& quantized) {
     QuantizedGraph tail;
     std::set<int> made, read;
     for (const QuantizedNode& node : quantized.nodes) {
+        if (is_constant_of_codes(quantized, node)) continue;
         if (!is_float_step(node)) {
             for (const int input : node.inputs)
-                if (made.count(input) != 0)
+                if (made.count(input) != 0 && quantized_constant(quantized, node) == nullptr)
                     throw Error("lower: " + node.name + " (" + node.type + ")",
                                 "it reads \"" + quantized.tensor(input).name +
                                     "\", which stays in float; a program executes integers only, so operators in float "
@@ -173,8 +174,8 @@ INTQ_INLINE std::shared_ptr<program::OwnedProgram> lower_steps(const QuantizedGr
 INTQ_INLINE LoweredModel lower(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch) {
     const QuantizedGraph tail = detail::split_tail(quantized);
     std::vector<std::int32_t> tensors;
-    auto program = detail::lower_steps(quantized, table, max_batch,
-                                       tail.nodes.empty() ? quantized.outputs : tail.inputs, tensors);
+    auto program =
+        detail::lower_steps(quantized, table, max_batch, tail.nodes.empty() ? quantized.outputs : tail.inputs, tensors);
     return {std::move(program), tail.nodes.empty() ? nullptr : make_reference(tail), std::move(tensors)};
 }
 

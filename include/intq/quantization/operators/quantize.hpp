@@ -13,11 +13,22 @@
 #include "intq/program/program_builder.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/tensor/owned_qparams.hpp"
+#include "intq/tensor/tensor.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 std::int32_t add_quantize(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& qparams,
+                          const program::LayerName& layer);
+
+/// @throws Error for a constant that is not the same for each sample: of a first extent other than 1
+void check_constant(const Shape& shape);
+
+/// Codes that are the same for each image.
+///
+/// @param codes  int8 or int16, of one image: (1, ...)
+/// @throws Error as check_constant()
+std::int32_t add_constant(program::ProgramBuilder& builder, const Tensor& codes, const OwnedQParams& qparams,
                           const program::LayerName& layer);
 
 std::int32_t add_dequantize(program::ProgramBuilder& builder, std::int32_t x, const program::LayerName& layer);
@@ -58,10 +69,19 @@ struct RequantizeStep : Step {
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(quantization_operators)
 
+#    include <cstring>
+#    include <string>
+
+#    include "intq/core/layout.hpp"
+#    include "intq/core/workspace.hpp"
+#    include "intq/io/error.hpp"
+#    include "intq/kernels/operators/constant.hpp"
 #    include "intq/kernels/streaming/quantize.hpp"
+#    include "intq/quantization/operators/float_step.hpp"
 #    include "intq/quantization/operators/lowering.hpp"
 #    include "intq/quantization/operators/operator.hpp"
 #    include "intq/quantization/operators/reference.hpp"
+#    include "intq/tensor/quantize.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -73,6 +93,29 @@ INTQ_INLINE std::int32_t add_quantize(program::ProgramBuilder& builder, std::int
     const QParams kept = builder.keep(qparams);
     throw_if_failed(kernels::check_quantize_params(kept, qparams.dtype, shape, builder.target().quantize), layer.name);
     return builder.push(OpKind::quantize, {x}, builder.tensor(qparams.dtype, shape, kept, layer), nullptr, layer);
+}
+
+INTQ_INLINE void check_constant(const Shape& shape) {
+    if (shape.rank < 1 || shape[0] != 1)
+        throw Error("a constant operand is the same for each sample: expected shape (1, ...), given " +
+                    to_string(shape));
+}
+
+INTQ_INLINE std::int32_t add_constant(program::ProgramBuilder& builder, const Tensor& codes,
+                                      const OwnedQParams& qparams, const program::LayerName& layer) {
+    try {
+        check_constant(codes.shape());
+    } catch (const Error& error) {
+        throw Error(layer.name, error.what());
+    }
+    Shape shape = codes.shape();
+    shape[0] = builder.max_batch();
+    const Tensor ordered = codes.to_layout(Layout::channels_last);
+    const Workspace kept = builder.new_buffer(ordered.bytes());
+    std::memcpy(kept.data, ordered.data(), static_cast<std::size_t>(ordered.bytes()));
+    const auto* const params = builder.keep_params(kernels::ConstantParams{kept.data, ordered.size(), ordered.dtype()});
+    return builder.push(OpKind::constant, {}, builder.tensor(qparams.dtype, shape, builder.keep(qparams), layer),
+                        params, layer);
 }
 
 INTQ_INLINE std::int32_t add_dequantize(program::ProgramBuilder& builder, std::int32_t x,
@@ -104,6 +147,11 @@ INTQ_INLINE std::int32_t add_requantize(program::ProgramBuilder& builder, std::i
 }
 
 INTQ_INLINE void QuantizeStep::lower(Lowering& l, const QuantizedNode& node) const {
+    if (const ConstantStep* constant = quantized_constant(l.quantized(), node)) {
+        const OwnedQParams& qparams = l.qparams(node);
+        const Tensor codes = quantize(constant->value(), qparams, l.builder().target().quantize);
+        return l.set(node, add_constant(l.builder(), codes, qparams, Lowering::layer(node)));
+    }
     l.set(node, add_quantize(l.builder(), l.input(node), l.qparams(node), Lowering::layer(node)));
 }
 

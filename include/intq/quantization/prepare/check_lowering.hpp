@@ -131,6 +131,7 @@ private:
         if (is_output) return;
         QuantizedTensor from = known != codes_.end() ? known->second : QuantizedTensor{"", DType::float32, {}, {}};
         from.shape = made.shape;
+        if (source.op() == graph::Op::get_attr && made.shape.rank > 0) check_constant(made.shape);
         if (from.dtype == made.dtype && from.qparams == made.qparams) return;  // as convert leaves it out
         const StepPtr step = from.dtype == DType::float32 ? StepPtr(std::make_shared<QuantizeStep>())
                                                           : StepPtr(std::make_shared<RequantizeStep>());

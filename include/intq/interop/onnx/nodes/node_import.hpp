@@ -54,7 +54,7 @@ struct ImportState {
     std::map<std::string, std::size_t, std::less<>> uses{};  // by nodes and by the graph's outputs
     std::deque<FileTensor> made_constants{};
     std::uint64_t constant_bytes = 0, copied_bytes = 0;  // that the file holds, and that nodes took
-    std::map<const FileTensor*, std::string> buffers{};
+    std::map<std::pair<const FileTensor*, std::size_t>, std::string> buffers{};  // of a rank
 
     /// What stands for an extent that is not known; one of a name is the same extent as another of that name.
     index_t unknown_extent(const std::string& name);
@@ -123,7 +123,9 @@ public:
     /// Sets all outputs: items of the tuple that a node returns.
     void set_items(graph::Node& tuple, const std::vector<Dims>& dims);
     /// A float32 constant as a buffer of the model, one for all nodes that take it, and a node that reads it.
-    graph::Node& add_buffer(std::size_t i, std::string_view what);
+    ///
+    /// @param rank  at least that many axes, of which the first have extent 1
+    graph::Node& add_buffer(std::size_t i, std::string_view what, std::size_t rank = 0);
     /// A new node without setting an output, for operators that need two.
     graph::Node& make_function(const nn::Function& function, graph::ArgumentList args);
 
@@ -344,12 +346,14 @@ INTQ_INLINE void NodeImport::set_items(graph::Node& tuple, const std::vector<Dim
     }
 }
 
-INTQ_INLINE graph::Node& NodeImport::add_buffer(std::size_t i, std::string_view what) {
+INTQ_INLINE graph::Node& NodeImport::add_buffer(std::size_t i, std::string_view what, std::size_t rank) {
     graph::Graph& graph = state_.next_node();
-    std::string& name = state_.buffers[&constant(i, what)];
+    std::string& name = state_.buffers[{&constant(i, what), rank}];
     if (!name.empty()) return graph.get_attr(name);
     const FileTensor& tensor = finite_constant(i, what);
     Shape shape;
+    while (shape.rank + static_cast<int>(tensor.dims.size()) < static_cast<int>(rank))
+        shape.extents[static_cast<std::size_t>(shape.rank++)] = 1;
     for (const index_t extent : tensor.dims) {
         if (shape.rank == max_rank)
             throw Error("the constant has shape " + describe_shape(tensor.dims) + ", more than " +

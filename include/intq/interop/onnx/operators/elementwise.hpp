@@ -84,6 +84,11 @@ INTQ_INLINE bool is_number(const NodeImport& node, std::size_t x, std::size_t c)
     return constant.size() == 1 && (!node.dims(x) || constant.dims.size() <= node.dims(x)->size());
 }
 
+/// The rank that a constant needs beside operand x, because operators on codes broadcast operands of one rank.
+INTQ_INLINE std::size_t rank_of(const NodeImport& node, std::size_t x) {
+    return node.dims(x) ? node.dims(x)->size() : 0;
+}
+
 /// Values of a constant, each by a function.
 template <class Function> Tensor mapped_constant(const NodeImport& node, std::size_t c, const Function& function) {
     std::vector<float> values;
@@ -114,13 +119,14 @@ INTQ_INLINE void add_constant(NodeImport& node, std::size_t x, std::size_t c) {
         return node.call_module(norm, {value}, dims);
     }
     Dims sum = broadcast_dims(dims, constant.dims);
-    node.call_function(nn::add_function, {value, node.add_buffer(c, constant_operand)}, std::move(sum));
+    node.call_function(nn::add_function, {value, node.add_buffer(c, constant_operand, rank_of(node, x))},
+                       std::move(sum));
 }
 
 /// An operand beside operand `other`: a value, a number, or a tensor that becomes a buffer.
 INTQ_INLINE graph::Argument operand(NodeImport& node, std::size_t i, std::size_t other) {
     if (!node.is_constant(i)) return node.value(i);
-    if (!is_number(node, other, i)) return node.add_buffer(i, constant_operand);
+    if (!is_number(node, other, i)) return node.add_buffer(i, constant_operand, rank_of(node, other));
     return static_cast<double>(node.float_constant(i, constant_operand).as<float>()[0]);
 }
 

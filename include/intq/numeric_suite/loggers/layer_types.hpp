@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+//
+// The type names of layers with weights and of batch norms, with all that may be fused into them. Layer: numeric_suite
+// (docs/workflow.md section 5).
+#ifndef INTQ_NUMERIC_SUITE_LOGGERS_LAYER_TYPES_HPP
+#define INTQ_NUMERIC_SUITE_LOGGERS_LAYER_TYPES_HPP
+
+#include <string>
+#include <vector>
+
+#include "intq/nn/layers/conv.hpp"
+#include "intq/nn/layers/conv3d.hpp"
+#include "intq/nn/layers/fusion.hpp"
+#include "intq/nn/layers/linear.hpp"
+
+namespace intq::numeric_suite {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+/// Layers with weights: the operator's name, and the type's with what is fused into it.
+struct WeightedFamily {
+    const char* name;
+    std::string (*type)(const nn::Fusion&);
+};
+inline constexpr WeightedFamily weighted_families[] = {{"conv1d", &nn::Conv1d::fused_type_name},
+                                                       {"conv2d", &nn::Conv2d::fused_type_name},
+                                                       {"conv3d", &nn::Conv3d::fused_type_name},
+                                                       {"conv_transpose1d", &nn::ConvTranspose1d::fused_type_name},
+                                                       {"conv_transpose2d", &nn::ConvTranspose2d::fused_type_name},
+                                                       {"conv_transpose3d", &nn::ConvTranspose3d::fused_type_name},
+                                                       {"linear", &nn::Linear::fused_type_name}};
+
+/// "Conv2d", "ConvReLU2d", "ConvBnAddReLU62d", …: the names of a family with all that may be fused into it.
+std::vector<std::string> type_names(const WeightedFamily& family);
+
+/// "BatchNorm2d", "BNReLU2d", …: a batch norm of 1, 2 or 3 dimensions with what may be fused into it.
+std::vector<std::string> batch_norm_names(int dimensions);
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::numeric_suite
+
+// --- definitions ----------------------------------------------------------------------------------------------------
+#if INTQ_DEFINES(numeric_suite_loggers)
+
+#    include "intq/nn/layers/norm.hpp"
+
+namespace intq::numeric_suite {
+inline namespace INTQ_HOSTED_ABI {
+
+namespace detail {
+
+INTQ_INLINE std::vector<std::string> type_names(const WeightedFamily& family) {
+    std::vector<std::string> names;
+    for (const bool norm : {false, true})
+        for (const bool add : {false, true})
+            for (const Activation activation : {Activation::none, Activation::relu, Activation::relu6})
+                names.push_back(family.type(nn::Fusion{add, activation, norm}));
+    return names;
+}
+
+INTQ_INLINE std::vector<std::string> batch_norm_names(int dimensions) {
+    const std::string plain = "BatchNorm" + std::to_string(dimensions) + "d";
+    return {plain, nn::detail::fused_norm_name(plain, Activation::relu),
+            nn::detail::fused_norm_name(plain, Activation::relu6)};
+}
+
+}  // namespace detail
+
+}  // namespace INTQ_HOSTED_ABI
+}  // namespace intq::numeric_suite
+
+#endif  // INTQ_DEFINES(numeric_suite_loggers)
+#endif  // INTQ_NUMERIC_SUITE_LOGGERS_LAYER_TYPES_HPP
