@@ -324,6 +324,12 @@ TEST_CASE("Wrong use of the eager suite is refused with what is wrong") {
     CHECK(message_of<Error>([&] {
               ns::get_matching_activations(*pair.float_model, *pair.quantized);
           }).find("call prepare_model_outputs() on both models") != std::string::npos);
+    CHECK(message_of<Error>([&] {
+              ns::prepare_model_outputs(*pair.float_model, *pair.float_model);
+          }).find("one object") != std::string::npos);
+    CHECK(message_of<Error>([&] {
+              ns::compare_values(ns::compute_mse, test::random_tensor(Shape(2), 1), test::random_tensor(Shape(3), 1));
+          }) == "a metric compares tensors of one shape, or of shapes that broadcast, given (2) and (3)");
     ns::prepare_model_outputs(*pair.float_model, *pair.quantized);
     CHECK(message_of<Error>([&] {
               ns::get_matching_activations(*pair.float_model, *pair.quantized);

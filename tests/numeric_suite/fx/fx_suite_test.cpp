@@ -341,21 +341,20 @@ TEST_CASE("A dynamic LSTM has its weights as one list, and its outputs as tuples
 }
 
 TEST_CASE("A layer that reads one of several values is logged and shadowed on that one") {
-    const auto conv = test::make_conv(2, 3, 1, 1);
-    const auto model = test::make_model({{"conv", conv}}, [](test::LambdaModel& m, nn::Arguments x) {
-        return m.call("conv", nn::chunk(x[0], 2, 1).tuple()[1]);
-    });
+    const auto rnn = std::make_shared<nn::LSTM>(nn::LSTMOptions{.input_size = 4, .hidden_size = 3});
+    const auto model = test::make_model(
+        {{"rnn", rnn}, {"fc", test::make_linear(3, 2, 1)}},
+        [](test::LambdaModel& m, nn::Arguments x) { return m.call("fc", m.call("rnn", x[0]).tuple()[0]); });
     const auto a = graph::symbolic_trace(*model), b = graph::symbolic_trace(*model);
-    const Tensor x = test::random_tensor(Shape(2, 4, 3, 3), 5);
+    const Tensor x = test::random_tensor(Shape(2, 3, 4), 5);
     ns::AddLoggersOptions options;
     options.should_log_inputs = true;
     const auto logged = ns::add_loggers("a", *a, "b", *b, options);
     (*logged.a)(x), (*logged.b)(x);
-    auto results = ns::extract_logger_info(*logged.a, *logged.b, "b");
-    const auto& input = results.at("conv").at("node_input").at("b")[0];
+    const auto results = ns::extract_logger_info(*logged.a, *logged.b, "b");
+    const auto& input = results.at("fc").at("node_input").at("b")[0];
     REQUIRE(input.values.size() == 1);
-    const Tensor second = nn::chunk(nn::Value(x), 2, 1).tuple()[1].tensor();
-    CHECK(test::largest_difference(input.values[0].tensor(), second) == 0.0);
+    CHECK(test::largest_difference(input.values[0].tensor(), (*rnn)(x).tuple()[0].tensor()) == 0.0);
 
     ns::AddShadowLoggersOptions with_inputs;
     with_inputs.should_log_inputs = true;
@@ -364,7 +363,27 @@ TEST_CASE("A layer that reads one of several values is logged and shadowed on th
     auto shadows = ns::extract_shadow_logger_info(*shadowed, "b");
     ns::extend_logger_results_with_comparison(shadows, "a", "b", ns::compute_normalized_l2_error, "l2");
     for (const char* kind : {"node_input", "node_output"})
-        CHECK(shadows.at("conv").at(kind).at("b")[0].at("l2")[0].number() == 0.0);
+        CHECK(shadows.at("fc").at(kind).at("b")[0].at("l2")[0].number() == 0.0);
+}
+
+TEST_CASE("A FloatFunctional's cat is the same layer in a converted model") {
+    const auto model = test::make_model({{"c", test::make_conv(3, 3, 1, 1)},
+                                         {"f", test::make_conv(6, 2, 1, 6)},
+                                         {"cc", std::make_shared<nn::FloatFunctional>()}},
+                                        [](test::LambdaModel& m, nn::Arguments x) {
+                                            const nn::Value both = nn::Value::Tuple{m.call("c", x[0]), x[0]};
+                                            return m.call("f", nn::call_float(m, "cc", "cat", both, 1));
+                                        });
+    const Stages stages =
+        stages_of(*model, test::random_tensor(Shape(2, 3, 4, 4), 3), table_of("tflite"), Compatibility::torch);
+    ns::AddLoggersOptions options;
+    options.should_log_inputs = true;
+    const auto logged = ns::add_loggers("a", *stages.prepared, "b", *stages.converted, options);
+    (*logged.a)(stages.x), (*logged.b)(stages.x);
+    auto results = ns::extract_logger_info(*logged.a, *logged.b, "b");
+    ns::extend_logger_results_with_comparison(results, "a", "b", ns::compute_sqnr, "sqnr");
+    CHECK(results.at("cc").at("node_input").at("b").size() == 2);
+    CHECK(results.at("cc").at("node_output").at("b")[0].at("sqnr")[0].number() > 20.0);
 }
 
 TEST_CASE("Dropout is a layer where both models have it, and passed over where one has") {
@@ -406,6 +425,13 @@ TEST_CASE("Wrong use of the FX suite is refused with what is wrong") {
             [&] { ns::extend_logger_results_with_comparison(results, a, b, ns::compute_sqnr, "sqnr"); });
     };
     CHECK(extend("fp32", "int8").find("_0 (node_output): one model has 1 values, the other 0") != std::string::npos);
+    CHECK(message_of<Error>([&] { ns::extend_logger_results_with_comparison(results, "fp32", "int8", {}, "none"); }) ==
+          "extend_logger_results_with_comparison: the comparison function is empty");
+    ns::AddLoggersOptions nothing;
+    nothing.logger_cls = {};
+    CHECK(message_of<Error>([&] {
+              ns::add_loggers("a", *conv.prepared, "b", *conv.converted, nothing);
+          }).find("logger_cls makes no logger") == 0);
     CHECK(extend("fp16", "int8").find("there are no results of a model \"fp16\"") != std::string::npos);
     CHECK(message_of<Error>([&] {
               (void)results.at("_0").at("node_output").at("int8")[0].at("sqnr");

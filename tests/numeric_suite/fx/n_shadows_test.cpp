@@ -254,6 +254,13 @@ TEST_CASE("Wrong use of n-shadows is refused with what is wrong") {
                                         table_of("bayes").policy());
         }).find("no layer of the model gets a shadow; the reasons are those of `skipped`, such as _0: candidate 1: ") !=
         std::string::npos);
+    CHECK(message_of<Error>([&] { ns::convert_n_shadows_model(nullptr, table); }) ==
+          "convert_n_shadows_model: the model is null");
+    const auto training = linear_relu_linear();
+    training->train();
+    CHECK(message_of<Error>([&] {
+              ns::prepare_n_shadows_model(*training, {x}, ns::QConfigMultiMapping().set_global({int8}), table.policy());
+          }).find("call eval() on it first") != std::string::npos);
     const auto traced = graph::symbolic_trace(linear_relu_linear());
     CHECK(message_of<Error>([&] { ns::convert_n_shadows_model(traced, table); }).find("has no shadows") !=
           std::string::npos);
@@ -283,6 +290,27 @@ TEST_CASE("A candidate that the target refuses leaves its cell empty, and a NaN 
     odd.at("model").at("node_output").at("subgraph_0_2")[0].comparisons = {-std::nan("")};
     CHECK(ns::comparisons_n_shadows_table(odd).find("-nan") == std::string::npos);
     CHECK(ns::comparisons_n_shadows_table(odd).find("nan") != std::string::npos);
+}
+
+TEST_CASE("A layer behind an LSTM has shadows on the LSTM's output, of a model with a tuple among its inputs") {
+    const auto& table = table_of("fp32");
+    const auto model = test::make_model(
+        {{"rnn", std::make_shared<nn::LSTM>(nn::LSTMOptions{.input_size = 4, .hidden_size = 3})},
+         {"fc", test::make_linear(3, 2, 1)}},
+        [](test::LambdaModel& m, nn::Arguments x) { return m.call("fc", m.call("rnn", x[0], x[1]).tuple()[0]); },
+        {"x", "hidden"});
+    const Tensor zero = Tensor::zeros(Shape(1, 3, 3));
+    const std::vector<nn::Value> inputs{test::random_tensor(Shape(2, 3, 4), 5),
+                                        nn::Value(nn::Value::Tuple{zero, zero})};
+    const auto prepared = ns::prepare_n_shadows_model(
+        *model, inputs, ns::QConfigMultiMapping().set_global({with_activation_type(DType::int8)}), table.policy());
+    prepared->dispatch("forward", inputs);
+    const auto converted = ns::convert_n_shadows_model(prepared, table);
+    ns::loggers_set_enabled(*converted, true);
+    converted->dispatch("forward", inputs);
+    const auto comparisons = ns::create_results_comparison(ns::extract_results_n_shadows_model(*converted));
+    CHECK(comparisons.at("subgraph_0").ref_node_name == "fc");
+    CHECK(comparisons.at("subgraph_0").candidates.at("1").cmp_mean > 20.0);
 }
 
 TEST_CASE("Layers without a qconfig have no shadow, and the reason is given") {

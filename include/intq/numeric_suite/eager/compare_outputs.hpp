@@ -136,7 +136,7 @@ INTQ_INLINE void attach_loggers(nn::Module& model, const CompareOutputsOptions& 
         if (!is_logged(*module.value, options.allow_list)) continue;
         const bool is_taken = module.value->has_child("activation_post_process");
         module.value->add_child(is_taken ? "activation_post_process_logger" : "activation_post_process",
-                                options.logger_cls());
+                                made_logger(options.logger_cls));
         module.value->add_forward_hook(&log_output);
     }
 }
@@ -180,6 +180,8 @@ INTQ_INLINE ModuleTypes get_default_compare_output_module_list() {
 
 INTQ_INLINE void prepare_model_outputs(nn::Module& float_module, nn::Module& q_module,
                                        const CompareOutputsOptions& options) {
+    if (&float_module == &q_module)
+        throw Error("prepare_model_outputs: both models are one object; give the float model and the quantized one");
     detail::check_types(options.allow_list, float_module, q_module);
     for (nn::Module* model : {&float_module, &q_module}) detail::check_no_loggers("prepare_model_outputs", *model);
     detail::attach_loggers(float_module, options);

@@ -189,7 +189,7 @@ INTQ_INLINE std::optional<std::string> find_match(const std::vector<std::string>
     const detail::Parts parts = detail::parts_of(key);
     if (parts.back() != postfix) return std::nullopt;
     if (auto found = detail::find_parts(names, detail::without_last(parts, 1))) return found;
-    if (postfix != "_packed_params" || parts.size() < 3) return std::nullopt;
+    if (postfix != "_packed_params" || parts.size() < 2) return std::nullopt;
     return detail::find_parts(names, detail::without_last(parts, 2));
 }
 

@@ -85,6 +85,9 @@ namespace detail {
 /// The first logger among the children of a module; null where there is none.
 Logger* logger_in(const nn::Module& module);
 
+/// What logger_cls makes. Throws where it is empty or makes nothing.
+std::shared_ptr<Logger> made_logger(const LoggerFactory& logger_cls);
+
 }  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
@@ -94,6 +97,8 @@ Logger* logger_in(const nn::Module& module);
 #if INTQ_DEFINES(numeric_suite_eager)
 
 #    include <optional>
+
+#    include "intq/io/error.hpp"
 
 namespace intq::numeric_suite {
 inline namespace INTQ_HOSTED_ABI {
@@ -113,6 +118,12 @@ INTQ_INLINE Logger* logger_in(const nn::Module& module) {
     for (const auto& child : module.children())
         if (auto* logger = dynamic_cast<Logger*>(child.value.get())) return logger;
     return nullptr;
+}
+
+INTQ_INLINE std::shared_ptr<Logger> made_logger(const LoggerFactory& logger_cls) {
+    std::shared_ptr<Logger> logger = logger_cls ? logger_cls() : nullptr;
+    if (logger == nullptr) throw Error("logger_cls makes no logger; give it a factory, as logger_factory<MyLogger>()");
+    return logger;
 }
 
 INTQ_INLINE nn::Value shadowed(const nn::Value& value, ShadowRule rule) {

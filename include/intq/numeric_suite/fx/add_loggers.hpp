@@ -205,7 +205,7 @@ INTQ_INLINE void log_inputs(graph::GraphModule& model, graph::Node& start, Outpu
         // Loggers of a list hang beside it, as PyTorch's do; so do those of one output of several.
         const bool is_beside = is_list || node.outputs().size() > 1;
         graph::Node& made = insert_logger(
-            model, node, node.name() + suffix, logger_cls(fields), &start, [&](const graph::Node& reader) {
+            model, node, node.name() + suffix, made_logger(logger_cls, fields), &start, [&](const graph::Node& reader) {
                 const auto known = order.find(&reader);
                 return !is_beside && known != order.end() && known->second >= first_reader;
             });
@@ -234,7 +234,7 @@ INTQ_INLINE void add_loggers_to(graph::GraphModule& model, const std::string& mo
         fields.ref_node_name = fields.prev_node_name = end.name();
         fields.prev_node_target_type = target_type_of(end, model);
         fields.results_type = results_node_output;
-        insert_logger(model, end, end.name() + "_ns_logger_", options.logger_cls(fields), nullptr, {});
+        insert_logger(model, end, end.name() + "_ns_logger_", made_logger(options.logger_cls, fields), nullptr, {});
     }
 }
 

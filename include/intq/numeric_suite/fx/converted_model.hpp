@@ -137,6 +137,7 @@ INTQ_INLINE std::string type_of_step(const QuantizedNode& node) {
     if (kind == OpKind::dequantize) return "dequantize";
     if (node.as<quantization::WeightedStep>() != nullptr) return "quantized." + node.type;
     const std::string arithmetic = arithmetic_type(node);
+    if (arithmetic.empty() && node.type == "FloatFunctional") return name_of(kind);  // cat, matmul, …
     return arithmetic.empty() ? node.type : arithmetic;
 }
 

@@ -19,7 +19,8 @@ namespace detail {
 using Chain = std::vector<graph::Node*>;
 
 /// The layers of a model, in the order of their last nodes: sequences that the table of fusions knows, longest first,
-/// and other operators that quantization knows. A sequence with an add counts where the target adds in the accumulator.
+/// an add, sub or mul with its relu, and other operators that quantization knows. A sequence with an add counts where
+/// the target adds in the accumulator.
 std::vector<Chain> layers_of(graph::GraphModule& model, const arith::PolicyRecord& target);
 
 /// A layer as a model of its own, and the values of the whole model that it reads.
@@ -74,6 +75,11 @@ INTQ_INLINE std::vector<Chain> layers_of(graph::GraphModule& model, const arith:
             layer = found.match->nodes;
             break;
         }
+        // An addition and its relu are one integer operator.
+        for (const char* first : {"add", "sub", "mul"})
+            if (layer.empty())
+                if (auto found = graph::match_back({first, "relu"}, **node, model.graph(), names); found.match)
+                    layer = found.match->nodes;
         using quantization::Role;
         const bool is_quantized =
             role == Role::weighted || role == Role::own_output || role == Role::cat || role == Role::shares_input;

@@ -55,7 +55,8 @@ struct PrepareNShadowsOptions {
 /// @param example_inputs  one value for each input, a tensor or a tuple; nothing is observed on them
 /// @param backend_config  the target: which operators and types exist
 /// @param skipped         optional: the layers and candidates without a shadow, and why
-/// @throws Error for a key of the mapping that nothing in the model matches, with the nearest; for a mapping without
+/// @throws Error for a model in training; for a key of the mapping that nothing in the model matches, with the nearest;
+/// for a mapping without
 ///         candidates; where no layer gets a shadow
 ///
 /// Source   torch.ao.ns._numeric_suite_fx.prepare_n_shadows_model
@@ -193,7 +194,10 @@ private:
         const LayerModel alone = model_of_layer(model_, layer);
         std::vector<Tensor> inputs;
         for (const graph::Argument& input : alone.inputs) {
-            const nn::Value& value = values_.at(input.node());
+            const graph::NodeRef& ref = *input.ref();
+            nn::Value value = values_.at(ref.node);
+            if (ref.node->outputs().size() > 1 && value.is_tuple())
+                value = value.tuple().at(static_cast<std::size_t>(ref.output));
             if (!value.is_tensor()) return skip(*layer.front(), "it reads something else than tensors");
             inputs.push_back(value.tensor());
         }
@@ -285,6 +289,7 @@ INTQ_INLINE std::shared_ptr<graph::GraphModule> prepare_n_shadows_model(
     nn::Module& model, const std::vector<nn::Value>& example_inputs, const QConfigMultiMapping& qconfig_multi_mapping,
     const arith::PolicyRecord& backend_config, const PrepareNShadowsOptions& options,
     std::vector<SkippedShadow>* skipped) {
+    if (model.training()) throw Error("prepare_n_shadows_model: the model is in training; call eval() on it first");
     std::shared_ptr<graph::GraphModule> traced;
     if (const auto* graph_module = dynamic_cast<const graph::GraphModule*>(&model))
         traced = detail::copy_for_loggers(*graph_module);
@@ -299,6 +304,7 @@ INTQ_INLINE std::shared_ptr<graph::GraphModule> prepare_n_shadows_model(
 INTQ_INLINE std::shared_ptr<graph::GraphModule> convert_n_shadows_model(
     const std::shared_ptr<graph::GraphModule>& model, const kernels::KernelTable& kernels,
     const ConvertNShadowsOptions& options) {
+    if (model == nullptr) throw Error("convert_n_shadows_model: the model is null");
     std::vector<nn::Named<nn::ModulePtr>> converted;
     for (const auto& child : model->children()) {
         if (child.name.rfind("shadow_wrapper_", 0) != 0) continue;

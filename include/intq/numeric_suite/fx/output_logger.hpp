@@ -96,6 +96,9 @@ nn::Value compute_cosine_similarity(const nn::Value& x, const nn::Value& y);
 
 namespace detail {
 
+/// What logger_cls makes for a place. Throws where it is empty or makes nothing.
+std::shared_ptr<OutputLogger> made_logger(const OutputLoggerFactory& logger_cls, const OutputLoggerFields& fields);
+
 /// The loggers of a model, each once, in the order of its slots.
 std::vector<OutputLogger*> loggers_of(nn::Module& model);
 
@@ -107,6 +110,7 @@ std::vector<OutputLogger*> loggers_of(nn::Module& model);
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(numeric_suite_fx)
 
+#    include "intq/io/error.hpp"
 #    include "intq/numeric_suite/metrics.hpp"
 
 namespace intq::numeric_suite::fx {
@@ -140,6 +144,14 @@ INTQ_INLINE nn::Value OutputComparisonLogger::forward(nn::Arguments arguments) {
 }
 
 namespace detail {
+
+INTQ_INLINE std::shared_ptr<OutputLogger> made_logger(const OutputLoggerFactory& logger_cls,
+                                                      const OutputLoggerFields& fields) {
+    std::shared_ptr<OutputLogger> logger = logger_cls ? logger_cls(fields) : nullptr;
+    if (logger == nullptr)
+        throw Error("logger_cls makes no logger; give it a factory, as output_logger_factory<MyLogger>()");
+    return logger;
+}
 
 INTQ_INLINE std::vector<OutputLogger*> loggers_of(nn::Module& model) {
     std::vector<OutputLogger*> loggers;

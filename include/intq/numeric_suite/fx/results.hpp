@@ -205,6 +205,7 @@ INTQ_INLINE void extend_logger_results_with_comparison(NSResults& results, const
                                                        const std::string& model_name_2,
                                                        const ComparisonFunction& comparison_fn,
                                                        const std::string& comparison_name) {
+    if (!comparison_fn) throw Error("extend_logger_results_with_comparison: the comparison function is empty");
     if (results.empty())
         throw Error("extend_logger_results_with_comparison: the results are empty; nothing was logged");
     NSResults extended = results;

@@ -136,7 +136,7 @@ public:
         fields.prev_node_target_type = target_type_of(end, *result_);
         fields.results_type = results_node_output;
         const std::set<const graph::Node*> shadow = shadow_nodes_;
-        insert_logger(*result_, end, end.name() + "_ns_logger_b_", options_.logger_cls(fields), &place,
+        insert_logger(*result_, end, end.name() + "_ns_logger_b_", made_logger(options_.logger_cls, fields), &place,
                       [&](const graph::Node& reader) { return shadow.count(&reader) == 0; });
         return "";
     }
@@ -261,7 +261,7 @@ private:
         fields.prev_node_name = node.name();
         fields.prev_node_target_type = target_type_of(node, *result_);
         const std::string name = free_name(*result_, node.name() + suffix);
-        result_->add_child(name, options_.logger_cls(fields));
+        result_->add_child(name, made_logger(options_.logger_cls, fields));
         return added(result_->graph().call_module(name, {std::move(value)}));
     }
 

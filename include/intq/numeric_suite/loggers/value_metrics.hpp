@@ -53,7 +53,12 @@ namespace detail {
 /// A tensor whose elements are repeated to the shape that both have together.
 INTQ_INLINE Tensor broadcast_with(const Tensor& x, const Tensor& other) {
     if (x.shape() == other.shape()) return x.contiguous();
-    return nn::float_operators::add(x.contiguous(), Tensor::zeros(other.shape()));
+    try {
+        return nn::float_operators::add(x.contiguous(), Tensor::zeros(other.shape()));
+    } catch (const Error&) {
+        throw Error("a metric compares tensors of one shape, or of shapes that broadcast, given " +
+                    to_string(x.shape()) + " and " + to_string(other.shape()));
+    }
 }
 
 }  // namespace detail
