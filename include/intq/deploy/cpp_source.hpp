@@ -74,6 +74,7 @@ private:
 #if INTQ_DEFINES(deploy)
 
 #    include <bit>
+#    include <charconv>
 #    include <cmath>
 #    include <cstdio>
 
@@ -148,9 +149,10 @@ INTQ_INLINE std::string literal(const void* data, kernels::ParamType type, index
     }
     const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
     if (!std::isfinite(value)) throw Error("a parameter is no number");
+    // Of the absolute value: no locale is asked, and the sign stands before 0x.
     char text[40];
-    std::snprintf(text, sizeof text, "%af", static_cast<double>(value));
-    return text;
+    const auto end = std::to_chars(text, text + sizeof text, std::fabs(value), std::chars_format::hex).ptr;
+    return (std::signbit(value) ? "-0x" : "0x") + std::string(text, end) + "f";
 }
 INTQ_INLINE std::string literal(float value) { return literal(&value, kernels::ParamType::float32, 0); }
 
