@@ -26,6 +26,7 @@
 #include "intq/analysis/tensor_statistics.hpp"
 #include "intq/analysis/value_histogram.hpp"
 #include "intq/deploy/amalgamate.hpp"
+#include "intq/deploy/cpp_source.hpp"
 #include "intq/deploy/generate_cpp.hpp"
 #include "intq/deploy/memory_report.hpp"
 #include "intq/deploy/program_writer.hpp"

@@ -12,6 +12,8 @@
 #include <span>
 #include <vector>
 
+#include "intq/kernels/operators/params.hpp"
+#include "intq/kernels/table/rows.hpp"
 #include "intq/program/owned_program.hpp"
 #include "intq/runtime/load_program.hpp"
 #include "intq/runtime/self_test.hpp"

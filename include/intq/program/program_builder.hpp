@@ -19,6 +19,7 @@
 #include "intq/kernels/table/rows.hpp"
 #include "intq/program/lifetimes.hpp"
 #include "intq/program/owned_program.hpp"
+#include "intq/runtime/program.hpp"
 #include "intq/tensor/owned_qparams.hpp"
 
 namespace intq::program {

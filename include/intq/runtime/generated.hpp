@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "intq/kernels/operators/operator_table.hpp"
 #include "intq/runtime/self_test.hpp"
 
 namespace intq::runtime {

@@ -12,6 +12,7 @@
 #include <limits>
 #include <new>
 
+#include "intq/kernels/operators/operator_table.hpp"
 #include "intq/runtime/check.hpp"
 #include "intq/runtime/checksum.hpp"
 #include "intq/runtime/number_reader.hpp"

@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <span>
 
+#include "intq/arith/target.hpp"
 #include "intq/core/workspace.hpp"
 #include "intq/kernels/operators/operator_table.hpp"
 #include "intq/runtime/program.hpp"
+#include "intq/simd/base/tags.hpp"
 
 namespace intq::runtime {
 inline namespace INTQ_CORE_ABI {

@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "intq/kernels/operators/operator_table.hpp"
 #include "intq/runtime/checksum.hpp"
 #include "intq/runtime/execute.hpp"
 #include "intq/runtime/program_file.hpp"

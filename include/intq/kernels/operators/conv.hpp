@@ -95,19 +95,19 @@ inline void describe_params(PackedConv2d& packed, ParamFields& fields) {
 inline void describe_params(ConvParams& step, ParamFields& fields) {
     fields("packed", step.packed);
     ConvGeometry& geometry = step.geometry;
-    fields("batch", geometry.batch);
-    fields("in", geometry.in);
-    fields("out", geometry.out);
-    fields("taps", geometry.taps);
+    fields("geometry.batch", geometry.batch);
+    fields("geometry.in", geometry.in);
+    fields("geometry.out", geometry.out);
+    fields("geometry.taps", geometry.taps);
     const Window2d& window = step.packed.window;
     if (!fields.status().ok() || !fields.require(detail::check_geometry_extents(window, geometry.in)) ||
         !fields.require(has_extents_of(window, geometry), Field::geometry))
         return;
     const index_t pixels = geometry.out_pixels(), padded = detail::pads(window) ? pixels : 0;
-    fields.memory("offsets", geometry.offsets, detail::reads_in_place(window) ? 0 : pixels * geometry.taps,
+    fields.memory("geometry.offsets", geometry.offsets, detail::reads_in_place(window) ? 0 : pixels * geometry.taps,
                   Field::geometry);
-    fields.memory("pixels", geometry.pixels, padded, Field::geometry);
-    fields.memory("run_ends", geometry.run_ends, padded, Field::geometry);
+    fields.memory("geometry.pixels", geometry.pixels, padded, Field::geometry);
+    fields.memory("geometry.run_ends", geometry.run_ends, padded, Field::geometry);
     if (fields.require(is_geometry_of(window, geometry), Field::geometry))
         fields.require_memory([&] { return holds_geometry(window, geometry); }, Field::geometry);
 }

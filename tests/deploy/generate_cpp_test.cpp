@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+//
+// What a generated header says, and what is refused. That it compiles and runs is seen on the machines of
+// tests/conformance.
+#include "intq/deploy/generate_cpp.hpp"
+
+#include <string>
+
+#include "intq/kernels/table/kernel_table.hpp"
+#include "runtime/operator_program.hpp"
+#include "runtime/small_program.hpp"
+#include "support/catch.hpp"
+
+using namespace intq;
+namespace oracle = intq::test::oracle;
+using Catch::Matchers::Contains;
+
+namespace {
+
+const kernels::KernelTable& table() { return kernels::kernel_table<target::tflite<>, simd::scalar>; }
+
+/// A program of one image: a table of codes, and a sum.
+struct OneImage {
+    explicit OneImage(index_t batch = 1) {
+        const test::Codes codes{0.05f, 3, DType::int8};
+        const Shape shape(batch, index_t{4});
+        for (int i = 0; i < 3; ++i)
+            tensors[i] = {DType::int8, shape, codes.for_library(), 64 * i, "", Layout::channels_last};
+        for (int i = 0; i < 256; ++i) entries[i] = static_cast<std::int8_t>(i - 128);
+        look_up = {entries, arith::int8_table_size};
+        add = test::value_of(arith::make_add(table().policy(), codes.codes_of(), codes.codes_of(), codes.codes_of(),
+                                             codes.output_codes()));
+        instructions[0] = {OpKind::lookup_table, 1, 0, 1, "a \"table\"", "", {&look_up}};
+        instructions[1] = {OpKind::add, 2, 1, 2, "sum", "", {&add}};
+        program.instructions = instructions;
+        program.tensors = tensors;
+        program.operands = operands;
+        program.inputs = inputs;
+        program.outputs = outputs;
+        program.arena_size = 256;
+        program.max_batch = batch;
+    }
+    std::int8_t entries[256];
+    kernels::LookUpParams look_up;
+    arith::AddParams add;
+    runtime::ProgramTensor tensors[3];
+    runtime::Instruction instructions[2];
+    const std::int32_t operands[3] = {0, 0, 1}, inputs[1] = {0}, outputs[1] = {2};
+    runtime::Program program;
+};
+
+}  // namespace
+
+TEST_CASE("a header holds the kernels that its program needs, and no others") {
+    const OneImage one;
+    const std::string text = deploy::generate_cpp(one.program, table());
+    CHECK_THAT(text, Contains("std::array add_rows{all.add["));
+    CHECK_THAT(text, Contains("std::array look_up_rows{all.look_up["));
+    for (const char* const family : {"conv_rows{", "pool_rows{", "softmax_rows{", "quantize_rows{", "requantize_rows{"})
+        CHECK_THAT(text, !Contains(family));
+    CHECK_THAT(text, Contains("run_step<intq::OpKind::lookup_table>"));
+    CHECK_THAT(text, Contains("a \\042table\\042"));
+    CHECK_THAT(text, Contains("inline void run(const std::int8_t* x0, std::int8_t* y0)"));
+    CHECK_THAT(text, Contains("arena_bytes = 256;"));
+    CHECK(text == deploy::generate_cpp(one.program, table()));
+}
+
+TEST_CASE("a header is refused for more than one image, a name that is none, and a foreign target") {
+    const OneImage one, two(2);
+    CHECK_THROWS_WITH(deploy::generate_cpp(two.program, table()), Contains("max_batch of 1, given 2"));
+    for (const char* const name : {"", "1st", "a-b", "a::b"})
+        CHECK_THROWS_WITH(deploy::generate_cpp(one.program, table(), {}, {.name = name}), Contains("namespace"));
+    arith::PolicyRecord policy = table().policy();
+    policy.name = "my_chip";
+    kernels::KernelTable foreign = table();
+    foreign.packing.policy = &policy;
+    CHECK_THROWS_WITH(deploy::generate_cpp(one.program, foreign), Contains("no target 'my_chip'"));
+    CHECK_THAT(deploy::generate_cpp(one.program, foreign, {}, {.target = "my_chip"}),
+               Contains("intq::kernels::kernel_table<my_chip, intq::simd::scalar>"));
+    runtime::Program unsound = one.program;
+    unsound.arena_size = 64;
+    CHECK_THROWS_WITH(deploy::generate_cpp(unsound, table()), Contains("the program to generate"));
+}
