@@ -71,6 +71,7 @@ std::string to_json(const AdvisorReport& report);
 #    include "intq/analysis/output_metric.hpp"
 #    include "intq/analysis/sensitivity.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/nn/model/value.hpp"
 #    include "intq/numeric_suite/loggers/results.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"

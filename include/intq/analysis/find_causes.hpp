@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// find_causes: what the values of one quantizer say of why it loses accuracy. Layer: analysis (docs/debugging.md).
+// find_causes: what the values of one quantizer say of why it loses accuracy. Long because all causes are read from the
+// same numbers of one quantizer. Layer: analysis (docs/debugging.md).
 #ifndef INTQ_ANALYSIS_FIND_CAUSES_HPP
 #define INTQ_ANALYSIS_FIND_CAUSES_HPP
 
@@ -77,6 +78,7 @@ std::vector<CauseFinding> find_causes(const QuantizerCase& one);
 #    include "intq/analysis/compare_layers.hpp"
 #    include "intq/analysis/graph_source.hpp"
 #    include "intq/analysis/layer_pairs.hpp"
+#    include "intq/arith/quantize.hpp"
 #    include "intq/graph/operators.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/conv.hpp"
