@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 #
-# Real ranks: one, two and three processes calibrate, and find the sensitivity list, to the same bits; two train to the
+# Real ranks: one, two and four processes calibrate, and find the sensitivity list, to the same bits; two train to the
 # same bits in each run; and a rank that fails ends the program on all, with a message of each.
 #
 #     cmake -D MPIEXEC=<mpirun> -D COUNT=<its option -n> -D PROGRAM=<mpi_ranks> -D SCRATCH=<folder> -P check_mpi.cmake
@@ -23,14 +23,14 @@ function(demand_same one other)
     endif()
 endfunction()
 
-foreach(run IN ITEMS 1 2 3 2_again)
+foreach(run IN ITEMS 1 2 4 2_again)
     string(REGEX REPLACE "_.*" "" ranks "${run}")
     run_ranks(${ranks} ${run})
     if(NOT result STREQUAL "0" OR NOT output MATCHES "${ranks} ranks wrote")
         message(FATAL_ERROR "${ranks} ranks ended with ${result}: ${output}")
     endif()
 endforeach()
-foreach(run IN ITEMS 2 3)
+foreach(run IN ITEMS 2 4)
     demand_same(1/calibration ${run}/calibration)
     demand_same(1/sensitivity ${run}/sensitivity)
 endforeach()
@@ -50,4 +50,4 @@ foreach(failing IN ITEMS 0 1)
         message(SEND_ERROR "rank ${failing} failed, and the program ended with ${result}")
     endif()
 endforeach()
-message(STATUS "1, 2 and 3 ranks: the same calibration and sensitivity; 2 ranks: the same training twice")
+message(STATUS "1, 2 and 4 ranks: the same calibration and sensitivity; 2 ranks: the same training twice")

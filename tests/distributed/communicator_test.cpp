@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // What ranks say to each other, and that no error of one leaves the others waiting.
-#include "intq/distributed/communicator.hpp"
+#include "intq/distributed/ranks/communicator.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "intq/distributed/thread_ranks.hpp"
+#include "intq/distributed/ranks/thread_ranks.hpp"
 #include "intq/io/error.hpp"
 #include "support/catch.hpp"
 #include "support/small_models.hpp"

@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "distributed/tasks.hpp"
-#include "intq/distributed/thread_ranks.hpp"
+#include "intq/distributed/ranks/thread_ranks.hpp"
 #include "intq/quantization/observers/range_observers.hpp"
 #include "io/temporary_folder.hpp"
 #include "support/catch.hpp"

@@ -4,8 +4,8 @@
 // include. The table and the headers say the same: an arrow that has no place in a row fails, and so does a place that
 // no file uses. Also: no folder includes what stands below it, none grows too large, a file that names another room's
 // namespace includes that room, intq.hpp includes every header of the hosted half, only simd/ touches intrinsics and
-// xsimd, the embeddable half uses the freestanding part of the standard library, the guard spells the path, the licence
-// line stands first.
+// xsimd, only distributed/mpi touches MPI, the embeddable half uses the freestanding part of the standard library, the
+// guard spells the path, the licence line stands first.
 //
 //     check_layers <include folder> <rooms.txt>          checks, and prints the arrows that exist
 //     check_layers <include folder> --write <rooms.txt>  writes them into the rows, whose order stays
@@ -37,6 +37,9 @@ const std::string flat_by_nature = "arith";  // its formulas have no rooms: neit
 
 // What stands directly in intq/, and collects.
 const std::set<std::string> collections = {"intq.hpp", "embedded.hpp", "compiled.hpp"};
+
+// The one room that includes <mpi.h>. Nobody includes it without asking for it.
+const std::string mpi_room = "distributed/mpi";
 
 // No heap, no iostream, no exceptions at run time for what the embeddable half uses of them.
 const std::set<std::string> embeddable_standard = {
@@ -374,6 +377,8 @@ private:
                 fault(include.line, "<" + include.path + "> may be included in simd/ only");
             return;
         }
+        if (include.path == "mpi.h" && header_->folder != mpi_room)
+            fault(include.line, "<mpi.h> may be included in " + mpi_room + " only");
         const bool is_embeddable = header_->path == "embedded.hpp" || table_.is_embeddable(header_->folder);
         if (is_embeddable && embeddable_standard.count(include.path) == 0)
             fault(include.line,
@@ -401,7 +406,8 @@ private:
         }
     }
 
-    // intq.hpp collects the hosted half, but for the headers that units of the compiled form alone include.
+    // intq.hpp collects the hosted half, but for the headers that units of the compiled form alone include, and for
+    // rooms that need another library.
     void check_collected() {
         std::set<std::string> collected;
         for (const Header& header : headers_)
@@ -409,7 +415,8 @@ private:
                 for (const Include& include : header.includes) collected.insert(include.path);
         for (const Header& header : headers_) {
             if (header.folder.empty() || table_.is_embeddable(header.folder)) continue;
-            if (header.path.find("/unit_of_") == std::string::npos && collected.count("intq/" + header.path) == 0)
+            if (header.path.find("/unit_of_") == std::string::npos && header.folder != mpi_room &&
+                collected.count("intq/" + header.path) == 0)
                 fault("intq/intq.hpp", "leaves out intq/" + header.path);
         }
     }

@@ -9,7 +9,7 @@
 #include <memory>
 #include <span>
 
-#include "intq/distributed/communicator.hpp"
+#include "intq/distributed/ranks/communicator.hpp"
 #include "intq/quantization/observers/observer.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
@@ -63,6 +63,7 @@ private:
 #    include "intq/distributed/model_state.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/safetensors.hpp"
+#    include "intq/nn/model/module.hpp"
 #    include "intq/quantization/prepare/calibration_file.hpp"
 #    include "intq/tensor/npy.hpp"
 #    include "intq/tensor/tensor.hpp"

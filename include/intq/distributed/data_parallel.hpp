@@ -5,7 +5,7 @@
 #ifndef INTQ_DISTRIBUTED_DATA_PARALLEL_HPP
 #define INTQ_DISTRIBUTED_DATA_PARALLEL_HPP
 
-#include "intq/distributed/communicator.hpp"
+#include "intq/distributed/ranks/communicator.hpp"
 #include "intq/graph/graph_module.hpp"
 #include "intq/training/trainer.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "intq/distributed/communicator.hpp"
+#include "intq/distributed/ranks/communicator.hpp"
 #include "intq/nn/model/module.hpp"
 
 namespace intq::distributed {

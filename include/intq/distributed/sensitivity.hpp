@@ -9,7 +9,7 @@
 #include "intq/analysis/analysed_model.hpp"
 #include "intq/analysis/call_inputs.hpp"
 #include "intq/analysis/sensitivity.hpp"
-#include "intq/distributed/communicator.hpp"
+#include "intq/distributed/ranks/communicator.hpp"
 #include "intq/nn/model/value.hpp"
 #include "intq/quantization/prepare/qconfig_rules.hpp"
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "intq/core/abi.hpp"
-#include "intq/distributed/communicator.hpp"
+#include "intq/distributed/ranks/communicator.hpp"
 
 namespace intq::distributed {
 inline namespace INTQ_HOSTED_ABI {

@@ -2,8 +2,8 @@
 //
 // Communicator: what the ranks of a group say to each other, and how they agree on errors. Layer: distributed
 // (docs/distributed.md).
-#ifndef INTQ_DISTRIBUTED_COMMUNICATOR_HPP
-#define INTQ_DISTRIBUTED_COMMUNICATOR_HPP
+#ifndef INTQ_DISTRIBUTED_RANKS_COMMUNICATOR_HPP
+#define INTQ_DISTRIBUTED_RANKS_COMMUNICATOR_HPP
 
 #include <cstddef>
 #include <cstdint>
@@ -89,7 +89,7 @@ private:
 }  // namespace intq::distributed
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(distributed)
+#if INTQ_DEFINES(distributed_ranks)
 
 #    include <algorithm>
 #    include <cstring>
@@ -251,5 +251,5 @@ INTQ_INLINE void Communicator::maximum(std::span<float> values) {
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::distributed
 
-#endif  // INTQ_DEFINES(distributed)
-#endif  // INTQ_DISTRIBUTED_COMMUNICATOR_HPP
+#endif  // INTQ_DEFINES(distributed_ranks)
+#endif  // INTQ_DISTRIBUTED_RANKS_COMMUNICATOR_HPP

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 //
 // Ranks in one process: one alone, or threads that stand for processes. Layer: distributed (docs/distributed.md).
-#ifndef INTQ_DISTRIBUTED_THREAD_RANKS_HPP
-#define INTQ_DISTRIBUTED_THREAD_RANKS_HPP
+#ifndef INTQ_DISTRIBUTED_RANKS_THREAD_RANKS_HPP
+#define INTQ_DISTRIBUTED_RANKS_THREAD_RANKS_HPP
 
 #include <cstddef>
 #include <functional>
 #include <span>
 
-#include "intq/distributed/communicator.hpp"
+#include "intq/distributed/ranks/communicator.hpp"
 
 namespace intq::distributed {
 inline namespace INTQ_HOSTED_ABI {
@@ -33,7 +33,7 @@ void run_thread_ranks(int ranks, const std::function<void(Communicator&)>& work)
 }  // namespace intq::distributed
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(distributed)
+#if INTQ_DEFINES(distributed_ranks)
 
 #    include <barrier>
 #    include <exception>
@@ -115,5 +115,5 @@ INTQ_INLINE void run_thread_ranks(int ranks, const std::function<void(Communicat
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::distributed
 
-#endif  // INTQ_DEFINES(distributed)
-#endif  // INTQ_DISTRIBUTED_THREAD_RANKS_HPP
+#endif  // INTQ_DEFINES(distributed_ranks)
+#endif  // INTQ_DISTRIBUTED_RANKS_THREAD_RANKS_HPP
