@@ -40,17 +40,34 @@ std::string text_of_file(const std::filesystem::path& path) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+/// Standard output goes to a file as long as this lives.
+class StdoutToFile {
+public:
+    explicit StdoutToFile(const std::filesystem::path& file) {
+        std::fflush(stdout);
+        former_ = dup(STDOUT_FILENO);
+        std::FILE* const captured = std::fopen(file.c_str(), "wb");
+        dup2(fileno(captured), STDOUT_FILENO);
+        std::fclose(captured);
+    }
+    StdoutToFile(const StdoutToFile&) = delete;
+    StdoutToFile& operator=(const StdoutToFile&) = delete;
+    ~StdoutToFile() {
+        std::fflush(stdout);
+        dup2(former_, STDOUT_FILENO);
+        close(former_);
+    }
+
+private:
+    int former_;
+};
+
 /// What `act` prints on standard output.
 template <class Act> std::string printed_by(const std::filesystem::path& file, const Act& act) {
-    std::fflush(stdout);
-    const int former = dup(STDOUT_FILENO);
-    std::FILE* const captured = std::fopen(file.c_str(), "wb");
-    dup2(fileno(captured), STDOUT_FILENO);
-    act();
-    std::fflush(stdout);
-    dup2(former, STDOUT_FILENO);
-    close(former);
-    std::fclose(captured);
+    {
+        const StdoutToFile captured(file);
+        act();
+    }
     return text_of_file(file);
 }
 
