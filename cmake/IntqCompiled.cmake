@@ -22,7 +22,7 @@ set(INTQ_COMPILED_BACKENDS all CACHE STRING "Backends of intq::compiled: all, na
 # A row is a unit: the library that it goes into, its name, and the rooms (folders below include/intq) that it defines.
 # Rooms that share headers stand together, and the units take about as long as each other.
 set(intq_compiled_units
-    "base basics io tensor program/float program numeric_suite deploy"
+    "base basics io tensor program/float program numeric_suite/metrics deploy"
     "kernels tables program/backends"
     "model nn nn/model nn/float_operators nn/functional nn/layers"
     "model graph graph"

@@ -11,7 +11,7 @@
 #include "intq/arith/bpu.hpp"
 #include "intq/interop/onnx/import.hpp"
 #include "intq/io/text_table.hpp"
-#include "intq/numeric_suite/metrics.hpp"
+#include "intq/numeric_suite/metrics/metrics.hpp"
 #include "intq/quantization/modules/stubs.hpp"
 #include "intq/quantization/observers/observer_modules.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"

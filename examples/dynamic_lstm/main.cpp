@@ -8,7 +8,7 @@
 
 #include "intq/nn/layers/layers.hpp"
 #include "intq/nn/model/state_dict.hpp"
-#include "intq/numeric_suite/metrics.hpp"
+#include "intq/numeric_suite/metrics/metrics.hpp"
 #include "intq/quantization/dynamic/quantize_dynamic.hpp"
 #include "intq/quantization/dynamic/weight_only.hpp"
 

@@ -14,7 +14,7 @@
 #include "intq/numeric_suite/eager/compare_stub.hpp"
 #include "intq/numeric_suite/eager/compare_weights.hpp"
 #include "intq/numeric_suite/loggers/value_metrics.hpp"
-#include "intq/numeric_suite/metrics.hpp"
+#include "intq/numeric_suite/metrics/metrics.hpp"
 #include "intq/program/backends/best_table.hpp"
 #include "intq/quantization/convert/convert_eager.hpp"
 #include "intq/quantization/dynamic/quantize_dynamic.hpp"

@@ -16,7 +16,7 @@
 #include "intq/analysis/sensitivity.hpp"
 #include "intq/graph/operators.hpp"
 #include "intq/interop/onnx/import.hpp"
-#include "intq/numeric_suite/metrics.hpp"
+#include "intq/numeric_suite/metrics/metrics.hpp"
 #include "intq/quantization/modules/prepared_layers.hpp"
 #include "intq/quantization/modules/stubs.hpp"
 #include "intq/tensor/npy.hpp"

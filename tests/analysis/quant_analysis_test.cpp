@@ -14,7 +14,7 @@
 #include "intq/analysis/tensor_statistics.hpp"
 #include "intq/graph/tracer.hpp"
 #include "intq/nn/functional/functional.hpp"
-#include "intq/numeric_suite/metrics.hpp"
+#include "intq/numeric_suite/metrics/metrics.hpp"
 #include "intq/program/backends/best_table.hpp"
 #include "intq/quantization/convert/convert_eager.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"

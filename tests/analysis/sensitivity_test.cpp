@@ -11,7 +11,7 @@
 #include "intq/analysis/quant_analysis.hpp"
 #include "intq/graph/operators.hpp"
 #include "intq/improve/mixed_precision.hpp"
-#include "intq/numeric_suite/metrics.hpp"
+#include "intq/numeric_suite/metrics/metrics.hpp"
 #include "intq/program/backends/best_table.hpp"
 #include "intq/quantization/modules/prepared_layers.hpp"
 #include "io/temporary_folder.hpp"

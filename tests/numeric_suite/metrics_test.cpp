@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "intq/numeric_suite/metrics.hpp"
-#include "intq/numeric_suite/tensor_comparison.hpp"
+#include "intq/numeric_suite/metrics/metrics.hpp"
+#include "intq/numeric_suite/metrics/tensor_comparison.hpp"
 
 #include <cmath>
 #include <cstdlib>

@@ -13,21 +13,16 @@
 
 #include "intq/core/shape.hpp"
 #include "intq/graph/tracer.hpp"
+#include "intq/kernels/table/rows.hpp"
 #include "intq/nn/layers/fusion.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/nn/model/value.hpp"
+#include "intq/quantization/prepare/prepared_model.hpp"
 #include "intq/tensor/tensor.hpp"
-
-namespace intq::kernels {
-inline namespace INTQ_CORE_ABI {
-struct KernelTable;
-}  // namespace INTQ_CORE_ABI
-}  // namespace intq::kernels
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 class LoweredModel;
-class PreparedModel;
 struct QuantizedGraph;
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "intq/analysis/analysed_model.hpp"
+#include "intq/kernels/table/rows.hpp"
 #include "intq/quantization/convert/exact_simulation.hpp"
 #include "intq/quantization/convert/lower.hpp"
+#include "intq/runtime/program.hpp"
 
 namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {

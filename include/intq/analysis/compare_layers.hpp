@@ -18,7 +18,8 @@
 #include "intq/analysis/op_running_info.hpp"
 #include "intq/analysis/tensor_statistics.hpp"
 #include "intq/io/progress.hpp"
-#include "intq/numeric_suite/tensor_comparison.hpp"
+#include "intq/nn/model/value.hpp"
+#include "intq/numeric_suite/metrics/tensor_comparison.hpp"
 #include "intq/tensor/owned_qparams.hpp"
 
 namespace intq::analysis {

@@ -9,6 +9,7 @@
 #include "intq/analysis/analysed_model.hpp"
 #include "intq/analysis/call_inputs.hpp"
 #include "intq/analysis/op_running_info.hpp"
+#include "intq/nn/model/value.hpp"
 
 namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {

@@ -11,7 +11,7 @@
 
 #include "intq/nn/model/module.hpp"
 #include "intq/nn/model/value.hpp"
-#include "intq/numeric_suite/tensor_comparison.hpp"
+#include "intq/numeric_suite/metrics/tensor_comparison.hpp"
 #include "intq/tensor/tensor.hpp"
 
 namespace intq::analysis {

@@ -20,6 +20,7 @@
 #include "intq/analysis/output_metric.hpp"
 #include "intq/analysis/sensitivity.hpp"
 #include "intq/io/progress.hpp"
+#include "intq/nn/model/value.hpp"
 #include "intq/quantization/prepare/qconfig_rules.hpp"
 
 namespace intq::analysis {

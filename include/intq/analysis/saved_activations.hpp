@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "intq/analysis/analysed_model.hpp"
+#include "intq/nn/model/value.hpp"
 
 namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {

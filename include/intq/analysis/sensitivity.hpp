@@ -15,6 +15,7 @@
 #include "intq/analysis/analysed_model.hpp"
 #include "intq/analysis/call_inputs.hpp"
 #include "intq/io/progress.hpp"
+#include "intq/nn/model/value.hpp"
 #include "intq/quantization/prepare/qconfig_rules.hpp"
 
 namespace intq::analysis {

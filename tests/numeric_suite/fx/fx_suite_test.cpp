@@ -342,6 +342,9 @@ TEST_CASE("A dynamic LSTM has its weights as one list, and its outputs as tuples
 
 TEST_CASE("A layer that reads one of several values is logged and shadowed on that one") {
     const auto rnn = std::make_shared<nn::LSTM>(nn::LSTMOptions{.input_size = 4, .hidden_size = 3});
+    unsigned seed = 50;
+    for (const auto& parameter : rnn->named_parameters())
+        *parameter.value = test::random_tensor(parameter.value->shape(), seed++);
     const auto model = test::make_model(
         {{"rnn", rnn}, {"fc", test::make_linear(3, 2, 1)}},
         [](test::LambdaModel& m, nn::Arguments x) { return m.call("fc", m.call("rnn", x[0]).tuple()[0]); });

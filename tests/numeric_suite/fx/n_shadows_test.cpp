@@ -294,9 +294,12 @@ TEST_CASE("A candidate that the target refuses leaves its cell empty, and a NaN 
 
 TEST_CASE("A layer behind an LSTM has shadows on the LSTM's output, of a model with a tuple among its inputs") {
     const auto& table = table_of("fp32");
+    const auto rnn = std::make_shared<nn::LSTM>(nn::LSTMOptions{.input_size = 4, .hidden_size = 3});
+    unsigned seed = 50;
+    for (const auto& parameter : rnn->named_parameters())
+        *parameter.value = test::random_tensor(parameter.value->shape(), seed++);
     const auto model = test::make_model(
-        {{"rnn", std::make_shared<nn::LSTM>(nn::LSTMOptions{.input_size = 4, .hidden_size = 3})},
-         {"fc", test::make_linear(3, 2, 1)}},
+        {{"rnn", rnn}, {"fc", test::make_linear(3, 2, 1)}},
         [](test::LambdaModel& m, nn::Arguments x) { return m.call("fc", m.call("rnn", x[0], x[1]).tuple()[0]); },
         {"x", "hidden"});
     const Tensor zero = Tensor::zeros(Shape(1, 3, 3));

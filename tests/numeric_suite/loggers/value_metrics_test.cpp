@@ -8,7 +8,7 @@
 
 #include "intq/numeric_suite/fx/output_logger.hpp"
 #include "intq/numeric_suite/loggers/results.hpp"
-#include "intq/numeric_suite/metrics.hpp"
+#include "intq/numeric_suite/metrics/metrics.hpp"
 #include "intq/tensor/quantize.hpp"
 #include "support/catch.hpp"
 #include "support/golden.hpp"

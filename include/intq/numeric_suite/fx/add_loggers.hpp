@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "intq/graph/graph_module.hpp"
+#include "intq/nn/model/value.hpp"
 #include "intq/numeric_suite/fx/node_types.hpp"
 #include "intq/numeric_suite/fx/output_logger.hpp"
 #include "intq/numeric_suite/fx/results.hpp"

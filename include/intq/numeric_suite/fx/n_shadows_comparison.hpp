@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "intq/nn/model/value.hpp"
 #include "intq/numeric_suite/fx/results.hpp"
 
 namespace intq::numeric_suite::fx {

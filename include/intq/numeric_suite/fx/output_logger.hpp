@@ -111,7 +111,7 @@ std::vector<OutputLogger*> loggers_of(nn::Module& model);
 #if INTQ_DEFINES(numeric_suite_fx)
 
 #    include "intq/io/error.hpp"
-#    include "intq/numeric_suite/metrics.hpp"
+#    include "intq/numeric_suite/metrics/metrics.hpp"
 
 namespace intq::numeric_suite::fx {
 inline namespace INTQ_HOSTED_ABI {

@@ -12,6 +12,7 @@
 
 #include "intq/arith/quantize.hpp"
 #include "intq/graph/graph_module.hpp"
+#include "intq/nn/model/value.hpp"
 #include "intq/numeric_suite/fx/add_loggers.hpp"
 #include "intq/numeric_suite/fx/node_types.hpp"
 #include "intq/numeric_suite/fx/output_logger.hpp"

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "intq/arith/target.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/tensor/tensor.hpp"
 

@@ -73,29 +73,46 @@ INTQ_INLINE std::vector<const graph::Node*> readers_of(const graph::Node& node, 
     return readers;
 }
 
-/// The operator of a node, whatever prepare made of its module; "" for a layer that has something fused into it.
-INTQ_INLINE std::string plain_operator(const graph::Node& node, nn::Module& root) {
+/// The operators that a node stands for in the rows of fusions, where relu is relu6 too, whatever prepare made of its
+/// module: one, or a batch norm with its relu; none for a layer that has a group fused into it.
+INTQ_INLINE std::vector<std::string> operators_of(const graph::Node& node, nn::Module& root) {
     const auto* layer = dynamic_cast<const nn::Weighted*>(graph::module_of(node, root));
-    if (layer == nullptr) return graph::operator_of(node, root);
+    if (layer == nullptr) {
+        const std::string name = graph::operator_of(node, root);
+        return {name == "relu6" ? "relu" : name};
+    }
     const nn::Fusion fusion = layer->fusion();
-    return fusion.add || fusion.norm || fusion.activation != Activation::none ? "" : layer->operator_name();
+    if (fusion.add || fusion.norm) return {};
+    // A batch norm of its own is prepared as a depthwise convolution, under its own name.
+    const std::string type = layer->type_name();
+    const bool is_norm = type.rfind("qat.BatchNorm", 0) == 0 || type.rfind("qat.BN", 0) == 0;
+    std::vector<std::string> operators{is_norm ? "batch_norm2d" : layer->operator_name()};
+    if (fusion.activation != Activation::none) operators.emplace_back("relu");
+    return operators;
 }
 
-/// The node that alone reads another one, where it is the operator that comes next; null elsewhere.
-INTQ_INLINE const graph::Node* next_in_group(const graph::Node& node, const std::string& wanted, nn::Module& root) {
+/// The node that alone reads another one, where its operators come next in a row, from `at` on; null elsewhere.
+INTQ_INLINE const graph::Node* next_in_group(const graph::Node& node, const FusionRow& row, std::size_t at,
+                                             nn::Module& root) {
     const auto readers = readers_of(node, root);
-    if (readers.size() != 1 || plain_operator(*readers[0], root) != wanted) return nullptr;
+    if (readers.size() != 1) return nullptr;
+    const std::vector<std::string> given = operators_of(*readers[0], root);
+    if (given.empty() || given.size() > row.operators.size() - at ||
+        !std::equal(given.begin(), given.end(), row.operators.begin() + static_cast<std::ptrdiff_t>(at)))
+        return nullptr;
     const auto& args = readers[0]->args();
-    if (wanted == "add" && (args.size() < 2 || args[0].node() == nullptr || args[1].node() == nullptr)) return nullptr;
+    if (given[0] == "add" && (args.size() < 2 || args[0].node() == nullptr || args[1].node() == nullptr))
+        return nullptr;
     return readers[0];
 }
 
 INTQ_INLINE UnfusedGroup match_row(const FusionRow& row, const graph::Node& first, nn::Module& root) {
     UnfusedGroup group{&first};
-    for (std::size_t i = 1; i < row.operators.size(); ++i) {
-        const graph::Node* next = next_in_group(*group.back(), row.operators[i], root);
+    for (std::size_t at = 1; at < row.operators.size();) {
+        const graph::Node* next = next_in_group(*group.back(), row, at, root);
         if (next == nullptr) return {};
         group.push_back(next);
+        at += operators_of(*next, root).size();
     }
     return group;
 }
@@ -113,12 +130,12 @@ INTQ_INLINE std::vector<UnfusedGroup> find_unfused(graph::GraphModule& model, bo
     std::vector<UnfusedGroup> groups;
     std::set<const graph::Node*> grouped;
     for (const graph::Node* node : model.graph().nodes()) {
-        const std::string name = detail::plain_operator(*node, model);
-        if (name.empty() || grouped.count(node) != 0) continue;
+        const std::vector<std::string> own = detail::operators_of(*node, model);
+        if (own.size() != 1 || grouped.count(node) != 0) continue;
         for (const FusionRow& row : fusion_table()) {
             const auto& operators = row.operators;
             const bool adds = std::find(operators.begin(), operators.end(), "add") != operators.end();
-            if (operators.front() != name || (adds && !fused_add) || detail::is_norm_of_other_axis(row, *node))
+            if (operators.front() != own.front() || (adds && !fused_add) || detail::is_norm_of_other_axis(row, *node))
                 continue;
             UnfusedGroup group = detail::match_row(row, *node, model);
             const auto is_taken = [&](const graph::Node* other) { return grouped.count(other) != 0; };

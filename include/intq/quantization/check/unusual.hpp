@@ -213,7 +213,10 @@ INTQ_INLINE void note_output(const graph::Node& node, PreparedEdges& edges, std:
         role == Role::quant_stub || role == Role::weighted || role == Role::own_output || role == Role::cat;
     const Quantizer* quantizer = edges.output_quantizer(node);
     const bool gives_accumulator = edges.dtype_of(node) == DType::int32 && feeds_dequant_only(node, edges);
-    if (has_output && quantizer == nullptr && !gives_accumulator && !edges.is_outside(node))
+    // A layer in float hands real values on, which another one may quantize.
+    const bool in_float =
+        role == Role::weighted && dynamic_cast<const PreparedWeight*>(graph::module_of(node, edges.model())) == nullptr;
+    if (has_output && (quantizer == nullptr || in_float) && !gives_accumulator && !edges.is_outside(node))
         messages.push_back("No activation quantizer");
     if (const auto* own = dynamic_cast<const FakeQuantize*>(quantizer)) {
         const bool is_fixed = own->has_given_qparams() || own->observer().type_name() == "FixedScaleObserver";

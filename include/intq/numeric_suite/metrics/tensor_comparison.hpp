@@ -2,8 +2,8 @@
 //
 // TensorComparison: all metrics of two streams of tensors from one pass. Layer: numeric_suite
 // (docs/workflow.md section 6).
-#ifndef INTQ_NUMERIC_SUITE_TENSOR_COMPARISON_HPP
-#define INTQ_NUMERIC_SUITE_TENSOR_COMPARISON_HPP
+#ifndef INTQ_NUMERIC_SUITE_METRICS_TENSOR_COMPARISON_HPP
+#define INTQ_NUMERIC_SUITE_METRICS_TENSOR_COMPARISON_HPP
 
 #include <cstdint>
 #include <span>
@@ -44,13 +44,13 @@ private:
 }  // namespace intq::numeric_suite
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(numeric_suite)
+#if INTQ_DEFINES(numeric_suite_metrics)
 
 #    include <algorithm>
 #    include <cmath>
 #    include <cstddef>
 
-#    include "intq/numeric_suite/metrics.hpp"
+#    include "intq/numeric_suite/metrics/metrics.hpp"
 
 namespace intq::numeric_suite {
 inline namespace INTQ_HOSTED_ABI {
@@ -77,5 +77,5 @@ INTQ_INLINE double TensorComparison::sqnr() const noexcept { return detail::sqnr
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::numeric_suite
 
-#endif  // INTQ_DEFINES(numeric_suite)
-#endif  // INTQ_NUMERIC_SUITE_TENSOR_COMPARISON_HPP
+#endif  // INTQ_DEFINES(numeric_suite_metrics)
+#endif  // INTQ_NUMERIC_SUITE_METRICS_TENSOR_COMPARISON_HPP

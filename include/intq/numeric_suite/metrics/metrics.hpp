@@ -6,8 +6,8 @@
 // Sums are taken in double and the result is rounded to float once, so it does not depend on the order of the
 // elements in a way that shows. A NaN in either operand gives NaN, but for Rtol. All take tensors of any shape,
 // flattened; KL alone asks for the shape.
-#ifndef INTQ_NUMERIC_SUITE_METRICS_HPP
-#define INTQ_NUMERIC_SUITE_METRICS_HPP
+#ifndef INTQ_NUMERIC_SUITE_METRICS_METRICS_HPP
+#define INTQ_NUMERIC_SUITE_METRICS_METRICS_HPP
 
 #include <span>
 
@@ -89,7 +89,7 @@ float larger(float a, float b) noexcept;
 }  // namespace intq::numeric_suite
 
 // --- definitions ----------------------------------------------------------------------------------------------------
-#if INTQ_DEFINES(numeric_suite)
+#if INTQ_DEFINES(numeric_suite_metrics)
 
 #    include <algorithm>
 #    include <cmath>
@@ -226,5 +226,5 @@ INTQ_INLINE float compute_rtol(std::span<const float> x, std::span<const float> 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::numeric_suite
 
-#endif  // INTQ_DEFINES(numeric_suite)
-#endif  // INTQ_NUMERIC_SUITE_METRICS_HPP
+#endif  // INTQ_DEFINES(numeric_suite_metrics)
+#endif  // INTQ_NUMERIC_SUITE_METRICS_METRICS_HPP
