@@ -45,6 +45,7 @@ void dequantize_linear(NodeImport& node);
 
 #    include "intq/arith/ieee.hpp"
 #    include "intq/core/dtype.hpp"
+#    include "intq/graph/node.hpp"
 #    include "intq/interop/onnx/nodes/dims.hpp"
 #    include "intq/interop/onnx/nodes/node_import.hpp"
 #    include "intq/interop/onnx/nodes/quantize_dequantize.hpp"
