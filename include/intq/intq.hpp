@@ -127,6 +127,7 @@
 #include "intq/io/progress.hpp"
 #include "intq/io/protobuf.hpp"
 #include "intq/io/safetensors.hpp"
+#include "intq/io/sort_stably.hpp"
 #include "intq/io/text_table.hpp"
 #include "intq/nn/float_operators/axes.hpp"
 #include "intq/nn/float_operators/conv.hpp"

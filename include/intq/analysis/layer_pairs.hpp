@@ -44,6 +44,7 @@ std::vector<LayerPair> pair_layers(const std::vector<AnalysedOperator>& baseline
 
 #    include "intq/io/error.hpp"
 #    include "intq/io/nearest_names.hpp"
+#    include "intq/io/sort_stably.hpp"
 
 namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {
@@ -73,8 +74,7 @@ public:
             const std::vector<std::size_t> chain = chain_of(analysis_[i]);
             for (const std::size_t op : chain) pairs_.push_back({op, i, op != chain.back()});
         }
-        std::stable_sort(pairs_.begin(), pairs_.end(),
-                         [](const LayerPair& a, const LayerPair& b) { return a.baseline < b.baseline; });
+        io::sort_stably(pairs_, [](const LayerPair& a, const LayerPair& b) { return a.baseline < b.baseline; });
         check();
         return std::move(pairs_);
     }

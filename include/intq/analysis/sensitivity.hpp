@@ -75,6 +75,7 @@ std::vector<quantization::SensitiveOperator> find_sensitive_operators(const Anal
 #    include "intq/improve/measurement_journal.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/file.hpp"
+#    include "intq/io/sort_stably.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
 
@@ -232,7 +233,7 @@ private:
     }
 
     void sort() {
-        std::stable_sort(rows_.begin(), rows_.end(), [&](const SensitivityRow& a, const SensitivityRow& b) {
+        io::sort_stably(rows_, [&](const SensitivityRow& a, const SensitivityRow& b) {
             return options_.reserve ? metric_.is_worse(b.op.metric, a.op.metric)
                                     : metric_.is_worse(a.op.metric, b.op.metric);
         });
