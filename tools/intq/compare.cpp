@@ -131,8 +131,7 @@ int profile(const ProfileOptions& options) {
     report.text("folder", options.folder);
     report.count("worst sample", static_cast<long long>(bad.index));
     report.number("L1 of its output", bad.metric);
-    std::stable_sort(layers.begin(), layers.end(),
-                     [](const auto& x, const auto& y) { return x.metrics.cosine() < y.metrics.cosine(); });
+    io::sort_stably(layers, [](const auto& x, const auto& y) { return x.metrics.cosine() < y.metrics.cosine(); });
     std::vector<std::vector<std::string>> rows;
     for (std::size_t i = 0; i < std::min<std::size_t>(5, layers.size()); ++i) {
         char cosine[32], sqnr[32];

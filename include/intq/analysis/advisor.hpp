@@ -71,6 +71,7 @@ std::string to_json(const AdvisorReport& report);
 #    include "intq/analysis/output_metric.hpp"
 #    include "intq/analysis/sensitivity.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/sort_stably.hpp"
 #    include "intq/nn/model/value.hpp"
 #    include "intq/numeric_suite/loggers/results.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
@@ -236,8 +237,7 @@ private:
             const bool is_wider = advice.repair.line.find("DType::int16") != std::string::npos;
             return advice.gain() - (is_wider ? 0.05 : 0.0);
         };
-        std::stable_sort(report_.advice.begin(), report_.advice.end(),
-                         [&](const Advice& a, const Advice& b) { return worth(a) > worth(b); });
+        io::sort_stably(report_.advice, [&](const Advice& a, const Advice& b) { return worth(a) > worth(b); });
     }
 
     const QuantizationRecipe& recipe_;

@@ -54,6 +54,7 @@ MemoryReport memory_report(const runtime::Program& program, const kernels::Kerne
 #    include <algorithm>
 #    include <string_view>
 
+#    include "intq/io/sort_stably.hpp"
 #    include "intq/program/lifetimes.hpp"
 
 namespace intq::deploy {
@@ -125,8 +126,7 @@ INTQ_INLINE std::vector<ArenaOccupant> MemoryReport::at(std::int32_t instruction
     std::vector<ArenaOccupant> result;
     for (const ArenaOccupant& occupant : occupants)
         if (occupant.first <= instruction && instruction <= occupant.last) result.push_back(occupant);
-    std::stable_sort(result.begin(), result.end(),
-                     [](const ArenaOccupant& a, const ArenaOccupant& b) { return a.bytes > b.bytes; });
+    io::sort_stably(result, [](const ArenaOccupant& a, const ArenaOccupant& b) { return a.bytes > b.bytes; });
     return result;
 }
 
