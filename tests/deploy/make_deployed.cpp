@@ -26,9 +26,10 @@ using namespace intq;
 using namespace intq::test;
 
 std::string bytes_source(const std::string& name, std::span<const std::byte> bytes) {
+    std::string list;
+    for (const std::byte byte : bytes) list += std::to_string(static_cast<int>(byte)) + ',';
     return "// SPDX-License-Identifier: MIT\n#include <cstddef>\nalignas(64) inline constexpr unsigned char " + name +
-           "_file[] = " +
-           deploy::detail::list_of(bytes.data(), kernels::ParamType::uint8, static_cast<index_t>(bytes.size())) + ";\n";
+           "_file[] = {" + list + "};\n";
 }
 
 /// What deployed.cpp prints of a sound model.

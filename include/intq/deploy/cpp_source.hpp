@@ -110,6 +110,8 @@ INTQ_INLINE const char* type_of(kernels::ParamKind kind) {
             return "intq::kernels::PadParams";
         case softmax:
             return "intq::kernels::SoftmaxParams";
+        case constant:
+            return "intq::kernels::ConstantParams";
         case none:
             break;
     }
