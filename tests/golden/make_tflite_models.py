@@ -447,6 +447,12 @@ def mobilenet3(n):
     n.softmax(n.fully(n.mean(x, (1, 2), keep=False), 5))
 
 
+def constant_image(n):
+    x = n.input((1, 4, 4, 2))
+    y = n.two("ADD", x, n.constant(n.random.normal(0, 1, (1, 4, 4, 2))))
+    n.two("MUL", n.constant(n.random.normal(0, 1, (1, 4, 4, 2))), y)
+
+
 def keyword_stream(n):
     x = n.reshape(n.input((1, 60)), (1, 12, 5, 1))
     x = n.general_conv(x, 6, (4, 3), (2, 2), activation="relu")
@@ -587,9 +593,9 @@ def powers_of_two(n):
     n.add_operator("ADD", [x, x], y, "AddOptions", 2, potScaleInt16=True)
 
 
-def constant_image(n):
-    x = n.input((1, 4, 4, 2))
-    n.two("ADD", x, n.constant(n.random.normal(0, 1, (1, 4, 4, 2))))
+def constant_samples(n):
+    x = n.input((2, 4, 4, 2))
+    n.two("ADD", x, n.constant(n.random.normal(0, 1, (2, 4, 4, 2))))
 
 
 def scattered_mean(n):
@@ -635,7 +641,7 @@ def folded_batch(n):
 REFUSED = [("int8", bilinear, "RESIZE_BILINEAR.*weights of 10 bits"),
            ("int16", wide_logistic, "LOGISTIC.*expected int8"), ("int16", wide_tanh, "TANH.*expected int8"),
            ("int16", wide_leak, "LEAKY_RELU.*expected int8"), ("int8", sharp_softmax, "SOFTMAX.*beta"),
-           ("int16", powers_of_two, "ADD.*pot_scale_int16"), ("int8", constant_image, "ADD.*constant operand"),
+           ("int16", powers_of_two, "ADD.*pot_scale_int16"), ("int8", constant_samples, "ADD.*the same for each sample"),
            ("int8", scattered_mean, "MEAN.*side by side"), ("int8", mean_of_samples, "MEAN.*samples"),
            ("int8", other_scale, "RESHAPE.*one dtype, scale and zero point"),
            ("int8", shifted_weight, "CONV_2D.*zero point 3"), ("int8", division, "operator number 42.*not supported"),
@@ -645,10 +651,11 @@ REFUSED = [("int8", bilinear, "RESIZE_BILINEAR.*weights of 10 bits"),
 
 INT8 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pads,
         joins, nearest, functions, swishes, leaks, clamps, conversions, computed_shape, unet, mobilenet3,
-        keyword_stream]
+        keyword_stream, constant_image]
 INT16 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pads,
-         joins, nearest, clamps, conversions, computed_shape, unet]
-SMALL = [("int8", convolutions), ("int8", constants), ("int8", slices), ("int8", mobilenet3), ("int16", sums)]
+         joins, nearest, clamps, conversions, computed_shape, unet, constant_image]
+SMALL = [("int8", convolutions), ("int8", constants), ("int8", slices), ("int8", mobilenet3), ("int16", sums),
+         ("int8", constant_image)]
 
 
 def networks():
