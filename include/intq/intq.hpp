@@ -248,6 +248,7 @@
 #include "intq/quantization/operators/elementwise.hpp"
 #include "intq/quantization/operators/float_step.hpp"
 #include "intq/quantization/operators/host_layer.hpp"
+#include "intq/quantization/operators/image_input.hpp"
 #include "intq/quantization/operators/lowering.hpp"
 #include "intq/quantization/operators/move.hpp"
 #include "intq/quantization/operators/moved_view.hpp"

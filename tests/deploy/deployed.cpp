@@ -8,6 +8,7 @@
 // file gives the same bytes.
 #include <cstdint>
 #include <cstdio>
+#include <type_traits>
 
 #include INTQ_MODEL_HEADER
 #include INTQ_MODEL_FILE
@@ -23,15 +24,24 @@ namespace model = INTQ_MODEL;
 constexpr std::size_t inputs = static_cast<std::size_t>(model::data::tensors[model::data::inputs[0]].shape.size());
 constexpr std::size_t outputs = static_cast<std::size_t>(model::data::tensors[model::data::outputs[0]].shape.size());
 
-float x[inputs], y[outputs];
+constexpr bool takes_pixels = model::data::tensors[model::data::inputs[0]].dtype == DType::uint8;
+std::conditional_t<takes_pixels, std::uint8_t, float> x[inputs];
+float y[outputs];
 alignas(buffer_alignment) std::byte tables[64 * 1024];
 
 /// tests/deploy/small_networks.hpp has the same.
-void fill_pattern(float* to, index_t count) {
+[[maybe_unused]] void fill_pattern(float* to, index_t count) {
     std::uint32_t state = 12345;
     for (index_t i = 0; i < count; ++i) {
         state = state * 1664525u + 1013904223u;
         to[i] = static_cast<float>(static_cast<std::int32_t>(state >> 16 & 0x7fff) - 16384) / 16384.0f;
+    }
+}
+[[maybe_unused]] void fill_pattern(std::uint8_t* to, index_t count) {
+    std::uint32_t state = 12345;
+    for (index_t i = 0; i < count; ++i) {
+        state = state * 1664525u + 1013904223u;
+        to[i] = static_cast<std::uint8_t>(state >> 24);
     }
 }
 

@@ -36,8 +36,13 @@ std::string bytes_source(const std::string& name, std::span<const std::byte> byt
 std::string expected_of(const program::OwnedProgram& owned) {
     const runtime::Program& program = owned.program();
     const Shape shape = program.tensor(program.inputs[0]).shape;
-    Tensor image = Tensor::empty(shape);
-    fill_pattern(image.flat<float>().data(), shape.size());
+    const DType dtype = program.tensor(program.inputs[0]).dtype;
+    // Bytes in the order of the caller's memory, which is channels last.
+    Tensor image = Tensor::empty(shape, dtype, dtype == DType::uint8 ? Layout::channels_last : Layout::row_major);
+    if (dtype == DType::uint8)
+        fill_pattern(reinterpret_cast<std::uint8_t*>(image.data()), shape.size());
+    else
+        fill_pattern(image.flat<float>().data(), shape.size());
     const Tensor y = owned.run(image);
     char text[80];
     std::snprintf(text, sizeof text, "output %08x\nself test passed\nfile agrees\n",
@@ -74,7 +79,8 @@ int main(int count, char** arguments) try {
     const std::filesystem::path folder = arguments[1];
     io::make_folder(folder);
     bool are_tight = true;
-    for (const NamedNetwork& network : {ds_cnn(), resnet_8(), mobilenet_v1()}) are_tight &= write(network, folder);
+    for (const NamedNetwork& network : {ds_cnn(), resnet_8(), mobilenet_v1(), small_image()})
+        are_tight &= write(network, folder);
     if (!are_tight) std::fprintf(stderr, "an arena is more than 1.1 of its lower bound\n");
     return are_tight ? 0 : 1;
 } catch (const std::exception& error) {

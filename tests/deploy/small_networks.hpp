@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 //
-// The networks of MLPerf Tiny with random weights: DS-CNN, ResNet-8 and MobileNetV1 0.25 on 96×96 pixels.
+// The networks of MLPerf Tiny with random weights: DS-CNN, ResNet-8 and MobileNetV1 0.25 on 96×96 pixels; and a small
+// one that takes bytes.
 #ifndef INTQ_TESTS_DEPLOY_SMALL_NETWORKS_HPP
 #define INTQ_TESTS_DEPLOY_SMALL_NETWORKS_HPP
 
 #include <cmath>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "intq/kernels/table/kernel_table.hpp"
 #include "intq/nn/layers/layers.hpp"
@@ -14,6 +16,7 @@
 #include "intq/quantization/convert/lower.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
+#include "intq/tensor/images.hpp"
 #include "kernels/oracle_bridge.hpp"
 
 namespace intq::test {
@@ -91,6 +94,7 @@ struct NamedNetwork {
     std::string name;
     nn::ModulePtr model;
     Shape image;
+    bool takes_pixels = false;  // its program, channels last
 };
 
 /// 49 frames of 10 features to 12 words.
@@ -138,6 +142,18 @@ inline NamedNetwork mobilenet_v1() {
             Shape(index_t{3}, index_t{96}, index_t{96})};
 }
 
+/// Two layers on pictures of bytes.
+inline NamedNetwork small_image() {
+    RandomLayers random(4);
+    auto features = std::make_shared<nn::Sequential>();
+    features->append(random.conv_relu(3, 8, square(3, 2)));
+    return {"small_image", std::make_shared<SmallNetwork>(features, random.linear(8, 4)),
+            Shape(index_t{3}, index_t{12}, index_t{10}), true};
+}
+
+/// What its pixels are normalized with.
+inline const std::vector<float> image_mean{0.485f, 0.456f, 0.406f}, image_deviation{0.229f, 0.224f, 0.225f};
+
 /// Numbers from -1 to 1 that every machine computes alike.
 inline void fill_pattern(float* to, index_t count) {
     std::uint32_t state = 12345;
@@ -147,10 +163,24 @@ inline void fill_pattern(float* to, index_t count) {
     }
 }
 
-/// Images of a network.
+/// Bytes that every machine computes alike.
+inline void fill_pattern(std::uint8_t* to, index_t count) {
+    std::uint32_t state = 12345;
+    for (index_t i = 0; i < count; ++i) {
+        state = state * 1664525u + 1013904223u;
+        to[i] = static_cast<std::uint8_t>(state >> 24);
+    }
+}
+
+/// Images of a network, as its program takes them.
 inline Tensor images_of(const NamedNetwork& network, index_t count, std::uint64_t seed) {
     const Shape& image = network.image;
-    return RandomLayers(seed).uniform(Shape(count, image[0], image[1], image[2]), 1.0f);
+    const Shape shape(count, image[0], image[1], image[2]);
+    if (!network.takes_pixels) return RandomLayers(seed).uniform(shape, 1.0f);
+    Tensor pixels = Tensor::empty(shape, DType::uint8);
+    Draw draw(seed);
+    for (std::uint8_t& pixel : pixels.flat<std::uint8_t>()) pixel = static_cast<std::uint8_t>(draw.between(0, 255));
+    return pixels;
 }
 
 /// Calibrated on random images, in the arithmetic of TFLite, for the kernels that every machine has.
@@ -158,8 +188,14 @@ inline std::shared_ptr<program::OwnedProgram> lowered(const NamedNetwork& networ
     using namespace quantization;
     const kernels::KernelTable& table = kernels::kernel_table<target::tflite<>, simd::scalar>;
     const auto prepared = prepare_calibration_fx(*network.model, get_default_qconfig_mapping(), table.policy());
-    calibrate(*prepared, images_of(network, 2, 9), 1);
-    return lower(convert_fx(*prepared), table).shared_program();
+    const Tensor images = images_of(network, 2, 9);
+    if (!network.takes_pixels) {
+        calibrate(*prepared, images, 1);
+        return lower(convert_fx(*prepared), table).shared_program();
+    }
+    calibrate(*prepared, normalize_images(images, image_mean, image_deviation), 1);
+    const ImageInput input{"", image_mean, image_deviation, Layout::channels_last};
+    return lower(convert_fx(*prepared), table, {1, {input}}).shared_program();
 }
 
 }  // namespace intq::test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// A program of the operators that the small program lacks: sub, mul, tables, softmax, resize, pad, moves, and a
+// A program of the operators that the small program lacks: pixels, sub, mul, tables, softmax, resize, pad, moves, and a
 // convolution by groups and one by channels.
 #ifndef INTQ_TESTS_RUNTIME_OPERATOR_PROGRAM_HPP
 #define INTQ_TESTS_RUNTIME_OPERATOR_PROGRAM_HPP
@@ -88,8 +88,15 @@ private:
         const arith::OutputCodes out = codes.output_codes();
         const arith::CodesOf of = codes.codes_of();
         inputs_ = {tensor(image), tensor(image)};
-        std::int32_t x = push(OpKind::sub, inputs_, image, value_of(arith::make_sub(policy, of, of, of, out)));
+        std::int32_t x =
+            push(OpKind::sub, {inputs_[0], inputs_[1]}, image, value_of(arith::make_sub(policy, of, of, of, out)));
         for (int i = 0; i < 256; ++i) table_entries_[i] = static_cast<std::int8_t>(127 - i);
+        inputs_.push_back(tensor(image));
+        tensors_.back().dtype = DType::uint8;
+        tensors_.back().layout = Layout::row_major;
+        const std::int32_t pixels = push(OpKind::quantize_image, {inputs_[2]}, image,
+                                         kernels::QuantizeImageParams{table_entries_, 1, DType::int8});
+        x = push(OpKind::sub, {x, pixels}, image, value_of(arith::make_sub(policy, of, of, of, out)));
         const std::int32_t constant = push(OpKind::constant, {}, image,
                                            kernels::ConstantParams{table_entries_, image.size() / batch, DType::int8});
         x = push(OpKind::sub, {x, constant}, image, value_of(arith::make_sub(policy, of, of, of, out)));

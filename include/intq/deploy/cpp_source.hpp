@@ -112,6 +112,8 @@ INTQ_INLINE const char* type_of(kernels::ParamKind kind) {
             return "intq::kernels::SoftmaxParams";
         case constant:
             return "intq::kernels::ConstantParams";
+        case quantize_image:
+            return "intq::kernels::QuantizeImageParams";
         case none:
             break;
     }

@@ -38,7 +38,7 @@ struct Program {
     std::span<const Instruction> instructions{};
     std::span<const ProgramTensor> tensors{};
     std::span<const std::int32_t> operands{};  // tensor indices, for all instructions
-    std::span<const std::int32_t> inputs{};    // tensor indices; float32, or codes
+    std::span<const std::int32_t> inputs{};    // tensor indices; float32, codes, or pixels
     std::span<const std::int32_t> outputs{};
     index_t workspace_offset = 0;  // of the kernels' scratch, in the arena
     index_t workspace_size = 0;

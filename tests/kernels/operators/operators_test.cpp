@@ -263,6 +263,57 @@ TEST_CASE("a constant of another size or type, and one without memory, is refuse
     CHECK(status_of({codes.data() + 1, 60, DType::int16}, DType::int16).code == StatusCode::corrupt);
 }
 
+TEST_CASE(
+    "a quantize_image instruction looks every pixel up in the table of its channel, from planes and channels last") {
+    const std::vector<std::int8_t> entries = some_codes(3 * 256);
+    const std::vector<std::int8_t> bytes = some_codes(image.size());
+    const index_t pixels = 4 * 5;
+    for (const index_t tables : {index_t{1}, index_t{3}})
+        for (const Layout layout : {Layout::row_major, Layout::channels_last}) {
+            const kernels::QuantizeImageParams params{entries.data(), tables, DType::int8};
+            OneInstruction one(OpKind::quantize_image, DType::int8, {image, image}, &params);
+            one.tensors[0].dtype = DType::uint8;
+            one.tensors[0].layout = layout;
+            std::vector<std::int8_t> expected(bytes.size());
+            for (index_t n = 0; n < 2; ++n)
+                for (index_t p = 0; p < pixels; ++p)
+                    for (index_t c = 0; c < 3; ++c) {
+                        const index_t last = (n * pixels + p) * 3 + c, planar = (n * 3 + c) * pixels + p;
+                        const auto pixel = static_cast<std::uint8_t>(
+                            bytes[static_cast<std::size_t>(layout == Layout::row_major ? planar : last)]);
+                        expected[static_cast<std::size_t>(last)] =
+                            entries[static_cast<std::size_t>((tables == 1 ? 0 : c) * 256 + pixel)];
+                    }
+            for_each_table([&](const KernelTable& table) {
+                INFO(table.policy().name << "/" << table.backend);
+                CHECK(one.run(table, bytes) == expected);
+            });
+        }
+}
+
+TEST_CASE("pixels of another type, tables for another number of channels, and none, are refused") {
+    const std::vector<std::int8_t> entries(3 * 256);
+    const KernelTable& table = *scalar_tables().tables[0];
+    const auto status_of = [&](const kernels::QuantizeImageParams& params, DType x, DType y, const Shape& out = image) {
+        OneInstruction one(OpKind::quantize_image, y, {image, out}, &params);
+        one.tensors[0].dtype = x;
+        one.arena_size *= 4;
+        return one.check(table);
+    };
+    constexpr DType pixel = DType::uint8, code = DType::int8;
+    CHECK(status_of({entries.data(), 3, code}, pixel, code).ok());
+    CHECK(status_of({entries.data(), 1, code}, pixel, code).ok());
+    CHECK(status_of({entries.data(), 2, code}, pixel, code) ==
+          Status{StatusCode::corrupt, OpKind::quantize_image, Field::storage, 2, 3});
+    for (const index_t tables : {index_t{0}, index_t{-3}, INT64_MAX})
+        CHECK(status_of({entries.data(), tables, code}, pixel, code).code == StatusCode::corrupt);
+    CHECK(status_of({nullptr, 3, code}, pixel, code).code == StatusCode::corrupt);
+    CHECK(status_of({entries.data(), 3, code}, code, code).code == StatusCode::dtype_mismatch);
+    CHECK(status_of({entries.data(), 3, code}, pixel, DType::int16).code == StatusCode::dtype_mismatch);
+    CHECK(status_of({entries.data(), 3, pixel}, pixel, pixel).code == StatusCode::corrupt);
+    CHECK(status_of({entries.data(), 3, code}, pixel, code, Shape(2, 3, 5, 4)).code == StatusCode::shape_mismatch);
+}
+
 TEST_CASE("a move whose parameters, types or output are wrong is refused") {
     kernels::MoveParams move;
     move.rank = 1;

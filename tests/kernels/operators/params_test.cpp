@@ -104,6 +104,7 @@ TEST_CASE(
         check_whole<kernels::MoveParams>(op, checked);
     check_whole<kernels::SoftmaxParams>(OpKind::softmax, checked);
     check_whole<kernels::ConstantParams>(OpKind::constant, checked);
+    check_whole<kernels::QuantizeImageParams>(OpKind::quantize_image, checked);
     for (const kernels::ProgramOperator& row : kernels::program_operators) {
         const bool has_params = row.params.kind != kernels::ParamKind::none;
         CHECK(has_params == (row.params.visit != nullptr));
@@ -333,6 +334,14 @@ void check_codes(const kernels::KernelTable& table, std::set<OpKind>& ops) {
     OneInstruction(OpKind::lookup_table, DType::int16, {image, image}, &step).check(table, ops);
     const kernels::ConstantParams constant{wide, image.size() / image[0], DType::int16};
     OneInstruction(OpKind::constant, DType::int16, {image}, &constant).check(table, ops);
+    for (const DType dtype : {DType::int8, DType::int16}) {
+        std::vector<std::int16_t> entries(3 * 256);
+        for (std::size_t i = 0; i < entries.size(); ++i) entries[i] = static_cast<std::int16_t>(41 * i);
+        const kernels::QuantizeImageParams pixels{entries.data(), 3, dtype};
+        OneInstruction one(OpKind::quantize_image, dtype, {image, image}, &pixels);
+        one.tensors[0].dtype = DType::uint8;
+        one.check(table, ops);
+    }
     kernels::SoftmaxParams softmax;
     softmax.tables = value_of(table.policy().softmax == arith::SoftmaxRule::requantized
                                   ? arith::make_softmax_tables(x)

@@ -19,7 +19,7 @@ inline namespace INTQ_CORE_ABI {
 struct ArenaTensor {
     DType dtype = DType::none;
     Shape shape{};          // logical (N, C, H, W) or (N, C); N is the largest batch
-    QParams qparams{};      // not read for float32; int32 accumulators have a scale per channel
+    QParams qparams{};      // not read for float32 and pixels; int32 accumulators have a scale per channel
     index_t offset = 0;     // bytes from the arena's start, a multiple of buffer_alignment
     const char* name = "";  // qualified name of what produced it, for loggers
     /// Of rank 3 and more: row_major where a caller writes images as NCHW, which some operators read

@@ -10,6 +10,7 @@
 #include "intq/kernels/operators/move.hpp"
 #include "intq/kernels/operators/pool.hpp"
 #include "intq/kernels/operators/quantize.hpp"
+#include "intq/kernels/operators/quantize_image.hpp"
 #include "intq/kernels/operators/resize.hpp"
 #include "intq/kernels/operators/softmax.hpp"
 #include "intq/kernels/operators/unary.hpp"
@@ -18,13 +19,17 @@ namespace intq::kernels {
 inline namespace INTQ_ABI {
 
 inline constexpr ProgramOperator program_operators[] = {
-    operators::quantize_operator,     operators::dequantize_operator,  operators::layout_change_operator,
-    operators::conv2d_operator,       operators::linear_operator,      operators::add_operator,
-    operators::relu_operator,         operators::requantize_operator,  operators::cat_operator,
-    operators::max_pool2d_operator,   operators::avg_pool2d_operator,  operators::mul_operator,
-    operators::lookup_table_operator, operators::interpolate_operator, operators::pad_operator,
-    operators::sub_operator,          operators::slice_operator,       operators::permute_operator,
-    operators::reshape_operator,      operators::softmax_operator,     operators::constant_operator,
+    operators::quantize_operator,      operators::dequantize_operator,
+    operators::layout_change_operator, operators::conv2d_operator,
+    operators::linear_operator,        operators::add_operator,
+    operators::relu_operator,          operators::requantize_operator,
+    operators::cat_operator,           operators::max_pool2d_operator,
+    operators::avg_pool2d_operator,    operators::mul_operator,
+    operators::lookup_table_operator,  operators::interpolate_operator,
+    operators::pad_operator,           operators::sub_operator,
+    operators::slice_operator,         operators::permute_operator,
+    operators::reshape_operator,       operators::softmax_operator,
+    operators::constant_operator,      operators::quantize_image_operator,
 };
 
 /// Null for an operator that programs do not have.

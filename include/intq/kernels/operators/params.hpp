@@ -38,7 +38,8 @@ enum class ParamKind : std::uint8_t {
     move,
     pad,
     softmax,
-    constant
+    constant,
+    quantize_image
 };
 
 /// The kind of a struct of parameters; each specialises it beside itself.

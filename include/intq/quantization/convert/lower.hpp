@@ -16,6 +16,7 @@
 #include "intq/kernels/table/kernel_table.hpp"
 #include "intq/nn/model/value.hpp"
 #include "intq/program/owned_program.hpp"
+#include "intq/quantization/operators/image_input.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/runtime/execute.hpp"
 #include "intq/tensor/tensor.hpp"
@@ -32,7 +33,7 @@ public:
     LoweredModel(std::shared_ptr<program::OwnedProgram> program, std::shared_ptr<graph::GraphModule> tail,
                  std::vector<std::int32_t> tensors = {});
 
-    /// @param inputs  float32, one for each input of the model, (N, …) with the same N
+    /// @param inputs  float32, or uint8 for pixels, one for each input of the model, (N, …) with the same N
     /// @param hook    called after every instruction of every batch
     /// @return the model's outputs for N samples
     std::vector<Tensor> run(std::span<const Tensor> inputs, const Executor& executor = serial,
@@ -56,14 +57,20 @@ private:
     std::vector<std::int32_t> tensors_;
 };
 
+struct LoweringOptions {
+    index_t max_batch = 1;                   // images that one run of the program holds
+    std::vector<ImageInput> image_inputs{};  // inputs that the program takes as pixels
+};
+
 /// Lowers a converted model.
 ///
 /// Instructions have the qualified names and types of the modules that they come from. A linear layer behind a flatten
 /// reads the image itself. Throws for an operator that stays in float anywhere but at the end, naming it; and what the
-/// target or a kernel refuses, with the layer's name.
+/// target or a kernel refuses, with the layer's name; and what find_image_inputs() refuses.
 ///
-/// @param table      kernels of the target that the model was converted for, on the backend that is to run
-/// @param max_batch  images that one run of the program holds
+/// @param table  kernels of the target that the model was converted for, on the backend that is to run
+LoweredModel lower(const QuantizedGraph& quantized, const kernels::KernelTable& table, const LoweringOptions& options);
+/// The same for inputs of real numbers.
 LoweredModel lower(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch = 1);
 
 namespace detail {
@@ -151,10 +158,11 @@ INTQ_INLINE QuantizedGraph split_tail(const QuantizedGraph& quantized) {
 }
 
 INTQ_INLINE std::shared_ptr<program::OwnedProgram> lower_steps(const QuantizedGraph& quantized,
-                                                               const kernels::KernelTable& table, index_t max_batch,
+                                                               const kernels::KernelTable& table,
+                                                               const LoweringOptions& options,
                                                                const std::vector<int>& outputs,
                                                                std::vector<std::int32_t>& tensors) {
-    Lowering lowering(quantized, table, max_batch);
+    Lowering lowering(quantized, table, options.max_batch, options.image_inputs);
     for (const int input : quantized.inputs) lowering.add_input(input);
     for (const QuantizedNode& node : quantized.nodes)
         if (!is_float_step(node)) node.step->lower(lowering, node);
@@ -171,12 +179,17 @@ INTQ_INLINE std::shared_ptr<program::OwnedProgram> lower_steps(const QuantizedGr
 
 }  // namespace detail
 
-INTQ_INLINE LoweredModel lower(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch) {
+INTQ_INLINE LoweredModel lower(const QuantizedGraph& quantized, const kernels::KernelTable& table,
+                               const LoweringOptions& options) {
     const QuantizedGraph tail = detail::split_tail(quantized);
     std::vector<std::int32_t> tensors;
     auto program =
-        detail::lower_steps(quantized, table, max_batch, tail.nodes.empty() ? quantized.outputs : tail.inputs, tensors);
+        detail::lower_steps(quantized, table, options, tail.nodes.empty() ? quantized.outputs : tail.inputs, tensors);
     return {std::move(program), tail.nodes.empty() ? nullptr : make_reference(tail), std::move(tensors)};
+}
+
+INTQ_INLINE LoweredModel lower(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch) {
+    return lower(quantized, table, LoweringOptions{max_batch, {}});
 }
 
 }  // namespace INTQ_HOSTED_ABI

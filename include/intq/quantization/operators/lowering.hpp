@@ -9,11 +9,13 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 
 #include "intq/core/layout.hpp"
 #include "intq/core/op_kind.hpp"
 #include "intq/kernels/table/rows.hpp"
 #include "intq/program/program_builder.hpp"
+#include "intq/quantization/operators/image_input.hpp"
 #include "intq/quantization/operators/moved_view.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 
@@ -23,8 +25,10 @@ inline namespace INTQ_HOSTED_ABI {
 /// The program under construction, and which of its tensors each tensor of the model became.
 class Lowering {
 public:
-    /// @throws Error for kernels of another target than the model was converted for
-    Lowering(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch);
+    /// @param images  inputs that the program takes as pixels
+    /// @throws Error for kernels of another target than the model was converted for; as find_image_inputs()
+    Lowering(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch,
+             std::span<const ImageInput> images = {});
 
     const QuantizedGraph& quantized() const noexcept { return quantized_; }
     program::ProgramBuilder& builder() noexcept { return builder_; }
@@ -71,6 +75,8 @@ public:
     /// The program's tensor for a tensor of the model, if an instruction so far writes it, or it is an input.
     std::optional<std::int32_t> written(int index) const;
     void add_input(int index);
+    /// The pixels that an input of the program is; null for another tensor.
+    const ImageInput* image(int index) const;
 
 private:
     struct FlattenedImage {
@@ -94,6 +100,7 @@ private:
     std::map<int, FlattenedImage> images_;
     std::map<int, Rows> rows_;
     std::map<int, Moved> views_;
+    std::map<int, ImageInput> pixels_;
 };
 
 }  // namespace INTQ_HOSTED_ABI
@@ -110,8 +117,9 @@ private:
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-INTQ_INLINE Lowering::Lowering(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch)
-    : quantized_(quantized), builder_(table, max_batch) {
+INTQ_INLINE Lowering::Lowering(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch,
+                               std::span<const ImageInput> images)
+    : quantized_(quantized), builder_(table, max_batch), pixels_(find_image_inputs(quantized, images)) {
     if (std::string_view(table.policy().name) != quantized.target.name)
         throw Error(std::string("lower: the model was converted for the target ") + quantized.target.name +
                     ", the kernels are those of " + table.policy().name);
@@ -132,13 +140,20 @@ INTQ_INLINE void Lowering::add_input(int index) {
     for (int axis = 1; axis < tensor.shape.rank; ++axis)
         per_image.extents[static_cast<std::size_t>(per_image.rank++)] = tensor.shape[axis];
     const bool by_rows = tensor.qparams.is_per_channel() && tensor.qparams.axis != 1;
-    if (tensor.dtype == DType::float32)
+    if (const ImageInput* pixels = image(index))
+        tensors_[index] = add_image_input(builder_, *pixels, per_image, tensor.name);
+    else if (tensor.dtype == DType::float32)
         tensors_[index] = builder_.input(per_image, tensor.name);
     else if (!by_rows)
         tensors_[index] = builder_.code_input(per_image, tensor.dtype, tensor.qparams, tensor.name);
     else
         rows_[index] = {builder_.code_input(per_image, tensor.dtype, tensor.qparams, tensor.name, Layout::row_major),
                         {}};
+}
+
+INTQ_INLINE const ImageInput* Lowering::image(int index) const {
+    const auto found = pixels_.find(index);
+    return found == pixels_.end() ? nullptr : &found->second;
 }
 
 INTQ_INLINE MovedView Lowering::view(int index) {

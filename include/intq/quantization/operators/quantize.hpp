@@ -152,6 +152,9 @@ INTQ_INLINE void QuantizeStep::lower(Lowering& l, const QuantizedNode& node) con
         const Tensor codes = quantize(constant->value(), qparams, l.builder().target().quantize);
         return l.set(node, add_constant(l.builder(), codes, qparams, Lowering::layer(node)));
     }
+    if (const ImageInput* image = l.image(node.inputs[0]))
+        return l.set(node,
+                     add_quantize_image(l.builder(), l.input(node), *image, l.qparams(node), Lowering::layer(node)));
     l.set(node, add_quantize(l.builder(), l.input(node), l.qparams(node), Lowering::layer(node)));
 }
 
