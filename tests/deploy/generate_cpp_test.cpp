@@ -65,6 +65,19 @@ TEST_CASE("a header holds the kernels that its program needs, and no others") {
     CHECK(text == deploy::generate_cpp(one.program, table()));
 }
 
+TEST_CASE("a header for pixels takes bytes") {
+    OneImage one;
+    const kernels::QuantizeImageParams pixels{one.entries, 1, DType::int8};
+    one.tensors[0].dtype = DType::uint8;
+    one.instructions[0] = {OpKind::quantize_image, 1, 0, 1, "camera", "", {&pixels}};
+    const std::int32_t operands[3] = {0, 1, 1};
+    one.program.operands = operands;
+    const std::string text = deploy::generate_cpp(one.program, table());
+    CHECK_THAT(text, Contains("inline void run(const std::uint8_t* x0, std::int8_t* y0)"));
+    CHECK_THAT(text, Contains("intq::kernels::QuantizeImageParams p0[]"));
+    CHECK_THAT(text, !Contains("quantize_rows{"));
+}
+
 TEST_CASE("a header is refused for more than one image, a name that is none, and a foreign target") {
     const OneImage one, two(2);
     CHECK_THROWS_WITH(deploy::generate_cpp(two.program, table()), Contains("max_batch of 1, given 2"));

@@ -135,6 +135,7 @@ INTQ_INLINE const char* type_of(DType dtype) {
     return dtype == DType::float32 ? "float"
            : dtype == DType::int8  ? "std::int8_t"
            : dtype == DType::int16 ? "std::int16_t"
+           : dtype == DType::uint8 ? "std::uint8_t"
                                    : "std::int32_t";
 }
 
