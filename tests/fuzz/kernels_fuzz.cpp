@@ -268,11 +268,11 @@ Outcome run_quantize(const KernelTable& table, Draw draw) {
         for (index_t i = 0; i < shape.size(); ++i) a.as<float>()[i] = draw.real(-150.0f, 150.0f) * y.scale;
     Taken z(draw, shape.size() * d.element);
     if (is_nchw)
-        row->run_nchw(a.as<float>(), images, channels, pixels, qparams, rule, z.as<std::byte>(), serial);
+        row->run_nchw(a.as<float>(), images, channels, pixels, qparams, z.as<std::byte>(), serial);
     else
         row->run(a.as<float>(),
                  per_channel ? ChannelBlocks{images * pixels, channels, 1} : ChannelBlocks{1, 1, shape.size()}, qparams,
-                 rule, z.as<std::byte>(), serial);
+                 z.as<std::byte>(), serial);
     return z.bytes();
 }
 

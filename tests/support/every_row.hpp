@@ -286,10 +286,10 @@ inline bool run_quantize_rows(const KernelTable& table) {
     for (const kernels::QuantizeRow& row : table.quantize) {
         clear_y();
         const QParams qparams = QParams::per_channel(scales, {}, 1, lowest_code(row.output), highest_code(row.output));
-        row.run(reals, blocks, qparams, table.policy().quantize, y_memory, serial);
+        row.run(reals, blocks, qparams, y_memory, serial);
         if (!y_agrees(row.output)) return false;
         clear_y();
-        row.run_nchw(reals, batch, inputs, side * side, qparams, table.policy().quantize, y_memory, serial);
+        row.run_nchw(reals, batch, inputs, side * side, qparams, y_memory, serial);
         if (!y_agrees(row.output)) return false;
     }
     for (const kernels::DequantizeRow& row : table.dequantize) {

@@ -7,6 +7,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <type_traits>
 
 #include "intq/arith/ieee.hpp"
 #include "intq/core/assert.hpp"
@@ -31,13 +32,15 @@ namespace detail {
 // From here on every value of the type is an integer.
 template <class Real> inline constexpr Real integral_from = Real{0x1p23};
 template <> inline constexpr double integral_from<double> = 0x1p52;
+// Holds the integers below that; of 32 bits for a float, because small machines convert to 64 in software.
+template <class Real> using WholeOf = std::conditional_t<std::same_as<Real, float>, std::int32_t, std::int64_t>;
 
 }  // namespace detail
 
 /// fl(value), for |value| < 2^63 or integral.
 template <std::floating_point Real> constexpr Real floor(Real value) noexcept {
     if (!(value < detail::integral_from<Real> && value > -detail::integral_from<Real>)) return value;
-    const auto truncated = static_cast<Real>(static_cast<std::int64_t>(value));
+    const auto truncated = static_cast<Real>(static_cast<detail::WholeOf<Real>>(value));
     return truncated > value ? truncated - Real{1} : truncated;
 }
 
@@ -48,7 +51,7 @@ template <std::floating_point Real> constexpr Real round_half_even(Real value) n
     const Real rest = value - below;  // exact
     if (rest < Real{0.5}) return below;
     if (rest > Real{0.5}) return below + Real{1};
-    return static_cast<std::int64_t>(below) % 2 == 0 ? below : below + Real{1};
+    return static_cast<detail::WholeOf<Real>>(below) % 2 == 0 ? below : below + Real{1};
 }
 
 /// fl(value + 1/2), exact also where the sum is not representable.

@@ -25,6 +25,16 @@
 #    define INTQ_WITH_XSIMD 0
 #endif
 
+// INTQ_SMALL is 1 where code is to be small rather than fast (-Os, -Oz): kernels then have no paths of their own for
+// common shapes. Results are the same.
+#ifndef INTQ_SMALL
+#    if defined(__OPTIMIZE_SIZE__)
+#        define INTQ_SMALL 1
+#    else
+#        define INTQ_SMALL 0
+#    endif
+#endif
+
 // 0 for a program that reads no ONNX files, and so needs no protozero. CMake sets it to 1 where protozero is found.
 #ifndef INTQ_WITH_PROTOZERO
 #    define INTQ_WITH_PROTOZERO 1

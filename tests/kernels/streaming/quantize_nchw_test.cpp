@@ -59,8 +59,8 @@ TEST_CASE("Planes become channels-last codes: the oracle's bytes for any number 
                             expected_bytes(images, {codes.for_oracle()}, oracle_targets()[t], row.output);
                         GuardedBuffer out(expected.size());
                         BackwardExecutor backward;
-                        row.run_nchw(images.values.data(), 2, channels, pixels, codes.for_library(),
-                                     backend.tables[t]->policy().quantize, out.as<void>(), backward.executor());
+                        row.run_nchw(images.values.data(), 2, channels, pixels, codes.for_library(), out.as<void>(),
+                                     backward.executor());
                         ++compared;
                         if (!out.is_intact() || !holds(out, expected))
                             FAIL_CHECK(backend.name << ", target " << t << ", " << name_of(row.output) << ", "
@@ -71,7 +71,6 @@ TEST_CASE("Planes become channels-last codes: the oracle's bytes for any number 
 }
 
 TEST_CASE("Planes with a scale for each channel are quantized with their own") {
-    const kernels::KernelTable& table = *scalar_tables().tables[0];
     for (const index_t channels : {3, 4}) {
         const Images images = draw_images(1, channels, 1030, 0.02f);
         std::vector<float> scales;
@@ -84,8 +83,8 @@ TEST_CASE("Planes with a scale for each channel are quantized with their own") {
         for (const BackendTables& backend : usable_backend_tables()) {
             GuardedBuffer out(expected.size());
             backend.tables[0]->quantize[0].run_nchw(images.values.data(), 1, channels, 1030,
-                                                    QParams::per_channel(scales, {}, 1, -128, 127),
-                                                    table.policy().quantize, out.as<void>(), serial);
+                                                    QParams::per_channel(scales, {}, 1, -128, 127), out.as<void>(),
+                                                    serial);
             CHECK(holds(out, expected));
         }
     }

@@ -47,11 +47,10 @@ inline void run_quantize(const OperatorCall& call) INTQ_NOEXCEPT {
     const ArenaTensor& y = call.y();
     const auto& row = detail::find_row(call.table.quantize, [&](const QuantizeRow& r) { return r.output == y.dtype; });
     const auto* const x = static_cast<const float*>(call.x_data());
-    const arith::QuantizeRule rule = call.table.policy().quantize;
     if (call.x().layout == Layout::row_major)
-        return row.run_nchw(x, call.batch, y.shape[1], y.elements_per_image() / y.shape[1], y.qparams, rule,
-                            call.y_data(), *call.executor);
-    row.run(x, blocks_of(y, call.x_size()), y.qparams, rule, call.y_data(), *call.executor);
+        return row.run_nchw(x, call.batch, y.shape[1], y.elements_per_image() / y.shape[1], y.qparams, call.y_data(),
+                            *call.executor);
+    row.run(x, blocks_of(y, call.x_size()), y.qparams, call.y_data(), *call.executor);
 }
 
 inline Status check_dequantize(const OperatorCall& call) noexcept {

@@ -155,10 +155,17 @@ template <class L, class Body> INTQ_ALWAYS_INLINE void for_each_vector(index_t c
     if (i < count) body(i, count - i);
 }
 
+/// Whether one loop over single numbers is all that a kernel has: where lanes are numbers and code is to be small.
+template <class L> inline constexpr bool is_one_by_one = INTQ_SMALL&& std::is_same_v<L, arith::scalar_lanes>;
+
 /// The same with two bodies: four(i) for each four whole vectors, one(i, lanes) for the rest.
 template <class L, class Four, class One>
-INTQ_ALWAYS_INLINE void for_each_four_vectors(index_t count, Four&& four, One&& one) {
+INTQ_ALWAYS_INLINE void for_each_four_vectors(index_t count, [[maybe_unused]] Four&& four, One&& one) {
     index_t i = 0;
+    if constexpr (is_one_by_one<L>) {
+        for (; i < count; ++i) one(i, index_t{1});
+        return;
+    }
     for (; i + 4 * L::width() <= count; i += 4 * L::width()) four(i);
     for (; i + L::width() <= count; i += L::width()) one(i, L::width());
     if (i < count) one(i, count - i);

@@ -96,6 +96,10 @@ template <class L, class Rule, class Code> struct QuantizeOp {
 
     void run(index_t channel, index_t count, const float* x, Code* out) const {
         const auto quantizer = quantizer_of<L, Rule>(qparams, channel);
+        if constexpr (is_one_by_one<L>) {
+            for (index_t i = 0; i < count; ++i) out[i] = static_cast<Code>(quantizer.quantize(x[i]));
+            return;
+        }
         const std::int32_t zero_point = qparams.zero_point(qparams.is_per_channel() ? channel : 0);
         if constexpr (rounds_as_stored) {
             store_rounded_run<L>(out, count, codes(zero_point),
@@ -109,6 +113,14 @@ template <class L, class Rule, class Code> struct QuantizeOp {
         }
     }
     void rows(index_t first, index_t channels, index_t rows, const float* x, Code* out) const {
+        if constexpr (is_one_by_one<L>) {
+            for (index_t c = 0; c < channels; ++c) {
+                const auto quantizer = quantizer_of<L, Rule>(qparams, first + c);
+                for (index_t i = c; i < rows * channels; i += channels)
+                    out[i] = static_cast<Code>(quantizer.quantize(x[i]));
+            }
+            return;
+        }
         if constexpr (rounds_as_stored && HasRoundingStore<L>)
             if (channels == 4 * L::width() && qparams.is_symmetric()) return rows_of_four(first, rows, x, out);
         for_each_quantizer_piece<L, Rule>(

@@ -47,14 +47,13 @@ constexpr Status check_quantize_params(const QParams& qparams, DType dtype, cons
 namespace intq::kernels {
 inline namespace INTQ_CORE_ABI {
 
-/// Per tensor or per channel, on contiguous memory.
+/// Per tensor or per channel, on contiguous memory, by the target's rule.
 struct QuantizeRow {
     DType output;
-    void (*run)(const float* x, const ChannelBlocks& blocks, const QParams& qparams, arith::QuantizeRule rule, void* y,
-                const Executor& executor);
+    void (*run)(const float* x, const ChannelBlocks& blocks, const QParams& qparams, void* y, const Executor& executor);
     /// Row-major images of `pixels` each to channels last.
-    void (*run_nchw)(const float* x, index_t images, index_t channels, index_t pixels, const QParams& qparams,
-                     arith::QuantizeRule rule, void* y, const Executor& executor);
+    void (*run_nchw)(const float* x, index_t images, index_t channels, index_t pixels, const QParams& qparams, void* y,
+                     const Executor& executor);
 };
 
 struct DequantizeRow {

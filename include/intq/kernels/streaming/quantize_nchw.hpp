@@ -61,8 +61,9 @@ void quantize_pixels(const Op& op, const float* x, index_t channels, index_t pix
 /// Memory   a chunk of codes on the stack
 /// Cost     O(n); bound by memory for three int8 channels, by one store an element otherwise
 template <class Backend = simd::default_backend, class Code>
-void quantize_nchw(const float* x, index_t images, index_t channels, index_t pixels, const QParams& qparams,
-                   arith::QuantizeRule rule, Code* out, const Executor& executor) INTQ_NOEXCEPT {
+INTQ_ALWAYS_INLINE void quantize_nchw(const float* x, index_t images, index_t channels, index_t pixels,
+                                      const QParams& qparams, arith::QuantizeRule rule, Code* out,
+                                      const Executor& executor) INTQ_NOEXCEPT {
     using L = simd::lanes<Backend>;
     const index_t chunks = (pixels + detail::plane_chunk - 1) / detail::plane_chunk;
     arith::with_rule(rule, [&](auto fixed) {
@@ -85,22 +86,25 @@ void quantize_nchw(const float* x, index_t images, index_t channels, index_t pix
 
 namespace detail {
 
-template <class Backend, class Code>
-void quantize_erased(const float* x, const ChannelBlocks& blocks, const QParams& qparams, arith::QuantizeRule rule,
-                     void* y, const Executor& executor) {
-    quantize_blocks<Backend>(x, blocks, qparams, rule, static_cast<Code*>(y), executor);
+// The rule is a type, so that a row holds the code of one alone.
+template <class Rule, class Backend, class Code>
+void quantize_erased(const float* x, const ChannelBlocks& blocks, const QParams& qparams, void* y,
+                     const Executor& executor) {
+    quantize_blocks<Backend>(x, blocks, qparams, Rule::value, static_cast<Code*>(y), executor);
 }
-template <class Backend, class Code>
+template <class Rule, class Backend, class Code>
 void quantize_nchw_erased(const float* x, index_t images, index_t channels, index_t pixels, const QParams& qparams,
-                          arith::QuantizeRule rule, void* y, const Executor& executor) {
-    quantize_nchw<Backend>(x, images, channels, pixels, qparams, rule, static_cast<Code*>(y), executor);
+                          void* y, const Executor& executor) {
+    quantize_nchw<Backend>(x, images, channels, pixels, qparams, Rule::value, static_cast<Code*>(y), executor);
 }
-template <class Backend, class Code> constexpr QuantizeRow quantize_row() noexcept {
-    return {dtype_of<Code>, &quantize_erased<Backend, Code>, &quantize_nchw_erased<Backend, Code>};
+template <class Rule, class Backend, class Code> constexpr QuantizeRow quantize_row() noexcept {
+    return {dtype_of<Code>, &quantize_erased<Rule, Backend, Code>, &quantize_nchw_erased<Rule, Backend, Code>};
 }
-template <class Backend>
-inline constexpr QuantizeRow quantize_rows[] = {quantize_row<Backend, std::int8_t>(),
-                                                quantize_row<Backend, std::int16_t>()};
+template <class TargetType>
+using QuantizeRuleOf = arith::FixedQuantizeRule<TargetType::policy.quantize.rounding, TargetType::policy.quantize.by>;
+template <class TargetType, class Backend>
+inline constexpr QuantizeRow quantize_rows[] = {quantize_row<QuantizeRuleOf<TargetType>, Backend, std::int8_t>(),
+                                                quantize_row<QuantizeRuleOf<TargetType>, Backend, std::int16_t>()};
 
 }  // namespace detail
 

@@ -207,38 +207,44 @@ template <class Backend, class Code> void max_pool2d_codes(const PoolCall& call)
     using L = simd::lanes<Backend>;
     using detail::AnyWindow, detail::FixedWindow;
     detail::for_each_window<Code>(call, [channels = call.channels](const detail::PixelRun<Code>& run, Code* y) {
-        if (run.cells.is(2, 2))
+        if (!INTQ_SMALL && run.cells.is(2, 2))
             detail::store_largest<L, FixedWindow<2, 2>>(run, channels, y);
-        else if (run.cells.is(3, 3))
+        else if (!INTQ_SMALL && run.cells.is(3, 3))
             detail::store_largest<L, FixedWindow<3, 3>>(run, channels, y);
         else
             detail::store_largest<L, AnyWindow>(run, channels, y);
     });
 }
 
+namespace detail {
+
+template <class Backend, arith::AverageRule Rule, class Code> void average_by(const PoolCall& call) INTQ_NOEXCEPT {
+    using L = simd::lanes<Backend>;
+    for_each_window<Code>(call, [&](const PixelRun<Code>& run, Code* y) {
+        if (!INTQ_SMALL && run.cells.is(2, 2))
+            store_averages<L, FixedWindow<2, 2>, Rule>(run, *call.average, call.channels, y);
+        else
+            store_averages<L, AnyWindow, Rule>(run, *call.average, call.channels, y);
+    });
+}
+
+}  // namespace detail
+
 /// y = average of the window by the target's rule; see arith/pool.hpp.
 /// @pre check_pool() is ok; average made by arith::make_average
 template <class Backend, class Code> void avg_pool2d_codes(const PoolCall& call) INTQ_NOEXCEPT {
-    using L = simd::lanes<Backend>;
-    using detail::AnyWindow, detail::FixedWindow;
-    arith::with_average_rule(call.average->rule, [&](auto rule) {
-        detail::for_each_window<Code>(call, [&](const detail::PixelRun<Code>& run, Code* y) {
-            if (run.cells.is(2, 2))
-                detail::store_averages<L, FixedWindow<2, 2>, decltype(rule)::value>(run, *call.average, call.channels,
-                                                                                    y);
-            else
-                detail::store_averages<L, AnyWindow, decltype(rule)::value>(run, *call.average, call.channels, y);
-        });
-    });
+    arith::with_average_rule(call.average->rule,
+                             [&](auto rule) { detail::average_by<Backend, decltype(rule)::value, Code>(call); });
 }
 
 namespace detail {
 
-template <class Backend>
-inline constexpr PoolRow pool_rows[] = {{OpKind::max_pool2d, DType::int8, &max_pool2d_codes<Backend, std::int8_t>},
-                                        {OpKind::max_pool2d, DType::int16, &max_pool2d_codes<Backend, std::int16_t>},
-                                        {OpKind::avg_pool2d, DType::int8, &avg_pool2d_codes<Backend, std::int8_t>},
-                                        {OpKind::avg_pool2d, DType::int16, &avg_pool2d_codes<Backend, std::int16_t>}};
+template <class TargetType, class Backend>
+inline constexpr PoolRow pool_rows[] = {
+    {OpKind::max_pool2d, DType::int8, &max_pool2d_codes<Backend, std::int8_t>},
+    {OpKind::max_pool2d, DType::int16, &max_pool2d_codes<Backend, std::int16_t>},
+    {OpKind::avg_pool2d, DType::int8, &average_by<Backend, TargetType::policy.average, std::int8_t>},
+    {OpKind::avg_pool2d, DType::int16, &average_by<Backend, TargetType::policy.average, std::int16_t>}};
 
 }  // namespace detail
 
