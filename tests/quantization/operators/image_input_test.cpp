@@ -124,7 +124,8 @@ TEST_CASE("A network on pixels gives the bytes of the network on normalized imag
         for (const Layout layout : {Layout::row_major, Layout::channels_last}) {
             INFO(table->policy().name);
             const QuantizedGraph quantized = network(table->policy());
-            const LoweredModel of_pixels = lower(quantized, *table, {2, {image_net(layout)}});
+            const LoweredModel of_pixels =
+                lower(quantized, *table, {.max_batch = 2, .image_inputs = {image_net(layout)}});
             const intq::Tensor expected = lower(quantized, *table, 2).run(real);
             CHECK(same_bits(of_pixels.run(pixels), expected));
             const runtime::Program& program = of_pixels.program().program();
