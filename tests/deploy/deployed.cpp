@@ -47,7 +47,7 @@ alignas(buffer_alignment) std::byte tables[64 * 1024];
 
 bool file_agrees() {
     const auto file = std::as_bytes(std::span(INTQ_FILE_OF(INTQ_MODEL)));
-    const auto& table = model::data::table;
+    const auto& table = model::data::all;  // with what a file is checked against
     const auto loaded = runtime::load_program(file, table, {tables, sizeof tables});
     if (!loaded) {
         std::printf("the file is refused: %s of %s\n", name_of(loaded.status().code), name_of(loaded.status().field));

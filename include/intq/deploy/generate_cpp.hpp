@@ -110,8 +110,9 @@ std::vector<std::size_t> needed_rows(const runtime::Program& program, kernels::K
     return numbers;
 }
 
-/// The kernel table of the header, with the rows that its program needs.
-INTQ_INLINE std::string table_source(const runtime::Program& program, const kernels::KernelTable& table) {
+/// The kernel table of the header, with the rows that its program needs. What else a target has is for checking.
+INTQ_INLINE std::string table_source(const runtime::Program& program, const kernels::KernelTable& table,
+                                     const std::string& target) {
     std::string arrays, members;
     const auto add = [&]<class Row>(const char* name, std::span<const Row> kernels::KernelTable::*family) {
         kernels::KernelTable changed = table;
@@ -138,9 +139,11 @@ INTQ_INLINE std::string table_source(const runtime::Program& program, const kern
     add("softmax", &Table::softmax);
     add("move", &Table::move);
     add("pad", &Table::pad);
-    return arrays +
+    return arrays + "inline constexpr intq::arith::PolicyRecord policy = [] {\n    auto p = " + target +
+           "::policy;\n    p.constraints = {};\n    p.fixed_outputs = {};\n    return p;\n}();\n"
            "inline constexpr intq::kernels::KernelTable table = [] {\n    intq::kernels::KernelTable t{};\n"
-           "    t.backend = all.backend;\n    t.packing = all.packing;\n    t.stage = all.stage;\n" +
+           "    t.backend = all.backend;\n    t.packing = all.packing;\n    t.packing.policy = &policy;\n    t.stage = "
+           "all.stage;\n" +
            members + "    return t;\n}();\n";
 }
 
@@ -178,10 +181,10 @@ INTQ_INLINE std::string run_source(const runtime::Program& program) {
     };
     for (std::size_t i = 0; i < program.inputs.size(); ++i) copy('x', i, program.inputs[i]);
     for (std::size_t i = 0; i < program.outputs.size(); ++i) copy('y', i, program.outputs[i]);
-    return "namespace data {\n\ntemplate <class After> inline void run_all(After&& after) noexcept {\n" + steps +
+    return "namespace data {\n\ninline void run_all(const intq::runtime::StepHook& after) noexcept {\n" + steps +
            "}\n\n}  // namespace data\n\n/// Runs one image. One thread at a time, because the arena is one.\n"
            "inline void run(" +
-           arguments + ") noexcept {\n" + before + "    data::run_all([](std::size_t) {});\n" + after + "}\n\n";
+           arguments + ") noexcept {\n" + before + "    data::run_all({});\n" + after + "}\n\n";
 }
 
 INTQ_INLINE std::string golden_source(const GoldenRecord& golden) {
@@ -240,7 +243,7 @@ INTQ_INLINE std::string generate_cpp(const runtime::Program& program, const kern
                        detail::index_list("operands", program.operands) + detail::index_list("inputs", program.inputs) +
                        detail::index_list("outputs", program.outputs) +
                        "\ninline constexpr const intq::kernels::KernelTable& all = intq::kernels::kernel_table<" +
-                       target + ", " + backend + ">;\n" + detail::table_source(program, table) + "\n" +
+                       target + ", " + backend + ">;\n" + detail::table_source(program, table, target) + "\n" +
                        detail::golden_source(golden);
     if (!writer.arrays().empty())
         text += "inline constexpr intq::runtime::ConstantArray arrays[] = {\n" + writer.arrays() + "};\n";
@@ -256,9 +259,8 @@ INTQ_INLINE std::string generate_cpp(const runtime::Program& program, const kern
         "/// Whether the constants are whole and every layer gives its golden codes.\n"
         "inline intq::runtime::SelfTestResult self_test([[maybe_unused]] bool checks_constants = true) noexcept {\n" +
         has_constants + "    return intq::runtime::generated::self_test(program, " +
-        (golden.count > 0 ? "data::golden()" : "data::golden") +
-        ", arena,\n        [](auto&& after) { data::run_all(after); });\n}\n\n}  // namespace " + options.name +
-        "\n\n#endif  // " + guard + "\n";
+        (golden.count > 0 ? "data::golden()" : "data::golden") + ", arena, &data::run_all);\n}\n\n}  // namespace " +
+        options.name + "\n\n#endif  // " + guard + "\n";
     return text;
 }
 

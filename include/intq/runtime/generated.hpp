@@ -30,6 +30,16 @@ struct SelfTestResult {
     INTQ_ALWAYS_INLINE constexpr explicit operator bool() const noexcept { return ok(); }
 };
 
+/// What a generated model calls behind each instruction.
+struct StepHook {
+    void (*after)(void* context, std::size_t instruction) = nullptr;
+    void* context = nullptr;
+
+    INTQ_ALWAYS_INLINE void operator()(std::size_t instruction) const {
+        if (after != nullptr) after(context, instruction);
+    }
+};
+
 }  // namespace INTQ_CORE_ABI
 }  // namespace intq::runtime
 
@@ -75,23 +85,38 @@ inline std::uint32_t checksum_of(std::span<const ConstantArray> arrays) noexcept
     return sum;
 }
 
-/// Repeats golden runs. `run_all(after)` runs the model and calls after(index) behind each instruction.
-template <class RunAll>
-SelfTestResult self_test(const Program& program, const GoldenRuns& golden, std::byte* arena, RunAll&& run_all) {
-    SelfTestResult result;
-    const auto count = static_cast<index_t>(program.instructions.size());
+namespace detail {
+
+struct GoldenRun {
+    const Program& program;
+    const GoldenRuns& golden;
+    const std::byte* arena;
+    index_t run;
+    SelfTestResult result{};
+
+    static void see(void* context, std::size_t index) {
+        auto& self = *static_cast<GoldenRun*>(context);
+        const Instruction& step = self.program.instructions[index];
+        const ProgramTensor& y = self.program.tensor(step.output);
+        const auto at = self.run * static_cast<index_t>(self.program.instructions.size()) + static_cast<index_t>(index);
+        if (!self.result.ok() || output_check(y, self.arena + y.offset) == self.golden.checks[at]) return;
+        self.result.difference = {self.run, static_cast<index_t>(index)};
+        self.result.layer = step.name;
+    }
+};
+
+}  // namespace detail
+
+/// Repeats golden runs. `run_all` runs the model, and calls the hook behind each instruction.
+inline SelfTestResult self_test(const Program& program, const GoldenRuns& golden, std::byte* arena,
+                                void (*run_all)(const StepHook&)) INTQ_NOEXCEPT {
     for (index_t run = 0; run < golden.count; ++run) {
         write_inputs(program, arena, golden.inputs + run * golden.input_bytes);
-        run_all([&](std::size_t index) {
-            const ProgramTensor& y = program.tensor(program.instructions[index].output);
-            const std::uint32_t expected = golden.checks[run * count + static_cast<index_t>(index)];
-            if (!result.ok() || output_check(y, arena + y.offset) == expected) return;
-            result.difference = {run, static_cast<index_t>(index)};
-            result.layer = program.instructions[index].name;
-        });
-        if (!result.ok()) break;
+        detail::GoldenRun test{program, golden, arena, run};
+        run_all({&detail::GoldenRun::see, &test});
+        if (!test.result.ok()) return test.result;
     }
-    return result;
+    return SelfTestResult{};
 }
 
 }  // namespace INTQ_ABI
