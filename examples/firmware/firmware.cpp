@@ -4,6 +4,7 @@
 // prints which class is the largest, and what was used of the stack.
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "board.hpp"
 #include "model.hpp"
@@ -14,7 +15,10 @@ constexpr auto elements(std::int32_t tensor) {
     return static_cast<std::size_t>(model::data::tensors[tensor].shape.size());
 }
 
-float image[elements(model::data::inputs[0])], logits[elements(model::data::outputs[0])];
+// A model reads pixels or real numbers.
+constexpr bool reads_pixels = model::data::tensors[model::data::inputs[0]].dtype == intq::DType::uint8;
+std::conditional_t<reads_pixels, std::uint8_t, float> image[elements(model::data::inputs[0])];
+float logits[elements(model::data::outputs[0])];
 
 // Words below the stack's end are painted, and read again afterwards.
 constexpr std::uint32_t paint = 0xC0FFEE00;
@@ -60,6 +64,8 @@ int main() {
     board::print(best);
     board::print("\narena: ");
     board::print(model::arena_bytes);
+    board::print(" bytes\nimage and logits: ");
+    board::print(sizeof image + sizeof logits);
     board::print(" bytes\nstack: ");
     board::print(used);
     board::print(" bytes\n");

@@ -17,8 +17,8 @@ inline namespace INTQ_ABI {
 
 namespace detail {
 
-/// Pixels that one task quantizes: three planes of codes stay in the L1 cache.
-inline constexpr index_t plane_chunk = 1024;
+/// Pixels that one task quantizes: three planes of codes stay in the L1 cache, or on a small stack.
+inline constexpr index_t plane_chunk = INTQ_SMALL ? 64 : 1024;
 
 /// y[3·i + c] = planes[c][i] for i < count: three channels as one word a pixel, the fourth byte of which the next pixel
 /// overwrites.
@@ -73,7 +73,8 @@ INTQ_ALWAYS_INLINE void quantize_nchw(const float* x, index_t images, index_t ch
             const index_t count = pixels - first < detail::plane_chunk ? pixels - first : detail::plane_chunk;
             const float* const from = x + image * channels * pixels;
             Code* const to = out + (image * pixels + first) * channels;
-            if constexpr (std::is_same_v<Code, std::int8_t> && std::endian::native == std::endian::little)
+            if constexpr (!INTQ_SMALL && std::is_same_v<Code, std::int8_t> &&
+                          std::endian::native == std::endian::little)
                 if (channels == 3) {
                     std::int8_t planes[3][detail::plane_chunk];
                     for (index_t c = 0; c < 3; ++c) op.run(c, count, from + c * pixels + first, planes[c]);
