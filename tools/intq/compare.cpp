@@ -55,7 +55,7 @@ int check(const CheckOptions& options) {
     std::vector<std::vector<std::string>> rows;
     Report report(options.is_json);
     for (const std::string& target : targets) {
-        const auto refused = refusals_of(*model, target, options);
+        const auto refused = refusals_of(*model.module, target, options);
         report.text(target, refused.empty() ? "all operators lower" : std::to_string(refused.size()) + " do not lower");
         rows.insert(rows.end(), refused.begin(), refused.end());
     }
@@ -86,10 +86,10 @@ std::vector<index_t> classes_of(const Tensor& scores) {
 
 int compare(const CompareOptions& options) {
     const auto model = read_model(options.model);
-    const Tensor samples = options.data.read();
-    const Tensor expected = run_float(*model, samples);
-    const auto file = read_program_file(options.program);
-    const Tensor given = file.program->run(samples);
+    const ProgramFile file = read_runnable(options.program);
+    const Tensor samples = options.data.read(model.input);
+    const Tensor expected = run_float(*model.module, samples);
+    const Tensor given = file.lowered.run(samples);
     if (given.dtype() != DType::float32 || given.size() != expected.size())
         throw Error(options.program, std::string("it gives ") + name_of(given.dtype()) + " " +
                                          intq::to_string(given.shape()) + ", and the model float32 " +
@@ -120,9 +120,9 @@ struct ProfileOptions {
 
 int profile(const ProfileOptions& options) {
     const auto model = read_model(options.model);
-    const Tensor samples = options.data.read();
-    const auto prepared = prepare(*model, samples, options.quantize);
-    analysis::QuantAnalysis analysis(model, prepared, "fake_quant", options.folder);
+    const Tensor samples = options.data.read(model.input);
+    const auto prepared = prepare(*model.module, samples, options.quantize);
+    analysis::QuantAnalysis analysis(model.module, prepared, "fake_quant", options.folder);
     const analysis::BadCase bad = analysis.auto_find_bad_case(analysis::cases_of(batches_of(samples, 1)));
     analysis.save_bad_case();
     analysis.run();
@@ -180,7 +180,9 @@ void add_compare(CLI::App& app, Action& action) {
     auto options = std::make_shared<CompareOptions>();
     CLI::App* command = app.add_subcommand("compare", "outputs of a program file beside those of the float model");
     command->add_option("model", options->model, "ONNX file of the float model")->required()->option_text("MODEL");
-    command->add_option("program", options->program, "program file (.intq)")->required()->option_text("PROGRAM");
+    command->add_option("program", options->program, "program file (.intq), or quantized ONNX model (.onnx)")
+        ->required()
+        ->option_text("PROGRAM");
     options->data.add_to(*command, "samples");
     command->add_flag("--json", options->is_json, "print one JSON object");
     command->callback([options, &action] { action = [options] { return compare(*options); }; });

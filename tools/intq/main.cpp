@@ -17,6 +17,7 @@ int main(int count, char** arguments) {
     app.require_subcommand(1);
     intq_tool::Action action;
     intq_tool::add_quantize(app, action);
+    intq_tool::add_codegen(app, action);
     intq_tool::add_run(app, action);
     intq_tool::add_check(app, action);
     intq_tool::add_compare(app, action);
