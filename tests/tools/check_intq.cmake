@@ -5,26 +5,10 @@
 #
 #   cmake -D INTQ=<program> -D DATA=<folder of the shipped model> -D WORK=<scratch> -P check_intq.cmake
 
-cmake_minimum_required(VERSION 3.25)
-
-file(REMOVE_RECURSE "${WORK}")
-file(MAKE_DIRECTORY "${WORK}")
+include("${CMAKE_CURRENT_LIST_DIR}/expect.cmake")
 set(model "${DATA}/digits_resnet.onnx")
 set(calibration "${DATA}/calibration_images.npy")
 set(images "${DATA}/test_images.npy")
-
-# expect(<exit code> <regular expression of what is printed> <argument>...)
-function(expect code pattern)
-    execute_process(COMMAND "${INTQ}" ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output
-                    WORKING_DIRECTORY "${WORK}")
-    list(JOIN ARGN " " line)
-    if(NOT status EQUAL code)
-        message(SEND_ERROR "intq ${line}\nexit code ${status}, expected ${code}:\n${output}")
-    elseif(NOT output MATCHES "${pattern}")
-        message(SEND_ERROR "intq ${line}\ndoes not print ${pattern}:\n${output}")
-    endif()
-    set(output "${output}" PARENT_SCOPE)
-endfunction()
 
 # json(<variable> <key>): a member of what the last command printed.
 function(json variable key)

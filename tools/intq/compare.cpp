@@ -2,10 +2,8 @@
 //
 // intq check, compare and profile: what lowers, what was lost, and where.
 #include <algorithm>
-#include <cstdio>
-#include <functional>
-#include <numeric>
 
+#include "evaluation.hpp"
 #include "options.hpp"
 
 namespace intq_tool {
@@ -59,7 +57,7 @@ int check(const CheckOptions& options) {
         report.text(target, refused.empty() ? "all operators lower" : std::to_string(refused.size()) + " do not lower");
         rows.insert(rows.end(), refused.begin(), refused.end());
     }
-    if (!rows.empty()) report.table("refusals", {"target", "node", "type", "reason"}, rows);
+    if (!rows.empty()) report.table("refusals", {{"target"}, {"node"}, {"type"}, {"reason"}}, rows);
     report.print();
     return rows.empty() ? 0 : 1;
 }
@@ -71,18 +69,6 @@ struct CompareOptions {
     DataOptions data;
     bool is_json = false;
 };
-
-/// The place of the largest number of each row.
-std::vector<index_t> classes_of(const Tensor& scores) {
-    const auto values = scores.flat<float>();
-    const index_t width = scores.size() / scores.extent(0);
-    std::vector<index_t> classes;
-    for (index_t row = 0; row < scores.extent(0); ++row) {
-        const auto begin = values.begin() + row * width;
-        classes.push_back(std::max_element(begin, begin + width) - begin);
-    }
-    return classes;
-}
 
 int compare(const CompareOptions& options) {
     const auto model = read_model(options.model);
@@ -96,15 +82,13 @@ int compare(const CompareOptions& options) {
                                          intq::to_string(expected.shape()));
     numeric_suite::TensorComparison comparison;
     comparison.add(expected.flat<float>(), given.flat<float>(), expected.shape());
-    const auto a = classes_of(expected), b = classes_of(given);
-    const auto same = std::inner_product(a.begin(), a.end(), b.begin(), 0LL, std::plus<>(), std::equal_to<>());
     Report report(options.is_json);
     report.count("samples", samples.extent(0));
     report.number("SQNR", comparison.sqnr(), "dB");
     report.number("cosine", comparison.cosine());
     report.number("mean error", comparison.l1());
     report.number("largest error", comparison.atol());
-    report.count("same class", same);
+    if (expected.rank() == 2) report.count("same class", count_equal(classes_of(expected), classes_of(given)));
     report.print();
     return 0;
 }
@@ -134,24 +118,19 @@ int profile(const ProfileOptions& options) {
     io::sort_stably(layers, [](const auto& x, const auto& y) { return x.metrics.cosine() < y.metrics.cosine(); });
     std::vector<std::vector<std::string>> rows;
     for (std::size_t i = 0; i < std::min<std::size_t>(5, layers.size()); ++i) {
-        char cosine[32], sqnr[32];
-        std::snprintf(cosine, sizeof cosine, "%.7f", layers[i].metrics.cosine());
-        std::snprintf(sqnr, sizeof sqnr, "%.2f", layers[i].metrics.sqnr());
-        rows.push_back({layers[i].mod_name, layers[i].analy_op_type, cosine, sqnr});
+        rows.push_back({layers[i].mod_name, layers[i].analy_op_type, digits("%.7f", layers[i].metrics.cosine()),
+                        digits("%.2f", layers[i].metrics.sqnr())});
     }
-    report.table("worst layers", {"layer", "type", "cosine", "SQNR"}, rows);
+    report.table("worst layers", {{"layer"}, {"type"}, {"cosine"}, {"SQNR"}}, rows);
     rows.clear();
     for (const analysis::LayerAdvice& advice : analysis.advice())
         rows.push_back({advice.mod_name, advice.abnormal_info, advice.advice});
-    if (!rows.empty()) report.table("advice", {"layer", "what", "advice"}, rows);
+    if (!rows.empty()) report.table("advice", {{"layer"}, {"what"}, {"advice"}}, rows);
     if (options.has_sensitivity) {
         rows.clear();
-        for (const SensitiveOperator& op : analysis.sensitivity()) {
-            char metric[32];
-            std::snprintf(metric, sizeof metric, "%.7f", op.metric);
-            rows.push_back({op.op_name, op.sensitive_type, metric});
-        }
-        report.table("sensitivity", {"layer", "quantizer", "L1"}, rows);
+        for (const SensitiveOperator& op : analysis.sensitivity())
+            rows.push_back({op.op_name, op.sensitive_type, digits("%.7f", op.metric)});
+        report.table("sensitivity", {{"layer"}, {"quantizer"}, {"L1"}}, rows);
     }
     report.print();
     return 0;

@@ -23,6 +23,7 @@ int main(int count, char** arguments) {
     intq_tool::add_compare(app, action);
     intq_tool::add_profile(app, action);
     intq_tool::add_info(app, action);
+    intq_tool::add_targets(app, action);
     try {
         app.parse(count, arguments);
     } catch (const CLI::ParseError& error) {

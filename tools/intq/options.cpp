@@ -66,15 +66,17 @@ FloatModel read_model(const std::string& path) {
     return model;
 }
 
-Tensor run_float(graph::GraphModule& model, const Tensor& samples) {
+Tensor run_float(graph::GraphModule& model, const Tensor& samples, index_t batch) {
     std::vector<Tensor> parts;
-    for (index_t first = 0; first < samples.extent(0); first += batch_size) {
-        const index_t count = std::min(batch_size, samples.extent(0) - first);
+    io::Progress progress("float model", samples.extent(0));
+    for (index_t first = 0; first < samples.extent(0); first += batch) {
+        const index_t count = std::min(batch, samples.extent(0) - first);
         const nn::Value value = model(samples.batch(first, count));
         const std::vector<Tensor> outputs = nn::tensors_of(value);
         if (outputs.size() != 1)
             throw Error("the model gives " + std::to_string(outputs.size()) + " outputs; this command takes one");
         parts.push_back(outputs.front());
+        progress.update(first + count);
     }
     return nn::float_operators::cat(parts, 0);
 }

@@ -67,7 +67,7 @@ struct FloatModel {
 };
 FloatModel read_model(const std::string& path);
 /// The model in float, some samples at a time.
-Tensor run_float(intq::graph::GraphModule& model, const Tensor& samples);
+Tensor run_float(intq::graph::GraphModule& model, const Tensor& samples, intq::index_t batch = 16);
 
 /// A program with its golden runs, and the kernels that run it.
 struct ProgramFile {
@@ -100,9 +100,12 @@ public:
     void text(const std::string& name, const std::string& value);
     void number(const std::string& name, double value, const std::string& unit = {});
     void count(const std::string& name, long long value, const std::string& unit = {});
+    using Columns = std::vector<intq::io::TextTable::Column>;
     /// A list of rows with the same columns.
-    void table(const std::string& name, const std::vector<std::string>& columns,
-               const std::vector<std::vector<std::string>>& rows);
+    ///
+    /// @param title  the line above, for people
+    void table(const std::string& name, const Columns& columns, const std::vector<std::vector<std::string>>& rows,
+               const std::string& title = {});
     void print() const;
 
 private:
@@ -110,6 +113,9 @@ private:
     std::string lines_, members_;
     void member(const std::string& name, const std::string& json);
 };
+
+/// A number with a format of printf.
+std::string digits(const char* format, double value);
 
 /// What a command does once its options are read; gives the exit code.
 using Action = std::function<int()>;
@@ -121,6 +127,7 @@ void add_compare(CLI::App& app, Action& action);
 void add_profile(CLI::App& app, Action& action);
 void add_codegen(CLI::App& app, Action& action);
 void add_info(CLI::App& app, Action& action);
+void add_targets(CLI::App& app, Action& action);
 
 }  // namespace intq_tool
 

@@ -9,6 +9,12 @@ namespace intq_tool {
 
 using namespace intq;
 
+std::string digits(const char* format, double value) {
+    char text[64];
+    std::snprintf(text, sizeof text, format, value);
+    return text;
+}
+
 void Report::member(const std::string& name, const std::string& json) {
     members_ += (members_.empty() ? "" : ", ") + io::write_json_string(name) + ": " + json;
 }
@@ -19,10 +25,9 @@ void Report::text(const std::string& name, const std::string& value) {
 }
 
 void Report::number(const std::string& name, double value, const std::string& unit) {
-    char digits[64];
-    std::snprintf(digits, sizeof digits, "%.7g", value);
-    lines_ += name + ": " + digits + (unit.empty() ? "" : " " + unit) + "\n";
-    member(name, value - value == 0 ? digits : "null");
+    const std::string text = digits("%.7g", value);
+    lines_ += name + ": " + text + (unit.empty() ? "" : " " + unit) + "\n";
+    member(name, value - value == 0 ? text : "null");
 }
 
 void Report::count(const std::string& name, long long value, const std::string& unit) {
@@ -30,20 +35,19 @@ void Report::count(const std::string& name, long long value, const std::string& 
     member(name, std::to_string(value));
 }
 
-void Report::table(const std::string& name, const std::vector<std::string>& columns,
-                   const std::vector<std::vector<std::string>>& rows) {
-    std::vector<io::TextTable::Column> titles;
-    for (const std::string& column : columns) titles.push_back({column});
-    io::TextTable text(titles);
+void Report::table(const std::string& name, const Columns& columns, const std::vector<std::vector<std::string>>& rows,
+                   const std::string& title) {
+    io::TextTable text(columns);
     std::string json;
     for (const auto& row : rows) {
         text.add_row(row);
         std::string object;
         for (std::size_t i = 0; i < columns.size(); ++i)
-            object += (i == 0 ? "" : ", ") + io::write_json_string(columns[i]) + ": " + io::write_json_string(row[i]);
+            object +=
+                (i == 0 ? "" : ", ") + io::write_json_string(columns[i].title) + ": " + io::write_json_string(row[i]);
         json += (json.empty() ? "{" : ", {") + object + "}";
     }
-    lines_ += "\n" + text.str(io::TableStyle::simple);
+    lines_ += "\n" + (title.empty() ? name : title) + "\n" + text.str(io::TableStyle::simple);
     member(name, "[" + json + "]");
 }
 

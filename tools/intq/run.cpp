@@ -65,7 +65,7 @@ void describe_program(const InfoOptions& options, Report& report) {
     for (const deploy::ArenaOccupant& occupant : memory.at(memory.peak))
         occupants.push_back({occupant.name, std::to_string(occupant.bytes), std::to_string(occupant.offset),
                              occupant.is_scratch ? "scratch" : "tensor"});
-    report.table("occupants of the peak", {"name", "bytes", "offset", "kind"}, occupants);
+    report.table("occupants of the peak", {{"name"}, {"bytes"}, {"offset"}, {"kind"}}, occupants);
     if (!options.shows_instructions) return;
     std::vector<std::vector<std::string>> rows;
     for (const runtime::Instruction& instruction : program.instructions) {
@@ -73,7 +73,7 @@ void describe_program(const InfoOptions& options, Report& report) {
         rows.push_back({instruction.name, instruction.type, name_of(instruction.op), name_of(out.dtype),
                         intq::to_string(out.shape)});
     }
-    report.table("instructions", {"layer", "type", "operator", "dtype", "shape"}, rows);
+    report.table("instructions", {{"layer"}, {"type"}, {"operator"}, {"dtype"}, {"shape"}}, rows);
 }
 
 void describe_model(const InfoOptions& options, Report& report) {
@@ -90,7 +90,7 @@ void describe_model(const InfoOptions& options, Report& report) {
     report.count("parameters", parameters);
     std::vector<std::vector<std::string>> rows;
     for (const auto& [type, count] : types) rows.push_back({type, std::to_string(count)});
-    report.table("operators", {"type", "count"}, rows);
+    report.table("operators", {{"type"}, {"count"}}, rows);
 }
 
 }  // namespace
