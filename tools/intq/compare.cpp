@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// intq check, compare and profile: what lowers, what was lost, and where.
-#include <algorithm>
-
+// intq check and compare: what lowers, and what was lost.
 #include "evaluation.hpp"
 #include "options.hpp"
 
@@ -93,49 +91,6 @@ int compare(const CompareOptions& options) {
     return 0;
 }
 
-// --- profile --------------------------------------------------------------------------------------------------------
-
-struct ProfileOptions {
-    std::string model, folder;
-    DataOptions data;
-    QuantizeOptions quantize;
-    bool has_sensitivity = false, is_json = false;
-};
-
-int profile(const ProfileOptions& options) {
-    const auto model = read_model(options.model);
-    const Tensor samples = options.data.read(model.input);
-    const auto prepared = prepare(*model.module, samples, options.quantize);
-    analysis::QuantAnalysis analysis(model.module, prepared, "fake_quant", options.folder);
-    const analysis::BadCase bad = analysis.auto_find_bad_case(analysis::cases_of(batches_of(samples, 1)));
-    analysis.save_bad_case();
-    analysis.run();
-    auto layers = analysis.compare_per_layer();
-    Report report(options.is_json);
-    report.text("folder", options.folder);
-    report.count("worst sample", static_cast<long long>(bad.index));
-    report.number("L1 of its output", bad.metric);
-    io::sort_stably(layers, [](const auto& x, const auto& y) { return x.metrics.cosine() < y.metrics.cosine(); });
-    std::vector<std::vector<std::string>> rows;
-    for (std::size_t i = 0; i < std::min<std::size_t>(5, layers.size()); ++i) {
-        rows.push_back({layers[i].mod_name, layers[i].analy_op_type, digits("%.7f", layers[i].metrics.cosine()),
-                        digits("%.2f", layers[i].metrics.sqnr())});
-    }
-    report.table("worst layers", {{"layer"}, {"type"}, {"cosine"}, {"SQNR"}}, rows);
-    rows.clear();
-    for (const analysis::LayerAdvice& advice : analysis.advice())
-        rows.push_back({advice.mod_name, advice.abnormal_info, advice.advice});
-    if (!rows.empty()) report.table("advice", {{"layer"}, {"what"}, {"advice"}}, rows);
-    if (options.has_sensitivity) {
-        rows.clear();
-        for (const SensitiveOperator& op : analysis.sensitivity())
-            rows.push_back({op.op_name, op.sensitive_type, digits("%.7f", op.metric)});
-        report.table("sensitivity", {{"layer"}, {"quantizer"}, {"L1"}}, rows);
-    }
-    report.print();
-    return 0;
-}
-
 }  // namespace
 
 void add_check(CLI::App& app, Action& action) {
@@ -146,12 +101,15 @@ void add_check(CLI::App& app, Action& action) {
     command->add_option("--target", options->targets, "one or more; default: all")
         ->check(CLI::IsMember(target_names()))
         ->option_text("NAME...");
-    command->add_option("--dtype", options->dtype, "int8 or int16")->check(CLI::IsMember({"int8", "int16"}));
+    command->add_option("--dtype", options->dtype, "int8 or int16; default: int8")
+        ->check(CLI::IsMember({"int8", "int16"}))
+        ->option_text("TYPE");
     command
         ->add_option("--shape", options->shape, "of the input, with its samples: what depends on shapes is checked too")
         ->check(CLI::PositiveNumber)
         ->option_text("EXTENT...");
     command->add_flag("--json", options->is_json, "print one JSON object");
+    add_examples(*command, {"intq check model.onnx", "intq check model.onnx --target litert --shape 1 3 224 224"});
     command->callback([options, &action] { action = [options] { return check(*options); }; });
 }
 
@@ -164,20 +122,8 @@ void add_compare(CLI::App& app, Action& action) {
         ->option_text("PROGRAM");
     options->data.add_to(*command, "samples");
     command->add_flag("--json", options->is_json, "print one JSON object");
+    add_examples(*command, {"intq compare model.onnx model.intq --data test.npy"});
     command->callback([options, &action] { action = [options] { return compare(*options); }; });
-}
-
-void add_profile(CLI::App& app, Action& action) {
-    auto options = std::make_shared<ProfileOptions>();
-    CLI::App* command =
-        app.add_subcommand("profile", "find the layer that lost the accuracy; writes the files of QuantAnalysis");
-    command->add_option("model", options->model, "ONNX file of the float model")->required()->option_text("MODEL");
-    options->data.add_to(*command, "samples that set the scales; the worst of them is analysed");
-    options->quantize.add_to(*command);
-    command->add_option("-o,--output", options->folder, "folder of the files")->required()->option_text("FOLDER");
-    command->add_flag("--sensitivity", options->has_sensitivity, "also rank the operators by their sensitivity");
-    command->add_flag("--json", options->is_json, "print one JSON object");
-    command->callback([options, &action] { action = [options] { return profile(*options); }; });
 }
 
 }  // namespace intq_tool

@@ -48,6 +48,7 @@ void NormalizeOptions::add_to(CLI::App& command) {
                     "of uint8 images: x = (pixel / 255 - MEAN) / DEVIATION; one number, or one a channel")
         ->option_text("NUMBER...");
     command.add_option("--deviation", deviation, "see --mean")->check(CLI::PositiveNumber)->option_text("NUMBER...");
+    group_options(command, "Data", {"--mean", "--deviation"});
 }
 
 void DataOptions::add_to(CLI::App& command, const std::string& what, bool is_required) {
@@ -62,6 +63,7 @@ void DataOptions::add_to(CLI::App& command, const std::string& what, bool is_req
     command.add_option("--count", count, "use only the first COUNT samples")
         ->check(CLI::PositiveNumber)
         ->option_text("COUNT");
+    group_options(command, "Data", {"--data", "--count"});
 }
 
 Tensor DataOptions::read(const std::vector<index_t>& input) const {

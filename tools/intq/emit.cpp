@@ -75,6 +75,7 @@ void EmitOptions::add_header_options(CLI::App& command) {
     command.add_option("--library", library, "where --single-file finds intq/embedded.hpp; default: this installation")
         ->needs(single)
         ->option_text("FOLDER");
+    group_options(command, "Output", {"--output", "--name", "--single-file", "--library"});
 }
 
 void EmitOptions::add_to(CLI::App& command) {
@@ -87,6 +88,7 @@ void EmitOptions::add_to(CLI::App& command) {
     command.add_option("--onnx-form", onnx_form, "of an ONNX file: qdq or operators; default: qdq")
         ->check(CLI::IsMember({"qdq", "operators"}))
         ->option_text("FORM");
+    group_options(command, "Output", {"--emit", "--onnx-form"});
 }
 
 void EmitOptions::resolve(const CLI::App& command) {

@@ -179,6 +179,9 @@ void QuantizeOptions::add_to(CLI::App& command) {
     command.add_flag("--equalize", equalize, "equalize the weights of neighbouring layers first");
     command.add_flag("--bias-correction", correct_bias, "correct the mean of each layer's error");
     command.add_flag("--adaround", adaround, "choose the rounding of each weight by the layer's output");
+    group_options(command, "Quantization",
+                  {"--target", "--dtype", "--scheme", "--observer", "--int16", "--sensitive-ops", "--top-k", "--float",
+                   "--equalize", "--bias-correction", "--adaround"});
 }
 
 const kernels::KernelTable& QuantizeOptions::table(const std::string& backend) const {

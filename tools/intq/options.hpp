@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "help.hpp"
 #include "intq/intq.hpp"
 
 namespace intq_tool {

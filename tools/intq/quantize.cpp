@@ -181,6 +181,12 @@ void add_quantize(CLI::App& app, Action& action) {
         ->option_text("NAME");
     command->add_option("--memory-svg", options->memory_drawing, "also draw what the arena holds")->option_text("FILE");
     command->add_flag("--json", options->is_json, "print one JSON object");
+    group_options(*command, "Output", {"--min-sqnr", "--batch", "--golden", "--portable", "--backend", "--memory-svg"});
+    add_examples(*command, {"intq quantize model.onnx --data data.npy --target tflite -o model.intq",
+                            "intq quantize model.onnx --data pictures/ --mean 0.485 0.456 0.406 \\",
+                            "    --deviation 0.229 0.224 0.225 --observer percentile -o model.onnx",
+                            "intq quantize model.onnx --data data.npy --min-sqnr 30 --single-file \\",
+                            "    -o model.hpp"});
     command->callback([options, command, &action] {
         resolve(*options, *command);
         action = [options] { return quantize(*options); };
@@ -204,6 +210,9 @@ void add_codegen(CLI::App& app, Action& action) {
         ->check(CLI::Range(0, 1024))
         ->option_text("COUNT");
     command->add_flag("--json", options->is_json, "print one JSON object");
+    group_options(*command, "Output", {"--backend", "--golden"});
+    add_examples(*command, {"intq quantize model.onnx --data calibration.npy --portable -o model.intq",
+                            "intq codegen model.intq --name model --single-file -o model.hpp"});
     command->callback([options, command, &action] {
         options->emit.resolve(*command);
         action = [options] { return codegen(*options); };

@@ -105,6 +105,8 @@ void add_run(CLI::App& app, Action& action) {
     command->add_option("-o,--output", options->output, "the outputs, .npy")->required()->option_text("FILE");
     command->add_option("--backend", options->backend, "kernels that shall run it")->option_text("NAME");
     command->add_flag("--json", options->is_json, "print one JSON object");
+    group_options(*command, "Output", {"--output"});
+    add_examples(*command, {"intq run model.intq --data test.npy -o logits.npy"});
     command->callback([options, &action] { action = [options] { return run(*options); }; });
 }
 
@@ -116,6 +118,7 @@ void add_info(CLI::App& app, Action& action) {
         ->option_text("FILE");
     command->add_flag("--instructions", options->shows_instructions, "also list the instructions of a program");
     command->add_flag("--json", options->is_json, "print one JSON object");
+    add_examples(*command, {"intq info model.onnx", "intq info model.intq --instructions --memory-svg arena.svg"});
     command->callback([options, &action] {
         action = [options] {
             Report report(options->is_json);

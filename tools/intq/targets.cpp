@@ -331,6 +331,10 @@ void add_targets(CLI::App& app, Action& action) {
         ->check(CLI::Range(1, 4096))
         ->option_text("COUNT");
     command.add_flag("--json", a.is_json, "print one JSON object");
+    group_options(command, "Data", {"--model", "--calibration", "--images", "--labels", "--calibration-count"});
+    group_options(command, "Rows", {"--target", "--dtype", "--scheme", "--layers", "--batch"});
+    add_examples(command, {"intq targets", "intq targets --model model.onnx --calibration calibration.npy \\",
+                           "    --images test.npy --labels labels.npy --layers tflite"});
     command.callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
 }
 
