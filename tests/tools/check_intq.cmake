@@ -66,8 +66,11 @@ endforeach()
 # --- the road ---------------------------------------------------------------------------------------------------------
 expect(0 "fp32: all operators lower" check "${model}" --shape 1 1 16 16)
 foreach(target IN ITEMS fp32 litert bayes)
-    expect(0 "written: ${target}.intq" quantize "${model}" --data "${calibration}" --target ${target} -o
+    expect(0 "^written: ${target}.intq" quantize "${model}" --data "${calibration}" --target ${target} -o
            ${target}.intq)
+    if(output MATCHES "\r|calibration .[#-]")
+        message(SEND_ERROR "progress is shown where there is no terminal: ${output}")
+    endif()
     expect(0 "self test: passed" info ${target}.intq --instructions)
     expect(0 "\"SQNR\"" compare "${model}" ${target}.intq --data "${images}" --json)
     json(sqnr "SQNR")
@@ -147,6 +150,21 @@ expect(0 "runs on" info fp32.intq --json)
 json(best "runs on")
 expect(0 "backend: ${best}" codegen fp32.intq --backend ${best} -o other.hpp)
 
+# The text is that of the installation which the program belongs to, or of the folder that is named.
+foreach(prefix IN ITEMS prefix elsewhere)
+    file(WRITE "${WORK}/${prefix}/include/intq/embedded.hpp" "#ifndef E_HPP\n#define E_HPP\n// of ${prefix}\n#endif\n")
+endforeach()
+file(COPY "${INTQ}" DESTINATION "${WORK}/prefix/bin")
+cmake_path(GET INTQ FILENAME program)
+set(built "${INTQ}")
+set(INTQ "${WORK}/prefix/bin/${program}")
+expect(0 "written" codegen tflite.intq --single-file -o installed.hpp)
+expect_text(installed.hpp "// of prefix\n")
+expect(0 "written" codegen tflite.intq --single-file --library elsewhere/include -o named.hpp)
+expect_text(named.hpp "// of elsewhere\n")
+expect(1 "intq/embedded.hpp" codegen tflite.intq --single-file --library nowhere -o none.hpp)
+set(INTQ "${built}")
+
 # --- the page: every command of the script, and what a board does with its header -----------------------------------------
 set(page "${WORK}/page")
 file(MAKE_DIRECTORY "${page}/bin")
@@ -192,6 +210,8 @@ expect(1 "there is no observer|nearest" ${quantize} --observer minmax -o none.in
 expect(1 "nowhere" ${quantize} --int16 nowhere -o none.intq)
 expect(1 "no_such_list" ${quantize} --sensitive-ops no_such_list --top-k 1 -o none.intq)
 expect(1 "no_such_folder" ${quantize} -o no_such_folder/none.intq)
+# It is asked before the calibration, and so before the accuracy is known.
+expect(1 "no_such_folder" ${quantize} --min-sqnr 90 -o no_such_folder/none.intq)
 expect(1 "no_such_folder" ${quantize} --memory-svg no_such_folder/none.svg -o none.intq)
 expect(1 "profile: cannot be written: it is a folder" ${quantize} --emit program -o profile)
 expect(1 "no_such_backend" ${quantize} --backend no_such_backend -o none.intq)
