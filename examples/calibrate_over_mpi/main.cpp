@@ -23,7 +23,7 @@ namespace {
 using namespace intq;
 using namespace intq::quantization;
 
-const std::string data = INTQ_EXAMPLES_DIR "/quantize_model/data/";
+const std::string data = INTQ_EXAMPLES_DIR "/digits/data/";
 
 void run(distributed::Communicator& all) {
     constexpr arith::PolicyRecord target = march::bayes::policy;

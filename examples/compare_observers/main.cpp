@@ -22,7 +22,7 @@ namespace {
 using namespace intq;
 using namespace intq::quantization;
 
-const std::string data = INTQ_EXAMPLES_DIR "/quantize_model/data/";
+const std::string data = INTQ_EXAMPLES_DIR "/digits/data/";
 intq::Tensor load(const std::string& name) { return intq::load_npy(data + name + ".npy"); }
 
 /// Share of rows of logits whose largest element is that of the label.

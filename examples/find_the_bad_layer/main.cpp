@@ -26,7 +26,7 @@ using namespace intq::analysis;
 using namespace intq::quantization;
 
 using Bayes = target::bpu<march::bayes>;
-const std::string data = INTQ_EXAMPLES_DIR "/quantize_model/data/";
+const std::string data = INTQ_EXAMPLES_DIR "/digits/data/";
 
 /// Divides a channel by less, and lets the next layer multiply it by less: in float nothing changes.
 void plant_defect(nn::Module& net) {

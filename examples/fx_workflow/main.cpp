@@ -42,7 +42,7 @@ int run() {
     const auto evaluate = [&](nn::Module& model) { return train_digits::accuracy(model, digits); };
 
     // float_model = FxReadyNet(load(…)).eval()
-    const std::string file = INTQ_EXAMPLES_DIR "/quantize_model/data/digits_resnet.onnx";
+    const std::string file = INTQ_EXAMPLES_DIR "/digits/data/digits_resnet.onnx";
     const auto float_model = std::make_shared<FxReadyNet>(interop::onnx::import_file(file));
     float_model->eval();
     const double float_accuracy = show("float", evaluate(*float_model));

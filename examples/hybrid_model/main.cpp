@@ -20,7 +20,7 @@ using namespace intq;
 using namespace intq::quantization;
 using intq::Tensor;
 
-const std::string data = INTQ_EXAMPLES_DIR "/quantize_model/data/";
+const std::string data = INTQ_EXAMPLES_DIR "/digits/data/";
 Tensor load(const std::string& name) { return intq::load_npy(data + name + ".npy"); }
 
 double accuracy(const Tensor& logits, const Tensor& labels) {

@@ -91,7 +91,7 @@ bool compare_qconfigs(nn::Module& model, const Tensor& datum) {
 int run() {
     const auto digits = train_digits::load_digits();
     const Tensor datum = digits.test_images.batch(0, 16);
-    const auto model = interop::onnx::import_file(INTQ_EXAMPLES_DIR "/quantize_model/data/digits_resnet.onnx");
+    const auto model = interop::onnx::import_file(INTQ_EXAMPLES_DIR "/digits/data/digits_resnet.onnx");
     model->eval();
 
     // mp = prepare_fx(m, qconfig_mapping, example_inputs); mp(data)

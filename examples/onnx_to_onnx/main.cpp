@@ -28,7 +28,7 @@ using namespace intq::quantization;
 namespace onnx = interop::onnx;
 using intq::Tensor;
 
-const std::string data = INTQ_EXAMPLES_DIR "/quantize_model/data/";
+const std::string data = INTQ_EXAMPLES_DIR "/digits/data/";
 
 bool are_equal(const Tensor& a, const Tensor& b) {
     return a.shape() == b.shape() && std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.bytes())) == 0;

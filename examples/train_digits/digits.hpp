@@ -26,7 +26,7 @@ struct Digits {
     std::vector<index_t> train_labels, test_labels;
 };
 
-inline Digits load_digits(const std::string& folder = INTQ_EXAMPLES_DIR "/quantize_model/data/") {
+inline Digits load_digits(const std::string& folder = INTQ_EXAMPLES_DIR "/digits/data/") {
     const auto labels = [&](const char* name) {
         const Tensor numbers = intq::load_npy(folder + name);
         const auto values = numbers.flat<std::int64_t>();

@@ -164,7 +164,7 @@ TEST_CASE("Analysis of MobileNetV2 takes at most three times its forward passes"
 }
 
 TEST_CASE("Sensitivity ranks as whole passes do, in at most 0.6 of their time") {
-    const std::string folder = INTQ_EXAMPLES_DIR "/quantize_model/data/";
+    const std::string folder = INTQ_EXAMPLES_DIR "/digits/data/";
     const auto shipped = interop::onnx::import_file(folder + "digits_resnet.onnx");
     add_stubs(*shipped);
     shipped->eval();

@@ -141,7 +141,7 @@ TEST_CASE("The parts add up to what the program and the float model differ by, i
 }
 
 TEST_CASE("The parts add up on every layer of the shipped network") {
-    const std::string folder = INTQ_EXAMPLES_DIR "/quantize_model/data/";
+    const std::string folder = INTQ_EXAMPLES_DIR "/digits/data/";
     const auto shipped = interop::onnx::import_file(folder + "digits_resnet.onnx");
     add_stubs(*shipped);
     shipped->eval();

@@ -82,7 +82,7 @@ TEST_CASE("Every dtype and rank goes out and comes back") {
 }
 
 TEST_CASE("A shipped file of NumPy is read and written back to the same bytes") {
-    const std::filesystem::path path = std::string(INTQ_EXAMPLES_DIR) + "/quantize_model/data/test_images.npy";
+    const std::filesystem::path path = std::string(INTQ_EXAMPLES_DIR) + "/digits/data/test_images.npy";
     const std::vector<std::byte> file = io::read_file(path);
     CHECK(io::serialize_npy(io::parse_npy(file, "test_images.npy")) == file);
 }

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "options.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <cstdio>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 
 namespace intq_tool {
 
@@ -19,39 +24,6 @@ constexpr index_t batch_size = 16;
 DType dtype_of(const std::string& name) { return name == "int16" ? DType::int16 : DType::int8; }
 
 }  // namespace
-
-// --- data -----------------------------------------------------------------------------------------------------------
-
-void DataOptions::add_to(CLI::App& command, const std::string& what, bool is_required) {
-    auto* data =
-        command.add_option("--data", path, what + ", .npy: float32, or uint8 images with --mean and --deviation")
-            ->option_text("FILE");
-    if (is_required) data->required();
-    command
-        .add_option("--mean", mean,
-                    "of uint8 images: x = (pixel / 255 - MEAN) / DEVIATION; one number, or one a channel")
-        ->option_text("NUMBER...");
-    command.add_option("--deviation", deviation, "see --mean")->check(CLI::PositiveNumber)->option_text("NUMBER...");
-    command.add_option("--count", count, "use only the first COUNT samples")
-        ->check(CLI::PositiveNumber)
-        ->option_text("COUNT");
-}
-
-Tensor DataOptions::read() const {
-    Tensor samples = load_npy(path);
-    const bool is_uint8 = samples.dtype() == DType::uint8;
-    if ((samples.dtype() != DType::float32 && !is_uint8) || samples.rank() < 2 || samples.size() == 0)
-        throw Error(path, std::string("expected float32 or uint8 samples (N, ...), given ") + name_of(samples.dtype()) +
-                              " " + intq::to_string(samples.shape()));
-    if (is_uint8 == (mean.empty() || deviation.empty()))
-        throw Error(path, is_uint8 ? "images are uint8: give --mean and --deviation"
-                                   : "--mean and --deviation are for uint8 images, and these are float32");
-    if (count > 0) samples = samples.batch(0, std::min<index_t>(count, samples.extent(0)));
-    if (is_uint8) return normalize_images(samples, mean, deviation);
-    const Tensor row = samples.contiguous().reshape(Shape(samples.size()));
-    throw_if_failed(kernels::check_finite(row.view<float, 1>(), OpKind::quantize), path);
-    return samples;
-}
 
 // --- targets --------------------------------------------------------------------------------------------------------
 
@@ -73,39 +45,113 @@ const kernels::KernelTable& find_table(const std::string& target, const std::str
 
 // --- models ---------------------------------------------------------------------------------------------------------
 
-std::shared_ptr<graph::GraphModule> read_model(const std::string& path) {
-    const auto model = interop::onnx::import_file(path);
-    model->eval();
-    add_stubs(*model);
+FloatModel read_model(const std::string& path) {
+    const interop::onnx::Model file = interop::onnx::read_model(path);
+    FloatModel model;
+    try {
+        model.module = interop::onnx::import_model(file);
+    } catch (const Error& error) {
+        throw Error(path, error);
+    }
+    model.module->eval();
+    add_stubs(*model.module);
+    for (const auto& input : file.graph.inputs) {
+        const auto has_value = [&](const auto& tensor) { return tensor.name == input.name; };
+        const auto& values = file.graph.initializers;
+        if (std::any_of(values.begin(), values.end(), has_value)) continue;
+        if (model.inputs.empty()) model.input = input.shape;
+        model.inputs.push_back(input.name);
+    }
+    for (const auto& output : file.graph.outputs) model.outputs.push_back(output.name);
     return model;
 }
 
-Tensor run_float(graph::GraphModule& model, const Tensor& samples) {
+Tensor run_float(graph::GraphModule& model, const Tensor& samples, index_t batch) {
     std::vector<Tensor> parts;
-    for (index_t first = 0; first < samples.extent(0); first += batch_size) {
-        const index_t count = std::min(batch_size, samples.extent(0) - first);
+    io::Progress progress("float model", samples.extent(0));
+    for (index_t first = 0; first < samples.extent(0); first += batch) {
+        const index_t count = std::min(batch, samples.extent(0) - first);
         const nn::Value value = model(samples.batch(first, count));
         const std::vector<Tensor> outputs = nn::tensors_of(value);
         if (outputs.size() != 1)
             throw Error("the model gives " + std::to_string(outputs.size()) + " outputs; this command takes one");
         parts.push_back(outputs.front());
+        progress.update(first + count);
     }
     return nn::float_operators::cat(parts, 0);
 }
 
+// --- programs -------------------------------------------------------------------------------------------------------
+
+std::vector<index_t> ProgramFile::input() const {
+    const runtime::Program& program = lowered.program().program();
+    const Shape& shape = program.tensor(program.inputs[0]).shape;
+    std::vector<index_t> extents;
+    for (int axis = 0; axis < shape.rank; ++axis) extents.push_back(shape[axis]);
+    return extents;
+}
+
+bool is_program_file(const std::string& path) {
+    const auto& magic = runtime::program_file_magic;
+    const std::vector<std::byte> bytes = io::read_file(path);
+    return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
+}
+
+namespace {
+
+/// The target that a program file was made for.
+std::string target_of_file(const std::string& path) {
+    const std::vector<std::byte> bytes = io::read_file(path);
+    const program::AlignedBytes file(std::max<index_t>(1, static_cast<index_t>(bytes.size())));
+    std::copy(bytes.begin(), bytes.end(), file.data());
+    const auto names = runtime::program_file_names({file.data(), bytes.size()});
+    throw_if_failed(names.status(), path);
+    return names->target;
+}
+
+}  // namespace
+
 ProgramFile read_program_file(const std::string& path, const std::string& backend) {
+    const std::string target = target_of_file(path);
     std::string reason;
     for (const program::BackendTables& tables : program::runnable_tables()) {
         if (!backend.empty() && tables.name != backend) continue;
         for (const kernels::KernelTable* table : tables.tables) try {
+                if (target != table->policy().name) continue;
                 deploy::ProgramOfFile file = deploy::read_program(path, *table);
-                return {std::move(file.program), file.golden, table};
+                return {LoweredModel(std::move(file.program), nullptr), file.golden, table};
             } catch (const Error& error) {
-                reason = error.what();
+                if (reason.empty()) reason = error.what();
             }
     }
-    throw Error(reason.empty() ? "this CPU runs no kernels of the backend " + backend : reason);
+    const std::string kernels = backend.empty() ? "" : " and the backend " + backend;
+    throw Error(reason.empty() ? path + ": this CPU runs no kernels of the target " + target + kernels : reason);
 }
+
+ProgramFile read_runnable(const std::string& path, const std::string& backend) {
+    if (std::filesystem::path(path).extension() != ".onnx") return read_program_file(path, backend);
+    const kernels::KernelTable& table = find_table("fp32", backend);
+    const QuantizedGraph quantized = interop::onnx::import_quantized_file(path);
+    try {
+        return {lower(quantized, table, batch_size), {}, &table};
+    } catch (const Error& error) {
+        throw Error(path, error);
+    }
+}
+
+// --- outputs --------------------------------------------------------------------------------------------------------
+
+void require_writable(const std::string& path) {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(path, ignored)) throw Error(path, "cannot be written: it is a folder");
+    if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored)) return;
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    // The file is replaced by a new one, so the folder decides.
+    if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0)
+        throw Error(path, "cannot be created: " + std::generic_category().message(errno));
+}
+
+// --- quantizing -----------------------------------------------------------------------------------------------------
 
 void QuantizeOptions::add_to(CLI::App& command) {
     command.add_option("--target", target, "the arithmetic; default: fp32")
@@ -120,14 +166,26 @@ void QuantizeOptions::add_to(CLI::App& command) {
     command.add_option("--observer", observer, "how a range is chosen, such as min_max, percentile, kl or mse")
         ->option_text("NAME");
     command.add_option("--int16", int16, "layers whose outputs are int16, by name")->option_text("LAYER...");
+    auto* list = command
+                     .add_option("--sensitive-ops", sensitive_operators,
+                                 "the list that `intq profile --sensitivity` writes: the first of it become int16")
+                     ->option_text("FILE");
+    auto* top = command.add_option("--top-k", top_k, "how many of --sensitive-ops")
+                    ->check(CLI::PositiveNumber)
+                    ->needs(list)
+                    ->option_text("COUNT");
+    list->needs(top);
     command.add_option("--float", in_float, "layers that stay in float, by name")->option_text("LAYER...");
     command.add_flag("--equalize", equalize, "equalize the weights of neighbouring layers first");
     command.add_flag("--bias-correction", correct_bias, "correct the mean of each layer's error");
     command.add_flag("--adaround", adaround, "choose the rounding of each weight by the layer's output");
+    group_options(command, "Quantization",
+                  {"--target", "--dtype", "--scheme", "--observer", "--int16", "--sensitive-ops", "--top-k", "--float",
+                   "--equalize", "--bias-correction", "--adaround"});
 }
 
-const kernels::KernelTable& QuantizeOptions::table(bool is_portable) const {
-    return find_table(target, is_portable ? "scalar" : "");
+const kernels::KernelTable& QuantizeOptions::table(const std::string& backend) const {
+    return find_table(target, backend);
 }
 
 QConfigMapping QuantizeOptions::mapping() const {
@@ -142,6 +200,12 @@ QConfigMapping QuantizeOptions::mapping() const {
         return qconfig;
     };
     QConfigMapping mapping = QConfigMapping().set_global(qconfig_of(dtype_of(dtype)));
+    if (!sensitive_operators.empty()) {
+        SensitiveRule rule;
+        rule.top_k = static_cast<std::size_t>(top_k);
+        rule.qconfig = qconfig_of(DType::int16);
+        set_sensitive_operators(mapping, read_sensitivity_list(sensitive_operators), rule);
+    }
     for (const std::string& layer : int16) mapping.set_module_name(layer, qconfig_of(DType::int16));
     for (const std::string& layer : in_float) mapping.set_module_name(layer, std::nullopt);
     return mapping;
@@ -161,53 +225,6 @@ std::shared_ptr<PreparedModel> prepare(const graph::GraphModule& model, const Te
     if (options.adaround) improve::adaround(*prepared, batches);
     if (options.correct_bias) improve::correct_bias(*prepared, batches);
     return prepared;
-}
-
-// --- results --------------------------------------------------------------------------------------------------------
-
-void Report::member(const std::string& name, const std::string& json) {
-    members_ += (members_.empty() ? "" : ", ") + io::write_json_string(name) + ": " + json;
-}
-
-void Report::text(const std::string& name, const std::string& value) {
-    lines_ += name + ": " + value + "\n";
-    member(name, io::write_json_string(value));
-}
-
-void Report::number(const std::string& name, double value, const std::string& unit) {
-    char digits[64];
-    std::snprintf(digits, sizeof digits, "%.7g", value);
-    lines_ += name + ": " + digits + (unit.empty() ? "" : " " + unit) + "\n";
-    member(name, value - value == 0 ? digits : "null");
-}
-
-void Report::count(const std::string& name, long long value, const std::string& unit) {
-    lines_ += name + ": " + std::to_string(value) + (unit.empty() ? "" : " " + unit) + "\n";
-    member(name, std::to_string(value));
-}
-
-void Report::table(const std::string& name, const std::vector<std::string>& columns,
-                   const std::vector<std::vector<std::string>>& rows) {
-    std::vector<io::TextTable::Column> titles;
-    for (const std::string& column : columns) titles.push_back({column});
-    io::TextTable text(titles);
-    std::string json;
-    for (const auto& row : rows) {
-        text.add_row(row);
-        std::string object;
-        for (std::size_t i = 0; i < columns.size(); ++i)
-            object += (i == 0 ? "" : ", ") + io::write_json_string(columns[i]) + ": " + io::write_json_string(row[i]);
-        json += (json.empty() ? "{" : ", {") + object + "}";
-    }
-    lines_ += "\n" + text.str(io::TableStyle::simple);
-    member(name, "[" + json + "]");
-}
-
-void Report::print() const {
-    if (is_json_)
-        std::printf("{%s}\n", members_.c_str());
-    else
-        std::fputs(lines_.c_str(), stdout);
 }
 
 }  // namespace intq_tool

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "help.hpp"
 #include "intq/intq.hpp"
 
 namespace intq_tool {
@@ -18,25 +19,39 @@ namespace intq_tool {
 using intq::Error;
 using intq::Tensor;
 
-/// Images or other samples out of a file.
+/// How bytes become the values that a network was trained on.
+struct NormalizeOptions {
+    std::vector<float> mean, deviation;  // one number, or one a channel
+
+    void add_to(CLI::App& command);
+};
+
+/// Finite float32 samples (N, ...) of a .npy file, or of a folder of pictures.
+///
+/// @param input  extents of the model's input, see FloatModel
+/// @param count  the first samples that are read; 0: all
+Tensor read_samples(const std::string& path, const NormalizeOptions& normalize, const std::vector<intq::index_t>& input,
+                    intq::index_t count = 0);
+
+/// Images or other samples, as the options of a command name them.
 struct DataOptions {
     std::string path;
-    std::vector<float> mean, deviation;  // of uint8 images
-    int count = 0;                       // 0: all
+    NormalizeOptions normalize;
+    int count = 0;  // 0: all
 
     void add_to(CLI::App& command, const std::string& what, bool is_required = true);
-    /// Finite float32 samples (N, ...).
-    Tensor read() const;
+    Tensor read(const std::vector<intq::index_t>& input) const;
 };
 
 /// How a model is quantized.
 struct QuantizeOptions {
-    std::string target = "fp32", dtype = "int8", scheme, observer;
+    std::string target = "fp32", dtype = "int8", scheme, observer, sensitive_operators;
     std::vector<std::string> int16, in_float;
+    int top_k = 0;
     bool equalize = false, correct_bias = false, adaround = false;
 
     void add_to(CLI::App& command);
-    const intq::kernels::KernelTable& table(bool is_portable = false) const;
+    const intq::kernels::KernelTable& table(const std::string& backend = {}) const;
     intq::quantization::QConfigMapping mapping() const;
 };
 
@@ -45,19 +60,35 @@ std::vector<std::string> target_names();
 /// The kernels of a target on a backend; on the best that this CPU runs for an empty name.
 const intq::kernels::KernelTable& find_table(const std::string& target, const std::string& backend = {});
 
-/// An ONNX model with stubs at its inputs and outputs.
-std::shared_ptr<intq::graph::GraphModule> read_model(const std::string& path);
+/// An ONNX model with stubs at its inputs and outputs, and what its file says of them.
+struct FloatModel {
+    std::shared_ptr<intq::graph::GraphModule> module;
+    std::vector<std::string> inputs, outputs;  // names
+    std::vector<intq::index_t> input;          // extents of the first input, -1 for an open one; empty: not said
+};
+FloatModel read_model(const std::string& path);
 /// The model in float, some samples at a time.
-Tensor run_float(intq::graph::GraphModule& model, const Tensor& samples);
+Tensor run_float(intq::graph::GraphModule& model, const Tensor& samples, intq::index_t batch = 16);
 
 /// A program with its golden runs, and the kernels that run it.
 struct ProgramFile {
-    std::shared_ptr<intq::program::OwnedProgram> program;
-    intq::runtime::GoldenRuns golden{};
+    intq::quantization::LoweredModel lowered;
+    intq::runtime::GoldenRuns golden{};  // they live as long as the program
     const intq::kernels::KernelTable* table = nullptr;
+
+    /// Extents of its first input.
+    std::vector<intq::index_t> input() const;
 };
-/// With the best kernels of this CPU that read it, or those of one backend.
+/// A program file with the best kernels of this CPU that read it, or those of one backend.
 ProgramFile read_program_file(const std::string& path, const std::string& backend = {});
+/// The same, or a quantized ONNX model, which is lowered for fp32.
+ProgramFile read_runnable(const std::string& path, const std::string& backend = {});
+
+/// Whether a file begins as a program file does.
+bool is_program_file(const std::string& path);
+
+/// Throws before a long work for an output that could not be written behind it.
+void require_writable(const std::string& path);
 
 /// Fused, calibrated on the samples, improved as the options say.
 std::shared_ptr<intq::quantization::PreparedModel> prepare(const intq::graph::GraphModule& model,
@@ -70,9 +101,12 @@ public:
     void text(const std::string& name, const std::string& value);
     void number(const std::string& name, double value, const std::string& unit = {});
     void count(const std::string& name, long long value, const std::string& unit = {});
+    using Columns = std::vector<intq::io::TextTable::Column>;
     /// A list of rows with the same columns.
-    void table(const std::string& name, const std::vector<std::string>& columns,
-               const std::vector<std::vector<std::string>>& rows);
+    ///
+    /// @param title  the line above, for people
+    void table(const std::string& name, const Columns& columns, const std::vector<std::vector<std::string>>& rows,
+               const std::string& title = {});
     void print() const;
 
 private:
@@ -80,6 +114,9 @@ private:
     std::string lines_, members_;
     void member(const std::string& name, const std::string& json);
 };
+
+/// A number with a format of printf.
+std::string digits(const char* format, double value);
 
 /// What a command does once its options are read; gives the exit code.
 using Action = std::function<int()>;
@@ -89,7 +126,9 @@ void add_run(CLI::App& app, Action& action);
 void add_check(CLI::App& app, Action& action);
 void add_compare(CLI::App& app, Action& action);
 void add_profile(CLI::App& app, Action& action);
+void add_codegen(CLI::App& app, Action& action);
 void add_info(CLI::App& app, Action& action);
+void add_targets(CLI::App& app, Action& action);
 
 }  // namespace intq_tool
 

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// intq quantize: a float ONNX model becomes a program file.
-#include "options.hpp"
+// intq quantize: a float ONNX model becomes a program file, a header, JSON or a quantized ONNX model. intq codegen: a
+// program file becomes a header.
+#include <algorithm>
+#include <optional>
+
+#include "emit.hpp"
 
 namespace intq_tool {
 
@@ -11,43 +15,142 @@ using namespace intq;
 using namespace intq::quantization;
 using intq::Tensor;
 
+/// Samples in one run of what is measured.
+constexpr index_t measured_batch = 16;
+
+// --- quantize -------------------------------------------------------------------------------------------------------
+
 struct Options {
-    std::string model, output, memory_drawing;
+    std::string model, backend, memory_drawing;
+    EmitOptions emit;
     DataOptions data;
     QuantizeOptions quantize;
+    std::optional<double> least_sqnr;
     int batch = 1, golden = 1;
     bool is_portable = false, is_json = false;
+
+    /// Firmware is written for another machine, so a header is for `scalar` unless a backend is named.
+    const kernels::KernelTable& table() const {
+        return quantize.table(backend.empty() && (is_portable || emit.is("header")) ? "scalar" : backend);
+    }
 };
 
-int run(const Options& options) {
-    const auto model = read_model(options.model);
-    const Tensor samples = options.data.read();
-    const auto prepared = prepare(*model, samples, options.quantize);
-    const QuantizedGraph quantized = convert_fx(*prepared);
-    const kernels::KernelTable& table = options.quantize.table(options.is_portable);
+/// Adds how near the integers are, and throws where that is not near enough.
+void report_sqnr(const Options& options, Report& report, const Tensor& expected, const Tensor& given) {
+    const auto sqnr =
+        static_cast<double>(numeric_suite::compute_sqnr(expected.flat<float>(), given.contiguous().flat<float>()));
+    report.number("SQNR on these samples", sqnr, "dB");
+    if (options.least_sqnr && !(sqnr >= *options.least_sqnr))
+        throw Error(options.emit.output, "not written: the SQNR is " + std::to_string(sqnr) +
+                                             " dB, and --min-sqnr asks for " + std::to_string(*options.least_sqnr) +
+                                             " dB");
+}
+
+/// Lowers, measures and writes a program.
+void write_lowered(const Options& options, const QuantizedGraph& quantized, const Tensor& samples,
+                   const Tensor& expected, Report& report) {
+    const kernels::KernelTable& table = options.table();
     const LoweredModel lowered = lower(quantized, table, options.batch);
     if (lowered.tail() != nullptr)
-        throw Error(
-            options.model,
-            "its last operators stay in float, and a program file holds integers alone; `intq check` names them");
+        throw Error(options.model,
+                    "its last operators stay in float, and a program holds integers alone; `intq check` names them");
     const program::OwnedProgram& program = lowered.program();
-    const Tensor first = samples.batch(0, std::min<index_t>(options.golden, samples.extent(0)));
-    deploy::write_program(options.output, program, deploy::record_golden_runs(program, std::span(&first, 1)));
     const deploy::MemoryReport memory = deploy::memory_report(program.program(), table);
-    if (!options.memory_drawing.empty()) io::write_file(options.memory_drawing, memory.to_svg());
-
-    const Tensor expected = run_float(*model, samples), given = lowered.run(samples);
-    Report report(options.is_json);
-    report.text("written", options.output);
-    report.text("target", table.policy().name);
     report.text("packed for", table.backend);
     report.count("instructions", static_cast<long long>(program.program().instructions.size()));
     report.count("constants", program.packed_bytes(), "bytes");
     report.count("arena", program.arena_bytes(), "bytes");
     report.count("lower bound of the arena", memory.lower_bound, "bytes");
     report.text("peak", memory.peak_name);
-    report.number("SQNR on these samples",
-                  static_cast<double>(numeric_suite::compute_sqnr(expected.flat<float>(), given.flat<float>())), "dB");
+    report_sqnr(options, report, expected, lowered.run(samples));
+    const Tensor first = samples.batch(0, std::min<index_t>(options.golden, samples.extent(0)));
+    write_program(options.emit, program.program(), table, deploy::record_golden_runs(program, std::span(&first, 1)));
+    if (!options.memory_drawing.empty()) io::write_file(options.memory_drawing, memory.to_svg());
+}
+
+int quantize(const Options& options) {
+    require_writable(options.emit.output);
+    if (!options.memory_drawing.empty()) require_writable(options.memory_drawing);
+    const FloatModel model = read_model(options.model);
+    const Tensor samples = options.data.read(model.input);
+    const auto prepared = prepare(*model.module, samples, options.quantize);
+    const QuantizedGraph quantized = convert_fx(*prepared);
+    const Tensor expected = run_float(*model.module, samples);
+    Report report(options.is_json);
+    report.text("written", options.emit.output);
+    report.text("form", options.emit.kind);
+    report.text("target", options.table().policy().name);
+    if (options.emit.is("onnx")) {
+        // An ONNX model may have parts in float, which a program has not.
+        report_sqnr(options, report, expected, HybridModel(quantized, options.table(), measured_batch).run(samples));
+        write_onnx(options.emit, model, quantized);
+    } else {
+        write_lowered(options, quantized, samples, expected, report);
+    }
+    report.print();
+    return 0;
+}
+
+/// Refuses what has no meaning for the form that is written.
+void resolve(Options& options, const CLI::App& command) {
+    options.emit.resolve(command);
+    if (options.emit.is("onnx"))
+        for (const char* option : {"--backend", "--portable", "--batch", "--golden", "--memory-svg"})
+            if (command.count(option) > 0) throw CLI::ValidationError(option, "an ONNX model holds no program");
+    if (options.emit.is("header") && options.batch != 1)
+        throw CLI::ValidationError("--batch", "a header is generated for one sample at a time");
+}
+
+// --- codegen --------------------------------------------------------------------------------------------------------
+
+struct CodegenOptions {
+    std::string program, backend = "scalar";
+    EmitOptions emit;
+    DataOptions data;
+    int golden = 1;
+    bool is_json = false;
+};
+
+/// The golden runs of a file, in memory of their own.
+deploy::GoldenRecord record_of(const ProgramFile& file) {
+    const runtime::GoldenRuns& runs = file.golden;
+    const auto count = static_cast<std::size_t>(runs.count);
+    deploy::GoldenRecord record;
+    record.count = runs.count;
+    if (count == 0) return record;
+    record.inputs.assign(runs.inputs, runs.inputs + count * static_cast<std::size_t>(runs.input_bytes));
+    record.outputs.assign(runs.outputs, runs.outputs + count * static_cast<std::size_t>(runs.output_bytes));
+    record.checks.assign(runs.checks, runs.checks + count * file.lowered.program().program().instructions.size());
+    return record;
+}
+
+/// The program, for kernels that a board has.
+ProgramFile read_for_board(const CodegenOptions& options) {
+    try {
+        return read_program_file(options.program, options.backend);
+    } catch (const Error& error) {
+        throw Error(std::string(error.what()) +
+                    "; `intq quantize --portable` packs for scalar, and --backend names the kernels of another board");
+    }
+}
+
+int codegen(const CodegenOptions& options) {
+    require_writable(options.emit.output);
+    const ProgramFile file = read_for_board(options);
+    const program::OwnedProgram& program = file.lowered.program();
+    deploy::GoldenRecord golden = record_of(file);
+    if (!options.data.path.empty()) {
+        const Tensor samples = options.data.read(file.input());
+        const Tensor first = samples.batch(0, std::min<index_t>(options.golden, samples.extent(0)));
+        golden = deploy::record_golden_runs(program, std::span(&first, 1));
+    }
+    write_program(options.emit, program.program(), *file.table, golden);
+    Report report(options.is_json);
+    report.text("written", options.emit.output);
+    report.text("target", file.table->policy().name);
+    report.text("backend", file.table->backend);
+    report.count("arena", program.arena_bytes(), "bytes");
+    report.count("golden runs", golden.count);
     report.print();
     return 0;
 }
@@ -56,21 +159,64 @@ int run(const Options& options) {
 
 void add_quantize(CLI::App& app, Action& action) {
     auto options = std::make_shared<Options>();
-    CLI::App* command = app.add_subcommand("quantize", "calibrate a float ONNX model and write a program file");
+    CLI::App* command = app.add_subcommand("quantize", "calibrate a float ONNX model, and write it in integers");
     command->add_option("model", options->model, "ONNX file of the float model")->required()->option_text("MODEL");
     options->data.add_to(*command, "samples that set the scales");
     options->quantize.add_to(*command);
-    command->add_option("-o,--output", options->output, "the program file (.intq)")->required()->option_text("FILE");
+    options->emit.add_to(*command);
+    command->add_option("--min-sqnr", options->least_sqnr, "write nothing where the SQNR on the samples is below")
+        ->option_text("DB");
     command->add_option("--batch", options->batch, "samples in one run of the program; default: 1")
         ->check(CLI::Range(1, 4096))
         ->option_text("COUNT");
-    command->add_option("--golden", options->golden, "runs that the file holds for its self test; default: 1")
+    command->add_option("--golden", options->golden, "runs that the output holds for its self test; default: 1")
         ->check(CLI::Range(0, 1024))
         ->option_text("COUNT");
-    command->add_flag("--portable", options->is_portable, "pack the weights for `scalar`, which every build has");
+    auto* portable = command->add_flag("--portable", options->is_portable,
+                                       "pack the weights for `scalar`, which every build has, as a header does");
+    command
+        ->add_option("--backend", options->backend,
+                     "pack the weights for these kernels; default: the best of this CPU, and scalar for a header")
+        ->excludes(portable)
+        ->option_text("NAME");
     command->add_option("--memory-svg", options->memory_drawing, "also draw what the arena holds")->option_text("FILE");
     command->add_flag("--json", options->is_json, "print one JSON object");
-    command->callback([options, &action] { action = [options] { return run(*options); }; });
+    group_options(*command, "Output", {"--min-sqnr", "--batch", "--golden", "--portable", "--backend", "--memory-svg"});
+    add_examples(*command, {"intq quantize model.onnx --data data.npy --target tflite -o model.intq",
+                            "intq quantize model.onnx --data pictures/ --mean 0.485 0.456 0.406 \\",
+                            "    --deviation 0.229 0.224 0.225 --observer percentile -o model.onnx",
+                            "intq quantize model.onnx --data data.npy --min-sqnr 30 --single-file \\",
+                            "    -o model.hpp"});
+    command->callback([options, command, &action] {
+        resolve(*options, *command);
+        action = [options] { return quantize(*options); };
+    });
+}
+
+void add_codegen(CLI::App& app, Action& action) {
+    auto options = std::make_shared<CodegenOptions>();
+    CLI::App* command = app.add_subcommand("codegen", "write a program file as a C++ header for a board");
+    command->add_option("program", options->program, "program file (.intq) of one sample")
+        ->required()
+        ->option_text("PROGRAM");
+    options->emit.kind = "header";
+    options->emit.add_header_options(*command);
+    command
+        ->add_option("--backend", options->backend,
+                     "kernels that the file was packed for and that the board has; default: scalar")
+        ->option_text("NAME");
+    options->data.add_to(*command, "samples of the golden runs, in place of those of the file", false);
+    command->add_option("--golden", options->golden, "runs of --data that the header holds; default: 1")
+        ->check(CLI::Range(0, 1024))
+        ->option_text("COUNT");
+    command->add_flag("--json", options->is_json, "print one JSON object");
+    group_options(*command, "Output", {"--backend", "--golden"});
+    add_examples(*command, {"intq quantize model.onnx --data calibration.npy --portable -o model.intq",
+                            "intq codegen model.intq --name model --single-file -o model.hpp"});
+    command->callback([options, command, &action] {
+        options->emit.resolve(*command);
+        action = [options] { return codegen(*options); };
+    });
 }
 
 }  // namespace intq_tool

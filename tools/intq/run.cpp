@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
 // intq run: a program file on samples. intq info: what a model or a program file holds.
-#include <cstring>
 #include <map>
 
 #include "options.hpp"
@@ -13,11 +12,6 @@ namespace {
 using namespace intq;
 using intq::Tensor;
 
-bool is_program_file(const std::string& path) {
-    const auto begin = io::read_part(path, 0, runtime::program_file_magic.size());
-    return std::memcmp(begin.data(), runtime::program_file_magic.data(), begin.size()) == 0;
-}
-
 struct RunOptions {
     std::string program, output, backend;
     DataOptions data;
@@ -25,9 +19,10 @@ struct RunOptions {
 };
 
 int run(const RunOptions& options) {
-    const ProgramFile file = read_program_file(options.program, options.backend);
-    const Tensor samples = options.data.read();
-    const std::vector<Tensor> outputs = file.program->run(std::span(&samples, 1));
+    require_writable(options.output);
+    const ProgramFile file = read_runnable(options.program, options.backend);
+    const Tensor samples = options.data.read(file.input());
+    const std::vector<Tensor> outputs = file.lowered.run(std::span(&samples, 1));
     if (outputs.size() != 1)
         throw Error(options.program,
                     "it gives " + std::to_string(outputs.size()) + " outputs; this command writes one");
@@ -43,14 +38,16 @@ int run(const RunOptions& options) {
 
 struct InfoOptions {
     std::string path;
+    std::string memory_drawing;
     bool is_json = false, shows_instructions = false;
 };
 
 void describe_program(const InfoOptions& options, Report& report) {
     const ProgramFile file = read_program_file(options.path);
     const kernels::KernelTable* table = file.table;
-    const runtime::Program& program = file.program->program();
+    const runtime::Program& program = file.lowered.program().program();
     const deploy::MemoryReport memory = deploy::memory_report(program, *table);
+    if (!options.memory_drawing.empty()) io::write_file(options.memory_drawing, memory.to_svg());
     report.text("target", table->policy().name);
     report.text("runs on", table->backend);
     report.count("largest batch", program.max_batch);
@@ -68,7 +65,7 @@ void describe_program(const InfoOptions& options, Report& report) {
     for (const deploy::ArenaOccupant& occupant : memory.at(memory.peak))
         occupants.push_back({occupant.name, std::to_string(occupant.bytes), std::to_string(occupant.offset),
                              occupant.is_scratch ? "scratch" : "tensor"});
-    report.table("occupants of the peak", {"name", "bytes", "offset", "kind"}, occupants);
+    report.table("occupants of the peak", {{"name"}, {"bytes"}, {"offset"}, {"kind"}}, occupants);
     if (!options.shows_instructions) return;
     std::vector<std::vector<std::string>> rows;
     for (const runtime::Instruction& instruction : program.instructions) {
@@ -76,10 +73,12 @@ void describe_program(const InfoOptions& options, Report& report) {
         rows.push_back({instruction.name, instruction.type, name_of(instruction.op), name_of(out.dtype),
                         intq::to_string(out.shape)});
     }
-    report.table("instructions", {"layer", "type", "operator", "dtype", "shape"}, rows);
+    report.table("instructions", {{"layer"}, {"type"}, {"operator"}, {"dtype"}, {"shape"}}, rows);
 }
 
 void describe_model(const InfoOptions& options, Report& report) {
+    if (!options.memory_drawing.empty())
+        throw Error(options.path, "--memory-svg is for a program file, and this one is none");
     const auto model = interop::onnx::import_file(options.path);
     long long parameters = 0;
     for (const auto& parameter : model->named_parameters()) parameters += parameter.value->size();
@@ -91,7 +90,7 @@ void describe_model(const InfoOptions& options, Report& report) {
     report.count("parameters", parameters);
     std::vector<std::vector<std::string>> rows;
     for (const auto& [type, count] : types) rows.push_back({type, std::to_string(count)});
-    report.table("operators", {"type", "count"}, rows);
+    report.table("operators", {{"type"}, {"count"}}, rows);
 }
 
 }  // namespace
@@ -99,11 +98,15 @@ void describe_model(const InfoOptions& options, Report& report) {
 void add_run(CLI::App& app, Action& action) {
     auto options = std::make_shared<RunOptions>();
     CLI::App* command = app.add_subcommand("run", "run a program file on samples");
-    command->add_option("program", options->program, "program file (.intq)")->required()->option_text("PROGRAM");
+    command->add_option("program", options->program, "program file (.intq), or quantized ONNX model (.onnx)")
+        ->required()
+        ->option_text("PROGRAM");
     options->data.add_to(*command, "samples");
     command->add_option("-o,--output", options->output, "the outputs, .npy")->required()->option_text("FILE");
     command->add_option("--backend", options->backend, "kernels that shall run it")->option_text("NAME");
     command->add_flag("--json", options->is_json, "print one JSON object");
+    group_options(*command, "Output", {"--output"});
+    add_examples(*command, {"intq run model.intq --data test.npy -o logits.npy"});
     command->callback([options, &action] { action = [options] { return run(*options); }; });
 }
 
@@ -111,12 +114,16 @@ void add_info(CLI::App& app, Action& action) {
     auto options = std::make_shared<InfoOptions>();
     CLI::App* command = app.add_subcommand("info", "what an ONNX model or a program file holds; runs the self test");
     command->add_option("file", options->path, "ONNX model or program file")->required()->option_text("FILE");
+    command->add_option("--memory-svg", options->memory_drawing, "also draw what the arena of a program holds")
+        ->option_text("FILE");
     command->add_flag("--instructions", options->shows_instructions, "also list the instructions of a program");
     command->add_flag("--json", options->is_json, "print one JSON object");
+    add_examples(*command, {"intq info model.onnx", "intq info model.intq --instructions --memory-svg arena.svg"});
     command->callback([options, &action] {
         action = [options] {
             Report report(options->is_json);
             report.text("file", options->path);
+            if (!options->memory_drawing.empty()) require_writable(options->memory_drawing);
             if (is_program_file(options->path))
                 describe_program(*options, report);
             else

@@ -10,6 +10,7 @@
 
 #include "intq/core/dtype.hpp"
 #include "intq/improve/layer_calls.hpp"
+#include "intq/io/progress.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 
@@ -23,8 +24,9 @@ struct AdaRoundOptions {
     double regularization = 0.01;
     double warm_start = 0.2;  // the part of the iterations without regularization
     double first_beta = 20.0, last_beta = 2.0;
-    std::uint64_t seed = 0;             // of the order of samples
-    std::vector<std::string> layers{};  // qualified names; none: all
+    std::uint64_t seed = 0;                                 // of the order of samples
+    std::vector<std::string> layers{};                      // qualified names; none: all
+    io::ShowProgress show = io::ShowProgress::on_terminal;  // a layer takes seconds to minutes
 };
 
 /// What a layer gained: mean squared errors of its output against the float layer's, over all data.
@@ -284,7 +286,9 @@ INTQ_INLINE double beta_of(int iteration, const AdaRoundOptions& options) {
     return options.first_beta + (options.last_beta - options.first_beta) * rest;
 }
 
-INTQ_INLINE void learn(SoftlyRounded& rounding, index_t samples, const AdaRoundOptions& options) {
+INTQ_INLINE void learn(SoftlyRounded& rounding, const std::string& layer, index_t samples,
+                       const AdaRoundOptions& options) {
+    io::Progress progress("adaround of " + layer, options.iterations, options.show);
     const index_t batch = std::min(options.batch_size, samples);
     std::vector<index_t> order;
     std::uint64_t epoch = 0;
@@ -293,6 +297,7 @@ INTQ_INLINE void learn(SoftlyRounded& rounding, index_t samples, const AdaRoundO
             order = training::shuffled_order(samples, options.seed + epoch++);
         rounding.step(std::span(order).last(static_cast<std::size_t>(batch)), beta_of(iteration, options), options);
         order.resize(order.size() - static_cast<std::size_t>(batch));
+        progress.update(iteration + 1);
     }
 }
 
@@ -301,7 +306,7 @@ INTQ_INLINE RoundedLayer round_layer(const LayerCall& call, const LayerData& dat
     const Tensor nearest = fake_quantize(call.weighted->weight(), data.grid, quantizer.rule());
     SoftlyRounded rounding(call, data);
     RoundedLayer result{call.layer, rounding.error_with(nearest, options.batch_size)};
-    learn(rounding, data.samples(), options);
+    learn(rounding, call.layer, data.samples(), options);
     const Tensor learnt = rounding.hard_weight();
     result.error = rounding.error_with(learnt, options.batch_size);
     if (!(result.error < result.nearest_error)) {

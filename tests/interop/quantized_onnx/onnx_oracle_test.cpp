@@ -181,7 +181,7 @@ TEST_CASE("Files are written for ONNX Runtime to run") {
         manifest << one.name << "_float.onnx " << one.name << "_x.npy " << one.name << "_float.npy\n";
         files += 3;
     }
-    const intq::Tensor images = intq::load_npy(INTQ_EXAMPLES_DIR "/quantize_model/data/test_images.npy");
+    const intq::Tensor images = intq::load_npy(INTQ_EXAMPLES_DIR "/digits/data/test_images.npy");
     write_files(folder, manifest, "shipped", test::shipped_network(target::fp32::policy), images);
     CHECK(files >= 60);
 }

@@ -117,7 +117,7 @@ inline std::shared_ptr<quantization::PreparedModel> calibrated(const nn::Module&
 
 /// The network that ships with the library, calibrated on its images.
 inline quantization::QuantizedGraph shipped_network(const arith::PolicyRecord& target) {
-    const std::string folder = INTQ_EXAMPLES_DIR "/quantize_model/data/";
+    const std::string folder = INTQ_EXAMPLES_DIR "/digits/data/";
     const auto model = interop::onnx::import_file(folder + "digits_resnet.onnx");
     quantization::add_stubs(*model);
     const auto prepared =

@@ -90,7 +90,7 @@ TEST_CASE("So it is for the targets whose integers ONNX does not know") {
 
 TEST_CASE("The shipped network goes to ONNX and back, in both forms") {
     const QuantizedGraph model = test::shipped_network(fp32);
-    const std::string folder = INTQ_EXAMPLES_DIR "/quantize_model/data/";
+    const std::string folder = INTQ_EXAMPLES_DIR "/digits/data/";
     const intq::Tensor images = intq::load_npy(folder + "test_images.npy").batch(0, 6);
     for (const QuantizedForm form : {QuantizedForm::qdq, QuantizedForm::operators}) {
         const Bytes written = bytes_of(model, form);

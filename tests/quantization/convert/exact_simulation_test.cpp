@@ -343,7 +343,7 @@ TEST_CASE("50 random graphs: no code differs between exact simulation and progra
 }
 
 TEST_CASE("The shipped model: no code differs between exact simulation and program, on every target that takes it") {
-    const std::string folder = INTQ_EXAMPLES_DIR "/quantize_model/data/";
+    const std::string folder = INTQ_EXAMPLES_DIR "/digits/data/";
     const auto model = traced_clone(*interop::onnx::import_file(folder + "digits_resnet.onnx"));
     add_stubs(*model);
     const intq::Tensor images = intq::load_npy(folder + "test_images.npy").batch(0, 20).contiguous();

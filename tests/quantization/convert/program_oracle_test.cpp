@@ -27,7 +27,7 @@ struct Model {
 };
 
 Model shipped_model() {
-    const std::string folder = INTQ_EXAMPLES_DIR "/quantize_model/data/";
+    const std::string folder = INTQ_EXAMPLES_DIR "/digits/data/";
     Model model{quantization::traced_clone(*interop::onnx::import_file(folder + "digits_resnet.onnx")),
                 intq::load_npy(folder + "calibration_images.npy"),
                 intq::load_npy(folder + "test_images.npy").batch(0, 5)};

@@ -18,7 +18,7 @@ namespace {
 
 using namespace intq;
 
-const std::string folder = INTQ_EXAMPLES_DIR "/quantize_model/data/";
+const std::string folder = INTQ_EXAMPLES_DIR "/digits/data/";
 const std::string small_folder = INTQ_TESTS_DIR "/golden/models/";
 
 double largest_difference(const intq::Tensor& a, const intq::Tensor& b) {

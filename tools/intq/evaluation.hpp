@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What quantize_model measures: classes, agreement, and the values of layers in float and in integers.
-#ifndef INTQ_EXAMPLES_QUANTIZE_MODEL_EVALUATION_HPP
-#define INTQ_EXAMPLES_QUANTIZE_MODEL_EVALUATION_HPP
+// What is measured of a model: classes, agreement, and the values of layers in float and in integers.
+#ifndef INTQ_TOOLS_INTQ_EVALUATION_HPP
+#define INTQ_TOOLS_INTQ_EVALUATION_HPP
 
 #include <algorithm>
 #include <cstring>
@@ -10,14 +10,11 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
+#include "options.hpp"
 
-#include "intq/intq.hpp"
-
-namespace quantize_model {
+namespace intq_tool {
 
 using intq::index_t;
-using intq::Tensor;
 
 /// Index of the largest element of each row of (N, classes).
 inline std::vector<index_t> classes_of(const Tensor& logits) {
@@ -38,23 +35,6 @@ inline index_t count_equal(const std::vector<index_t>& a, const std::vector<inde
     index_t equal = 0;
     for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) equal += a[i] == b[i] ? 1 : 0;
     return equal;
-}
-
-/// Runs a float model over images, batch by batch.
-inline Tensor run_float(intq::graph::GraphModule& model, const Tensor& images, index_t batch) {
-    std::vector<float> rows;
-    intq::Shape shape;
-    const index_t count = images.extent(0);
-    intq::io::Progress progress("float model", count);
-    for (index_t first = 0; first < count; first += batch) {
-        const Tensor logits = model(images.batch(first, std::min(batch, count - first))).tensor();
-        const auto values = logits.flat<float>();
-        rows.insert(rows.end(), values.begin(), values.end());
-        shape = logits.shape();
-        progress.update(first + batch);
-    }
-    if (shape.rank > 0) shape[0] = count;
-    return Tensor::from(shape, rows);
 }
 
 /// Values of layers by qualified name, in logical row_major order.
@@ -112,13 +92,13 @@ inline std::vector<LayerRecord> integer_layers(const intq::program::OwnedProgram
                        name_of(tensor.dtype),
                        is_real          ? "-"
                        : is_per_channel ? "per channel"
-                                        : fmt::format("{:.7g}", tensor.qparams.scale()),
+                                        : digits("%.7g", static_cast<double>(tensor.qparams.scale())),
                        {values.begin(), values.end()}});
     };
     program.run(images, intq::serial, {hook, &records});
     return records;
 }
 
-}  // namespace quantize_model
+}  // namespace intq_tool
 
-#endif  // INTQ_EXAMPLES_QUANTIZE_MODEL_EVALUATION_HPP
+#endif  // INTQ_TOOLS_INTQ_EVALUATION_HPP

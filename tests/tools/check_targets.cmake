@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 #
-# quantize_model on models and images of other kinds than the shipped ones, and where a configuration refuses the model.
-#   cmake -D PROGRAM=… -D SCRATCH=… -P check_demo.cmake
+# `intq targets` on models and images of other kinds than the shipped ones, and where a configuration refuses the model.
+#   cmake -D INTQ=… -D INPUTS=… -P check_targets.cmake
 
 # Standard output of a run that must end well.
 function(run_demo result)
-    execute_process(COMMAND "${PROGRAM}" ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE message)
+    execute_process(COMMAND "${INTQ}" targets ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE message)
     if(NOT status STREQUAL "0")
         message(SEND_ERROR "arguments: ${ARGN}\nexpected status 0, given ${status}: ${message}")
     endif()
@@ -27,14 +27,14 @@ function(without_times result output)
 endfunction()
 
 # One configuration refuses, the others go on.
-set(large --images "${SCRATCH}/large.npy" --calibration "${SCRATCH}/large.npy" --labels none)
-run_demo(output --model "${SCRATCH}/large.onnx" ${large} --layers none)
+set(large --images "${INPUTS}/large.npy" --calibration "${INPUTS}/large.npy" --labels none)
+run_demo(output --model "${INPUTS}/large.onnx" ${large} --layers none)
 require_match("a refused row" "${output}"
               "bayes +int16 +symmetric( +-)+ +refused: [^\n]*accumulator could reach[^\n]*\nmeta +int16 +symmetric +- +- +[0-9]+[.]00 %")
-run_demo(output --model "${SCRATCH}/large.onnx" ${large} --layers bayes --dtype int8)
+run_demo(output --model "${INPUTS}/large.onnx" ${large} --layers bayes --dtype int8)
 
 # Samples that are no images.
-set(flat --model "${SCRATCH}/flat.onnx" --images "${SCRATCH}/flat.npy" --calibration "${SCRATCH}/flat.npy" --labels none)
+set(flat --model "${INPUTS}/flat.onnx" --images "${INPUTS}/flat.npy" --calibration "${INPUTS}/flat.npy" --labels none)
 run_demo(output ${flat} --layers fp32)
 foreach(row IN ITEMS "fp32 +int8 +affine" "tflite +int8 +symmetric" "bernoulli2 +int8 +symmetric" "meta +int16 +symmetric")
     require_match("a model of rank 2" "${output}" "\n${row} +- +- +[0-9.]+ % +[0-9.]+ ")
@@ -42,9 +42,9 @@ endforeach()
 require_match("its layers" "${output}" "layers of fp32, int8, affine.*Linear[A-Za-z]* +int8 +[0-9.]+ +[0-9.]+ ")
 
 # uint8 images are the float images that mean and deviation make of them.
-set(pixels --labels none --layers none --target tflite --calibration "${SCRATCH}/pixels.npy" --images "${SCRATCH}/pixels.npy")
-set(normalized --labels none --layers none --target tflite --calibration "${SCRATCH}/normalized.npy" --images
-               "${SCRATCH}/normalized.npy")
+set(pixels --labels none --layers none --target tflite --calibration "${INPUTS}/pixels.npy" --images "${INPUTS}/pixels.npy")
+set(normalized --labels none --layers none --target tflite --calibration "${INPUTS}/normalized.npy" --images
+               "${INPUTS}/normalized.npy")
 run_demo(from_pixels ${pixels} --mean 0.5 --deviation 0.25)
 run_demo(from_values ${normalized})
 run_demo(otherwise ${pixels} --mean 0.25 --deviation 0.25)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Trains the float model that the quantize_model example starts from.
+"""Trains the float model that the demo and the examples start from.
 
     pip install torch scikit-learn onnx onnxruntime
-    python examples/quantize_model/train_digits.py [--out FOLDER]
+    python examples/digits/train_digits.py [--out FOLDER]
 
 A residual network with batch norm on 8x8 handwritten digits (UCI, through scikit-learn).  Written
 to FOLDER (default: data, beside this file): the network as ONNX with its BatchNormalization nodes
@@ -264,7 +264,7 @@ def check_export(path, images, logits):
 
 README = """# Handwritten digits: a float network and its data
 
-Made by `python examples/quantize_model/train_digits.py` with seed {seed}, torch {torch},
+Made by `python examples/digits/train_digits.py` with seed {seed}, torch {torch},
 numpy {numpy}, scikit-learn {sklearn}, onnx {onnx}, onnxruntime {ort}, Python {python} on {machine}.
 One machine gives the same files again; another CPU or torch may train slightly different weights.
 

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+//
+// Writes files for the tests of intq that are too large or too odd to keep in the repository: what it must refuse, and
+// models, images and pictures of other kinds than the shipped ones.
+#include <cstdio>
+#include <exception>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "interop/onnx_builder.hpp"
+#include "intq/io/file.hpp"
+#include "intq/io/npy.hpp"
+
+#if INTQ_TEST_WITH_STB
+#    define STB_IMAGE_WRITE_IMPLEMENTATION
+#    define STB_IMAGE_WRITE_STATIC
+#    include <stb/stb_image_write.h>
+#endif
+
+namespace {
+
+using namespace intq;
+
+void write_images(const std::string& path, index_t count, index_t channels, index_t side, float value) {
+    const std::vector<float> values(static_cast<std::size_t>(count * channels * side * side), value);
+    io::write_npy(path, io::make_npy<float>({count, channels, side, side}, values));
+}
+
+/// 1024 inputs of one weight each: in int16 their worst case leaves 32 bits.
+test::Message large_model() {
+    test::ModelParts parts;
+    parts.nodes = {test::node("Conv", {"x", "w"}, {"c"}, {}, "wide"), test::node("Flatten", {"c"}, {"f"}),
+                   test::node("Gemm", {"f", "v"}, {"y"})};
+    parts.initializers = {test::filled("w", {4, 1024, 1, 1}, 0.01f), test::filled("v", {4, 3}, 0.5f)};
+    parts.inputs = {test::value_info("x", {-1, 1024, 1, 1})};
+    return test::model(parts);
+}
+
+/// (N, 6) -> relu(x·w) -> 3 classes: no image at all.
+test::Message flat_model() {
+    test::ModelParts parts;
+    parts.nodes = {test::node("Gemm", {"x", "w"}, {"h"}), test::node("Relu", {"h"}, {"r"}),
+                   test::node("Gemm", {"r", "v"}, {"y"})};
+    std::vector<float> w, v;
+    for (int i = 0; i < 30; ++i) w.push_back(static_cast<float>(i * 7 % 11 - 5) / 8.0f);
+    for (int i = 0; i < 15; ++i) v.push_back(static_cast<float>(i * 5 % 7 - 3) / 4.0f);
+    parts.initializers = {test::tensor("w", {6, 5}, w), test::tensor("v", {5, 3}, v)};
+    parts.inputs = {test::value_info("x", {-1, 6})};
+    return test::model(parts);
+}
+
+/// The same images twice: as pixels, and as (pixel/255 - mean)/deviation.
+void write_pixels(const std::string& folder, float mean, float deviation) {
+    std::vector<std::uint8_t> pixels;
+    std::vector<float> values;
+    for (int i = 0; i < 4 * 64; ++i) {
+        pixels.push_back(static_cast<std::uint8_t>(i * 37 % 256));
+        values.push_back((static_cast<float>(pixels.back()) / 255.0f - mean) / deviation);
+    }
+    io::write_npy(folder + "pixels.npy", io::make_npy<std::uint8_t>({4, 1, 8, 8}, pixels));
+    io::write_npy(folder + "normalized.npy", io::make_npy<float>({4, 1, 8, 8}, values));
+}
+
+/// (N, 3, 5, 7) -> 3 classes: what pictures with colours are for.
+test::Message colour_model() {
+    test::ModelParts parts;
+    parts.nodes = {test::node("Conv", {"x", "w"}, {"c"}, {}, "mix"), test::node("Flatten", {"c"}, {"f"}),
+                   test::node("Gemm", {"f", "v"}, {"y"})};
+    std::vector<float> w, v;
+    for (int i = 0; i < 6; ++i) w.push_back(static_cast<float>(i * 7 % 11 - 5) / 8.0f);
+    for (int i = 0; i < 70 * 3; ++i) v.push_back(static_cast<float>(i * 5 % 13 - 6) / 16.0f);
+    parts.initializers = {test::tensor("w", {2, 3, 1, 1}, w), test::tensor("v", {70, 3}, v)};
+    parts.inputs = {test::value_info("x", {-1, 3, 5, 7})};
+    return test::model(parts);
+}
+
+#if INTQ_TEST_WITH_STB
+
+using Pixels = std::vector<std::uint8_t>;
+
+/// Pixels of one picture, colours together, as files have them.
+Pixels picture(int number, int width, int height, int channels) {
+    Pixels pixels;
+    for (int i = 0; i < width * height * channels; ++i)
+        pixels.push_back(static_cast<std::uint8_t>((number * width * height * channels + i) * 37 % 256));
+    return pixels;
+}
+
+void write_png(const std::string& path, int width, int height, int channels, const Pixels& pixels) {
+    if (stbi_write_png(path.c_str(), width, height, channels, pixels.data(), 0) == 0)
+        throw Error(path, "cannot be written");
+}
+
+/// Folders of pictures beside the same pixels as .npy, and folders with one picture that is wrong.
+void write_pictures(const std::string& folder) {
+    for (const char* name : {"grey", "grey_as_colour", "colour", "jpeg", "wrong_size", "damaged", "no_pictures"})
+        io::make_folder(folder + name);
+    std::vector<std::uint8_t> planes;  // (N, 3, 5, 7)
+    for (int n = 0; n < 4; ++n) {
+        const std::string file = "/" + std::to_string(n) + ".png";
+        const Pixels grey = picture(n, 8, 8, 1), colour = picture(n, 7, 5, 3);
+        Pixels repeated;
+        for (const std::uint8_t pixel : grey) repeated.insert(repeated.end(), 3, pixel);
+        write_png(folder + "grey" + file, 8, 8, 1, grey);
+        write_png(folder + "grey_as_colour" + file, 8, 8, 3, repeated);
+        write_png(folder + "colour" + file, 7, 5, 3, colour);
+        write_png(folder + "wrong_size" + file, n == 2 ? 9 : 8, 8, 1, picture(n, n == 2 ? 9 : 8, 8, 1));
+        for (std::size_t c = 0; c < 3; ++c)
+            for (std::size_t i = 0; i < 35; ++i) planes.push_back(colour[i * 3 + c]);
+    }
+    io::write_npy(folder + "colour.npy", io::make_npy<std::uint8_t>({4, 3, 5, 7}, planes));
+    // One that says its right size, and then is no picture any more.
+    std::vector<std::byte> bytes = io::read_file(folder + "grey/1.png");
+    bytes.resize(45);
+    io::write_file(folder + "damaged/1.png", bytes);
+    io::write_file(folder + "damaged/0.png", io::read_file(folder + "grey/0.png"));
+    io::write_file(folder + "no_pictures/notes.txt", std::string_view("nothing"));
+    io::write_file(folder + "grey/notes.txt", std::string_view("passed over"));
+    // A JPEG of one shade loses nothing.
+    const Pixels flat(64, 128);
+    if (stbi_write_jpg((folder + "jpeg/0.JPG").c_str(), 8, 8, 1, flat.data(), 100) == 0)
+        throw Error(folder, "the JPEG cannot be written");
+    io::write_npy(folder + "jpeg.npy", io::make_npy<std::uint8_t>({1, 1, 8, 8}, flat));
+}
+
+#endif
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+    if (argc != 2) return 2;
+    const std::string folder = std::string(argv[1]) + "/";
+    write_images(folder + "nan.npy", 4, 1, 8, std::numeric_limits<float>::quiet_NaN());
+    write_images(folder + "empty.npy", 0, 1, 8, 0.0f);
+    write_images(folder + "large.npy", 2, 1024, 1, 0.5f);
+    io::write_file(folder + "short.npy", std::string_view("\x93NUMPY\x01"));
+    const auto bytes = large_model().bytes();
+    io::write_file(folder + "large.onnx", bytes);
+    io::write_file(folder + "flat.onnx", flat_model().bytes());
+    std::vector<float> samples;
+    for (int i = 0; i < 8 * 6; ++i) samples.push_back(static_cast<float>(i * 13 % 17 - 8) / 4.0f);
+    io::write_npy(folder + "flat.npy", io::make_npy<float>({8, 6}, samples));
+    write_pixels(folder, 0.5f, 0.25f);
+    io::write_file(folder + "colour.onnx", colour_model().bytes());
+#if INTQ_TEST_WITH_STB
+    write_pictures(folder);
+#endif
+    return 0;
+} catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+//
+// Samples out of a .npy file or out of a folder of pictures.
+#include <algorithm>
+#include <filesystem>
+
+#include "options.hpp"
+#include "pictures.hpp"
+
+namespace intq_tool {
+
+using namespace intq;
+using intq::Tensor;
+
+namespace {
+
+/// Whether samples fit to an input; extents of -1 are open, and so is the number of samples.
+bool fits(const Shape& samples, const std::vector<index_t>& input) {
+    if (input.empty()) return true;
+    if (samples.rank != static_cast<int>(input.size())) return false;
+    for (int axis = 1; axis < samples.rank; ++axis) {
+        const index_t expected = input[static_cast<std::size_t>(axis)];
+        if (expected >= 0 && samples[axis] != expected) return false;
+    }
+    return true;
+}
+
+std::string describe_input(std::vector<index_t> input) {
+    input.front() = -1;
+    std::string text = describe_shape(input);
+    return text.replace(text.find('?'), 1, "N");
+}
+
+void check_normalization(const std::string& path, const Tensor& pixels, const char* option,
+                         const std::vector<float>& numbers) {
+    const auto channels = static_cast<std::size_t>(pixels.extent(1));
+    if (numbers.size() != 1 && numbers.size() != channels)
+        throw Error(path, (numbers.empty() ? "images are uint8: give " : "expected ") + std::string(option) +
+                              " with one number, or " + std::to_string(channels) + ", one for each channel" +
+                              (numbers.empty() ? "" : ", given " + std::to_string(numbers.size())));
+}
+
+}  // namespace
+
+void NormalizeOptions::add_to(CLI::App& command) {
+    command
+        .add_option("--mean", mean,
+                    "of uint8 images: x = (pixel / 255 - MEAN) / DEVIATION; one number, or one a channel")
+        ->option_text("NUMBER...");
+    command.add_option("--deviation", deviation, "see --mean")->check(CLI::PositiveNumber)->option_text("NUMBER...");
+    group_options(command, "Data", {"--mean", "--deviation"});
+}
+
+void DataOptions::add_to(CLI::App& command, const std::string& what, bool is_required) {
+    auto* data = command
+                     .add_option("--data", path,
+                                 what +
+                                     ": a .npy file, float32, or uint8 images with --mean and --deviation; or a "
+                                     "folder of PNG and JPEG pictures, which are uint8 images")
+                     ->option_text("FILE|FOLDER");
+    if (is_required) data->required();
+    normalize.add_to(command);
+    command.add_option("--count", count, "use only the first COUNT samples")
+        ->check(CLI::PositiveNumber)
+        ->option_text("COUNT");
+    group_options(command, "Data", {"--data", "--count"});
+}
+
+Tensor DataOptions::read(const std::vector<index_t>& input) const {
+    return read_samples(path, normalize, input, count);
+}
+
+Tensor read_samples(const std::string& path, const NormalizeOptions& normalize, const std::vector<index_t>& input,
+                    index_t count) {
+    std::error_code ignored;
+    const bool is_folder = std::filesystem::is_directory(path, ignored);
+    Tensor samples = is_folder ? read_pictures(path, input, count) : load_npy(path);
+    const bool is_uint8 = samples.dtype() == DType::uint8;
+    if ((samples.dtype() != DType::float32 && !is_uint8) || samples.rank() < 2)
+        throw Error(path, std::string("images must be float32 or uint8, (N, C, H, W), and other samples (N, ...); "
+                                      "given ") +
+                              name_of(samples.dtype()) + " " + intq::to_string(samples.shape()));
+    if (samples.size() == 0) throw Error(path, "it is empty; give at least one sample");
+    if (!fits(samples.shape(), input))
+        throw Error(path, "the shape " + intq::to_string(samples.shape()) + " does not fit: the model takes " +
+                              describe_input(input));
+    if (count > 0) samples = samples.batch(0, std::min(count, samples.extent(0)));
+    if (is_uint8) {
+        check_normalization(path, samples, "--mean", normalize.mean);
+        check_normalization(path, samples, "--deviation", normalize.deviation);
+        return normalize_images(samples, normalize.mean, normalize.deviation);
+    }
+    if (!normalize.mean.empty() || !normalize.deviation.empty())
+        throw Error(path, "--mean and --deviation are for uint8 images, and these are float32");
+    const Tensor row = samples.contiguous().reshape(Shape(samples.size()));
+    throw_if_failed(kernels::check_finite(row.view<float, 1>(), OpKind::quantize), path);
+    return samples;
+}
+
+}  // namespace intq_tool

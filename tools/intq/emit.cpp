@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+#include "emit.hpp"
+
+#include <cstdio>
+#include <map>
+#include <span>
+#include <system_error>
+
+namespace intq_tool {
+
+using namespace intq;
+
+namespace {
+
+/// The folder that holds intq/embedded.hpp: that of the installation which this program belongs to, or its source.
+std::filesystem::path library_folder() {
+    std::error_code ignored;
+    const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+    for (const std::filesystem::path& folder :
+         {program.parent_path() / ".." / "include", std::filesystem::path(INTQ_TOOL_LIBRARY)})
+        if (std::filesystem::exists(folder / "intq" / "embedded.hpp", ignored)) return folder;
+    throw CLI::ValidationError("--single-file", "the headers of intq are not beside this program; give --library");
+}
+
+std::string json_list(const auto& values, const auto& text_of) {
+    std::string list;
+    for (const auto& value : values) list += (list.empty() ? "" : ", ") + text_of(value);
+    return "[" + list + "]";
+}
+
+std::string json_real(float value) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%.9g", static_cast<double>(value));
+    return digits;
+}
+
+const auto json_count = [](auto value) { return std::to_string(value); };
+
+std::string tensor_json(const runtime::ProgramTensor& tensor) {
+    std::vector<index_t> extents;
+    for (int axis = 0; axis < tensor.shape.rank; ++axis) extents.push_back(tensor.shape[axis]);
+    std::string text = "{\"name\": " + io::write_json_string(tensor.name) + ", \"dtype\": \"" + name_of(tensor.dtype) +
+                       "\", \"shape\": " + json_list(extents, json_count) + ", \"layout\": \"" +
+                       name_of(tensor.layout) + "\", \"offset\": " + std::to_string(tensor.offset);
+    if (tensor.dtype == DType::float32) return text + "}";
+    const QParams& q = tensor.qparams;
+    std::vector<float> scales;
+    std::vector<std::int32_t> zero_points;
+    for (index_t c = 0; c < q.count(); ++c) {
+        scales.push_back(q.scale(c));
+        zero_points.push_back(q.zero_point(c));
+    }
+    return text + ", \"axis\": " + (q.is_per_channel() ? std::to_string(q.axis()) : "null") +
+           ", \"scale\": " + json_list(scales, json_real) + ", \"zero_point\": " + json_list(zero_points, json_count) +
+           ", \"quant_min\": " + std::to_string(q.quant_min()) + ", \"quant_max\": " + std::to_string(q.quant_max()) +
+           "}";
+}
+
+std::string instruction_json(const runtime::Program& program, const runtime::Instruction& instruction) {
+    return "{\"name\": " + io::write_json_string(instruction.name) +
+           ", \"type\": " + io::write_json_string(instruction.type) + ", \"operator\": \"" + name_of(instruction.op) +
+           "\", \"operands\": " + json_list(program.operands_of(instruction), json_count) +
+           ", \"output\": " + std::to_string(instruction.output) + "}";
+}
+
+}  // namespace
+
+// --- options --------------------------------------------------------------------------------------------------------
+
+void EmitOptions::add_header_options(CLI::App& command) {
+    command.add_option("-o,--output", output, "the file that is written")->required()->option_text("FILE");
+    command.add_option("--name", name, "of a header: its namespace; default: model")->option_text("NAME");
+    auto* single = command.add_flag("--single-file", is_single_file,
+                                    "of a header: the library's text stands in it, so that it needs no other file");
+    command.add_option("--library", library, "where --single-file finds intq/embedded.hpp; default: this installation")
+        ->needs(single)
+        ->option_text("FOLDER");
+    group_options(command, "Output", {"--output", "--name", "--single-file", "--library"});
+}
+
+void EmitOptions::add_to(CLI::App& command) {
+    add_header_options(command);
+    command
+        .add_option("--emit", kind,
+                    "program, header, onnx or json; default: by the extension .intq, .hpp or .h, .onnx, .json")
+        ->check(CLI::IsMember({"program", "header", "onnx", "json"}))
+        ->option_text("FORM");
+    command.add_option("--onnx-form", onnx_form, "of an ONNX file: qdq or operators; default: qdq")
+        ->check(CLI::IsMember({"qdq", "operators"}))
+        ->option_text("FORM");
+    group_options(command, "Output", {"--emit", "--onnx-form"});
+}
+
+void EmitOptions::resolve(const CLI::App& command) {
+    static const std::map<std::string, std::string> kinds{
+        {".intq", "program"}, {".hpp", "header"}, {".h", "header"}, {".onnx", "onnx"}, {".json", "json"}};
+    const auto known = kinds.find(std::filesystem::path(output).extension().string());
+    if (kind.empty() && known == kinds.end())
+        throw CLI::ValidationError("--output", "'" + output +
+                                                   "' does not say what to write; give --emit, or an output that ends "
+                                                   "in .intq, .hpp, .h, .onnx or .json");
+    if (kind.empty()) kind = known->second;
+    const auto refuse = [&](const char* option, const char* form) {
+        if (!is(form) && command.get_option_no_throw(option) != nullptr && command.count(option) > 0)
+            throw CLI::ValidationError(option, std::string("is for --emit ") + form + ", and this writes " + kind);
+    };
+    for (const char* option : {"--name", "--single-file", "--library"}) refuse(option, "header");
+    refuse("--onnx-form", "onnx");
+    if (is_single_file && library.empty()) library = library_folder();
+}
+
+// --- writing --------------------------------------------------------------------------------------------------------
+
+std::string program_json(const runtime::Program& program, const kernels::KernelTable& table) {
+    const auto lines = [](const auto& values, const auto& text_of) {
+        std::string text;
+        for (const auto& value : values) text += (text.empty() ? "\n    " : ",\n    ") + text_of(value);
+        return "[" + text + "\n  ]";
+    };
+    return std::string("{\n  \"target\": \"") + table.policy().name + "\",\n  \"backend\": \"" + table.backend +
+           "\",\n  \"max_batch\": " + std::to_string(program.max_batch) +
+           ",\n  \"arena_bytes\": " + std::to_string(program.arena_size) +
+           ",\n  \"inputs\": " + json_list(program.inputs, json_count) +
+           ",\n  \"outputs\": " + json_list(program.outputs, json_count) +
+           ",\n  \"tensors\": " + lines(program.tensors, tensor_json) + ",\n  \"instructions\": " +
+           lines(program.instructions, [&](const auto& step) { return instruction_json(program, step); }) + "\n}\n";
+}
+
+void write_program(const EmitOptions& options, const runtime::Program& program, const kernels::KernelTable& table,
+                   const deploy::GoldenRecord& golden) {
+    if (options.is("program")) {
+        io::write_file(options.output, deploy::serialize_program(program, table, golden));
+    } else if (options.is("header")) {
+        deploy::GenerateOptions generate;
+        generate.name = options.name;
+        generate.library = options.library;
+        io::write_file(options.output, deploy::generate_cpp(program, table, golden, generate));
+    } else {
+        io::write_file(options.output, program_json(program, table));
+    }
+}
+
+void write_onnx(const EmitOptions& options, const FloatModel& model, const quantization::QuantizedGraph& quantized) {
+    namespace onnx = interop::onnx;
+    onnx::ExportOptions write;
+    write.form = options.onnx_form == "qdq" ? onnx::QuantizedForm::qdq : onnx::QuantizedForm::operators;
+    write.input_names = model.inputs;
+    write.output_names = model.outputs;
+    for (const auto* names : {&model.inputs, &model.outputs})
+        for (const std::string& name : *names) write.dynamic_axes[name] = {{0, "batch"}};
+    onnx::export_to_onnx(quantized, options.output, write);
+}
+
+}  // namespace intq_tool

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+#include "pictures.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include "intq/intq.hpp"
+
+#if INTQ_TOOL_WITH_STB
+#    define STB_IMAGE_IMPLEMENTATION
+#    define STB_IMAGE_STATIC
+#    define STBI_ONLY_PNG
+#    define STBI_ONLY_JPEG
+#    define STBI_NO_STDIO
+#    define STBI_MAX_DIMENSIONS 16384
+#    include <stb/stb_image.h>
+#endif
+
+namespace intq_tool {
+
+using namespace intq;
+using intq::Tensor;
+
+#if INTQ_TOOL_WITH_STB
+
+namespace {
+
+namespace files = std::filesystem;
+
+std::vector<files::path> pictures_of(const std::string& folder) {
+    std::error_code reason;
+    std::vector<files::path> pictures;
+    for (files::directory_iterator entry(folder, reason), end; !reason && entry != end; entry.increment(reason)) {
+        std::string extension = entry->path().extension().string();
+        for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        if (extension == ".png" || extension == ".jpg" || extension == ".jpeg") pictures.push_back(entry->path());
+    }
+    if (reason) throw Error(folder, "cannot be read: " + reason.message());
+    if (pictures.empty()) throw Error(folder, "the folder holds no picture: no .png, .jpg or .jpeg");
+    std::sort(pictures.begin(), pictures.end());
+    return pictures;
+}
+
+struct Extents {
+    index_t channels = -1, height = -1, width = -1;
+    std::string size() const { return std::to_string(width) + " x " + std::to_string(height); }
+};
+
+Extents extents_of(const std::string& folder, const std::vector<index_t>& input) {
+    if (input.empty()) return {};
+    if (input.size() != 4 || (input[1] >= 0 && input[1] != 1 && input[1] != 3))
+        throw Error(folder, "pictures have 1 or 3 channels, and the model takes " + describe_shape(input));
+    return {input[1], input[2], input[3]};
+}
+
+/// Decodes a picture behind the images that are there; fills in the extents that are open.
+void add_picture(const files::path& path, Extents& extents, std::vector<std::uint8_t>& images) {
+    const std::vector<std::byte> bytes = io::read_file(path);
+    const auto* data = reinterpret_cast<const stbi_uc*>(bytes.data());
+    const auto size = static_cast<int>(std::min<std::size_t>(bytes.size(), INT32_MAX));
+    const auto damaged = [&] { return Error(path.string(), std::string("is no picture: ") + stbi_failure_reason()); };
+    int width = 0, height = 0, channels = 0;
+    if (stbi_info_from_memory(data, size, &width, &height, &channels) == 0) throw damaged();
+    if (extents.channels < 0) extents.channels = channels < 3 ? 1 : 3;
+    const Extents given{extents.channels, height, width};
+    if (extents.height < 0) extents.height = height;
+    if (extents.width < 0) extents.width = width;
+    if (given.height != extents.height || given.width != extents.width)
+        throw Error(path.string(), "the picture has " + given.size() + " pixels, expected " + extents.size());
+    const auto count = static_cast<std::size_t>(extents.channels);
+    const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> pixels(
+        stbi_load_from_memory(data, size, &width, &height, &channels, static_cast<int>(count)), &stbi_image_free);
+    if (pixels == nullptr) throw damaged();
+    const auto plane = static_cast<std::size_t>(width) * static_cast<std::size_t>(height);
+    for (std::size_t c = 0; c < count; ++c)
+        for (std::size_t i = 0; i < plane; ++i) images.push_back(pixels.get()[i * count + c]);
+}
+
+}  // namespace
+
+Tensor read_pictures(const std::string& folder, const std::vector<index_t>& input, index_t count) {
+    std::vector<files::path> paths = pictures_of(folder);
+    if (count > 0 && static_cast<std::size_t>(count) < paths.size()) paths.resize(static_cast<std::size_t>(count));
+    Extents extents = extents_of(folder, input);
+    std::vector<std::uint8_t> images;
+    io::Progress progress("pictures", static_cast<std::int64_t>(paths.size()));
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+        add_picture(paths[i], extents, images);
+        progress.update(static_cast<std::int64_t>(i + 1));
+    }
+    return Tensor::from(Shape(static_cast<index_t>(paths.size()), extents.channels, extents.height, extents.width),
+                        images);
+}
+
+#else
+
+Tensor read_pictures(const std::string& folder, const std::vector<index_t>&, index_t) {
+    throw Error(folder,
+                "this program was built without a decoder of pictures; install stb/stb_image.h (Debian: "
+                "libstb-dev) and build it again");
+}
+
+#endif
+
+}  // namespace intq_tool

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+//
+// A result as lines for people, or as one JSON object.
+#include <cstdio>
+
+#include "options.hpp"
+
+namespace intq_tool {
+
+using namespace intq;
+
+std::string digits(const char* format, double value) {
+    char text[64];
+    std::snprintf(text, sizeof text, format, value);
+    return text;
+}
+
+void Report::member(const std::string& name, const std::string& json) {
+    members_ += (members_.empty() ? "" : ", ") + io::write_json_string(name) + ": " + json;
+}
+
+void Report::text(const std::string& name, const std::string& value) {
+    lines_ += name + ": " + value + "\n";
+    member(name, io::write_json_string(value));
+}
+
+void Report::number(const std::string& name, double value, const std::string& unit) {
+    const std::string text = digits("%.7g", value);
+    lines_ += name + ": " + text + (unit.empty() ? "" : " " + unit) + "\n";
+    member(name, value - value == 0 ? text : "null");
+}
+
+void Report::count(const std::string& name, long long value, const std::string& unit) {
+    lines_ += name + ": " + std::to_string(value) + (unit.empty() ? "" : " " + unit) + "\n";
+    member(name, std::to_string(value));
+}
+
+void Report::table(const std::string& name, const Columns& columns, const std::vector<std::vector<std::string>>& rows,
+                   const std::string& title) {
+    io::TextTable text(columns);
+    std::string json;
+    for (const auto& row : rows) {
+        text.add_row(row);
+        std::string object;
+        for (std::size_t i = 0; i < columns.size(); ++i)
+            object +=
+                (i == 0 ? "" : ", ") + io::write_json_string(columns[i].title) + ": " + io::write_json_string(row[i]);
+        json += (json.empty() ? "{" : ", {") + object + "}";
+    }
+    lines_ += "\n" + (title.empty() ? name : title) + "\n" + text.str(io::TableStyle::simple);
+    member(name, "[" + json + "]");
+}
+
+void Report::print() const {
+    if (is_json_)
+        std::printf("{%s}\n", members_.c_str());
+    else
+        std::fputs(lines_.c_str(), stdout);
+}
+
+}  // namespace intq_tool
