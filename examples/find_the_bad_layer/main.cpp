@@ -83,7 +83,16 @@ int run(const std::filesystem::path& folder) {
     std::printf("\n%s", to_string(report).c_str());
     if (report.advice.empty()) return 1;
 
-    // 4. Do it.
+    // 4. All of it as a page for a browser.
+    qa.run();
+    qa.compare_per_layer();
+    ModelReport page = qa.report();
+    page.title = "digits_resnet with a planted defect";
+    page.add(splits);
+    page.add(report);
+    write_report(folder, page);
+
+    // 5. Do it.
     report.advice.front().repair.apply(recipe);
     const auto mended = recipe.make();
     const double after = accuracy(*mended, images, labels);

@@ -16,6 +16,7 @@
 #include "intq/analysis/call_inputs.hpp"
 #include "intq/analysis/layer_pairs.hpp"
 #include "intq/analysis/op_running_info.hpp"
+#include "intq/analysis/report/paired_values.hpp"
 #include "intq/analysis/tensor_statistics.hpp"
 #include "intq/io/progress.hpp"
 #include "intq/nn/model/value.hpp"
@@ -33,6 +34,7 @@ struct LayerComparison {
     std::optional<OwnedQParams> qparams{};      // of the analysed output; none for real values
     numeric_suite::TensorComparison metrics{};  // nothing in it inside a fused layer, and where the sizes differ
     TensorStatistics base{}, analy{};
+    PairedValues values{};  // of the first output; for reports
 
     bool has_metrics() const noexcept { return metrics.count() != 0; }
 };
@@ -68,6 +70,7 @@ SideBySideOutputs run_side_by_side(const AnalysedModel& baseline, const Analysed
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(analysis)
 
+#    include <algorithm>
 #    include <map>
 #    include <memory>
 #    include <utility>
@@ -149,6 +152,79 @@ INTQ_INLINE SideBySideOutputs run_side_by_side(const AnalysedModel& baseline, co
     }
     return {base.output(), other.output()};
 }
+
+namespace detail {
+
+/// The numbers of a pair of models, and the rows that they make.
+class ComparisonOfModels {
+public:
+    ComparisonOfModels(const AnalysedModel& baseline, const AnalysedModel& analysis)
+        : baseline_(baseline),
+          analysis_(analysis),
+          pairs_(pair_layers(baseline.operators(), analysis.operators())),
+          of_baseline_(baseline.operators(), {.histograms = false}),
+          of_analysis_(analysis.operators(), {.histograms = false}) {
+        for (const LayerPair& pair : pairs_) {
+            const AnalysedOperator &x = baseline.operators()[pair.baseline], &y = analysis.operators()[pair.analysis];
+            layers_.push_back({pair, x.mod_name, x.op_type, y.op_type});
+        }
+    }
+
+    void run(const CallInputs& inputs, const SideBySideHooks& hooks) {
+        SideBySideHooks all = hooks;
+        all.baseline = [&](const OperatorCall& call) {
+            of_baseline_.add(call);
+            if (hooks.baseline) hooks.baseline(call);
+        };
+        all.analysis = [&](const OperatorCall& call) {
+            of_analysis_.add(call);
+            note_output(call);
+            if (hooks.analysis) hooks.analysis(call);
+        };
+        all.pair = [&](const LayerPair& pair, std::span<const Tensor> x, std::span<const Tensor> y) {
+            add(pair, x, y);
+            if (hooks.pair) hooks.pair(pair, x, y);
+        };
+        run_side_by_side(baseline_, analysis_, inputs, pairs_, all);
+        for (LayerComparison& layer : layers_) {
+            layer.base = of_baseline_.output_statistics(layer.pair.baseline);
+            layer.analy = of_analysis_.output_statistics(layer.pair.analysis);
+        }
+    }
+
+    std::vector<LayerComparison>& layers() noexcept { return layers_; }
+    const OpRunningInfoManager& of_baseline() const noexcept { return of_baseline_; }
+    const OpRunningInfoManager& of_analysis() const noexcept { return of_analysis_; }
+
+private:
+    void note_output(const OperatorCall& call) {
+        if (call.outputs.empty()) return;
+        for (LayerComparison& layer : layers_)
+            if (layer.pair.analysis == call.index) {
+                layer.shape = call.outputs.front().shape();
+                layer.qparams = call.outputs.front().qparams();
+            }
+    }
+
+    void add(const LayerPair& pair, std::span<const Tensor> x, std::span<const Tensor> y) {
+        const bool is_same = std::equal(x.begin(), x.end(), y.begin(), y.end(),
+                                        [](const Tensor& a, const Tensor& b) { return a.shape() == b.shape(); });
+        for (LayerComparison& layer : layers_)
+            if (is_same && layer.pair.baseline == pair.baseline && layer.pair.analysis == pair.analysis) {
+                for (std::size_t i = 0; i < x.size(); ++i)
+                    layer.metrics.add(x[i].flat<float>(), y[i].flat<float>(), x[i].shape());
+                if (!x.empty()) layer.values = pair_values(x[0].flat<float>(), y[0].flat<float>(), x[0].shape());
+            }
+    }
+
+    const AnalysedModel& baseline_;
+    const AnalysedModel& analysis_;
+    std::vector<LayerPair> pairs_;
+    OpRunningInfoManager of_baseline_, of_analysis_;
+    std::vector<LayerComparison> layers_;
+};
+
+}  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis

@@ -16,6 +16,7 @@
 #include "intq/analysis/call_inputs.hpp"
 #include "intq/analysis/compare_layers.hpp"
 #include "intq/analysis/layer_advice.hpp"
+#include "intq/analysis/model_report.hpp"
 #include "intq/analysis/op_running_info.hpp"
 #include "intq/analysis/output_metric.hpp"
 #include "intq/analysis/sensitivity.hpp"
@@ -91,7 +92,8 @@ public:
     /// @throws Error without a bad case
     void run(const RunOptions& options = {});
 
-    /// Writes compare_per_layer_out.txt and .csv, and abnormal_layer_advisor.txt.
+    /// Writes compare_per_layer_out.txt and .csv, abnormal_layer_advisor.txt, and the report as profiler.html and
+    /// profiler.json.
     ///
     /// @param prefixes  modules whose qualified names begin so; all where it is empty
     /// @param types     types of the baseline's or the analysed model's operators; all where it is empty
@@ -110,6 +112,8 @@ public:
 
     /// Of the last compare_per_layer().
     const std::vector<LayerAdvice>& advice() const noexcept { return advice_; }
+    /// The report of the last compare_per_layer(), for what other tools find to be added; write_report() writes it.
+    ModelReport report() const { return make_report(layers_, analysed_operators_, advice_); }
     const CallInputs& bad_case() const;
     const std::filesystem::path& out_dir() const noexcept { return out_dir_; }
 
@@ -241,77 +245,6 @@ INTQ_INLINE void QuantAnalysis::set_model_profiler_dir(const std::filesystem::pa
     all_layers_.clear();
 }
 
-namespace detail {
-
-/// The numbers of a pair of models, and the rows that they make.
-class ComparisonOfModels {
-public:
-    ComparisonOfModels(const AnalysedModel& baseline, const AnalysedModel& analysis)
-        : baseline_(baseline),
-          analysis_(analysis),
-          pairs_(pair_layers(baseline.operators(), analysis.operators())),
-          of_baseline_(baseline.operators(), {.histograms = false}),
-          of_analysis_(analysis.operators(), {.histograms = false}) {
-        for (const LayerPair& pair : pairs_) {
-            const AnalysedOperator &x = baseline.operators()[pair.baseline], &y = analysis.operators()[pair.analysis];
-            layers_.push_back({pair, x.mod_name, x.op_type, y.op_type});
-        }
-    }
-
-    void run(const CallInputs& inputs, const SideBySideHooks& hooks) {
-        SideBySideHooks all = hooks;
-        all.baseline = [&](const OperatorCall& call) {
-            of_baseline_.add(call);
-            if (hooks.baseline) hooks.baseline(call);
-        };
-        all.analysis = [&](const OperatorCall& call) {
-            of_analysis_.add(call);
-            note_output(call);
-            if (hooks.analysis) hooks.analysis(call);
-        };
-        all.pair = [&](const LayerPair& pair, std::span<const Tensor> x, std::span<const Tensor> y) {
-            add(pair, x, y);
-            if (hooks.pair) hooks.pair(pair, x, y);
-        };
-        run_side_by_side(baseline_, analysis_, inputs, pairs_, all);
-        for (LayerComparison& layer : layers_) {
-            layer.base = of_baseline_.output_statistics(layer.pair.baseline);
-            layer.analy = of_analysis_.output_statistics(layer.pair.analysis);
-        }
-    }
-
-    std::vector<LayerComparison>& layers() noexcept { return layers_; }
-    const OpRunningInfoManager& of_baseline() const noexcept { return of_baseline_; }
-    const OpRunningInfoManager& of_analysis() const noexcept { return of_analysis_; }
-
-private:
-    void note_output(const OperatorCall& call) {
-        if (call.outputs.empty()) return;
-        for (LayerComparison& layer : layers_)
-            if (layer.pair.analysis == call.index) {
-                layer.shape = call.outputs.front().shape();
-                layer.qparams = call.outputs.front().qparams();
-            }
-    }
-
-    void add(const LayerPair& pair, std::span<const Tensor> x, std::span<const Tensor> y) {
-        const bool is_same = std::equal(x.begin(), x.end(), y.begin(), y.end(),
-                                        [](const Tensor& a, const Tensor& b) { return a.shape() == b.shape(); });
-        for (LayerComparison& layer : layers_)
-            if (is_same && layer.pair.baseline == pair.baseline && layer.pair.analysis == pair.analysis)
-                for (std::size_t i = 0; i < x.size(); ++i)
-                    layer.metrics.add(x[i].flat<float>(), y[i].flat<float>(), x[i].shape());
-    }
-
-    const AnalysedModel& baseline_;
-    const AnalysedModel& analysis_;
-    std::vector<LayerPair> pairs_;
-    OpRunningInfoManager of_baseline_, of_analysis_;
-    std::vector<LayerComparison> layers_;
-};
-
-}  // namespace detail
-
 INTQ_INLINE void QuantAnalysis::run(const RunOptions& options) {
     const CallInputs& inputs = bad_case();
     const std::filesystem::path of_baseline = out_dir_ / "baseline_model", of_analysis = out_dir_ / "analysis_model";
@@ -368,6 +301,7 @@ INTQ_INLINE const std::vector<LayerComparison>& QuantAnalysis::compare_per_layer
     io::write_file(out_dir_ / "compare_per_layer_out.txt", comparison_table(layers_));
     io::write_file(out_dir_ / "compare_per_layer_out.csv", comparison_csv(layers_));
     io::write_file(out_dir_ / "abnormal_layer_advisor.txt", advice_table(advice_));
+    write_report(out_dir_, report());
     return layers_;
 }
 
