@@ -22,6 +22,7 @@
 #include "intq/analysis/output_metric.hpp"
 #include "intq/analysis/quant_analysis.hpp"
 #include "intq/analysis/repair.hpp"
+#include "intq/analysis/report/event_file.hpp"
 #include "intq/analysis/report/paired_values.hpp"
 #include "intq/analysis/report/profiler_page.hpp"
 #include "intq/analysis/saved_activations.hpp"

@@ -69,7 +69,17 @@ public:
     std::string table(const std::filesystem::path& out_dir = {}, const std::vector<std::string>& prefixes = {},
                       const std::vector<std::string>& types = {}, bool with_stack = false) const;
 
+    /// Writes `tensorboard/events.out.tfevents.intq`, which TensorBoard shows: of each tensor the histogram as
+    /// "<module>/<attr>", and minimum, maximum, mean and variance as "<module>/<attr>/min" and so on.
+    ///
+    /// @param out_dir, prefixes, types  as those of table()
+    /// @param force_per_channel  also the histogram of each channel, as "<module>/<attr>/channel_<number>"
+    /// @throws Error as table(); where the manager keeps no histograms, or none of channels (KeptNumbers)
+    void tensorboard(const std::filesystem::path& out_dir = {}, const std::vector<std::string>& prefixes = {},
+                     const std::vector<std::string>& types = {}, bool force_per_channel = false) const;
+
 private:
+    void check_ran() const;
     std::vector<std::size_t> chosen(const std::vector<std::string>& prefixes,
                                     const std::vector<std::string>& types) const;
     TensorInfo& tensor_of(OpRunningInfo& info, const std::string& attr) const;
@@ -106,6 +116,7 @@ bool has_prefix(const std::string& name, const std::vector<std::string>& prefixe
 #    include <set>
 #    include <utility>
 
+#    include "intq/analysis/report/event_file.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/file.hpp"
 #    include "intq/io/nearest_names.hpp"
@@ -257,12 +268,16 @@ INTQ_INLINE std::vector<std::size_t> OpRunningInfoManager::chosen(const std::vec
     return result;
 }
 
-INTQ_INLINE std::string OpRunningInfoManager::table(const std::filesystem::path& out_dir,
-                                                    const std::vector<std::string>& prefixes,
-                                                    const std::vector<std::string>& types, bool with_stack) const {
+INTQ_INLINE void OpRunningInfoManager::check_ran() const {
     const auto ran = [](const OpRunningInfo& info) { return !info.tensors.empty(); };
     if (std::none_of(infos_.begin(), infos_.end(), ran))
         throw Error("OpRunningInfoManager: the model was not run; run the profiler on data first");
+}
+
+INTQ_INLINE std::string OpRunningInfoManager::table(const std::filesystem::path& out_dir,
+                                                    const std::vector<std::string>& prefixes,
+                                                    const std::vector<std::string>& types, bool with_stack) const {
+    check_ran();
     using io::Align;
     std::vector<io::TextTable::Column> columns{{"Index"},
                                                {"Op Name"},
@@ -300,6 +315,51 @@ INTQ_INLINE std::string OpRunningInfoManager::table(const std::filesystem::path&
     io::make_folder(folder);
     io::write_file(folder / "statistic.txt", text);
     return text;
+}
+
+namespace detail {
+
+INTQ_INLINE void add_histogram(EventFile& events, const std::string& tag, const ValueHistogram& histogram) {
+    if (histogram.count() == 0) return;  // no finite value
+    EventHistogram event{0.0, 0.0, histogram.sum(), histogram.sum_of_squares(), histogram.count(), {}};
+    for (const ValueHistogram::Bucket& bucket : histogram.buckets())
+        event.buckets.push_back({bucket.lowest, bucket.highest, bucket.count});
+    event.min = event.buckets.front().lowest;
+    event.max = event.buckets.back().highest;
+    events.add_histogram(tag, 0, event);
+}
+
+INTQ_INLINE void add_statistics(EventFile& events, const std::string& tag, const TensorStatistics& numbers) {
+    if (numbers.count() == 0) return;
+    events.add_scalar(tag + "/min", 0, numbers.min());
+    events.add_scalar(tag + "/max", 0, numbers.max());
+    events.add_scalar(tag + "/mean", 0, numbers.mean());
+    if (numbers.count() > 1) events.add_scalar(tag + "/var", 0, numbers.var());
+}
+
+}  // namespace detail
+
+INTQ_INLINE void OpRunningInfoManager::tensorboard(const std::filesystem::path& out_dir,
+                                                   const std::vector<std::string>& prefixes,
+                                                   const std::vector<std::string>& types,
+                                                   bool force_per_channel) const {
+    check_ran();
+    if (!kept_.histograms) throw Error("tensorboard: no histograms were kept; set KeptNumbers::histograms");
+    if (force_per_channel && !kept_.channels)
+        throw Error("tensorboard: no histograms of channels were kept; set KeptNumbers::channels");
+    EventFile events;
+    for (const std::size_t i : chosen(prefixes, types))
+        for (const TensorInfo& tensor : infos_[i].tensors) {
+            const TensorInfo& seen = numbers_of(tensor);
+            const std::string tag = infos_[i].op.mod_name + "/" + tensor.attr;
+            detail::add_statistics(events, tag, seen.statistics);
+            detail::add_histogram(events, tag, seen.histogram);
+            for (std::size_t c = 0; force_per_channel && c < seen.channels.size(); ++c)
+                detail::add_histogram(events, tag + "/channel_" + std::to_string(c), seen.channels[c]);
+        }
+    const std::filesystem::path folder = (out_dir.empty() ? out_dir_ : out_dir) / "tensorboard";
+    io::make_folder(folder);
+    io::write_file(folder / "events.out.tfevents.intq", events.bytes());
 }
 
 }  // namespace INTQ_HOSTED_ABI

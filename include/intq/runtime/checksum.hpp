@@ -4,6 +4,7 @@
 #ifndef INTQ_RUNTIME_CHECKSUM_HPP
 #define INTQ_RUNTIME_CHECKSUM_HPP
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,17 +14,23 @@
 namespace intq::runtime {
 inline namespace INTQ_ABI {
 
-/// CRC-32 of bytes, or of bytes that follow others.
-///
-/// @param before  the checksum of what came before; 0 for nothing
-///
-/// Cost     O(n), two steps for each byte; a table of 64 bytes
-/// Source   ISO 3309, as in zip and PNG: the reflected polynomial 0xEDB88320
-inline std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t before = 0) noexcept {
-    // Of four bits each: entry i is i, shifted through the polynomial four times.
-    static constexpr std::uint32_t steps[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
-                                                0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
-                                                0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
+namespace detail {
+
+/// Entry i is i, shifted through the reflected polynomial four times.
+template <std::uint32_t Polynomial>
+inline constexpr auto crc_steps = [] {
+    std::array<std::uint32_t, 16> steps{};
+    for (std::uint32_t i = 0; i < 16; ++i) {
+        std::uint32_t sum = i;
+        for (int bit = 0; bit < 4; ++bit) sum = (sum >> 1) ^ ((sum & 1) != 0 ? Polynomial : 0);
+        steps[i] = sum;
+    }
+    return steps;
+}();
+
+template <std::uint32_t Polynomial>
+std::uint32_t reflected_crc(std::span<const std::byte> bytes, std::uint32_t before) noexcept {
+    constexpr auto& steps = crc_steps<Polynomial>;
     std::uint32_t sum = ~before;
     for (const std::byte byte : bytes) {
         sum ^= std::to_integer<std::uint32_t>(byte);
@@ -31,6 +38,25 @@ inline std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t befor
         sum = (sum >> 4) ^ steps[sum & 15];
     }
     return ~sum;
+}
+
+}  // namespace detail
+
+/// CRC-32 of bytes, or of bytes that follow others.
+///
+/// @param before  the checksum of what came before; 0 for nothing
+///
+/// Cost     O(n), two steps for each byte; a table of 64 bytes
+/// Source   ISO 3309, as in zip and PNG: the reflected polynomial 0xEDB88320
+inline std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t before = 0) noexcept {
+    return detail::reflected_crc<0xEDB88320>(bytes, before);
+}
+
+/// CRC-32C, which is the same by Castagnoli's polynomial.
+///
+/// Source   RFC 3720, appendix B.4: the reflected polynomial 0x82F63B78
+inline std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0) noexcept {
+    return detail::reflected_crc<0x82F63B78>(bytes, before);
 }
 
 }  // namespace INTQ_ABI

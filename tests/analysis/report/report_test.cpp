@@ -120,8 +120,8 @@ TEST_CASE("A report is JSON, and no name of a layer ends the page's script") {
     CHECK(json["advice"][1]["change"] == "rename();");
 
     const test::TemporaryFolder folder;
-    write_report(folder.path(), report);
-    const std::vector<std::byte> bytes = io::read_file(folder.path() / "profiler.html");
+    write_report(folder / "report", report);
+    const std::vector<std::byte> bytes = io::read_file(folder / "report" / "profiler.html");
     const std::string page(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     std::size_t ends = 0;
     for (std::size_t at = page.find("</script"); at != std::string::npos; at = page.find("</script", at + 1)) ++ends;
@@ -131,7 +131,7 @@ TEST_CASE("A report is JSON, and no name of a layer ends the page's script") {
 
 TEST_CASE("A report of a folder that cannot be written names it, and leaves what was there") {
     const test::TemporaryFolder folder;
-    const auto blocked = folder.path() / "a_file";
+    const auto blocked = folder / "a_file";
     io::write_file(blocked, std::string("kept"));
     CHECK_THROWS_WITH(write_report(blocked, test::large_report(1)), Contains("a_file"));
     CHECK(io::read_file(blocked).size() == 4);
