@@ -80,16 +80,22 @@ template <class RunAll>
 SelfTestResult self_test(const Program& program, const GoldenRuns& golden, std::byte* arena, RunAll&& run_all) {
     SelfTestResult result;
     const auto count = static_cast<index_t>(program.instructions.size());
-    for (index_t run = 0; run < golden.count; ++run) {
-        write_inputs(program, arena, golden.inputs + run * golden.input_bytes);
-        run_all([&](std::size_t index) {
-            const ProgramTensor& y = program.tensor(program.instructions[index].output);
-            const std::uint32_t expected = golden.checks[run * count + static_cast<index_t>(index)];
-            if (!result.ok() || output_check(y, arena + y.offset) == expected) return;
-            result.difference = {run, static_cast<index_t>(index)};
-            result.layer = program.instructions[index].name;
+    for (index_t run = 0; run < golden.runs() && result.ok(); ++run) {
+        const index_t pattern = run - golden.count;
+        if (pattern < 0)
+            write_inputs(program, arena, golden.inputs + run * golden.input_bytes);
+        else
+            write_pattern(program, arena, 0, pattern);
+        run_all([&](std::size_t step) {
+            const auto index = static_cast<index_t>(step);
+            const ProgramTensor& y = program.tensor(program.instructions[step].output);
+            const std::uint32_t expected = golden.checks[run * count + index];
+            if (result.ok() && output_check(y, arena + y.offset) != expected) {
+                result.difference = {run, index};
+                result.layer = program.instructions[step].name;
+            }
+            if (pattern >= 0 && index + 1 < count) write_pattern(program, arena, index + 1, pattern);
         });
-        if (!result.ok()) break;
     }
     return result;
 }
