@@ -185,8 +185,8 @@ TEST_CASE("what the checksum does not say is seen by the reader") {
     using Header = runtime::ProgramFileHeader;
     CHECK(status_of(sample_file()).ok());
     std::vector<std::byte> file = sample_file();
-    file[offsetof(Header, version)] = std::byte{2};
-    CHECK(status_of(file) == Status{StatusCode::unsupported, OpKind::program, Field::storage, 2, 1});
+    file[offsetof(Header, version)] = std::byte{1};
+    CHECK(status_of(file) == Status{StatusCode::unsupported, OpKind::program, Field::storage, 1, 2});
     file[0] = std::byte{'i'};
     CHECK(status_of(file).code == StatusCode::corrupt);
     for (const std::size_t at :
@@ -270,7 +270,8 @@ TEST_CASE("golden runs of a file are repeated, and a changed weight is found in 
     for (index_t i = 0; i < 2 * 3 * 6 * 5; ++i) reinterpret_cast<float*>(images.data())[i] = draw.real(-3.0f, 3.0f);
     const deploy::GoldenRecord golden = deploy::record_golden_runs(owned, std::span<const Tensor>(&images, 1));
     CHECK(golden.count == 2);
-    CHECK(golden.checks.size() == 2 * owned.program().instructions.size());
+    CHECK(golden.patterns == deploy::default_patterns);
+    CHECK(golden.checks.size() == (2 + deploy::default_patterns) * owned.program().instructions.size());
 
     const test::TemporaryFolder folder;
     deploy::write_program(folder / "model.intq", owned, golden);
@@ -299,4 +300,41 @@ TEST_CASE("golden runs of a file are repeated, and a changed weight is found in 
     deploy::GoldenRecord foreign = golden;
     foreign.checks.pop_back();
     CHECK_THROWS_WITH(deploy::serialize_program(owned.program(), tflite(), foreign), Contains("another program"));
+}
+
+TEST_CASE("patterns are those of docs/program_format.md, and find a changed code without an image") {
+    const test::OperatorProgram operators(tflite());
+    const program::OwnedProgram owned(std::make_unique<program::ProgramStorage>(), operators.program(), tflite());
+    const runtime::Program& program = owned.program();
+    const AlignedBytes arena(program.arena_size);
+    // Computed apart, by the page's formula.
+    const std::vector<int> codes{-68, -34, 1, 52, -116, -34, 70, 14}, pixels{192, 150, 229, 213, 125, 195, 28, 200};
+    runtime::write_pattern(program, arena.data(), 0, 0);
+    const auto* const first = static_cast<const std::int8_t*>(runtime::tensor_data(program, arena.data(), 0));
+    CHECK(std::vector<int>(first, first + 8) == codes);
+    REQUIRE(program.instructions[1].op == OpKind::quantize_image);
+    runtime::write_pattern(program, arena.data(), 1, 2);
+    const auto* const second = static_cast<const std::uint8_t*>(
+        runtime::tensor_data(program, arena.data(), program.operands_of(program.instructions[1])[0]));
+    CHECK(std::vector<int>(second, second + 8) == pixels);
+
+    const deploy::GoldenRecord golden = deploy::record_golden_runs(owned, {}, 3);
+    CHECK(golden.count == 0);
+    const Loaded read(deploy::serialize_program(program, tflite(), golden), tflite());
+    REQUIRE(read.status.ok());
+    CHECK(read.loaded.golden.patterns == 3);
+    const auto difference = [&] {
+        return runtime::self_test(read.loaded.program, read.loaded.golden, tflite(), arena.data());
+    };
+    CHECK(difference().is_none());
+    for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+        const runtime::Instruction& step = read.loaded.program.instructions[i];
+        if (step.op != OpKind::constant) continue;
+        auto* const value =
+            static_cast<std::int8_t*>(const_cast<void*>(step.params_as<kernels::ConstantParams>().codes));
+        value[40] ^= 1;
+        CHECK(difference().run == 0);
+        CHECK(difference().instruction == static_cast<index_t>(i));
+        value[40] ^= 1;
+    }
 }

@@ -33,13 +33,14 @@ struct Base {
     std::vector<std::byte> file;
 };
 
-/// One golden run of zeros, whose checksums are not compared.
+/// One golden run of zeros and one on a pattern, whose checksums are not compared.
 deploy::GoldenRecord golden_of(const runtime::Program& program) {
     deploy::GoldenRecord golden;
     golden.count = 1;
     golden.inputs.resize(static_cast<std::size_t>(runtime::detail::image_bytes(program, program.inputs)));
     golden.outputs.resize(static_cast<std::size_t>(runtime::detail::image_bytes(program, program.outputs)));
-    golden.checks.resize(program.instructions.size());
+    golden.patterns = 1;
+    golden.checks.resize(2 * program.instructions.size());
     return golden;
 }
 
@@ -100,6 +101,7 @@ std::vector<std::byte> run(const runtime::LoadedProgram& loaded, const kernels::
     // Golden inputs and checksums are as long as they are said to be. A run of each is enough.
     runtime::GoldenRuns golden = loaded.golden;
     golden.count = golden.count < 2 ? golden.count : 2;
+    golden.patterns = golden.patterns < 1 ? golden.patterns : 1;
     (void)runtime::self_test(program, golden, table, arena.data());
     return outputs;
 }

@@ -188,18 +188,20 @@ INTQ_INLINE std::string run_source(const runtime::Program& program) {
 }
 
 INTQ_INLINE std::string golden_source(const GoldenRecord& golden) {
-    if (golden.count == 0) return "inline constexpr intq::runtime::GoldenRuns golden{};\n";
     const runtime::GoldenRuns view = golden.view();
+    if (view.runs() == 0) return "inline constexpr intq::runtime::GoldenRuns golden{};\n";
     const auto bytes = static_cast<index_t>(golden.inputs.size());
-    return "alignas(8) inline constexpr std::uint8_t golden_bytes[] = " +
-           list_of(golden.inputs.data(), kernels::ParamType::uint8, bytes) +
-           ";\ninline constexpr std::uint32_t golden_checks[] = " +
+    const std::string images = bytes == 0 ? ""
+                                          : "alignas(8) inline constexpr std::uint8_t golden_bytes[] = " +
+                                                list_of(golden.inputs.data(), kernels::ParamType::uint8, bytes) + ";\n";
+    return images + "inline constexpr std::uint32_t golden_checks[] = " +
            list_of(golden.checks.data(), kernels::ParamType::uint32, static_cast<index_t>(golden.checks.size())) +
            ";\n/// A function, because bytes that a compiler takes for numbers are none of its constants.\n"
            "inline intq::runtime::GoldenRuns golden() noexcept {\n    return {" +
-           std::to_string(golden.count) +
-           ", reinterpret_cast<const std::byte*>(golden_bytes), nullptr, golden_checks, " +
-           std::to_string(view.input_bytes) + ", 0};\n}\n";
+           std::to_string(golden.count) + ", " +
+           (bytes == 0 ? "nullptr" : "reinterpret_cast<const std::byte*>(golden_bytes)") +
+           ", nullptr, golden_checks, " + std::to_string(view.input_bytes) + ", 0, " + std::to_string(golden.patterns) +
+           "};\n}\n";
 }
 
 INTQ_INLINE bool is_identifier(std::string_view name) {
@@ -259,8 +261,8 @@ INTQ_INLINE std::string generate_cpp(const runtime::Program& program, const kern
         "/// Whether the constants are whole and every layer gives its golden codes.\n"
         "inline intq::runtime::SelfTestResult self_test([[maybe_unused]] bool checks_constants = true) noexcept {\n" +
         has_constants + "    return intq::runtime::generated::self_test(program, " +
-        (golden.count > 0 ? "data::golden()" : "data::golden") + ", arena, &data::run_all);\n}\n\n}  // namespace " +
-        options.name + "\n\n#endif  // " + guard + "\n";
+        (golden.view().runs() > 0 ? "data::golden()" : "data::golden") +
+        ", arena, &data::run_all);\n}\n\n}  // namespace " + options.name + "\n\n#endif  // " + guard + "\n";
     return text;
 }
 

@@ -25,18 +25,24 @@ inline namespace INTQ_HOSTED_ABI {
 /// Runs whose outputs are known; see runtime::GoldenRuns, which view() gives.
 struct GoldenRecord {
     index_t count = 0;
-    std::vector<std::byte> inputs, outputs;  // [run][tensor], of one image each
-    std::vector<std::uint32_t> checks;       // [run][instruction]
+    index_t patterns = 0;
+    std::vector<std::byte> inputs, outputs;  // [image][tensor]
+    std::vector<std::uint32_t> checks;       // [run][instruction], patterns last
 
     /// Of this object's memory.
     runtime::GoldenRuns view() const noexcept;
 };
 
-/// Runs a program on samples, one at a time, and keeps what a deployed program shall give.
+/// Runs on patterns that find most faults of one bit: each more finds few, and takes the time of a run.
+inline constexpr index_t default_patterns = 4;
+
+/// Runs a program on samples, one at a time, and on patterns, and keeps what a deployed program shall give.
 ///
-/// @param inputs  one for each input of the program, (N, …) with the same N
+/// @param inputs    one for each input of the program, (N, …) with the same N; none where patterns shall do
+/// @param patterns  runs in which each instruction has a pattern for its operands; see runtime::write_pattern()
 /// @throws Error for inputs that the program does not take
-GoldenRecord record_golden_runs(const program::OwnedProgram& program, std::span<const Tensor> inputs);
+GoldenRecord record_golden_runs(const program::OwnedProgram& program, std::span<const Tensor> inputs,
+                                index_t patterns = default_patterns);
 
 /// The bytes of a program file.
 ///
@@ -234,12 +240,14 @@ INTQ_INLINE void put_tables(FileParts& parts, const runtime::Program& program, c
 
 INTQ_INLINE void put_golden(FileParts& parts, const runtime::Program& program, const GoldenRecord& golden) {
     const auto runs = static_cast<std::size_t>(golden.count);
-    if (golden.checks.size() != runs * program.instructions.size() ||
+    const auto checked_runs = static_cast<std::size_t>(golden.count + golden.patterns);
+    if (golden.checks.size() != checked_runs * program.instructions.size() ||
         golden.inputs.size() != runs * std::size_t(runtime::detail::image_bytes(program, program.inputs)) ||
         golden.outputs.size() != runs * std::size_t(runtime::detail::image_bytes(program, program.outputs)))
         throw Error("the golden runs are those of another program");
     parts.number(golden.count);
-    if (runs == 0) return;
+    parts.number(golden.patterns);
+    if (checked_runs == 0) return;
     parts.array(golden.inputs.data(), static_cast<index_t>(golden.inputs.size()));
     parts.array(golden.outputs.data(), static_cast<index_t>(golden.outputs.size()));
     parts.array(golden.checks.data(), static_cast<index_t>(golden.checks.size() * sizeof(std::uint32_t)));
@@ -268,15 +276,6 @@ INTQ_INLINE std::vector<std::byte> join_parts(const FileParts& parts) {
     return file;
 }
 
-struct Recording {
-    std::vector<std::uint32_t>* checks;
-
-    static void see(void* context, const runtime::Program& program, index_t instruction, const void* output, index_t) {
-        const runtime::Instruction& step = program.instructions[static_cast<std::size_t>(instruction)];
-        static_cast<Recording*>(context)->checks->push_back(runtime::output_check(program.tensor(step.output), output));
-    }
-};
-
 /// Inputs as the program takes them: of N samples, in the order of its bytes.
 INTQ_INLINE std::vector<Tensor> rows_of(const runtime::Program& program, std::span<const Tensor> inputs) {
     std::vector<Tensor> rows;
@@ -291,36 +290,43 @@ INTQ_INLINE std::vector<Tensor> rows_of(const runtime::Program& program, std::sp
 }  // namespace detail
 
 INTQ_INLINE runtime::GoldenRuns GoldenRecord::view() const noexcept {
-    if (count == 0) return {};
+    const index_t images = count > 0 ? count : 1;
     return {count,
             inputs.data(),
             outputs.data(),
             checks.data(),
-            static_cast<index_t>(inputs.size()) / count,
-            static_cast<index_t>(outputs.size()) / count};
+            static_cast<index_t>(inputs.size()) / images,
+            static_cast<index_t>(outputs.size()) / images,
+            patterns};
 }
 
-INTQ_INLINE GoldenRecord record_golden_runs(const program::OwnedProgram& owned, std::span<const Tensor> inputs) {
+INTQ_INLINE GoldenRecord record_golden_runs(const program::OwnedProgram& owned, std::span<const Tensor> inputs,
+                                            index_t patterns) {
     const runtime::Program& program = owned.program();
-    const std::vector<Tensor> rows = detail::rows_of(program, inputs);
+    const std::vector<Tensor> rows = inputs.empty() ? std::vector<Tensor>() : detail::rows_of(program, inputs);
     const auto append = [](std::vector<std::byte>& to, const void* from, index_t bytes) {
         const auto* const first = static_cast<const std::byte*>(from);
         to.insert(to.end(), first, first + bytes);
     };
     const auto bytes_of = [&](std::int32_t tensor) { return program.tensor(tensor).bytes() / program.max_batch; };
     GoldenRecord golden;
-    golden.count = rows.front().shape()[0];
+    golden.count = rows.empty() ? 0 : rows.front().shape()[0];
+    golden.patterns = patterns;
     const program::AlignedBytes arena(program.arena_size);
+    const auto record = [&](index_t pattern) {
+        runtime::detail::run_golden(program, owned.table(), arena.data(), pattern, serial,
+                                    [&](index_t, std::uint32_t check) { golden.checks.push_back(check); });
+    };
     for (index_t run = 0; run < golden.count; ++run) {
         const std::size_t first = golden.inputs.size();
         for (std::size_t i = 0; i < rows.size(); ++i)
             append(golden.inputs, rows[i].data() + run * bytes_of(program.inputs[i]), bytes_of(program.inputs[i]));
         runtime::write_inputs(program, arena.data(), golden.inputs.data() + first);
-        detail::Recording recording{&golden.checks};
-        runtime::execute(program, owned.table(), arena.data(), 1, serial, {&detail::Recording::see, &recording});
+        record(-1);
         for (const std::int32_t output : program.outputs)
             append(golden.outputs, runtime::tensor_data(program, arena.data(), output), bytes_of(output));
     }
+    for (index_t pattern = 0; pattern < patterns; ++pattern) record(pattern);
     return golden;
 }
 

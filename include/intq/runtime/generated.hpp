@@ -87,32 +87,45 @@ inline std::uint32_t checksum_of(std::span<const ConstantArray> arrays) noexcept
 
 namespace detail {
 
+/// A golden run, on an image or on a pattern.
 struct GoldenRun {
     const Program& program;
     const GoldenRuns& golden;
-    const std::byte* arena;
+    std::byte* arena;
     index_t run;
     SelfTestResult result{};
 
-    static void see(void* context, std::size_t index) {
+    index_t pattern() const noexcept { return run - golden.count; }  // below 0 on an image
+    void write_operands(index_t instruction) const {
+        if (pattern() >= 0 && instruction < static_cast<index_t>(program.instructions.size()))
+            write_pattern(program, arena, instruction, pattern());
+    }
+    static void see(void* context, std::size_t step) {
         auto& self = *static_cast<GoldenRun*>(context);
-        const Instruction& step = self.program.instructions[index];
-        const ProgramTensor& y = self.program.tensor(step.output);
-        const auto at = self.run * static_cast<index_t>(self.program.instructions.size()) + static_cast<index_t>(index);
-        if (!self.result.ok() || output_check(y, self.arena + y.offset) == self.golden.checks[at]) return;
-        self.result.difference = {self.run, static_cast<index_t>(index)};
-        self.result.layer = step.name;
+        const auto index = static_cast<index_t>(step);
+        const Instruction& instruction = self.program.instructions[step];
+        const ProgramTensor& y = self.program.tensor(instruction.output);
+        const index_t at = self.run * static_cast<index_t>(self.program.instructions.size()) + index;
+        if (self.result.ok() && output_check(y, self.arena + y.offset) != self.golden.checks[at]) {
+            self.result.difference = {self.run, index};
+            self.result.layer = instruction.name;
+        }
+        self.write_operands(index + 1);
     }
 };
 
 }  // namespace detail
 
-/// Repeats golden runs. `run_all` runs the model, and calls the hook behind each instruction.
+/// Repeats golden runs, and then those on patterns. `run_all` runs the model, and calls the hook behind each
+/// instruction.
 inline SelfTestResult self_test(const Program& program, const GoldenRuns& golden, std::byte* arena,
                                 void (*run_all)(const StepHook&)) INTQ_NOEXCEPT {
-    for (index_t run = 0; run < golden.count; ++run) {
-        write_inputs(program, arena, golden.inputs + run * golden.input_bytes);
+    for (index_t run = 0; run < golden.runs(); ++run) {
         detail::GoldenRun test{program, golden, arena, run};
+        if (run < golden.count)
+            write_inputs(program, arena, golden.inputs + run * golden.input_bytes);
+        else
+            test.write_operands(0);
         run_all({&detail::GoldenRun::see, &test});
         if (!test.result.ok()) return test.result;
     }

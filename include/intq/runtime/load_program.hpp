@@ -280,7 +280,8 @@ private:
     /// Places alone: how many bytes there must be is known when the program was checked.
     void read_golden(GoldenRuns& golden) noexcept {
         golden.count = static_cast<index_t>(numbers_.count());
-        if (golden.count == 0) return;
+        golden.patterns = static_cast<index_t>(numbers_.number(0, INT32_MAX));
+        if (golden.runs() == 0) return;
         golden.inputs = constants(0, 1);
         golden.outputs = constants(0, 1);
         golden.checks = reinterpret_cast<const std::uint32_t*>(constants(0, 1));
@@ -305,17 +306,18 @@ inline index_t image_bytes(const Program& program, std::span<const std::int32_t>
 
 /// Whether the golden runs of a checked program lie in its file.
 inline Status check_golden(const Program& program, std::span<const std::byte> constants, GoldenRuns& golden) noexcept {
-    if (golden.count == 0) return {};
+    if (golden.runs() == 0) return {};
     golden.input_bytes = image_bytes(program, program.inputs);
     golden.output_bytes = image_bytes(program, program.outputs);
-    const auto check = [&](const void* first, index_t bytes_of_a_run) -> Status {
+    const auto check = [&](const void* first, index_t runs, index_t bytes_of_a_run) -> Status {
         const index_t left = constants.data() + constants.size() - static_cast<const std::byte*>(first);
-        if (bytes_of_a_run == 0 || golden.count <= left / bytes_of_a_run) return {};
+        if (bytes_of_a_run == 0 || runs <= left / bytes_of_a_run) return {};
         return corrupt_file(Field::storage, left, bytes_of_a_run);
     };
-    if (const Status status = check(golden.inputs, golden.input_bytes); !status) return status;
-    if (const Status status = check(golden.outputs, golden.output_bytes); !status) return status;
-    return check(golden.checks, static_cast<index_t>(program.instructions.size() * sizeof(std::uint32_t)));
+    if (const Status status = check(golden.inputs, golden.count, golden.input_bytes); !status) return status;
+    if (const Status status = check(golden.outputs, golden.count, golden.output_bytes); !status) return status;
+    return check(golden.checks, golden.runs(),
+                 static_cast<index_t>(program.instructions.size() * sizeof(std::uint32_t)));
 }
 
 }  // namespace detail

@@ -20,7 +20,7 @@ inline namespace INTQ_CORE_ABI {
 
 /// First bytes of a program file. The first is no text, and the line ends show a transfer that changed them.
 inline constexpr std::array<unsigned char, 8> program_file_magic{0x89, 'I', 'N', 'T', 'Q', '\r', '\n', 0x1a};
-inline constexpr std::uint32_t program_file_version = 1;
+inline constexpr std::uint32_t program_file_version = 2;
 
 /// The first bytes of a program file, all numbers little-endian.
 struct ProgramFileHeader {
@@ -39,13 +39,19 @@ static_assert(sizeof(ProgramFileHeader) == 64, "the header of a program file has
 inline constexpr std::size_t checksummed_from = 16;
 
 /// Runs whose outputs are known: what a deployed program is compared with.
+///
+/// An image shows what the program gives. A pattern shows each layer numbers over its whole range, which no image does
+/// behind an activation, and takes no memory but its checksums; see write_pattern().
 struct GoldenRuns {
-    index_t count = 0;
-    const std::byte* inputs = nullptr;      // [run][input], of one image each
-    const std::byte* outputs = nullptr;     // [run][output]
-    const std::uint32_t* checks = nullptr;  // [run][instruction]: crc32() of the output of each
-    index_t input_bytes = 0;                // of one run
+    index_t count = 0;                      // of images
+    const std::byte* inputs = nullptr;      // [image][input]
+    const std::byte* outputs = nullptr;     // [image][output]
+    const std::uint32_t* checks = nullptr;  // [run][instruction]: crc32() of the output of each; patterns last
+    index_t input_bytes = 0;                // of one image
     index_t output_bytes = 0;
+    index_t patterns = 0;
+
+    INTQ_ALWAYS_INLINE constexpr index_t runs() const noexcept { return count + patterns; }
 };
 
 /// A program out of a file. It points into the file, and into the memory that its reader was given.

@@ -45,35 +45,91 @@ inline void write_inputs(const Program& program, std::byte* arena, const std::by
 
 namespace detail {
 
-struct SelfTest {
-    const std::uint32_t* checks;
-    index_t first_wrong;
-
-    static void see(void* context, const Program& program, index_t instruction, const void* output, index_t) {
-        auto& self = *static_cast<SelfTest*>(context);
-        if (self.first_wrong >= 0) return;
-        const Instruction& step = program.instructions[static_cast<std::size_t>(instruction)];
-        if (output_check(program.tensor(step.output), output) != self.checks[instruction])
-            self.first_wrong = instruction;
-    }
+/// Of the numbers of a pattern; little-endian bytes of a code are those of its int32.
+struct PatternRange {
+    std::int32_t lowest;
+    std::uint32_t count;  // at most 2^16
 };
+
+/// Codes that the operands of a sound program may have: those of their quantizer, else 16 bits.
+constexpr PatternRange pattern_range(const ProgramTensor& tensor) noexcept {
+    if (tensor.dtype == DType::uint8) return {0, 256};
+    if (tensor.dtype != DType::int8 && tensor.dtype != DType::int16) return {INT16_MIN, 1u << 16};
+    const QParams& q = tensor.qparams;
+    return {static_cast<std::int32_t>(q.quant_min()), static_cast<std::uint32_t>(q.quant_max() - q.quant_min() + 1)};
+}
 
 }  // namespace detail
 
-/// Repeats the golden runs of a program, one image each, and compares what every instruction gives.
+/// Gives the operands of an instruction, of one image each, a pattern of their own: codes over the whole range of their
+/// type, floats from -1 to 1. All machines write the same bytes.
+///
+/// @param pattern  which of the patterns, from 0
+inline void write_pattern(const Program& program, std::byte* arena, index_t instruction, index_t pattern) noexcept {
+    auto state = static_cast<std::uint32_t>(instruction) * 0x85ebca6bu + static_cast<std::uint32_t>(pattern + 1);
+    for (const std::int32_t index : program.operands_of(program.instructions[static_cast<std::size_t>(instruction)])) {
+        const ProgramTensor& tensor = program.tensor(index);
+        auto* to = static_cast<std::byte*>(tensor_data(program, arena, index));
+        const detail::PatternRange range = detail::pattern_range(tensor);
+        for (index_t i = 0; i < tensor.elements_per_image(); ++i, to += size_of(tensor.dtype)) {
+            // Numerical Recipes' generator; the upper half of its state, because the lower bits repeat soon.
+            state = state * 1664525u + 1013904223u;
+            const std::int32_t code = range.lowest + static_cast<std::int32_t>(((state >> 16) * range.count) >> 16);
+            const float real = static_cast<float>(code) * 0x1p-15f;
+            std::memcpy(to, tensor.dtype == DType::float32 ? static_cast<const void*>(&real) : &code,
+                        static_cast<std::size_t>(size_of(tensor.dtype)));
+        }
+    }
+}
+
+namespace detail {
+
+/// Runs a program on what lies in its arena, or each instruction on a pattern of its own, and hands
+/// take(instruction, check) the checksum of each output.
+///
+/// @param pattern  -1: none
+template <class Take>
+void run_golden(const Program& program, const kernels::KernelTable& table, std::byte* arena, index_t pattern,
+                const Executor& executor, Take take) INTQ_NOEXCEPT {
+    struct Context {
+        std::byte* arena;
+        index_t pattern;
+        Take* take;
+        static void see(void* context, const Program& program, index_t instruction, const void* output, index_t) {
+            const auto& self = *static_cast<Context*>(context);
+            const Instruction& step = program.instructions[static_cast<std::size_t>(instruction)];
+            (*self.take)(instruction, output_check(program.tensor(step.output), output));
+            const index_t next = instruction + 1;
+            if (self.pattern >= 0 && next < static_cast<index_t>(program.instructions.size()))
+                write_pattern(program, self.arena, next, self.pattern);
+        }
+    } context{arena, pattern, &take};
+    if (pattern >= 0 && !program.instructions.empty()) write_pattern(program, arena, 0, pattern);
+    execute(program, table, arena, 1, executor, {&Context::see, &context});
+}
+
+}  // namespace detail
+
+/// Repeats the golden runs of a program, one image each, and then those on patterns, and compares what every
+/// instruction gives.
 ///
 /// @param arena  program.arena_size bytes at buffer_alignment
-/// @return the first run and its first instruction whose output differs
+/// @return the first run and its first instruction whose output differs; patterns are counted behind the images
 /// @pre  check_program() is ok, and golden is that of the program
 ///
 /// Memory   the arena alone
 inline Difference self_test(const Program& program, const GoldenRuns& golden, const kernels::KernelTable& table,
                             std::byte* arena, const Executor& executor = serial) INTQ_NOEXCEPT {
-    for (index_t run = 0; run < golden.count; ++run) {
-        write_inputs(program, arena, golden.inputs + run * golden.input_bytes);
-        detail::SelfTest test{golden.checks + run * static_cast<index_t>(program.instructions.size()), -1};
-        execute(program, table, arena, 1, executor, {&detail::SelfTest::see, &test});
-        if (test.first_wrong >= 0) return {run, test.first_wrong};
+    for (index_t run = 0; run < golden.runs(); ++run) {
+        const bool is_image = run < golden.count;
+        if (is_image) write_inputs(program, arena, golden.inputs + run * golden.input_bytes);
+        const std::uint32_t* const checks = golden.checks + run * static_cast<index_t>(program.instructions.size());
+        index_t first_wrong = -1;
+        detail::run_golden(program, table, arena, is_image ? -1 : run - golden.count, executor,
+                           [&](index_t instruction, std::uint32_t check) {
+                               if (first_wrong < 0 && check != checks[instruction]) first_wrong = instruction;
+                           });
+        if (first_wrong >= 0) return {run, first_wrong};
     }
     return {};
 }
