@@ -139,12 +139,18 @@ foreach(form IN ITEMS qdq operators)
     expect(0 "same class: 580" compare "${model}" ${form}.onnx --data "${images}")
 endforeach()
 expect_text(operators.onnx "QLinearConv")
+# The batch is open, and the names are those of the model.
+file(STRINGS "${WORK}/operators.onnx" names REGEX "^(input|logits|batch)")
+list(REMOVE_DUPLICATES names)
+list(SORT names)
+expect_equal("inputs, outputs and open axes" "${names}" "batch;input;logits")
 
 # A header by either way is the same, and a compiler makes a program of it that passes its self test.
 expect(0 "form: header.*packed for: scalar" ${tflite} --name digits -o direct.hpp)
 expect(0 "written" ${tflite} --portable -o tflite.intq)
 expect(0 "backend: scalar" codegen tflite.intq --name digits -o generated.hpp)
 expect_same(direct.hpp generated.hpp)
+expect_text(direct.hpp "namespace digits {")
 expect(0 "golden runs: 3" codegen tflite.intq --data "${images}" --golden 3 -o golden.hpp)
 expect(0 "runs on" info fp32.intq --json)
 json(best "runs on")
