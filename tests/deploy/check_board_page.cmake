@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+#
+# Runs the commands of docs/to_a_microcontroller.md word for word, from a float ONNX file to firmware in the emulator.
+#
+#   cmake -D INTQ=<program> -D SOURCE=<repository> -D WORK=<scratch> [-D REPLACE=<text> -D BY=<text>]
+#         -P check_board_page.cmake
+# REPLACE plants a fault in the page.
+
+cmake_minimum_required(VERSION 3.25)
+include("${CMAKE_CURRENT_LIST_DIR}/../structure/page_blocks.cmake")
+set(most_seconds 120)  # beside compiling
+
+file(REMOVE_RECURSE "${WORK}")
+file(MAKE_DIRECTORY "${WORK}")
+foreach(folder IN ITEMS examples include)
+    file(CREATE_LINK "${SOURCE}/${folder}" "${WORK}/${folder}" SYMBOLIC)
+endforeach()
+file(READ "${SOURCE}/docs/to_a_microcontroller.md" text)
+if(REPLACE)
+    string(FIND "${text}" "${REPLACE}" at)
+    if(at EQUAL -1)
+        message(FATAL_ERROR "the page has no text ${REPLACE}")
+    endif()
+    string(REPLACE "${REPLACE}" "${BY}" text "${text}")
+endif()
+
+# One shell runs all blocks; behind each it notes the time, and whether it was a compiler's.
+set(script "set -eu\nspent=0\n")
+set(blocks 0)
+while(TRUE)
+    take_block(sh block)
+    if(NOT found)
+        break()
+    endif()
+    math(EXPR blocks "${blocks} + 1")
+    string(APPEND script "start=$(date +%s)\n${block}")
+    if(NOT block MATCHES "g\\+\\+")
+        string(APPEND script "spent=$((spent + $(date +%s) - start))\n")
+    endif()
+endwhile()
+if(blocks LESS 5)
+    message(FATAL_ERROR "the page has ${blocks} blocks of commands")
+endif()
+string(APPEND script "echo \"seconds: $spent\"\n")
+file(WRITE "${WORK}/commands.sh" "${script}")
+cmake_path(GET INTQ PARENT_PATH folder)
+execute_process(
+    COMMAND "${CMAKE_COMMAND}" -E env "PATH=${folder}:$ENV{PATH}" sh commands.sh WORKING_DIRECTORY "${WORK}"
+    RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+if(NOT status EQUAL 0)
+    message(FATAL_ERROR "the page's commands end with ${status}:\n${output}")
+endif()
+string(REGEX MATCHALL "self test passed" passed "${output}")
+list(LENGTH passed passed)
+if(NOT passed EQUAL 2)
+    message(FATAL_ERROR "${passed} of 2 images pass their self test:\n${output}")
+endif()
+string(REGEX MATCH "seconds: ([0-9]+)" match "${output}")
+if(CMAKE_MATCH_1 GREATER most_seconds)
+    message(FATAL_ERROR "${CMAKE_MATCH_1} s beside compiling, at most ${most_seconds}")
+endif()
+message("${blocks} blocks, 2 images pass their self test, ${CMAKE_MATCH_1} s beside compiling")
