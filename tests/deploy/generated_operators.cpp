@@ -55,7 +55,7 @@ bool check(const char* name, const runtime::Program& program, const runtime::Gol
     const auto bytes = std::as_bytes(expected);
     const std::vector<std::byte> given = Caller(program, golden.inputs).call(run);
     const bool is_same = std::equal(given.begin(), given.end(), bytes.begin(), bytes.end());
-    std::printf("%s: %zu instructions, run() %s, self test %s", name, program.instructions.size(),
+    std::printf("%s: %d instructions, run() %s, self test %s", name, static_cast<int>(program.instructions.size()),
                 is_same ? "agrees" : "differs", result ? "passed\n" : "failed");
     if (!result && result.constants_are_whole)
         std::printf(" in run %d at instruction %d, %s\n", static_cast<int>(result.difference.run),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
 # Each wrong input of `intq targets`: one sentence on standard error that names what and where, and exit status 1.
-#   cmake -D INTQ=… -D DATA=… -D MODELS=… -D INPUTS=… -P check_refusals.cmake
+#   cmake -D INTQ=... -D DATA=... -D MODELS=... -D INPUTS=... -P check_refusals.cmake
 
 function(check_refusal expected)
     execute_process(COMMAND "${INTQ}" targets ${ARGN} RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE message)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
 # `intq targets` on models and images of other kinds than the shipped ones, and where a configuration refuses the model.
-#   cmake -D INTQ=… -D INPUTS=… -P check_targets.cmake
+#   cmake -D INTQ=... -D INPUTS=... -P check_targets.cmake
 
 # Standard output of a run that must end well.
 function(run_demo result)

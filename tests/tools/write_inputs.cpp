@@ -37,7 +37,7 @@ test::Message large_model() {
     return test::model(parts);
 }
 
-/// (N, 6) -> relu(x·w) -> 3 classes: no image at all.
+/// (N, 6) -> relu(x*w) -> 3 classes: no image at all.
 test::Message flat_model() {
     test::ModelParts parts;
     parts.nodes = {test::node("Gemm", {"x", "w"}, {"h"}), test::node("Relu", {"h"}, {"r"}),

@@ -1,10 +1,26 @@
 // SPDX-License-Identifier: MIT
 //
 // intq: from a float ONNX model to a deployed program, one command a step.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 
 #include "options.hpp"
+
+namespace {
+
+/// Whether the first argument is a word that is no command; says so, because the parser would not name it.
+bool is_unknown_command(const CLI::App& app, int count, char** arguments) {
+    const std::string word = count > 1 ? arguments[1] : "";
+    std::vector<std::string> names;
+    for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+    if (word.empty() || word[0] == '-' || std::find(names.begin(), names.end(), word) != names.end()) return false;
+    std::fprintf(stderr, "intq: there is no command %s; nearest: %s\n", intq::in_quotes(word).c_str(),
+                 intq::nearest_names(word, names).c_str());
+    return true;
+}
+
+}  // namespace
 
 int main(int count, char** arguments) {
     CLI::App app;
@@ -17,6 +33,9 @@ int main(int count, char** arguments) {
                              std::to_string(INTQ_VERSION_PATCH),
                          "print the version");
     app.require_subcommand(1);
+    app.failure_message([](const CLI::App*, const CLI::Error& error) {
+        return std::string("intq: ") + error.what() + "; --help says what there is\n";
+    });
     intq_tool::Action action;
     intq_tool::add_quantize(app, action);
     intq_tool::add_codegen(app, action);
@@ -29,6 +48,7 @@ int main(int count, char** arguments) {
     intq_tool::add_examples(app, {"intq check model.onnx --target tflite",
                                   "intq quantize model.onnx --data data.npy --target tflite -o model.intq",
                                   "intq info model.intq", "intq compare model.onnx model.intq --data test.npy"});
+    if (is_unknown_command(app, count, arguments)) return 2;
     try {
         app.parse(count, arguments);
     } catch (const CLI::ParseError& error) {
