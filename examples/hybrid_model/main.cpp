@@ -6,8 +6,8 @@
 
 #include "intq/interop/onnx/import.hpp"
 #include "intq/program/backends/best_table.hpp"
-#include "intq/quantization/convert/explain.hpp"
 #include "intq/quantization/convert/convert_fx.hpp"
+#include "intq/quantization/convert/explain.hpp"
 #include "intq/quantization/convert/hybrid.hpp"
 #include "intq/quantization/modules/stubs.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"

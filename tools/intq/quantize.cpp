@@ -182,11 +182,11 @@ void add_quantize(CLI::App& app, Action& action) {
     command->add_option("--memory-svg", options->memory_drawing, "also draw what the arena holds")->option_text("FILE");
     command->add_flag("--json", options->is_json, "print one JSON object");
     group_options(*command, "Output", {"--min-sqnr", "--batch", "--golden", "--portable", "--backend", "--memory-svg"});
-    add_examples(*command, {"intq quantize model.onnx --data data.npy --target tflite -o model.intq",
-                            "intq quantize model.onnx --data pictures/ --mean 0.485 0.456 0.406 \\",
-                            "    --deviation 0.229 0.224 0.225 --observer percentile -o model.onnx",
-                            "intq quantize model.onnx --data data.npy --min-sqnr 30 --single-file \\",
-                            "    -o model.hpp"});
+    add_examples(*command,
+                 {"intq quantize model.onnx --data data.npy --target tflite -o model.intq",
+                  "intq quantize model.onnx --data pictures/ --mean 0.485 0.456 0.406 \\",
+                  "    --deviation 0.229 0.224 0.225 --observer percentile -o model.onnx",
+                  "intq quantize model.onnx --data data.npy --min-sqnr 30 --single-file \\", "    -o model.hpp"});
     command->callback([options, command, &action] {
         resolve(*options, *command);
         action = [options] { return quantize(*options); };
