@@ -47,7 +47,7 @@ const kernels::KernelTable& table = kernels::kernel_table<target::tflite<>, simd
 
 /// The shipped network, quantized, as a program file with two golden runs.
 void write_shipped_network(const std::filesystem::path& path) {
-    const std::string data = INTQ_EXAMPLES_DIR "/quantize_model/data/";
+    const std::string data = INTQ_EXAMPLES_DIR "/digits/data/";
     const auto model = interop::onnx::import_file(data + "digits_resnet.onnx");
     quantization::add_stubs(*model);
     const auto prepared = quantization::prepare_calibration_fx(*model, table.policy());

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "analysis/models.hpp"
+#include "intq/analysis/error_split.hpp"
 #include "intq/analysis/model_profiler.hpp"
 #include "intq/analysis/tensor_statistics.hpp"
 #include "intq/graph/tracer.hpp"
@@ -493,6 +494,46 @@ TEST_CASE("Wrong use is an error that says what to do, and what was written befo
     nowhere.set_bad_case(models.x);
     CHECK_THAT(message_of<Error>([&] { nowhere.run(); }), Contains("file/out"));
     CHECK_THAT(message_of<Error>([&] { nowhere.sensitivity(); }), Contains("file/out"));
+}
+
+TEST_CASE("Another bad case needs another run") {
+    const test::TemporaryFolder folder;
+    const Residual models;
+    QuantAnalysis qa(models.net, models.prepared, "fake_quant", folder / "out");
+    qa.set_bad_case(models.x);
+    qa.run();
+    const double first = qa.compare_per_layer().front().base.max();
+    const Tensor other = random_tensor(models.x.shape(), 1234);
+    qa.set_bad_case(other);
+    CHECK_THAT(message_of<Error>([&] { qa.compare_per_layer(); }), Contains("run()"));
+    qa.run();
+    CHECK(qa.compare_per_layer().front().base.max() != first);
+    qa.auto_find_bad_case(cases_of(batches_of(std::vector<Tensor>{models.x})));
+    CHECK_THAT(message_of<Error>([&] { qa.compare_per_layer(); }), Contains("run()"));
+}
+
+TEST_CASE("Models whose layers have other widths do not correspond, and the layer is named") {
+    const auto net_of = [](index_t channels) {
+        const auto conv = std::make_shared<nn::Conv2d>(nn::Conv2dOptions{3, channels, nn::square_window(3), 1, true});
+        return test::make_model({{"quant", std::make_shared<nn::QuantStub>()},
+                                 {"conv", conv},
+                                 {"dequant", std::make_shared<nn::DeQuantStub>()}},
+                                [](test::LambdaModel& m, nn::Arguments x) {
+                                    return m.call("dequant", m.call("conv", m.call("quant", x[0])));
+                                });
+    };
+    const Shape shape(index_t{2}, index_t{3}, index_t{6}, index_t{6});
+    const nn::ModulePtr wide = net_of(8);
+    const auto narrow = test::calibrated(*net_of(4), shape);
+    const Tensor x = random_tensor(shape, 9);
+    const test::TemporaryFolder folder;
+    QuantAnalysis qa(wide, narrow, "fake_quant", folder / "out");
+    qa.set_bad_case(x);
+    CHECK_THAT(message_of<Error>([&] { qa.run(); }),
+               Contains("do not correspond: conv gives (2, 8, ") && Contains("(2, 4, "));
+    CHECK_THAT(
+        message_of<Error>([&] { split_error(wide, narrow, program::best_table<target::bpu<march::bayes>>(), x); }),
+        Contains("do not correspond: conv"));
 }
 
 TEST_CASE("A run leaves modes and quantizers as they were") {

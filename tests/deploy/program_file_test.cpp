@@ -300,6 +300,11 @@ TEST_CASE("golden runs of a file are repeated, and a changed weight is found in 
     deploy::GoldenRecord foreign = golden;
     foreign.checks.pop_back();
     CHECK_THROWS_WITH(deploy::serialize_program(owned.program(), tflite(), foreign), Contains("another program"));
+    foreign = golden;  // of a program of the same shapes
+    foreign.checks[2] ^= 1;
+    CHECK_THROWS_WITH(deploy::serialize_program(owned.program(), tflite(), foreign),
+                      Contains("another program: run 0 differs at instruction 2, ") &&
+                          Contains(owned.program().instructions[2].name));
 }
 
 TEST_CASE("patterns are those of docs/program_format.md, and find a changed code without an image") {

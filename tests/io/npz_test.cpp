@@ -99,6 +99,20 @@ TEST_CASE("A damaged npz file is refused, wherever it is cut and whichever bit i
         }
 }
 
+TEST_CASE("A directory that lists fewer arrays than it holds, and bytes behind the end, are refused") {
+    const std::vector<io::NamedArray> arrays{named<std::int8_t>("a", {3}, {1, 2, 3}),
+                                             named<std::int8_t>("b", {2}, {4, 5})};
+    const Bytes good = io::serialize_npz(arrays);
+    for (const std::byte count : {std::byte{0}, std::byte{1}}) {
+        Bytes fewer = good;
+        fewer[fewer.size() - 12] = count;  // of the end record
+        CHECK_THAT(refusal(fewer), Contains("x.npz: ") && Contains("lists fewer arrays"));
+    }
+    Bytes longer = good;
+    longer.resize(good.size() + 100);
+    CHECK_THAT(refusal(longer), Contains("followed by other bytes"));
+}
+
 TEST_CASE("A compressed array and arrays that share bytes are refused") {
     const std::vector<io::NamedArray> arrays{named<std::int8_t>("a", {3}, {1, 2, 3})};
     Bytes file = io::serialize_npz(arrays);

@@ -117,10 +117,12 @@ deploy::GoldenRecord record_of(const ProgramFile& file) {
     const auto count = static_cast<std::size_t>(runs.count);
     deploy::GoldenRecord record;
     record.count = runs.count;
+    record.patterns = runs.patterns;
+    const auto checks = static_cast<std::size_t>(runs.runs()) * file.lowered.program().program().instructions.size();
+    if (checks > 0) record.checks.assign(runs.checks, runs.checks + checks);
     if (count == 0) return record;
     record.inputs.assign(runs.inputs, runs.inputs + count * static_cast<std::size_t>(runs.input_bytes));
     record.outputs.assign(runs.outputs, runs.outputs + count * static_cast<std::size_t>(runs.output_bytes));
-    record.checks.assign(runs.checks, runs.checks + count * file.lowered.program().program().instructions.size());
     return record;
 }
 

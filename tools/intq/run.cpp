@@ -56,6 +56,7 @@ void describe_program(const InfoOptions& options, Report& report) {
     report.count("lower bound of the arena", memory.lower_bound, "bytes");
     report.text("peak", memory.peak_name);
     report.count("golden runs", file.golden.count);
+    report.count("golden runs on patterns", file.golden.patterns);
     program::AlignedBytes arena(program.arena_size);
     const runtime::Difference difference = runtime::self_test(program, file.golden, *table, arena.data());
     const std::string failed =

@@ -32,7 +32,7 @@ struct LayerComparison {
     std::string mod_name, base_op_type, analy_op_type;
     Shape shape{};                              // of the analysed output
     std::optional<OwnedQParams> qparams{};      // of the analysed output; none for real values
-    numeric_suite::TensorComparison metrics{};  // nothing in it inside a fused layer, and where the sizes differ
+    numeric_suite::TensorComparison metrics{};  // nothing in it inside a fused layer
     TensorStatistics base{}, analy{};
     PairedValues values{};  // of the first output; for reports
 
@@ -70,7 +70,6 @@ SideBySideOutputs run_side_by_side(const AnalysedModel& baseline, const Analysed
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(analysis)
 
-#    include <algorithm>
 #    include <map>
 #    include <memory>
 #    include <utility>
@@ -207,8 +206,9 @@ private:
     }
 
     void add(const LayerPair& pair, std::span<const Tensor> x, std::span<const Tensor> y) {
-        const bool is_same = std::equal(x.begin(), x.end(), y.begin(), y.end(),
-                                        [](const Tensor& a, const Tensor& b) { return a.shape() == b.shape(); });
+        const bool is_same = x.size() == y.size();
+        for (std::size_t i = 0; is_same && i < x.size(); ++i)
+            check_same_shape(baseline_.operators()[pair.baseline].mod_name, x[i], y[i]);
         for (LayerComparison& layer : layers_)
             if (is_same && layer.pair.baseline == pair.baseline && layer.pair.analysis == pair.analysis) {
                 for (std::size_t i = 0; i < x.size(); ++i)

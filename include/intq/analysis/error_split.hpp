@@ -256,7 +256,8 @@ private:
         if (partner == partners_.end()) return false;
         tensors.pair = partner->second;
         tensors.baseline = baseline_output(partner->second.baseline);
-        if (!tensors.baseline.defined() || tensors.baseline.size() != given->size()) return false;
+        if (!tensors.baseline.defined()) return false;
+        check_same_shape(source_.operators()[index].mod_name, tensors.baseline, *given);
         tensors.parts = {exact_difference(in_float, tensors.baseline), exact_difference(weight, in_float),
                          exact_difference(cut, weight), exact_difference(rounded, cut),
                          exact_difference(*given, rounded)};

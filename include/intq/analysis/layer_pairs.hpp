@@ -31,6 +31,13 @@ struct LayerPair {
 std::vector<LayerPair> pair_layers(const std::vector<AnalysedOperator>& baseline,
                                    const std::vector<AnalysedOperator>& analysis);
 
+namespace detail {
+
+/// @throws Error where the outputs of two operators of a pair have other shapes
+void check_same_shape(const std::string& mod_name, const Tensor& baseline, const Tensor& analysis);
+
+}  // namespace detail
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
 
@@ -157,6 +164,16 @@ private:
     std::set<std::string> known_;
     std::vector<LayerPair> pairs_;
 };
+
+}  // namespace detail
+
+namespace detail {
+
+INTQ_INLINE void check_same_shape(const std::string& mod_name, const Tensor& baseline, const Tensor& analysis) {
+    if (baseline.shape() == analysis.shape()) return;
+    throw Error("the models do not correspond: " + mod_name + " gives " + to_string(baseline.shape()) +
+                " in the baseline, and " + to_string(analysis.shape()) + " in the analysed model");
+}
 
 }  // namespace detail
 

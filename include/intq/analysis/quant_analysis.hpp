@@ -97,7 +97,8 @@ public:
     ///
     /// @param prefixes  modules whose qualified names begin so; all where it is empty
     /// @param types     types of the baseline's or the analysed model's operators; all where it is empty
-    /// @throws Error before run(), and for a prefix or type that no layer has, with the nearest
+    /// @throws Error before run() on the present bad case, where a layer has another shape in the two models, and for a
+    /// prefix or type that no layer has, with the nearest
     const std::vector<LayerComparison>& compare_per_layer(const std::vector<std::string>& prefixes = {},
                                                           const std::vector<std::string>& types = {});
 
@@ -217,7 +218,7 @@ INTQ_INLINE BadCase QuantAnalysis::auto_find_bad_case(const CaseSource& data, co
         worst.metric = worst.metrics.back();
         inputs_of_worst = inputs;
     }
-    bad_case_ = std::move(inputs_of_worst);
+    set_bad_case(*std::move(inputs_of_worst));
     return worst;
 }
 
@@ -225,6 +226,7 @@ INTQ_INLINE void QuantAnalysis::set_bad_case(CallInputs inputs) {
     if (inputs.empty()) throw Error("set_bad_case: the case has no inputs");
     inputs.in_order(baseline_.input_names());
     bad_case_ = std::move(inputs);
+    all_layers_.clear();  // they were those of another case
 }
 
 INTQ_INLINE void QuantAnalysis::load_bad_case(const std::filesystem::path& path) {
@@ -247,6 +249,7 @@ INTQ_INLINE void QuantAnalysis::set_model_profiler_dir(const std::filesystem::pa
 
 INTQ_INLINE void QuantAnalysis::run(const RunOptions& options) {
     const CallInputs& inputs = bad_case();
+    all_layers_.clear();
     const std::filesystem::path of_baseline = out_dir_ / "baseline_model", of_analysis = out_dir_ / "analysis_model";
     io::make_folder(of_baseline);
     io::make_folder(of_analysis);

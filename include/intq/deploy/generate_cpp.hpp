@@ -221,7 +221,7 @@ INTQ_INLINE std::string generate_cpp(const runtime::Program& program, const kern
                     std::to_string(program.max_batch));
     if (!detail::is_identifier(options.name)) throw Error("'" + options.name + "' is no name of a namespace");
     detail::FileParts unused;
-    detail::put_golden(unused, program, golden);  // refuses those of another program
+    detail::put_golden(unused, program, table, golden);  // refuses those of another program
     const std::string target = options.target.empty() ? detail::type_of_target(table.policy()) : options.target;
     const std::string backend = options.backend.empty() ? "intq::simd::" + std::string(table.backend) : options.backend;
 

@@ -238,13 +238,27 @@ INTQ_INLINE void put_tables(FileParts& parts, const runtime::Program& program, c
     for (const runtime::Instruction& instruction : program.instructions) parts.instruction(instruction, context);
 }
 
-INTQ_INLINE void put_golden(FileParts& parts, const runtime::Program& program, const GoldenRecord& golden) {
+/// Repeats the runs: a board could not say whether a difference is a fault of its own.
+INTQ_INLINE void check_golden(const runtime::Program& program, const kernels::KernelTable& table,
+                              const runtime::GoldenRuns& golden) {
+    if (golden.runs() == 0) return;
+    const program::AlignedBytes arena(program.arena_size);
+    const runtime::Difference found = runtime::self_test(program, golden, table, arena.data());
+    if (found.is_none()) return;
+    const auto& step = program.instructions[static_cast<std::size_t>(found.instruction)];
+    throw Error("the golden runs are those of another program: run " + std::to_string(found.run) +
+                " differs at instruction " + std::to_string(found.instruction) + ", " + step.name);
+}
+
+INTQ_INLINE void put_golden(FileParts& parts, const runtime::Program& program, const kernels::KernelTable& table,
+                            const GoldenRecord& golden) {
     const auto runs = static_cast<std::size_t>(golden.count);
     const auto checked_runs = static_cast<std::size_t>(golden.count + golden.patterns);
     if (golden.checks.size() != checked_runs * program.instructions.size() ||
         golden.inputs.size() != runs * std::size_t(runtime::detail::image_bytes(program, program.inputs)) ||
         golden.outputs.size() != runs * std::size_t(runtime::detail::image_bytes(program, program.outputs)))
         throw Error("the golden runs are those of another program");
+    check_golden(program, table, golden.view());
     parts.number(golden.count);
     parts.number(golden.patterns);
     if (checked_runs == 0) return;
@@ -337,7 +351,7 @@ INTQ_INLINE std::vector<std::byte> serialize_program(const runtime::Program& pro
     throw_if_failed(runtime::check_program(program, table), "the program to write");
     detail::FileParts parts;
     detail::put_tables(parts, program, table);
-    detail::put_golden(parts, program, golden);
+    detail::put_golden(parts, program, table, golden);
     return detail::join_parts(parts);
 }
 

@@ -134,8 +134,8 @@ public:
         if (file_.size() < zip_end_size) throw Error("not a ZIP archive");
         const std::uint64_t last = file_.size() - zip_end_size;
         for (std::uint64_t back = 0; back <= std::min(last, longest_comment); ++back)
-            if (number(last - back, 4) == zip_end) return last - back;
-        throw Error("not a ZIP archive, or cut off");
+            if (number(last - back, 4) == zip_end && number(last - back + 20, 2) == back) return last - back;
+        throw Error("not a ZIP archive, cut off, or followed by other bytes");
     }
 
 private:
@@ -207,6 +207,8 @@ INTQ_INLINE std::vector<NamedArray> parse_npz(std::span<const std::byte> file, s
             if (!names.insert(entry.name).second) throw Error("the name comes twice");
             at = entry.next;
         }
+        where = name;
+        if (at != end) throw Error("its directory does not end where it says, or lists fewer arrays than it holds");
     } catch (const Error& error) {
         const std::string message = error.what();
         if (message.starts_with(std::string(name) + ": ")) throw;  // of an array, which names the file

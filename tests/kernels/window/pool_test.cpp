@@ -140,12 +140,13 @@ void check_pool(std::size_t target_index, const std::vector<BackendTables>& back
 TEST_CASE("every pooling row gives the oracle's bytes") {
     const std::vector<BackendTables> backends = usable_backend_tables();
     std::map<const PoolRow*, int> runs;
-    // Pool kernels depend on the backend alone, so targets share rows; each target's parameters go through them.
+    std::size_t expected = 0;  // each target has rows of its own, by its rule
     for (std::size_t target = 0; target < oracle_targets().size(); ++target)
         for (const DType dtype : {DType::int8, DType::int16}) {
             if (bits_of(dtype) > oracle_targets()[target].widest_activation) continue;
             for (const OpKind op : {OpKind::max_pool2d, OpKind::avg_pool2d}) {
                 std::uint64_t seed = 0;
+                expected += backends.size();
                 for (int round = 0; round < 4; ++round)
                     for (const PoolShape& shape : shapes(op)) {
                         const PoolProblem p = draw_pool(op, shape, *backends[0].tables[target], dtype, ++seed);
@@ -153,16 +154,18 @@ TEST_CASE("every pooling row gives the oracle's bytes") {
                     }
             }
         }
-    CHECK(runs.size() == backends.size() * 4);
-    for (const auto& [row, count] : runs) CHECK(count >= 100);
+    CHECK(runs.size() == expected);
+    for (const auto& [row, count] : runs) CHECK(count >= 20);
 }
 
 TEST_CASE("a full-scale average over 256 x 256 int16 codes is exact") {
     const std::vector<BackendTables> backends = usable_backend_tables();
     const PoolShape shape{1, 1, 256, 256, window({256, 256}, {1, 1})};
     std::map<const PoolRow*, int> runs;
+    std::size_t targets = 0;
     for (std::size_t target = 0; target < oracle_targets().size(); ++target) {
         if (oracle_targets()[target].widest_activation < 16) continue;
+        ++targets;
         PoolProblem p{OpKind::avg_pool2d,        shape,
                       PoolDivisor::kernel_cells, {0.001f, 0, DType::int16},
                       {0.001f, 0, DType::int16}, oracle::make_tensor(1, 1, 256, 256, -32768)};
@@ -170,7 +173,7 @@ TEST_CASE("a full-scale average over 256 x 256 int16 codes is exact") {
         for (std::size_t i = 0; i < p.x.codes.size(); i += 3) p.x.codes[i] = 32767;
         check_pool(target, backends, p, 1, runs);
     }
-    CHECK(runs.size() == backends.size());
+    CHECK(runs.size() == backends.size() * targets);
 }
 
 TEST_CASE("a pool that cannot be is refused by name") {
