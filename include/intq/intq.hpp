@@ -25,6 +25,7 @@
 #include "intq/analysis/report/event_file.hpp"
 #include "intq/analysis/report/paired_values.hpp"
 #include "intq/analysis/report/profiler_page.hpp"
+#include "intq/analysis/report/svg_plots.hpp"
 #include "intq/analysis/saved_activations.hpp"
 #include "intq/analysis/sensitivity.hpp"
 #include "intq/analysis/tensor_statistics.hpp"

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "analysis/report/large_report.hpp"
+#include "intq/analysis/report/svg_plots.hpp"
 #include "intq/io/error.hpp"
 #include "intq/io/file.hpp"
 #include "io/temporary_folder.hpp"
@@ -156,4 +157,44 @@ TEST_CASE("Advice that was measured comes first, and an error's parts go to thei
     report.add(std::vector<OperatorErrorSplit>{split});
     CHECK(report.layers[1].shares == split.shares);
     CHECK(report.layers[0].shares != split.shares);
+}
+
+namespace {
+
+/// The numbers of one attribute, in the order of the picture.
+std::vector<double> attributes(const std::string& svg, const std::string& element, const std::string& name) {
+    std::vector<double> values;
+    for (std::size_t at = svg.find("<" + element); at != std::string::npos; at = svg.find("<" + element, at + 1)) {
+        const std::size_t value = svg.find(" " + name + "=\"", at);
+        values.push_back(std::stod(svg.substr(value + name.size() + 3)));
+    }
+    return values;
+}
+
+}  // namespace
+
+TEST_CASE("Pictures of a report stand where their numbers are") {
+    const std::vector<double> values{40.0, NAN, 10.0, 25.0};
+    const std::string line = svg_of_values("SQNR <dB>", values);
+    CHECK_THAT(line, Contains("SQNR &lt;dB") && Contains("10 to 40"));
+    // The background, and a mark for each finite value: the largest on top, the middle one between.
+    CHECK(attributes(line, "rect", "y").size() == 4);
+    const auto y = attributes(line, "rect", "y");
+    CHECK(y[1] == 28.0);
+    CHECK(y[2] == 208.0);
+    CHECK(y[3] == 118.0);
+    CHECK(std::count(line.begin(), line.end(), 'M') == 2);  // a gap
+
+    PairedHistogram histogram{-1.0, 1.0, {0, 7}, {1, 3}};
+    const auto heights = attributes(svg_of_histogram("values", histogram), "rect", "height");
+    REQUIRE(heights.size() == 3);
+    CHECK(heights[1] == Approx(180.0 / 3.0).epsilon(1e-3));        // log 2 of log 8
+    CHECK(heights[2] == Approx(180.0 * 2.0 / 3.0).epsilon(1e-3));  // log 4 of log 8
+
+    const std::vector<ChannelRanges> channels{{0, 1, -1.0f, 1.0f, -2.0f, 2.0f}};
+    const auto bars = attributes(svg_of_channels("channels", channels), "rect", "height");
+    REQUIRE(bars.size() == 3);
+    CHECK(bars[1] == 90.0);
+    CHECK(bars[2] == 180.0);
+    CHECK_THAT(svg_of_values("", {}), Contains("</svg>"));
 }
