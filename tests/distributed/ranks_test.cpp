@@ -267,3 +267,17 @@ TEST_CASE("Ranks find the sensitivity list of one process to the bit, each with 
     });
     CHECK(std::filesystem::is_directory(folder / "journal" / "rank_1_of_2"));
 }
+
+TEST_CASE("Ranks that measure something else are told so, and give no list") {
+    std::string message;
+    try {
+        run_thread_ranks(2, [](Communicator& all) {
+            test::distributed::SensitivityTask own;
+            if (all.rank() == 1) own.options.metric = "MSE";
+            distributed::find_sensitive_operators(own.model, own.x, own.expected, all, own.options);
+        });
+    } catch (const Error& error) {
+        message = error.what();
+    }
+    CHECK_THAT(message, Catch::Matchers::Contains("find_sensitive_operators: the metric"));
+}
