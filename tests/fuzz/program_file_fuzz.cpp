@@ -33,15 +33,16 @@ struct Base {
     std::vector<std::byte> file;
 };
 
-/// One golden run of zeros and one on a pattern, whose checksums are not compared.
-deploy::GoldenRecord golden_of(const runtime::Program& program) {
-    deploy::GoldenRecord golden;
-    golden.count = 1;
-    golden.inputs.resize(static_cast<std::size_t>(runtime::detail::image_bytes(program, program.inputs)));
-    golden.outputs.resize(static_cast<std::size_t>(runtime::detail::image_bytes(program, program.outputs)));
-    golden.patterns = 1;
-    golden.checks.resize(2 * program.instructions.size());
-    return golden;
+/// One golden run of zeros and one on a pattern.
+deploy::GoldenRecord golden_of(const runtime::Program& program, const kernels::KernelTable& table) {
+    std::vector<Tensor> zeros;
+    for (const std::int32_t input : program.inputs) {
+        const runtime::ProgramTensor& tensor = program.tensor(input);
+        Shape shape = tensor.shape;
+        shape[0] = 1;
+        zeros.push_back(Tensor::zeros(shape, tensor.dtype, tensor.layout));
+    }
+    return deploy::record_golden_runs(program, table, zeros, 1);
 }
 
 template <class TargetType> void add_bases(std::vector<Base>& bases, const oracle::Target& target) {
@@ -49,7 +50,7 @@ template <class TargetType> void add_bases(std::vector<Base>& bases, const oracl
     const SmallProgram small(table, target);
     const OperatorProgram operators(table);
     for (const runtime::Program& program : {small.program(), operators.program()})
-        bases.push_back({&table, deploy::serialize_program(program, table, golden_of(program))});
+        bases.push_back({&table, deploy::serialize_program(program, table, golden_of(program, table))});
 }
 
 const std::vector<Base>& bases() {

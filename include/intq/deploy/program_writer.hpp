@@ -44,6 +44,10 @@ inline constexpr index_t default_patterns = 4;
 GoldenRecord record_golden_runs(const program::OwnedProgram& program, std::span<const Tensor> inputs,
                                 index_t patterns = default_patterns);
 
+/// The same of a program that is a view, whose constants were packed for `table`.
+GoldenRecord record_golden_runs(const runtime::Program& program, const kernels::KernelTable& table,
+                                std::span<const Tensor> inputs, index_t patterns = default_patterns);
+
 /// The bytes of a program file.
 ///
 /// @param table   the kernels that the program was packed for
@@ -316,7 +320,11 @@ INTQ_INLINE runtime::GoldenRuns GoldenRecord::view() const noexcept {
 
 INTQ_INLINE GoldenRecord record_golden_runs(const program::OwnedProgram& owned, std::span<const Tensor> inputs,
                                             index_t patterns) {
-    const runtime::Program& program = owned.program();
+    return record_golden_runs(owned.program(), owned.table(), inputs, patterns);
+}
+
+INTQ_INLINE GoldenRecord record_golden_runs(const runtime::Program& program, const kernels::KernelTable& table,
+                                            std::span<const Tensor> inputs, index_t patterns) {
     const std::vector<Tensor> rows = inputs.empty() ? std::vector<Tensor>() : detail::rows_of(program, inputs);
     const auto append = [](std::vector<std::byte>& to, const void* from, index_t bytes) {
         const auto* const first = static_cast<const std::byte*>(from);
@@ -328,7 +336,7 @@ INTQ_INLINE GoldenRecord record_golden_runs(const program::OwnedProgram& owned, 
     golden.patterns = patterns;
     const program::AlignedBytes arena(program.arena_size);
     const auto record = [&](index_t pattern) {
-        runtime::detail::run_golden(program, owned.table(), arena.data(), pattern, serial,
+        runtime::detail::run_golden(program, table, arena.data(), pattern, serial,
                                     [&](index_t, std::uint32_t check) { golden.checks.push_back(check); });
     };
     for (index_t run = 0; run < golden.count; ++run) {
