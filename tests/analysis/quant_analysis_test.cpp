@@ -406,6 +406,20 @@ TEST_CASE("Saved activations of two profilers are compared as a run is, and clea
     CHECK_FALSE(std::filesystem::exists(folder / "out" / "baseline_model"));
     CHECK_FALSE(std::filesystem::exists(folder / "out" / "analysis_model"));
     CHECK(text_of_file(folder / "out" / "compare_per_layer_out.csv") == expected);
+    // Of another case; of a run that was stopped; and none of a former run beside the tables of this one.
+    ModelProfiler(models.prepared, folder / "analysis", saving)(random_tensor(models.x.shape(), 77));
+    CHECK_THAT(message_of<Error>([&] { other.set_model_profiler_dir(folder / "baseline", folder / "analysis"); }),
+               Contains("other inputs") && Contains((folder / "baseline").string()));
+    qa.run({.save_activations = true});
+    qa.run();
+    CHECK_FALSE(std::filesystem::exists(folder / "out" / "baseline_model" / "op_infos"));
+    CHECK_FALSE(std::filesystem::exists(folder / "out" / "analysis_model" / "op_infos"));
+    std::filesystem::path last;
+    for (const auto& entry : std::filesystem::directory_iterator(folder / "analysis" / "op_infos"))
+        last = std::max(last, entry.path());
+    std::filesystem::remove(last);
+    CHECK_THAT(message_of<Error>([&] { other.set_model_profiler_dir(folder / "baseline", folder / "analysis"); }),
+               Contains((folder / "analysis").string()) && Contains("did not come to its end"));
     std::filesystem::remove(folder / "baseline" / "op_infos" / "000003.safetensors");
     CHECK_THAT(message_of<Error>([&] { other.set_model_profiler_dir(folder / "baseline", folder / "analysis"); }),
                Contains("000004") && Contains("missing"));
@@ -489,6 +503,19 @@ TEST_CASE("Wrong use is an error that says what to do, and what was written befo
                    qa.auto_find_bad_case(cases_of(batches_of(std::vector<Tensor>{models.x, broken})));
                }),
                Contains("case 1") && Contains("NaN"));
+    const CaseSource throwing{2, [&](std::size_t i) -> CallInputs {
+                                  if (i == 1) throw std::runtime_error("the disk is gone");
+                                  return models.x;
+                              }};
+    CHECK_THAT(message_of<Error>([&] { qa.auto_find_bad_case(throwing); }),
+               Contains("case 1") && Contains("the disk is gone"));
+    CHECK_THAT(message_of<Error>([&] {
+                   qa.auto_find_bad_case(
+                       cases_of(batches_of(std::vector<Tensor>{models.x, random_tensor(Shape(1, 4, 12, 12), 3)})));
+               }),
+               Contains("case 1") && Contains("stem"));
+    CHECK_THAT(message_of<Error>([&] { qa.auto_find_bad_case(throwing, {.num_steps = 0}); }), Contains("num_steps"));
+    CHECK_THAT(message_of<Error>([&] { qa.auto_find_bad_case(CaseSource{3, {}}); }), Contains("`at`"));
     io::write_file(folder / "file", "text");
     QuantAnalysis nowhere(models.net, models.prepared, "fake_quant", folder / "file" / "out");
     nowhere.set_bad_case(models.x);

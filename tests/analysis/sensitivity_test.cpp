@@ -228,6 +228,9 @@ TEST_CASE(
     broken.flat<float>()[1] = std::numeric_limits<float>::quiet_NaN();
     CHECK_THAT(search(models.prepared, quiet(), broken), Contains("output 0 of the baseline model") && Contains("NaN"));
     options = quiet();
+    options.measures = [](std::size_t row) { return row == 0; };
+    CHECK_THAT(search(models.prepared, options, models.expected), Contains("`join`"));
+    options = quiet();
     options.output = "3";
     CHECK_THAT(search(models.prepared, options, models.expected), Contains("no output \"3\""));
     for (const auto& module : models.prepared->named_modules())

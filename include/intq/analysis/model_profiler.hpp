@@ -71,9 +71,10 @@ INTQ_INLINE ModelProfiler::ModelProfiler(AnalysedModel model, std::filesystem::p
       infos_(model_.operators(), options.kept, out_dir_) {}
 
 INTQ_INLINE nn::Value ModelProfiler::operator()(const CallInputs& inputs) {
+    const std::vector<nn::Value> values = inputs.in_order(model_.input_names());
     std::optional<ActivationWriter> writer;
-    if (options_.save_activations) writer.emplace(model_.operators(), out_dir_);
-    const auto run = model_.run(inputs.in_order(model_.input_names()));
+    if (options_.save_activations) writer.emplace(model_.operators(), out_dir_, values);
+    const auto run = model_.run(values);
     OperatorCall call;
     while (run->next(call)) {
         infos_.add(call);

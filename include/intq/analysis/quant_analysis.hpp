@@ -45,7 +45,8 @@ struct BadCase {
 };
 
 struct RunOptions {
-    /// Also writes every operator's values into `baseline_model/op_infos` and `analysis_model/op_infos`.
+    /// Also writes every operator's values into `baseline_model/op_infos` and `analysis_model/op_infos`. Those of a
+    /// former run go in any case.
     bool save_activations = false;
     io::ShowProgress show = io::ShowProgress::on_terminal;
 };
@@ -84,6 +85,8 @@ public:
     void save_bad_case(const std::filesystem::path& path = {}) const;
 
     /// Lets compare_per_layer() read what two ModelProfilers with save_activations wrote, in place of a run.
+    ///
+    /// @throws Error where a folder holds no whole run, the runs had other inputs, or the models do not correspond
     void set_model_profiler_dir(const std::filesystem::path& baseline, const std::filesystem::path& analysis);
 
     /// Runs both models on the bad case, side by side, and writes `baseline_model/statistic.txt` and
@@ -137,6 +140,7 @@ private:
 #if INTQ_DEFINES(analysis)
 
 #    include <algorithm>
+#    include <exception>
 #    include <system_error>
 
 #    include "intq/analysis/compare_tables.hpp"
@@ -199,17 +203,20 @@ INTQ_INLINE BadCase QuantAnalysis::auto_find_bad_case(const CaseSource& data, co
                     options.custom_metric_order_seq + "\"");
     if (!options.custom_metric_func) metric = output_metric(options.metric);
     const std::size_t count = std::min(data.count, options.num_steps);
-    if (count == 0 || !data.at) throw Error("auto_find_bad_case: there is no data; give at least one case");
+    if (data.count == 0) throw Error("auto_find_bad_case: there is no data; give at least one case");
+    if (!data.at) throw Error("auto_find_bad_case: the source of cases has no function `at`");
+    if (count == 0) throw Error("auto_find_bad_case: num_steps is 0; try at least one case");
     io::Progress progress("bad case", static_cast<std::int64_t>(count), options.show);
     BadCase worst;
     std::optional<CallInputs> inputs_of_worst;
     for (std::size_t i = 0; i < count; ++i) {
-        const CallInputs inputs = data.at(i);
-        const nn::Value expected = baseline_output(inputs);
-        const nn::Value given = analysis_.run(inputs.in_order(analysis_.input_names()))->output();
+        CallInputs inputs;
         try {
+            inputs = data.at(i);
+            const nn::Value expected = baseline_output(inputs);
+            const nn::Value given = analysis_.run(inputs.in_order(analysis_.input_names()))->output();
             worst.metrics.push_back(compare_outputs(expected, given, metric, options.output));
-        } catch (const Error& error) {
+        } catch (const std::exception& error) {  // also of the caller's own functions
             throw Error("auto_find_bad_case: case " + std::to_string(i), error.what());
         }
         progress.update(static_cast<std::int64_t>(i + 1));
@@ -242,6 +249,7 @@ INTQ_INLINE void QuantAnalysis::save_bad_case(const std::filesystem::path& path)
 INTQ_INLINE void QuantAnalysis::set_model_profiler_dir(const std::filesystem::path& baseline,
                                                        const std::filesystem::path& analysis) {
     const AnalysedModel x = saved_model(baseline), y = saved_model(analysis);
+    check_same_case(baseline, analysis);
     pair_layers(x.operators(), y.operators());
     profiler_dirs_ = {baseline, analysis};
     all_layers_.clear();
@@ -253,12 +261,14 @@ INTQ_INLINE void QuantAnalysis::run(const RunOptions& options) {
     const std::filesystem::path of_baseline = out_dir_ / "baseline_model", of_analysis = out_dir_ / "analysis_model";
     io::make_folder(of_baseline);
     io::make_folder(of_analysis);
+    for (const auto& folder : {of_baseline, of_analysis}) remove_activations(folder);
     std::optional<ActivationWriter> x_values, y_values;
     SideBySideHooks hooks;
     hooks.show = options.show;
     if (options.save_activations) {
-        x_values.emplace(baseline_.operators(), of_baseline);
-        y_values.emplace(analysis_.operators(), of_analysis);
+        const auto values = [&](const AnalysedModel& model) { return inputs.in_order(model.input_names()); };
+        x_values.emplace(baseline_.operators(), of_baseline, values(baseline_));
+        y_values.emplace(analysis_.operators(), of_analysis, values(analysis_));
         hooks.baseline = [&](const OperatorCall& call) { x_values->add(call); };
         hooks.analysis = [&](const OperatorCall& call) { y_values->add(call); };
     }

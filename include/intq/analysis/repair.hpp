@@ -59,7 +59,8 @@ struct Repair {
     std::string line;      // in C++, with the names of docs/debugging.md: mapping, prepared, batches, float_model
     std::function<void(QuantizationRecipe&)> change{};
 
-    void apply(QuantizationRecipe& recipe) const { change(recipe); }
+    /// @throws Error for a repair without a change
+    void apply(QuantizationRecipe& recipe) const;
 };
 
 /// {"kind": …, "mod_name": …, "line": …}
@@ -123,6 +124,11 @@ INTQ_INLINE std::shared_ptr<quantization::PreparedModel> QuantizationRecipe::mak
     quantization::calibrate(*prepared, calibration);
     for (const auto& step : afterwards) step(*prepared, calibration);
     return prepared;
+}
+
+INTQ_INLINE void Repair::apply(QuantizationRecipe& recipe) const {
+    if (!change) throw Error("Repair: it has no function `change`");
+    change(recipe);
 }
 
 INTQ_INLINE const char* name_of(RepairKind kind) {

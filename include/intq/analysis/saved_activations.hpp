@@ -16,26 +16,37 @@
 namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {
 
+/// Removes what a former run left in `folder/op_infos`.
+void remove_activations(const std::filesystem::path& folder);
+
 /// Writes each call of a run into `folder/op_infos`: `<number>.safetensors` in the order of the run, with the
-/// operator's names, its inputs (those that are no other operator's output), parameters and outputs. A file appears
-/// complete or not at all.
+/// operator's names, its inputs (those that are no other operator's output), parameters and outputs, the number of
+/// operators and what the run was given. A file appears complete or not at all.
 class ActivationWriter {
 public:
     /// Removes what a former run left there.
-    ActivationWriter(const std::vector<AnalysedOperator>& operators, std::filesystem::path folder);
+    ///
+    /// @param inputs  what the model is given
+    ActivationWriter(const std::vector<AnalysedOperator>& operators, std::filesystem::path folder,
+                     const std::vector<nn::Value>& inputs);
 
     void add(const OperatorCall& call);
 
 private:
     const std::vector<AnalysedOperator>& operators_;
     std::filesystem::path folder_;
+    std::string case_;
 };
 
 /// The model whose activations are in a folder. Its runs read one file after the other, whatever inputs they are given,
 /// and return nothing.
 ///
-/// @throws Error naming the folder where there are none, and the file that is not one of them
+/// @throws Error naming the folder where there are none or the run did not come to its end, and the file that is not
+///         one of them
 AnalysedModel saved_model(const std::filesystem::path& folder);
+
+/// @throws Error where the two folders hold runs on other inputs
+void check_same_case(const std::filesystem::path& one, const std::filesystem::path& other);
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis
@@ -46,12 +57,14 @@ AnalysedModel saved_model(const std::filesystem::path& folder);
 #    include <algorithm>
 #    include <charconv>
 #    include <cstdint>
+#    include <span>
 #    include <system_error>
 #    include <utility>
 
 #    include "intq/io/error.hpp"
 #    include "intq/io/file.hpp"
 #    include "intq/io/safetensors.hpp"
+#    include "intq/runtime/checksum.hpp"
 #    include "intq/tensor/npy.hpp"
 
 namespace intq::analysis {
@@ -59,7 +72,20 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-inline constexpr const char* activation_format = "intq activations 1";
+inline constexpr const char* activation_format = "intq activations 2";
+
+/// The inputs of a run as a line: "float32 (1, 3, 8, 8) 90150983;", with the CRC-32 of the values.
+INTQ_INLINE std::string case_line(const std::vector<nn::Value>& inputs) {
+    std::string text;
+    for (const nn::Value& input : inputs)
+        for (const Tensor& tensor : nn::tensors_of(input)) {
+            const Tensor values = tensor.contiguous();
+            const std::span<const std::byte> bytes(values.data(), static_cast<std::size_t>(values.bytes()));
+            text += std::string(name_of(values.dtype())) + " " + to_string(values.shape()) + " " +
+                    std::to_string(runtime::crc32(bytes)) + ";";
+        }
+    return text;
+}
 
 INTQ_INLINE std::string file_number(std::size_t index) {
     const std::string digits = std::to_string(index);
@@ -145,9 +171,11 @@ public:
     INTQ_INLINE std::unique_ptr<ModelRun> run(std::vector<nn::Value> inputs) override;
     INTQ_INLINE std::vector<std::string> input_names() const override { return {}; }
     const std::vector<std::filesystem::path>& files() const noexcept { return files_; }
+    const std::string& case_of_run() const noexcept { return case_; }
 
 private:
     std::vector<std::filesystem::path> files_;
+    std::string case_;
 };
 
 class SavedRun : public ModelRun {
@@ -194,6 +222,7 @@ INTQ_INLINE SavedSource::SavedSource(const std::filesystem::path& folder) {
                     "no activations were saved here; run a ModelProfiler or QuantAnalysis::run() with "
                     "save_activations");
     std::sort(files_.begin(), files_.end());
+    std::string count;
     for (const std::filesystem::path& file : files_) {
         if (file.stem().string() != detail::file_number(operators_.size()))
             throw Error(file.string(), "an operator's file before this one is missing");
@@ -204,6 +233,8 @@ INTQ_INLINE SavedSource::SavedSource(const std::filesystem::path& folder) {
             return found->second;
         };
         if (field("format") != activation_format) throw Error(file.string(), "this is no file of saved activations");
+        count = field("operators");
+        case_ = field("case");
         AnalysedOperator op{field("mod_name"), field("op_type"), field("node"), field("call"),
                             members_of(field("members"))};
         op.has_weight = field("has_weight") == "yes";
@@ -212,6 +243,9 @@ INTQ_INLINE SavedSource::SavedSource(const std::filesystem::path& folder) {
                                             : static_cast<std::size_t>(whole_number(word, file.string())));
         operators_.push_back(std::move(op));
     }
+    if (count != std::to_string(files_.size()))
+        throw Error(folder.string(), "it holds the activations of " + std::to_string(files_.size()) + " of " + count +
+                                         " operators; the run did not come to its end");
     for (const AnalysedOperator& op : operators_)
         for (const std::size_t input : op.inputs)
             if (input != OperatorInput::none && input >= operators_.size())
@@ -224,11 +258,15 @@ INTQ_INLINE std::unique_ptr<ModelRun> SavedSource::run(std::vector<nn::Value>) {
 
 }  // namespace detail
 
-INTQ_INLINE ActivationWriter::ActivationWriter(const std::vector<AnalysedOperator>& operators,
-                                               std::filesystem::path folder)
-    : operators_(operators), folder_(std::move(folder) / "op_infos") {
+INTQ_INLINE void remove_activations(const std::filesystem::path& folder) {
     std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
+    std::filesystem::remove_all(folder / "op_infos", ignored);
+}
+
+INTQ_INLINE ActivationWriter::ActivationWriter(const std::vector<AnalysedOperator>& operators,
+                                               std::filesystem::path folder, const std::vector<nn::Value>& inputs)
+    : operators_(operators), folder_(folder / "op_infos"), case_(detail::case_line(inputs)) {
+    remove_activations(folder);
     io::make_folder(folder_);
 }
 
@@ -242,7 +280,9 @@ INTQ_INLINE void ActivationWriter::add(const OperatorCall& call) {
                         {"call", op.call},
                         {"members", detail::text_of(op.members)},
                         {"inputs", detail::text_of(op.inputs)},
-                        {"has_weight", op.has_weight ? "yes" : "no"}};
+                        {"has_weight", op.has_weight ? "yes" : "no"},
+                        {"operators", std::to_string(operators_.size())},
+                        {"case", case_}};
     for (std::size_t i = 0; i < call.inputs.size(); ++i)
         if (call.inputs[i].producer == OperatorInput::none)
             detail::save_tensor("input_" + std::to_string(i), call.inputs[i].tensor, content);
@@ -254,6 +294,12 @@ INTQ_INLINE void ActivationWriter::add(const OperatorCall& call) {
 
 INTQ_INLINE AnalysedModel saved_model(const std::filesystem::path& folder) {
     return AnalysedModel(std::make_shared<detail::SavedSource>(folder));
+}
+
+INTQ_INLINE void check_same_case(const std::filesystem::path& one, const std::filesystem::path& other) {
+    const std::string x = detail::SavedSource(one).case_of_run(), y = detail::SavedSource(other).case_of_run();
+    if (x != y)
+        throw Error(other.string(), "its run had other inputs than that in " + one.string() + ": " + y + " and " + x);
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -257,6 +257,8 @@ INTQ_INLINE std::vector<quantization::SensitiveOperator> find_sensitive_operator
                                                                                   const CallInputs& inputs,
                                                                                   const nn::Value& baseline_output,
                                                                                   const SensitivityOptions& options) {
+    if (options.measures && !options.join)
+        throw Error("sensitivity: `measures` leaves rows to others, and there is no `join` that brings their metrics");
     const auto* source = dynamic_cast<const detail::GraphSource*>(model.source().get());
     if (source == nullptr)
         throw Error(

@@ -92,14 +92,12 @@ TEST_CASE("What is logged is what the given program computes, not what the conve
     const auto& table = table_of("bayes");
     const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 3);
     const QuantizedGraph quantized = convert_fx(*prepared_net(table, x));
-    QuantizedGraph changed = quantized;  // the program of a model with another weight in its first layer
-    for (QuantizedNode& node : changed.nodes)
+    const auto lowered = lower(quantized, table, 2);
+    for (const QuantizedNode& node : quantized.nodes)  // the program has a copy of the weight
         if (node.module == "stem") {
-            auto step = std::make_shared<WeightedStep>(node.step_as<WeightedStep>());
-            step->weight = Tensor::zeros(step->weight.shape(), step->weight.dtype());
-            node.step = step;
+            Tensor weight = node.step_as<WeightedStep>().weight;
+            std::memset(weight.data(), 0, static_cast<std::size_t>(weight.bytes()));
         }
-    const auto lowered = lower(changed, table, 2);
     ConvertedModel model(quantized, lowered);
     const auto values = values_of(model, x);
     CHECK(same_bits(values.at("output").tensor(), lowered.run(x)));
@@ -129,4 +127,9 @@ TEST_CASE("A program of another model is refused") {
     CHECK(message_of<Error>([&] {
               ConvertedModel(quantized, LoweredModel(lowered.shared_program(), lowered.tail()));
           }).find("give what lower() made of this converted model") != std::string::npos);
+    // One of the same form, too; a copy is the same model.
+    const QuantizedGraph other = convert_fx(*prepared_net(table, x)), copy = quantized;
+    CHECK(message_of<Error>([&] { ConvertedModel(quantized, lower(other, table)); })
+              .find("give what lower() made of this converted model") != std::string::npos);
+    CHECK_NOTHROW(ConvertedModel(copy, lowered));
 }

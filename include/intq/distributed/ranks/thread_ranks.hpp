@@ -82,6 +82,7 @@ private:
 
 INTQ_INLINE void run_thread_ranks(int ranks, const std::function<void(Communicator&)>& work) {
     if (ranks < 1) throw Error("run_thread_ranks: expected at least 1 rank, given " + std::to_string(ranks));
+    if (!work) throw Error("run_thread_ranks: there is no work");
     detail::ThreadGroup group(ranks);
     std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
     // No rank begins before all threads exist, because the system may refuse one.

@@ -299,10 +299,9 @@ INTQ_INLINE ConvertedModel::ConvertedModel(const quantization::QuantizedGraph& q
 INTQ_INLINE ConvertedModel::ConvertedModel(const quantization::QuantizedGraph& quantized,
                                            const quantization::LoweredModel& lowered)
     : ConvertedModel(std::make_shared<quantization::QuantizedGraph>(quantized), lowered.program().table(), lowered) {
-    if (lowered.program_tensors().size() != quantized.tensors.size())
-        throw Error("ConvertedModel: the converted model has " + std::to_string(quantized.tensors.size()) +
-                    " tensors, and the lowered one knows " + std::to_string(lowered.program_tensors().size()) +
-                    "; give what lower() made of this converted model");
+    if (!lowered.is_made_of(quantized))
+        throw Error("ConvertedModel: the lowered model was made of another one; give what lower() made of this "
+                    "converted model");
 }
 
 INTQ_INLINE void ConvertedModel::run_program(std::span<const nn::Value> inputs) {

@@ -29,9 +29,12 @@ inline namespace INTQ_HOSTED_ABI {
 /// Immutable, so any number of threads may run one object.
 class LoweredModel {
 public:
-    /// @param tensors  see program_tensors()
+    /// A program without the converted model that it was made of.
+    LoweredModel(std::shared_ptr<program::OwnedProgram> program, std::shared_ptr<graph::GraphModule> tail);
+    /// @param quantized  what it was made of; not kept
+    /// @param tensors    see program_tensors()
     LoweredModel(std::shared_ptr<program::OwnedProgram> program, std::shared_ptr<graph::GraphModule> tail,
-                 std::vector<std::int32_t> tensors = {});
+                 const QuantizedGraph& quantized, std::vector<std::int32_t> tensors);
 
     /// @param inputs  float32, or uint8 for pixels, one for each input of the model, (N, …) with the same N
     /// @param hook    called after every instruction of every batch
@@ -50,10 +53,13 @@ public:
     /// For each tensor of the converted model the tensor of the program that holds its values; -1 for one that no
     /// instruction writes, because its readers find the codes where they are.
     const std::vector<std::int32_t>& program_tensors() const noexcept { return tensors_; }
+    /// Whether lower() made this of the converted model, or of a copy of it.
+    bool is_made_of(const QuantizedGraph& quantized) const;
 
 private:
     std::shared_ptr<program::OwnedProgram> program_;
     std::shared_ptr<graph::GraphModule> tail_;
+    std::vector<std::weak_ptr<const Step>> steps_;  // of the converted model, which copies of it share
     std::vector<std::int32_t> tensors_;
 };
 
@@ -87,6 +93,7 @@ bool is_float_step(const QuantizedNode& node);
 
 #    include <algorithm>
 #    include <cstddef>
+#    include <new>
 #    include <set>
 #    include <string>
 
@@ -99,8 +106,23 @@ namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE LoweredModel::LoweredModel(std::shared_ptr<program::OwnedProgram> program,
-                                       std::shared_ptr<graph::GraphModule> tail, std::vector<std::int32_t> tensors)
-    : program_(std::move(program)), tail_(std::move(tail)), tensors_(std::move(tensors)) {}
+                                       std::shared_ptr<graph::GraphModule> tail)
+    : program_(std::move(program)), tail_(std::move(tail)) {}
+
+INTQ_INLINE LoweredModel::LoweredModel(std::shared_ptr<program::OwnedProgram> program,
+                                       std::shared_ptr<graph::GraphModule> tail, const QuantizedGraph& quantized,
+                                       std::vector<std::int32_t> tensors)
+    : program_(std::move(program)), tail_(std::move(tail)), tensors_(std::move(tensors)) {
+    for (const QuantizedNode& node : quantized.nodes) steps_.emplace_back(node.step);
+}
+
+INTQ_INLINE bool LoweredModel::is_made_of(const QuantizedGraph& quantized) const {
+    return tensors_.size() == quantized.tensors.size() &&
+           std::equal(steps_.begin(), steps_.end(), quantized.nodes.begin(), quantized.nodes.end(),
+                      [](const std::weak_ptr<const Step>& step, const QuantizedNode& node) {
+                          return !step.owner_before(node.step) && !node.step.owner_before(step);
+                      });
+}
 
 INTQ_INLINE Tensor LoweredModel::run(const Tensor& images, const Executor& executor,
                                      runtime::InstructionHook hook) const {
@@ -182,10 +204,15 @@ INTQ_INLINE std::shared_ptr<program::OwnedProgram> lower_steps(const QuantizedGr
 INTQ_INLINE LoweredModel lower(const QuantizedGraph& quantized, const kernels::KernelTable& table,
                                const LoweringOptions& options) {
     const QuantizedGraph tail = detail::split_tail(quantized);
+    const std::vector<int>& outputs = tail.nodes.empty() ? quantized.outputs : tail.inputs;
     std::vector<std::int32_t> tensors;
-    auto program =
-        detail::lower_steps(quantized, table, options, tail.nodes.empty() ? quantized.outputs : tail.inputs, tensors);
-    return {std::move(program), tail.nodes.empty() ? nullptr : make_reference(tail), std::move(tensors)};
+    std::shared_ptr<program::OwnedProgram> program;
+    try {
+        program = detail::lower_steps(quantized, table, options, outputs, tensors);
+    } catch (const std::bad_alloc&) {
+        throw Error("lower: there is no memory for a program of max_batch " + std::to_string(options.max_batch));
+    }
+    return {std::move(program), tail.nodes.empty() ? nullptr : make_reference(tail), quantized, std::move(tensors)};
 }
 
 INTQ_INLINE LoweredModel lower(const QuantizedGraph& quantized, const kernels::KernelTable& table, index_t max_batch) {

@@ -276,10 +276,15 @@ INTQ_INLINE CalibrationReport calibrate(PreparedModel& model, const BatchSource&
     {
         io::Progress bar("calibration", static_cast<std::int64_t>(source.count), options.show);
         for (std::size_t i = options.first; i < last; ++i) {
-            const std::vector<nn::Value> batch = source.values(i);
-            const bool is_filled = detail::has_data(batch);
-            if (is_filled) detail::calibrate_batch(model, batch);
-            any = any || is_filled;
+            try {
+                const std::vector<nn::Value> batch = source.values(i);
+                if (detail::has_data(batch)) {
+                    detail::calibrate_batch(model, batch);
+                    any = true;
+                }
+            } catch (const Error& error) {
+                throw Error("calibrate: batch " + std::to_string(i), error);
+            }
             bar.update(static_cast<std::int64_t>(i + 1));
             if (options.progress) options.progress(i + 1, source.count);
         }

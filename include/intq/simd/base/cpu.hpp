@@ -4,6 +4,9 @@
 #ifndef INTQ_SIMD_BASE_CPU_HPP
 #define INTQ_SIMD_BASE_CPU_HPP
 
+#include <cstddef>
+#include <iterator>
+
 #include "intq/simd/base/tags.hpp"
 
 namespace intq::simd {
@@ -59,13 +62,17 @@ constexpr const char* next_word(const char*& list, int& length) noexcept {
     return length > 0 ? word : nullptr;
 }
 
-constexpr const CpuFeature* find_cpu_feature(const char* word, int length) noexcept {
-    for (const CpuFeature& feature : cpu_features) {
+/// The place of a feature in the list above, or the list's length. A pointer would be no constant under g++'s
+/// -fsanitize=null.
+constexpr std::size_t find_cpu_feature(const char* word, int length) noexcept {
+    std::size_t i = 0;
+    for (; i < std::size(cpu_features); ++i) {
+        const char* const name = cpu_features[i].name;
         int same = 0;
-        while (same < length && feature.name[same] == word[same]) ++same;
-        if (same == length && feature.name[length] == '\0') return &feature;
+        while (same < length && name[same] == word[same]) ++same;
+        if (same == length && name[length] == '\0') break;
     }
-    return nullptr;
+    return i;
 }
 
 constexpr bool is_of_this_architecture(const BackendRow& row) noexcept {
@@ -76,7 +83,7 @@ constexpr bool is_of_this_architecture(const BackendRow& row) noexcept {
 constexpr bool features_are_known(const char* list) noexcept {
     int length = 0;
     while (const char* word = next_word(list, length))
-        if (find_cpu_feature(word, length) == nullptr) return false;
+        if (find_cpu_feature(word, length) == std::size(cpu_features)) return false;
     return true;
 }
 
@@ -95,7 +102,7 @@ INTQ_BACKENDS(INTQ_DETAIL_CHECK)
 inline bool cpu_has(const char* list) noexcept {
     int length = 0;
     while (const char* word = detail::next_word(list, length))
-        if (!detail::find_cpu_feature(word, length)->is_there()) return false;
+        if (!detail::cpu_features[detail::find_cpu_feature(word, length)].is_there()) return false;
     return true;
 }
 
