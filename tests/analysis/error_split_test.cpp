@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <limits>
 #include <map>
 
 #include "analysis/models.hpp"
@@ -173,5 +174,8 @@ TEST_CASE("A split has a JSON form, leaves the model as it was, and refuses what
                Contains("the models do not correspond"));
     CHECK_THAT(message_of<Error>([&] { split_error(net, prepared, bayes_table(), CallInputs()); }),
                Contains("split_error: the case has no inputs"));
+    Tensor broken = x.clone();
+    broken.flat<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+    CHECK_THAT(message_of<Error>([&] { split_error(net, prepared, bayes_table(), broken); }), Contains("NaN"));
     CHECK_THAT(message_of<Error>([&] { split_error(net, nullptr, bayes_table(), x); }), Contains("the model is null"));
 }

@@ -516,6 +516,13 @@ TEST_CASE("Wrong use is an error that says what to do, and what was written befo
                Contains("case 1") && Contains("stem"));
     CHECK_THAT(message_of<Error>([&] { qa.auto_find_bad_case(throwing, {.num_steps = 0}); }), Contains("num_steps"));
     CHECK_THAT(message_of<Error>([&] { qa.auto_find_bad_case(CaseSource{3, {}}); }), Contains("`at`"));
+    CHECK_THAT(message_of<Error>([&] { qa.set_bad_case(Tensor()); }), Contains("input 0") && Contains("undefined"));
+    CHECK_THAT(message_of<Error>([&] { qa.set_bad_case(Tensor::zeros(Shape(0, 3, 12, 12))); }),
+               Contains("input 0") && Contains("(0, 3, 12, 12)"));
+    CHECK_THAT(message_of<Error>([&] {
+                   CallInputs(CallInputs::Named{{"a/b", models.x}}).save(folder / "case");
+               }),
+               Contains("\"a/b\""));
     io::write_file(folder / "file", "text");
     QuantAnalysis nowhere(models.net, models.prepared, "fake_quant", folder / "file" / "out");
     nowhere.set_bad_case(models.x);

@@ -58,8 +58,8 @@ TEST_CASE("names: every code, field, operator, type and activation has its own w
     CHECK(words.size() == static_cast<std::size_t>(StatusCode::corrupt) + 1);
     CHECK(words.count("unknown") == 0);
     words.clear();
-    for (int i = 0; i <= static_cast<int>(Field::divisor); ++i) words.insert(name_of(static_cast<Field>(i)));
-    CHECK(words.size() == static_cast<std::size_t>(Field::divisor) + 1);
+    for (int i = 0; i <= static_cast<int>(Field::checksum); ++i) words.insert(name_of(static_cast<Field>(i)));
+    CHECK(words.size() == static_cast<std::size_t>(Field::checksum) + 1);
     words.clear();
     for (int i = 0; i < static_cast<int>(OpKind::count_); ++i) words.insert(name_of(static_cast<OpKind>(i)));
     CHECK(words.size() == static_cast<std::size_t>(OpKind::count_));

@@ -81,7 +81,7 @@ TEST_CASE("a header for pixels takes bytes") {
 TEST_CASE("a header is refused for more than one image, a name that is none, and a foreign target") {
     const OneImage one, two(2);
     CHECK_THROWS_WITH(deploy::generate_cpp(two.program, table()), Contains("max_batch of 1, given 2"));
-    for (const char* const name : {"", "1st", "a-b", "a::b"})
+    for (const char* const name : {"", "1st", "a-b", "a::b", "class", "xor", "intq"})
         CHECK_THROWS_WITH(deploy::generate_cpp(one.program, table(), {}, {.name = name}), Contains("namespace"));
     arith::PolicyRecord policy = table().policy();
     policy.name = "my_chip";

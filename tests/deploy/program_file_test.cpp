@@ -186,7 +186,7 @@ TEST_CASE("what the checksum does not say is seen by the reader") {
     CHECK(status_of(sample_file()).ok());
     std::vector<std::byte> file = sample_file();
     file[offsetof(Header, version)] = std::byte{1};
-    CHECK(status_of(file) == Status{StatusCode::unsupported, OpKind::program, Field::storage, 1, 2});
+    CHECK(status_of(file) == Status{StatusCode::unsupported, OpKind::program, Field::version, 1, 2});
     file[0] = std::byte{'i'};
     CHECK(status_of(file).code == StatusCode::corrupt);
     for (const std::size_t at :
@@ -250,7 +250,7 @@ TEST_CASE("a file must be aligned, and its tables need their memory") {
     std::memcpy(room.data() + 8, bytes.data(), bytes.size());
     const std::span<const std::byte> shifted(room.data() + 8, bytes.size());
     CHECK(runtime::program_tables_size(shifted, tflite()).status() ==
-          Status{StatusCode::misaligned, OpKind::program, Field::storage, 8, 64});
+          Status{StatusCode::misaligned, OpKind::program, Field::file, 8, 64});
 
     const AlignedBytes file = aligned(bytes);
     const index_t size = *runtime::program_tables_size(bytes_of(file), tflite());

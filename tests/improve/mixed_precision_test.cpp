@@ -193,6 +193,21 @@ TEST_CASE("Costs come from a sensitivity list and times, or from a file") {
     CHECK(read[0].int8 == costs[0].int8);
     CHECK(read[1].layer == "layer1.b");
     CHECK(read[1].int16 == costs[1].int16);
+    // What is written is read to the bit.
+    const std::vector<LayerCosts> exact{{"x", {1.0 / 3.0, 1e-9}, {0.0, 2e-9}}, {"y.z", {-0.1, 5.0}, {1e300, 7.0}}};
+    write_layer_costs(folder / "written", exact);
+    const auto again = read_layer_costs(folder / "written");
+    REQUIRE(again.size() == 2);
+    for (std::size_t i = 0; i < 2; ++i) {
+        CHECK(again[i].layer == exact[i].layer);
+        CHECK(again[i].int8 == exact[i].int8);
+        CHECK(again[i].int16 == exact[i].int16);
+    }
+    for (const char* name : {"", "a b", "#a"})
+        CHECK_THAT(message_of<Error>([&] {
+                       write_layer_costs(folder / "none", std::vector<LayerCosts>{{name, {}, {}}});
+                   }),
+                   Contains("is no name"));
     for (const char* line : {"a 1 2 3", "a 1 2 3 4 5", "a 1 2 3 four", "a 1 2 3 nan", "a 1 2 3 1e999", "a 1 2 3 4x"}) {
         io::write_file(folder / "bad", std::string("b 1 2 3 4\n") + line + "\n");
         CHECK_THAT(message_of<Error>([&] { read_layer_costs(folder / "bad"); }), Contains("bad:2: expected"));

@@ -72,6 +72,14 @@ TEST_CASE("A status becomes a sentence with operator, field, given and expected"
           "conv2d: the workspace lies 3 bytes beyond a multiple of 64 bytes, which it must start at");
     CHECK(describe({StatusCode::corrupt, OpKind::conv2d, Field::geometry}) ==
           "conv2d: the geometry is not that of this window");
+    CHECK(describe({StatusCode::unsupported, OpKind::program, Field::version, 1, 2}) ==
+          "program: the file has version 1, and version 2 is read");
+    CHECK(describe({StatusCode::corrupt, OpKind::program, Field::magic}) ==
+          "program: the file does not begin as such a file does");
+    CHECK(describe({StatusCode::corrupt, OpKind::program, Field::file, 100, 200}) ==
+          "program: the file has 100 bytes, 200 are expected");
+    CHECK(describe({StatusCode::corrupt, OpKind::program, Field::checksum, 1, 2}) ==
+          "program: the file is damaged: its checksum differs");
     CHECK(describe(Status{}) == "ok");
 }
 

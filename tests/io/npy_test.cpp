@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "intq/io/npy.hpp"
 #include "intq/io/file.hpp"
+#include "intq/io/npz.hpp"
 
 #include <array>
 #include <random>
@@ -184,6 +185,11 @@ TEST_CASE("Nothing is written for an array whose bytes are not what its shape sa
     const test::TemporaryFolder folder;
     CHECK_THROWS_AS(io::write_npy(folder / "a.npy", {DType::int8, {3}, {}}), Error);
     CHECK_THROWS_AS(io::write_npy(folder / "a.npy", {DType::none, {}, {}}), Error);
+    const io::NpyArray deep{DType::int8, std::vector<index_t>(33, 1), std::vector<std::byte>(1)};
+    CHECK_THROWS_WITH(io::write_npy(folder / "a.npy", deep),
+                      Contains((folder / "a.npy").string()) && Contains("33 axes, at most 32"));
+    CHECK_THROWS_WITH(io::write_npz(folder / "a.npz", std::vector<io::NamedArray>{{"deep", deep}}),
+                      Contains((folder / "a.npz").string()) && Contains("\"deep\"") && Contains("33 axes"));
     const std::array<float, 2> values{};
     CHECK_THROWS_WITH(io::make_npy<float>({3}, values), Contains("2 values do not fill the shape (3)"));
     CHECK(folder.count() == 0);

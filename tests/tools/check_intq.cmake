@@ -96,11 +96,31 @@ file(SHA256 "${WORK}/nearest.intq" nearest)
 if(adaround STREQUAL nearest)
     message(SEND_ERROR "--adaround changes nothing")
 endif()
+expect(0 "written" quantize "${INPUTS}/flat.onnx" --data "${INPUTS}/flat.npy" --adaround --adaround-iterations 1 -o
+       short.intq)
+file(SHA256 "${WORK}/short.intq" short)
+if(short STREQUAL adaround)
+    message(SEND_ERROR "--adaround-iterations changes nothing")
+endif()
+expect(2 "--adaround-iterations" quantize "${model}" --data "${calibration}" --adaround-iterations 9 -o none.intq)
+if(EXISTS /dev/full)
+    execute_process(COMMAND "${INTQ}" info fp32.intq WORKING_DIRECTORY "${WORK}" OUTPUT_FILE /dev/full RESULT_VARIABLE
+                            status ERROR_VARIABLE output)
+    if(NOT status EQUAL 1 OR NOT output MATCHES "standard output")
+        message(SEND_ERROR "nobody read the result: ${status} ${output}")
+    endif()
+endif()
 
 # --- profile, and mixed types out of its list -------------------------------------------------------------------------
 expect(0 "\"worst layers\".*\"sensitivity\"" profile "${model}" --data "${calibration}" --count 20 --target bayes
        --sensitivity -o profile --json)
 json(first sensitivity 0 layer)
+foreach(row RANGE 4)  # layers that were compared, and not the parts of a fused one
+    json(cosine "worst layers" ${row} cosine)
+    if(NOT cosine MATCHES "^0[.]99")
+        message(SEND_ERROR "worst layer ${row}: cosine ${cosine}")
+    endif()
+endforeach()
 expect_files(profile/compare_per_layer_out.csv profile/sensitive_ops.txt)
 foreach(of IN ITEMS float quantized)
     expect_text(profile/model_profiler/${of}/statistic.txt "Op Name.*stem")
@@ -110,6 +130,26 @@ expect(0 "written" quantize "${model}" --data "${calibration}" --target bayes --
 expect(0 "written" quantize "${model}" --data "${calibration}" --target bayes --int16 ${first} -o named.json)
 expect_same(top.json named.json)
 expect_text(top.json "\"name\": \"${first}\", \"dtype\": \"int16\"")
+
+# Types within a budget. The layers' times are this machine's, so the choice is made from a list of our own: int16 wins
+# back the most for its time in the first two, and costs nothing in the third.
+expect(0 "loss of int8: [0-9.]+\ntime of int8: [0-9.e-]+ s\ntime of int16: [0-9.e-]+ s\n$" profile "${model}" --data
+       "${calibration}" --count 20 --target bayes --layer-costs -o profile)
+expect_text(profile/layer_costs.txt "^# layer .*\nblock3[.]conv2 [0-9.e-]+ 0 [0-9.e-]+ [0-9.e-]+\n")
+set(mixed quantize "${model}" --data "${calibration}" --target bayes)
+expect(0 "written" ${mixed} --costs profile/layer_costs.txt --max-seconds 1 -o whole.json)
+file(WRITE "${WORK}/costs" "block1.conv2 9 0 3 4\nblock2.conv2 8 0 3 4\nfc 1 0 1 1\nblock3.conv2 2 0 3 4\n")
+foreach(budget IN ITEMS --max-seconds=12 --max-loss=2)
+    expect(0 "written" ${mixed} --costs costs ${budget} -o chosen.json)
+    expect(0 "written" ${mixed} --int16 block1.conv2 block2.conv2 fc -o listed.json)
+    expect_same(chosen.json listed.json)
+endforeach()
+expect(1 "no assignment has a time in seconds of 9 or less; the least is 10" ${mixed} --costs costs --max-seconds 9 -o none.json)
+expect(1 "nowhere" ${mixed} --costs nowhere --max-seconds 9 -o none.json)
+expect(2 "--costs: needs a budget" ${mixed} --costs costs -o none.json)
+expect(2 "--max-loss" ${mixed} --max-loss 1 -o none.json)
+expect(2 "--max-seconds" ${mixed} --costs costs --max-seconds 1 --max-loss 1 -o none.json)
+expect(2 "--costs" ${mixed} --costs costs --max-loss 1 --sensitive-ops profile/sensitive_ops.txt --top-k 1 -o none.json)
 
 # --- the forms --------------------------------------------------------------------------------------------------------
 set(tflite quantize "${model}" --data "${calibration}" --target tflite)
@@ -144,6 +184,30 @@ file(STRINGS "${WORK}/operators.onnx" names REGEX "^(input|logits|batch)")
 list(REMOVE_DUPLICATES names)
 list(SORT names)
 expect_equal("inputs, outputs and open axes" "${names}" "batch;input;logits")
+
+# A program of pixels takes them as they are stored, in both orders, and its header too.
+set(pixels --data "${INPUTS}/pixels.npy")
+set(normalize --mean 0.5 --deviation 0.25)
+expect(0 "written" quantize "${model}" ${pixels} ${normalize} -o of_real.intq)
+expect(0 "shape: .4, 10." run of_real.intq ${pixels} ${normalize} -o of_real.npy)
+foreach(layout IN ITEMS chw hwc)
+    expect(0 "written" quantize "${model}" ${pixels} ${normalize} --image-input ${layout} --portable -o ${layout}.intq)
+    expect(0 "self test: passed" info ${layout}.intq)
+    expect(0 "shape: .4, 10." run ${layout}.intq ${pixels} -o of_${layout}.npy)
+    expect_same(of_${layout}.npy of_real.npy)
+    expect(0 "same class: 4" compare "${model}" ${layout}.intq ${pixels} ${normalize})
+    expect(0 "golden runs: 2" codegen ${layout}.intq ${pixels} --golden 2 -o ${layout}.hpp)
+    expect_text(${layout}.hpp "const (std::)?uint8_t")
+endforeach()
+expect(1 "pixels.npy: the program takes pixels, and holds their mean" run chw.intq ${pixels} ${normalize} -o none.npy)
+expect(1 "flat.npy: .*does not fit" run chw.intq --data "${INPUTS}/flat.npy" -o none.npy)
+expect(1 "test_images.npy: the program takes pixels, uint8 images .N, C, H, W.; given float32" run chw.intq --data
+       "${images}" -o none.npy)
+expect(1 "calibration_images.npy: .*given float32" quantize "${model}" --data "${calibration}" --image-input chw -o
+       none.intq)
+expect(2 "--image-input: an ONNX model holds no program" quantize "${model}" ${pixels} ${normalize} --image-input chw -o
+       none.onnx)
+expect(2 "--image-input" quantize "${model}" ${pixels} ${normalize} --image-input rgb -o none.intq)
 
 # A header by either way is the same, and a compiler makes a program of it that passes its self test.
 expect(0 "form: header.*packed for: scalar" ${tflite} --name digits -o direct.hpp)

@@ -73,7 +73,7 @@ int compare(const CompareOptions& options) {
     const ProgramFile file = read_runnable(options.program);
     const Tensor samples = options.data.read(model.input);
     const Tensor expected = run_float(*model.module, samples);
-    const Tensor given = file.lowered.run(samples);
+    const Tensor given = file.lowered.run(file.takes_pixels() ? options.data.read_pixels(model.input) : samples);
     if (given.dtype() != DType::float32 || given.size() != expected.size())
         throw Error(options.program, std::string("it gives ") + name_of(given.dtype()) + " " +
                                          intq::to_string(given.shape()) + ", and the model float32 " +

@@ -40,6 +40,23 @@ void check_normalization(const std::string& path, const Tensor& pixels, const ch
                               (numbers.empty() ? "" : ", given " + std::to_string(numbers.size())));
 }
 
+/// What the file or folder holds: float32, or uint8 images.
+Tensor read_stored(const std::string& path, const std::vector<index_t>& input, index_t count) {
+    std::error_code ignored;
+    const bool is_folder = std::filesystem::is_directory(path, ignored);
+    const Tensor samples = is_folder ? read_pictures(path, input, count) : load_npy(path);
+    const bool is_uint8 = samples.dtype() == DType::uint8;
+    if ((samples.dtype() != DType::float32 && !is_uint8) || samples.rank() < 2)
+        throw Error(path, std::string("images must be float32 or uint8, (N, C, H, W), and other samples (N, ...); "
+                                      "given ") +
+                              name_of(samples.dtype()) + " " + intq::to_string(samples.shape()));
+    if (samples.size() == 0) throw Error(path, "it is empty; give at least one sample");
+    if (!fits(samples.shape(), input))
+        throw Error(path, "the shape " + intq::to_string(samples.shape()) + " does not fit: the model takes " +
+                              describe_input(input));
+    return count > 0 ? samples.batch(0, std::min(count, samples.extent(0))) : samples;
+}
+
 }  // namespace
 
 void NormalizeOptions::add_to(CLI::App& command) {
@@ -70,22 +87,26 @@ Tensor DataOptions::read(const std::vector<index_t>& input) const {
     return read_samples(path, normalize, input, count);
 }
 
+Tensor DataOptions::read_pixels(const std::vector<index_t>& input) const {
+    const Tensor pixels = read_stored(path, input, count);
+    if (pixels.dtype() == DType::uint8) return pixels;
+    throw Error(path, std::string("the program takes pixels, uint8 images (N, C, H, W); given ") +
+                          name_of(pixels.dtype()) + " " + intq::to_string(pixels.shape()));
+}
+
+Tensor DataOptions::read_for(const ProgramFile& program) const {
+    if (!program.takes_pixels()) return read(program.input());
+    if (!normalize.mean.empty() || !normalize.deviation.empty())
+        throw Error(path,
+                    "the program takes pixels, and holds their mean and deviation itself; leave out --mean and "
+                    "--deviation");
+    return read_pixels(program.input());
+}
+
 Tensor read_samples(const std::string& path, const NormalizeOptions& normalize, const std::vector<index_t>& input,
                     index_t count) {
-    std::error_code ignored;
-    const bool is_folder = std::filesystem::is_directory(path, ignored);
-    Tensor samples = is_folder ? read_pictures(path, input, count) : load_npy(path);
-    const bool is_uint8 = samples.dtype() == DType::uint8;
-    if ((samples.dtype() != DType::float32 && !is_uint8) || samples.rank() < 2)
-        throw Error(path, std::string("images must be float32 or uint8, (N, C, H, W), and other samples (N, ...); "
-                                      "given ") +
-                              name_of(samples.dtype()) + " " + intq::to_string(samples.shape()));
-    if (samples.size() == 0) throw Error(path, "it is empty; give at least one sample");
-    if (!fits(samples.shape(), input))
-        throw Error(path, "the shape " + intq::to_string(samples.shape()) + " does not fit: the model takes " +
-                              describe_input(input));
-    if (count > 0) samples = samples.batch(0, std::min(count, samples.extent(0)));
-    if (is_uint8) {
+    const Tensor samples = read_stored(path, input, count);
+    if (samples.dtype() == DType::uint8) {
         check_normalization(path, samples, "--mean", normalize.mean);
         check_normalization(path, samples, "--deviation", normalize.deviation);
         return normalize_images(samples, normalize.mean, normalize.deviation);

@@ -55,7 +55,10 @@ int main(int count, char** arguments) {
         return app.exit(error) == 0 ? 0 : 2;
     }
     try {
-        return action();
+        const int status = action();
+        if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+            throw intq::Error("standard output", "cannot be written");
+        return status;
     } catch (const std::exception& error) {
         std::fprintf(stderr, "intq: %s\n", error.what());
         return 1;

@@ -91,6 +91,11 @@ std::vector<index_t> ProgramFile::input() const {
     return extents;
 }
 
+bool ProgramFile::takes_pixels() const {
+    const runtime::Program& program = lowered.program().program();
+    return program.tensor(program.inputs[0]).dtype == DType::uint8;
+}
+
 bool is_program_file(const std::string& path) {
     const auto& magic = runtime::program_file_magic;
     const std::vector<std::byte> bytes = io::read_file(path);
@@ -175,13 +180,48 @@ void QuantizeOptions::add_to(CLI::App& command) {
                     ->needs(list)
                     ->option_text("COUNT");
     list->needs(top);
+    auto* of_costs =
+        command
+            .add_option("--costs", costs,
+                        "the file that `intq profile --layer-costs` writes: the layers that shall be int16 "
+                        "within a budget are chosen by it")
+            ->excludes(list)
+            ->option_text("FILE");
+    auto* seconds = command
+                        .add_option("--max-seconds", most_seconds,
+                                    "the least loss within this time of all layers of --costs, for one sample")
+                        ->needs(of_costs)
+                        ->option_text("SECONDS");
+    command.add_option("--max-loss", most_loss, "the least time within this sum of all losses of --costs")
+        ->needs(of_costs)
+        ->excludes(seconds)
+        ->option_text("LOSS");
+    command.parse_complete_callback([&command] {
+        if (command.count("--costs") > 0 && command.count("--max-seconds") + command.count("--max-loss") == 0)
+            throw CLI::ValidationError("--costs", "needs a budget, --max-seconds or --max-loss");
+    });
     command.add_option("--float", in_float, "layers that stay in float, by name")->option_text("LAYER...");
     command.add_flag("--equalize", equalize, "equalize the weights of neighbouring layers first");
     command.add_flag("--bias-correction", correct_bias, "correct the mean of each layer's error");
-    command.add_flag("--adaround", adaround, "choose the rounding of each weight by the layer's output");
+    auto* rounds = command.add_flag("--adaround", adaround, "choose the rounding of each weight by the layer's output");
+    command
+        .add_option("--adaround-iterations", adaround_iterations,
+                    "for each layer; default: " + std::to_string(adaround_iterations))
+        ->check(CLI::Range(1, 10'000'000))
+        ->needs(rounds)
+        ->option_text("COUNT");
     group_options(command, "Quantization",
-                  {"--target", "--dtype", "--scheme", "--observer", "--int16", "--sensitive-ops", "--top-k", "--float",
-                   "--equalize", "--bias-correction", "--adaround"});
+                  {"--target", "--dtype", "--scheme", "--observer", "--int16", "--sensitive-ops", "--top-k", "--costs",
+                   "--max-seconds", "--max-loss", "--float", "--equalize", "--bias-correction", "--adaround",
+                   "--adaround-iterations"});
+}
+
+void QuantizeOptions::set_uniform(const std::string& type) {
+    dtype = type;
+    sensitive_operators.clear();
+    costs.clear();
+    int16.clear();
+    adaround = correct_bias = false;
 }
 
 const kernels::KernelTable& QuantizeOptions::table(const std::string& backend) const {
@@ -206,6 +246,12 @@ QConfigMapping QuantizeOptions::mapping() const {
         rule.qconfig = qconfig_of(DType::int16);
         set_sensitive_operators(mapping, read_sensitivity_list(sensitive_operators), rule);
     }
+    if (!costs.empty()) {
+        const auto measured = improve::read_layer_costs(costs);
+        const auto choice = most_seconds ? improve::choose_within_seconds(measured, *most_seconds)
+                                         : improve::choose_within_loss(measured, most_loss.value());
+        improve::set_mixed_precision(mapping, choice, qconfig_of(DType::int16));
+    }
     for (const std::string& layer : int16) mapping.set_module_name(layer, qconfig_of(DType::int16));
     for (const std::string& layer : in_float) mapping.set_module_name(layer, std::nullopt);
     return mapping;
@@ -222,7 +268,7 @@ std::shared_ptr<PreparedModel> prepare(const graph::GraphModule& model, const Te
     calibrate(*prepared, calibration, batch_size, [&](std::size_t done, std::size_t) {
         progress.update(std::min<std::int64_t>(static_cast<std::int64_t>(done) * batch_size, calibration.extent(0)));
     });
-    if (options.adaround) improve::adaround(*prepared, batches);
+    if (options.adaround) improve::adaround(*prepared, batches, {.iterations = options.adaround_iterations});
     if (options.correct_bias) improve::correct_bias(*prepared, batches);
     return prepared;
 }

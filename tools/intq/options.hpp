@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,8 @@ struct NormalizeOptions {
 Tensor read_samples(const std::string& path, const NormalizeOptions& normalize, const std::vector<intq::index_t>& input,
                     intq::index_t count = 0);
 
+struct ProgramFile;
+
 /// Images or other samples, as the options of a command name them.
 struct DataOptions {
     std::string path;
@@ -41,16 +44,24 @@ struct DataOptions {
 
     void add_to(CLI::App& command, const std::string& what, bool is_required = true);
     Tensor read(const std::vector<intq::index_t>& input) const;
+    /// Images as they are stored.
+    Tensor read_pixels(const std::vector<intq::index_t>& input) const;
+    /// What a program takes: real numbers, or pixels.
+    Tensor read_for(const ProgramFile& program) const;
 };
 
 /// How a model is quantized.
 struct QuantizeOptions {
     std::string target = "fp32", dtype = "int8", scheme, observer, sensitive_operators;
+    std::string costs;
+    std::optional<double> most_seconds, most_loss;
     std::vector<std::string> int16, in_float;
-    int top_k = 0;
+    int top_k = 0, adaround_iterations = intq::improve::AdaRoundOptions().iterations;
     bool equalize = false, correct_bias = false, adaround = false;
 
     void add_to(CLI::App& command);
+    /// One type for all layers, and nothing that changes weights for long.
+    void set_uniform(const std::string& type);
     const intq::kernels::KernelTable& table(const std::string& backend = {}) const;
     intq::quantization::QConfigMapping mapping() const;
 };
@@ -78,6 +89,7 @@ struct ProgramFile {
 
     /// Extents of its first input.
     std::vector<intq::index_t> input() const;
+    bool takes_pixels() const;
 };
 /// A program file with the best kernels of this CPU that read it, or those of one backend.
 ProgramFile read_program_file(const std::string& path, const std::string& backend = {});

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "costs.hpp"
 #include "options.hpp"
 
 namespace intq_tool {
@@ -21,7 +22,7 @@ struct ProfileOptions {
     std::string model, folder;
     DataOptions data;
     QuantizeOptions quantize;
-    bool has_sensitivity = false, is_json = false;
+    bool has_sensitivity = false, has_costs = false, is_json = false;
 };
 
 using Rows = std::vector<std::vector<std::string>>;
@@ -41,12 +42,39 @@ void write_statistics(const analysis::AnalysedModel& model, const Tensor& sample
 
 /// The layers that are farthest from float.
 Rows worst_layers(std::vector<analysis::LayerComparison> layers) {
+    std::erase_if(layers, [](const auto& layer) { return !layer.has_metrics(); });  // inside a fused layer
     io::sort_stably(layers, [](const auto& x, const auto& y) { return x.metrics.cosine() < y.metrics.cosine(); });
     Rows rows;
     for (std::size_t i = 0; i < std::min<std::size_t>(5, layers.size()); ++i)
         rows.push_back({layers[i].mod_name, layers[i].analy_op_type, digits("%.7f", layers[i].metrics.cosine()),
                         digits("%.2f", layers[i].metrics.sqnr())});
     return rows;
+}
+
+Rows rows_of(const std::vector<SensitiveOperator>& sensitivity) {
+    Rows rows;
+    for (const SensitiveOperator& op : sensitivity)
+        rows.push_back({op.op_name, op.sensitive_type, digits("%.7f", op.metric)});
+    return rows;
+}
+
+/// Writes the costs, and shows them with their sums, between which budgets lie.
+void add_costs(const ProfileOptions& options, const std::vector<improve::LayerCosts>& costs, Report& report) {
+    const std::filesystem::path file = std::filesystem::path(options.folder) / "layer_costs.txt";
+    improve::write_layer_costs(file, costs);
+    Rows rows;
+    improve::TypeCost int8, int16;
+    for (const improve::LayerCosts& layer : costs) {
+        rows.push_back({layer.layer, digits("%.7f", layer.int8.loss), digits("%.3g", layer.int8.seconds),
+                        digits("%.3g", layer.int16.seconds)});
+        int8 = {int8.loss + layer.int8.loss, int8.seconds + layer.int8.seconds};
+        int16 = {int16.loss + layer.int16.loss, int16.seconds + layer.int16.seconds};
+    }
+    report.table("costs", {{"layer"}, {"loss in int8"}, {"seconds in int8"}, {"seconds in int16"}}, rows);
+    report.text("costs of layers", file.string());
+    report.number("loss of int8", int8.loss);
+    report.number("time of int8", int8.seconds, "s");
+    report.number("time of int16", int16.seconds, "s");
 }
 
 int profile(const ProfileOptions& options) {
@@ -72,11 +100,11 @@ int profile(const ProfileOptions& options) {
     for (const analysis::LayerAdvice& advice : analysis.advice())
         rows.push_back({advice.mod_name, advice.abnormal_info, advice.advice});
     if (!rows.empty()) report.table("advice", {{"layer"}, {"what"}, {"advice"}}, rows);
-    if (options.has_sensitivity) {
-        rows.clear();
-        for (const SensitiveOperator& op : analysis.sensitivity())
-            rows.push_back({op.op_name, op.sensitive_type, digits("%.7f", op.metric)});
-        report.table("sensitivity", {{"layer"}, {"quantizer"}, {"L1"}}, rows);
+    if (options.has_sensitivity || options.has_costs) {
+        const std::vector<SensitiveOperator> sensitivity = analysis.sensitivity();
+        report.table("sensitivity", {{"layer"}, {"quantizer"}, {"L1"}}, rows_of(sensitivity));
+        if (options.has_costs)
+            add_costs(options, measure_costs(*model.module, samples, options.quantize, sensitivity), report);
     }
     report.print();
     return 0;
@@ -94,6 +122,9 @@ void add_profile(CLI::App& app, Action& action) {
     options->quantize.add_to(*command);
     command->add_option("-o,--output", options->folder, "folder of the files")->required()->option_text("FOLDER");
     command->add_flag("--sensitivity", options->has_sensitivity, "also rank the operators by their sensitivity");
+    command->add_flag("--layer-costs", options->has_costs,
+                      "also write what each layer costs in int8 and in int16: its sensitivity, and its time on this "
+                      "machine");
     command->add_flag("--json", options->is_json, "print one JSON object");
     group_options(*command, "Output", {"--output"});
     add_examples(*command, {"intq profile model.onnx --data data.npy --target bayes --sensitivity -o out",

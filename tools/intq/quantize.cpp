@@ -27,7 +27,14 @@ struct Options {
     QuantizeOptions quantize;
     std::optional<double> least_sqnr;
     int batch = 1, golden = 1;
+    std::string image_layout;  // "chw", "hwc"; empty: the program takes real numbers
     bool is_portable = false, is_json = false;
+
+    std::vector<ImageInput> image_inputs() const {
+        if (image_layout.empty()) return {};
+        return {{"", data.normalize.mean, data.normalize.deviation,
+                 image_layout == "hwc" ? Layout::channels_last : Layout::row_major}};
+    }
 
     /// Firmware is written for another machine, so a header is for `scalar` unless a backend is named.
     const kernels::KernelTable& table() const {
@@ -50,7 +57,7 @@ void report_sqnr(const Options& options, Report& report, const Tensor& expected,
 void write_lowered(const Options& options, const QuantizedGraph& quantized, const Tensor& samples,
                    const Tensor& expected, Report& report) {
     const kernels::KernelTable& table = options.table();
-    const LoweredModel lowered = lower(quantized, table, options.batch);
+    const LoweredModel lowered = lower(quantized, table, {options.batch, options.image_inputs()});
     if (lowered.tail() != nullptr)
         throw Error(options.model,
                     "its last operators stay in float, and a program holds integers alone; `intq check` names them");
@@ -73,6 +80,8 @@ int quantize(const Options& options) {
     if (!options.memory_drawing.empty()) require_writable(options.memory_drawing);
     const FloatModel model = read_model(options.model);
     const Tensor samples = options.data.read(model.input);
+    // What the program takes.
+    const Tensor given = options.image_layout.empty() ? samples : options.data.read_pixels(model.input);
     const auto prepared = prepare(*model.module, samples, options.quantize);
     const QuantizedGraph quantized = convert_fx(*prepared);
     const Tensor expected = run_float(*model.module, samples);
@@ -85,7 +94,7 @@ int quantize(const Options& options) {
         report_sqnr(options, report, expected, HybridModel(quantized, options.table(), measured_batch).run(samples));
         write_onnx(options.emit, model, quantized);
     } else {
-        write_lowered(options, quantized, samples, expected, report);
+        write_lowered(options, quantized, given, expected, report);
     }
     report.print();
     return 0;
@@ -95,7 +104,7 @@ int quantize(const Options& options) {
 void resolve(Options& options, const CLI::App& command) {
     options.emit.resolve(command);
     if (options.emit.is("onnx"))
-        for (const char* option : {"--backend", "--portable", "--batch", "--golden", "--memory-svg"})
+        for (const char* option : {"--backend", "--portable", "--batch", "--golden", "--memory-svg", "--image-input"})
             if (command.count(option) > 0) throw CLI::ValidationError(option, "an ONNX model holds no program");
     if (options.emit.is("header") && options.batch != 1)
         throw CLI::ValidationError("--batch", "a header is generated for one sample at a time");
@@ -142,7 +151,7 @@ int codegen(const CodegenOptions& options) {
     const program::OwnedProgram& program = file.lowered.program();
     deploy::GoldenRecord golden = record_of(file);
     if (!options.data.path.empty()) {
-        const Tensor samples = options.data.read(file.input());
+        const Tensor samples = options.data.read_for(file);
         const Tensor first = samples.batch(0, std::min<index_t>(options.golden, samples.extent(0)));
         golden = deploy::record_golden_runs(program, std::span(&first, 1));
     }
@@ -182,8 +191,15 @@ void add_quantize(CLI::App& app, Action& action) {
         ->excludes(portable)
         ->option_text("NAME");
     command->add_option("--memory-svg", options->memory_drawing, "also draw what the arena holds")->option_text("FILE");
+    command
+        ->add_option("--image-input", options->image_layout,
+                     "the program takes uint8 images, and holds --mean and --deviation: chw for planes of a channel, "
+                     "hwc for pixels with their channels")
+        ->check(CLI::IsMember({"chw", "hwc"}))
+        ->option_text("LAYOUT");
     command->add_flag("--json", options->is_json, "print one JSON object");
-    group_options(*command, "Output", {"--min-sqnr", "--batch", "--golden", "--portable", "--backend", "--memory-svg"});
+    group_options(*command, "Output",
+                  {"--min-sqnr", "--batch", "--golden", "--portable", "--backend", "--memory-svg", "--image-input"});
     add_examples(*command,
                  {"intq quantize model.onnx --data data.npy --target tflite -o model.intq",
                   "intq quantize model.onnx --data pictures/ --mean 0.485 0.456 0.406 \\",

@@ -21,7 +21,7 @@ struct RunOptions {
 int run(const RunOptions& options) {
     require_writable(options.output);
     const ProgramFile file = read_runnable(options.program, options.backend);
-    const Tensor samples = options.data.read(file.input());
+    const Tensor samples = options.data.read_for(file);
     const std::vector<Tensor> outputs = file.lowered.run(std::span(&samples, 1));
     if (outputs.size() != 1)
         throw Error(options.program,

@@ -39,10 +39,14 @@ public:
     ///         missing
     std::vector<nn::Value> in_order(const std::vector<std::string>& input_names) const;
 
+    /// @throws Error for a case without inputs, an undefined tensor and one without elements, naming the input
+    void require_samples() const;
+
     /// A safetensors file. An array has the path of its tensor as its name: "0", "1/0" by position, "image", "pair/1"
     /// by name.
     ///
-    /// @throws Error for values that are neither tensors nor tuples of them, and as io::write_file()
+    /// @throws Error for values that are neither tensors nor tuples of them, a tuple of more than 4096, a name that is
+    ///         empty or has a "/", and as io::write_file()
     void save(const std::filesystem::path& path) const;
     /// @throws Error naming the file, for one that save() did not write
     static CallInputs load(const std::filesystem::path& path);
@@ -72,6 +76,7 @@ CaseSource cases_of(const quantization::BatchSource& batches);
 #    include <charconv>
 #    include <memory>
 
+#    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/nearest_names.hpp"
 #    include "intq/io/safetensors.hpp"
@@ -99,11 +104,16 @@ INTQ_INLINE std::vector<nn::Value> CallInputs::in_order(const std::vector<std::s
 namespace detail {
 
 inline constexpr const char* case_format = "intq case 1";
+inline constexpr std::size_t largest_tuple = 4096;
 
 INTQ_INLINE void add_arrays(const std::string& path, const nn::Value& value, io::Safetensors& content) {
     if (value.is_tensor()) {
         content.arrays.push_back({path, to_array(value.tensor())});
     } else if (value.is_tuple() && !value.tuple().empty()) {
+        if (value.tuple().size() > largest_tuple)
+            throw Error("the input " + path, "a case that is saved holds tuples of at most " +
+                                                 std::to_string(largest_tuple) + " values, given " +
+                                                 std::to_string(value.tuple().size()));
         for (std::size_t i = 0; i < value.tuple().size(); ++i)
             add_arrays(path + "/" + std::to_string(i), value.tuple()[i], content);
     } else {
@@ -121,7 +131,7 @@ INTQ_INLINE void put(nn::Value& value, std::string_view path, const Tensor& tens
     const std::size_t end = std::min(path.find('/'), path.size());
     std::size_t at = 0;
     const auto [stop, error] = std::from_chars(path.data(), path.data() + end, at);
-    if (error != std::errc() || stop != path.data() + end || at > 4096)
+    if (error != std::errc() || stop != path.data() + end || at >= largest_tuple)
         throw Error(where, "the name of an array is not the path of an input");
     nn::Value::Tuple items = value.is_tuple() ? value.tuple() : nn::Value::Tuple();
     items.resize(std::max(items.size(), at + 1));
@@ -131,10 +141,28 @@ INTQ_INLINE void put(nn::Value& value, std::string_view path, const Tensor& tens
 
 }  // namespace detail
 
+INTQ_INLINE void CallInputs::require_samples() const {
+    if (empty()) throw Error("the case has no inputs");
+    const auto check = [](const std::string& input, const nn::Value& value) {
+        for (const Tensor& tensor : nn::tensors_of(value))
+            if (tensor.size() == 0)
+                throw Error("the input " + input + " of the case",
+                            tensor.defined() ? "it has no samples: its shape is " + to_string(tensor.shape())
+                                             : "it is an undefined tensor");
+    };
+    for (std::size_t i = 0; i < values_.size(); ++i) check(std::to_string(i), values_[i]);
+    for (const auto& [name, value] : named_) check(in_quotes(name), value);
+}
+
 INTQ_INLINE void CallInputs::save(const std::filesystem::path& path) const {
     io::Safetensors content;
     content.metadata["format"] = detail::case_format;
     content.metadata["inputs"] = named_.empty() ? "by position" : "by name";
+    for (const auto& [name, value] : named_)
+        if (name.empty() || name.find('/') != std::string::npos)
+            throw Error(path.string(), "the name " + in_quotes(name) +
+                                           " of an input is empty or has a \"/\", which stands "
+                                           "between the parts of a tuple here");
     for (std::size_t i = 0; i < values_.size(); ++i) detail::add_arrays(std::to_string(i), values_[i], content);
     for (const auto& [name, value] : named_) detail::add_arrays(name, value, content);
     io::write_safetensors(path, content);

@@ -35,11 +35,11 @@ std::string sensitivity_json(std::span<const quantization::SensitiveOperator> li
 #if INTQ_DEFINES(analysis)
 
 #    include <algorithm>
-#    include <charconv>
 #    include <cmath>
 #    include <cstddef>
 
 #    include "intq/analysis/op_running_info.hpp"
+#    include "intq/io/describe.hpp"
 #    include "intq/io/json_text.hpp"
 #    include "intq/io/text_table.hpp"
 #    include "intq/quantization/check/check_qat_model.hpp"
@@ -142,9 +142,7 @@ INTQ_INLINE std::string sensitivity_json(std::span<const quantization::Sensitive
                                          const std::string& metric) {
     std::string text = "[";
     for (const auto& op : list) {
-        char number[32];
-        const auto end = std::to_chars(number, number + sizeof number, op.metric).ptr;
-        const std::string value(number, end);
+        const std::string value = shortest_text(op.metric);
         text += (text.size() == 1 ? "\n  {" : ",\n  {") + std::string("\"op_name\": ") +
                 io::write_json_string(op.op_name) +
                 ", \"sensitive_type\": " + io::write_json_string(op.sensitive_type) +

@@ -175,6 +175,8 @@ INTQ_INLINE OperatorErrorSplit measure(const ErrorTensors& tensors, const Analys
     double signal = 0.0;
     for (const float value : tensors.baseline.flat<float>())
         signal += static_cast<double>(value) * static_cast<double>(value);
+    if (!std::isfinite(total) || !std::isfinite(signal))
+        throw Error("split_error: " + op.mod_name, "it gives NaN or infinity on this case");
     split.signal = std::sqrt(signal);
     split.total = std::sqrt(total);
     for (std::size_t k = 0; k < error_part_count; ++k) {

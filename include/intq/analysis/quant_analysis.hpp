@@ -213,6 +213,7 @@ INTQ_INLINE BadCase QuantAnalysis::auto_find_bad_case(const CaseSource& data, co
         CallInputs inputs;
         try {
             inputs = data.at(i);
+            inputs.require_samples();
             const nn::Value expected = baseline_output(inputs);
             const nn::Value given = analysis_.run(inputs.in_order(analysis_.input_names()))->output();
             worst.metrics.push_back(compare_outputs(expected, given, metric, options.output));
@@ -230,7 +231,11 @@ INTQ_INLINE BadCase QuantAnalysis::auto_find_bad_case(const CaseSource& data, co
 }
 
 INTQ_INLINE void QuantAnalysis::set_bad_case(CallInputs inputs) {
-    if (inputs.empty()) throw Error("set_bad_case: the case has no inputs");
+    try {
+        inputs.require_samples();
+    } catch (const Error& error) {
+        throw Error("set_bad_case", error);
+    }
     inputs.in_order(baseline_.input_names());
     bad_case_ = std::move(inputs);
     all_layers_.clear();  // they were those of another case

@@ -95,7 +95,6 @@ Repair corrected_bias();
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(analysis)
 
-#    include <charconv>
 #    include <cstddef>
 #    include <utility>
 
@@ -103,6 +102,7 @@ Repair corrected_bias();
 #    include "intq/improve/adaround.hpp"
 #    include "intq/improve/bias_correction.hpp"
 #    include "intq/improve/equalization.hpp"
+#    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/numeric_suite/loggers/results.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
@@ -148,9 +148,7 @@ namespace detail {
 
 /// The shortest literal of C++ that is this number.
 INTQ_INLINE std::string literal(float number) {
-    char digits[32];
-    const auto end = std::to_chars(digits, digits + sizeof(digits), number);
-    std::string text(digits, end.ptr);
+    std::string text = shortest_text(number);
     if (text.find_first_of(".e") == std::string::npos) text += ".0";
     return text + "f";
 }

@@ -62,7 +62,11 @@ enum class Field : std::uint8_t {
     shift,
     layout,
     scale_ratio,  // of the inputs to the output: what the target requantizes by
-    divisor       // what an average divides by; given: PoolDivisor
+    divisor,      // what an average divides by; given: PoolDivisor
+    magic,        // the first bytes of a file, which say what it is
+    version,      // of a file's format
+    file,         // given: its bytes; expected: those that its header says
+    checksum
 };
 
 /// Outcome of a setup call: a code, the operator, the field it speaks of and whose it is, and two integers.
@@ -233,6 +237,14 @@ constexpr const char* name_of(Field field) noexcept {
             return "ratio of the scales";
         case Field::divisor:
             return "divisor";
+        case Field::magic:
+            return "magic";
+        case Field::version:
+            return "version";
+        case Field::file:
+            return "file";
+        case Field::checksum:
+            return "checksum";
     }
     return "";
 }

@@ -204,7 +204,29 @@ INTQ_INLINE std::string golden_source(const GoldenRecord& golden) {
            "};\n}\n";
 }
 
+/// The words that C++20 keeps for itself.
+/// Source   C++20 [lex.key], [lex.operators]
+inline constexpr std::string_view cpp_keywords[] = {
+    "alignas",     "alignof",  "and",        "and_eq",    "asm",       "auto",         "bitand",
+    "bitor",       "bool",     "break",      "case",      "catch",     "char",         "char16_t",
+    "char32_t",    "char8_t",  "class",      "co_await",  "co_return", "co_yield",     "compl",
+    "concept",     "const",    "const_cast", "consteval", "constexpr", "constinit",    "continue",
+    "decltype",    "default",  "delete",     "do",        "double",    "dynamic_cast", "else",
+    "enum",        "explicit", "export",     "extern",    "false",     "float",        "for",
+    "friend",      "goto",     "if",         "inline",    "int",       "long",         "mutable",
+    "namespace",   "new",      "noexcept",   "not",       "not_eq",    "nullptr",      "operator",
+    "or",          "or_eq",    "private",    "protected", "public",    "register",     "reinterpret_cast",
+    "requires",    "return",   "short",      "signed",    "sizeof",    "static",       "static_assert",
+    "static_cast", "struct",   "switch",     "template",  "this",      "thread_local", "throw",
+    "true",        "try",      "typedef",    "typeid",    "typename",  "union",        "unsigned",
+    "using",       "virtual",  "void",       "volatile",  "wchar_t",   "while",        "xor",
+    "xor_eq"};
+
+/// A name for a namespace of one's own.
 INTQ_INLINE bool is_identifier(std::string_view name) {
+    if (name == "std" || name == "intq") return false;
+    for (const std::string_view keyword : cpp_keywords)
+        if (name == keyword) return false;
     if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) != 0) return false;
     for (const char c : name)
         if (c != '_' && std::isalnum(static_cast<unsigned char>(c)) == 0) return false;

@@ -33,12 +33,11 @@ std::string to_string(const Argument& argument);
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(graph)
 
-#    include <array>
-#    include <charconv>
 #    include <type_traits>
 #    include <variant>
 
 #    include "intq/graph/operators.hpp"
+#    include "intq/io/describe.hpp"
 #    include "intq/io/text_table.hpp"
 #    include "intq/nn/model/module.hpp"
 
@@ -86,8 +85,7 @@ INTQ_INLINE std::string to_string(const Argument& argument) {
             } else if constexpr (std::is_same_v<T, std::string>) {
                 return "'" + content + "'";
             } else {
-                std::array<char, 32> digits{};
-                return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), content).ptr};
+                return shortest_text(content);
             }
         },
         argument.content());

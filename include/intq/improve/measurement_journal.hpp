@@ -88,7 +88,6 @@ std::string checksum(std::string_view text);
 
 #    include <algorithm>
 #    include <cerrno>
-#    include <charconv>
 #    include <cstdint>
 #    include <cstdio>
 #    include <system_error>
@@ -110,16 +109,9 @@ INTQ_INLINE std::string checksum(std::string_view text) {
     return digits;
 }
 
-/// The shortest text that reads as this number again.
-INTQ_INLINE std::string exact_text(double value) {
-    char buffer[32];
-    const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-    return std::string(buffer, end);
-}
-
 INTQ_INLINE std::string journal_line(const std::string& layer, DType dtype, const TypeCost& cost) {
     const std::string numbers =
-        std::string(name_of(dtype)) + " " + exact_text(cost.loss) + " " + exact_text(cost.seconds);
+        std::string(name_of(dtype)) + " " + shortest_text(cost.loss) + " " + shortest_text(cost.seconds);
     return numbers + " " + checksum(numbers + " " + layer) + " " + layer + "\n";
 }
 

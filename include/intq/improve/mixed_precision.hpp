@@ -68,6 +68,10 @@ std::vector<LayerCosts> layer_costs(std::span<const quantization::SensitiveOpera
 /// skipped. Throws the Error that names file and line for any other.
 std::vector<LayerCosts> read_layer_costs(const std::filesystem::path& path);
 
+/// Writes what read_layer_costs() reads, with a line of column names, and each number with all its digits. Throws for a
+/// name with a space or a #, which that could not read.
+void write_layer_costs(const std::filesystem::path& path, std::span<const LayerCosts> costs);
+
 /// Gives the layers in int16 a qconfig by name.
 void set_mixed_precision(quantization::QConfigMapping& mapping, const MixedPrecision& choice,
                          const quantization::QConfig& int16 = quantization::get_default_calib_qconfig(DType::int16,
@@ -119,8 +123,8 @@ INTQ_INLINE void check_costs(std::span<const LayerCosts> costs, double budget) {
         if (!names.insert(layer.layer).second) throw Error(layer.layer, "mixed precision: its costs are given twice");
         for (const TypeCost& cost : {layer.int8, layer.int16})
             if (!is_cost(cost))
-                throw Error(layer.layer, "mixed precision: a loss of " + std::to_string(cost.loss) + " and a time of " +
-                                             std::to_string(cost.seconds) +
+                throw Error(layer.layer, "mixed precision: a loss of " + shortest_text(cost.loss) + " and a time of " +
+                                             shortest_text(cost.seconds) +
                                              " s; both must be finite, and no time is below 0");
     }
 }
@@ -146,8 +150,8 @@ INTQ_INLINE MixedPrecision choose(std::span<const LayerCosts> costs, double Type
     }
     const double capacity = budget - least + 1e-12 * size;
     if (capacity < 0.0)
-        throw Error(std::string("mixed precision: no assignment has a ") + what + " of " + std::to_string(budget) +
-                    " or less; the least is " + std::to_string(least));
+        throw Error(std::string("mixed precision: no assignment has a ") + what + " of " + shortest_text(budget) +
+                    " or less; the least is " + shortest_text(least));
     const std::vector<bool> chosen = solve_knapsack(items, capacity);
     for (std::size_t i = 0; i < open.size(); ++i)
         if (chosen[i]) is_int16[open[i]] = !is_int16[open[i]];
@@ -183,7 +187,7 @@ INTQ_INLINE std::vector<LayerCosts> layer_costs(std::span<const quantization::Se
     std::map<std::string, double> losses;
     for (const auto& op : sensitivity) {
         if (!(op.metric >= 0.0))
-            throw Error(op.op_name, "layer_costs: the metric is " + std::to_string(op.metric) +
+            throw Error(op.op_name, "layer_costs: the metric is " + shortest_text(op.metric) +
                                         "; one that is never negative and grows with the loss is needed");
         double& loss = losses.emplace(op.op_name, 0.0).first->second;
         loss = std::max(loss, op.metric);
@@ -222,6 +226,20 @@ INTQ_INLINE std::vector<LayerCosts> read_layer_costs(const std::filesystem::path
         costs.push_back({words[0], {numbers[0], numbers[2]}, {numbers[1], numbers[3]}});
     }
     return costs;
+}
+
+INTQ_INLINE void write_layer_costs(const std::filesystem::path& path, std::span<const LayerCosts> costs) {
+    std::string text = "# layer int8_loss int16_loss int8_seconds int16_seconds\n";
+    for (const LayerCosts& layer : costs) {
+        const bool is_one_word = io::words_of(layer.layer) == std::vector<std::string>{layer.layer};
+        if (!is_one_word || layer.layer[0] == '#')
+            throw Error(path.string(), in_quotes(layer.layer) + " is no name for a line of costs");
+        text += layer.layer;
+        for (const double number : {layer.int8.loss, layer.int16.loss, layer.int8.seconds, layer.int16.seconds})
+            text += " " + shortest_text(number);
+        text += "\n";
+    }
+    io::write_file(path, text);
 }
 
 INTQ_INLINE void set_mixed_precision(quantization::QConfigMapping& mapping, const MixedPrecision& choice,

@@ -4,6 +4,7 @@
 #ifndef INTQ_IO_DESCRIBE_HPP
 #define INTQ_IO_DESCRIBE_HPP
 
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -44,6 +45,12 @@ template <class Extents> std::string describe_shape(const Extents& extents, bool
         text += is_unknown ? std::string("?") : std::to_string(extent);
     }
     return text + ")";
+}
+
+/// The shortest digits that read back as the number; "inf", "-inf", "nan" for what is none.
+template <class T> std::string shortest_text(T number) {
+    char digits[32];
+    return {digits, std::to_chars(digits, digits + sizeof digits, number).ptr};
 }
 
 // --- definitions -----------------------------------------------------------------------------------------------------
@@ -134,6 +141,8 @@ INTQ_INLINE std::string given_and_expected(const Status& status) {
 
 /// Of what no target, or not this one, takes: the value in the words of the field.
 INTQ_INLINE std::string unsupported(const Status& status) {
+    if (status.op == OpKind::program && status.field == Field::multiplier) return "it is for another target";
+    if (status.op == OpKind::program && status.field == Field::layout) return "it is packed for another backend";
     const std::string field = phrase_of(status.field) + of_owner(status), given = std::to_string(status.given);
     switch (status.field) {
         case Field::scale:
@@ -154,6 +163,8 @@ INTQ_INLINE std::string unsupported(const Status& status) {
         case Field::multiplier:
             return "given multipliers are for targets that requantize by multiplier and shift, and for an output of "
                    "codes";
+        case Field::version:
+            return "the file has version " + given + ", and version " + std::to_string(status.expected) + " is read";
         default:
             break;
     }
@@ -212,6 +223,10 @@ INTQ_INLINE std::string describe(const Status& status) {
                 return field + " was given, but the layer was made without it";
             case StatusCode::corrupt:
                 if (status.field == Field::geometry) return field + " is not that of this window";
+                if (status.field == Field::magic) return "the file does not begin as such a file does";
+                if (status.field == Field::checksum) return "the file is damaged: its checksum differs";
+                if (status.field == Field::file && status.expected > 0)
+                    return "the file has " + given + " bytes, " + expected + " are expected";
                 return field + " contradicts the rest of the data" + detail::given_and_expected(status);
         }
         return field + ": unknown status" + detail::given_and_expected(status);

@@ -227,7 +227,12 @@ INTQ_INLINE std::vector<std::byte> serialize_npz(std::span<const NamedArray> arr
     for (const NamedArray& item : arrays) {
         if (item.name.empty() || !names.insert(item.name).second)
             throw Error("the name " + in_quotes(item.name) + " of an array is empty or comes twice");
-        const std::vector<std::byte> bytes = serialize_npy(item.array);
+        std::vector<std::byte> bytes;
+        try {
+            bytes = serialize_npy(item.array);
+        } catch (const Error& error) {
+            throw Error("the array " + in_quotes(item.name), error);
+        }
         const std::string name = item.name + ".npy";
         const std::uint32_t sum = detail::crc32(bytes);
         const std::uint64_t offset = zip.data.size();
@@ -260,7 +265,13 @@ INTQ_INLINE std::vector<std::byte> serialize_npz(std::span<const NamedArray> arr
 }
 
 INTQ_INLINE void write_npz(const std::filesystem::path& path, std::span<const NamedArray> arrays) {
-    write_file(path, serialize_npz(arrays));
+    std::vector<std::byte> bytes;
+    try {
+        bytes = serialize_npz(arrays);
+    } catch (const Error& error) {
+        throw Error(path.string(), error);
+    }
+    write_file(path, bytes);
 }
 
 }  // namespace INTQ_HOSTED_ABI

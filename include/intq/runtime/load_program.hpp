@@ -49,16 +49,16 @@ constexpr Status corrupt_file(Field field, std::int64_t given = 0, std::int64_t 
 /// The parts of a file, by its header; the checksum is not computed.
 inline Result<ProgramFileParts> split_file(std::span<const std::byte> file) noexcept {
     if constexpr (std::endian::native != std::endian::little)
-        return Status{StatusCode::unsupported, OpKind::program, Field::storage, 0, 0};
+        return Status{StatusCode::unsupported, OpKind::program, Field::file, 0, 0};
     ProgramFileHeader header{};
     const auto given = static_cast<std::int64_t>(file.size());
-    if (file.size() < sizeof header) return corrupt_file(Field::storage, given, sizeof header);
+    if (file.size() < sizeof header) return corrupt_file(Field::file, given, sizeof header);
     std::memcpy(&header, file.data(), sizeof header);
-    if (header.magic != program_file_magic) return corrupt_file(Field::storage);
+    if (header.magic != program_file_magic) return corrupt_file(Field::magic);
     if (header.version != program_file_version)
-        return Status{StatusCode::unsupported, OpKind::program, Field::storage, header.version, program_file_version};
-    if (header.file_bytes != file.size()) return corrupt_file(Field::storage, given, std::int64_t(header.file_bytes));
-    if (header.reserved != 0) return corrupt_file(Field::storage, std::int64_t(header.reserved), 0);
+        return Status{StatusCode::unsupported, OpKind::program, Field::version, header.version, program_file_version};
+    if (header.file_bytes != file.size()) return corrupt_file(Field::file, given, std::int64_t(header.file_bytes));
+    if (header.reserved != 0) return corrupt_file(Field::file);
     // Each is at most what is left, so no sum here can overflow.
     const std::uint64_t behind = file.size() - sizeof header;
     const bool fits = header.numbers_bytes <= behind && header.strings_bytes >= 1 &&
@@ -66,15 +66,15 @@ inline Result<ProgramFileParts> split_file(std::span<const std::byte> file) noex
                       header.constants_at % buffer_alignment == 0 && header.constants_at <= file.size() &&
                       header.constants_at >= sizeof header + header.numbers_bytes + header.strings_bytes &&
                       header.constants_bytes == file.size() - header.constants_at;
-    if (!fits) return corrupt_file(Field::storage, given, std::int64_t(header.constants_at));
+    if (!fits) return corrupt_file(Field::file);
     ProgramFileParts parts;
     const auto numbers = static_cast<std::size_t>(header.numbers_bytes);
     parts.numbers = file.subspan(sizeof header, numbers);
     parts.strings = file.subspan(sizeof header + numbers, static_cast<std::size_t>(header.strings_bytes));
     parts.constants = file.subspan(static_cast<std::size_t>(header.constants_at));
-    if (parts.strings.back() != std::byte{0}) return corrupt_file(Field::storage, given, 0);
+    if (parts.strings.back() != std::byte{0}) return corrupt_file(Field::file);
     if (!is_aligned(file.data()))
-        return Status{StatusCode::misaligned, OpKind::program, Field::storage, misalignment(file.data()),
+        return Status{StatusCode::misaligned, OpKind::program, Field::file, misalignment(file.data()),
                       buffer_alignment};
     return parts;
 }
@@ -122,7 +122,7 @@ public:
         }
         read_golden(loaded.golden);
         if (const Status status = verdict(); !status) return status;
-        if (!numbers_.is_at_end()) return corrupt_file(Field::storage, static_cast<std::int64_t>(numbers_.left()), 0);
+        if (!numbers_.is_at_end()) return corrupt_file(Field::file);
         if (tensor_table != nullptr) program.tensors = {tensor_table, static_cast<std::size_t>(tensors)};
         if (instruction_table != nullptr)
             program.instructions = {instruction_table, static_cast<std::size_t>(instructions)};
@@ -133,7 +133,7 @@ private:
     static constexpr std::int64_t most_size = std::numeric_limits<index_t>::max();
 
     Status verdict() const noexcept {
-        return numbers_.has_failed() || has_failed_ ? corrupt_file(Field::storage) : Status{};
+        return numbers_.has_failed() || has_failed_ ? corrupt_file(Field::file) : Status{};
     }
     index_t size(index_t least = 0) noexcept { return static_cast<index_t>(numbers_.number(least, most_size)); }
     template <class T>
@@ -312,7 +312,7 @@ inline Status check_golden(const Program& program, std::span<const std::byte> co
     const auto check = [&](const void* first, index_t runs, index_t bytes_of_a_run) -> Status {
         const index_t left = constants.data() + constants.size() - static_cast<const std::byte*>(first);
         if (bytes_of_a_run == 0 || runs <= left / bytes_of_a_run) return {};
-        return corrupt_file(Field::storage, left, bytes_of_a_run);
+        return corrupt_file(Field::file);
     };
     if (const Status status = check(golden.inputs, golden.count, golden.input_bytes); !status) return status;
     if (const Status status = check(golden.outputs, golden.count, golden.output_bytes); !status) return status;
@@ -367,7 +367,7 @@ inline Result<LoadedProgram> load_program(std::span<const std::byte> file, const
     std::uint32_t expected = 0;
     std::memcpy(&expected, file.data() + offsetof(ProgramFileHeader, checksum), sizeof expected);
     if (const std::uint32_t given = crc32(file.subspan(checksummed_from)); given != expected)
-        return detail::corrupt_file(Field::storage, given, expected);
+        return detail::corrupt_file(Field::checksum, given, expected);
     const Result<index_t> needed = program_tables_size(file, table);
     if (!needed) return needed.status();
     if (memory.size < *needed || memory.data == nullptr)

@@ -150,6 +150,8 @@ TEST_CASE("Arguments of an export do what the documents say, or are refused") {
     CHECK(with_domain.other_opsets == std::vector<onnx::OpsetImport>{{"my.domain", 3}});
     CHECK(onnx::parse_model(onnx::serialize_model(with_domain), "m").other_opsets == with_domain.other_opsets);
 
+    CHECK_THAT(refusal(linear, x, {.custom_opsets = {{"my.domain", 0}}}), Contains("\"my.domain\" with version 0"));
+    CHECK_THAT(refusal(linear, x, {.input_names = {"\xff"}}), Contains("is not UTF-8"));
     CHECK_THAT(refusal(linear, x, {.dynamic_axes = {{"y", {{0, "n"}}}}}),
                Contains("names \"y\", which is no input or"));
     CHECK_THAT(refusal(linear, x, {.dynamic_axes = {{"x", {{2, "n"}}}}}), Contains("axis 2 of \"x\""));

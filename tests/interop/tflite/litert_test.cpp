@@ -166,4 +166,9 @@ TEST_CASE("Real numbers become the codes of LiteRT's QUANTIZE: a quotient, halve
     const intq::Tensor quantized = tflite::quantize_input(x, end);
     const auto codes = quantized.flat<std::int8_t>();
     CHECK(std::vector<int>(codes.begin(), codes.end()) == std::vector<int>{4, 2, 5, 127, -128, 3});
+    CHECK_THROWS_WITH(tflite::quantize_input(intq::Tensor::zeros(Shape(1, 5)), end),
+                      Contains("x: ") && Contains("(1, 6), given (1, 5)"));
+    end.dims = {1, 4, 6, 3};  // NHWC
+    CHECK(tflite::quantize_input(intq::Tensor::zeros(Shape(2, 3, 4, 6)), end).shape() == Shape(2, 3, 4, 6));
+    CHECK_THROWS_WITH(tflite::quantize_input(intq::Tensor::zeros(Shape(1, 4, 6, 3)), end), Contains("(1, 3, 4, 6)"));
 }

@@ -204,7 +204,8 @@ TEST_CASE("A set without data is refused; a source is not asked for more than it
     CHECK(has(message_of<Error>([&] { calibrate(*model, empty); }), "the calibration set is empty"));
     CHECK(has(message_of<Error>([&] { calibrate(*model, source_of(2), {.first = 3}); }), "3 batches"));
     CHECK_THROWS_AS(calibrate(*model, random_tensor(Shape(4, 2, 6, 6), 1), 0), Error);
-    CHECK(message_of<Error>([&] { calibrate(*model, BatchSource{2}); }) == "BatchSource: it has no function `batch`");
+    CHECK(
+        has(message_of<Error>([&] { calibrate(*model, BatchSource{2}); }), "BatchSource: it has no function `batch`"));
     CHECK(calibrate(*model, random_tensor(Shape(5, 2, 6, 6), 1), 2).total == 3);
 }
 

@@ -271,6 +271,14 @@ INTQ_INLINE ImportedProgram import_file(const std::filesystem::path& path, const
 INTQ_INLINE Tensor quantize_input(const Tensor& x, const ProgramEnd& input) {
     if (!x.defined() || x.dtype() != DType::float32)
         throw Error(input.name, "quantize_input() takes float32, given " + std::string(name_of(x.dtype())));
+    Shape expected;  // in logical order
+    for (const index_t extent : input.dims) expected.extents[static_cast<std::size_t>(expected.rank++)] = extent;
+    if (expected.rank > 2)
+        std::rotate(expected.extents.begin() + 1, expected.extents.begin() + expected.rank - 1,
+                    expected.extents.begin() + expected.rank);
+    if (x.rank() == expected.rank && x.rank() > 0) expected[0] = x.extent(0);  // any number of samples
+    if (!(x.shape() == expected))
+        throw Error(input.name, "quantize_input() takes " + to_string(expected) + ", given " + to_string(x.shape()));
     const OwnedQParams& q = input.qparams;
     const Tensor values = x.rank() > 2 ? x.to_layout(Layout::channels_last) : x.contiguous();
     Tensor codes = Tensor::empty(x.shape(), q.dtype, values.layout());

@@ -32,9 +32,10 @@ std::string repr_of(std::span<const float> numbers);
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(nn_model)
 
-#    include <charconv>
 #    include <cstddef>
 #    include <system_error>
+
+#    include "intq/io/describe.hpp"
 
 namespace intq::nn {
 inline namespace INTQ_HOSTED_ABI {
@@ -63,11 +64,7 @@ INTQ_INLINE std::string to_string(const Module& module) {
     return text + "\n)";
 }
 
-INTQ_INLINE std::string repr_of(float number) {
-    char text[32];
-    const auto [end, error] = std::to_chars(text, text + sizeof text, number);
-    return error == std::errc() ? std::string(text, end) : std::to_string(number);
-}
+INTQ_INLINE std::string repr_of(float number) { return shortest_text(number); }
 
 INTQ_INLINE std::string repr_of(std::span<const float> numbers) {
     if (numbers.size() == 1) return repr_of(numbers[0]);

@@ -110,11 +110,11 @@ template <class T> std::string to_json(const Ordered<T>& dictionary, TensorJson 
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(numeric_suite_loggers)
 
-#    include <charconv>
 #    include <cmath>
 #    include <cstdint>
 #    include <span>
 
+#    include "intq/io/describe.hpp"
 #    include "intq/io/json_text.hpp"
 #    include "intq/tensor/quantize.hpp"
 
@@ -137,15 +137,13 @@ INTQ_INLINE std::string json_list(const std::vector<std::string>& items) {
     return text + "]";
 }
 
-/// The shortest digits that read back as the number.
+/// As JSON, which has no infinities.
 template <class T> std::string json_number(T number) {
     if constexpr (std::is_floating_point_v<T>) {
         if (std::isnan(number)) return "\"nan\"";
         if (std::isinf(number)) return number > 0 ? "\"inf\"" : "\"-inf\"";
     }
-    char digits[32];
-    const auto end = std::to_chars(digits, digits + sizeof(digits), number);
-    return {digits, end.ptr};
+    return shortest_text(number);
 }
 
 template <class T> std::string json_elements(const Tensor& tensor) {

@@ -66,11 +66,11 @@ ChannelOutliers find_channel_outliers(std::vector<float> magnitudes);
 #if INTQ_DEFINES(quantization_check)
 
 #    include <algorithm>
-#    include <charconv>
 #    include <cmath>
 #    include <cstddef>
 
 #    include "intq/graph/operators.hpp"
+#    include "intq/io/describe.hpp"
 #    include "intq/nn/layers/conv.hpp"
 #    include "intq/nn/layers/move.hpp"
 #    include "intq/nn/layers/norm.hpp"
@@ -193,11 +193,6 @@ INTQ_INLINE void note_channels(const graph::Node& node, nn::Module& root, std::v
     if (!found.dead.empty()) messages.push_back("Dead channels " + list_channels(found.dead));
     if (!found.huge.empty())
         messages.push_back("Channels " + list_channels(found.huge) + " are at least 100 times the median channel");
-}
-
-INTQ_INLINE std::string shortest_text(float value) {
-    char buffer[32];
-    return std::string(buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr);
 }
 
 INTQ_INLINE bool feeds_dequant_only(const graph::Node& node, PreparedEdges& edges) {

@@ -47,6 +47,7 @@ std::string to_string(const Model& model);
 #    include "intq/core/dtype.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
+#    include "intq/io/json_text.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
@@ -85,7 +86,12 @@ INTQ_INLINE void list_initializers(const GraphWriter& writer, const ExportOption
 INTQ_INLINE void add_domains(const GraphWriter& writer, const ExportOptions& options, Model& model) {
     if (writer.uses_microsoft_domain() && options.custom_opsets.count(microsoft_domain) == 0)
         model.other_opsets.push_back({microsoft_domain, 1});
-    for (const auto& [domain, version] : options.custom_opsets) model.other_opsets.push_back({domain, version});
+    for (const auto& [domain, version] : options.custom_opsets) {
+        if (domain.empty() || version < 1)
+            throw Error("export_to_onnx: custom_opsets: the domain " + in_quotes(domain) + " with version " +
+                        std::to_string(version) + "; a name and a version of at least 1 are needed");
+        model.other_opsets.push_back({domain, version});
+    }
 }
 
 }  // namespace detail
@@ -144,11 +150,13 @@ public:
 private:
     void make(const std::string& value) {
         if (value.empty()) throw Error("an input or an initializer has no name");
+        if (!io::is_utf8(value)) throw Error("the name " + in_quotes(value) + " of a value is not UTF-8");
         if (!known_.insert(value).second) throw Error("two values have the name " + in_quotes(value));
     }
 
     void check_node(const Node& node) {
         const std::string where = describe_node(node, model_.graph.nodes.size());
+        if (!io::is_utf8(node.name)) throw Error(where, "its name is not UTF-8");
         if (!node.name.empty() && !names_.insert(node.name).second) throw Error(where, "another node has its name");
         const auto& others = model_.other_opsets;
         if (!node.domain.empty() && std::none_of(others.begin(), others.end(), [&](const OpsetImport& import) {
