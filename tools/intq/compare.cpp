@@ -46,7 +46,7 @@ std::vector<std::vector<std::string>> refusals_of(const graph::GraphModule& mode
 }
 
 int check(const CheckOptions& options) {
-    const auto model = read_model(options.model);
+    const auto model = read_unquantized_model(options.model);
     const std::vector<std::string> targets = options.targets.empty() ? target_names() : options.targets;
     std::vector<std::vector<std::string>> rows;
     Report report(options.is_json);
@@ -106,7 +106,8 @@ void add_check(CLI::App& app, Action& action) {
         ->option_text("TYPE");
     command
         ->add_option("--shape", options->shape, "of the input, with its samples: what depends on shapes is checked too")
-        ->check(CLI::PositiveNumber)
+        ->check(above_zero())
+        ->expected(1, max_rank)
         ->option_text("EXTENT...");
     command->add_flag("--json", options->is_json, "print one JSON object");
     add_examples(*command, {"intq check model.onnx", "intq check model.onnx --target litert --shape 1 3 224 224"});

@@ -2,7 +2,9 @@
 //
 // Samples out of a .npy file or out of a folder of pictures.
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <string_view>
 
 #include "options.hpp"
 #include "pictures.hpp"
@@ -38,6 +40,10 @@ void check_normalization(const std::string& path, const Tensor& pixels, const ch
         throw Error(path, (numbers.empty() ? "images are uint8: give " : "expected ") + std::string(option) +
                               " with one number, or " + std::to_string(channels) + ", one for each channel" +
                               (numbers.empty() ? "" : ", given " + std::to_string(numbers.size())));
+    const bool is_deviation = std::string_view(option) == "--deviation";
+    for (const float number : numbers)
+        if (!std::isfinite(number) || (is_deviation && !(number > 0.0f)))
+            throw Error(std::string(option) + " of " + std::to_string(number) + " has no meaning");
 }
 
 /// What the file or folder holds: float32, or uint8 images.
@@ -64,7 +70,7 @@ void NormalizeOptions::add_to(CLI::App& command) {
         .add_option("--mean", mean,
                     "of uint8 images: x = (pixel / 255 - MEAN) / DEVIATION; one number, or one a channel")
         ->option_text("NUMBER...");
-    command.add_option("--deviation", deviation, "see --mean")->check(CLI::PositiveNumber)->option_text("NUMBER...");
+    command.add_option("--deviation", deviation, "see --mean; above 0")->option_text("NUMBER...");
     group_options(command, "Data", {"--mean", "--deviation"});
 }
 
@@ -77,9 +83,7 @@ void DataOptions::add_to(CLI::App& command, const std::string& what, bool is_req
                      ->option_text("FILE|FOLDER");
     if (is_required) data->required();
     normalize.add_to(command);
-    command.add_option("--count", count, "use only the first COUNT samples")
-        ->check(CLI::PositiveNumber)
-        ->option_text("COUNT");
+    command.add_option("--count", count, "use only the first COUNT samples")->check(above_zero())->option_text("COUNT");
     group_options(command, "Data", {"--data", "--count"});
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -62,7 +63,16 @@ FloatModel read_model(const std::string& path) {
         if (model.inputs.empty()) model.input = input.shape;
         model.inputs.push_back(input.name);
     }
+    for (const auto& node : file.graph.nodes) model.is_quantized |= node.op_type == "QuantizeLinear";
     for (const auto& output : file.graph.outputs) model.outputs.push_back(output.name);
+    return model;
+}
+
+FloatModel read_unquantized_model(const std::string& path) {
+    FloatModel model = read_model(path);
+    if (model.is_quantized)
+        throw Error(path,
+                    "the model is quantized already, it holds QuantizeLinear; `intq run` and `intq compare` take it");
     return model;
 }
 
@@ -146,14 +156,28 @@ ProgramFile read_runnable(const std::string& path, const std::string& backend) {
 
 // --- outputs --------------------------------------------------------------------------------------------------------
 
-void require_writable(const std::string& path) {
+void require_writable(const std::string& path, const std::vector<std::string>& inputs) {
     std::error_code ignored;
+    for (const std::string& input : inputs)
+        if (!input.empty() && std::filesystem::equivalent(path, input, ignored) &&
+            !std::filesystem::is_character_file(path, ignored))
+            throw Error(path, "cannot be written: it is a file that this command reads");
     if (std::filesystem::is_directory(path, ignored)) throw Error(path, "cannot be written: it is a folder");
     if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored)) return;
     const std::filesystem::path folder = std::filesystem::path(path).parent_path();
     // The file is replaced by a new one, so the folder decides.
     if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0)
         throw Error(path, "cannot be created: " + std::generic_category().message(errno));
+}
+
+CLI::Validator above_zero() {
+    const auto check = [](const std::string& word) -> std::string {
+        int value = 0;
+        const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+        const bool is_number = error == std::errc() && stop == word.data() + word.size();
+        return is_number && value > 0 ? "" : "expected a whole number above 0, given " + in_quotes(word);
+    };
+    return CLI::Validator(check, "");
 }
 
 // --- quantizing -----------------------------------------------------------------------------------------------------
@@ -176,7 +200,7 @@ void QuantizeOptions::add_to(CLI::App& command) {
                                  "the list that `intq profile --sensitivity` writes: the first of it become int16")
                      ->option_text("FILE");
     auto* top = command.add_option("--top-k", top_k, "how many of --sensitive-ops")
-                    ->check(CLI::PositiveNumber)
+                    ->check(above_zero())
                     ->needs(list)
                     ->option_text("COUNT");
     list->needs(top);

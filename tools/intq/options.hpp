@@ -76,8 +76,11 @@ struct FloatModel {
     std::shared_ptr<intq::graph::GraphModule> module;
     std::vector<std::string> inputs, outputs;  // names
     std::vector<intq::index_t> input;          // extents of the first input, -1 for an open one; empty: not said
+    bool is_quantized = false;                 // it holds QuantizeLinear
 };
 FloatModel read_model(const std::string& path);
+/// The same; throws for a model that holds quantized operators, which are quantized already.
+FloatModel read_unquantized_model(const std::string& path);
 /// The model in float, some samples at a time.
 Tensor run_float(intq::graph::GraphModule& model, const Tensor& samples, intq::index_t batch = 16);
 
@@ -99,8 +102,11 @@ ProgramFile read_runnable(const std::string& path, const std::string& backend = 
 /// Whether a file begins as a program file does.
 bool is_program_file(const std::string& path);
 
-/// Throws before a long work for an output that could not be written behind it.
-void require_writable(const std::string& path);
+/// Throws before a long work for an output that could not be written behind it, or that is one of the inputs.
+void require_writable(const std::string& path, const std::vector<std::string>& inputs);
+
+/// A whole number above 0, as large as an int is.
+CLI::Validator above_zero();
 
 /// Fused, calibrated on the samples, improved as the options say.
 std::shared_ptr<intq::quantization::PreparedModel> prepare(const intq::graph::GraphModule& model,

@@ -78,7 +78,7 @@ void add_costs(const ProfileOptions& options, const std::vector<improve::LayerCo
 }
 
 int profile(const ProfileOptions& options) {
-    const FloatModel model = read_model(options.model);
+    const FloatModel model = read_unquantized_model(options.model);
     const Tensor samples = options.data.read(model.input);
     io::make_folder(options.folder);
     const auto prepared = prepare(*model.module, samples, options.quantize);

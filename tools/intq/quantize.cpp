@@ -76,9 +76,11 @@ void write_lowered(const Options& options, const QuantizedGraph& quantized, cons
 }
 
 int quantize(const Options& options) {
-    require_writable(options.emit.output);
-    if (!options.memory_drawing.empty()) require_writable(options.memory_drawing);
-    const FloatModel model = read_model(options.model);
+    const std::vector<std::string> inputs{options.model, options.data.path, options.quantize.costs,
+                                          options.quantize.sensitive_operators};
+    require_writable(options.emit.output, inputs);
+    if (!options.memory_drawing.empty()) require_writable(options.memory_drawing, inputs);
+    const FloatModel model = read_unquantized_model(options.model);
     const Tensor samples = options.data.read(model.input);
     // What the program takes.
     const Tensor given = options.image_layout.empty() ? samples : options.data.read_pixels(model.input);
@@ -146,7 +148,7 @@ ProgramFile read_for_board(const CodegenOptions& options) {
 }
 
 int codegen(const CodegenOptions& options) {
-    require_writable(options.emit.output);
+    require_writable(options.emit.output, {options.program, options.data.path});
     const ProgramFile file = read_for_board(options);
     const program::OwnedProgram& program = file.lowered.program();
     deploy::GoldenRecord golden = record_of(file);

@@ -19,7 +19,7 @@ struct RunOptions {
 };
 
 int run(const RunOptions& options) {
-    require_writable(options.output);
+    require_writable(options.output, {options.program, options.data.path});
     const ProgramFile file = read_runnable(options.program, options.backend);
     const Tensor samples = options.data.read_for(file);
     const std::vector<Tensor> outputs = file.lowered.run(std::span(&samples, 1));
@@ -124,7 +124,7 @@ void add_info(CLI::App& app, Action& action) {
         action = [options] {
             Report report(options->is_json);
             report.text("file", options->path);
-            if (!options->memory_drawing.empty()) require_writable(options->memory_drawing);
+            if (!options->memory_drawing.empty()) require_writable(options->memory_drawing, {options->path});
             if (is_program_file(options->path))
                 describe_program(*options, report);
             else

@@ -275,7 +275,7 @@ void add_layers(Report& report, const std::vector<Configuration>& configurations
 
 int run(const Arguments& arguments) {
     const std::vector<Configuration> configurations = chosen(arguments);
-    const FloatModel model = read_model(arguments.model);
+    const FloatModel model = read_unquantized_model(arguments.model);
     const Data data = read_data(arguments, model.input);
     Report report(arguments.is_json);
     report.text("model", arguments.model);
@@ -325,7 +325,7 @@ void add_targets(CLI::App& app, Action& action) {
         ->check(CLI::IsMember(with_none))
         ->option_text("NAME");
     command.add_option("--calibration-count", a.calibration_count, "use only the first COUNT calibration images")
-        ->check(CLI::PositiveNumber)
+        ->check(above_zero())
         ->option_text("COUNT");
     command.add_option("--batch", a.batch, "images in a run of the program (default: 20)")
         ->check(CLI::Range(1, 4096))

@@ -310,9 +310,9 @@ INTQ_INLINE std::vector<std::byte> serialize_npy(const NpyArray& array) {
                                           [&](const detail::NpyType& row) { return row.dtype == array.dtype; });
     if (type == std::end(detail::npy_types))
         throw Error("npy: an undefined array, which has no dtype, cannot be written");
-    if (array.shape.size() > max_npy_rank)
+    if (array.shape.size() > detail::max_npy_rank)
         throw Error("npy: the array has " + std::to_string(array.shape.size()) + " axes, at most " +
-                    std::to_string(max_npy_rank) + " are written");
+                    std::to_string(detail::max_npy_rank) + " are written");
     if (detail::checked_byte_count(array.shape, array.dtype, "npy") != static_cast<index_t>(array.bytes.size()))
         throw Error("npy: " + std::to_string(array.bytes.size()) + " bytes are not what shape " +
                     describe_shape(array.shape) + " of " + name_of(array.dtype) + " takes");
