@@ -11,6 +11,7 @@
 
 #include "analysis/models.hpp"
 #include "intq/analysis/model_profiler.hpp"
+#include "intq/io/file.hpp"
 #include "intq/runtime/checksum.hpp"
 #include "io/temporary_folder.hpp"
 #include "support/catch.hpp"
@@ -143,4 +144,9 @@ TEST_CASE("A profiler writes its numbers for TensorBoard") {
     ModelProfiler without(net, folder / "without", {{.histograms = false}, false});
     without(Tensor::from<float>(Shape(1, 2), {1, -1}));
     CHECK_THROWS_WITH(without.get_info_manager().tensorboard(), Contains("KeptNumbers::histograms"));
+    io::write_file(folder / "a_file", "text");
+    ModelProfiler nowhere(net, folder / "a_file");
+    nowhere(Tensor::from<float>(Shape(1, 2), {1, -1}));
+    CHECK_THROWS_WITH(nowhere.get_info_manager().tensorboard(), Contains((folder / "a_file").string()));
+    CHECK(text_of_file(folder / "a_file") == "text");
 }
