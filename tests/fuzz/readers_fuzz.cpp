@@ -2,7 +2,7 @@
 //
 // libFuzzer targets of all readers of files, chosen by the first argument, so that clang compiles the headers once:
 //
-//     readers_fuzz npy|npz|safetensors|tensor|onnx|calibration|checkpoint -max_total_time=60 <corpus folder>
+//     readers_fuzz npy|npz|safetensors|tensor|onnx|tflite|calibration|checkpoint -max_total_time=60 <corpus folder>
 //
 // Any bytes are a file, or an Error. What was read keeps its promises, and what was refused changed nothing. Built with
 // clang only: tests/fuzz/CMakeLists.txt has the flags.
@@ -19,17 +19,23 @@
 #include <vector>
 
 #include "intq/arith/fp32.hpp"
+#include "intq/arith/litert.hpp"
 #include "intq/graph/tracer.hpp"
 #include "intq/interop/onnx/import.hpp"
 #include "intq/interop/onnx/write/write.hpp"
+#include "intq/interop/tflite/float_model.hpp"
+#include "intq/interop/tflite/import.hpp"
 #include "intq/io/npy.hpp"
 #include "intq/io/npz.hpp"
 #include "intq/io/safetensors.hpp"
+#include "intq/kernels/table/kernel_table.hpp"
 #include "intq/quantization/modules/stubs.hpp"
 #include "intq/quantization/observers/observer_modules.hpp"
 #include "intq/quantization/prepare/calibrate.hpp"
 #include "intq/quantization/prepare/calibration_file.hpp"
 #include "intq/quantization/prepare/prepare_fx.hpp"
+#include "intq/runtime/check.hpp"
+#include "intq/simd/base/tags.hpp"
 #include "intq/tensor/npy.hpp"
 #include "intq/training/checkpoint.hpp"
 #include "intq/training/optimizer.hpp"
@@ -92,6 +98,20 @@ void fuzz_onnx(Bytes file) {
                "what is written is read again");
     const auto module = interop::onnx::import_model(model);
     module->graph().lint(module.get());
+}
+
+/// A program that passes its check, a graph, or an Error.
+void fuzz_tflite(Bytes file) {
+    constexpr interop::tflite::Limits limits{.tensor_bytes = 1 << 20, .total_bytes = 1 << 22, .copied_bytes = 1 << 20};
+    const auto& table = kernels::kernel_table<target::litert, simd::scalar>;
+    const auto model = interop::tflite::parse_model(file, "fuzz");
+    try {
+        const auto module = interop::tflite::import_float_model(model, limits);
+        module->graph().lint(module.get());
+    } catch (const Error&) {  // a model of codes, as most are
+    }
+    const auto imported = interop::tflite::import_program(model, table, limits);
+    demand(runtime::check_program(imported.program->program(), table).ok(), "an imported program passes its check");
 }
 
 /// Changes of a sound file, eleven bytes each: where, how, and a value of eight bytes. A file from nothing seldom
@@ -209,6 +229,7 @@ constexpr ReaderTarget targets[] = {{"npy", &fuzz_npy},
                                     {"safetensors", &fuzz_safetensors},
                                     {"tensor", &fuzz_tensor},
                                     {"onnx", &fuzz_onnx},
+                                    {"tflite", &fuzz_tflite},
                                     {"calibration", &fuzz_calibration},
                                     {"checkpoint", &fuzz_checkpoint}};
 const ReaderTarget* chosen = nullptr;
