@@ -276,8 +276,8 @@ INTQ_INLINE CalibrationReport calibrate(PreparedModel& model, const BatchSource&
     {
         io::Progress bar("calibration", static_cast<std::int64_t>(source.count), options.show);
         for (std::size_t i = options.first; i < last; ++i) {
+            const std::vector<nn::Value> batch = source.values(i);
             try {
-                const std::vector<nn::Value> batch = source.values(i);
                 if (detail::has_data(batch)) {
                     detail::calibrate_batch(model, batch);
                     any = true;
