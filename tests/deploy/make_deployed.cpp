@@ -46,7 +46,7 @@ std::string expected_of(const program::OwnedProgram& owned) {
     const Tensor y = owned.run(image);
     char text[80];
     std::snprintf(text, sizeof text, "output %08x\nself test passed\nfile agrees\n",
-                  static_cast<unsigned>(runtime::crc32({y.data(), static_cast<std::size_t>(y.bytes())})));
+                  static_cast<unsigned>(crc32({y.data(), static_cast<std::size_t>(y.bytes())})));
     return text;
 }
 

@@ -126,7 +126,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::vector<std::byte> file =
         data[0] >= 128 ? std::vector<std::byte>(rest, rest + size - 1) : changed(base, data + 1, size - 1);
     if (file.size() >= sizeof(runtime::ProgramFileHeader)) {
-        const std::uint32_t sum = runtime::crc32(std::span<const std::byte>(file).subspan(runtime::checksummed_from));
+        const std::uint32_t sum = crc32(std::span<const std::byte>(file).subspan(runtime::checksummed_from));
         std::memcpy(file.data() + offsetof(runtime::ProgramFileHeader, checksum), &sum, sizeof sum);
     }
     const Block block(file.size());

@@ -36,6 +36,7 @@ struct Target {
     int widest_activation = 16;                         // bits, 8 or 16
     int widest_weight = 8;                              // bits, 8 or 16
     bool linear_in_binary64 = false;                    // tflite; its linear layers have no multipliers
+    bool mul_ratio_in_float32 = false;                  // tflite
 
     bool is_bpu() const { return kind == Kind::bpu; }
     bool is_tflite() const { return kind == Kind::tflite_double || kind == Kind::tflite_single; }
@@ -62,6 +63,7 @@ inline Target tflite_single() {
 inline Target litert() {
     Target t = tflite_double();
     t.linear_in_binary64 = true;
+    t.mul_ratio_in_float32 = true;
     return t;
 }
 
@@ -209,7 +211,9 @@ inline std::int64_t requantize_accumulator(const Target& target, wide acc, float
     if (target.kind == Target::Kind::fp32) {
         return round_steps(fmul(to_float32(acc), fp32_ratio(s_in, s_w, out)), out);
     }
-    const double r = static_cast<double>(s_in) * static_cast<double>(s_w) / static_cast<double>(out.scale);
+    const double exact = static_cast<double>(s_in) * static_cast<double>(s_w) / static_cast<double>(out.scale);
+    const double r =
+        target.mul_ratio_in_float32 && role == Role::element ? static_cast<double>(fp32_ratio(s_in, s_w, out)) : exact;
     const wide y = in_bits == 16 && role == Role::gemm
                        ? multiply_int64_accumulator(acc, make_tflite_multiplier(r, false))
                        : multiply_tflite(target, acc, r);

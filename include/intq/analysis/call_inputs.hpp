@@ -56,6 +56,10 @@ private:
     Named named_;
 };
 
+/// The inputs of a call as a line, to tell whether two calls had the same: "float32 (1, 3, 8, 8) 90150983;" for each
+/// tensor, also those of tuples, with the CRC-32 of its values in the order of the axes.
+std::string fingerprint_of(const std::vector<nn::Value>& inputs);
+
 /// Cases by number; one at a time is in memory.
 struct CaseSource {
     std::size_t count = 0;
@@ -76,6 +80,7 @@ CaseSource cases_of(const quantization::BatchSource& batches);
 #    include <charconv>
 #    include <memory>
 
+#    include "intq/core/checksum.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/nearest_names.hpp"
@@ -189,6 +194,18 @@ INTQ_INLINE CallInputs CallInputs::load(const std::filesystem::path& path) {
     if (all.is_tuple()) result.values_ = all.tuple();
     if (result.empty()) throw Error(path.string(), "the case holds no inputs");
     return result;
+}
+
+INTQ_INLINE std::string fingerprint_of(const std::vector<nn::Value>& inputs) {
+    std::string text;
+    for (const nn::Value& input : inputs)
+        for (const Tensor& tensor : nn::tensors_of(input)) {
+            const Tensor values = tensor.contiguous();
+            const std::span<const std::byte> bytes(values.data(), static_cast<std::size_t>(values.bytes()));
+            text += std::string(name_of(values.dtype())) + " " + to_string(values.shape()) + " " +
+                    std::to_string(crc32(bytes)) + ";";
+        }
+    return text;
 }
 
 INTQ_INLINE CaseSource cases_of(std::vector<CallInputs> cases) {

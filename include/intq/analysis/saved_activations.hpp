@@ -64,7 +64,6 @@ void check_same_case(const std::filesystem::path& one, const std::filesystem::pa
 #    include "intq/io/error.hpp"
 #    include "intq/io/file.hpp"
 #    include "intq/io/safetensors.hpp"
-#    include "intq/runtime/checksum.hpp"
 #    include "intq/tensor/npy.hpp"
 
 namespace intq::analysis {
@@ -73,19 +72,6 @@ inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
 inline constexpr const char* activation_format = "intq activations 2";
-
-/// The inputs of a run as a line: "float32 (1, 3, 8, 8) 90150983;", with the CRC-32 of the values.
-INTQ_INLINE std::string case_line(const std::vector<nn::Value>& inputs) {
-    std::string text;
-    for (const nn::Value& input : inputs)
-        for (const Tensor& tensor : nn::tensors_of(input)) {
-            const Tensor values = tensor.contiguous();
-            const std::span<const std::byte> bytes(values.data(), static_cast<std::size_t>(values.bytes()));
-            text += std::string(name_of(values.dtype())) + " " + to_string(values.shape()) + " " +
-                    std::to_string(runtime::crc32(bytes)) + ";";
-        }
-    return text;
-}
 
 INTQ_INLINE std::string file_number(std::size_t index) {
     const std::string digits = std::to_string(index);
@@ -265,7 +251,7 @@ INTQ_INLINE void remove_activations(const std::filesystem::path& folder) {
 
 INTQ_INLINE ActivationWriter::ActivationWriter(const std::vector<AnalysedOperator>& operators,
                                                std::filesystem::path folder, const std::vector<nn::Value>& inputs)
-    : operators_(operators), folder_(folder / "op_infos"), case_(detail::case_line(inputs)) {
+    : operators_(operators), folder_(folder / "op_infos"), case_(fingerprint_of(inputs)) {
     remove_activations(folder);
     io::make_folder(folder_);
 }

@@ -299,7 +299,7 @@ constexpr Result<MulParams> make_mul(const PolicyRecord& policy, const CodesOf& 
                       INT32_MAX};
     const Result<ChannelWords> words =
         given != nullptr ? given_multiplier_words(policy, *given, 32, range)
-                         : make_requantize_words(policy, RequantizeSource::add_accumulator,
+                         : make_requantize_words(policy, RequantizeSource::product_accumulator,
                                                  {x.scale, y.scale, out.scale}, x.dtype, out.dtype, range);
     if (!words) return words.status().in(OpKind::mul);
     params.words = *words;

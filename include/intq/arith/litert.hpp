@@ -9,9 +9,10 @@
 namespace intq::target {
 inline namespace INTQ_CORE_ABI {
 
-/// target::tflite with double rounding, but linear layers in binary64.
+/// target::tflite with double rounding, but linear layers in binary64, and the ratio of scales of mul in float32.
 ///
 ///     linear  clamp(rhaz(double(acc)·(double(s_in)·double(s_w) / double(s_out))) + zero_point)
+///     mul     r = double(fdiv(fmul(s_x, s_y), s_out)) -> quantize_multiplier(r)
 ///
 /// Source   LiteRT 2.3, reference kernels
 struct litert {
@@ -19,6 +20,7 @@ struct litert {
         arith::PolicyRecord record = tflite<>::policy;
         record.name = "litert";
         record.linear_in_binary64 = true;
+        record.mul_ratio_in_float32 = true;
         return record;
     }();
 };

@@ -12,8 +12,14 @@
 namespace intq::arith {
 inline namespace INTQ_CORE_ABI {
 
-/// What is requantized; it decides the roundings of the bpu rule.
-enum class RequantizeSource : std::uint8_t { gemm_accumulator, add_accumulator, average_accumulator, code };
+/// What is requantized; it decides the roundings of the bpu rule, and how litert computes a ratio.
+enum class RequantizeSource : std::uint8_t {
+    gemm_accumulator,
+    add_accumulator,
+    product_accumulator,  // of mul
+    average_accumulator,
+    code
+};
 
 /// Scales of one requantization: r = input·weight / output.
 struct RequantizeScales {
@@ -165,6 +171,7 @@ constexpr Result<ChannelWords> given_multiplier_words(const PolicyRecord& policy
 ///
 ///     fp32    scale = fdiv(fmul(s_in, s_w), s_out)
 ///     tflite  r = double(s_in)·double(s_w) / double(s_out) -> quantize_multiplier(r)
+///     litert  the same; of mul r = double(fdiv(fmul(s_in, s_w), s_out))
 ///     bpu     r = fdiv(fmul(s_in, s_w), s_out) -> make_two_stage
 ///
 /// @param accumulator_bits  of a convolution's sum; of any other source it is 32
@@ -192,7 +199,9 @@ constexpr Result<ChannelWords> make_requantize_words(const PolicyRecord& policy,
         case RequantizeRule::double_rounding:
             break;
     }
-    return detail::fixed_point_words(policy, detail::real_ratio(scales), accumulator_bits, accumulator);
+    const bool in_float32 = policy.mul_ratio_in_float32 && source == RequantizeSource::product_accumulator;
+    const double ratio = in_float32 ? static_cast<double>(fdiv(s_acc, scales.output)) : detail::real_ratio(scales);
+    return detail::fixed_point_words(policy, ratio, accumulator_bits, accumulator);
 }
 
 /// The same for sums of the width that the target has for a type of input.

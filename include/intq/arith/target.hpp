@@ -39,7 +39,8 @@ enum class SoftmaxRule : std::uint8_t {
 struct PolicyRecord {
     const char* name = "";
     RequantizeRule requantize = RequantizeRule::float_scale;
-    bool linear_in_binary64 = false;  // the rule of linear layers is binary64, and `requantize` that of the others
+    bool linear_in_binary64 = false;    // the rule of linear layers is binary64, and `requantize` that of the others
+    bool mul_ratio_in_float32 = false;  // fixed point: s_x·s_y / s_out of mul; other ratios are in double
     int accumulator_bits_int8 = 32;
     int accumulator_bits_int16 = 32;
     /// Whether an int16 layer of int16 output whose proven sum leaves 32 bits is summed in 64, by the same formula.
@@ -77,6 +78,7 @@ struct PolicyRecord {
     /// constraints, which decide what comes in and what is admitted, may differ.
     INTQ_ALWAYS_INLINE constexpr bool same_arithmetic(const PolicyRecord& other) const noexcept {
         return requantize == other.requantize && linear_in_binary64 == other.linear_in_binary64 &&
+               mul_ratio_in_float32 == other.mul_ratio_in_float32 &&
                accumulator_bits_int8 == other.accumulator_bits_int8 &&
                accumulator_bits_int16 == other.accumulator_bits_int16 && widens_int16 == other.widens_int16 &&
                pre_cap == other.pre_cap && post_gemm == other.post_gemm && post_other == other.post_other &&

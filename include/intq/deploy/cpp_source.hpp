@@ -218,7 +218,7 @@ INTQ_INLINE void SourceWriter::params(std::size_t index, const runtime::Instruct
 
 INTQ_INLINE void SourceWriter::count_in(const std::string& name, const void* data, index_t bytes) {
     arrays_ += "    {" + name + ", sizeof " + name + "},\n";
-    checksum_ = runtime::crc32({static_cast<const std::byte*>(data), static_cast<std::size_t>(bytes)}, checksum_);
+    checksum_ = crc32({static_cast<const std::byte*>(data), static_cast<std::size_t>(bytes)}, checksum_);
 }
 
 INTQ_INLINE void SourceWriter::take_group(void* context, const char* name, bool opens) {

@@ -289,7 +289,7 @@ INTQ_INLINE std::vector<std::byte> join_parts(const FileParts& parts) {
     put(sizeof header, parts.numbers.data(), parts.numbers.size());
     put(strings_at, parts.strings.data(), parts.strings.size());
     put(constants_at, parts.constants.data(), parts.constants.size());
-    header.checksum = runtime::crc32(std::span<const std::byte>(file).subspan(runtime::checksummed_from));
+    header.checksum = crc32(std::span<const std::byte>(file).subspan(runtime::checksummed_from));
     put(0, &header, sizeof header);
     return file;
 }

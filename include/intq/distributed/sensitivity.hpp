@@ -37,34 +37,15 @@ std::vector<quantization::SensitiveOperator> find_sensitive_operators(const anal
 #if INTQ_DEFINES(distributed)
 
 #    include <cstddef>
-#    include <cstdint>
 #    include <cstring>
 #    include <span>
 #    include <string>
 
 #    include "intq/distributed/model_state.hpp"
-#    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 
 namespace intq::distributed {
 inline namespace INTQ_HOSTED_ABI {
-
-namespace detail {
-
-INTQ_INLINE std::string fingerprint_of(const std::vector<nn::Value>& inputs) {
-    std::string text;
-    std::uint64_t sum = 0;
-    for (const nn::Value& input : inputs) {
-        if (!input.is_tensor()) continue;
-        const Tensor& tensor = input.tensor();
-        text += to_string(tensor.shape()) + " ";
-        add_to_checksum(sum,
-                        {reinterpret_cast<const std::byte*>(tensor.data()), static_cast<std::size_t>(tensor.bytes())});
-    }
-    return text + std::to_string(sum);
-}
-
-}  // namespace detail
 
 INTQ_INLINE std::vector<quantization::SensitiveOperator> find_sensitive_operators(
     const analysis::AnalysedModel& model, const analysis::CallInputs& inputs, const nn::Value& baseline_output,
@@ -88,7 +69,7 @@ INTQ_INLINE std::vector<quantization::SensitiveOperator> find_sensitive_operator
         if (const nn::ModulePtr module = model.module())
             communicator.check_equal("find_sensitive_operators: the model", fingerprint(*module));
         communicator.check_equal("find_sensitive_operators: the case",
-                                 detail::fingerprint_of(inputs.in_order(model.input_names())));
+                                 analysis::fingerprint_of(inputs.in_order(model.input_names())));
         list = analysis::find_sensitive_operators(model, inputs, baseline_output, options);
     });
     return list;

@@ -48,11 +48,11 @@ std::vector<std::byte> serialize_npz(std::span<const NamedArray> arrays);
 #if INTQ_DEFINES(io)
 
 #    include <algorithm>
-#    include <array>
 #    include <set>
 #    include <string>
 #    include <utility>
 
+#    include "intq/core/checksum.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/file.hpp"
@@ -61,22 +61,6 @@ namespace intq::io {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
-
-/// The checksum of ZIP: the polynomial 0x04C11DB7, its bits in reverse.
-INTQ_INLINE std::uint32_t crc32(std::span<const std::byte> bytes) {
-    static const auto table = [] {
-        std::array<std::uint32_t, 256> entries{};
-        for (std::uint32_t i = 0; i < entries.size(); ++i) {
-            std::uint32_t value = i;
-            for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1u) != 0 ? 0xEDB88320u : 0u);
-            entries[i] = value;
-        }
-        return entries;
-    }();
-    std::uint32_t sum = 0xFFFFFFFFu;
-    for (const std::byte byte : bytes) sum = (sum >> 8) ^ table[(sum ^ std::to_integer<std::uint32_t>(byte)) & 0xFFu];
-    return sum ^ 0xFFFFFFFFu;
-}
 
 inline constexpr std::uint32_t zip_local_header = 0x04034B50, zip_entry = 0x02014B50, zip_end = 0x06054B50;
 inline constexpr std::uint64_t zip_local_size = 30, zip_entry_size = 46, zip_end_size = 22;
@@ -234,7 +218,7 @@ INTQ_INLINE std::vector<std::byte> serialize_npz(std::span<const NamedArray> arr
             throw Error("the array " + in_quotes(item.name), error);
         }
         const std::string name = item.name + ".npy";
-        const std::uint32_t sum = detail::crc32(bytes);
+        const std::uint32_t sum = crc32(bytes);
         const std::uint64_t offset = zip.data.size();
         if (offset + bytes.size() + name.size() + detail::zip_local_size >= detail::zip_largest)
             throw Error("the arrays have 4 GiB or more, which one .npz file does not hold here");

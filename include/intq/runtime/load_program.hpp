@@ -12,9 +12,9 @@
 #include <limits>
 #include <new>
 
+#include "intq/core/checksum.hpp"
 #include "intq/kernels/operators/operator_table.hpp"
 #include "intq/runtime/check.hpp"
-#include "intq/runtime/checksum.hpp"
 #include "intq/runtime/number_reader.hpp"
 #include "intq/runtime/program_file.hpp"
 

@@ -61,10 +61,11 @@ struct LoadedProgram {
 };
 
 /// The rules of a policy as numbers, in the order of the format: two with equal numbers give the same codes.
-INTQ_ALWAYS_INLINE constexpr std::array<std::int64_t, 16> policy_numbers(const arith::PolicyRecord& policy) noexcept {
+INTQ_ALWAYS_INLINE constexpr std::array<std::int64_t, 17> policy_numbers(const arith::PolicyRecord& policy) noexcept {
     const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
     return {number(policy.requantize),
             number(policy.linear_in_binary64),
+            number(policy.mul_ratio_in_float32),
             policy.accumulator_bits_int8,
             policy.accumulator_bits_int16,
             number(policy.widens_int16),

@@ -6,8 +6,8 @@
 
 #include <cstring>
 
+#include "intq/core/checksum.hpp"
 #include "intq/kernels/operators/operator_table.hpp"
-#include "intq/runtime/checksum.hpp"
 #include "intq/runtime/execute.hpp"
 #include "intq/runtime/program_file.hpp"
 

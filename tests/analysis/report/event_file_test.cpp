@@ -11,8 +11,8 @@
 
 #include "analysis/models.hpp"
 #include "intq/analysis/model_profiler.hpp"
+#include "intq/core/checksum.hpp"
 #include "intq/io/file.hpp"
-#include "intq/runtime/checksum.hpp"
 #include "io/temporary_folder.hpp"
 #include "support/catch.hpp"
 
@@ -92,7 +92,7 @@ std::vector<double> doubles_of(const std::string& bytes) {
 }  // namespace
 
 TEST_CASE("crc32c gives the values of RFC 3720") {
-    const auto crc = [](const std::string& text) { return runtime::crc32c(std::as_bytes(std::span(text))); };
+    const auto crc = [](const std::string& text) { return crc32c(std::as_bytes(std::span(text))); };
     CHECK(crc("123456789") == 0xe3069283u);
     CHECK(crc(std::string(32, '\0')) == 0x8a9136aau);
     CHECK(crc(std::string(32, '\xff')) == 0x62a8ab43u);

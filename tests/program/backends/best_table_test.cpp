@@ -50,11 +50,12 @@ TEST_CASE("Every rule of a target counts where two are compared") {
     CHECK(differs([](auto& p) { p.average = arith::AverageRule::divide_codes; }));
     CHECK(differs([](auto& p) { p.quantize.by = arith::QuantizeBy::divide; }));
     CHECK(differs([](auto& p) { p.linear_in_binary64 = true; }));
+    CHECK(differs([](auto& p) { p.mul_ratio_in_float32 = true; }));
     CHECK(differs([](auto& p) { p.softmax = arith::SoftmaxRule::fixed_point; }));
     // All members of the record but its name, its schemes, its constraints and its fixed outputs; a member more does
     // not compile.
-    [[maybe_unused]] const auto& [name, requantize, linear_in_binary64, bits_int8, bits_int16, widens_int16, pre_cap,
-                                  post_gemm, post_other, bias, headroom, zero_points, fused_add, average, softmax,
-                                  quantize, weights, activations, constraints, fixed_outputs] = base;
-    CHECK(rules == 20 - 5);
+    [[maybe_unused]] const auto& [name, requantize, linear_in_binary64, in_float32, bits_int8, bits_int16, widens_int16,
+                                  pre_cap, post_gemm, post_other, bias, headroom, zero_points, fused_add, average,
+                                  softmax, quantize, weights, activations, constraints, fixed_outputs] = base;
+    CHECK(rules == 21 - 5);
 }

@@ -59,7 +59,7 @@ private:
 #    include <bit>
 
 #    include "intq/core/assert.hpp"
-#    include "intq/runtime/checksum.hpp"
+#    include "intq/core/checksum.hpp"
 
 namespace intq::analysis {
 inline namespace INTQ_HOSTED_ABI {
@@ -94,7 +94,7 @@ INTQ_INLINE void put_bytes_field(std::string& to, std::uint32_t number, std::str
 
 /// A checksum as TFRecord stores it, so that a file of checksums has others than its own.
 INTQ_INLINE std::uint32_t masked_crc32c(std::string_view bytes) {
-    const std::uint32_t sum = runtime::crc32c(std::as_bytes(std::span(bytes.data(), bytes.size())));
+    const std::uint32_t sum = crc32c(std::as_bytes(std::span(bytes.data(), bytes.size())));
     return std::rotr(sum, 15) + 0xa282ead8u;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// CRC-32, for constants and golden outputs: against accidents, not against forgery. Layer: runtime.
-#ifndef INTQ_RUNTIME_CHECKSUM_HPP
-#define INTQ_RUNTIME_CHECKSUM_HPP
+// CRC-32, for constants, golden outputs and the arrays of a file: against accidents, not against forgery. Layer: core.
+#ifndef INTQ_CORE_CHECKSUM_HPP
+#define INTQ_CORE_CHECKSUM_HPP
 
 #include <array>
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 #include "intq/core/abi.hpp"
 
-namespace intq::runtime {
+namespace intq {
 inline namespace INTQ_ABI {
 
 namespace detail {
@@ -60,6 +60,6 @@ inline std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t befo
 }
 
 }  // namespace INTQ_ABI
-}  // namespace intq::runtime
+}  // namespace intq
 
-#endif  // INTQ_RUNTIME_CHECKSUM_HPP
+#endif  // INTQ_CORE_CHECKSUM_HPP
