@@ -54,10 +54,12 @@ template <class Backend, class Policy, class X, class W, class Acc, class Y, cla
             if constexpr (packing.columns > 0) {
                 run_blocks(call, line);
             } else {
-                const index_t first = line * geometry.out.width;
-                for (index_t c = 0; c < packed.out_channels; c += L::width())
-                    run_slots(call, first, c,
-                              packed.out_channels - c < L::width() ? packed.out_channels - c : L::width());
+                constexpr index_t block = lane_vectors * L::width();
+                index_t c = 0;
+                for (; c + block <= packed.out_channels; c += block) run_slots<lane_vectors>(call, line, c, L::width());
+                for (; c < packed.out_channels; c += L::width())
+                    run_slots<1>(call, line, c,
+                                 packed.out_channels - c < L::width() ? packed.out_channels - c : L::width());
             }
         });
     }
@@ -172,34 +174,59 @@ private:
 
     // --- lane by lane -----------------------------------------------------------------------------------------------
 
-    /// One line of slots, one vector of channels.
-    static void run_slots(const ConvCall& call, index_t first, index_t c, index_t count) INTQ_NOEXCEPT {
+    static constexpr int lane_vectors = 4;
+
+    /// One line of slots, some vectors of channels: a tap is looked up once for all of them.
+    ///
+    /// @param count  channels of each vector: fewer than its width only for a single one
+    template <int Vectors>
+    static void run_slots(const ConvCall& call, index_t line, index_t c, index_t count) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
         const ConvGeometry& geometry = *call.geometry;
         const Out epilogue(packed);
-        const auto channels = epilogue.channels(c);
-        const W* const w = static_cast<const W*>(packed.weights) + c;
-        const auto bias = Sum::load(static_cast<const Acc*>(packed.bias) + c);
-        const index_t pixels = geometry.out_pixels();
-        const Size2d kernel = packed.window.kernel;
-        for (index_t slot = first; slot < first + geometry.out.width; ++slot) {
-            const index_t image = slot / pixels, in_image = slot - image * pixels;
-            const X* const x = static_cast<const X*>(call.x) + image * geometry.in_pixels() * packed.in_channels + c;
-            auto acc = bias;
-            // Column by column, as DepthwiseLine sums: floats then have one order on all backends.
-            for (index_t place = 0; place < geometry.taps; ++place) {
-                const index_t kx = place / kernel.height, tap = (place - kx * kernel.height) * kernel.width + kx;
-                const index_t offset =
-                    geometry.offsets == nullptr ? in_image : geometry.offsets[in_image * geometry.taps + tap];
-                const X* const from =
-                    offset < 0 ? static_cast<const X*>(packed.padding_row) + c : x + offset * packed.in_channels;
-                acc = Sum::multiply_add(acc, L::load(from, count), L::load(w + tap * packed.padded_outputs()));
+        typename Out::Channels channels[Vectors];
+        for (index_t v = 0; v < Vectors; ++v) channels[v] = epilogue.channels(c + v * L::width());
+        const index_t image = line / geometry.out.height, line_in_image = line - image * geometry.out.height;
+        const X* const x = static_cast<const X*>(call.x) + image * geometry.in_pixels() * packed.in_channels + c;
+        for (index_t i = 0; i < geometry.out.width; ++i) {
+            const index_t slot = line_in_image * geometry.out.width + i;
+            Acc sums[Vectors * L::width()];
+            sum_window<Vectors>(call, x, slot, c, count, sums);
+            const index_t pixel =
+                image * geometry.out_pixels() + (geometry.pixels == nullptr ? slot : geometry.pixels[slot]);
+            for (index_t v = 0; v < Vectors; ++v) {
+                const index_t at = pixel * packed.out_channels + c + v * L::width();
+                const E* const e = static_cast<const E*>(call.sumin) + (adds ? at : 0);
+                epilogue.store(Sum::load(sums + v * L::width()), channels[v], e, static_cast<Y*>(call.y) + at, count);
             }
-            const index_t pixel = image * pixels + (geometry.pixels == nullptr ? in_image : geometry.pixels[in_image]);
-            const index_t at = pixel * packed.out_channels + c;
-            const E* const e = static_cast<const E*>(call.sumin) + (adds ? at : 0);
-            epilogue.store(acc, channels, e, static_cast<Y*>(call.y) + at, count);
         }
+    }
+
+    /// The sums of a slot of an image. Column by column, as DepthwiseLine sums: floats then have one order on all
+    /// backends.
+    template <int Vectors>
+    static INTQ_ALWAYS_INLINE void sum_window(const ConvCall& call, const X* x, index_t slot, index_t c, index_t count,
+                                              Acc* sums) noexcept {
+        const PackedConv2d& packed = *call.packed;
+        const std::int32_t* const offsets = call.geometry->offsets;
+        const index_t taps = call.geometry->taps, weight_stride = packed.padded_outputs();
+        const index_t lanes = Vectors > 1 ? L::width() : count;
+        const X* const padding = static_cast<const X*>(packed.padding_row) + c;
+        decltype(Sum::load(sums)) acc[Vectors];
+        simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+            acc[v] = Sum::load(static_cast<const Acc*>(packed.bias) + c + v * L::width());
+        });
+        for (index_t kx = 0; kx < packed.window.kernel.width; ++kx)
+            for (index_t tap = kx; tap < taps; tap += packed.window.kernel.width) {
+                const index_t offset = offsets == nullptr ? slot : offsets[slot * taps + tap];
+                const X* const from = offset < 0 ? padding : x + offset * packed.in_channels;
+                const W* const w = static_cast<const W*>(packed.weights) + c + tap * weight_stride;
+                simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
+                    const index_t at = v * L::width();
+                    acc[v] = Sum::multiply_add(acc[v], L::load(from + at, lanes), L::load(w + at));
+                });
+            }
+        simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA { Sum::store(sums + v * L::width(), acc[v]); });
     }
 };
 
