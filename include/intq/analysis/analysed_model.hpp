@@ -125,6 +125,14 @@ namespace detail {
 /// numbers.
 Tensor real_values(const Tensor& tensor);
 
+// What the constructors take, in graph_source.hpp and codes_source.hpp.
+std::shared_ptr<ModelSource> make_graph_source(const nn::ModulePtr& model, const graph::TraceOptions& trace);
+std::shared_ptr<ModelSource> make_exact_source(quantization::PreparedModel& model, const kernels::KernelTable& table,
+                                               index_t max_batch);
+std::shared_ptr<ModelSource> make_exact_source(const quantization::QuantizedGraph& model,
+                                               const kernels::KernelTable& table, index_t max_batch);
+std::shared_ptr<ModelSource> make_program_source(const quantization::LoweredModel& model);
+
 }  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI

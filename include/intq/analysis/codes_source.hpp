@@ -63,12 +63,6 @@ private:
     std::shared_ptr<ModelSource> tail_;
 };
 
-std::shared_ptr<ModelSource> make_exact_source(quantization::PreparedModel& model, const kernels::KernelTable& table,
-                                               index_t max_batch);
-std::shared_ptr<ModelSource> make_exact_source(const quantization::QuantizedGraph& model,
-                                               const kernels::KernelTable& table, index_t max_batch);
-std::shared_ptr<ModelSource> make_program_source(const quantization::LoweredModel& model);
-
 /// The tensors of inputs; throws for anything else.
 std::vector<Tensor> input_tensors(const std::vector<nn::Value>& inputs);
 

@@ -95,8 +95,6 @@ private:
     graph::GraphRun run_;
 };
 
-std::shared_ptr<ModelSource> make_graph_source(const nn::ModulePtr& model, const graph::TraceOptions& trace);
-
 }  // namespace detail
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::analysis

@@ -61,6 +61,7 @@ void check_same_case(const std::filesystem::path& one, const std::filesystem::pa
 #    include <system_error>
 #    include <utility>
 
+#    include "intq/analysis/call_inputs.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/io/file.hpp"
 #    include "intq/io/safetensors.hpp"

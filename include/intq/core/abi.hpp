@@ -6,9 +6,9 @@
 // INTQ_CORE_ABI carries the version. Types and constants live there that pass between units: views, statuses, the
 // records of a target, a program. Their member functions are always inlined and emit nothing, so that neither the
 // instruction set nor the assert level of a unit is part of them, and the linker has no copy to choose from.
-// INTQ_ABI adds the assert level, the instruction set, the default backend and INTQ_SMALL. Every function lives there,
-// so that the linker never merges it with its namesake from another unit and never keeps AVX-512 code for everyone;
-// with the functions live the types that only one backend has.
+// INTQ_ABI adds the assert level, the instruction set, the default backend, INTQ_SMALL and INTQ_UNROLLED. Every
+// function lives there, so that the linker never merges it with its namesake from another unit and never keeps AVX-512
+// code for everyone; with the functions live the types that only one backend has.
 //
 // An aggregate cannot declare its constructor, so that nothing makes the implicit one inline: write `Window2d w{}`, not
 // `Window2d w`. The braces initialize without a call.
@@ -138,8 +138,14 @@
 #else
 #    define INTQ_DETAIL_SMALL_
 #endif
-#define INTQ_DETAIL_UNIT_ \
-    INTQ_DETAIL_JOIN(INTQ_DETAIL_JOIN(INTQ_DETAIL_VERSION_, INTQ_DETAIL_ASSERT_), INTQ_DETAIL_SMALL_)
+#if INTQ_UNROLLED
+#    define INTQ_DETAIL_UNROLLED_ _unrolled
+#else
+#    define INTQ_DETAIL_UNROLLED_
+#endif
+#define INTQ_DETAIL_UNIT_                                                         \
+    INTQ_DETAIL_JOIN(INTQ_DETAIL_JOIN(INTQ_DETAIL_VERSION_, INTQ_DETAIL_ASSERT_), \
+                     INTQ_DETAIL_JOIN(INTQ_DETAIL_SMALL_, INTQ_DETAIL_UNROLLED_))
 #define INTQ_ABI                                                                                  \
     INTQ_DETAIL_JOIN(INTQ_DETAIL_UNIT_,                                                           \
                      INTQ_DETAIL_JOIN(INTQ_DETAIL_ISA_, INTQ_DETAIL_JOIN(INTQ_DETAIL_WITH_XSIMD_, \

@@ -12,7 +12,7 @@
 #include "intq/core/abi.hpp"
 
 namespace intq {
-inline namespace INTQ_ABI {
+inline namespace INTQ_CORE_ABI {
 
 namespace detail {
 
@@ -29,7 +29,7 @@ inline constexpr auto crc_steps = [] {
 }();
 
 template <std::uint32_t Polynomial>
-std::uint32_t reflected_crc(std::span<const std::byte> bytes, std::uint32_t before) noexcept {
+INTQ_ALWAYS_INLINE std::uint32_t reflected_crc(std::span<const std::byte> bytes, std::uint32_t before) noexcept {
     constexpr auto& steps = crc_steps<Polynomial>;
     std::uint32_t sum = ~before;
     for (const std::byte byte : bytes) {
@@ -41,6 +41,12 @@ std::uint32_t reflected_crc(std::span<const std::byte> bytes, std::uint32_t befo
 }
 
 }  // namespace detail
+
+}  // namespace INTQ_CORE_ABI
+}  // namespace intq
+
+namespace intq {
+inline namespace INTQ_ABI {
 
 /// CRC-32 of bytes, or of bytes that follow others.
 ///

@@ -35,6 +35,12 @@
 #    endif
 #endif
 
+// INTQ_UNROLLED 1 gives each layer of a generated model code of its own, made for its shapes, where layers share the
+// inner parts of kernels otherwise: faster and larger (docs/to_a_microcontroller.md). Results are the same.
+#ifndef INTQ_UNROLLED
+#    define INTQ_UNROLLED 0
+#endif
+
 // 0 for a program that reads no ONNX files, and so needs no protozero. CMake sets it to 1 where protozero is found.
 #ifndef INTQ_WITH_PROTOZERO
 #    define INTQ_WITH_PROTOZERO 1
@@ -75,12 +81,18 @@
 #if defined(__GNUC__) || defined(__clang__)
 #    define INTQ_ALWAYS_INLINE inline __attribute__((always_inline))
 #    define INTQ_ALWAYS_INLINE_LAMBDA __attribute__((always_inline))
-#    define INTQ_NEVER_INLINE __attribute__((noinline))
+#    if INTQ_UNROLLED
+#        define INTQ_NEVER_INLINE
+#    else
+#        define INTQ_NEVER_INLINE __attribute__((noinline))
+#    endif
+#    define INTQ_FLATTEN __attribute__((flatten))
 #    define INTQ_RESTRICT __restrict__
 #else
 #    define INTQ_ALWAYS_INLINE inline
 #    define INTQ_ALWAYS_INLINE_LAMBDA
 #    define INTQ_NEVER_INLINE
+#    define INTQ_FLATTEN
 #    define INTQ_RESTRICT
 #endif
 

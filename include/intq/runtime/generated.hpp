@@ -65,14 +65,15 @@ template <class T, class Value, std::size_t Count> constexpr void set(T& field, 
     detail::fill(field, values);
 }
 
-/// Runs an instruction on one image. The operator is known to the compiler, so no other one is linked.
-template <OpKind Op>
-void run_step(const Program& program, const kernels::KernelTable& table, std::size_t index, std::byte* arena) noexcept {
-    constexpr auto run = kernels::find_operator(Op)->run;
-    kernels::OperatorCall call = runtime::detail::call_of(program, table, program.instructions[index]);
+/// Runs an instruction on one image. The compiler knows all of the instruction: no other operator is linked, and
+/// nothing is looked up that its parameters and shapes decide.
+template <const Program& Model, const kernels::KernelTable& Table, std::size_t Index>
+INTQ_FLATTEN void run_step(std::byte* arena) noexcept {
+    constexpr auto run = kernels::find_operator(Model.instructions[Index].op)->run;
+    kernels::OperatorCall call = runtime::detail::call_of(Model, Table, Model.instructions[Index]);
     call.batch = 1;
     call.arena = arena;
-    call.workspace = {arena + program.workspace_offset, program.workspace_size};
+    call.workspace = {arena + Model.workspace_offset, Model.workspace_size};
     call.executor = &serial;
     run(call);
 }

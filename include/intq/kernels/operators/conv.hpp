@@ -168,7 +168,10 @@ inline Status check_conv(const OperatorCall& call) noexcept {
 
 inline void run_conv(const OperatorCall& call) INTQ_NOEXCEPT {
     const PackedConv2d& packed = call.params_as<ConvParams>().packed;
-    const ConvGeometry geometry = geometry_of(call);
+    const ConvGeometry& given = call.params_as<ConvParams>().geometry;
+    ConvGeometry of_batch{};
+    if (given.batch != call.batch) of_batch = geometry_of(call);
+    const ConvGeometry& geometry = given.batch == call.batch ? given : of_batch;
     const void* const x = call.table.stage(packed, geometry, call.x_data(), call.workspace, *call.executor);
     const ConvRow* const row = find_conv(call.table, packed);
     INTQ_ASSERT(row != nullptr);

@@ -97,15 +97,29 @@ template <class Backend, class X, class W, class Acc> struct Tile {
                 for (int r = 0; r < Rows; ++r) acc[r][v] = first;
             }
         }
+        /// Vectors hold the weights of a step and read each activation as it is multiplied. Single lanes hold the
+        /// activations, which are fewer: weights of a whole panel would not stay in registers.
         INTQ_ALWAYS_INLINE void step(const X* const* x, index_t k, const W* w) {
-            typename Step::operand panel[Vectors];
-            INTQ_UNROLL
-            for (int v = 0; v < Vectors; ++v) panel[v] = L::load(w + v * L::width());
-            INTQ_UNROLL
-            for (int r = 0; r < Rows; ++r) {
-                const auto activation = Step::set(x[r][k]);
+            if constexpr (L::width() == 1) {
+                typename Step::operand activation[Rows];
                 INTQ_UNROLL
-                for (int v = 0; v < Vectors; ++v) acc[r][v] = Step::step(acc[r][v], activation, panel[v]);
+                for (int r = 0; r < Rows; ++r) activation[r] = Step::set(x[r][k]);
+                INTQ_UNROLL
+                for (int v = 0; v < Vectors; ++v) {
+                    const typename Step::operand weight_lanes = L::load(w + v * L::width());
+                    INTQ_UNROLL
+                    for (int r = 0; r < Rows; ++r) acc[r][v] = Step::step(acc[r][v], activation[r], weight_lanes);
+                }
+            } else {
+                typename Step::operand panel[Vectors];
+                INTQ_UNROLL
+                for (int v = 0; v < Vectors; ++v) panel[v] = L::load(w + v * L::width());
+                INTQ_UNROLL
+                for (int r = 0; r < Rows; ++r) {
+                    const auto activation = Step::set(x[r][k]);
+                    INTQ_UNROLL
+                    for (int v = 0; v < Vectors; ++v) acc[r][v] = Step::step(acc[r][v], activation, panel[v]);
+                }
             }
         }
         /// Never called: a group of depth 1 has no part.
