@@ -106,4 +106,12 @@
 #    define INTQ_UNROLL
 #endif
 
+// Before a search among a few rows: where they are known when a generated model compiles, nothing of it stays, also at
+// -Os. Clang does so by itself.
+#if defined(__GNUC__) && !defined(__clang__)
+#    define INTQ_UNROLL_KNOWN _Pragma("GCC unroll 8")
+#else
+#    define INTQ_UNROLL_KNOWN
+#endif
+
 #endif  // INTQ_CORE_CONFIG_HPP

@@ -43,6 +43,7 @@ inline namespace INTQ_ABI {
 
 /// The row that runs a packed layer; null where there is none.
 constexpr const ConvRow* find_conv(std::span<const ConvRow> rows, const PackedConv2d& packed) noexcept {
+    INTQ_UNROLL_KNOWN
     for (const ConvRow& row : rows)
         if (row.input == packed.input_dtype && row.weight == packed.weight_dtype && row.output == packed.output_dtype &&
             row.has_sumin == packed.has_sumin && row.is_depthwise == packed.is_depthwise &&

@@ -45,7 +45,7 @@ template <class Backend, class Policy, class X, class W, class Acc, class Y, cla
     using Sum = detail::LaneSum<L, Acc>;
     static constexpr simd::DepthwisePacking packing = detail::depthwise_packing_of<Backend, X, W, Acc>();
 
-    static void run(const ConvCall& call) INTQ_NOEXCEPT {
+    static INTQ_NEVER_INLINE void run(const ConvCall& call) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
         INTQ_ASSERT(packed.is_depthwise && packed.has_sumin == adds);
         INTQ_ASSERT(packed.depthwise == packing);

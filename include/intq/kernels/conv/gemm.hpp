@@ -192,7 +192,7 @@ template <class Backend, class Policy, class X, class W, class Acc, class Y, cla
     using Inner = GemmTile<Backend, typename simd::Tile<Backend, X, W, Acc>::shared, Acc>;
     using Panel = typename Inner::Panel;
 
-    static void run(const ConvCall& call) INTQ_NOEXCEPT {
+    static INTQ_NEVER_INLINE void run(const ConvCall& call) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
         INTQ_ASSERT(packed.packing.columns == Inner::columns);
         INTQ_ASSERT(packed.has_sumin == !(std::is_same_v<E, no_sumin>));
