@@ -65,7 +65,7 @@ std::vector<LayerCosts> layer_costs(std::span<const quantization::SensitiveOpera
                                     std::span<const LayerTimes> times);
 
 /// Reads lines `layer int8_loss int16_loss int8_seconds int16_seconds`; empty lines and those that begin with # are
-/// skipped. Throws the Error that names file and line for any other.
+/// skipped. Throws the Error that names file and line for any other, and for a file without costs.
 std::vector<LayerCosts> read_layer_costs(const std::filesystem::path& path);
 
 /// Writes what read_layer_costs() reads, with a line of column names, and each number with all its digits. Throws for a
@@ -225,6 +225,7 @@ INTQ_INLINE std::vector<LayerCosts> read_layer_costs(const std::filesystem::path
                             in_quotes(line));
         costs.push_back({words[0], {numbers[0], numbers[2]}, {numbers[1], numbers[3]}});
     }
+    if (costs.empty()) throw Error(path.string(), "no line of it holds the costs of a layer");
     return costs;
 }
 
