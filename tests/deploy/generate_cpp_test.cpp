@@ -54,11 +54,11 @@ struct OneImage {
 TEST_CASE("a header holds the kernels that its program needs, and no others") {
     const OneImage one;
     const std::string text = deploy::generate_cpp(one.program, table());
-    CHECK_THAT(text, Contains("std::array add_rows{all.add["));
-    CHECK_THAT(text, Contains("std::array look_up_rows{all.look_up["));
-    for (const char* const family : {"conv_rows{", "pool_rows{", "softmax_rows{", "quantize_rows{", "requantize_rows{"})
+    CHECK_THAT(text, Contains("add_rows[] = {all.add["));
+    CHECK_THAT(text, Contains("look_up_rows[] = {all.look_up["));
+    for (const char* const family : {"conv_rows[", "pool_rows[", "softmax_rows[", "quantize_rows[", "requantize_rows["})
         CHECK_THAT(text, !Contains(family));
-    CHECK_THAT(text, Contains("run_step<intq::OpKind::lookup_table>"));
+    CHECK_THAT(text, Contains("run_step<program, table, 0>(arena);  // lookup_table"));
     CHECK_THAT(text, Contains("a \\042table\\042"));
     CHECK_THAT(text, Contains("inline void run(const std::int8_t* x0, std::int8_t* y0)"));
     CHECK_THAT(text, Contains("arena_bytes = 256;"));
@@ -75,7 +75,7 @@ TEST_CASE("a header for pixels takes bytes") {
     const std::string text = deploy::generate_cpp(one.program, table());
     CHECK_THAT(text, Contains("inline void run(const std::uint8_t* x0, std::int8_t* y0)"));
     CHECK_THAT(text, Contains("intq::kernels::QuantizeImageParams p0[]"));
-    CHECK_THAT(text, !Contains("quantize_rows{"));
+    CHECK_THAT(text, !Contains("quantize_rows["));
 }
 
 TEST_CASE("a header is refused for more than one image, a name that is none, and a foreign target") {
