@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "intq/kernels/table/kernel_table.hpp"
+#include "kernels/tables/tables.hpp"
 #include "runtime/operator_program.hpp"
 #include "runtime/small_program.hpp"
 #include "support/catch.hpp"
@@ -17,7 +17,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-const kernels::KernelTable& table() { return kernels::kernel_table<target::tflite<>, simd::scalar>; }
+const kernels::KernelTable& table() { return test::scalar_table<target::tflite<>>(); }
 
 /// A program of one image: a table of codes, and a sum.
 struct OneImage {

@@ -16,7 +16,7 @@
 #include "intq/deploy/generate_cpp.hpp"
 #include "intq/io/error.hpp"
 #include "intq/io/file.hpp"
-#include "intq/kernels/table/kernel_table.hpp"
+#include "kernels/tables/tables.hpp"
 #include "runtime/operator_program.hpp"
 #include "runtime/small_program.hpp"
 
@@ -81,7 +81,7 @@ private:
 
 template <class TargetType>
 void write_target(Writer& writer, const std::string& name, const test::oracle::Target& oracle) {
-    const kernels::KernelTable& table = kernels::kernel_table<TargetType, simd::scalar>;
+    const kernels::KernelTable& table = test::scalar_table<TargetType>();
     const test::OperatorProgram operators(table);
     writer.write("operators_" + name, operators.program(), table);
     const test::SmallProgram small(table, oracle);

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "intq/kernels/table/kernel_table.hpp"
 #include "intq/program/lifetimes.hpp"
 #include "intq/program/owned_program.hpp"
+#include "kernels/tables/tables.hpp"
 #include "runtime/operator_program.hpp"
 #include "runtime/small_program.hpp"
 #include "support/catch.hpp"
@@ -20,9 +20,7 @@ using program::AlignedBytes;
 
 namespace {
 
-const kernels::KernelTable& table() {
-    return kernels::kernel_table<target::tflite<arith::double_rounding>, simd::scalar>;
-}
+const kernels::KernelTable& table() { return test::scalar_table<target::tflite<arith::double_rounding>>(); }
 
 /// Bytes of the output after a run on inputs of the code or number 1.
 std::vector<std::byte> output_of(const runtime::Program& program) {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "intq/io/file.hpp"
-#include "intq/kernels/table/kernel_table.hpp"
 #include "io/temporary_folder.hpp"
+#include "kernels/tables/tables.hpp"
 #include "runtime/operator_program.hpp"
 #include "runtime/small_program.hpp"
 #include "support/catch.hpp"
@@ -22,12 +22,9 @@ using program::AlignedBytes;
 
 namespace {
 
-template <class TargetType> const kernels::KernelTable& scalar_table() {
-    return kernels::kernel_table<TargetType, simd::scalar>;
-}
-const kernels::KernelTable& fp32() { return scalar_table<target::fp32>(); }
-const kernels::KernelTable& tflite() { return scalar_table<target::tflite<arith::double_rounding>>(); }
-const kernels::KernelTable& bayes() { return scalar_table<target::bpu<march::bayes>>(); }
+const kernels::KernelTable& fp32() { return test::scalar_table<target::fp32>(); }
+const kernels::KernelTable& tflite() { return test::scalar_table<target::tflite<arith::double_rounding>>(); }
+const kernels::KernelTable& bayes() { return test::scalar_table<target::bpu<march::bayes>>(); }
 
 AlignedBytes aligned(const std::vector<std::byte>& bytes) {
     const AlignedBytes copy(static_cast<index_t>(bytes.size()) + 1);

@@ -152,11 +152,7 @@ std::vector<nn::Value> tokens() {
             nn::Value(nn::Value::Tuple{fill("h", Shape(2, 3, 6), 0.5), fill("c", Shape(2, 3, 6), 0.5)})};
 }
 
-const kernels::KernelTable& table() {
-    for (const kernels::KernelTable* one : test::scalar_tables().tables)
-        if (std::string_view("fp32") == one->policy().name) return *one;
-    throw Error("no kernels of fp32");
-}
+const kernels::KernelTable& table() { return test::scalar_table("fp32"); }
 
 /// fp32 without its fused addition, which PyTorch does not have.
 arith::PolicyRecord plain_policy() {

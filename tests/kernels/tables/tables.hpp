@@ -5,10 +5,12 @@
 #ifndef INTQ_TESTS_KERNELS_TABLES_TABLES_HPP
 #define INTQ_TESTS_KERNELS_TABLES_TABLES_HPP
 
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
+#include "intq/io/error.hpp"
 #include "intq/kernels/table/kernel_table.hpp"
 #include "intq/program/backends/best_table.hpp"
 
@@ -66,6 +68,15 @@ inline BackendTables scalar_tables() {
         if (std::string_view(backend.name) == "scalar") return backend;
     return {};
 }
+
+/// The scalar kernels of a target of the library. A test that makes the table itself, with kernels::kernel_table, waits
+/// for the compiler.
+inline const kernels::KernelTable& scalar_table(std::string_view target) {
+    for (const kernels::KernelTable* table : scalar_tables().tables)
+        if (target == table->policy().name) return *table;
+    throw Error("no kernels of target " + std::string(target));
+}
+template <class Target> const kernels::KernelTable& scalar_table() { return scalar_table(Target::policy.name); }
 
 }  // namespace intq::test
 

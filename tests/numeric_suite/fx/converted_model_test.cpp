@@ -23,12 +23,6 @@ using test::message_of;
 
 namespace {
 
-const kernels::KernelTable& table_of(std::string_view target) {
-    for (const kernels::KernelTable* table : test::scalar_tables().tables)
-        if (target == table->policy().name) return *table;
-    throw Error("no kernels of target " + std::string(target));
-}
-
 std::shared_ptr<PreparedModel> prepared_net(const kernels::KernelTable& table, const Tensor& x) {
     const auto prepared = prepare_calibration_fx(test::ResidualNet(), get_default_qconfig_mapping(), table.policy());
     calibrate(*prepared, x, x.extent(0));
@@ -55,7 +49,7 @@ std::map<std::string, nn::Value> values_of(ConvertedModel& model, const Tensor& 
 TEST_CASE("The values of a converted model are those of the program's instructions and of exact simulation") {
     for (const char* target : {"bayes", "tflite", "fp32"}) {
         INFO(target);
-        const auto& table = table_of(target);
+        const auto& table = test::scalar_table(target);
         const Tensor x = test::random_tensor(Shape(5, 3, 8, 8), 3);
         const auto prepared = prepared_net(table, x);
         const QuantizedGraph quantized = convert_fx(*prepared);
@@ -89,7 +83,7 @@ TEST_CASE("The values of a converted model are those of the program's instructio
 }
 
 TEST_CASE("What is logged is what the given program computes, not what the converted model would") {
-    const auto& table = table_of("bayes");
+    const auto& table = test::scalar_table("bayes");
     const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 3);
     const QuantizedGraph quantized = convert_fx(*prepared_net(table, x));
     const auto lowered = lower(quantized, table, 2);
@@ -106,7 +100,7 @@ TEST_CASE("What is logged is what the given program computes, not what the conve
 }
 
 TEST_CASE("A model with parts in float runs step by step, to the same bits") {
-    const auto& table = table_of("fp32");
+    const auto& table = test::scalar_table("fp32");
     const Tensor x = test::random_tensor(Shape(2, 3, 8, 8), 3);
     const QuantizedGraph quantized = convert_fx(*prepared_net(table, x));
     ConvertedModel whole(quantized, lower(quantized, table, 2)), steps(quantized, table);
@@ -120,7 +114,7 @@ TEST_CASE("A model with parts in float runs step by step, to the same bits") {
 }
 
 TEST_CASE("A program of another model is refused") {
-    const auto& table = table_of("fp32");
+    const auto& table = test::scalar_table("fp32");
     const Tensor x = test::random_tensor(Shape(1, 3, 8, 8), 3);
     const QuantizedGraph quantized = convert_fx(*prepared_net(table, x));
     const auto lowered = lower(quantized, table);
@@ -129,7 +123,8 @@ TEST_CASE("A program of another model is refused") {
           }).find("give what lower() made of this converted model") != std::string::npos);
     // One of the same form, too; a copy is the same model.
     const QuantizedGraph other = convert_fx(*prepared_net(table, x)), copy = quantized;
-    CHECK(message_of<Error>([&] { ConvertedModel(quantized, lower(other, table)); })
-              .find("give what lower() made of this converted model") != std::string::npos);
+    CHECK(message_of<Error>([&] {
+              ConvertedModel(quantized, lower(other, table));
+          }).find("give what lower() made of this converted model") != std::string::npos);
     CHECK_NOTHROW(ConvertedModel(copy, lowered));
 }

@@ -31,12 +31,6 @@ using test::message_of;
 
 namespace {
 
-const kernels::KernelTable& table_of(std::string_view target) {
-    for (const kernels::KernelTable* table : test::scalar_tables().tables)
-        if (target == table->policy().name) return *table;
-    throw Error("no kernels of target " + std::string(target));
-}
-
 /// A float model, prepared and calibrated, and converted, with the input that it was calibrated on.
 struct Stages {
     std::shared_ptr<PreparedModel> prepared;
@@ -58,13 +52,13 @@ Stages stages_of(const nn::Module& model, const Tensor& x, const kernels::Kernel
 Stages torch_stages(const std::string& name) {
     for (const test::TorchModel& model : test::torch_zoo())
         if (model.name == name)
-            return stages_of(*model.make(), test::random_tensor(model.input, 3), table_of("tflite"),
+            return stages_of(*model.make(), test::random_tensor(model.input, 3), test::scalar_table("tflite"),
                              Compatibility::torch);
     throw Error("no model " + name);
 }
 
 Stages network_stages() {
-    return stages_of(test::ResidualNet(), test::random_tensor(Shape(3, 3, 8, 8), 3), table_of("bayes"),
+    return stages_of(test::ResidualNet(), test::random_tensor(Shape(3, 3, 8, 8), 3), test::scalar_table("bayes"),
                      Compatibility::horizon);
 }
 
@@ -377,8 +371,8 @@ TEST_CASE("A FloatFunctional's cat is the same layer in a converted model") {
                                             const nn::Value both = nn::Value::Tuple{m.call("c", x[0]), x[0]};
                                             return m.call("f", nn::call_float(m, "cc", "cat", both, 1));
                                         });
-    const Stages stages =
-        stages_of(*model, test::random_tensor(Shape(2, 3, 4, 4), 3), table_of("tflite"), Compatibility::torch);
+    const Stages stages = stages_of(*model, test::random_tensor(Shape(2, 3, 4, 4), 3), test::scalar_table("tflite"),
+                                    Compatibility::torch);
     ns::AddLoggersOptions options;
     options.should_log_inputs = true;
     const auto logged = ns::add_loggers("a", *stages.prepared, "b", *stages.converted, options);

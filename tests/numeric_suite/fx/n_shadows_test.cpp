@@ -24,12 +24,6 @@ using test::message_of;
 
 namespace {
 
-const kernels::KernelTable& table_of(std::string_view target) {
-    for (const kernels::KernelTable* table : test::scalar_tables().tables)
-        if (target == table->policy().name) return *table;
-    throw Error("no kernels of target " + std::string(target));
-}
-
 QConfig with_activation_type(DType dtype) { return get_default_calib_qconfig(dtype); }
 
 nn::ModulePtr linear_relu_linear() {
@@ -61,7 +55,7 @@ struct Run {
 
 /// Calibrated, converted, and run twice, as the golden results were made.
 Run run_twice(const ns::QConfigMultiMapping& mapping) {
-    const auto& table = table_of("tflite");
+    const auto& table = test::scalar_table("tflite");
     const Tensor x = test::random_tensor(Shape(4, 3), 5);
     const auto prepared = ns::prepare_n_shadows_model(*linear_relu_linear(), {x}, mapping, table.policy());
     (*prepared)(x);
@@ -168,7 +162,7 @@ TEST_CASE("Lists of qconfigs become mappings as in PyTorch") {
 }
 
 TEST_CASE("Custom functions prepare and convert the copies, with their arguments") {
-    const auto& table = table_of("tflite");
+    const auto& table = test::scalar_table("tflite");
     const Tensor x = test::random_tensor(Shape(4, 3), 5);
     ns::PrepareNShadowsOptions options;
     options.custom_prepare_kwargs["factor"] = 3;
@@ -199,7 +193,7 @@ TEST_CASE("Custom functions prepare and convert the copies, with their arguments
 }
 
 TEST_CASE("A layer of several operators and a layer of two inputs are copied whole") {
-    const auto& table = table_of("tflite");
+    const auto& table = test::scalar_table("tflite");
     const auto model = test::make_model({{"conv", test::make_conv(3, 3, 3, 1)},
                                          {"bn", test::make_batch_norm<nn::BatchNorm2d>(3, 2)},
                                          {"relu", std::make_shared<nn::ReLU>()}},
@@ -221,7 +215,7 @@ TEST_CASE("A layer of several operators and a layer of two inputs are copied who
 }
 
 TEST_CASE("Wrong use of n-shadows is refused with what is wrong") {
-    const auto& table = table_of("tflite");
+    const auto& table = test::scalar_table("tflite");
     const Tensor x = test::random_tensor(Shape(4, 3), 5);
     const auto int8 = with_activation_type(DType::int8);
     const auto prepare = [&](const ns::QConfigMultiMapping& mapping) {
@@ -251,7 +245,7 @@ TEST_CASE("Wrong use of n-shadows is refused with what is wrong") {
     CHECK(
         message_of<Error>([&] {
             ns::prepare_n_shadows_model(*linear_relu_linear(), {x}, ns::QConfigMultiMapping().set_global({affine}),
-                                        table_of("bayes").policy());
+                                        test::scalar_table("bayes").policy());
         }).find("no layer of the model gets a shadow; the reasons are those of `skipped`, such as _0: candidate 1: ") !=
         std::string::npos);
     CHECK(message_of<Error>([&] { ns::convert_n_shadows_model(nullptr, table); }) ==
@@ -271,7 +265,7 @@ TEST_CASE("A candidate that the target refuses leaves its cell empty, and a NaN 
     const auto int8 = with_activation_type(DType::int8);
     QConfig affine = int8;
     affine.output->options.observer_options.scheme = arith::QuantScheme::affine;
-    const auto& table = table_of("bayes");
+    const auto& table = test::scalar_table("bayes");
     std::vector<ns::SkippedShadow> skipped;
     const auto prepared = ns::prepare_n_shadows_model(
         *linear_relu_linear(), {x}, ns::QConfigMultiMapping().set_global({affine, int8}), table.policy(), {}, &skipped);
@@ -293,7 +287,7 @@ TEST_CASE("A candidate that the target refuses leaves its cell empty, and a NaN 
 }
 
 TEST_CASE("A layer behind an LSTM has shadows on the LSTM's output, of a model with a tuple among its inputs") {
-    const auto& table = table_of("fp32");
+    const auto& table = test::scalar_table("fp32");
     const auto rnn = std::make_shared<nn::LSTM>(nn::LSTMOptions{.input_size = 4, .hidden_size = 3});
     unsigned seed = 50;
     for (const auto& parameter : rnn->named_parameters())
@@ -317,7 +311,7 @@ TEST_CASE("A layer behind an LSTM has shadows on the LSTM's output, of a model w
 }
 
 TEST_CASE("Layers without a qconfig have no shadow, and the reason is given") {
-    const auto& table = table_of("tflite");
+    const auto& table = test::scalar_table("tflite");
     const Tensor x = test::random_tensor(Shape(4, 3), 5);
     std::vector<ns::SkippedShadow> skipped;
     const auto mapping = ns::QConfigMultiMapping().set_module_name("2", {with_activation_type(DType::int8)});
