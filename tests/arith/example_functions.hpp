@@ -25,6 +25,7 @@
 #include "intq/arith/resize.hpp"
 #include "intq/arith/softmax.hpp"
 #include "intq/arith/sum.hpp"
+#include "intq/arith/tflite_curve.hpp"
 #include "intq/arith/tflite_functions.hpp"
 #include "intq/arith/unary.hpp"
 #include "intq/arith/value_grid.hpp"
@@ -464,8 +465,30 @@ inline ExampleValues leaky_relu(const CallArguments& a) {
 
 inline ExampleValues tflite_nearest_cell(const CallArguments& a) {
     const auto is = [&](const char* name) { return named<bool>(a.word(name), {{"yes", true}, {"no", false}}); };
-    return values(arith::tflite_nearest_cell(a.integer("d"), a.integer("in"), a.integer("out"), is("corners"),
-                                             is("half_pixel")));
+    return values(
+        arith::tflite_nearest_cell(a.integer("d"), a.integer("in"), a.integer("out"), is("corners"), is("half_pixel")));
+}
+
+inline ExampleValues tflite_bilinear_tap(const CallArguments& a) {
+    const auto is = [&](const char* name) { return named<bool>(a.word(name), {{"yes", true}, {"no", false}}); };
+    return values_of(
+        arith::tflite_bilinear_tap(a.integer("d"), a.integer("in"), a.integer("out"), is("corners"), is("half_pixel")),
+        [](const arith::ResizeTap& tap) { return values(tap.first, tap.second, tap.weight); });
+}
+
+inline ExampleValues tflite_curve_entry(const CallArguments& a) {
+    std::int16_t entries[arith::tflite_curve_size];
+    if (!arith::make_tflite_curve_table(entries).ok()) return values();
+    return values(entries[a.integer("i")]);
+}
+
+inline ExampleValues tflite_curve(const CallArguments& a) {
+    std::int16_t entries[arith::tflite_curve_size];
+    if (!arith::make_tflite_curve_table(entries).ok()) return values();
+    const bool is_tanh = named<bool>(a.word("f"), {{"tanh", true}, {"sigmoid", false}});
+    return values_of(arith::make_tflite_curve(is_tanh, a.real("s_in")), [&](const arith::TfliteCurve& curve) {
+        return values(arith::tflite_curve<scalar_lanes>(entries, curve, a.number<std::int16_t>("x")));
+    });
 }
 
 inline Result<arith::SoftmaxTables> fixed_point_tables(const CallArguments& a) {
@@ -665,6 +688,12 @@ inline const ExampleFunctions& functions() {
                               arith::make_mean_multiplier(a.real("s_in"), a.real("s_out"), a.integer("n")),
                               [](const auto& m) { return values(m.multiplier, m.shift); }))}},
         {"tflite_nearest_cell", {"d in out corners=no half_pixel=no", &tflite_nearest_cell}},
+        {"tflite_bilinear_tap", {"d in out corners=no half_pixel=no", &tflite_bilinear_tap}},
+        {"bilinear_of_1024ths", {"a b c d x y", INTQ_EXAMPLE(values(arith::bilinear_of_1024ths<scalar_lanes>(
+                                                    a.code("a"), a.code("b"), a.code("c"), a.code("d"), a.code("x"),
+                                                    a.code("y"))))}},
+        {"tflite_curve_entry", {"i", &tflite_curve_entry}},
+        {"tflite_curve", {"f s_in x", &tflite_curve}},
         {"int8_entry", {"f s_in s_out x slope=1 zp_in=0 zp_out=0", &int8_entry}},
         {"int16_entry", {"f s_in s_out i slope=1", INTQ_EXAMPLE(with_int16_table(a, [&](const std::int16_t* entries) {
                              return values(entries[a.integer("i")]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Writes headers of programs that hold every operator between them, for several targets, into a folder:
+// Writes headers of programs that hold every operator between them, for several targets, and of programs of TFLite
+// files, into a folder:
 //
 //     <name>.hpp            the generated header
 //     operators.hpp         all of them, with what the program gives where it was made
@@ -13,7 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "intq/arith/litert.hpp"
 #include "intq/deploy/generate_cpp.hpp"
+#include "intq/interop/tflite/import.hpp"
 #include "intq/io/error.hpp"
 #include "intq/io/file.hpp"
 #include "kernels/tables/tables.hpp"
@@ -88,6 +91,14 @@ void write_target(Writer& writer, const std::string& name, const test::oracle::T
     writer.write("small_" + name, small.program(), table);
 }
 
+/// What TFLite files alone bring: its curve, and its interpolation.
+void write_imported(Writer& writer, const std::string& name) {
+    const auto file = std::filesystem::path(INTQ_TESTS_DIR) / "golden" / "tflite" / (name + ".tflite");
+    const kernels::KernelTable& table = test::scalar_table<target::litert>();
+    const auto imported = interop::tflite::import_file(file, table);
+    writer.write(name, imported.program->program(), table);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) try {
@@ -101,6 +112,7 @@ int main(int count, char** arguments) try {
     write_target<target::tflite<>>(writer, "tflite", oracle::tflite_double());
     write_target<target::bpu<march::bayes>>(writer, "bayes", oracle::bayes());
     write_target<target::fp32>(writer, "fp32", oracle::fp32());
+    for (const char* const name : {"curves_int16", "wide_leaks_int16", "bilinear_int8"}) write_imported(writer, name);
     writer.finish();
     return 0;
 } catch (const std::exception& error) {

@@ -212,24 +212,40 @@ Outcome run_interpolate(const KernelTable& table, Draw draw) {
         find(table.interpolate, [&](const kernels::InterpolateRow& r) { return r.dtype == d.dtype; });
     const Size2d in{draw.between(1, 9), draw.between(1, 9)}, out{draw.between(1, 20), draw.between(1, 20)};
     std::vector<arith::ResizeTap> taps(static_cast<std::size_t>(kernels::resize_table_size(out)));
-    const auto resize = kernels::make_resize_table(static_cast<arith::Resize>(draw.between(0, 3)), in, out, taps);
-    if (row == nullptr || !resize) return {};
+    const auto made = kernels::make_resize_table(static_cast<arith::Resize>(draw.between(0, 4)), in, out, taps);
+    if (row == nullptr || !made) return {};
+    kernels::ResizeTable resize = *made;
+    if (resize.blend == arith::Blend::of_256ths && draw.one_in(2)) {
+        resize.blend = arith::Blend::of_1024ths;
+        for (arith::ResizeTap& tap : taps) tap.weight = static_cast<std::int32_t>(draw.between(0, 1023));
+    }
     const index_t batch = draw.between(1, 2), channels = draw.between(1, 70);
     Given a(draw, batch * in.height * in.width * channels * d.element);
     Taken z(draw, batch * out.height * out.width * channels * d.element);
-    row->run({&*resize, a.bytes(), z.as<std::byte>(), batch, channels, &serial});
+    row->run({&resize, a.bytes(), z.as<std::byte>(), batch, channels, &serial});
     return z.bytes();
 }
 
 Outcome run_look_up(const KernelTable& table, Draw draw) {
     const Drawn d(draw, table);
-    const auto* const row = find(table.look_up, [&](const kernels::LookUpRow& r) { return r.dtype == d.dtype; });
+    const bool is_curve = d.dtype == DType::int16 && draw.one_in(2);
+    const auto size_of_table = d.dtype == DType::int8 ? arith::int8_table_size
+                               : is_curve             ? arith::tflite_curve_size
+                                                      : arith::int16_table_size;
+    const auto* const row =
+        find(table.look_up, [&](const kernels::LookUpRow& r) { return r.dtype == d.dtype && r.size == size_of_table; });
     if (row == nullptr) return {};
-    Given entries(draw, d.dtype == DType::int8 ? 256 : 513 * 2);
+    arith::TfliteCurve curve;
+    if (is_curve) {
+        curve.shift = static_cast<std::int32_t>(draw.between(0, 31));
+        curve.multiplier = static_cast<std::int32_t>(draw.between(1, curve.shift == 0 ? 65535 : 32767));
+        curve.is_tanh = draw.one_in(2);
+    }
+    Given entries(draw, static_cast<index_t>(size_of_table) * d.element);
     const index_t size = draw_size(draw);
     Given a(draw, size * d.element);
     Taken z(draw, size * d.element);
-    row->run({entries.bytes(), a.bytes(), z.as<std::byte>(), size, &serial});
+    row->run({entries.bytes(), a.bytes(), z.as<std::byte>(), size, &serial, curve});
     return z.bytes();
 }
 

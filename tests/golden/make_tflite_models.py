@@ -200,6 +200,12 @@ class Model(Network):
         return self.add_operator("RESIZE_NEAREST_NEIGHBOR", [x, self.ints(size)], y, "ResizeNearestNeighborOptions",
                                  4 if x.dtype == "int16" else 3, alignCorners=align, halfPixelCenters=half)
 
+    def resize_bilinear(self, x, size, align=False, half=False):
+        y = self.same(x, np.zeros((x.real.shape[0], *size, x.real.shape[3])))
+        y.real = self.random.normal(0, 1, y.real.shape)
+        return self.add_operator("RESIZE_BILINEAR", [x, self.ints(size)], y, "ResizeBilinearOptions", 3,
+                                 alignCorners=align, halfPixelCenters=half)
+
     # --- one code ---------------------------------------------------------------------------------------------------
 
     def quantize(self, x, scale, zero_point, dtype=None):
@@ -373,6 +379,40 @@ def nearest(n):
     n.resize_nearest(x, (9, 20), align=True)
     n.resize_nearest(x, (3, 4))
     n.resize_nearest(x, (13, 5), half=True)
+
+
+def bilinear(n):
+    x = n.input((2, 5, 7, 3))
+    n.resize_bilinear(x, (10, 14))
+    n.resize_bilinear(x, (10, 14), half=True)
+    n.resize_bilinear(x, (9, 20), align=True)
+    n.resize_bilinear(x, (3, 4), half=True)
+    n.resize_bilinear(n.resize_bilinear(x, (1, 1), align=True), (13, 5))
+    n.resize_bilinear(n.resize_bilinear(x, (23, 11), half=True), (24, 10), align=True)
+
+
+def curves(n):
+    """LOGISTIC and TANH of int16 codes: scales that are powers of two or next to one, and others; all knots."""
+    x = n.input((1, 8, 8, 2))
+    for scale in (2.0 ** -12, 1.0005 * 2.0 ** -12, 2.0 ** -11, 2.0 ** -9, 0.0003, 0.00005, 0.011, 1.4, 5.1, 1e-7):
+        y = n.quantize(x, np.float32(scale), 0)
+        n.tanh(y)
+        n.logistic(y)
+
+
+def knots(n):
+    """A step of the codes is a knot of the curve."""
+    scale = np.nextafter(np.float32(4 / 3 / 64), np.float32(1))
+    x = n.input((1, 260))
+    n.graph.tensors[x.index].quantization.scale = [float(scale)]
+    x.scale, x.real = scale, np.arange(-4, 256).reshape(1, 260) * float(scale)
+    n.tanh(x)
+
+
+def wide_leaks(n):
+    x = n.input((1, 8, 8, 2))
+    for alpha, factor in ((0.01, 0.4), (0.3, 1.0), (0.0, 3.0), (1.5, 1.0), (0.2, 0.07)):
+        n.leaky_relu(n.quantize(x, x.scale * np.float32(factor), 0), alpha)
 
 
 def functions(n):
@@ -563,22 +603,31 @@ FLOAT = [float_net, float_decoder, float_rows]
 # --- models that a program refuses -----------------------------------------------------------------------------------
 
 
-def bilinear(n):
-    x = n.input((1, 4, 4, 2))
-    y = n.same(x, np.zeros((1, 8, 8, 2)))
-    n.add_operator("RESIZE_BILINEAR", [x, n.ints((8, 8))], y, "ResizeBilinearOptions", 3, halfPixelCenters=True)
+def two_places(n):
+    n.resize_bilinear(n.input((1, 4, 4, 2)), (8, 8), align=True, half=True)
 
 
-def wide_logistic(n):
-    n.logistic(n.input((1, 8)))
+def beyond_the_image(n):
+    n.resize_bilinear(n.input((1, 3, 4, 2)), (2000, 8))
 
 
-def wide_tanh(n):
-    n.tanh(n.input((1, 8)))
+def undecided_curve(n):
+    x = n.input((1, 8))
+    n.graph.tensors[x.index].quantization.scale = [2.0 ** (-12 + 0.001)]
+    n.logistic(x)
 
 
-def wide_leak(n):
-    n.leaky_relu(n.input((1, 8)), 0.1)
+def other_curve(n):
+    x = n.input((1, 8))
+    n.add_operator("TANH", [x], n.value([x], np.tanh(x.real), 2.0 ** -14, 0), None, 3)
+
+
+def falling_leak(n):
+    n.leaky_relu(n.input((1, 8)), -0.1)
+
+
+def wide_swish(n):
+    n.hard_swish(n.input((1, 8)))
 
 
 def sharp_softmax(n):
@@ -638,9 +687,11 @@ def folded_batch(n):
     n.reshape(n.input((2, 6)), (4, 3))
 
 
-REFUSED = [("int8", bilinear, "RESIZE_BILINEAR.*weights of 10 bits"),
-           ("int16", wide_logistic, "LOGISTIC.*expected int8"), ("int16", wide_tanh, "TANH.*expected int8"),
-           ("int16", wide_leak, "LEAKY_RELU.*expected int8"), ("int8", sharp_softmax, "SOFTMAX.*beta"),
+REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_centers"),
+           ("int16", beyond_the_image, "RESIZE_BILINEAR.*2000 cells"),
+           ("int16", undecided_curve, "LOGISTIC.*power of two"), ("int16", other_curve, "TANH.*expected 2\\^-15"),
+           ("int16", falling_leak, "LEAKY_RELU.*at least 0"), ("int16", wide_swish, "HARD_SWISH.*expected int8"),
+           ("int8", sharp_softmax, "SOFTMAX.*beta"),
            ("int16", powers_of_two, "ADD.*pot_scale_int16"), ("int8", constant_samples, "ADD.*the same for each sample"),
            ("int8", scattered_mean, "MEAN.*side by side"), ("int8", mean_of_samples, "MEAN.*samples"),
            ("int8", other_scale, "RESHAPE.*one dtype, scale and zero point"),
@@ -650,12 +701,13 @@ REFUSED = [("int8", bilinear, "RESIZE_BILINEAR.*weights of 10 bits"),
 
 
 INT8 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pads,
-        joins, nearest, functions, swishes, leaks, clamps, conversions, computed_shape, unet, mobilenet3,
+        joins, nearest, bilinear, functions, swishes, leaks, clamps, conversions, computed_shape, unet, mobilenet3,
         keyword_stream, constant_image]
 INT16 = [convolutions, depthwise, transposed, rows, image_rows, sums, constants, pools, means, moves, slices, pads,
-         joins, nearest, clamps, conversions, computed_shape, unet, constant_image]
+         joins, nearest, bilinear, curves, knots, wide_leaks, clamps, conversions, computed_shape, unet,
+         constant_image]
 SMALL = [("int8", convolutions), ("int8", constants), ("int8", slices), ("int8", mobilenet3), ("int16", sums),
-         ("int8", constant_image)]
+         ("int8", constant_image), ("int8", bilinear), ("int16", curves), ("int16", knots), ("int16", wide_leaks)]
 
 
 def networks():

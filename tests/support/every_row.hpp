@@ -200,16 +200,21 @@ inline bool run_elementwise_rows(const KernelTable& table) {
 inline bool run_table_rows(const KernelTable& table) {
     const index_t size = pixels * outputs;
     std::int8_t narrow[arith::int8_table_size];
-    std::int16_t wide[arith::int16_table_size];
+    std::int16_t wide[arith::int16_table_size], knots[arith::tflite_curve_size];
     if (!arith::make_int8_table(TableFunction::sigmoid, codes(0.05f, DType::int8), codes(0.01f, DType::int8), narrow)
              .ok() ||
         !arith::make_int16_table(TableFunction::tanh, codes(0.0002f, DType::int16), codes(0.0001f, DType::int16), wide)
-             .ok())
+             .ok() ||
+        !arith::make_tflite_curve_table(knots).ok())
         return false;
     for (const kernels::LookUpRow& row : table.look_up) {
-        const void* const entries = row.dtype == DType::int8 ? static_cast<const void*>(narrow) : wide;
+        const bool is_curve = row.size == arith::tflite_curve_size;
+        const void* const entries = row.dtype == DType::int8 ? static_cast<const void*>(narrow)
+                                    : is_curve               ? knots
+                                                             : wide;
         clear_y();
-        row.run({entries, x_memory, y_memory, size, &serial});
+        row.run({entries, x_memory, y_memory, size, &serial,
+                 is_curve ? arith::TfliteCurve{24000, 13} : arith::TfliteCurve{}});
         if (!y_agrees(row.dtype)) return false;
     }
     return true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // What TFLite's kernels compute beside requantization: hard swish and leaky relu of int8 codes, the multiplier of a
-// mean, the cell of a nearest neighbour. Layer: arith (docs/arithmetic.md section 4).
+// mean, the cells of a resized image. Layer: arith (docs/arithmetic.md section 4).
 //
 // An import makes tables and multipliers of them once, so they are scalar.
 #ifndef INTQ_ARITH_TFLITE_FUNCTIONS_HPP
@@ -12,6 +12,7 @@
 #include "intq/arith/codes.hpp"
 #include "intq/arith/fixed_point.hpp"
 #include "intq/arith/ieee.hpp"
+#include "intq/arith/resize.hpp"
 #include "intq/arith/rounding.hpp"
 
 namespace intq::arith {
@@ -156,6 +157,30 @@ constexpr index_t tflite_nearest_cell(index_t d, index_t in, index_t out, bool c
     const float position = fmul(half_pixel ? fadd(static_cast<float>(d), 0.5f) : static_cast<float>(d), scale);
     const auto cell = static_cast<index_t>(corners ? round_half_away(position) : floor(position));
     return cell < 0 ? 0 : cell >= in ? in - 1 : cell;
+}
+
+/// The cells of an axis that RESIZE_BILINEAR reads, in integers.
+///
+///     s = fl((2^10·(in - 1) + fl((out - 1)/2)) / (out - 1)) with corners and out > 1, else fl((2^10·in + fl(out/2)) /
+///     out) p = d·s + fl(s/2) - 2^9 with half_pixel, else d·s first = max(fl(p / 2^10), 0),  second = min(first + 1, in
+///     - 1),  weight = p mod 2^10;  0 for p < 0
+///
+/// @pre 1 <= in, out <= 2^24, 0 <= d < out
+/// @return value_out_of_range of input where the rounding of s takes the cell beyond the last one, which LiteRT then
+///         reads out of bounds
+constexpr Result<ResizeTap> tflite_bilinear_tap(index_t d, index_t in, index_t out, bool corners,
+                                                bool half_pixel) noexcept {
+    const std::int64_t from = in, to = out;
+    const std::int64_t step =
+        corners && to > 1 ? (1024 * (from - 1) + (to - 1) / 2) / (to - 1) : (1024 * from + to / 2) / to;
+    const std::int64_t position = std::int64_t{d} * step + (half_pixel ? step / 2 - 512 : 0);
+    if (position < 0) return ResizeTap{};
+    const std::int64_t first = position / 1024;
+    if (first >= from)
+        return Status{StatusCode::value_out_of_range, OpKind::interpolate, Field::input, first, from - 1};
+    const auto cell = static_cast<std::int32_t>(first);
+    if (first + 1 == from) return ResizeTap{cell, cell, 0};
+    return ResizeTap{cell, cell + 1, static_cast<std::int32_t>(position % 1024)};
 }
 
 }  // namespace INTQ_ABI

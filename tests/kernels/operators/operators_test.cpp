@@ -95,6 +95,16 @@ TEST_CASE("a table instruction looks every code up; another size, type or no tab
     CHECK(one.check(table) == Status{StatusCode::corrupt, OpKind::lookup_table, Field::storage, 513, 256});
     step = {nullptr, 256};
     CHECK(one.check(table).field == Field::storage);
+    // TFLite's curve is of int16, has numbers that stay in 32 bits, and no other table has any.
+    step = {entries, 257, {24000, 13, false}};
+    CHECK(one.check(table) == Status{StatusCode::corrupt, OpKind::lookup_table, Field::storage, 257, 256});
+    for (const arith::TfliteCurve& bad :
+         {arith::TfliteCurve{}, {65536, 0, false}, {32768, 1, true}, {1, -1, true}, {1, 32, true}, {-3, 0, false}}) {
+        step.curve = bad;
+        CHECK(one.check(table).field == Field::multiplier);
+    }
+    step = {entries, 256, {3, 0, false}};
+    CHECK(one.check(table).field == Field::multiplier);
     step = {entries, 256};
     one.tensors[1].dtype = DType::int16;
     one.arena_size *= 2;
@@ -126,6 +136,18 @@ TEST_CASE("an interpolate instruction resizes images; a table of another image i
     }
     taps[3].second = 0;
     CHECK(one.check(table).ok());
+    for (const auto& [blend, most] :
+         {std::pair{arith::Blend::nearest, 0}, {arith::Blend::of_256ths, 255}, {arith::Blend::of_1024ths, 1023}}) {
+        table_of.blend = blend;
+        taps[3].weight = most;
+        CHECK(one.check(table).ok());
+        taps[3].weight = most + 1;
+        CHECK(one.check(table).code == StatusCode::corrupt);
+        taps[3].weight = 0;
+    }
+    table_of.blend = static_cast<arith::Blend>(3);
+    CHECK(one.check(table).field == Field::instruction);
+    table_of.blend = arith::Blend::nearest;
     one.tensors[1].shape[2] = 7;
     CHECK(one.check(table).field == Field::output);
 }

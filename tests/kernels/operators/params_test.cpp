@@ -332,6 +332,8 @@ void check_codes(const kernels::KernelTable& table, std::set<OpKind>& ops) {
     for (int i = 0; i < 513; ++i) wide[i] = static_cast<std::int16_t>(60 * (i - 256));
     step = {wide, arith::int16_table_size};
     OneInstruction(OpKind::lookup_table, DType::int16, {image, image}, &step).check(table, ops);
+    step = {wide, arith::tflite_curve_size, {24000, 13, true}};
+    OneInstruction(OpKind::lookup_table, DType::int16, {image, image}, &step).check(table, ops);
     const kernels::ConstantParams constant{wide, image.size() / image[0], DType::int16};
     OneInstruction(OpKind::constant, DType::int16, {image}, &constant).check(table, ops);
     for (const DType dtype : {DType::int8, DType::int16}) {
@@ -354,7 +356,10 @@ void check_codes(const kernels::KernelTable& table, std::set<OpKind>& ops) {
 
 void check_places(const kernels::KernelTable& table, std::set<OpKind>& ops) {
     std::vector<arith::ResizeTap> taps(16);
-    const auto resize = value_of(kernels::make_resize_table(arith::Resize::half_pixel, {4, 5}, {8, 5}, taps));
+    auto resize = value_of(kernels::make_resize_table(arith::Resize::half_pixel, {4, 5}, {8, 5}, taps));
+    OneInstruction(OpKind::interpolate, DType::int8, {image, Shape(2, 3, 8, 5)}, &resize).check(table, ops);
+    resize.blend = arith::Blend::of_1024ths;
+    taps[1].weight = 1023;
     OneInstruction(OpKind::interpolate, DType::int8, {image, Shape(2, 3, 8, 5)}, &resize).check(table, ops);
     const kernels::PadParams pad{{1, 2, 0, 3}, {2, 1}, -7};
     const Size2d out = kernels::padded_size(pad, {4, 5});

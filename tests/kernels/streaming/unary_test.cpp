@@ -90,6 +90,19 @@ std::int64_t plain_int16(const std::vector<std::int16_t>& entries, std::int64_t 
     return entries[i] + floor_shift(rise * fraction + 64, 7);
 }
 
+/// TFLite's curve step by step as its kernels of int16 codes have it, in 64 bits: the value between two knots, which
+/// are 2^15 larger there, and one rounding for each sign.
+std::int64_t plain_curve(const std::vector<std::int16_t>& entries, const arith::TfliteCurve& curve, std::int64_t x) {
+    const std::int64_t half = curve.shift > 0 ? std::int64_t{1} << (curve.shift - 1) : 0;
+    const std::int64_t place = floor_shift(x * curve.multiplier + half, curve.shift), size = std::abs(place);
+    const std::int64_t step = curve.is_tanh ? 256 : 512, knot = size / step, rest = size % step;
+    const auto at = [&](std::int64_t i) { return std::int64_t{entries[static_cast<std::size_t>(i)]} + 32768; };
+    const std::int64_t end = curve.is_tanh ? 0xFFFF << 8 : 0x7FFF << 10;
+    const std::int64_t value = knot >= 255 ? end : at(knot) * step + (at(knot + 1) - at(knot)) * rest;
+    if (curve.is_tanh) return floor_shift(place >= 0 ? value - 8388608 + 128 : 8388608 - value + 127, 8);
+    return floor_shift(place >= 0 ? value + 512 : 33554432 - value + 511, 10);
+}
+
 std::vector<std::int16_t> random_entries() {
     std::mt19937 random(11);
     std::vector<std::int16_t> entries(arith::int16_table_size);
@@ -199,6 +212,65 @@ TEST_CASE("Every backend looks int8 codes up, all of them, and int16 codes in pl
             kernels::look_up_int16<Backend>({wide.data(), x, y, size, executor});
         });
     });
+}
+
+TEST_CASE("Every backend computes TFLite's curve of int16 codes in plain integers, all of them") {
+    std::vector<std::int16_t> knots(arith::tflite_curve_size), words;
+    REQUIRE(arith::make_tflite_curve_table(knots).ok());
+    for (int x = -32768; x <= 32767; ++x) words.push_back(static_cast<std::int16_t>(x * 77));
+    for (const arith::TfliteCurve& curve : {arith::TfliteCurve{3, 0, false},
+                                            {3, 0, true},
+                                            {6, 0, true},
+                                            {30198, 13, false},
+                                            {30198, 13, true},
+                                            {65535, 0, false},
+                                            {65535, 0, true},
+                                            {32767, 1, true},
+                                            {20132, 15, false},
+                                            {26388, 31, true}}) {
+        REQUIRE(arith::is_sound(curve));
+        std::vector<std::int16_t> expected;
+        for (const std::int16_t x : words) expected.push_back(static_cast<std::int16_t>(plain_curve(knots, curve, x)));
+        for_each_backend(intq::test::all_backends{}, [&](auto backend) {
+            using Backend = decltype(backend);
+            INFO(Backend::name << " multiplier " << curve.multiplier << " shift " << curve.shift);
+            check_kernel(words, expected, [&](const auto* x, auto* y, index_t size, const Executor* executor) {
+                kernels::look_up_tflite_curve<Backend>({knots.data(), x, y, size, executor, curve});
+            });
+        });
+    }
+}
+
+TEST_CASE("TFLite's curve follows from the scale, and lies near the function") {
+    const auto curve = [](bool is_tanh, float scale) { return arith::make_tflite_curve(is_tanh, scale); };
+    // Of LiteRT 2.3: scales next to a power of two count as one.
+    CHECK(*curve(false, 1.0f / 4096) == arith::TfliteCurve{3, 0, false});
+    CHECK(*curve(false, 1.0005f / 4096) == arith::TfliteCurve{3, 0, false});
+    CHECK(*curve(false, 1.001f / 4096) == arith::TfliteCurve{24600, 13, false});
+    CHECK(*curve(false, 1.0f / 2048) == arith::TfliteCurve{24576, 12, false});
+    CHECK(*curve(true, 1.0f / 2048) == arith::TfliteCurve{6, 0, true});
+    CHECK(*curve(true, 1e-10f) == arith::TfliteCurve{2638, 31, true});
+    CHECK(*curve(true, 5.2f) == arith::TfliteCurve{63897, 0, true});
+    CHECK(curve(true, 5.34f).status() ==
+          Status{StatusCode::scale_out_of_range, OpKind::lookup_table, Field::scale, 65536, 65535});
+    CHECK_FALSE(curve(true, 1e-20f).ok());
+    std::vector<std::int16_t> knots(arith::tflite_curve_size);
+    CHECK(arith::make_tflite_curve_table(std::span(knots).first(256)).field == Field::storage);
+    REQUIRE(arith::make_tflite_curve_table(knots).ok());
+    for (const bool is_tanh : {false, true}) {
+        const float scale = 8.0f / 32768;
+        const auto place = curve(is_tanh, scale);
+        REQUIRE(place.ok());
+        double worst = 0;
+        for (int x = -32768; x <= 32767; ++x) {
+            const double real = static_cast<double>(x) * static_cast<double>(scale);
+            const double wanted = (is_tanh ? std::tanh(real) : 1 / (1 + std::exp(-real))) * 32768;
+            const double y = arith::tflite_curve<arith::scalar_lanes>(knots.data(), *place, x);
+            worst = std::fmax(worst, std::fabs(y - wanted));
+        }
+        INFO("worst " << worst);
+        CHECK(worst <= (is_tanh ? 2.0 : 1.1));
+    }
 }
 
 TEST_CASE("int16 tables over -8 to 8 stay within the published error of the function") {

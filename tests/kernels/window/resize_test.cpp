@@ -11,6 +11,7 @@
 #include <random>
 #include <vector>
 
+#include "intq/arith/tflite_functions.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/odd_width.hpp"
@@ -74,9 +75,11 @@ template <class Code> std::vector<Code> random_codes(index_t count) {
 struct Resized {
     Size2d in, out;
     index_t batch, channels;
+    std::int64_t parts = 256;  // of a step between two cells
 };
 
-/// One output pixel in 64 bits: the products of both weights, and one rounding.
+/// One output pixel in 64 bits: the products of both weights, and one rounding, half up of 256ths and half away from
+/// zero of 1024ths.
 template <class Code>
 Code plain_pixel(const std::vector<Code>& x, const Resized& s, const ResizeTap& row, const ResizeTap& column, index_t n,
                  index_t c) {
@@ -85,23 +88,30 @@ Code plain_pixel(const std::vector<Code>& x, const Resized& s, const ResizeTap& 
             x[static_cast<std::size_t>(((n * s.in.height + y) * s.in.width + across) * s.channels + c)]};
     };
     const std::int64_t sum =
-        (256 - row.weight) *
-            ((256 - column.weight) * at(row.first, column.first) + column.weight * at(row.first, column.second)) +
+        (s.parts - row.weight) *
+            ((s.parts - column.weight) * at(row.first, column.first) + column.weight * at(row.first, column.second)) +
         row.weight *
-            ((256 - column.weight) * at(row.second, column.first) + column.weight * at(row.second, column.second));
+            ((s.parts - column.weight) * at(row.second, column.first) + column.weight * at(row.second, column.second));
+    if (s.parts == 1024) return static_cast<Code>((sum + (sum > 0 ? 524288 : -524288)) / 1048576);
     const std::int64_t moved = sum + 32768;
     return static_cast<Code>(moved >= 0 ? moved / 65536 : -((-moved + 65535) / 65536));
 }
 
 template <class Backend, class Code> void check_shape(Resize rule, const Resized& s) {
     std::vector<ResizeTap> taps(static_cast<std::size_t>(kernels::resize_table_size(s.out)));
-    const auto table = kernels::make_resize_table(rule, s.in, s.out, taps);
-    REQUIRE(table.ok());
+    const auto made = kernels::make_resize_table(rule, s.in, s.out, taps);
+    REQUIRE(made.ok());
+    kernels::ResizeTable table = *made;
+    if (s.parts == 1024) {
+        table.blend = arith::Blend::of_1024ths;
+        std::int32_t weight = 0;
+        for (ResizeTap& tap : taps) tap.weight = (weight += 389) % 1024;
+    }
     const auto x = random_codes<Code>(s.batch * s.in.height * s.in.width * s.channels);
     std::vector<Code> expected;
     for (index_t n = 0; n < s.batch; ++n)
-        for (const ResizeTap& row : table->rows)
-            for (const ResizeTap& column : table->columns)
+        for (const ResizeTap& row : table.rows)
+            for (const ResizeTap& column : table.columns)
                 for (index_t c = 0; c < s.channels; ++c) expected.push_back(plain_pixel(x, s, row, column, n, c));
     const std::size_t bytes = expected.size() * sizeof(Code);
     for (const auto against : {GuardedBuffer::Against::end, GuardedBuffer::Against::begin}) {
@@ -110,7 +120,7 @@ template <class Backend, class Code> void check_shape(Resize rule, const Resized
         BackwardExecutor backward;
         const Executor executor = backward.executor();
         kernels::interpolate_codes<Backend, Code>(
-            {&*table, from.as<Code>(), to.as<Code>(), s.batch, s.channels, &executor});
+            {&table, from.as<Code>(), to.as<Code>(), s.batch, s.channels, &executor});
         CHECK(std::memcmp(to.as<Code>(), expected.data(), bytes) == 0);
         CHECK(to.is_intact());
     }
@@ -149,8 +159,33 @@ TEST_CASE("Every backend interpolates in plain integers, int8 and int16, nearest
                     INFO("rule " << static_cast<int>(rule) << " channels " << channels);
                     check_shape<Backend, std::int8_t>(rule, shape);
                     check_shape<Backend, std::int16_t>(rule, shape);
+                    if (arith::is_nearest(rule)) continue;
+                    Resized fine = shape;
+                    fine.parts = 1024;
+                    check_shape<Backend, std::int8_t>(rule, fine);
+                    check_shape<Backend, std::int16_t>(rule, fine);
                 }
     });
+}
+
+TEST_CASE("TFLite's taps are its integer positions, and those beyond the image are refused") {
+    // By LiteRT 2.3: 4 cells become 8, with centres of half a pixel, with corners, and with neither.
+    const auto tap = [](index_t d, index_t in, index_t out, bool corners, bool half_pixel) {
+        const auto made = arith::tflite_bilinear_tap(d, in, out, corners, half_pixel);
+        REQUIRE(made.ok());
+        return *made;
+    };
+    CHECK(tap(0, 4, 8, false, true) == ResizeTap{0, 0, 0});  // -256
+    CHECK(tap(1, 4, 8, false, true) == ResizeTap{0, 1, 256});
+    CHECK(tap(7, 4, 8, false, true) == ResizeTap{3, 3, 0});
+    CHECK(tap(3, 4, 8, false, false) == ResizeTap{1, 2, 512});
+    CHECK(tap(7, 4, 8, false, false) == ResizeTap{3, 3, 0});
+    CHECK(tap(3, 4, 8, true, false) == ResizeTap{1, 2, 293});  // 3·439
+    CHECK(tap(0, 5, 1, true, false) == ResizeTap{0, 1, 0});
+    // 3 cells become 2000: a step of 1.536 is 2.
+    CHECK(arith::tflite_bilinear_tap(1535, 3, 2000, false, false).ok());
+    CHECK(arith::tflite_bilinear_tap(1536, 3, 2000, false, false).status() ==
+          Status{StatusCode::value_out_of_range, OpKind::interpolate, Field::input, 3, 2});
 }
 
 TEST_CASE("The extremes of int16 neither wrap nor saturate") {
@@ -161,6 +196,14 @@ TEST_CASE("The extremes of int16 neither wrap nor saturate") {
             CHECK(arith::bilinear<One>(32767, 32767, 32767, 32767, x, y) == 32767);
         }
     CHECK(arith::bilinear<One>(-32768, 32767, -32768, 32767, 128, 77) == 0);  // -1/2 goes up
+    for (const std::int32_t x : {0, 1, 512, 1023})
+        for (const std::int32_t y : {0, 1, 512, 1023}) {
+            CHECK(arith::bilinear_of_1024ths<One>(-32768, -32768, -32768, -32768, x, y) == -32768);
+            CHECK(arith::bilinear_of_1024ths<One>(32767, 32767, 32767, 32767, x, y) == 32767);
+        }
+    CHECK(arith::bilinear_of_1024ths<One>(-32768, 32767, -32768, 32767, 512, 77) == -1);  // -1/2 goes away from 0
+    CHECK(arith::bilinear_of_1024ths<One>(32767, -32768, 32767, -32768, 512, 1023) == -1);
+    CHECK(arith::bilinear_of_1024ths<One>(0, 1, 0, 1, 512, 300) == 1);
     CHECK(arith::bilinear<One>(-32768, -32768, 32767, 32767, 3, 255) == 32511);
 }
 

@@ -329,7 +329,7 @@ TEST_CASE("A resize by a factor takes the cells that PyTorch and ONNX Runtime ta
             const double real = static_cast<double>(y.flat<float>()[d]);
             const arith::ResizeTap& tap = table->columns[d];
             const double code = tap.first == in - 1 ? tap.first : tap.first + tap.weight / 256.0;
-            if (table->is_nearest) {
+            if (table->blend == arith::Blend::nearest) {
                 CHECK((real == places[d] && code == places[d]));
             } else {
                 CHECK(std::abs(real - places[d]) < 1e-5);

@@ -45,7 +45,7 @@ inline constexpr TfliteOperator tflite_operators[] = {
     {20, "RELU_N1_TO_1", -1, &operators::relu_n1_to_1},
     {21, "RELU6", -1, &operators::relu6},
     {22, "RESHAPE", -1, &operators::reshape},
-    {23, "RESIZE_BILINEAR", -1, &operators::resize_bilinear},
+    {23, "RESIZE_BILINEAR", fields::ResizeBilinear::type, &operators::resize_bilinear},
     {25, "SOFTMAX", fields::Softmax::type, &operators::softmax},
     {28, "TANH", -1, &operators::tanh},
     {34, "PAD", -1, &operators::pad},

@@ -18,11 +18,11 @@ template <> inline constexpr ParamKind param_kind<ResizeTable> = ParamKind::resi
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
-/// Every cell that the taps of an axis name lies in the input.
-inline bool are_taps(std::span<const arith::ResizeTap> taps, index_t extent) noexcept {
+/// Every cell that the taps of an axis name lies in the input, and every weight is less than a step.
+inline bool are_taps(std::span<const arith::ResizeTap> taps, index_t extent, arith::Blend blend) noexcept {
     for (const arith::ResizeTap& tap : taps)
         if (tap.first < 0 || tap.first >= extent || tap.second < 0 || tap.second >= extent || tap.weight < 0 ||
-            tap.weight > 255)
+            tap.weight > arith::largest_weight(blend))
             return false;
     return true;
 }
@@ -38,10 +38,11 @@ inline void describe_params(ResizeTable& table, ParamFields& fields) {
         if (!fields.require(count >= 1 && count <= arith::largest_resized, Field::output)) return;
         fields.memory(name, data, ParamType::int32, 3 * count);
         axis = {data, static_cast<std::size_t>(count)};
-        fields.require_memory([&] { return are_taps(axis, extent); }, Field::input);
+        fields.require_memory([&] { return are_taps(axis, extent, table.blend); }, Field::input);
     };
     fields("in", table.in);
-    fields("is_nearest", table.is_nearest);
+    fields("blend", table.blend);
+    fields.require(table.blend <= arith::Blend::of_1024ths, Field::instruction);
     taps("row_count", "rows", table.rows, table.in.height);
     taps("column_count", "columns", table.columns, table.in.width);
 }

@@ -13,7 +13,8 @@ inline namespace INTQ_CORE_ABI {
 /// Parameters of a table instruction.
 struct LookUpParams {
     const void* entries = nullptr;  // of the input's type
-    index_t size = 0;               // arith::int8_table_size or arith::int16_table_size
+    index_t size = 0;               // arith::int8_table_size, arith::int16_table_size or arith::tflite_curve_size
+    arith::TfliteCurve curve{};     // of a table of arith::tflite_curve_size; else unset
 };
 template <> inline constexpr ParamKind param_kind<LookUpParams> = ParamKind::look_up;
 
@@ -23,15 +24,29 @@ template <> inline constexpr ParamKind param_kind<LookUpParams> = ParamKind::loo
 namespace intq::kernels {
 inline namespace INTQ_ABI {
 
+inline void describe_params(arith::TfliteCurve& curve, ParamFields& fields) {
+    fields("multiplier", curve.multiplier);
+    fields("shift", curve.shift);
+    fields("is_tanh", curve.is_tanh);
+}
+
 inline void describe_params(LookUpParams& step, ParamFields& fields) {
     fields("size", step.size);
+    fields("curve", step.curve);
     const auto size = static_cast<std::size_t>(step.size);
-    if (!fields.require(size == arith::int8_table_size || size == arith::int16_table_size, Field::storage)) return;
+    const bool is_curve = size == arith::tflite_curve_size;
+    if (!fields.require(size == arith::int8_table_size || size == arith::int16_table_size || is_curve, Field::storage))
+        return;
+    fields.require(is_curve ? arith::is_sound(step.curve) : step.curve == arith::TfliteCurve{}, Field::multiplier);
     fields.memory("entries", step.entries, step.size == arith::int8_table_size ? ParamType::int8 : ParamType::int16,
                   step.size);
 }
 
 namespace operators {
+
+inline bool is_row_of(const LookUpRow& row, DType dtype, const LookUpParams& step) noexcept {
+    return row.dtype == dtype && static_cast<index_t>(row.size) == step.size;
+}
 
 inline Status check_look_up(const OperatorCall& call) noexcept {
     const DType x = call.x().dtype, y = call.y().dtype;
@@ -40,14 +55,16 @@ inline Status check_look_up(const OperatorCall& call) noexcept {
     if (x != y) return detail::wrong_dtype(call.op, Field::output, y, x);
     if (!detail::has_dtype<&KernelTable::look_up>(call.table, {x, DType::none, y}))
         return detail::no_kernel(call.op, x);
+    if (detail::has_any(call.table.look_up, [&](const LookUpRow& row) { return is_row_of(row, x, step); })) return {};
     const auto expected = static_cast<index_t>(x == DType::int8 ? arith::int8_table_size : arith::int16_table_size);
-    return step.size == expected ? Status{} : detail::corrupt(call.op, Field::storage, step.size, expected);
+    return detail::corrupt(call.op, Field::storage, step.size, expected);
 }
 
 inline void run_look_up(const OperatorCall& call) INTQ_NOEXCEPT {
+    const auto& step = call.params_as<LookUpParams>();
     const auto& row =
-        detail::find_row(call.table.look_up, [&](const LookUpRow& r) { return r.dtype == call.x().dtype; });
-    row.run({call.params_as<LookUpParams>().entries, call.x_data(), call.y_data(), call.y_size(), call.executor});
+        detail::find_row(call.table.look_up, [&](const LookUpRow& r) { return is_row_of(r, call.x().dtype, step); });
+    row.run({step.entries, call.x_data(), call.y_data(), call.y_size(), call.executor, step.curve});
 }
 
 inline constexpr ProgramOperator lookup_table_operator{.op = OpKind::lookup_table,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Functions of one code as tables: int8 by 256 entries, int16 by 513 and interpolation. Layer: kernels
-// (docs/arithmetic.md section 4).
+// Functions of one code as tables: int8 by 256 entries, int16 by 513 and interpolation, or by the 257 of TFLite's
+// curve. Layer: kernels (docs/arithmetic.md section 4).
 #ifndef INTQ_KERNELS_STREAMING_UNARY_HPP
 #define INTQ_KERNELS_STREAMING_UNARY_HPP
 
@@ -71,11 +71,32 @@ template <class Backend> void look_up_int16(const LookUpCall& call) INTQ_NOEXCEP
     });
 }
 
+/// y[i] = sigmoid or tanh of int16 codes as TFLite's kernels compute them; see arith::tflite_curve().
+///
+/// @pre entries made by arith::make_tflite_curve_table(), curve by arith::make_tflite_curve(); y may be x
+///
+/// Result   exact; the same bytes on every backend and executor
+/// Memory   no scratch
+/// Cost     O(n)
+template <class Backend> void look_up_tflite_curve(const LookUpCall& call) INTQ_NOEXCEPT {
+    using L = simd::lanes<Backend>;
+    const auto* const entries = static_cast<const std::int16_t*>(call.entries);
+    const arith::TfliteCurve curve = call.curve;
+    detail::for_each_look_up(call, [&](index_t first, index_t count) {
+        const auto* const x = static_cast<const std::int16_t*>(call.x) + first;
+        detail::store_run<L>(static_cast<std::int16_t*>(call.y) + first, count,
+                             [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+                                 return arith::tflite_curve<L>(entries, curve, detail::load_codes<L>(x + i, lanes));
+                             });
+    });
+}
+
 namespace detail {
 
 template <class Backend>
-inline constexpr LookUpRow look_up_rows[] = {{DType::int8, &look_up_int8<Backend>},
-                                             {DType::int16, &look_up_int16<Backend>}};
+inline constexpr LookUpRow look_up_rows[] = {{DType::int8, arith::int8_table_size, &look_up_int8<Backend>},
+                                             {DType::int16, arith::int16_table_size, &look_up_int16<Backend>},
+                                             {DType::int16, arith::tflite_curve_size, &look_up_tflite_curve<Backend>}};
 
 }  // namespace detail
 

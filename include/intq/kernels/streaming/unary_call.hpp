@@ -4,6 +4,7 @@
 #ifndef INTQ_KERNELS_STREAMING_UNARY_CALL_HPP
 #define INTQ_KERNELS_STREAMING_UNARY_CALL_HPP
 
+#include "intq/arith/tflite_curve.hpp"
 #include "intq/core/executor.hpp"
 #include "intq/core/status.hpp"
 
@@ -12,16 +13,18 @@ inline namespace INTQ_CORE_ABI {
 
 /// One run of a table, as a function pointer takes it.
 struct LookUpCall {
-    const void* entries = nullptr;  // 256 int8, or 513 int16
+    const void* entries = nullptr;  // 256 int8; 513 int16, or 257 of TFLite's curve
     const void* x = nullptr;
     void* y = nullptr;
     index_t size = 0;
     const Executor* executor = nullptr;
+    arith::TfliteCurve curve{};  // of 257 entries
 };
 
-/// A table of 256 int8 or 513 int16 entries.
+/// A table of 256 int8, or of 513 or 257 int16 entries.
 struct LookUpRow {
     DType dtype;
+    std::size_t size;  // entries
     void (*run)(const LookUpCall&);
 };
 

@@ -32,7 +32,7 @@ void nearest_line(const Code* from, std::span<const arith::ResizeTap> taps, inde
     }
 }
 
-template <class L, class Code>
+template <class L, arith::Blend blend, class Code>
 void bilinear_line(const Code* upper, const Code* lower, std::span<const arith::ResizeTap> taps, std::int32_t weight,
                    index_t channels, Code* out) noexcept {
     const auto y = L::set(weight);
@@ -42,8 +42,12 @@ void bilinear_line(const Code* upper, const Code* lower, std::span<const arith::
         store_run<L>(out, channels, [&](index_t c, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
             const auto load = [&](const Code* from)
                                   INTQ_ALWAYS_INLINE_LAMBDA { return load_codes<L>(from + c, lanes); };
-            return arith::bilinear<L>(load(upper + left), load(upper + right), load(lower + left), load(lower + right),
-                                      x, y);
+            const auto upper_left = load(upper + left), upper_right = load(upper + right);
+            const auto lower_left = load(lower + left), lower_right = load(lower + right);
+            if constexpr (blend == arith::Blend::of_1024ths)
+                return arith::bilinear_of_1024ths<L>(upper_left, upper_right, lower_left, lower_right, x, y);
+            else
+                return arith::bilinear<L>(upper_left, upper_right, lower_left, lower_right, x, y);
         });
         out += channels;
     }
@@ -51,7 +55,8 @@ void bilinear_line(const Code* upper, const Code* lower, std::span<const arith::
 
 }  // namespace detail
 
-/// y[n][i][j][c] = x at the tapped cell, or the weighted mean of four, by arith::bilinear(); the scale stays.
+/// y[n][i][j][c] = x at the tapped cell, or the weighted mean of four, by arith::bilinear() or, of TFLite's models,
+/// arith::bilinear_of_1024ths(); the scale stays.
 ///
 /// @tparam Code  int8 or int16
 /// @pre table made by make_resize_table(); y must not overlap x
@@ -71,10 +76,14 @@ template <class Backend, class Code> void interpolate_codes(const InterpolateCal
         const Code* const upper = image + vertical.first * row_size;
         const Code* const lower = image + vertical.second * row_size;
         Code* const out = static_cast<Code*>(call.y) + row * width * channels;
-        if (table.is_nearest)
+        if (table.blend == arith::Blend::nearest)
             detail::nearest_line<L>(upper, table.columns, channels, out);
+        else if (table.blend == arith::Blend::of_256ths)
+            detail::bilinear_line<L, arith::Blend::of_256ths>(upper, lower, table.columns, vertical.weight, channels,
+                                                              out);
         else
-            detail::bilinear_line<L>(upper, lower, table.columns, vertical.weight, channels, out);
+            detail::bilinear_line<L, arith::Blend::of_1024ths>(upper, lower, table.columns, vertical.weight, channels,
+                                                               out);
     });
 }
 

@@ -19,7 +19,7 @@ struct ResizeTable {
     std::span<const arith::ResizeTap> rows;     // (out.height)
     std::span<const arith::ResizeTap> columns;  // (out.width)
     Size2d in{0, 0};
-    bool is_nearest = false;
+    arith::Blend blend = arith::Blend::of_256ths;
 };
 
 }  // namespace INTQ_CORE_ABI
@@ -67,7 +67,8 @@ constexpr Result<ResizeTable> make_resize_table(arith::Resize rule, Size2d in, S
         memory[y] = arith::resize_tap(rule, static_cast<index_t>(y), in.height, out.height, used.height);
     for (std::size_t x = 0; x < width; ++x)
         memory[height + x] = arith::resize_tap(rule, static_cast<index_t>(x), in.width, out.width, used.width);
-    return ResizeTable{memory.first(height), memory.subspan(height, width), in, arith::is_nearest(rule)};
+    return ResizeTable{memory.first(height), memory.subspan(height, width), in,
+                       arith::is_nearest(rule) ? arith::Blend::nearest : arith::Blend::of_256ths};
 }
 
 }  // namespace INTQ_ABI

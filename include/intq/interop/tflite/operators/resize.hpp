@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// RESIZE_NEAREST_NEIGHBOR; RESIZE_BILINEAR is refused. PAD and PADV2. Layer: interop.
+// RESIZE_NEAREST_NEIGHBOR, RESIZE_BILINEAR, PAD and PADV2. Layer: interop.
 #ifndef INTQ_INTEROP_TFLITE_OPERATORS_RESIZE_HPP
 #define INTQ_INTEROP_TFLITE_OPERATORS_RESIZE_HPP
 
@@ -49,16 +49,31 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace operators {
 
-INTQ_INLINE void nearest_cells(index_t in, std::span<arith::ResizeTap> taps, bool corners, bool half_pixel) {
+/// Where the cells of an output lie.
+struct ResizePlaces {
+    arith::Blend blend = arith::Blend::nearest;
+    bool corners = false, half_pixel = false;
+};
+
+INTQ_INLINE void fill_taps(index_t in, std::span<arith::ResizeTap> taps, const ResizePlaces& places) {
     const auto out = static_cast<index_t>(taps.size());
     for (index_t d = 0; d < out; ++d) {
-        const auto cell = static_cast<std::int32_t>(arith::tflite_nearest_cell(d, in, out, corners, half_pixel));
-        taps[static_cast<std::size_t>(d)] = {cell, cell, 0};
+        arith::ResizeTap& tap = taps[static_cast<std::size_t>(d)];
+        if (places.blend == arith::Blend::nearest) {
+            const auto cell =
+                static_cast<std::int32_t>(arith::tflite_nearest_cell(d, in, out, places.corners, places.half_pixel));
+            tap = {cell, cell, 0};
+        } else {
+            const auto made = arith::tflite_bilinear_tap(d, in, out, places.corners, places.half_pixel);
+            if (!made)
+                throw Error("the " + std::to_string(out) + " cells along an axis of " + std::to_string(in) +
+                            " are so many that LiteRT reads beyond the image");
+            tap = *made;
+        }
     }
 }
 
-INTQ_INLINE void resize_nearest_neighbor(OperatorImport& node) {
-    using F = fields::ResizeNearest;
+INTQ_INLINE void resize(OperatorImport& node, const ResizePlaces& places) {
     node.require_inputs(2, 2);
     node.require_same_qparams(node.input(), node.output());
     const Dims in = node.dims(), out = node.output_dims();
@@ -75,12 +90,11 @@ INTQ_INLINE void resize_nearest_neighbor(OperatorImport& node) {
                                            static_cast<std::size_t>(out[1] + out[2]));
     kernels::ResizeTable table;
     table.in = {in[1], in[2]};
-    table.is_nearest = true;
+    table.blend = places.blend;
     const auto rows = taps.first(static_cast<std::size_t>(out[1])),
                columns = taps.subspan(static_cast<std::size_t>(out[1]));
-    const bool corners = node.options().flag(F::align_corners), half_pixel = node.options().flag(F::half_pixel);
-    nearest_cells(in[1], rows, corners, half_pixel);
-    nearest_cells(in[2], columns, corners, half_pixel);
+    fill_taps(in[1], rows, places);
+    fill_taps(in[2], columns, places);
     table.rows = rows;
     table.columns = columns;
     const program::LayerName name = node.layer();
@@ -91,10 +105,16 @@ INTQ_INLINE void resize_nearest_neighbor(OperatorImport& node) {
                                  node.builder().keep_params(table), name));
 }
 
-INTQ_INLINE void resize_bilinear(OperatorImport&) {
-    throw Error(
-        "LiteRT interpolates with weights of 10 bits and rounds half away from zero, a program with 8 bits and "
-        "half up, so its codes would differ");
+INTQ_INLINE void resize_nearest_neighbor(OperatorImport& node) {
+    using F = fields::ResizeNearest;
+    resize(node, {arith::Blend::nearest, node.options().flag(F::align_corners), node.options().flag(F::half_pixel)});
+}
+
+INTQ_INLINE void resize_bilinear(OperatorImport& node) {
+    using F = fields::ResizeBilinear;
+    if (node.options().flag(F::align_corners) && node.options().flag(F::half_pixel))
+        throw Error("it has align_corners and half_pixel_centers, of which LiteRT takes one");
+    resize(node, {arith::Blend::of_1024ths, node.options().flag(F::align_corners), node.options().flag(F::half_pixel)});
 }
 
 /// Cells before and behind an axis, as an image whose columns are that axis.
