@@ -75,6 +75,24 @@ test::Message colour_model() {
     return test::model(parts);
 }
 
+/// (N, 3, 10, 10) -> 5 numbers, as the stored TFLite model mobilenet3_int8 has them; samples in float and as codes.
+void write_ten(const std::string& folder) {
+    test::ModelParts parts;
+    parts.nodes = {test::node("GlobalAveragePool", {"x"}, {"a"}), test::node("Flatten", {"a"}, {"f"}),
+                   test::node("Gemm", {"f", "v"}, {"y"})};
+    parts.initializers = {test::filled("v", {3, 5}, 0.5f)};
+    parts.inputs = {test::value_info("x", {-1, 3, 10, 10})};
+    io::write_file(folder + "ten.onnx", test::model(parts).bytes());
+    std::vector<float> reals;
+    std::vector<std::int8_t> codes;
+    for (int i = 0; i < 4 * 300; ++i) {
+        codes.push_back(static_cast<std::int8_t>(i * 37 % 256 - 128));
+        reals.push_back(static_cast<float>(i * 13 % 17 - 8) / 4.0f);
+    }
+    io::write_npy(folder + "ten_reals.npy", io::make_npy<float>({4, 3, 10, 10}, reals));
+    io::write_npy(folder + "ten_codes.npy", io::make_npy<std::int8_t>({4, 3, 10, 10}, codes));
+}
+
 #if INTQ_TEST_WITH_STB
 
 using Pixels = std::vector<std::uint8_t>;
@@ -143,6 +161,7 @@ int main(int argc, char** argv) try {
     io::write_npy(folder + "flat.npy", io::make_npy<float>({8, 6}, samples));
     write_pixels(folder, 0.5f, 0.25f);
     io::write_file(folder + "colour.onnx", colour_model().bytes());
+    write_ten(folder);
 #if INTQ_TEST_WITH_STB
     write_pictures(folder);
 #endif

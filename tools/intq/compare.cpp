@@ -70,11 +70,15 @@ struct CompareOptions {
 
 int compare(const CompareOptions& options) {
     const auto model = read_model(options.model);
-    const ProgramFile file = read_runnable(options.program);
+    const ProgramFile file = read_runnable(options.program, {.batch = 16});
     const Tensor samples = options.data.read(model.input);
     const Tensor expected = run_float(*model.module, samples);
-    const Tensor given = file.lowered.run(file.takes_pixels() ? options.data.read_pixels(model.input) : samples);
-    if (given.dtype() != DType::float32 || given.size() != expected.size())
+    const std::vector<Tensor> outputs =
+        file.run_real(file.takes_pixels() ? options.data.read_pixels(model.input) : samples);
+    if (outputs.size() != 1)
+        throw Error(options.program, "it gives " + std::to_string(outputs.size()) + " outputs, and the model one");
+    const Tensor& given = outputs.front();
+    if (given.size() != expected.size())
         throw Error(options.program, std::string("it gives ") + name_of(given.dtype()) + " " +
                                          intq::to_string(given.shape()) + ", and the model float32 " +
                                          intq::to_string(expected.shape()));
@@ -118,9 +122,7 @@ void add_compare(CLI::App& app, Action& action) {
     auto options = std::make_shared<CompareOptions>();
     CLI::App* command = app.add_subcommand("compare", "outputs of a program file beside those of the float model");
     command->add_option("model", options->model, "ONNX file of the float model")->required()->option_text("MODEL");
-    command->add_option("program", options->program, "program file (.intq), or quantized ONNX model (.onnx)")
-        ->required()
-        ->option_text("PROGRAM");
+    command->add_option("program", options->program, runnable_help)->required()->option_text("PROGRAM");
     options->data.add_to(*command, "samples");
     command->add_flag("--json", options->is_json, "print one JSON object");
     add_examples(*command, {"intq compare model.onnx model.intq --data test.npy"});

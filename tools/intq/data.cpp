@@ -47,14 +47,17 @@ void check_normalization(const std::string& path, const Tensor& pixels, const ch
 }
 
 /// What the file or folder holds: float32, or uint8 images.
-Tensor read_stored(const std::string& path, const std::vector<index_t>& input, index_t count) {
+///
+/// @param codes  another type that is taken, that of a program's codes
+Tensor read_stored(const std::string& path, const std::vector<index_t>& input, index_t count,
+                   DType codes = DType::float32) {
     std::error_code ignored;
     const bool is_folder = std::filesystem::is_directory(path, ignored);
     const Tensor samples = is_folder ? read_pictures(path, input, count) : load_npy(path);
     const bool is_uint8 = samples.dtype() == DType::uint8;
-    if ((samples.dtype() != DType::float32 && !is_uint8) || samples.rank() < 2)
-        throw Error(path, std::string("images must be float32 or uint8, (N, C, H, W), and other samples (N, ...); "
-                                      "given ") +
+    if ((samples.dtype() != DType::float32 && samples.dtype() != codes && !is_uint8) || samples.rank() < 2)
+        throw Error(path, std::string("images must be float32 or uint8, (N, C, H, W), and other samples (N, ...)") +
+                              (codes == DType::float32 ? "" : std::string(", or ") + name_of(codes)) + "; given " +
                               name_of(samples.dtype()) + " " + intq::to_string(samples.shape()));
     if (samples.size() == 0) throw Error(path, "it is empty; give at least one sample");
     if (!fits(samples.shape(), input))
@@ -99,6 +102,10 @@ Tensor DataOptions::read_pixels(const std::vector<index_t>& input) const {
 }
 
 Tensor DataOptions::read_for(const ProgramFile& program) const {
+    if (program.takes_codes()) {
+        const Tensor stored = read_stored(path, program.input(), count, program.input_type());
+        return stored.dtype() == program.input_type() ? stored : program.codes_of(read(program.input()));
+    }
     if (!program.takes_pixels()) return read(program.input());
     if (!normalize.mean.empty() || !normalize.deviation.empty())
         throw Error(path,

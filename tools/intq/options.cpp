@@ -91,69 +91,6 @@ Tensor run_float(graph::GraphModule& model, const Tensor& samples, index_t batch
     return nn::float_operators::cat(parts, 0);
 }
 
-// --- programs -------------------------------------------------------------------------------------------------------
-
-std::vector<index_t> ProgramFile::input() const {
-    const runtime::Program& program = lowered.program().program();
-    const Shape& shape = program.tensor(program.inputs[0]).shape;
-    std::vector<index_t> extents;
-    for (int axis = 0; axis < shape.rank; ++axis) extents.push_back(shape[axis]);
-    return extents;
-}
-
-bool ProgramFile::takes_pixels() const {
-    const runtime::Program& program = lowered.program().program();
-    return program.tensor(program.inputs[0]).dtype == DType::uint8;
-}
-
-bool is_program_file(const std::string& path) {
-    const auto& magic = runtime::program_file_magic;
-    const std::vector<std::byte> bytes = io::read_file(path);
-    return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
-}
-
-namespace {
-
-/// The target that a program file was made for.
-std::string target_of_file(const std::string& path) {
-    const std::vector<std::byte> bytes = io::read_file(path);
-    const program::AlignedBytes file(std::max<index_t>(1, static_cast<index_t>(bytes.size())));
-    std::copy(bytes.begin(), bytes.end(), file.data());
-    const auto names = runtime::program_file_names({file.data(), bytes.size()});
-    throw_if_failed(names.status(), path);
-    return names->target;
-}
-
-}  // namespace
-
-ProgramFile read_program_file(const std::string& path, const std::string& backend) {
-    const std::string target = target_of_file(path);
-    std::string reason;
-    for (const program::BackendTables& tables : program::runnable_tables()) {
-        if (!backend.empty() && tables.name != backend) continue;
-        for (const kernels::KernelTable* table : tables.tables) try {
-                if (target != table->policy().name) continue;
-                deploy::ProgramOfFile file = deploy::read_program(path, *table);
-                return {LoweredModel(std::move(file.program), nullptr), file.golden, table};
-            } catch (const Error& error) {
-                if (reason.empty()) reason = error.what();
-            }
-    }
-    const std::string kernels = backend.empty() ? "" : " and the backend " + backend;
-    throw Error(reason.empty() ? path + ": this CPU runs no kernels of the target " + target + kernels : reason);
-}
-
-ProgramFile read_runnable(const std::string& path, const std::string& backend) {
-    if (std::filesystem::path(path).extension() != ".onnx") return read_program_file(path, backend);
-    const kernels::KernelTable& table = find_table("fp32", backend);
-    const QuantizedGraph quantized = interop::onnx::import_quantized_file(path);
-    try {
-        return {lower(quantized, table, batch_size), {}, &table};
-    } catch (const Error& error) {
-        throw Error(path, error);
-    }
-}
-
 // --- outputs --------------------------------------------------------------------------------------------------------
 
 void require_writable(const std::string& path, const std::vector<std::string>& inputs) {

@@ -46,7 +46,7 @@ struct DataOptions {
     Tensor read(const std::vector<intq::index_t>& input) const;
     /// Images as they are stored.
     Tensor read_pixels(const std::vector<intq::index_t>& input) const;
-    /// What a program takes: real numbers, or pixels.
+    /// What a program takes: real numbers, pixels, or codes, of which real numbers are made.
     Tensor read_for(const ProgramFile& program) const;
 };
 
@@ -90,14 +90,36 @@ struct ProgramFile {
     intq::runtime::GoldenRuns golden{};  // they live as long as the program
     const intq::kernels::KernelTable* table = nullptr;
 
-    /// Extents of its first input.
+    /// Extents and type of its first input.
     std::vector<intq::index_t> input() const;
-    bool takes_pixels() const;
+    intq::DType input_type() const;
+    bool takes_pixels() const { return input_type() == intq::DType::uint8; }
+    /// Whether its input is int8 or int16 codes, as those of most TFLite models are.
+    bool takes_codes() const;
+    /// Codes of real samples, as LiteRT quantizes them.
+    Tensor codes_of(const Tensor& samples) const;
+    /// Its outputs as real numbers.
+    ///
+    /// @param samples  what the program takes, or real numbers for a program that takes codes
+    std::vector<Tensor> run_real(const Tensor& samples) const;
+};
+
+/// How a model becomes a program.
+struct ProgramChoice {
+    std::string backend;      // empty: the best of this CPU
+    std::string target;       // of a TFLite model; empty: litert
+    intq::index_t batch = 1;  // of an ONNX model
 };
 /// A program file with the best kernels of this CPU that read it, or those of one backend.
 ProgramFile read_program_file(const std::string& path, const std::string& backend = {});
-/// The same, or a quantized ONNX model, which is lowered for fp32.
-ProgramFile read_runnable(const std::string& path, const std::string& backend = {});
+/// A program file, a quantized ONNX model, which is lowered for fp32, or a TFLite model.
+ProgramFile read_runnable(const std::string& path, const ProgramChoice& choice);
+
+/// What read_runnable() takes, for a help text.
+inline constexpr const char* runnable_help =
+    "program file (.intq), quantized ONNX model (.onnx), or TFLite model of codes (.tflite)";
+/// Adds --target, which chooses the arithmetic of a TFLite model.
+void add_tflite_target(CLI::App& command, std::string& target);
 
 /// Whether a file begins as a program file does.
 bool is_program_file(const std::string& path);

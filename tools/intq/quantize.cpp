@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // intq quantize: a float ONNX model becomes a program file, a header, JSON or a quantized ONNX model. intq codegen: a
-// program file becomes a header.
+// model that is quantized already becomes a header, a program file or JSON.
 #include <algorithm>
 #include <optional>
 
@@ -115,7 +115,7 @@ void resolve(Options& options, const CLI::App& command) {
 // --- codegen --------------------------------------------------------------------------------------------------------
 
 struct CodegenOptions {
-    std::string program, backend = "scalar";
+    std::string program, target, backend = "scalar";
     EmitOptions emit;
     DataOptions data;
     int golden = 1;
@@ -140,8 +140,9 @@ deploy::GoldenRecord record_of(const ProgramFile& file) {
 /// The program, for kernels that a board has.
 ProgramFile read_for_board(const CodegenOptions& options) {
     try {
-        return read_program_file(options.program, options.backend);
+        return read_runnable(options.program, {options.backend, options.target});
     } catch (const Error& error) {
+        if (!is_program_file(options.program)) throw;
         throw Error(std::string(error.what()) +
                     "; `intq quantize --portable` packs for scalar, and --backend names the kernels of another board");
     }
@@ -156,10 +157,13 @@ int codegen(const CodegenOptions& options) {
         const Tensor samples = options.data.read_for(file);
         const Tensor first = samples.batch(0, std::min<index_t>(options.golden, samples.extent(0)));
         golden = deploy::record_golden_runs(program, std::span(&first, 1));
+    } else if (!is_program_file(options.program)) {
+        golden = deploy::record_golden_runs(program, {});  // on patterns
     }
     write_program(options.emit, program.program(), *file.table, golden);
     Report report(options.is_json);
     report.text("written", options.emit.output);
+    report.text("form", options.emit.kind);
     report.text("target", file.table->policy().name);
     report.text("backend", file.table->backend);
     report.count("arena", program.arena_bytes(), "bytes");
@@ -215,12 +219,11 @@ void add_quantize(CLI::App& app, Action& action) {
 
 void add_codegen(CLI::App& app, Action& action) {
     auto options = std::make_shared<CodegenOptions>();
-    CLI::App* command = app.add_subcommand("codegen", "write a program file as a C++ header for a board");
-    command->add_option("program", options->program, "program file (.intq) of one sample")
-        ->required()
-        ->option_text("PROGRAM");
-    options->emit.kind = "header";
+    CLI::App* command = app.add_subcommand(
+        "codegen", "write a quantized model as a C++ header for a board, or as a program file or JSON");
+    command->add_option("program", options->program, runnable_help)->required()->option_text("PROGRAM");
     options->emit.add_header_options(*command);
+    add_tflite_target(*command, options->target);
     command
         ->add_option("--backend", options->backend,
                      "kernels that the file was packed for and that the board has; default: scalar")
@@ -230,10 +233,13 @@ void add_codegen(CLI::App& app, Action& action) {
         ->check(CLI::Range(0, 1024))
         ->option_text("COUNT");
     command->add_flag("--json", options->is_json, "print one JSON object");
-    group_options(*command, "Output", {"--backend", "--golden"});
+    group_options(*command, "Output", {"--backend", "--golden", "--target"});
     add_examples(*command, {"intq quantize model.onnx --data calibration.npy --portable -o model.intq",
-                            "intq codegen model.intq --name model --single-file -o model.hpp"});
+                            "intq codegen model.intq --name model --single-file -o model.hpp",
+                            "intq codegen model.tflite --target tflite -o model.hpp"});
     command->callback([options, command, &action] {
+        const std::string extension = std::filesystem::path(options->emit.output).extension().string();
+        options->emit.kind = extension == ".intq" ? "program" : extension == ".json" ? "json" : "header";
         options->emit.resolve(*command);
         action = [options] { return codegen(*options); };
     });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // intq run: a program file on samples. intq info: what a model or a program file holds.
+#include <filesystem>
 #include <map>
 
 #include "options.hpp"
@@ -13,14 +14,14 @@ using namespace intq;
 using intq::Tensor;
 
 struct RunOptions {
-    std::string program, output, backend;
+    std::string program, output, backend, target;
     DataOptions data;
     bool is_json = false;
 };
 
 int run(const RunOptions& options) {
     require_writable(options.output, {options.program, options.data.path});
-    const ProgramFile file = read_runnable(options.program, options.backend);
+    const ProgramFile file = read_runnable(options.program, {options.backend, options.target, 16});
     const Tensor samples = options.data.read_for(file);
     const std::vector<Tensor> outputs = file.lowered.run(std::span(&samples, 1));
     if (outputs.size() != 1)
@@ -42,14 +43,25 @@ struct InfoOptions {
     bool is_json = false, shows_instructions = false;
 };
 
-void describe_program(const InfoOptions& options, Report& report) {
-    const ProgramFile file = read_program_file(options.path);
+/// What the golden runs of a file say.
+std::string self_test(const ProgramFile& file) {
+    if (file.golden.runs() == 0) return "none: it has no golden runs";
+    const runtime::Program& program = file.lowered.program().program();
+    program::AlignedBytes arena(program.arena_size);
+    const runtime::Difference difference = runtime::self_test(program, file.golden, *file.table, arena.data());
+    if (difference.is_none()) return "passed";
+    return std::string("differs first in ") +
+           program.instructions[static_cast<std::size_t>(difference.instruction)].name;
+}
+
+void describe_program(const InfoOptions& options, const ProgramFile& file, Report& report) {
     const kernels::KernelTable* table = file.table;
     const runtime::Program& program = file.lowered.program().program();
     const deploy::MemoryReport memory = deploy::memory_report(program, *table);
     if (!options.memory_drawing.empty()) io::write_file(options.memory_drawing, memory.to_svg());
     report.text("target", table->policy().name);
     report.text("runs on", table->backend);
+    report.text("input", std::string(name_of(file.input_type())) + " " + describe_shape(file.input()));
     report.count("largest batch", program.max_batch);
     report.count("instructions", static_cast<long long>(program.instructions.size()));
     report.count("arena", memory.arena, "bytes");
@@ -57,11 +69,7 @@ void describe_program(const InfoOptions& options, Report& report) {
     report.text("peak", memory.peak_name);
     report.count("golden runs", file.golden.count);
     report.count("golden runs on patterns", file.golden.patterns);
-    program::AlignedBytes arena(program.arena_size);
-    const runtime::Difference difference = runtime::self_test(program, file.golden, *table, arena.data());
-    const std::string failed =
-        difference.is_none() ? "" : program.instructions[static_cast<std::size_t>(difference.instruction)].name;
-    report.text("self test", difference.is_none() ? "passed" : "differs first in " + failed);
+    report.text("self test", self_test(file));
     std::vector<std::vector<std::string>> occupants;
     for (const deploy::ArenaOccupant& occupant : memory.at(memory.peak))
         occupants.push_back({occupant.name, std::to_string(occupant.bytes), std::to_string(occupant.offset),
@@ -99,22 +107,24 @@ void describe_model(const InfoOptions& options, Report& report) {
 void add_run(CLI::App& app, Action& action) {
     auto options = std::make_shared<RunOptions>();
     CLI::App* command = app.add_subcommand("run", "run a program file on samples");
-    command->add_option("program", options->program, "program file (.intq), or quantized ONNX model (.onnx)")
-        ->required()
-        ->option_text("PROGRAM");
+    command->add_option("program", options->program, runnable_help)->required()->option_text("PROGRAM");
     options->data.add_to(*command, "samples");
     command->add_option("-o,--output", options->output, "the outputs, .npy")->required()->option_text("FILE");
     command->add_option("--backend", options->backend, "kernels that shall run it")->option_text("NAME");
+    add_tflite_target(*command, options->target);
     command->add_flag("--json", options->is_json, "print one JSON object");
     group_options(*command, "Output", {"--output"});
-    add_examples(*command, {"intq run model.intq --data test.npy -o logits.npy"});
+    add_examples(*command, {"intq run model.intq --data test.npy -o logits.npy",
+                            "intq run model.tflite --data codes.npy -o codes_out.npy"});
     command->callback([options, &action] { action = [options] { return run(*options); }; });
 }
 
 void add_info(CLI::App& app, Action& action) {
     auto options = std::make_shared<InfoOptions>();
-    CLI::App* command = app.add_subcommand("info", "what an ONNX model or a program file holds; runs the self test");
-    command->add_option("file", options->path, "ONNX model or program file")->required()->option_text("FILE");
+    CLI::App* command = app.add_subcommand("info", "what a model or a program file holds; runs the self test");
+    command->add_option("file", options->path, "ONNX model, TFLite model or program file")
+        ->required()
+        ->option_text("FILE");
     command->add_option("--memory-svg", options->memory_drawing, "also draw what the arena of a program holds")
         ->option_text("FILE");
     command->add_flag("--instructions", options->shows_instructions, "also list the instructions of a program");
@@ -126,7 +136,9 @@ void add_info(CLI::App& app, Action& action) {
             report.text("file", options->path);
             if (!options->memory_drawing.empty()) require_writable(options->memory_drawing, {options->path});
             if (is_program_file(options->path))
-                describe_program(*options, report);
+                describe_program(*options, read_program_file(options->path), report);
+            else if (std::filesystem::path(options->path).extension() == ".tflite")
+                describe_program(*options, read_runnable(options->path, {}), report);
             else
                 describe_model(*options, report);
             report.print();

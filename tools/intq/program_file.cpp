@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+//
+// What runs as integers: program files, quantized ONNX models, and TFLite models.
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "options.hpp"
+
+namespace intq_tool {
+
+using namespace intq;
+using namespace intq::quantization;
+using intq::Tensor;
+
+namespace {
+
+/// The grid of a tensor of codes.
+OwnedQParams owned(const runtime::ProgramTensor& tensor) {
+    OwnedQParams qparams;
+    qparams.dtype = tensor.dtype;
+    qparams.axis = tensor.qparams.is_per_channel() ? tensor.qparams.axis() : -1;
+    qparams.quant_min = tensor.qparams.quant_min();
+    qparams.quant_max = tensor.qparams.quant_max();
+    qparams.scales.clear();
+    for (index_t c = 0; c < tensor.qparams.count(); ++c) {
+        qparams.scales.push_back(tensor.qparams.scale(c));
+        qparams.zero_points.push_back(tensor.qparams.zero_point(c));
+    }
+    return qparams;
+}
+
+}  // namespace
+
+std::vector<index_t> ProgramFile::input() const {
+    const runtime::Program& program = lowered.program().program();
+    const Shape& shape = program.tensor(program.inputs[0]).shape;
+    std::vector<index_t> extents;
+    for (int axis = 0; axis < shape.rank; ++axis) extents.push_back(shape[axis]);
+    return extents;
+}
+
+DType ProgramFile::input_type() const {
+    const runtime::Program& program = lowered.program().program();
+    return program.tensor(program.inputs[0]).dtype;
+}
+
+bool ProgramFile::takes_codes() const { return input_type() == DType::int8 || input_type() == DType::int16; }
+
+Tensor ProgramFile::codes_of(const Tensor& samples) const {
+    const runtime::Program& program = lowered.program().program();
+    const runtime::ProgramTensor& x = program.tensor(program.inputs[0]);
+    interop::tflite::ProgramEnd end{x.name, {}, owned(x), true};
+    for (int axis = 0; axis < x.shape.rank; ++axis)
+        end.dims.push_back(x.shape[interop::tflite::program_axis(axis, static_cast<std::size_t>(x.shape.rank))]);
+    return interop::tflite::quantize_input(samples, end);
+}
+
+std::vector<Tensor> ProgramFile::run_real(const Tensor& samples) const {
+    const Tensor x = takes_codes() && samples.dtype() == DType::float32 ? codes_of(samples) : samples;
+    std::vector<Tensor> results = lowered.run(std::span(&x, 1));
+    const runtime::Program& program = lowered.program().program();
+    for (std::size_t i = 0; i < results.size(); ++i)
+        if (results[i].dtype() != DType::float32)
+            results[i] = dequantize(results[i], owned(program.tensor(program.outputs[i])));
+    return results;
+}
+
+bool is_program_file(const std::string& path) {
+    const auto& magic = runtime::program_file_magic;
+    const std::vector<std::byte> bytes = io::read_file(path);
+    return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
+}
+
+namespace {
+
+/// The target that a program file was made for.
+std::string target_of_file(const std::string& path) {
+    const std::vector<std::byte> bytes = io::read_file(path);
+    const program::AlignedBytes file(std::max<index_t>(1, static_cast<index_t>(bytes.size())));
+    std::copy(bytes.begin(), bytes.end(), file.data());
+    const auto names = runtime::program_file_names({file.data(), bytes.size()});
+    throw_if_failed(names.status(), path);
+    return names->target;
+}
+
+}  // namespace
+
+ProgramFile read_program_file(const std::string& path, const std::string& backend) {
+    const std::string target = target_of_file(path);
+    std::string reason;
+    for (const program::BackendTables& tables : program::runnable_tables()) {
+        if (!backend.empty() && tables.name != backend) continue;
+        for (const kernels::KernelTable* table : tables.tables) try {
+                if (target != table->policy().name) continue;
+                deploy::ProgramOfFile file = deploy::read_program(path, *table);
+                return {LoweredModel(std::move(file.program), nullptr), file.golden, table};
+            } catch (const Error& error) {
+                if (reason.empty()) reason = error.what();
+            }
+    }
+    const std::string kernels = backend.empty() ? "" : " and the backend " + backend;
+    throw Error(reason.empty() ? path + ": this CPU runs no kernels of the target " + target + kernels : reason);
+}
+
+void add_tflite_target(CLI::App& command, std::string& target) {
+    command
+        .add_option(
+            "--target", target,
+            "the arithmetic of a TFLite model: litert, which gives LiteRT's bytes, tflite, which gives those of "
+            "TFLite Micro, or tflite_single_rounding; default: litert")
+        ->check(CLI::IsMember({"litert", "tflite", "tflite_single_rounding"}))
+        ->option_text("NAME");
+}
+
+ProgramFile read_runnable(const std::string& path, const ProgramChoice& choice) {
+    const std::string extension = std::filesystem::path(path).extension().string();
+    if (extension == ".tflite") {
+        const kernels::KernelTable& table =
+            find_table(choice.target.empty() ? "litert" : choice.target, choice.backend);
+        return {LoweredModel(interop::tflite::import_file(path, table).program, nullptr), {}, &table};
+    }
+    if (!choice.target.empty())
+        throw Error(path, "--target is for TFLite models; a program file has a target, and an ONNX model has fp32");
+    if (extension != ".onnx") return read_program_file(path, choice.backend);
+    const kernels::KernelTable& table = find_table("fp32", choice.backend);
+    const QuantizedGraph quantized = interop::onnx::import_quantized_file(path);
+    try {
+        return {lower(quantized, table, choice.batch), {}, &table};
+    } catch (const Error& error) {
+        throw Error(path, error);
+    }
+}
+
+}  // namespace intq_tool
