@@ -106,8 +106,8 @@ struct ProgramFile {
 
 /// How a model becomes a program.
 struct ProgramChoice {
-    std::string backend;      // empty: the best of this CPU
-    std::string target;       // of a TFLite model; empty: litert
+    std::string backend{};    // empty: the best of this CPU
+    std::string target{};     // of a TFLite model; empty: litert
     intq::index_t batch = 1;  // of an ONNX model
 };
 /// A program file with the best kernels of this CPU that read it, or those of one backend.
