@@ -23,6 +23,7 @@
 #include "intq/program/backends/best_table.hpp"
 #include "intq/quantization/convert/exact_simulation.hpp"
 #include "intq/quantization/convert/quantized_model.hpp"
+#include "intq/quantization/fuse/fuse_fx.hpp"
 #include "support/catch.hpp"
 
 using namespace intq;
@@ -69,6 +70,14 @@ void write_files(const fs::path& folder, std::ofstream& manifest, const std::str
         }
         manifest << '\n';
     }
+}
+
+/// Writes a float model, and what it gives.
+void write_float_file(const fs::path& folder, std::ofstream& manifest, const std::string& name, nn::Module& model,
+                      const std::string& x_of, const intq::Tensor& x) {
+    onnx::export_to_onnx(model, x, folder / (name + ".onnx"));
+    save(folder / (name + ".npy"), model(x).tensor());
+    manifest << name << ".onnx " << x_of << "_x.npy " << name << ".npy\n";
 }
 
 // --- node tests ------------------------------------------------------------------------------------------------------
@@ -172,18 +181,19 @@ TEST_CASE("Files are written for ONNX Runtime to run") {
     const fs::path folder = path;
     std::ofstream manifest(folder / "manifest.txt");
     int files = 0;
-    for (const test::ZooModel& one : test::quantized_zoo()) {
-        INFO(one.name);
-        const auto prepared = test::calibrated(*one.model, target::fp32::policy, one.x);
-        write_files(folder, manifest, one.name, quantization::convert_fx(*prepared), one.x);
-        onnx::export_to_onnx(*one.model, one.x, folder / (one.name + "_float.onnx"));
-        save(folder / (one.name + "_float.npy"), (*one.model)(one.x).tensor());
-        manifest << one.name << "_float.onnx " << one.name << "_x.npy " << one.name << "_float.npy\n";
-        files += 3;
-    }
+    for (const auto& zoo : {test::quantized_zoo(), test::partly_in_float(), test::volumes_in_float()})
+        for (const test::ZooModel& one : zoo) {
+            INFO(one.name);
+            const auto prepared = test::calibrated(*one.model, target::fp32::policy, one.x, one.in_float);
+            write_files(folder, manifest, one.name, quantization::convert_fx(*prepared), one.x);
+            write_float_file(folder, manifest, one.name + "_float", *one.model, one.name, one.x);
+            write_float_file(folder, manifest, one.name + "_fused", *quantization::fuse_fx(*one.model), one.name,
+                             one.x);
+            files += 4;
+        }
     const intq::Tensor images = intq::load_npy(INTQ_EXAMPLES_DIR "/digits/data/test_images.npy");
     write_files(folder, manifest, "shipped", test::shipped_network(target::fp32::policy), images);
-    CHECK(files >= 60);
+    CHECK(files >= 220);
 }
 
 TEST_CASE("ONNX's own node tests pass or are refused by name") {

@@ -26,6 +26,7 @@ struct ZooModel {
     std::string name;
     nn::ModulePtr model;
     intq::Tensor x;
+    std::vector<std::string> in_float{};  // modules that get no qconfig
 };
 
 /// One model for each operator that a file holds.
@@ -106,11 +107,111 @@ inline std::vector<ZooModel> quantized_zoo() {
     return zoo;
 }
 
+/// A layer with random weights, and with a bias where its options ask for one.
+template <class Layer, class Options> std::shared_ptr<Layer> random_layer(const Options& options, unsigned seed) {
+    auto layer = std::make_shared<Layer>(options);
+    layer->set_weight(random_tensor(layer->weight().shape(), seed, 0.4f));
+    if (layer->has_bias()) layer->set_bias(random_tensor(Shape(layer->out_channels()), seed + 1));
+    return layer;
+}
+
+/// An operator on codes, before and behind layers in float.
+inline nn::Value squared(const nn::Value& x) { return nn::mul(x, x); }
+
+/// Layers in float between codes: each of their classes, with each clamp, with a second operand where it may have one,
+/// and with a batch norm that is folded.
+inline std::vector<ZooModel> layers_in_float() {
+    using Activate = nn::Value (*)(const nn::Value&);
+    const Activate relu = [](const nn::Value&x) { return nn::relu(x); },
+                   relu6 = [](const nn::Value&x) { return nn::relu6(x); }, none = [](const nn::Value&x) { return x; };
+    std::vector<ZooModel> zoo;
+    const auto of = [&](const std::string& name, const intq::Tensor& x, const nn::ModulePtr& layer, Activate activate) {
+        const auto body = [activate](auto& m, nn::Arguments a) { return squared(activate(m.call("layer", a[0]))); };
+        zoo.push_back({"float_" + name, stubbed({{"layer", layer}}, body), x, {"layer"}});
+    };
+    const auto added = [&](const std::string& name, const intq::Tensor& x, const nn::ModulePtr& layer,
+                           Activate activate) {
+        const auto body = [activate](auto& m, nn::Arguments a) {
+            const nn::Value y = squared(a[0]);
+            return squared(activate(nn::add(m.call("norm", m.call("layer", y)), y)));
+        };
+        const auto children = {std::pair<std::string, nn::ModulePtr>{"layer", layer},
+                               {"norm", make_batch_norm<nn::BatchNorm2d>(4, 70)}};
+        zoo.push_back({"float_" + name, stubbed(children, body), x, {"layer"}});
+    };
+    const intq::Tensor image = random_tensor(Shape(3, 4, 6, 6), 3), line = random_tensor(Shape(3, 4, 9), 4),
+                       row = random_tensor(Shape(3, 8), 5), rows = random_tensor(Shape(3, 5, 8), 6);
+    for (const auto& [name, activate] : {std::pair{"", none}, {"_relu", relu}, {"_relu6", relu6}}) {
+        const std::string end = name;
+        of("conv" + end, image, make_conv(4, 6, 3, 11), activate);
+        of("conv1d" + end, line,
+           random_layer<nn::Conv1d>(nn::Conv1dOptions{.in_channels = 4, .out_channels = 5, .kernel = 3}, 12), activate);
+        of("conv_transpose" + end, image,
+           random_layer<nn::ConvTranspose2d>(
+               nn::ConvTranspose2dOptions{
+                   .in_channels = 4, .out_channels = 6, .window = {.kernel = {2, 2}, .stride = {2, 2}}, .groups = 2},
+               13),
+           activate);
+        of("conv_transpose1d" + end, line,
+           random_layer<nn::ConvTranspose1d>(
+               nn::ConvTranspose1dOptions{
+                   .in_channels = 4, .out_channels = 3, .kernel = 3, .stride = 2, .padding = 1, .bias = false},
+               14),
+           activate);
+        of("linear" + end, row, make_linear(8, 6, 15), activate);
+        of("linear_rows" + end, rows, make_linear(8, 6, 16), activate);
+        of("norm" + end, image, make_batch_norm<nn::BatchNorm2d>(4, 17), activate);
+        of("norm1d" + end, line, make_batch_norm<nn::BatchNorm1d>(4, 18), activate);
+        added("add" + end, image, make_conv(4, 4, 3, 19), activate);
+    }
+    return zoo;
+}
+
+/// Models of which parts stay in float, or the whole.
+inline std::vector<ZooModel> partly_in_float() {
+    std::vector<ZooModel> zoo = layers_in_float();
+    const auto residual = std::make_shared<ResidualNet>(4);
+    const intq::Tensor x = random_tensor(Shape(3, 3, 6, 6), 7);
+    zoo.push_back({"float_first", residual, x, {"stem"}});
+    zoo.push_back({"float_last", residual, x, {"fc"}});
+    zoo.push_back({"float_some", residual, x, {"layer1.0.conv1", "layer1.1.conv2", "depthwise"}});
+    zoo.push_back({"float_all", residual, x, {"stem", "layer1", "depthwise", "pool", "flatten", "fc"}});
+    return zoo;
+}
+
+/// Layers in float on volumes, which no import reads.
+inline std::vector<ZooModel> volumes_in_float() {
+    std::vector<ZooModel> zoo;
+    const intq::Tensor volume = random_tensor(Shape(3, 4, 3, 5, 6), 8);
+    const nn::float_operators::DepthWindow depth{.kernel = 2, .stride = 1, .padding = 1, .dilation = 1};
+    const Window2d window{.kernel = {3, 2}, .stride = {1, 2}, .padding = {1, 0, 1, 1}};
+    const auto of = [&](const std::string& name, const nn::ModulePtr& layer) {
+        const auto body = [](auto& m, nn::Arguments a) { return nn::relu(m.call("layer", squared(a[0]))); };
+        zoo.push_back({"float_" + name, stubbed({{"layer", layer}}, body), volume, {"layer"}});
+    };
+    of("conv3d",
+       random_layer<nn::Conv3d>(
+           nn::Conv3dOptions{.in_channels = 4, .out_channels = 6, .depth = depth, .window = window, .groups = 2}, 21));
+    of("conv_transpose3d",
+       random_layer<nn::ConvTranspose3d>(nn::ConvTranspose3dOptions{.in_channels = 4,
+                                                                    .out_channels = 6,
+                                                                    .depth = {.kernel = 2, .stride = 2},
+                                                                    .window = {.kernel = {3, 2}, .stride = {2, 3}},
+                                                                    .depth_padding = 1,
+                                                                    .output_padding = {1, 2},
+                                                                    .groups = 2},
+                                         22));
+    of("norm3d", make_batch_norm<nn::BatchNorm3d>(4, 23));
+    return zoo;
+}
+
+/// @param in_float  modules that get no qconfig
 inline std::shared_ptr<quantization::PreparedModel> calibrated(const nn::Module& model,
-                                                               const arith::PolicyRecord& target,
-                                                               const intq::Tensor& x) {
-    const auto prepared =
-        quantization::prepare_calibration_fx(model, quantization::get_default_qconfig_mapping(target), target);
+                                                               const arith::PolicyRecord& target, const intq::Tensor& x,
+                                                               const std::vector<std::string>& in_float = {}) {
+    quantization::QConfigMapping mapping = quantization::get_default_qconfig_mapping(target);
+    for (const std::string& name : in_float) mapping.set_module_name(name, std::nullopt);
+    const auto prepared = quantization::prepare_calibration_fx(model, mapping, target);
     quantization::calibrate(*prepared, x, 3);
     return prepared;
 }

@@ -14,8 +14,11 @@
 #include "intq/interop/quantized_onnx/export_to_onnx.hpp"
 #include "intq/interop/quantized_onnx/import_quantized.hpp"
 #include "intq/program/backends/best_table.hpp"
+#include "intq/quantization/convert/hybrid.hpp"
 #include "intq/quantization/convert/lower.hpp"
+#include "intq/quantization/fuse/fuse_fx.hpp"
 #include "intq/quantization/operators/conv.hpp"
+#include "intq/quantization/operators/float_step.hpp"
 #include "io/temporary_folder.hpp"
 #include "support/catch.hpp"
 
@@ -62,6 +65,31 @@ bool same_results(const QuantizedGraph& a, const QuantizedGraph& b, const intq::
     return p.shape() == q.shape() && std::memcmp(p.data(), q.data(), static_cast<std::size_t>(p.bytes())) == 0;
 }
 
+bool same_hybrid_results(const QuantizedGraph& a, const QuantizedGraph& b, const intq::Tensor& x) {
+    const kernels::KernelTable& table = table_of(a.target);
+    return test::largest_difference(quantization::HybridModel(a, table, 3).run(x),
+                                    quantization::HybridModel(b, table, 3).run(x)) == 0;
+}
+
+/// Whether the modules of these names, or those in them, are steps in float, and there is one.
+bool is_in_float(const QuantizedGraph& model, const std::vector<std::string>& names) {
+    int found = 0;
+    for (const quantization::QuantizedNode& node : model.nodes)
+        for (const std::string& name : names)
+            if (node.module == name || node.module.starts_with(name + ".")) {
+                if (node.as<quantization::FloatStep>() == nullptr) return false;
+                ++found;
+            }
+    return found != 0;
+}
+
+/// What stands between QuantizeLinear and DequantizeLinear.
+std::set<std::string> float_operators_of(const Bytes& bytes) {
+    std::set<std::string> names = operators_of(bytes);
+    names.erase("QuantizeLinear"), names.erase("DequantizeLinear");
+    return names;
+}
+
 }  // namespace
 
 TEST_CASE("Export, import, export gives the same bytes, and the imported model's program the same results") {
@@ -98,6 +126,57 @@ TEST_CASE("The shipped network goes to ONNX and back, in both forms") {
         CHECK(bytes_of(again, form) == written);
         CHECK(same_results(model, again, images));
     }
+}
+
+TEST_CASE("Layers in float are written beside codes, and come back with the same bytes and results") {
+    for (const arith::PolicyRecord& target :
+         {target::fp32::policy, target::tflite<>::policy, target::bpu<march::bayes>::policy})
+        for (const test::ZooModel& one : test::partly_in_float())
+            for (const QuantizedForm form : {QuantizedForm::qdq, QuantizedForm::operators}) {
+                INFO(one.name << ", " << target.name << (form == QuantizedForm::qdq ? ", QDQ" : ", operators"));
+                const QuantizedGraph model =
+                    quantization::convert_fx(*test::calibrated(*one.model, target, one.x, one.in_float));
+                CHECK(is_in_float(model, one.in_float));
+                const Bytes written = bytes_of(model, form);
+                const QuantizedGraph again = read_back(written, target);
+                CHECK(is_in_float(again, one.in_float));
+                CHECK(bytes_of(again, form) == written);
+                CHECK(same_hybrid_results(model, again, one.x));
+            }
+}
+
+TEST_CASE("A float layer with all that is fused into it is written as its operators") {
+    const auto operators = [](const std::string& name, const arith::PolicyRecord& target) {
+        for (const auto& zoo : {test::partly_in_float(), test::volumes_in_float()})
+            for (const test::ZooModel& one : zoo)
+                if (one.name == name)
+                    return float_operators_of(
+                        bytes_of(quantization::convert_fx(*test::calibrated(*one.model, target, one.x, one.in_float)),
+                                 QuantizedForm::qdq));
+        throw Error("no model " + name);
+    };
+    using Names = std::set<std::string>;
+    CHECK(operators("float_conv", fp32) == Names{"Conv", "Mul"});
+    CHECK(operators("float_conv_relu", fp32) == Names{"Conv", "Relu", "Mul"});
+    CHECK(operators("float_conv1d_relu6", fp32) == Names{"Conv", "Clip", "Mul"});
+    CHECK(operators("float_add_relu", fp32) == Names{"Conv", "Add", "Relu", "Mul"});
+    CHECK(operators("float_linear_rows_relu", fp32) == Names{"MatMul", "Add", "Relu", "Mul"});
+    CHECK(operators("float_norm1d_relu", fp32) == Names{"BatchNormalization", "Relu", "Mul"});
+    CHECK(operators("float_conv3d", fp32) == Names{"Conv", "Relu", "Mul"});
+    CHECK(operators("float_conv_transpose3d", fp32) == Names{"ConvTranspose", "Relu", "Mul"});
+    CHECK(operators("float_norm3d", fp32) == Names{"BatchNormalization", "Relu", "Mul"});
+}
+
+TEST_CASE("A float model is written in the same way when it is fused") {
+    for (const auto& zoo : {test::partly_in_float(), test::volumes_in_float()})
+        for (const test::ZooModel& one : zoo) {
+            INFO(one.name);
+            const auto fused = quantization::fuse_fx(*one.model);
+            const onnx::Model file = onnx::export_model(*fused, std::span(&one.x, 1));
+            if (one.x.rank() == 5) continue;  // no import reads volumes
+            const nn::ModulePtr again = onnx::import_model(onnx::parse_model(onnx::serialize_model(file), "fused"));
+            CHECK(test::largest_difference((*again)(one.x).tensor(), (*fused)(one.x).tensor()) == 0);
+        }
 }
 
 TEST_CASE("The operator form has an operator on codes for each step that ONNX Runtime computes in the same way") {

@@ -67,6 +67,7 @@ private:
     void write_quantize(const quantization::QuantizedNode& node);
     ExportArgument argument_of(const quantization::QuantizedNode& node, const quantization::FloatArgument& argument,
                                bool on_codes);
+    ExportedCall call_without_arguments(const quantization::QuantizedNode& node);
     ExportedCall call_of(const quantization::QuantizedNode& node, const quantization::FloatCall& call, bool on_codes);
     ExportedCall layer_call(const quantization::QuantizedNode& node, const quantization::WeightedStep& step);
     void add_metadata(Model& model) const;
@@ -267,13 +268,17 @@ INTQ_INLINE ExportArgument QuantizedExporter::argument_of(const QuantizedNode& n
     return result;
 }
 
-INTQ_INLINE ExportedCall QuantizedExporter::call_of(const QuantizedNode& node, const quantization::FloatCall& call,
-                                                    bool on_codes) {
+INTQ_INLINE ExportedCall QuantizedExporter::call_without_arguments(const QuantizedNode& node) {
     ExportedCall result;
     result.where = describe_step(node);
     result.name = name_of_step(node);
-    result.module = call.module.get();
     result.output = quantized_.output(node).shape;
+    return result;
+}
+
+INTQ_INLINE ExportedCall QuantizedExporter::call_of(const QuantizedNode& node, const quantization::FloatCall& call,
+                                                    bool on_codes) {
+    ExportedCall result = call_without_arguments(node);
     if (call.module != nullptr) {
         result.op = graph::operator_of(graph::Op::call_module, call.module->type_name(), call.method);
     } else {
@@ -281,6 +286,7 @@ INTQ_INLINE ExportedCall QuantizedExporter::call_of(const QuantizedNode& node, c
         result.op = graph::operator_of(graph::Op::call_function, name, "");
         if (result.op == name) result.op = graph::operator_of(graph::Op::call_method, name, "");
     }
+    set_module(result, call.module.get());
     for (const quantization::FloatArgument& argument : call.arguments)
         result.arguments.push_back(argument_of(node, argument, on_codes));
     return result;
@@ -288,13 +294,8 @@ INTQ_INLINE ExportedCall QuantizedExporter::call_of(const QuantizedNode& node, c
 
 INTQ_INLINE ExportedCall QuantizedExporter::layer_call(const QuantizedNode& node,
                                                        const quantization::WeightedStep& step) {
-    const auto& layer = dynamic_cast<const nn::Weighted&>(*step.layer);
-    ExportedCall result;
-    result.where = describe_step(node);
-    result.name = name_of_step(node);
-    result.module = &layer;
-    result.op = layer.operator_name();
-    result.output = quantized_.output(node).shape;
+    ExportedCall result = call_without_arguments(node);
+    set_module(result, step.layer.get());
     result.layer = layer_parameters(quantized_, node, step);
     for (const int input : node.inputs) {
         ExportArgument argument;

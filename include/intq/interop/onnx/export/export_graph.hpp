@@ -48,7 +48,6 @@ Model export_graph(const graph::GraphModule& model, std::span<const Tensor> args
 #    include "intq/interop/onnx/export/rows.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
-#    include "intq/nn/layers/weighted.hpp"
 #    include "intq/nn/model/module.hpp"
 #    include "intq/nn/model/value.hpp"
 
@@ -116,14 +115,9 @@ private:
     ExportedCall call_of(const graph::Node& node) {
         ExportedCall call;
         call.where = "%" + node.name() + " (" + graph::type_of(node, model_) + ")";
-        call.module = graph::module_of(node, model_);
         call.op = graph::operator_of(node, model_);
+        set_module(call, graph::module_of(node, model_));
         call.name = node.op() == graph::Op::call_module ? node.target() : node.name();
-        if (const auto* layer = dynamic_cast<const nn::Weighted*>(call.module)) {
-            call.op = layer->operator_name();
-            call.layer.weight = layer->weight();
-            call.layer.bias = layer->bias();
-        }
         for (const graph::Argument& argument : node.args()) call.arguments.push_back(argument_of(argument));
         call.output = node.outputs()[0].shape;
         return call;

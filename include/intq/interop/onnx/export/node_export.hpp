@@ -54,6 +54,9 @@ struct ExportedCall {
     Activation activation = Activation::none;  // behind the operator, where its module does not have it
 };
 
+/// Gives a call its module. A layer with weights brings operator, weight and bias, whatever is fused into it.
+void set_module(ExportedCall& call, const nn::Module* module);
+
 class NodeExport {
 public:
     NodeExport(const ExportedCall& call, GraphWriter& writer) : call_(call), writer_(writer) {}
@@ -140,9 +143,19 @@ FileTensor to_file_tensor(const std::string& name, const Tensor& tensor);
 #    include <utility>
 
 #    include "intq/io/error.hpp"
+#    include "intq/nn/layers/weighted.hpp"
 
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE void set_module(ExportedCall& call, const nn::Module* module) {
+    call.module = module;
+    const auto* const layer = dynamic_cast<const nn::Weighted*>(module);
+    if (layer == nullptr) return;
+    call.op = layer->operator_name();
+    call.layer.weight = layer->weight();
+    call.layer.bias = layer->bias();
+}
 
 INTQ_INLINE Attribute integer_attribute(const std::string& name, std::int64_t value) { return {name, value}; }
 INTQ_INLINE Attribute integers_attribute(const std::string& name, std::vector<std::int64_t> values) {

@@ -19,6 +19,8 @@ void conv2d(NodeExport& node);
 void conv1d(NodeExport& node);
 void conv_transpose2d(NodeExport& node);
 void conv_transpose1d(NodeExport& node);
+void conv3d(NodeExport& node);
+void conv_transpose3d(NodeExport& node);
 /// Gemm on (N, C); MatMul, and an Add for the bias, on other ranks.
 void linear(NodeExport& node);
 void batch_norm(NodeExport& node);
@@ -43,6 +45,7 @@ Tensor exchanged(const Tensor& matrix);
 
 #    include "intq/interop/onnx/export/grid.hpp"
 #    include "intq/nn/layers/conv.hpp"
+#    include "intq/nn/layers/conv3d.hpp"
 #    include "intq/nn/layers/linear.hpp"
 #    include "intq/nn/layers/norm.hpp"
 #    include "intq/nn/layers/weighted.hpp"
@@ -51,16 +54,39 @@ Tensor exchanged(const Tensor& matrix);
 namespace intq::interop::onnx::exports {
 inline namespace INTQ_HOSTED_ABI {
 
-INTQ_INLINE std::vector<Attribute> window_attributes(const Window2d& window, bool is_line) {
+/// A window along one axis.
+struct WindowAxis {
+    index_t kernel, stride, pad_before, pad_behind, dilation;
+};
+
+INTQ_INLINE std::vector<WindowAxis> window_axes(const Window2d& window, bool is_line) {
     const auto& [kernel, stride, pad, dilation] = window;
-    const auto pair = [&](const Size2d& size) {
-        return is_line ? std::vector<std::int64_t>{size.width} : std::vector<std::int64_t>{size.height, size.width};
+    const WindowAxis rows{kernel.height, stride.height, pad.top, pad.bottom, dilation.height},
+        columns{kernel.width, stride.width, pad.left, pad.right, dilation.width};
+    return is_line ? std::vector{columns} : std::vector{rows, columns};
+}
+
+INTQ_INLINE std::vector<WindowAxis> window_axes(const nn::DepthWindow& depth, const Window2d& window) {
+    std::vector<WindowAxis> axes = window_axes(window, false);
+    axes.insert(axes.begin(), {depth.kernel, depth.stride, depth.padding, depth.padding, depth.dilation});
+    return axes;
+}
+
+INTQ_INLINE std::vector<Attribute> window_attributes(const std::vector<WindowAxis>& axes) {
+    const auto along = [&](index_t WindowAxis::*member) {
+        std::vector<std::int64_t> extents;
+        for (const WindowAxis& axis : axes) extents.push_back(axis.*member);
+        return extents;
     };
-    const std::vector<std::int64_t> pads = is_line
-                                               ? std::vector<std::int64_t>{pad.left, pad.right}
-                                               : std::vector<std::int64_t>{pad.top, pad.left, pad.bottom, pad.right};
-    return {integers_attribute("dilations", pair(dilation)), integers_attribute("kernel_shape", pair(kernel)),
-            integers_attribute("pads", pads), integers_attribute("strides", pair(stride))};
+    std::vector<std::int64_t> pads = along(&WindowAxis::pad_before);
+    for (const WindowAxis& axis : axes) pads.push_back(axis.pad_behind);
+    return {integers_attribute("dilations", along(&WindowAxis::dilation)),
+            integers_attribute("kernel_shape", along(&WindowAxis::kernel)), integers_attribute("pads", std::move(pads)),
+            integers_attribute("strides", along(&WindowAxis::stride))};
+}
+
+INTQ_INLINE std::vector<Attribute> window_attributes(const Window2d& window, bool is_line) {
+    return window_attributes(window_axes(window, is_line));
 }
 
 INTQ_INLINE std::string activate(NodeExport& node, const std::string& value, Activation activation) {
@@ -144,41 +170,49 @@ INTQ_INLINE void finish_layer(NodeExport& node, std::string value) {
     node.set_result(activate(node, value, fusion.activation));
 }
 
-INTQ_INLINE std::vector<Attribute> conv_attributes(const Window2d& window, index_t groups, bool is_line) {
-    std::vector<Attribute> attributes = window_attributes(window, is_line);
+/// A Conv, or with an output_padding a ConvTranspose.
+INTQ_INLINE void write_conv(NodeExport& node, const std::vector<WindowAxis>& axes, index_t groups,
+                            const std::vector<std::int64_t>& output_padding = {}) {
+    std::vector<std::string> inputs = layer_inputs(node);
+    std::vector<Attribute> attributes = window_attributes(axes);
     attributes.insert(attributes.begin() + 1, integer_attribute("group", groups));
-    return attributes;
+    if (!output_padding.empty())
+        attributes.insert(attributes.begin() + 3, integers_attribute("output_padding", output_padding));
+    finish_layer(node,
+                 node.add(output_padding.empty() ? "Conv" : "ConvTranspose", std::move(inputs), std::move(attributes)));
 }
 
 INTQ_INLINE void conv2d(NodeExport& node) {
     const auto& options = node.module<nn::Conv2d>().options();
-    std::vector<std::string> inputs = layer_inputs(node);
-    finish_layer(node, node.add("Conv", std::move(inputs), conv_attributes(options.window, options.groups, false)));
+    write_conv(node, window_axes(options.window, false), options.groups);
 }
 
 INTQ_INLINE void conv1d(NodeExport& node) {
     const auto& conv = node.module<nn::Conv1d>();
-    std::vector<std::string> inputs = layer_inputs(node);
-    finish_layer(node,
-                 node.add("Conv", std::move(inputs), conv_attributes(conv.window(), conv.options().groups, true)));
+    write_conv(node, window_axes(conv.window(), true), conv.options().groups);
 }
 
-INTQ_INLINE void write_transposed(NodeExport& node, const nn::ConvTranspose2dOptions& options, bool is_line) {
-    std::vector<std::string> inputs = layer_inputs(node);
-    std::vector<Attribute> attributes = conv_attributes(options.window, options.groups, is_line);
-    const Size2d& more = options.output_padding;
-    attributes.insert(
-        attributes.begin() + 3,
-        integers_attribute("output_padding", is_line ? std::vector<std::int64_t>{more.width}
-                                                     : std::vector<std::int64_t>{more.height, more.width}));
-    finish_layer(node, node.add("ConvTranspose", std::move(inputs), std::move(attributes)));
+INTQ_INLINE void conv3d(NodeExport& node) {
+    const auto& options = node.module<nn::Conv3d>().options();
+    write_conv(node, window_axes(options.depth, options.window), options.groups);
 }
 
 INTQ_INLINE void conv_transpose2d(NodeExport& node) {
-    write_transposed(node, node.module<nn::ConvTranspose2d>().options(), false);
+    const auto& options = node.module<nn::ConvTranspose2d>().options();
+    const Size2d& more = options.output_padding;
+    write_conv(node, window_axes(options.window, false), options.groups, {more.height, more.width});
 }
+
 INTQ_INLINE void conv_transpose1d(NodeExport& node) {
-    write_transposed(node, node.module<nn::ConvTranspose1d>().as_2d(), true);
+    const nn::ConvTranspose2dOptions options = node.module<nn::ConvTranspose1d>().as_2d();
+    write_conv(node, window_axes(options.window, true), options.groups, {options.output_padding.width});
+}
+
+INTQ_INLINE void conv_transpose3d(NodeExport& node) {
+    const auto& options = node.module<nn::ConvTranspose3d>().options();
+    const Size2d& more = options.output_padding;
+    write_conv(node, window_axes(options.depth, options.window), options.groups,
+               {options.depth_padding, more.height, more.width});
 }
 
 INTQ_INLINE void linear(NodeExport& node) {
