@@ -36,7 +36,7 @@ struct ConvGeometry {
     INTQ_ALWAYS_INLINE constexpr index_t out_pixels() const noexcept { return out.height * out.width; }
 };
 
-/// The taps of a window that lie inside the image, along one axis: none where first >= last.
+/// The taps of a window that lie inside the image, along one axis: none where both are 0.
 struct ValidTaps {
     index_t first;
     index_t last;  // one past
@@ -54,8 +54,10 @@ constexpr ValidTaps valid_taps(index_t out, index_t stride, index_t padding, ind
     const index_t start = out * stride - padding;
     const index_t first = start < 0 ? (-start + dilation - 1) / dilation : 0;
     const index_t room = extent - start;
-    const index_t last = room <= 0 ? 0 : (room + dilation - 1) / dilation;
-    return {first, last < kernel ? last : kernel};
+    const index_t reach = room <= 0 ? 0 : (room + dilation - 1) / dilation;
+    const index_t last = reach < kernel ? reach : kernel;
+    // Windows that lie in padding as a whole are alike.
+    return first < last ? ValidTaps{first, last} : ValidTaps{0, 0};
 }
 
 namespace detail {
