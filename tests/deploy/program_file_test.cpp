@@ -260,6 +260,16 @@ TEST_CASE("a file must be aligned, and its tables need their memory") {
     CHECK(runtime::load_program(bytes_of(file), tflite(), {tables.data(), size}).ok());
 }
 
+TEST_CASE("a file holds more golden runs than it has bytes behind their number") {
+    const test::SmallProgram small(tflite(), oracle::tflite_double());
+    const program::OwnedProgram owned(std::make_unique<program::ProgramStorage>(), small.program(), tflite());
+    const Tensor images = Tensor::zeros(Shape{index_t{100}, index_t{3}, index_t{6}, index_t{5}});
+    const deploy::GoldenRecord golden = deploy::record_golden_runs(owned, std::span<const Tensor>(&images, 1));
+    const Loaded read(deploy::serialize_program(small.program(), tflite(), golden), tflite());
+    REQUIRE(read.status.ok());
+    CHECK(read.loaded.golden.count == 100);
+}
+
 TEST_CASE("golden runs of a file are repeated, and a changed weight is found in its layer") {
     const test::SmallProgram small(tflite(), oracle::tflite_double());
     const program::OwnedProgram owned(std::make_unique<program::ProgramStorage>(), small.program(), tflite());

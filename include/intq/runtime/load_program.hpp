@@ -279,8 +279,10 @@ private:
 
     /// Places alone: how many bytes there must be is known when the program was checked.
     void read_golden(GoldenRuns& golden) noexcept {
-        golden.count = static_cast<index_t>(numbers_.count());
-        golden.patterns = static_cast<index_t>(numbers_.number(0, INT32_MAX));
+        // Each run has checksums among the constants.
+        const auto most = static_cast<std::int64_t>(parts_.constants.size());
+        golden.count = static_cast<index_t>(numbers_.number(0, most));
+        golden.patterns = static_cast<index_t>(numbers_.number(0, most));
         if (golden.runs() == 0) return;
         golden.inputs = constants(0, 1);
         golden.outputs = constants(0, 1);
