@@ -10,8 +10,8 @@
 # <target>_kernels, which links the first, and <target>, which links all, from units that it writes into the build tree.
 # They are built where something links them.
 #
-# INTQ_COMPILED_BACKENDS says whose kernels they hold: `all` backends of the architecture, `native` for the best one that
-# this CPU executes, or a list such as "avx2;scalar". Every unit of kernels is compiled with the flags of its backend,
+# INTQ_COMPILED_BACKENDS says whose kernels they hold: `all` backends of the architecture, `native` for scalar and the
+# best one that this CPU executes, or a list such as "avx2;scalar". Every unit of kernels is compiled with the flags of its backend,
 # and the program asks the CPU before it enters one.
 
 include_guard(GLOBAL)
