@@ -165,8 +165,24 @@ INTQ_INLINE std::string program_source(const runtime::Program& program) {
            number("arena_size", program.arena_size) + number("max_batch", program.max_batch) + "};\n";
 }
 
+/// What an argument of run() holds: its elements and, of images, their order.
+INTQ_INLINE std::string describe_argument(const std::string& name, const runtime::ProgramTensor& tensor) {
+    std::string text = "/// @param " + name + "  ";
+    const bool is_row_major = tensor.layout == Layout::row_major || tensor.shape.rank < 3;
+    for (int axis = 1; axis < tensor.shape.rank; ++axis) {
+        // Channels last: those of axis 1 stand behind the others.
+        const int at = is_row_major ? axis : axis + 1 < tensor.shape.rank ? axis + 1 : 1;
+        text += (axis > 1 ? " x " : "") + std::to_string(tensor.shape[at]);
+    }
+    if (tensor.shape.rank > 2 && tensor.shape[1] == 1) return text + ", one channel\n";
+    if (tensor.shape.rank == 4)
+        text += is_row_major ? ", planes: (C, H, W)" : ", pixels with their channels: (H, W, C)";
+    if (tensor.shape.rank == 3) text += is_row_major ? ", (C, L)" : ", (L, C)";
+    return text + "\n";
+}
+
 INTQ_INLINE std::string run_source(const runtime::Program& program) {
-    std::string steps, arguments, before, after;
+    std::string steps, arguments, descriptions, before, after;
     for (std::size_t i = 0; i < program.instructions.size(); ++i)
         steps += "    intq::runtime::generated::run_step<program, table, " + std::to_string(i) + ">(arena);  // " +
                  name_of(program.instructions[i].op) + "\n    after(" + std::to_string(i) + ");\n";
@@ -174,6 +190,7 @@ INTQ_INLINE std::string run_source(const runtime::Program& program) {
         const runtime::ProgramTensor& tensor = program.tensor(index);
         const std::string name = letter + std::to_string(i), place = "arena + " + std::to_string(tensor.offset);
         const bool is_input = letter == 'x';
+        descriptions += describe_argument(name, tensor);
         arguments += (arguments.empty() ? "" : ", ") + std::string(is_input ? "const " : "") + type_of(tensor.dtype) +
                      "* " + name;
         (is_input ? before : after) += "    std::memcpy(" + (is_input ? place + ", " + name : name + ", " + place) +
@@ -182,9 +199,9 @@ INTQ_INLINE std::string run_source(const runtime::Program& program) {
     for (std::size_t i = 0; i < program.inputs.size(); ++i) copy('x', i, program.inputs[i]);
     for (std::size_t i = 0; i < program.outputs.size(); ++i) copy('y', i, program.outputs[i]);
     return "namespace data {\n\ninline void run_all(const intq::runtime::StepHook& after) noexcept {\n" + steps +
-           "}\n\n}  // namespace data\n\n/// Runs one image. One thread at a time, because the arena is one.\n"
-           "inline void run(" +
-           arguments + ") noexcept {\n" + before + "    data::run_all({});\n" + after + "}\n\n";
+           "}\n\n}  // namespace data\n\n/// Runs one image. One thread at a time, because the arena is one.\n///\n" +
+           descriptions + "inline void run(" + arguments + ") noexcept {\n" + before + "    data::run_all({});\n" +
+           after + "}\n\n";
 }
 
 INTQ_INLINE std::string golden_source(const GoldenRecord& golden) {
@@ -224,7 +241,10 @@ inline constexpr std::string_view cpp_keywords[] = {
 
 /// A name for a namespace of one's own.
 INTQ_INLINE bool is_identifier(std::string_view name) {
-    if (name == "std" || name == "intq") return false;
+    // Beside keywords: names and macros that a program or the C library has at that place.
+    for (const std::string_view taken : {"std", "intq", "main", "errno", "NULL", "EOF", "stdin", "stdout", "stderr",
+                                         "assert", "linux", "unix", "INTQ"})
+        if (name == taken) return false;
     for (const std::string_view keyword : cpp_keywords)
         if (name == keyword) return false;
     if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) != 0) return false;
