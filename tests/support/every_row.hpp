@@ -224,10 +224,14 @@ inline bool run_interpolate_rows(const KernelTable& table) {
     arith::ResizeTap taps[side + side];
     const auto resize = kernels::make_resize_table(arith::Resize::half_pixel, {side, side}, {side - 1, side}, taps);
     if (!resize.ok()) return false;
-    for (const kernels::InterpolateRow& row : table.interpolate) {
-        clear_y();
-        row.run({&*resize, x_memory, y_memory, batch, inputs, &serial});
-        if (!y_agrees(row.dtype)) return false;
+    for (const arith::Blend blend : {arith::Blend::of_256ths, arith::Blend::of_1024ths}) {
+        kernels::ResizeTable of_blend = *resize;
+        of_blend.blend = blend;
+        for (const kernels::InterpolateRow& row : table.interpolate) {
+            clear_y();
+            row.run({&of_blend, x_memory, y_memory, batch, inputs, &serial});
+            if (!y_agrees(row.dtype)) return false;
+        }
     }
     return true;
 }

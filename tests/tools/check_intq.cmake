@@ -150,6 +150,8 @@ file(WRITE "${WORK}/no_costs" "# layer int8_loss int16_loss int8_seconds int16_s
 expect(1 "no_costs: no line of it holds the costs of a layer" ${mixed} --costs no_costs --max-loss 1 -o none.json)
 file(WRITE "${WORK}/other_costs" "elsewhere 1 0 3 4\n")
 expect(1 "elsewhere" ${mixed} --costs other_costs --max-loss 0 -o none.json)
+file(WRITE "${WORK}/huge_costs" "block1.conv2 1e308 0 3 4\n")
+expect(1 "huge_costs:1: expected a layer" ${mixed} --costs huge_costs --max-loss 1 -o none.json)
 expect(2 "--costs: needs a budget" ${mixed} --costs costs -o none.json)
 expect(2 "--max-loss" ${mixed} --max-loss 1 -o none.json)
 expect(2 "--max-seconds" ${mixed} --costs costs --max-seconds 1 --max-loss 1 -o none.json)
@@ -264,6 +266,77 @@ execute_process(COMMAND "${page}/firmware" RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
     message(SEND_ERROR "the self test of the generated header: ${status}")
 endif()
+
+# --- what a command finds out before it works, and says of what it made -----------------------------------------------
+# More golden runs than a file has bytes behind their number.
+expect(0 "golden runs: 40" ${tflite} --portable --golden 40 -o golden.intq)
+expect(0 "golden runs: 40\ngolden runs on patterns: 4\nself test: passed" info golden.intq)
+expect(0 "golden runs: 40" codegen golden.intq -o golden.hpp)
+expect_text(golden.hpp "/// @param x0  8 x 8 x 1, one channel\n/// @param y0  10\n")
+expect(0 "input: float32 .1, 1, 8, 8.\noutput: float32 .1, 10.\n" info golden.intq)
+# What the order of a board is, is said where there is one.
+expect(0 "written" quantize "${INPUTS}/colours.onnx" --data "${INPUTS}/ten_reals.npy" -o colours.hpp)
+expect_text(colours.hpp "/// @param x0  3 x 10 x 10, planes: .C, H, W.\n/// @param y0  10 x 10 x 2, pixels with their channels: .H, W, C.\n")
+expect(0 "written" quantize "${INPUTS}/colours.onnx" --data "${INPUTS}/ten_reals.npy" -o colours.intq)
+expect(0 "input: float32 .1, 3, 10, 10., row_major in memory\noutput: float32 .1, 2, 10, 10., channels_last in memory" info
+       colours.intq)
+# The model states its extents, so no --shape is needed.
+expect(1 "bernoulli2: 1 do not lower.*kernel is out of range" check "${INPUTS}/ten.onnx" --target bernoulli2)
+expect(1 "ten.onnx: takes .*, and --shape says" check "${INPUTS}/ten.onnx" --shape 1 3 9)
+expect(0 "^{\"fp32\": \"all operators lower\", \"refusals\": ..}\n$" check "${model}" --target fp32 --json)
+expect(0 "\"list of instructions\"" info golden.intq --instructions --json)
+json(count instructions)
+json(bytes "occupants of the peak" 0 bytes)
+string(JSON type TYPE "${output}" "occupants of the peak" 0 bytes)
+expect_equal("the type of a number" "${type}" NUMBER)
+# Nothing is exact but what is equal.
+expect(0 "SQNR on these samples: inf dB" quantize "${INPUTS}/zero.onnx" --data "${INPUTS}/flat.npy" --min-sqnr 90 -o
+       zero.intq)
+expect(0 "SQNR: inf dB" compare "${INPUTS}/zero.onnx" zero.intq --data "${INPUTS}/flat.npy")
+set(ENV{INTQ_BACKEND} no_such)
+expect(1 "^intq: INTQ_BACKEND is \"no_such\"" --version)
+unset(ENV{INTQ_BACKEND})
+expect(1 "two.onnx: it has 2 inputs, \"a\", \"b\"" quantize "${INPUTS}/two.onnx" --data "${INPUTS}/flat.npy" -o none.intq)
+expect(1 "two.onnx: it has 2 inputs" profile "${INPUTS}/two.onnx" --data "${INPUTS}/flat.npy" -o none)
+expect(1 "is both --output and --memory-svg" ${tflite} -o none.intq --memory-svg none.intq)
+expect(1 "/dev/full" ${tflite} -o none.intq --memory-svg /dev/full)
+# What is wrong is said by the kernels that the file was made for.
+file(COPY_FILE "${WORK}/golden.intq" "${WORK}/damaged.intq")
+execute_process(COMMAND sh -c "printf damage | dd of=damaged.intq bs=1 seek=3000 conv=notrunc" WORKING_DIRECTORY "${WORK}"
+                COMMAND_ERROR_IS_FATAL ANY ERROR_QUIET)
+expect(1 "damaged.intq .for tflite on scalar, read for tflite on scalar.: .*checksum" run damaged.intq --data "${images}"
+       -o none.npy)
+foreach(option IN ITEMS --min-sqnr --max-loss --max-seconds --mean)
+    expect(2 "${option}: expected a number, given \" \"" ${tflite} ${option} " " -o none.intq)
+    expect(2 "${option}: expected a number, given \"nan\"" ${tflite} ${option}=nan -o none.intq)
+endforeach()
+file(WRITE "${WORK}/no_operators.txt" "")
+expect(1 "no_operators.txt: no line of it names an operator" quantize "${model}" --data "${calibration}" --target bayes
+       --sensitive-ops no_operators.txt --top-k 3 -o none.intq)
+foreach(option IN ITEMS --golden=3 --count=3 --mean=1 --deviation=1)
+    expect(2 "--data" codegen golden.intq ${option} -o none.hpp)
+endforeach()
+expect(2 "--golden: JSON holds no golden runs" ${tflite} --golden 3 -o none.json)
+expect(1 "--instructions is for a program file" info "${model}" --instructions)
+# CMake drops empty words from lists.
+execute_process(COMMAND "${INTQ}" profile "${model}" --data "${calibration}" -o "" RESULT_VARIABLE status ERROR_VARIABLE
+                        output)
+if(NOT status EQUAL 1 OR NOT output MATCHES "--output names no folder")
+    message(SEND_ERROR "a folder without a name: ${status} ${output}")
+endif()
+execute_process(COMMAND "${INTQ}" run "${WORK}/golden.intq" --data "${images}" -o "" RESULT_VARIABLE status
+                ERROR_VARIABLE output)
+if(NOT status EQUAL 1 OR NOT output MATCHES "an output has no name")
+    message(SEND_ERROR "an output without a name: ${status} ${output}")
+endif()
+expect(1 "memory is not enough" check "${model}" --target fp32 --shape 2000000000 1 8 8)
+expect(1 "curves_int16.tflite: is a TFLite model" check "${MODELS}/../tflite/curves_int16.tflite")
+expect(1 "golden.intq: is a program file" check golden.intq)
+expect(1 "digits_resnet.onnx: is a model of real numbers" codegen "${model}" -o none.hpp)
+expect(1 "no kernels of the backend \"avx7\"" ${tflite} --backend avx7 -o none.intq)
+foreach(name IN ITEMS main errno NULL stdout)
+    expect(1 "'${name}' is no name of a namespace" ${tflite} --name ${name} -o none.hpp)
+endforeach()
 
 # --- TFLite models ----------------------------------------------------------------------------------------------------
 set(codes_model "${MODELS}/../tflite/mobilenet3_int8.tflite")

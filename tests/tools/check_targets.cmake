@@ -33,6 +33,10 @@ require_match("a refused row" "${output}"
               "bayes +int16 +symmetric( +-)+ +refused: [^\n]*accumulator could reach[^\n]*\nmeta +int16 +symmetric +- +- +[0-9]+[.]00 %")
 run_demo(output --model "${INPUTS}/large.onnx" ${large} --layers bayes --dtype int8)
 
+# Labels of the shipped images are not those of others, and outputs that are images have no classes.
+run_demo(output --images "${INPUTS}/normalized.npy" --target fp32 --layers none)
+require_match("no labels" "${output}" "\nfp32 +int16 +symmetric +- +- +[0-9.]+ %")
+
 # Samples that are no images.
 set(flat --model "${INPUTS}/flat.onnx" --images "${INPUTS}/flat.npy" --calibration "${INPUTS}/flat.npy" --labels none)
 run_demo(output ${flat} --layers fp32)

@@ -75,6 +75,32 @@ test::Message colour_model() {
     return test::model(parts);
 }
 
+/// (N, 6) -> zeros, which integers give exactly.
+test::Message zero_model() {
+    test::ModelParts parts;
+    parts.nodes = {test::node("Gemm", {"x", "v"}, {"y"})};
+    parts.initializers = {test::filled("v", {6, 3}, 0.0f)};
+    parts.inputs = {test::value_info("x", {-1, 6})};
+    return test::model(parts);
+}
+
+/// a + b.
+test::Message two_inputs_model() {
+    test::ModelParts parts;
+    parts.nodes = {test::node("Add", {"a", "b"}, {"y"})};
+    parts.inputs = {test::value_info("a", {-1, 6}), test::value_info("b", {-1, 6})};
+    return test::model(parts);
+}
+
+/// (N, 3, 10, 10) -> (N, 2, 10, 10): an image comes out.
+test::Message image_model() {
+    test::ModelParts parts;
+    parts.nodes = {test::node("Conv", {"x", "w"}, {"y"}, {}, "mix")};
+    parts.initializers = {test::filled("w", {2, 3, 1, 1}, 0.25f)};
+    parts.inputs = {test::value_info("x", {-1, 3, 10, 10})};
+    return test::model(parts);
+}
+
 /// (N, 3, 10, 10) -> 5 numbers, as the stored TFLite model mobilenet3_int8 has them; samples in float and as codes.
 void write_ten(const std::string& folder) {
     test::ModelParts parts;
@@ -162,6 +188,9 @@ int main(int argc, char** argv) try {
     write_pixels(folder, 0.5f, 0.25f);
     io::write_file(folder + "colour.onnx", colour_model().bytes());
     write_ten(folder);
+    io::write_file(folder + "colours.onnx", image_model().bytes());
+    io::write_file(folder + "zero.onnx", zero_model().bytes());
+    io::write_file(folder + "two.onnx", two_inputs_model().bytes());
 #if INTQ_TEST_WITH_STB
     write_pictures(folder);
 #endif

@@ -22,17 +22,15 @@ struct CheckOptions {
 };
 
 /// Why a target does not take the whole model; empty where it does.
+///
+/// @param shape  of an input; rank 0 where none is known
 std::vector<std::vector<std::string>> refusals_of(const graph::GraphModule& model, const std::string& target,
-                                                  const CheckOptions& options) {
+                                                  const std::string& dtype, const Shape& shape) {
     QuantizeOptions quantize;
     quantize.target = target;
-    quantize.dtype = options.dtype;
+    quantize.dtype = dtype;
     PrepareOptions prepare_options;
-    if (!options.shape.empty()) {
-        Shape shape;
-        for (const index_t extent : options.shape) shape.extents[static_cast<std::size_t>(shape.rank++)] = extent;
-        prepare_options.example_inputs = {Tensor::zeros(shape)};
-    }
+    if (shape.rank > 0) prepare_options.example_inputs = {Tensor::zeros(shape)};
     std::vector<std::vector<std::string>> rows;
     try {
         const auto prepared =
@@ -45,17 +43,39 @@ std::vector<std::vector<std::string>> refusals_of(const graph::GraphModule& mode
     return rows;
 }
 
+/// The shape of --shape, or that of the file with one sample where it states all other extents.
+Shape shape_to_check(const CheckOptions& options, const FloatModel& model) {
+    std::vector<index_t> extents = options.shape;
+    if (!extents.empty()) {
+        require_one_input(options.model, model);
+        // Other extents than those of the file are a question that may be asked.
+        if (!model.input.empty() && extents.size() != model.input.size())
+            throw Error(options.model,
+                        "takes " + describe_shape(model.input) + ", and --shape says " + describe_shape(extents));
+    } else if (model.inputs.size() == 1) {
+        extents = model.input;
+        if (!extents.empty()) extents[0] = 1;
+    }
+    Shape shape;
+    if (std::find(extents.begin(), extents.end(), -1) != extents.end() ||
+        extents.size() > static_cast<std::size_t>(max_rank))
+        return shape;
+    for (const index_t extent : extents) shape.extents[static_cast<std::size_t>(shape.rank++)] = extent;
+    return shape;
+}
+
 int check(const CheckOptions& options) {
     const auto model = read_unquantized_model(options.model);
+    const Shape shape = shape_to_check(options, model);
     const std::vector<std::string> targets = options.targets.empty() ? target_names() : options.targets;
     std::vector<std::vector<std::string>> rows;
     Report report(options.is_json);
     for (const std::string& target : targets) {
-        const auto refused = refusals_of(*model.module, target, options);
+        const auto refused = refusals_of(*model.module, target, options.dtype, shape);
         report.text(target, refused.empty() ? "all operators lower" : std::to_string(refused.size()) + " do not lower");
         rows.insert(rows.end(), refused.begin(), refused.end());
     }
-    if (!rows.empty()) report.table("refusals", {{"target"}, {"node"}, {"type"}, {"reason"}}, rows);
+    if (!rows.empty() || report.is_json()) report.table("refusals", {{"target"}, {"node"}, {"type"}, {"reason"}}, rows);
     report.print();
     return rows.empty() ? 0 : 1;
 }
@@ -86,7 +106,7 @@ int compare(const CompareOptions& options) {
     comparison.add(expected.flat<float>(), given.flat<float>(), expected.shape());
     Report report(options.is_json);
     report.count("samples", samples.extent(0));
-    report.number("SQNR", comparison.sqnr(), "dB");
+    report.number("SQNR", sqnr_of(expected, given), "dB");
     report.number("cosine", comparison.cosine());
     report.number("mean error", comparison.l1());
     report.number("largest error", comparison.atol());

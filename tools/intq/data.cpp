@@ -72,8 +72,9 @@ void NormalizeOptions::add_to(CLI::App& command) {
     command
         .add_option("--mean", mean,
                     "of uint8 images: x = (pixel / 255 - MEAN) / DEVIATION; one number, or one a channel")
+        ->check(a_number())
         ->option_text("NUMBER...");
-    command.add_option("--deviation", deviation, "see --mean; above 0")->option_text("NUMBER...");
+    command.add_option("--deviation", deviation, "see --mean; above 0")->check(a_number())->option_text("NUMBER...");
     group_options(command, "Data", {"--mean", "--deviation"});
 }
 
@@ -84,9 +85,11 @@ void DataOptions::add_to(CLI::App& command, const std::string& what, bool is_req
                                      ": a .npy file, float32, or uint8 images with --mean and --deviation; or a "
                                      "folder of PNG and JPEG pictures, which are uint8 images")
                      ->option_text("FILE|FOLDER");
-    if (is_required) data->required();
     normalize.add_to(command);
     command.add_option("--count", count, "use only the first COUNT samples")->check(above_zero())->option_text("COUNT");
+    if (is_required) data->required();
+    for (const char* option : {"--mean", "--deviation", "--count"})
+        if (!is_required) command.get_option(option)->needs(data);
     group_options(command, "Data", {"--data", "--count"});
 }
 

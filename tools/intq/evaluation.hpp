@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -35,6 +36,14 @@ inline index_t count_equal(const std::vector<index_t>& a, const std::vector<inde
     index_t equal = 0;
     for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) equal += a[i] == b[i] ? 1 : 0;
     return equal;
+}
+
+/// SQNR in dB; infinite where all numbers are equal, also where all are 0.
+inline double sqnr_of(const Tensor& expected, const Tensor& given) {
+    const Tensor a = expected.contiguous(), b = given.contiguous();
+    const auto x = a.flat<float>(), y = b.flat<float>();
+    if (std::equal(x.begin(), x.end(), y.begin(), y.end())) return std::numeric_limits<double>::infinity();
+    return static_cast<double>(intq::numeric_suite::compute_sqnr(x, y));
 }
 
 /// Values of layers by qualified name, in logical row_major order.

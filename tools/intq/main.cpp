@@ -2,8 +2,10 @@
 //
 // intq: from a float ONNX model to a deployed program, one command a step.
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <exception>
+#include <new>
 
 #include "options.hpp"
 
@@ -20,9 +22,7 @@ bool is_unknown_command(const CLI::App& app, int count, char** arguments) {
     return true;
 }
 
-}  // namespace
-
-int main(int count, char** arguments) {
+int run(int count, char** arguments) {
     CLI::App app;
     app.name("intq");
     app.description("quantizes, checks, compares, profiles and runs models of integers");
@@ -54,13 +54,21 @@ int main(int count, char** arguments) {
     } catch (const CLI::ParseError& error) {
         return app.exit(error) == 0 ? 0 : 2;
     }
-    try {
-        const int status = action();
-        if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-            throw intq::Error("standard output", "cannot be written");
-        return status;
-    } catch (const std::exception& error) {
-        std::fprintf(stderr, "intq: %s\n", error.what());
-        return 1;
-    }
+    const int status = action();
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw intq::Error("standard output", "cannot be written");
+    return status;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) try {
+    // A file that reaches a limit of the shell is an error like a full disk, and leaves nothing behind.
+    std::signal(SIGXFSZ, SIG_IGN);
+    return run(count, arguments);
+} catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "intq: the memory is not enough: a shape, of the model or of an option, is too large\n");
+    return 1;
+} catch (const std::exception& error) {
+    std::fprintf(stderr, "intq: %s\n", error.what());
+    return 1;
 }

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <system_error>
 
@@ -41,12 +42,22 @@ const kernels::KernelTable& find_table(const std::string& target, const std::str
         if (tables.name == wanted)
             for (const kernels::KernelTable* table : tables.tables)
                 if (table->policy().name == target) return *table;
-    throw Error("this CPU runs no kernels of the target " + target + " and the backend " + wanted);
+    std::string names;
+    for (const program::BackendTables& tables : program::runnable_tables())
+        names += (names.empty() ? "" : ", ") + std::string(tables.name);
+    throw Error("this program has no kernels of the backend " + in_quotes(wanted) + " for the target " + target +
+                " that this CPU runs; its backends: " + names);
 }
 
 // --- models ---------------------------------------------------------------------------------------------------------
 
 FloatModel read_model(const std::string& path) {
+    if (std::filesystem::path(path).extension() == ".tflite")
+        throw Error(path,
+                    "is a TFLite model, and this command takes ONNX; `intq codegen` and `intq run` take TFLite "
+                    "models of codes");
+    if (is_program_file(path))
+        throw Error(path, "is a program file, and this command takes an ONNX model; `intq info` describes it");
     const interop::onnx::Model file = interop::onnx::read_model(path);
     FloatModel model;
     try {
@@ -76,6 +87,12 @@ FloatModel read_unquantized_model(const std::string& path) {
     return model;
 }
 
+void require_one_input(const std::string& path, const FloatModel& model) {
+    if (model.inputs.size() > 1)
+        throw Error(path, "it has " + std::to_string(model.inputs.size()) + " inputs, " + in_quotes(model.inputs[0]) +
+                              ", " + in_quotes(model.inputs[1]) + " ...; this command takes models of one");
+}
+
 Tensor run_float(graph::GraphModule& model, const Tensor& samples, index_t batch) {
     std::vector<Tensor> parts;
     io::Progress progress("float model", samples.extent(0));
@@ -93,8 +110,14 @@ Tensor run_float(graph::GraphModule& model, const Tensor& samples, index_t batch
 
 // --- outputs --------------------------------------------------------------------------------------------------------
 
+bool is_same_file(const std::string& a, const std::string& b) {
+    std::error_code ignored;
+    return std::filesystem::weakly_canonical(a, ignored) == std::filesystem::weakly_canonical(b, ignored);
+}
+
 void require_writable(const std::string& path, const std::vector<std::string>& inputs) {
     std::error_code ignored;
+    if (path.empty()) throw Error("an output has no name");
     for (const std::string& input : inputs)
         if (!input.empty() && std::filesystem::equivalent(path, input, ignored) &&
             !std::filesystem::is_character_file(path, ignored))
@@ -112,7 +135,20 @@ CLI::Validator above_zero() {
         int value = 0;
         const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), value);
         const bool is_number = error == std::errc() && stop == word.data() + word.size();
+        if (error == std::errc::result_out_of_range)
+            return "expected a whole number up to " + std::to_string(std::numeric_limits<int>::max()) + ", given " +
+                   in_quotes(word);
         return is_number && value > 0 ? "" : "expected a whole number above 0, given " + in_quotes(word);
+    };
+    return CLI::Validator(check, "");
+}
+
+CLI::Validator a_number() {
+    const auto check = [](const std::string& word) -> std::string {
+        float value = 0.0f;
+        const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+        const bool is_number = error == std::errc() && stop == word.data() + word.size() && value - value == 0.0f;
+        return is_number ? "" : "expected a number, given " + in_quotes(word);
     };
     return CLI::Validator(check, "");
 }
@@ -129,7 +165,9 @@ void QuantizeOptions::add_to(CLI::App& command) {
     command.add_option("--scheme", scheme, "affine or symmetric activations; default: the target's")
         ->check(CLI::IsMember({"affine", "symmetric"}))
         ->option_text("NAME");
-    command.add_option("--observer", observer, "how a range is chosen, such as min_max, percentile, kl or mse")
+    std::string observers;
+    for (const NamedObserver& row : observer_table().rows()) observers += (observers.empty() ? "" : ", ") + row.name;
+    command.add_option("--observer", observer, "how a range is chosen: " + observers + "; default: min_max")
         ->option_text("NAME");
     command.add_option("--int16", int16, "layers whose outputs are int16, by name")->option_text("LAYER...");
     auto* list = command
@@ -151,9 +189,11 @@ void QuantizeOptions::add_to(CLI::App& command) {
     auto* seconds = command
                         .add_option("--max-seconds", most_seconds,
                                     "the least loss within this time of all layers of --costs, for one sample")
+                        ->check(a_number())
                         ->needs(of_costs)
                         ->option_text("SECONDS");
     command.add_option("--max-loss", most_loss, "the least time within this sum of all losses of --costs")
+        ->check(a_number())
         ->needs(of_costs)
         ->excludes(seconds)
         ->option_text("LOSS");
@@ -205,7 +245,9 @@ QConfigMapping QuantizeOptions::mapping() const {
         SensitiveRule rule;
         rule.top_k = static_cast<std::size_t>(top_k);
         rule.qconfig = qconfig_of(DType::int16);
-        set_sensitive_operators(mapping, read_sensitivity_list(sensitive_operators), rule);
+        const auto list = read_sensitivity_list(sensitive_operators);
+        if (list.empty()) throw Error(sensitive_operators, "no line of it names an operator");
+        set_sensitive_operators(mapping, list, rule);
     }
     if (!costs.empty()) {
         const auto measured = improve::read_layer_costs(costs);

@@ -81,6 +81,8 @@ struct FloatModel {
 FloatModel read_model(const std::string& path);
 /// The same; throws for a model that holds quantized operators, which are quantized already.
 FloatModel read_unquantized_model(const std::string& path);
+/// Throws for a model of several inputs, of which the samples of a command are one.
+void require_one_input(const std::string& path, const FloatModel& model);
 /// The model in float, some samples at a time.
 Tensor run_float(intq::graph::GraphModule& model, const Tensor& samples, intq::index_t batch = 16);
 
@@ -124,11 +126,16 @@ void add_tflite_target(CLI::App& command, std::string& target);
 /// Whether a file begins as a program file does.
 bool is_program_file(const std::string& path);
 
+/// Whether two paths are or will be one file.
+bool is_same_file(const std::string& a, const std::string& b);
+
 /// Throws before a long work for an output that could not be written behind it, or that is one of the inputs.
 void require_writable(const std::string& path, const std::vector<std::string>& inputs);
 
 /// A whole number above 0, as large as an int is.
 CLI::Validator above_zero();
+/// A finite number: an empty word is none.
+CLI::Validator a_number();
 
 /// Fused, calibrated on the samples, improved as the options say.
 std::shared_ptr<intq::quantization::PreparedModel> prepare(const intq::graph::GraphModule& model,
@@ -142,12 +149,13 @@ public:
     void number(const std::string& name, double value, const std::string& unit = {});
     void count(const std::string& name, long long value, const std::string& unit = {});
     using Columns = std::vector<intq::io::TextTable::Column>;
-    /// A list of rows with the same columns.
+    /// A list of rows with the same columns. In JSON, cells of columns that are aligned to the right are numbers.
     ///
     /// @param title  the line above, for people
     void table(const std::string& name, const Columns& columns, const std::vector<std::vector<std::string>>& rows,
                const std::string& title = {});
     void print() const;
+    bool is_json() const { return is_json_; }
 
 private:
     bool is_json_;

@@ -10,6 +10,23 @@
 #include "intq/intq.hpp"
 
 #if INTQ_TOOL_WITH_STB
+#    include <cstdlib>
+
+namespace {
+
+/// The most bytes that the decoder gets at once: a small file may say that it unpacks to gigabytes.
+std::size_t largest_picture_block = 0;
+
+void* allocate_for_picture(std::size_t bytes) { return bytes > largest_picture_block ? nullptr : std::malloc(bytes); }
+void* reallocate_for_picture(void* block, std::size_t bytes) {
+    return bytes > largest_picture_block ? nullptr : std::realloc(block, bytes);
+}
+
+}  // namespace
+
+#    define STBI_MALLOC(bytes) allocate_for_picture(bytes)
+#    define STBI_REALLOC(block, bytes) reallocate_for_picture(block, bytes)
+#    define STBI_FREE(block) std::free(block)
 #    define STB_IMAGE_IMPLEMENTATION
 #    define STB_IMAGE_STATIC
 #    define STBI_ONLY_PNG
@@ -36,7 +53,10 @@ std::vector<files::path> pictures_of(const std::string& folder) {
     for (files::directory_iterator entry(folder, reason), end; !reason && entry != end; entry.increment(reason)) {
         std::string extension = entry->path().extension().string();
         for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-        if (extension == ".png" || extension == ".jpg" || extension == ".jpeg") pictures.push_back(entry->path());
+        const bool is_picture = extension == ".png" || extension == ".jpg" || extension == ".jpeg";
+        if (is_picture && !entry->is_regular_file(reason))
+            throw Error(entry->path().string(), "cannot be read: it is no regular file");
+        if (is_picture) pictures.push_back(entry->path());
     }
     if (reason) throw Error(folder, "cannot be read: " + reason.message());
     if (pictures.empty()) throw Error(folder, "the folder holds no picture: no .png, .jpg or .jpeg");
@@ -61,7 +81,12 @@ void add_picture(const files::path& path, Extents& extents, std::vector<std::uin
     const std::vector<std::byte> bytes = io::read_file(path);
     const auto* data = reinterpret_cast<const stbi_uc*>(bytes.data());
     const auto size = static_cast<int>(std::min<std::size_t>(bytes.size(), INT32_MAX));
-    const auto damaged = [&] { return Error(path.string(), std::string("is no picture: ") + stbi_failure_reason()); };
+    const auto damaged = [&] {
+        const char* const reason = stbi_failure_reason();
+        const bool says_why = reason != nullptr && *reason != '\0';
+        return Error(path.string(), std::string("is no picture: ") + (says_why ? reason : "it is cut off"));
+    };
+    largest_picture_block = std::size_t{1} << 20;
     int width = 0, height = 0, channels = 0;
     if (stbi_info_from_memory(data, size, &width, &height, &channels) == 0) throw damaged();
     if (extents.channels < 0) extents.channels = channels < 3 ? 1 : 3;
@@ -71,6 +96,8 @@ void add_picture(const files::path& path, Extents& extents, std::vector<std::uin
     if (given.height != extents.height || given.width != extents.width)
         throw Error(path.string(), "the picture has " + given.size() + " pixels, expected " + extents.size());
     const auto count = static_cast<std::size_t>(extents.channels);
+    // Four bytes a pixel, twice for 16 bits, and the growth of a buffer.
+    largest_picture_block += 32 * static_cast<std::size_t>(width) * static_cast<std::size_t>(height);
     const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> pixels(
         stbi_load_from_memory(data, size, &width, &height, &channels, static_cast<int>(count)), &stbi_image_free);
     if (pixels == nullptr) throw damaged();

@@ -70,7 +70,12 @@ void add_costs(const ProfileOptions& options, const std::vector<improve::LayerCo
         int8 = {int8.loss + layer.int8.loss, int8.seconds + layer.int8.seconds};
         int16 = {int16.loss + layer.int16.loss, int16.seconds + layer.int16.seconds};
     }
-    report.table("costs", {{"layer"}, {"loss in int8"}, {"seconds in int8"}, {"seconds in int16"}}, rows);
+    report.table("costs",
+                 {{"layer"},
+                  {"loss in int8", io::Align::right},
+                  {"seconds in int8", io::Align::right},
+                  {"seconds in int16", io::Align::right}},
+                 rows);
     report.text("costs of layers", file.string());
     report.number("loss of int8", int8.loss);
     report.number("time of int8", int8.seconds, "s");
@@ -79,6 +84,8 @@ void add_costs(const ProfileOptions& options, const std::vector<improve::LayerCo
 
 int profile(const ProfileOptions& options) {
     const FloatModel model = read_unquantized_model(options.model);
+    require_one_input(options.model, model);
+    if (options.folder.empty()) throw Error("--output names no folder");
     const Tensor samples = options.data.read(model.input);
     io::make_folder(options.folder);
     const auto prepared = prepare(*model.module, samples, options.quantize);
@@ -95,14 +102,15 @@ int profile(const ProfileOptions& options) {
     report.text("statistics of all samples", profiles.string());
     report.count("worst sample", static_cast<long long>(bad.index));
     report.number("L1 of its output", bad.metric);
-    report.table("worst layers", {{"layer"}, {"type"}, {"cosine"}, {"SQNR"}}, worst_layers(layers));
+    report.table("worst layers", {{"layer"}, {"type"}, {"cosine", io::Align::right}, {"SQNR", io::Align::right}},
+                 worst_layers(layers));
     Rows rows;
     for (const analysis::LayerAdvice& advice : analysis.advice())
         rows.push_back({advice.mod_name, advice.abnormal_info, advice.advice});
     if (!rows.empty()) report.table("advice", {{"layer"}, {"what"}, {"advice"}}, rows);
     if (options.has_sensitivity || options.has_costs) {
         const std::vector<SensitiveOperator> sensitivity = analysis.sensitivity();
-        report.table("sensitivity", {{"layer"}, {"quantizer"}, {"L1"}}, rows_of(sensitivity));
+        report.table("sensitivity", {{"layer"}, {"quantizer"}, {"L1", io::Align::right}}, rows_of(sensitivity));
         if (options.has_costs)
             add_costs(options, measure_costs(*model.module, samples, options.quantize, sensitivity), report);
     }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "options.hpp"
 
@@ -74,21 +75,21 @@ bool is_program_file(const std::string& path) {
 
 namespace {
 
-/// The target that a program file was made for.
-std::string target_of_file(const std::string& path) {
+/// The target and the backend that a program file was made for.
+std::pair<std::string, std::string> names_of_file(const std::string& path) {
     const std::vector<std::byte> bytes = io::read_file(path);
     const program::AlignedBytes file(std::max<index_t>(1, static_cast<index_t>(bytes.size())));
     std::copy(bytes.begin(), bytes.end(), file.data());
     const auto names = runtime::program_file_names({file.data(), bytes.size()});
     throw_if_failed(names.status(), path);
-    return names->target;
+    return {names->target, names->backend};
 }
 
 }  // namespace
 
 ProgramFile read_program_file(const std::string& path, const std::string& backend) {
-    const std::string target = target_of_file(path);
-    std::string reason;
+    const auto [target, packed_for] = names_of_file(path);
+    std::string reason, reason_of_others;
     for (const program::BackendTables& tables : program::runnable_tables()) {
         if (!backend.empty() && tables.name != backend) continue;
         for (const kernels::KernelTable* table : tables.tables) try {
@@ -96,20 +97,22 @@ ProgramFile read_program_file(const std::string& path, const std::string& backen
                 deploy::ProgramOfFile file = deploy::read_program(path, *table);
                 return {LoweredModel(std::move(file.program), nullptr), file.golden, table};
             } catch (const Error& error) {
-                if (reason.empty()) reason = error.what();
+                // What is wrong with the file is said by the kernels that it was made for.
+                (tables.name == packed_for ? reason : reason_of_others) = error.what();
             }
     }
+    if (reason.empty()) reason = reason_of_others;
     const std::string kernels = backend.empty() ? "" : " and the backend " + backend;
-    throw Error(reason.empty() ? path + ": this CPU runs no kernels of the target " + target + kernels : reason);
+    throw Error(reason.empty() ? path + ": this program has no kernels for the target " + target + kernels : reason);
 }
 
 void add_tflite_target(CLI::App& command, std::string& target) {
     command
         .add_option(
             "--target", target,
-            "the arithmetic of a TFLite model: litert, which gives LiteRT's bytes, tflite, which gives those of "
-            "TFLite Micro, or tflite_single_rounding; default: litert")
-        ->check(CLI::IsMember({"litert", "tflite", "tflite_single_rounding"}))
+            "the arithmetic of a TFLite model: litert, which gives LiteRT's bytes, or tflite, which gives those of "
+            "TFLite Micro; default: litert")
+        ->check(CLI::IsMember({"litert", "tflite"}))
         ->option_text("NAME");
 }
 
@@ -128,6 +131,8 @@ ProgramFile read_runnable(const std::string& path, const ProgramChoice& choice) 
     try {
         return {lower(quantized, table, choice.batch), {}, &table};
     } catch (const Error& error) {
+        if (!read_model(path).is_quantized)
+            throw Error(path, "is a model of real numbers; `intq quantize` makes a program of it");
         throw Error(path, error);
     }
 }

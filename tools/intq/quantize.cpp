@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "emit.hpp"
+#include "evaluation.hpp"
 
 namespace intq_tool {
 
@@ -44,8 +45,7 @@ struct Options {
 
 /// Adds how near the integers are, and throws where that is not near enough.
 void report_sqnr(const Options& options, Report& report, const Tensor& expected, const Tensor& given) {
-    const auto sqnr =
-        static_cast<double>(numeric_suite::compute_sqnr(expected.flat<float>(), given.contiguous().flat<float>()));
+    const double sqnr = sqnr_of(expected, given);
     report.number("SQNR on these samples", sqnr, "dB");
     if (options.least_sqnr && !(sqnr >= *options.least_sqnr))
         throw Error(options.emit.output, "not written: the SQNR is " + std::to_string(sqnr) +
@@ -60,7 +60,8 @@ void write_lowered(const Options& options, const QuantizedGraph& quantized, cons
     const LoweredModel lowered = lower(quantized, table, {options.batch, options.image_inputs()});
     if (lowered.tail() != nullptr)
         throw Error(options.model,
-                    "its last operators stay in float, and a program holds integers alone; `intq check` names them");
+                    "its last operators stay in float, and a program holds integers alone; `intq check` names those "
+                    "that --float does not");
     const program::OwnedProgram& program = lowered.program();
     const deploy::MemoryReport memory = deploy::memory_report(program.program(), table);
     report.text("packed for", table.backend);
@@ -71,16 +72,24 @@ void write_lowered(const Options& options, const QuantizedGraph& quantized, cons
     report.text("peak", memory.peak_name);
     report_sqnr(options, report, expected, lowered.run(samples));
     const Tensor first = samples.batch(0, std::min<index_t>(options.golden, samples.extent(0)));
-    write_program(options.emit, program.program(), table, deploy::record_golden_runs(program, std::span(&first, 1)));
+    const deploy::GoldenRecord golden = deploy::record_golden_runs(program, std::span(&first, 1));
+    if (!options.emit.is("json")) report.count("golden runs", golden.count);
+    // The drawing first: where it cannot be written, there is no program either.
     if (!options.memory_drawing.empty()) io::write_file(options.memory_drawing, memory.to_svg());
+    write_program(options.emit, program.program(), table, golden);
 }
 
 int quantize(const Options& options) {
     const std::vector<std::string> inputs{options.model, options.data.path, options.quantize.costs,
                                           options.quantize.sensitive_operators};
     require_writable(options.emit.output, inputs);
-    if (!options.memory_drawing.empty()) require_writable(options.memory_drawing, inputs);
+    if (!options.memory_drawing.empty()) {
+        require_writable(options.memory_drawing, inputs);
+        if (is_same_file(options.memory_drawing, options.emit.output))
+            throw Error(options.memory_drawing, "is both --output and --memory-svg");
+    }
     const FloatModel model = read_unquantized_model(options.model);
+    require_one_input(options.model, model);
     const Tensor samples = options.data.read(model.input);
     // What the program takes.
     const Tensor given = options.image_layout.empty() ? samples : options.data.read_pixels(model.input);
@@ -110,6 +119,8 @@ void resolve(Options& options, const CLI::App& command) {
             if (command.count(option) > 0) throw CLI::ValidationError(option, "an ONNX model holds no program");
     if (options.emit.is("header") && options.batch != 1)
         throw CLI::ValidationError("--batch", "a header is generated for one sample at a time");
+    if (options.emit.is("json") && command.count("--golden") > 0)
+        throw CLI::ValidationError("--golden", "JSON holds no golden runs");
 }
 
 // --- codegen --------------------------------------------------------------------------------------------------------
@@ -182,6 +193,7 @@ void add_quantize(CLI::App& app, Action& action) {
     options->quantize.add_to(*command);
     options->emit.add_to(*command);
     command->add_option("--min-sqnr", options->least_sqnr, "write nothing where the SQNR on the samples is below")
+        ->check(a_number())
         ->option_text("DB");
     command->add_option("--batch", options->batch, "samples in one run of the program; default: 1")
         ->check(CLI::Range(1, 4096))
@@ -229,8 +241,9 @@ void add_codegen(CLI::App& app, Action& action) {
                      "kernels that the file was packed for and that the board has; default: scalar")
         ->option_text("NAME");
     options->data.add_to(*command, "samples of the golden runs, in place of those of the file", false);
-    command->add_option("--golden", options->golden, "runs of --data that the header holds; default: 1")
+    command->add_option("--golden", options->golden, "runs of --data that the output holds; default: 1")
         ->check(CLI::Range(0, 1024))
+        ->needs(command->get_option("--data"))
         ->option_text("COUNT");
     command->add_flag("--json", options->is_json, "print one JSON object");
     group_options(*command, "Output", {"--backend", "--golden", "--target"});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // A result as lines for people, or as one JSON object.
+#include <charconv>
 #include <cstdio>
 
 #include "options.hpp"
@@ -14,6 +15,19 @@ std::string digits(const char* format, double value) {
     std::snprintf(text, sizeof text, format, value);
     return text;
 }
+
+namespace {
+
+/// A cell in JSON: a number where it is one, null where it is none that JSON has.
+std::string cell(const io::TextTable::Column& column, const std::string& text) {
+    if (column.align != io::Align::right) return io::write_json_string(text);
+    double value = 0.0;
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || stop != text.data() + text.size()) return io::write_json_string(text);
+    return value - value == 0.0 ? text : "null";
+}
+
+}  // namespace
 
 void Report::member(const std::string& name, const std::string& json) {
     members_ += (members_.empty() ? "" : ", ") + io::write_json_string(name) + ": " + json;
@@ -43,8 +57,7 @@ void Report::table(const std::string& name, const Columns& columns, const std::v
         text.add_row(row);
         std::string object;
         for (std::size_t i = 0; i < columns.size(); ++i)
-            object +=
-                (i == 0 ? "" : ", ") + io::write_json_string(columns[i].title) + ": " + io::write_json_string(row[i]);
+            object += (i == 0 ? "" : ", ") + io::write_json_string(columns[i].title) + ": " + cell(columns[i], row[i]);
         json += (json.empty() ? "{" : ", {") + object + "}";
     }
     lines_ += "\n" + (title.empty() ? name : title) + "\n" + text.str(io::TableStyle::simple);

@@ -43,6 +43,12 @@ struct InfoOptions {
     bool is_json = false, shows_instructions = false;
 };
 
+/// An input or output as a board sees it: type, shape, and the order of its bytes where there is a choice.
+std::string describe_end(const runtime::ProgramTensor& tensor) {
+    const std::string text = std::string(name_of(tensor.dtype)) + " " + intq::to_string(tensor.shape);
+    return tensor.shape.rank < 3 || tensor.shape[1] == 1 ? text : text + ", " + name_of(tensor.layout) + " in memory";
+}
+
 /// What the golden runs of a file say.
 std::string self_test(const ProgramFile& file) {
     if (file.golden.runs() == 0) return "none: it has no golden runs";
@@ -61,7 +67,8 @@ void describe_program(const InfoOptions& options, const ProgramFile& file, Repor
     if (!options.memory_drawing.empty()) io::write_file(options.memory_drawing, memory.to_svg());
     report.text("target", table->policy().name);
     report.text("runs on", table->backend);
-    report.text("input", std::string(name_of(file.input_type())) + " " + describe_shape(file.input()));
+    for (const auto& [what, list] : {std::pair{"input", program.inputs}, {"output", program.outputs}})
+        for (const std::int32_t index : list) report.text(what, describe_end(program.tensor(index)));
     report.count("largest batch", program.max_batch);
     report.count("instructions", static_cast<long long>(program.instructions.size()));
     report.count("arena", memory.arena, "bytes");
@@ -74,7 +81,8 @@ void describe_program(const InfoOptions& options, const ProgramFile& file, Repor
     for (const deploy::ArenaOccupant& occupant : memory.at(memory.peak))
         occupants.push_back({occupant.name, std::to_string(occupant.bytes), std::to_string(occupant.offset),
                              occupant.is_scratch ? "scratch" : "tensor"});
-    report.table("occupants of the peak", {{"name"}, {"bytes"}, {"offset"}, {"kind"}}, occupants);
+    report.table("occupants of the peak",
+                 {{"name"}, {"bytes", io::Align::right}, {"offset", io::Align::right}, {"kind"}}, occupants);
     if (!options.shows_instructions) return;
     std::vector<std::vector<std::string>> rows;
     for (const runtime::Instruction& instruction : program.instructions) {
@@ -82,12 +90,15 @@ void describe_program(const InfoOptions& options, const ProgramFile& file, Repor
         rows.push_back({instruction.name, instruction.type, name_of(instruction.op), name_of(out.dtype),
                         intq::to_string(out.shape)});
     }
-    report.table("instructions", {{"layer"}, {"type"}, {"operator"}, {"dtype"}, {"shape"}}, rows);
+    report.table("list of instructions", {{"layer"}, {"type"}, {"operator"}, {"dtype"}, {"shape"}}, rows,
+                 "instructions");
 }
 
 void describe_model(const InfoOptions& options, Report& report) {
     if (!options.memory_drawing.empty())
         throw Error(options.path, "--memory-svg is for a program file, and this one is none");
+    if (options.shows_instructions)
+        throw Error(options.path, "--instructions is for a program file, and this one is none");
     const auto model = interop::onnx::import_file(options.path);
     long long parameters = 0;
     for (const auto& parameter : model->named_parameters()) parameters += parameter.value->size();
@@ -99,7 +110,7 @@ void describe_model(const InfoOptions& options, Report& report) {
     report.count("parameters", parameters);
     std::vector<std::vector<std::string>> rows;
     for (const auto& [type, count] : types) rows.push_back({type, std::to_string(count)});
-    report.table("operators", {{"type"}, {"count"}}, rows);
+    report.table("operators", {{"type"}, {"count", io::Align::right}}, rows);
 }
 
 }  // namespace

@@ -33,17 +33,20 @@ struct Configuration {
     const char* scheme_name() const { return scheme == arith::QuantScheme::affine ? "affine" : "symmetric"; }
 };
 
-/// fp32 and tflite in int8, affine, which is their default, and symmetric; litert, bernoulli2 and bayes in int8; bayes
-/// and meta in int16 (meta with int16 weights).
+/// fp32 and tflite in int8, affine, which is their default, and symmetric, and in int16; litert, bernoulli2 and bayes
+/// in int8; litert, bayes and meta in int16 (meta with int16 weights).
 std::vector<Configuration> all_configurations() {
     constexpr auto affine = arith::QuantScheme::affine, symmetric = arith::QuantScheme::symmetric;
     std::vector<Configuration> rows;
     const auto add = [&](const char* target, DType dtype, DType weight_dtype, arith::QuantScheme scheme) {
         rows.push_back({target, dtype, weight_dtype, scheme, &find_table(target)});
     };
-    for (const char* target : {"fp32", "tflite"})
+    for (const char* target : {"fp32", "tflite"}) {
         for (const auto scheme : {affine, symmetric}) add(target, DType::int8, DType::int8, scheme);
+        add(target, DType::int16, DType::int8, symmetric);
+    }
     add("litert", DType::int8, DType::int8, affine);
+    add("litert", DType::int16, DType::int8, symmetric);
     add("bernoulli2", DType::int8, DType::int8, symmetric);
     add("bayes", DType::int8, DType::int8, symmetric);
     add("bayes", DType::int16, DType::int8, symmetric);
@@ -55,7 +58,7 @@ struct Arguments {
     std::string model = shipped + "digits_resnet.onnx";
     std::string calibration = shipped + "calibration_images.npy";
     std::string images = shipped + "test_images.npy";
-    std::string labels = shipped + "test_labels.npy";
+    std::string labels;                 // empty: those of the shipped images, and none of others
     std::string target, dtype, scheme;  // empty: all
     std::string layers = "bayes";
     NormalizeOptions normalize;
@@ -91,7 +94,11 @@ Data read_data(const Arguments& arguments, const std::vector<index_t>& input) {
     Data data;
     data.calibration = read_samples(arguments.calibration, arguments.normalize, input, arguments.calibration_count);
     data.images = read_samples(arguments.images, arguments.normalize, input);
-    if (arguments.labels != "none") data.labels = read_labels(arguments.labels, data.images.extent(0));
+    const Arguments defaults;
+    const std::string labels = arguments.labels.empty() && arguments.images == defaults.images
+                                   ? shipped + "test_labels.npy"
+                                   : arguments.labels;
+    if (!labels.empty() && labels != "none") data.labels = read_labels(labels, data.images.extent(0));
     return data;
 }
 
@@ -115,6 +122,12 @@ quantization::QuantizedGraph quantize_for(const Configuration& configuration, co
 
 std::string percent(index_t part, index_t whole) {
     return digits("%.2f %%", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+/// How many samples have the class that float gives them; of outputs that are no classes, nothing.
+std::string agreement(const Tensor& logits, const Tensor& reference) {
+    if (reference.rank() != 2) return "-";
+    return percent(count_equal(classes_of(logits), classes_of(reference)), reference.extent(0));
 }
 
 std::string accuracy(const Tensor& logits, const Data& data) {
@@ -175,14 +188,14 @@ std::vector<std::string> row_of(const Configuration& configuration, const graph:
     // What a board needs, which runs one image at a time.
     const auto of_one = quantization::lower(quantized, *configuration.kernels, 1);
     const Timed result = timed(count, [&] { return lowered.run(data.images); });
-    const float sqnr = numeric_suite::compute_sqnr(reference.flat<float>(), result.logits.flat<float>());
+    const double sqnr = sqnr_of(reference, result.logits);
     return {configuration.target,
             name_of(configuration.dtype),
             configuration.scheme_name(),
             accuracy(result.logits, data),
             correct(result.logits, data),
-            percent(count_equal(classes_of(result.logits), classes_of(reference)), count),
-            digits("%.2f", static_cast<double>(sqnr)),
+            agreement(result.logits, reference),
+            digits("%.2f", sqnr),
             std::to_string(lowered.program().packed_bytes()),
             std::to_string(of_one.program().arena_bytes()),
             digits("%.1f", result.microseconds_per_image),
@@ -196,7 +209,7 @@ Comparison compare_targets(const std::vector<Configuration>& configurations, gra
     const index_t count = data.images.extent(0);
     const Timed reference = timed(count, [&] { return run_float(model, data.images, arguments.batch); });
     comparison.rows.push_back({"float", "float32", "-", accuracy(reference.logits, data),
-                               correct(reference.logits, data), percent(count, count), "-",
+                               correct(reference.logits, data), agreement(reference.logits, reference.logits), "-",
                                std::to_string(float_bytes(model)), "-",
                                digits("%.1f", reference.microseconds_per_image), ""});
     std::size_t refused = 0;
@@ -276,6 +289,7 @@ void add_layers(Report& report, const std::vector<Configuration>& configurations
 int run(const Arguments& arguments) {
     const std::vector<Configuration> configurations = chosen(arguments);
     const FloatModel model = read_unquantized_model(arguments.model);
+    require_one_input(arguments.model, model);
     const Data data = read_data(arguments, model.input);
     Report report(arguments.is_json);
     report.text("model", arguments.model);
@@ -306,7 +320,9 @@ void add_targets(CLI::App& app, Action& action) {
         ->option_text("FILE|FOLDER");
     command.add_option("--images", a.images, "images or samples to test on, like --calibration")
         ->option_text("FILE|FOLDER");
-    command.add_option("--labels", a.labels, "their classes, integers (N), .npy; \"none\" without")
+    command
+        .add_option("--labels", a.labels,
+                    "their classes, integers (N), .npy; default: those of the shipped images, and none of others")
         ->option_text("FILE");
     a.normalize.add_to(command);
     const std::vector<std::string> names{"fp32", "tflite", "litert", "bernoulli2", "bayes", "meta"};
