@@ -261,6 +261,18 @@ TEST_CASE("an offset that is misaligned or outside is refused; one that runs ove
     CHECK(refused < moved);
 }
 
+TEST_CASE("ranges of the arena overlap where they share a byte: an empty one has none, wherever it lies") {
+    const auto overlap = [](runtime::ArenaRange a, runtime::ArenaRange b) {
+        CHECK(a.overlaps(b) == b.overlaps(a));
+        return a.overlaps(b);
+    };
+    CHECK(overlap({0, 64}, {63, 64}));
+    CHECK(overlap({0, 64}, {16, 32}));
+    CHECK_FALSE(overlap({0, 64}, {64, 128}));
+    CHECK_FALSE(overlap({0, 64}, {32, 32}));
+    CHECK_FALSE(overlap({32, 32}, {32, 32}));
+}
+
 TEST_CASE("workspace, arena and batch of a program are checked") {
     Spoiler spoiler(staging_table(), oracle_targets()[4]);
     SmallProgram& p = spoiler.parts();

@@ -15,8 +15,9 @@ inline namespace INTQ_CORE_ABI {
 struct ArenaRange {
     index_t first = 0;
     index_t last = 0;
+    /// Whether a byte is in both; an empty range has none, wherever it lies.
     INTQ_ALWAYS_INLINE constexpr bool overlaps(const ArenaRange& other) const noexcept {
-        return first < other.last && other.first < last;
+        return (first > other.first ? first : other.first) < (last < other.last ? last : other.last);
     }
 };
 

@@ -109,6 +109,25 @@ TEST_CASE("A linear layer behind a flatten reads the image, whose order is not t
           0.51 * static_cast<double>(step));
 }
 
+TEST_CASE("The scratch of one layer may lie where a tensor lay before: the layers of that tensor need none") {
+    const auto model = stubbed({{"wide", test::make_conv(3, 11, 1, 1)},
+                                {"pool", std::make_shared<nn::MaxPool2d>(nn::square_window(2, 2))},
+                                {"middle", test::make_conv(11, 13, 3, 2)},
+                                {"last", test::make_conv(13, 11, 1, 3)}},
+                               [](test::LambdaModel& m, nn::Arguments x) {
+                                   return m.call("last", m.call("middle", m.call("pool", m.call("wide", x[0]))));
+                               });
+    const intq::Tensor x = test::random_tensor(Shape(2, 3, 14, 9), 3);
+    const QuantizedGraph quantized = convert(*model, "fp32", x);
+    const intq::Tensor expected = lower(quantized, table_of("fp32"), 1).run(x);
+    for (const test::BackendTables& backend : test::usable_backend_tables())
+        for (const kernels::KernelTable* table : backend.tables)
+            if (std::string_view(table->policy().name) == "fp32") {
+                INFO(backend.name);
+                CHECK(test::largest_difference(lower(quantized, *table, 1).run(x), expected) < 1e-12);
+            }
+}
+
 TEST_CASE("A flatten that something else reads is written") {
     const auto model = stubbed({{"flat", std::make_shared<nn::Flatten>()}, {"fc", test::make_linear(12, 3, 2)}},
                                [](test::LambdaModel& m, nn::Arguments x) {
