@@ -626,6 +626,14 @@ def falling_leak(n):
     n.leaky_relu(n.input((1, 8)), -0.1)
 
 
+def hidden_bias_type(n):
+    x = n.input((1, 6))
+    codes, scales, bias_codes, _, _ = n.weights((4, 6), 0, True, x, 6)
+    weight, _ = n.parameters(codes, scales, bias_codes, x, 0)
+    bias = n.tensor((4,), "int32", x.scale * scales, 0, bias_codes)
+    n.add_operator("FULLY_CONNECTED", [x, weight, bias], n.value([x], np.zeros((1, 4))), "FullyConnectedOptions", 5)
+
+
 def wide_swish(n):
     n.hard_swish(n.input((1, 8)))
 
@@ -691,6 +699,7 @@ REFUSED = [("int8", two_places, "RESIZE_BILINEAR.*align_corners and half_pixel_c
            ("int16", beyond_the_image, "RESIZE_BILINEAR.*2000 cells"),
            ("int16", undecided_curve, "LOGISTIC.*power of two"), ("int16", other_curve, "TANH.*expected 2\\^-15"),
            ("int16", falling_leak, "LEAKY_RELU.*at least 0"), ("int16", wide_swish, "HARD_SWISH.*expected int8"),
+           ("int16", hidden_bias_type, "FULLY_CONNECTED.*quantized_bias_type"),
            ("int8", sharp_softmax, "SOFTMAX.*beta"),
            ("int16", powers_of_two, "ADD.*pot_scale_int16"), ("int8", constant_samples, "ADD.*the same for each sample"),
            ("int8", scattered_mean, "MEAN.*side by side"), ("int8", mean_of_samples, "MEAN.*samples"),

@@ -254,6 +254,12 @@ INTQ_INLINE void fully_connected(OperatorImport& node) {
         throw Error("an input of shape " + describe_dims(in) + " has no rows of " + std::to_string(w[1]) + " elements");
     quantization::ConvLayer conv = layer_of(node, OpKind::linear, node.activation(F::activation));
     conv.weight_qparams = weight_qparams(node.input(1), 0, w[0]);
+    // LiteRT goes by the option, and reads int64 where it does not say INT32: beyond the bias, if that has 32 bits.
+    const bool is_narrow = node.has(2) && node.input(2).dtype == DType::int32;
+    const auto says = static_cast<ElementType>(node.options().number<std::int8_t>(F::bias_type, 0));
+    if (is_narrow && node.input().dtype == DType::int16 && says != ElementType::int32)
+        throw Error("its bias " + in_quotes(node.input(2).name) +
+                    " has int32, and its option quantized_bias_type does not say so, so LiteRT reads it as int64");
     take_bias(node, 2, w[0], conv.given);
     const index_t rows = count_of(in) / w[1];
     Dims out{rows, w[0]};

@@ -54,7 +54,7 @@ struct Pool2D {
     static constexpr int type = 5, padding = 0, stride_w = 1, stride_h = 2, width = 3, height = 4, activation = 5;
 };
 struct FullyConnected {
-    static constexpr int type = 8, activation = 0, weights_format = 1, keeps_dims = 2;
+    static constexpr int type = 8, activation = 0, weights_format = 1, keeps_dims = 2, bias_type = 4;
 };
 struct Softmax {
     static constexpr int type = 9, beta = 0;
