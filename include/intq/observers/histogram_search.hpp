@@ -4,7 +4,6 @@
 #ifndef INTQ_OBSERVERS_HISTOGRAM_SEARCH_HPP
 #define INTQ_OBSERVERS_HISTOGRAM_SEARCH_HPP
 
-
 #include "intq/arith/ieee.hpp"
 #include "intq/observers/grid_histogram.hpp"
 

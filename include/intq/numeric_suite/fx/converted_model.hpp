@@ -300,8 +300,9 @@ INTQ_INLINE ConvertedModel::ConvertedModel(const quantization::QuantizedGraph& q
                                            const quantization::LoweredModel& lowered)
     : ConvertedModel(std::make_shared<quantization::QuantizedGraph>(quantized), lowered.program().table(), lowered) {
     if (!lowered.is_made_of(quantized))
-        throw Error("ConvertedModel: the lowered model was made of another one; give what lower() made of this "
-                    "converted model");
+        throw Error(
+            "ConvertedModel: the lowered model was made of another one; give what lower() made of this "
+            "converted model");
 }
 
 INTQ_INLINE void ConvertedModel::run_program(std::span<const nn::Value> inputs) {
