@@ -36,7 +36,7 @@ struct ConvGeometry {
     INTQ_ALWAYS_INLINE constexpr index_t out_pixels() const noexcept { return out.height * out.width; }
 };
 
-/// The taps of a window that lie inside the image, along one axis: none where both are 0.
+/// The taps of a window that lie inside the image, along one axis: none where first >= last.
 struct ValidTaps {
     index_t first;
     index_t last;  // one past
@@ -54,10 +54,8 @@ constexpr ValidTaps valid_taps(index_t out, index_t stride, index_t padding, ind
     const index_t start = out * stride - padding;
     const index_t first = start < 0 ? (-start + dilation - 1) / dilation : 0;
     const index_t room = extent - start;
-    const index_t reach = room <= 0 ? 0 : (room + dilation - 1) / dilation;
-    const index_t last = reach < kernel ? reach : kernel;
-    // Windows that lie in padding as a whole are alike.
-    return first < last ? ValidTaps{first, last} : ValidTaps{0, 0};
+    const index_t last = room <= 0 ? 0 : (room + dilation - 1) / dilation;
+    return {first, last < kernel ? last : kernel};
 }
 
 namespace detail {
@@ -75,8 +73,10 @@ public:
                           index_t extent) noexcept
         : out_(out), stride_(stride), padding_(padding), dilation_(dilation), kernel_(kernel), extent_(extent) {}
 
+    /// Windows that lie in padding as a whole are alike.
     constexpr ValidTaps taps(index_t at) const noexcept {
-        return valid_taps(at, stride_, padding_, dilation_, kernel_, extent_);
+        const ValidTaps taps = valid_taps(at, stride_, padding_, dilation_, kernel_, extent_);
+        return taps.first < taps.last ? taps : ValidTaps{0, 0};
     }
     /// The next position after `at` of the same class; out where there is none.
     constexpr index_t next(index_t at) const noexcept {
