@@ -99,12 +99,30 @@ INTQ_INLINE OwnedQParams weight_qparams(const FileTensor& weight, int axis, inde
     return OwnedQParams::per_channel(std::move(scales), 0, DType::int8);
 }
 
+/// The option of an operator that says of which type its bias is.
+struct BiasOption {
+    int field = -1;  // -1: int16 activations have an int64 bias alone
+};
+
+/// Refuses an int32 bias of int16 activations that LiteRT would read as int64, beyond its end: it goes by the option.
+INTQ_INLINE void check_narrow_bias(const OperatorImport& node, const FileTensor& bias, BiasOption option) {
+    if (bias.dtype != DType::int32 || node.output().dtype != DType::int16) return;
+    if (option.field < 0)
+        throw Error("its bias " + in_quotes(bias.name) + " has int32, and LiteRT takes int64 for int16 activations");
+    const auto says = static_cast<ElementType>(node.options().number<std::int8_t>(option.field, 0));
+    if (says != ElementType::int32)
+        throw Error("its bias " + in_quotes(bias.name) +
+                    " has int32, and its option quantized_bias_type does not say so, so LiteRT reads it as int64");
+}
+
 /// The bias's codes are taken as they are. int16 activations are summed in as many bits as the bias has.
-INTQ_INLINE void take_bias(OperatorImport& node, std::size_t i, index_t channels, quantization::GivenCodes& given) {
+INTQ_INLINE void take_bias(OperatorImport& node, std::size_t i, index_t channels, BiasOption option,
+                           quantization::GivenCodes& given) {
     if (!node.has(i)) return;
     const FileTensor& bias = node.input(i);
     const std::string name = "the bias " + in_quotes(bias.name);
     if (!bias.is_constant()) throw Error(name + " is no constant of the file");
+    check_narrow_bias(node, bias, option);
     const bool wide = bias.dtype == DType::int64;
     if (bias.dtype != DType::int32 && !(wide && node.input(node.has(2) && i == 3 ? 2 : 0).dtype == DType::int16))
         throw Error(name + " has " + describe_type(bias) + ", expected int32, or int64 for int16 activations");
@@ -153,7 +171,7 @@ INTQ_INLINE void conv_2d(OperatorImport& node) {
     conv.groups = in[3] / w[3];
     conv.weight_qparams = weight_qparams(node.input(1), 0, w[0]);
     conv.weight = weight_codes(node, 1, {Shape(w[0], w[3], w[1], w[2]), w[1] * w[2] * w[3], 1, w[2] * w[3], w[3]});
-    take_bias(node, 2, w[0], conv.given);
+    take_bias(node, 2, w[0], {fields::Conv2D::bias_type}, conv.given);
     conv.window = padded_window(node.options(), in,
                                 {{w[1], w[2]},
                                  {node.option(F::stride_h, 0), node.option(F::stride_w, 0)},
@@ -175,7 +193,7 @@ INTQ_INLINE void depthwise_conv_2d(OperatorImport& node) {
     conv.groups = in[3];
     conv.weight_qparams = weight_qparams(node.input(1), 3, w[3]);
     conv.weight = weight_codes(node, 1, {Shape(w[3], 1, w[1], w[2]), 1, 0, w[2] * w[3], w[3]});
-    take_bias(node, 2, w[3], conv.given);
+    take_bias(node, 2, w[3], {}, conv.given);
     conv.window = padded_window(node.options(), in,
                                 {{w[1], w[2]},
                                  {node.option(F::stride_h, 0), node.option(F::stride_w, 0)},
@@ -210,7 +228,7 @@ INTQ_INLINE void transpose_conv(OperatorImport& node) {
     conv.weight_qparams = weight_qparams(node.input(1), 0, w[0]);
     conv.weight =
         weight_codes(node, 1, {Shape(w[0], w[3], w[1], w[2]), w[1] * w[2] * w[3], 1, w[2] * w[3], w[3]}, true);
-    take_bias(node, 3, w[0], conv.given);
+    take_bias(node, 3, w[0], {fields::TransposeConv::bias_type}, conv.given);
     conv.window = window;
     node.set(quantization::add_conv(node.builder(), spread, std::nullopt, conv, node.layer()));
 }
@@ -254,13 +272,7 @@ INTQ_INLINE void fully_connected(OperatorImport& node) {
         throw Error("an input of shape " + describe_dims(in) + " has no rows of " + std::to_string(w[1]) + " elements");
     quantization::ConvLayer conv = layer_of(node, OpKind::linear, node.activation(F::activation));
     conv.weight_qparams = weight_qparams(node.input(1), 0, w[0]);
-    // LiteRT goes by the option, and reads int64 where it does not say INT32: beyond the bias, if that has 32 bits.
-    const bool is_narrow = node.has(2) && node.input(2).dtype == DType::int32;
-    const auto says = static_cast<ElementType>(node.options().number<std::int8_t>(F::bias_type, 0));
-    if (is_narrow && node.input().dtype == DType::int16 && says != ElementType::int32)
-        throw Error("its bias " + in_quotes(node.input(2).name) +
-                    " has int32, and its option quantized_bias_type does not say so, so LiteRT reads it as int64");
-    take_bias(node, 2, w[0], conv.given);
+    take_bias(node, 2, w[0], {F::bias_type}, conv.given);
     const index_t rows = count_of(in) / w[1];
     Dims out{rows, w[0]};
     if (node.options().flag(F::keeps_dims)) {

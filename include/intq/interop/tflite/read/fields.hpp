@@ -44,7 +44,7 @@ struct OperatorCode {
 // Options of operators. `type` is the number of the table in the union.
 struct Conv2D {
     static constexpr int type = 1, padding = 0, stride_w = 1, stride_h = 2, activation = 3, dilation_w = 4,
-                         dilation_h = 5;
+                         dilation_h = 5, bias_type = 6;
 };
 struct DepthwiseConv2D {
     static constexpr int type = 2, padding = 0, stride_w = 1, stride_h = 2, activation = 4, dilation_w = 5,
@@ -85,7 +85,7 @@ struct StridedSlice {
                          is_offset = 5;
 };
 struct TransposeConv {
-    static constexpr int type = 49, padding = 0, stride_w = 1, stride_h = 2, activation = 3;
+    static constexpr int type = 49, padding = 0, stride_w = 1, stride_h = 2, activation = 3, bias_type = 4;
 };
 struct ResizeNearest {
     static constexpr int type = 74, align_corners = 0, half_pixel = 1;
