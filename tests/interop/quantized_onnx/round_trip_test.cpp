@@ -8,6 +8,7 @@
 #include "interop/quantized_onnx/quantized_zoo.hpp"
 #include "intq/arith/bpu.hpp"
 #include "intq/arith/fp32.hpp"
+#include "intq/arith/litert.hpp"
 #include "intq/arith/tflite.hpp"
 #include "intq/interop/onnx/read/read.hpp"
 #include "intq/interop/onnx/write/write.hpp"
@@ -19,6 +20,9 @@
 #include "intq/quantization/fuse/fuse_fx.hpp"
 #include "intq/quantization/operators/conv.hpp"
 #include "intq/quantization/operators/float_step.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/quantization/prepare/prepare_fx.hpp"
+#include "intq/quantization/qconfig/target_defaults.hpp"
 #include "io/temporary_folder.hpp"
 #include "support/catch.hpp"
 
@@ -37,7 +41,7 @@ constexpr arith::PolicyRecord fp32 = target::fp32::policy;
 const kernels::KernelTable& table_of(const arith::PolicyRecord& target) {
     for (const kernels::KernelTable* table :
          {&program::best_table<target::fp32>(), &program::best_table<target::tflite<>>(),
-          &program::best_table<target::bpu<march::bayes>>()})
+          &program::best_table<target::litert>(), &program::best_table<target::bpu<march::bayes>>()})
         if (std::string_view(table->policy().name) == target.name) return *table;
     throw Error(std::string("no table of ") + target.name);
 }
@@ -113,6 +117,32 @@ TEST_CASE("So it is for the targets whose integers ONNX does not know") {
         const QuantizedGraph again = read_back(written, target);
         CHECK(bytes_of(again, QuantizedForm::qdq) == written);
         CHECK(same_results(model, again, x));
+    }
+}
+
+TEST_CASE("int16 layers with a bias come back with the same sums, for every target that has them") {
+    const auto x = test::random_tensor(Shape(3, 3, 6, 6), 7);
+    for (const arith::PolicyRecord& target :
+         {fp32, target::tflite<>::policy, target::litert::policy, target::bpu<march::bayes>::policy}) {
+        INFO(target.name);
+        const auto prepared = quantization::prepare_calibration_fx(
+            test::ResidualNet(4), quantization::get_default_qconfig_mapping(target, DType::int16), target);
+        quantization::calibrate(*prepared, x, 3);
+        const QuantizedGraph model = quantization::convert_fx(*prepared);
+        const Bytes written = bytes_of(model, QuantizedForm::qdq);
+        const QuantizedGraph again = read_back(written, target);
+        CHECK(bytes_of(again, QuantizedForm::qdq) == written);
+        CHECK(same_results(model, again, x));
+    }
+}
+
+TEST_CASE("A layer of one channel has one scale, in the first file as in the second") {
+    const auto x = test::random_tensor(Shape(3, 3, 6, 6), 7);
+    const auto model = test::stubbed({{"one", test::make_conv(3, 1, 3, 1)}},
+                                     [](auto& m, nn::Arguments a) { return m.call("one", a[0]); });
+    for (const QuantizedForm form : {QuantizedForm::qdq, QuantizedForm::operators}) {
+        const Bytes written = bytes_of(quantization::convert_fx(*test::calibrated(*model, fp32, x)), form);
+        CHECK(bytes_of(read_back(written), form) == written);
     }
 }
 

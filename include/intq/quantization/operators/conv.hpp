@@ -257,7 +257,8 @@ INTQ_INLINE std::optional<OwnedQParams> WeightedStep::accumulator_qparams(const 
 INTQ_INLINE void WeightedStep::lower(Lowering& l, const QuantizedNode& node) const {
     ConvLayer conv{op, window, groups, weight, weight_qparams, bias, l.qparams(node), activation, {}, false};
     if (!bias_codes.empty()) {
-        conv.given.bias_int32 = bias_codes;
+        // As codes of a model of ours: an int32 bias would choose TFLite's sums of 32 bits for int16 activations.
+        conv.given.bias.assign(bias_codes.begin(), bias_codes.end());
         conv.bias = {};
     }
     if (op == OpKind::linear && l.quantized().input(node, 0).shape.rank > 2) return lower_rows(l, node, conv);

@@ -56,20 +56,23 @@ std::string add_zero_point(GraphWriter& writer, const std::string& name, const s
     return writer.add_constant<Code>(name + "_zero_point", dims, codes);
 }
 
+/// Whether a scale is written for each channel. One channel has one scale, which a reader takes for all of the tensor.
+INTQ_INLINE bool has_axis(const OwnedQParams& grid) { return grid.is_per_channel() && grid.scales.size() != 1; }
+
 INTQ_INLINE std::vector<Attribute> axis_of(const OwnedQParams& grid) {
-    if (!grid.is_per_channel()) return {};
+    if (!has_axis(grid)) return {};
     return {integer_attribute("axis", grid.axis)};
 }
 
 INTQ_INLINE void need_for(GraphWriter& writer, const std::string& name, const OwnedQParams& grid) {
-    if (grid.is_per_channel()) writer.need(13, "a scale for each channel of " + in_quotes(name));
+    if (has_axis(grid)) writer.need(13, "a scale for each channel of " + in_quotes(name));
     if (grid.dtype == DType::int16) writer.need(21, "int16 codes of " + in_quotes(name));
 }
 
 }  // namespace detail
 
 INTQ_INLINE GridNames add_grid(GraphWriter& writer, const std::string& name, const OwnedQParams& grid) {
-    const std::vector<index_t> dims(grid.is_per_channel() ? 1 : 0, static_cast<index_t>(grid.scales.size()));
+    const std::vector<index_t> dims(detail::has_axis(grid) ? 1 : 0, static_cast<index_t>(grid.scales.size()));
     GridNames names;
     names.scale = writer.add_constant<float>(name + "_scale", dims, grid.scales);
     if (grid.dtype == DType::int8) {
