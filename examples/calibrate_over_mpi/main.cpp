@@ -29,7 +29,9 @@ void run(distributed::Communicator& all) {
     constexpr arith::PolicyRecord target = march::bayes::policy;
     const auto model = interop::onnx::import_file(data + "digits_resnet.onnx");
     add_stubs(*model);
-    const auto prepared = prepare_calibration_fx(*model, get_default_qconfig_mapping(target), target);
+    // A moving average follows the order of the batches, which ranks have not; minima and maxima do not.
+    const auto mapping = QConfigMapping().set_global(get_default_calib_qconfig({.activation_observer = "min_max"}));
+    const auto prepared = prepare_calibration_fx(*model, mapping, target);
 
     // Each rank is asked for its own batches only; here they are slices of one file.
     const intq::Tensor images = load_npy(data + "calibration_images.npy");
