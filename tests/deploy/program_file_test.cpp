@@ -268,6 +268,12 @@ TEST_CASE("a file holds more golden runs than it has bytes behind their number")
     const Loaded read(deploy::serialize_program(small.program(), tflite(), golden), tflite());
     REQUIRE(read.status.ok());
     CHECK(read.loaded.golden.count == 100);
+    // Written again with its runs, it is the same file.
+    const deploy::GoldenRecord copy = deploy::copy_golden_runs(read.loaded.golden, read.loaded.program);
+    CHECK(deploy::serialize_program(read.loaded.program, tflite(), copy) ==
+          deploy::serialize_program(small.program(), tflite(), golden));
+    for (const index_t patterns : {index_t{-1}, deploy::most_patterns + 1})
+        CHECK_THROWS_WITH(deploy::record_golden_runs(owned, {}, patterns), Catch::Matchers::Contains("patterns"));
 }
 
 TEST_CASE("golden runs of a file are repeated, and a changed weight is found in its layer") {

@@ -80,6 +80,10 @@ TEST_CASE("What is written as npz is read again, and the same arrays give the sa
     }
     const std::vector<io::NamedArray> twice{arrays[1], arrays[1]};
     CHECK_THROWS_WITH(io::serialize_npz(twice), Contains("\"codes\" of an array is empty or comes twice"));
+    const std::vector<io::NamedArray> longest{{std::string(65531, 'a'), arrays[0].array}};
+    CHECK(io::parse_npz(io::serialize_npz(longest), "longest").front().name.size() == 65531);
+    const std::vector<io::NamedArray> beyond{{std::string(65532, 'a'), arrays[0].array}};
+    CHECK_THROWS_WITH(io::serialize_npz(beyond), Contains("65532 bytes, more than the 65531"));
 }
 
 TEST_CASE("A damaged npz file is refused, wherever it is cut and whichever bit is wrong") {

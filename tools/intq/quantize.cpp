@@ -133,21 +133,6 @@ struct CodegenOptions {
     bool is_json = false;
 };
 
-/// The golden runs of a file, in memory of their own.
-deploy::GoldenRecord record_of(const ProgramFile& file) {
-    const runtime::GoldenRuns& runs = file.golden;
-    const auto count = static_cast<std::size_t>(runs.count);
-    deploy::GoldenRecord record;
-    record.count = runs.count;
-    record.patterns = runs.patterns;
-    const auto checks = static_cast<std::size_t>(runs.runs()) * file.lowered.program().program().instructions.size();
-    if (checks > 0) record.checks.assign(runs.checks, runs.checks + checks);
-    if (count == 0) return record;
-    record.inputs.assign(runs.inputs, runs.inputs + count * static_cast<std::size_t>(runs.input_bytes));
-    record.outputs.assign(runs.outputs, runs.outputs + count * static_cast<std::size_t>(runs.output_bytes));
-    return record;
-}
-
 /// The program, for kernels that a board has.
 ProgramFile read_for_board(const CodegenOptions& options) {
     try {
@@ -163,7 +148,7 @@ int codegen(const CodegenOptions& options) {
     require_writable(options.emit.output, {options.program, options.data.path});
     const ProgramFile file = read_for_board(options);
     const program::OwnedProgram& program = file.lowered.program();
-    deploy::GoldenRecord golden = record_of(file);
+    deploy::GoldenRecord golden = deploy::copy_golden_runs(file.golden, program.program());
     if (!options.data.path.empty()) {
         const Tensor samples = options.data.read_for(file);
         const Tensor first = samples.batch(0, std::min<index_t>(options.golden, samples.extent(0)));

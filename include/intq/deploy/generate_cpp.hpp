@@ -248,6 +248,9 @@ INTQ_INLINE bool is_identifier(std::string_view name) {
     for (const std::string_view keyword : cpp_keywords)
         if (name == keyword) return false;
     if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) != 0) return false;
+    // Reserved to the compiler.
+    if (name.find("__") != std::string_view::npos) return false;
+    if (name.size() > 1 && name[0] == '_' && std::isupper(static_cast<unsigned char>(name[1])) != 0) return false;
     for (const char c : name)
         if (c != '_' && std::isalnum(static_cast<unsigned char>(c)) == 0) return false;
     return true;

@@ -35,18 +35,25 @@ struct GoldenRecord {
 
 /// Runs on patterns that find most faults of one bit: each more finds few, and takes the time of a run.
 inline constexpr index_t default_patterns = 4;
+/// No fault needs more.
+inline constexpr index_t most_patterns = 4096;
 
 /// Runs a program on samples, one at a time, and on patterns, and keeps what a deployed program shall give.
 ///
 /// @param inputs    one for each input of the program, (N, …) with the same N; none where patterns shall do
 /// @param patterns  runs in which each instruction has a pattern for its operands; see runtime::write_pattern()
-/// @throws Error for inputs that the program does not take
+/// @throws Error for inputs that the program does not take, and patterns that are not 0 to most_patterns
 GoldenRecord record_golden_runs(const program::OwnedProgram& program, std::span<const Tensor> inputs,
                                 index_t patterns = default_patterns);
 
 /// The same of a program that is a view, whose constants were packed for `table`.
 GoldenRecord record_golden_runs(const runtime::Program& program, const kernels::KernelTable& table,
                                 std::span<const Tensor> inputs, index_t patterns = default_patterns);
+
+/// The golden runs of a file that was read, in memory of their own: to write its program again.
+///
+/// @param program  that of the file
+GoldenRecord copy_golden_runs(const runtime::GoldenRuns& golden, const runtime::Program& program);
 
 /// The bytes of a program file.
 ///
@@ -331,6 +338,9 @@ INTQ_INLINE GoldenRecord record_golden_runs(const runtime::Program& program, con
         to.insert(to.end(), first, first + bytes);
     };
     const auto bytes_of = [&](std::int32_t tensor) { return program.tensor(tensor).bytes() / program.max_batch; };
+    if (patterns < 0 || patterns > most_patterns)
+        throw Error("record_golden_runs: " + std::to_string(patterns) + " patterns, expected 0 to " +
+                    std::to_string(most_patterns));
     GoldenRecord golden;
     golden.count = rows.empty() ? 0 : rows.front().shape()[0];
     golden.patterns = patterns;
@@ -350,6 +360,19 @@ INTQ_INLINE GoldenRecord record_golden_runs(const runtime::Program& program, con
     }
     for (index_t pattern = 0; pattern < patterns; ++pattern) record(pattern);
     return golden;
+}
+
+INTQ_INLINE GoldenRecord copy_golden_runs(const runtime::GoldenRuns& golden, const runtime::Program& program) {
+    const auto count = static_cast<std::size_t>(golden.count);
+    GoldenRecord record;
+    record.count = golden.count;
+    record.patterns = golden.patterns;
+    const auto checks = static_cast<std::size_t>(golden.runs()) * program.instructions.size();
+    if (checks > 0) record.checks.assign(golden.checks, golden.checks + checks);
+    if (count == 0) return record;
+    record.inputs.assign(golden.inputs, golden.inputs + count * static_cast<std::size_t>(golden.input_bytes));
+    record.outputs.assign(golden.outputs, golden.outputs + count * static_cast<std::size_t>(golden.output_bytes));
+    return record;
 }
 
 INTQ_INLINE std::vector<std::byte> serialize_program(const runtime::Program& program, const kernels::KernelTable& table,

@@ -218,6 +218,9 @@ INTQ_INLINE std::vector<std::byte> serialize_npz(std::span<const NamedArray> arr
             throw Error("the array " + in_quotes(item.name), error);
         }
         const std::string name = item.name + ".npy";
+        if (name.size() > 0xFFFF)
+            throw Error("the name of an array has " + std::to_string(item.name.size()) +
+                        " bytes, more than the 65531 that a .npz file holds");
         const std::uint32_t sum = crc32(bytes);
         const std::uint64_t offset = zip.data.size();
         if (offset + bytes.size() + name.size() + detail::zip_local_size >= detail::zip_largest)
