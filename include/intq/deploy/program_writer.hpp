@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Programs as files: writing them with golden runs, and reading them on a host (docs/program_format.md).
-// Layer: deploy. A board reads with runtime/load_program.hpp. Above 400 lines, because the parts of a file refer to each
-// other by places that only their writer knows.
+// Layer: deploy. A board reads with runtime/load_program.hpp. Long because the parts of a file refer to each other by
+// places that only their writer knows.
 #ifndef INTQ_DEPLOY_PROGRAM_WRITER_HPP
 #define INTQ_DEPLOY_PROGRAM_WRITER_HPP
 

@@ -52,6 +52,7 @@ std::vector<bool> solve_knapsack(std::span<const KnapsackItem> items, double cap
 #    include <algorithm>
 #    include <cstddef>
 #    include <cstdint>
+#    include <cstdio>
 #    include <numeric>
 #    include <string>
 
@@ -167,12 +168,23 @@ private:
 
 }  // namespace detail
 
+namespace detail {
+
+/// A number of any size in a few characters.
+INTQ_INLINE std::string short_number(double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.9g", value);
+    return text;
+}
+
+}  // namespace detail
+
 INTQ_INLINE std::vector<bool> solve_knapsack(std::span<const KnapsackItem> items, double capacity) {
     for (const KnapsackItem& item : items)
         if (!(item.weight > 0.0 && item.weight < 1e300 && item.value > 0.0 && item.value < 1e300))
-            throw Error("solve_knapsack: an item has weight " + std::to_string(item.weight) + " and value " +
-                        std::to_string(item.value) + "; both must be positive and finite");
-    if (!(capacity >= 0.0)) throw Error("solve_knapsack: the capacity is " + std::to_string(capacity));
+            throw Error("solve_knapsack: an item has weight " + detail::short_number(item.weight) + " and value " +
+                        detail::short_number(item.value) + "; both must be positive and finite");
+    if (!(capacity >= 0.0)) throw Error("solve_knapsack: the capacity is " + detail::short_number(capacity));
     return detail::KnapsackSearch(items, capacity).run();
 }
 

@@ -218,8 +218,7 @@ INTQ_INLINE std::vector<LayerCosts> read_layer_costs(const std::filesystem::path
         if (words.empty() || words[0][0] == '#') continue;
         std::vector<double> numbers;
         for (std::size_t i = 1; i < words.size(); ++i)
-            // So small that sums of them are finite.
-            if (const auto value = detail::finite_number(words[i]); value && *value < 1e100) numbers.push_back(*value);
+            if (const auto value = detail::finite_number(words[i])) numbers.push_back(*value);
         if (words.size() != 5 || numbers.size() != 4)
             throw Error(path.string() + ":" + std::to_string(number),
                         "expected a layer, its loss in int8 and int16, and its seconds in int8 and int16, given " +
