@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // interpolate: taps against the rational numbers that they round, pixels against plain sums of four products, on every
-// backend; the error against real interpolation.
+// backend; the error against real interpolation. The classes of a geometry, which lie beside it.
 #include "intq/kernels/window/resize.hpp"
 
 #include <cmath>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "intq/arith/tflite_functions.hpp"
+#include "intq/kernels/window/geometry.hpp"
 #include "support/catch.hpp"
 #include "support/guarded_buffer.hpp"
 #include "support/odd_width.hpp"
@@ -127,6 +128,26 @@ template <class Backend, class Code> void check_shape(Resize rule, const Resized
 }
 
 }  // namespace
+
+TEST_CASE("Windows that lie in padding as a whole are of one class, however large the padding is") {
+    // Rows and columns are inside of the image or outside of it: four runs of slots, where each place beyond the image
+    // was a run of its own.
+    const Window2d window{{1, 1}, {1, 1}, {40, 40, 40, 40}, {1, 1}};
+    const Size2d in{8, 8};
+    std::vector<std::int32_t> storage(static_cast<std::size_t>(kernels::conv2d_geometry_size(window, in)) / 4);
+    const auto geometry = kernels::make_conv2d_geometry(
+        window, 1, in,
+        {reinterpret_cast<std::byte*>(storage.data()), static_cast<index_t>(storage.size() * sizeof(std::int32_t))});
+    REQUIRE(geometry.ok());
+    index_t runs = 0, slot = 0;
+    while (slot < geometry->out_pixels()) {
+        slot = geometry->run_ends[slot];
+        ++runs;
+    }
+    CHECK(slot == 88 * 88);
+    CHECK(runs == 4);
+    CHECK(kernels::holds_geometry(window, *geometry));
+}
 
 TEST_CASE("Taps are the positions of docs/arithmetic.md, as rational numbers say them") {
     index_t wrong = 0;
