@@ -200,7 +200,7 @@ void add_pool(std::vector<Case>& cases, const char* name, OpKind op, Window2d wi
                  &window, &average, t.codes.data(), t.out.data(), n / (in.height * in.width * channels), channels,
                  in,      out,      &serial};
              op == OpKind::max_pool2d ? kernels::max_pool2d_codes<Backend, std::int8_t>(call)
-                                      : kernels::avg_pool2d_codes<Backend, std::int8_t>(call);
+                                      : kernels::avg_pool2d_codes<TargetType, Backend, std::int8_t>(call);
          }});
 }
 

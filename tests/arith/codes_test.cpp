@@ -56,6 +56,10 @@ std::vector<Maker> makers() {
          [](const Record& p, const Given& t, const OutputCodes& c) {
              return arith::make_average(p, t[0], t[1], c, 4, PoolDivisor::kernel_cells, false).status();
          }},
+        {"mean", 2,
+         [](const Record& p, const Given& t, const OutputCodes& c) {
+             return arith::make_mean(p, t[0], t[1], c, 4).status();
+         }},
     };
 }
 
@@ -100,7 +104,7 @@ TEST_CASE("codes: a scale that is not from 2^-100 to 2^126 is refused, in every 
             refused += !status.ok();
         }
     });
-    CHECK(refused == 7 * 13 * 8);
+    CHECK(refused == 7 * 15 * 8);
 }
 
 TEST_CASE("codes: a zero point that is no code, or that the target does not take, is refused") {

@@ -150,6 +150,28 @@ Errors measure_average(DType dtype, std::uint64_t seed) {
     return errors;
 }
 
+/// To the grids that TFLite's files have: no code of the output is coarser than 8 of the input's.
+template <class TargetType> Errors measure_mean(DType dtype, std::uint64_t seed) {
+    Random random(seed);
+    Errors errors(dtype);
+    for (int i = 0; i < 20'000; ++i) {
+        const index_t cells = random.one_in(4) ? 65'536 : random.between(1, 300);
+        const float s_in = random.scale(-8, 0), s_out = s_in * random.scale(-6, 3);
+        const auto codes =
+            arith::make_output_codes(lowest_code(dtype), highest_code(dtype), 0, s_out, Activation::none);
+        const auto params = arith::make_mean(TargetType::policy, {s_in, 0, dtype}, {s_out, 0, dtype}, codes, cells);
+        const arith::Average<scalar_lanes> average(*params);
+        const double ratio = static_cast<double>(s_in) / (static_cast<double>(cells) * static_cast<double>(s_out));
+        const auto reach = std::min(static_cast<std::int64_t>(1.0 + static_cast<double>(highest_code(dtype)) / ratio),
+                                    std::int64_t{highest_code(dtype)} * cells);
+        for (int k = 0; k < 60; ++k) {
+            const std::int64_t sum = random.between(-reach, reach);
+            errors.add(average.code(static_cast<std::int32_t>(sum), cells, *params), static_cast<double>(sum) * ratio);
+        }
+    }
+    return errors;
+}
+
 Errors measure_fp32_sumin(DType dtype, std::uint64_t seed) {
     using arith::float_scale;
     Random random(seed);
@@ -193,6 +215,11 @@ TEST_CASE("errors: a code in, add, average stay inside the bounds of section 7")
     measure_add(DType::int16, 78).check("add, int16", -3.0, 3.0, 0.6);
     measure_average(DType::int8, 79).check("average, int8", -0.508, 0.508);
     measure_average(DType::int16, 80).check("average, int16", -2.01, 2.01);
+    for (const DType dtype : {DType::int8, DType::int16}) {
+        measure_mean<target::tflite<>>(dtype, 87).check("mean of tflite", -0.7501, 0.7501);
+        measure_mean<target::tflite<arith::single_rounding>>(dtype, 88).check("mean of tflite, single rounding",
+                                                                              -0.5001, 0.5001);
+    }
 }
 
 TEST_CASE("errors: fp32 with a fused add stays inside the bounds of section 7") {

@@ -355,6 +355,20 @@ inline ExampleValues average(const CallArguments& a) {
     });
 }
 
+inline ExampleValues mean(const CallArguments& a) {
+    const auto in = operand(a, "s_in", "zp_in"), out = operand(a, "s_out", "zp_out");
+    const auto codes = a.list<std::int32_t>("codes");
+    const auto cells = static_cast<index_t>(codes.size());
+    std::int32_t sum = 0;
+    for (const std::int32_t code : codes) sum += code;
+    return with_target(a, [&](auto target) {
+        return values_of(arith::make_mean(target.policy, in, out, codes_of(out.dtype, out.zero_point), cells),
+                         [&](const arith::AverageParams& params) {
+                             return values(arith::Average<scalar_lanes>(params).code(sum, cells, params));
+                         });
+    });
+}
+
 inline arith::OutputCodes activation_codes(const CallArguments& a, const char* scale) {
     const DType dtype = dtype_of(a.word("dtype"));
     return arith::make_output_codes(lowest_code(dtype), highest_code(dtype), a.code("zp"), a.real(scale),
@@ -668,6 +682,7 @@ inline const ExampleFunctions& functions() {
         {"add_coefficients", {"target s_x s_y dtype=int8", &add_coefficients}},
         {"mul", {"target s_x s_y s_out x y dtype=int8 zp_x=0 zp_y=0 zp_out=0", &mul}},
         {"average", {"target s_in s_out cells codes dtype=int8 zp_in=0 zp_out=0 divisor=kernel_cells", &average}},
+        {"mean", {"target s_in s_out codes dtype=int8 zp_in=0 zp_out=0", &mean}},
         {"clamp_code",
          {"q s activation zp=0 dtype=int8",
           INTQ_EXAMPLE(values(arith::OutputLanes<scalar_lanes>(activation_codes(a, "s")).clamp(a.code("q"))))}},

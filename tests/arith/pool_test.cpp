@@ -3,8 +3,10 @@
 // Averages of codes by the library against the oracle, for every target: codes, refusals, full-scale sums.
 #include "intq/arith/pool.hpp"
 
+#include <algorithm>
 #include <iostream>
 #include <sstream>
+#include <vector>
 
 #include "arith/targets.hpp"
 #include "support/catch.hpp"
@@ -24,6 +26,7 @@ struct AverageCase {
     index_t kernel_cells = 1;
     PoolDivisor divisor = PoolDivisor::kernel_cells;
     bool has_padding = false;
+    bool is_mean = false;  // made by make_mean
 };
 
 arith::CodesOf given(const ref::QParams& q) {
@@ -31,15 +34,20 @@ arith::CodesOf given(const ref::QParams& q) {
 }
 
 template <class TargetType> Result<arith::AverageParams> make(const AverageCase& c) {
-    return arith::make_average(TargetType::policy, given(c.in), given(c.out), output_codes(c.out), c.kernel_cells,
-                               c.divisor, c.has_padding);
+    const auto& policy = TargetType::policy;
+    if (c.is_mean) return arith::make_mean(policy, given(c.in), given(c.out), output_codes(c.out), c.kernel_cells);
+    return arith::make_average(policy, given(c.in), given(c.out), output_codes(c.out), c.kernel_cells, c.divisor,
+                               c.has_padding);
 }
 
 /// The oracle's code of `valid` cells with this sum, the rest of the window being padding.
 template <class TargetType>
 std::optional<std::int64_t> reference(const AverageCase& c, std::int64_t sum, index_t valid) {
     const std::int64_t padded = c.divisor == PoolDivisor::kernel_cells ? c.kernel_cells - valid : 0;
+    const bool requantizes =
+        Pair<TargetType>::reference().is_tflite() && !c.has_padding && (c.is_mean || !ref::keeps_grid(c.in, c.out));
     return unless_refused([&] {
+        if (requantizes) return ref::mean_code(Pair<TargetType>::reference(), sum, valid, c.in, c.out);
         return ref::average_code(Pair<TargetType>::reference(), sum + padded * c.in.zero_point, valid + padded, c.in,
                                  c.out);
     });
@@ -85,11 +93,12 @@ template <class TargetType> AverageCase random_case(DType dtype, Random& random)
         c.out.scale = random.one_in(8) ? random.scale(-60, 40) : c.in.scale * random.scale(-3, 3);
         c.out.zero_point = has_zero_point ? random.between(-128, 127) : 0;
     }
-    if (Pair<TargetType>::reference().is_tflite() && !random.one_in(8)) c.out = c.in;
     const index_t side = random.between(1, 40);
     c.kernel_cells =
         random.one_in(4) ? random.between(1, dtype == DType::int8 ? 8'000'000 : 32'767) : side * random.between(1, 40);
     c.has_padding = random.one_in(2);
+    if (Pair<TargetType>::reference().is_tflite() && !random.one_in(c.has_padding ? 8 : 2)) c.out = c.in;
+    c.is_mean = !c.has_padding && random.one_in(2);
     c.divisor = random.one_in(2) ? PoolDivisor::kernel_cells : PoolDivisor::valid_cells;
     return c;
 }
@@ -140,6 +149,17 @@ TEST_CASE("average: a full-scale 256x256 int16 window is the oracle's on every t
                 CHECK(average.code(static_cast<std::int32_t>(sum), full_cells, *params) ==
                       reference<TargetType>(c, sum, full_cells).value());
             }
+        if (Pair<TargetType>::reference().is_tflite()) {
+            c.is_mean = true;
+            c.out.scale = 3e-4f;
+            const auto mean = make<TargetType>(c);
+            REQUIRE(mean.ok());
+            for (const std::int64_t sum : {-32768 * full_cells, index_t{-1}, index_t{1}, 32767 * full_cells})
+                CHECK(arith::Average<scalar_lanes>(*mean).code(static_cast<std::int32_t>(sum), full_cells, *mean) ==
+                      reference<TargetType>(c, sum, full_cells).value());
+            c.is_mean = false;
+            c.out = c.in;
+        }
         c.kernel_cells = full_cells + 1;
         const auto refused = make<TargetType>(c);
         REQUIRE_FALSE(refused.ok());
@@ -148,16 +168,71 @@ TEST_CASE("average: a full-scale 256x256 int16 window is the oracle's on every t
     });
 }
 
-TEST_CASE("average: tflite keeps scale and zero point, and each rule has its padding; the refusal names the field") {
+TEST_CASE(
+    "average: with padding tflite keeps scale and zero point, and each rule has its padding; the refusal names "
+    "the field") {
     using Lite = target::tflite<>;
     const ref::QParams q = ref::int8(0.5f, 3);
     const auto field = [](const auto& result) { return result.ok() ? Field::none : result.status().field; };
-    CHECK(field(make<Lite>({q, ref::int8(0.25f, 3), 4, PoolDivisor::valid_cells, false})) == Field::scale);
-    CHECK(field(make<Lite>({q, ref::int8(0.5f, 2), 4, PoolDivisor::valid_cells, false})) == Field::zero_point);
+    CHECK(field(make<Lite>({q, ref::int8(0.25f, 3), 4, PoolDivisor::valid_cells, true})) == Field::scale);
+    CHECK(field(make<Lite>({q, ref::int8(0.5f, 2), 4, PoolDivisor::valid_cells, true})) == Field::zero_point);
+    for (const PoolDivisor divisor : {PoolDivisor::valid_cells, PoolDivisor::kernel_cells}) {
+        CHECK(make<Lite>({q, ref::int8(0.25f, 3), 4, divisor, false}).ok());
+        CHECK(make<Lite>({q, ref::int8(0.5f, 2), 4, divisor, false}).ok());
+    }
     CHECK(field(make<Lite>({q, q, 4, PoolDivisor::kernel_cells, true})) == Field::divisor);
     CHECK(field(make<target::bpu<march::bayes>>({ref::int8(1), ref::int8(1), 4, PoolDivisor::valid_cells, true})) ==
           Field::divisor);
     CHECK(make<Lite>({q, q, 4, PoolDivisor::valid_cells, true}).ok());
+}
+
+TEST_CASE("average: a target has its own rules and no others, and words that its formula can compute with") {
+    for_each_target([&](auto tag) {
+        using TargetType = decltype(tag);
+        using enum arith::AverageRule;
+        const arith::PolicyRecord& policy = TargetType::policy;
+        INFO(policy.name);
+        const ref::QParams q = ref::int8(0.5f);
+        const bool is_single = policy.requantize == arith::RequantizeRule::single_rounding;
+        std::vector<arith::AverageRule> own{policy.average};
+        if (Pair<TargetType>::reference().is_tflite())
+            own.push_back(is_single ? single_rounding_sum : double_rounding_sum);
+        const auto mean = make<TargetType>({q, q, 4, PoolDivisor::kernel_cells, false, true});
+        REQUIRE(mean.ok());
+        CHECK(mean->rule == own.back());
+        CHECK(make<TargetType>({q, q, 4})->rule == own.front());
+        CHECK(make<TargetType>({q, ref::int8(0.25f), 4})->rule == own.back());
+        const auto status = [&](const arith::AverageParams& params, bool has_padding = false) {
+            return arith::check_average_params(policy, params, DType::int8, has_padding);
+        };
+        for (const auto rule : {requantize_sum, float_scale_sum, divide_codes, double_rounding_sum, single_rounding_sum,
+                                static_cast<arith::AverageRule>(5)}) {
+            arith::AverageParams params = *mean;
+            params.rule = rule;
+            const bool is_own = std::find(own.begin(), own.end(), rule) != own.end();
+            CHECK(status(params).ok() == is_own);
+            if (!is_own) CHECK(status(params).field == Field::scale);
+        }
+        if (own.size() == 1) return;
+        CHECK(status(*mean, true) == Status{StatusCode::unsupported, OpKind::avg_pool2d, Field::padding, 1, 0});
+        const auto with_words = [&](arith::ChannelWords words) {
+            arith::AverageParams params = *mean;
+            params.words = words;
+            return status(params);
+        };
+        const Status corrupt{StatusCode::corrupt, OpKind::avg_pool2d, Field::scale, 0, 0};
+        if (is_single) {
+            CHECK(with_words({1 << 30, 30}).ok());
+            CHECK(with_words({1 << 30, 31}) == corrupt);
+            CHECK(with_words({1 << 30, -32}) == corrupt);
+            CHECK(with_words({-1, 0}) == corrupt);
+        } else {
+            CHECK(with_words({1 << 30, 22, 0, 0, 0}).ok());  // 4 · -128 · 2^22 is the lowest int32
+            CHECK(with_words({1 << 30, 23, 0, 0, 0}) == corrupt);
+            CHECK(with_words({1 << 30, 0, 5, 3, 1}) == corrupt);
+            CHECK(with_words({-1, 0, 0, 0, 0}) == corrupt);
+        }
+    });
 }
 
 TEST_CASE("average: division rounds half away from zero for every small divisor and around every tie") {

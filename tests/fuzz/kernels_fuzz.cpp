@@ -190,14 +190,18 @@ Outcome run_pool(const KernelTable& table, Draw draw) {
     const Size2d in{draw.between(1, 9), draw.between(1, 9)};
     const arith::CodesOf x = d.codes(draw, draw_scale(draw));
     const arith::CodesOf y = draw.one_in(2) ? x : d.codes(draw, draw_scale_near(draw, x.scale));
-    const auto average =
-        arith::make_average(table.policy(), x, y, d.clamp(draw, y), window.kernel.height * window.kernel.width,
-                            static_cast<PoolDivisor>(draw.between(0, 1)), !(window.padding == Padding2d{}));
-    const auto* const row =
-        find(table.pool, [&](const kernels::PoolRow& r) { return r.op == op && r.dtype == d.dtype; });
+    const index_t cells = window.kernel.height * window.kernel.width;
+    const bool has_padding = !(window.padding == Padding2d{});
+    const auto average = !has_padding && draw.one_in(4)
+                             ? arith::make_mean(table.policy(), x, y, d.clamp(draw, y), cells)
+                             : arith::make_average(table.policy(), x, y, d.clamp(draw, y), cells,
+                                                   static_cast<PoolDivisor>(draw.between(0, 1)), has_padding);
+    const arith::AverageParams params = average.ok() ? *average : arith::AverageParams{};
+    const auto* const row = find(table.pool, [&](const kernels::PoolRow& r) {
+        return r.op == op && r.dtype == d.dtype && (op == OpKind::max_pool2d || r.rule == params.rule);
+    });
     if (row == nullptr || !kernels::check_pool(window, in, op).ok() || (op == OpKind::avg_pool2d && !average))
         return {};
-    const arith::AverageParams params = average.ok() ? *average : arith::AverageParams{};
     const Size2d out = output_size(window, in);
     const index_t batch = draw.between(1, 2), channels = draw.between(1, draw.one_in(3) ? 300 : 20);
     Given a(draw, batch * in.height * in.width * channels * d.element);

@@ -67,6 +67,41 @@ inline Tensor max_pool(const Target& target, const Tensor& x, const QParams& q, 
     return y;
 }
 
+/// TFLite's MEAN of `cells` codes whose sum is `sum`, to any grid, by the rounding of the target.
+///
+///     (M, e) of double(s_in)/double(s_out);  k = min(floor(log2 cells), 31 + e)
+///     (sum - cells·zp)·floor(M·2^k / cells)·2^(e - k - 31) + zo
+///
+/// Refused where a sum of the lowest or the highest code leaves 32 bits, before or behind the shift to the left.
+inline std::int64_t mean_code(const Target& target, wide sum, std::int64_t cells, const QParams& in,
+                              const QParams& out) {
+    refuse_activation(target, in);
+    refuse_activation(target, out);
+    const bool single = target.kind == Target::Kind::tflite_single;
+    TfliteMultiplier m = make_tflite_multiplier(static_cast<double>(in.scale) / static_cast<double>(out.scale), single);
+    int k = 0;
+    while (k < 31 + m.shift && power_of_two(k + 1) <= cells) {
+        ++k;
+    }
+    m.multiplier = floor_divide(m.multiplier * power_of_two(k), cells);
+    m.shift -= k;
+    const auto scaled = [&](wide of) {
+        if (!fits_signed(of, 32)) {
+            throw Refused("the sum of " + std::to_string(cells) + " codes leaves 32 bits");
+        }
+        return single ? multiply_single_rounding(of, m) : multiply_double_rounding(of, m);
+    };
+    for (const std::int64_t code : {in.qmin, in.qmax}) {
+        scaled((wide{code} - in.zero_point) * cells);
+    }
+    return to_int64(clamp(scaled(sum - wide{cells} * in.zero_point) + out.zero_point, out.qmin, out.qmax));
+}
+
+/// Whether an average on tflite keeps the grid, and so divides codes.
+inline bool keeps_grid(const QParams& in, const QParams& out) {
+    return !(in.scale < out.scale) && !(in.scale > out.scale) && in.zero_point == out.zero_point;
+}
+
 /// The mean of `cells` codes whose sum is `sum`.
 ///
 ///     bpu     requantize(sum, s_acc = fdiv(s_in, float32(cells)))
@@ -88,14 +123,16 @@ inline std::int64_t average_code(const Target& target, wide sum, std::int64_t ce
         const float ratio = fdiv(in.scale, fmul(to_float32(cells), out.scale));
         return round_steps(fmul(to_float32(sum - wide{cells} * in.zero_point), ratio), out);
     }
-    if (in.scale < out.scale || in.scale > out.scale || in.zero_point != out.zero_point) {
-        throw Refused("tflite avg_pool keeps scale and zero point");
+    if (!keeps_grid(in, out)) {
+        throw Refused("tflite avg_pool with padding keeps scale and zero point");
     }
     return to_int64(clamp(divide_half_away(sum, cells), out.qmin, out.qmax));
 }
 
 /// @pre  bpu counts padding and tflite does not; the other value of count_include_pad is refused where there is padding
-inline Tensor avg_pool(const Target& target, const Tensor& x, const QParams& in, const QParams& out, const Pool2d& p) {
+/// @param is_mean  tflite: MEAN's rule, which an output of another grid has without padding, to the same grid as well
+inline Tensor avg_pool(const Target& target, const Tensor& x, const QParams& in, const QParams& out, const Pool2d& p,
+                       bool is_mean = false) {
     check_codes(x, in);
     if (p.dilation_h != 1 || p.dilation_w != 1) {
         throw std::invalid_argument("oracle: avg_pool has no dilation");
@@ -104,6 +141,7 @@ inline Tensor avg_pool(const Target& target, const Tensor& x, const QParams& in,
     if (has_padding && ((target.is_bpu() && !p.count_include_pad) || (target.is_tflite() && p.count_include_pad))) {
         throw Refused("avg_pool: the target's rule for padding is the other one");
     }
+    const bool requantizes = target.is_tflite() && !has_padding && (is_mean || !keeps_grid(in, out));
     Tensor y = make_pool_output(x, p);
     for (std::int64_t n = 0; n < y.n; ++n)
         for (std::int64_t c = 0; c < y.c; ++c)
@@ -116,7 +154,8 @@ inline Tensor avg_pool(const Target& target, const Tensor& x, const QParams& in,
                         sum += code;
                     }
                     const auto cells = static_cast<std::int64_t>(window.codes.size()) + counted;
-                    at(y, n, c, row, column) = average_code(target, sum, cells, in, out);
+                    at(y, n, c, row, column) = requantizes ? mean_code(target, sum, cells, in, out)
+                                                           : average_code(target, sum, cells, in, out);
                 }
     return y;
 }

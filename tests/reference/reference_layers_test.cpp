@@ -645,7 +645,7 @@ TEST_CASE("reference: avg_pool counts padding or not, and rounds by its target")
     CHECK(one(fp32(), int8(1.0F), int8(0.5F)) == 50);             // to even
     CHECK(one(fp32(), int8(1.0F, 10), int8(0.5F, 7)) == 30 + 7);  // 30.5 to even
     CHECK(one(tflite_double(), int8(1.0F, 10), int8(1.0F, 10)) == 25);
-    CHECK_THROWS_AS(one(tflite_double(), int8(1.0F), int8(0.5F)), Refused);
+    CHECK(one(tflite_double(), int8(1.0F), int8(0.5F)) == 51);                   // another grid: as a mean; 50.5 away
     CHECK(average_code(tflite_single(), 10, 4, int8(1.0F), int8(1.0F)) == 3);    // 2.5 away
     CHECK(average_code(tflite_single(), -10, 4, int8(1.0F), int8(1.0F)) == -3);  // -2.5 away
     CHECK(average_code(bayes(), -10, 4, int8(1.0F), int8(1.0F)) == -2);          // -2.5 up
@@ -656,9 +656,33 @@ TEST_CASE("reference: avg_pool counts padding or not, and rounds by its target")
     CHECK(avg_pool(fp32(), x, int8(1.0F, 4), int8(1.0F, 4), p).codes == Codes{6, 8, 10, 13});  // 1.5, 4, 6.5, 9.25
     CHECK_THROWS_AS(avg_pool(tflite_single(), x, int8(1.0F), int8(1.0F), p), Refused);
     p.count_include_pad = false;
+    CHECK_THROWS_AS(avg_pool(tflite_single(), x, int8(1.0F), int8(0.5F), p), Refused);
     CHECK(avg_pool(tflite_single(), x, int8(1.0F), int8(1.0F), p).codes == Codes{10, 20, 30, 41});
     CHECK(avg_pool(fp32(), x, int8(1.0F, 4), int8(2.0F), p).codes == Codes{3, 8, 13, 18});  // 3, 8, 13, 18.5
     CHECK_THROWS_AS(avg_pool(bayes(), x, int8(1.0F), int8(1.0F), p), Refused);
+}
+
+// With s_in = s_out the multiplier is 2^30·2^k / cells, and e - k + 1 its shift.
+TEST_CASE("reference: the mean of tflite has one multiplier, which double rounding rounds twice") {
+    const QParams q = int8(1.0F);
+    CHECK(mean_code(tflite_double(), 10, 4, q, q) == 3);                            // 2.5 away
+    CHECK(mean_code(tflite_double(), -10, 4, q, q) == -3);                          // -2.5 away
+    CHECK(mean_code(tflite_single(), -10, 4, q, q) == -2);                          // -2.5 up
+    CHECK(mean_code(tflite_double(), 27, 5, q, q) == 6);                            // 10.8, then 11/2 away
+    CHECK(mean_code(tflite_single(), 27, 5, q, q) == 5);                            // 5.4
+    CHECK(mean_code(tflite_double(), 26, 5, q, q) == 5);                            // 10.4, then 10/2
+    CHECK(mean_code(tflite_double(), -27, 5, q, q) == -6);                          // -10.8, then -11/2 away
+    CHECK(mean_code(tflite_double(), 10, 4, q, int8(0.5F)) == 5);                   // 2.5 / 0.5
+    CHECK(mean_code(tflite_double(), 10, 4, q, int8(0.001F)) == 127);               // 2500, clamped
+    CHECK(mean_code(tflite_double(), 30, 4, int8(0.5F, 3), int8(1.0F, -7)) == -5);  // 18/4·0.5 = 2.25, less 7
+    CHECK_THROWS_AS(mean_code(tflite_double(), 0, 1, q, int8(0x1p-24F)), Refused);  // -128·2^25 leaves int32
+    CHECK_NOTHROW(mean_code(tflite_single(), 0, 1, q, int8(0x1p-24F)));
+    CHECK_THROWS_AS(mean_code(tflite_double(), 0, 65537, int16(1.0F), int16(1.0F)), Refused);
+    const Tensor x{{-17, 10, 3, 16, 15}, 1, 1, 1, 5};
+    Pool2d p;
+    p.kernel_w = 5;
+    CHECK(avg_pool(tflite_double(), x, q, q, p).codes == Codes{5});  // 5.4: the same grid divides
+    CHECK(avg_pool(tflite_double(), x, q, q, p, true).codes == Codes{6});
 }
 
 TEST_CASE("reference: a full-scale 256x256 int16 average stays in int32 and in its bound, and one cell more does not") {

@@ -279,14 +279,18 @@ inline bool run_pool_rows(const KernelTable& table) {
     const Size2d in{side, side}, out = output_size(window, in);
     if (!kernels::check_pool(window, in, OpKind::avg_pool2d).ok()) return false;
     for (const kernels::PoolRow& row : table.pool) {
-        const auto average = arith::make_average(table.policy(), codes(0.05f, row.dtype), codes(0.05f, row.dtype),
-                                                 all_codes(row.dtype), 9, PoolDivisor::kernel_cells, false);
-        if (!average.ok()) return false;
+        const auto of = codes(0.05f, row.dtype);
+        const auto average =
+            row.rule == table.policy().average
+                ? arith::make_average(table.policy(), of, of, all_codes(row.dtype), 9, PoolDivisor::kernel_cells, false)
+                : arith::make_mean(table.policy(), of, codes(0.02f, row.dtype), all_codes(row.dtype), 9);
+        if (!average.ok() || average->rule != row.rule) return false;
         clear_y();
         row.run({&window, &*average, x_memory, y_memory, batch, inputs, in, out, &serial});
         if (!y_agrees(row.dtype)) return false;
     }
-    return true;
+    const bool has_mean = table.policy().average == arith::AverageRule::divide_codes;
+    return table.pool.size() == (has_mean ? 6 : 4);
 }
 
 inline bool run_quantize_rows(const KernelTable& table) {

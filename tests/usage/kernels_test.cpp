@@ -310,12 +310,18 @@ TEST_CASE("bad usage: operators without weights, and tensors of codes") {
                  arith::make_mul(target::bpu<march::bayes>::policy, int8_of(1.0f), int8_of(1.0f), int8_of(1e-9f), {}));
          },
          {"mul", "ratio of the scales"}},
-        {"an average with another output scale on a target that keeps scales",
+        {"an average with padding and another output scale on a target that keeps scales there",
          [] {
              return refusal(arith::make_average(target::tflite<>::policy, int8_of(0.5f), int8_of(0.25f), {}, 4,
-                                                PoolDivisor::valid_cells, false));
+                                                PoolDivisor::valid_cells, true));
          },
-         {"avg_pool2d", "scale of the output", "input"}},
+         {"avg_pool2d", "scale of the output", "input", "windows with padding"}},
+        {"an average with padding and another zero point there",
+         [] {
+             return refusal(arith::make_average(target::tflite<>::policy, int8_of(0.5f, 3), int8_of(0.5f, -7),
+                                                {-7, -128, 127}, 4, PoolDivisor::valid_cells, true));
+         },
+         {"avg_pool2d", "zero point of the output", "-7", "a zero point of 3"}},
         {"a pool whose padding is as large as its window",
          [] {
              return refusal(kernels::check_pool({{2, 2}, {2, 2}, {2, 2, 2, 2}, {1, 1}}, {8, 8}, OpKind::max_pool2d));

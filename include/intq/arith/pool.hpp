@@ -8,6 +8,7 @@
 
 #include "intq/arith/accumulator_bound.hpp"
 #include "intq/arith/elementwise.hpp"
+#include "intq/arith/tflite_functions.hpp"
 
 namespace intq::arith {
 inline namespace INTQ_CORE_ABI {
@@ -20,7 +21,7 @@ struct AverageParams {
     std::int32_t zero_point = 0;
     float s_in = 1.0f;
     float s_out = 1.0f;
-    ChannelWords words{};  // requantize_sum
+    ChannelWords words{};  // of the rules that requantize a sum in integers
     OutputCodes codes{};
 };
 
@@ -30,13 +31,36 @@ struct AverageParams {
 namespace intq::arith {
 inline namespace INTQ_ABI {
 
-/// Checks parameters from anywhere for codes of one type: what make_average() makes passes.
+/// Whether an average is requantized by a multiplier: the rules of TFLite's MEAN.
+constexpr bool takes_multiplier(AverageRule rule) noexcept {
+    return rule == AverageRule::double_rounding_sum || rule == AverageRule::single_rounding_sum;
+}
+
+namespace detail {
+
+/// What the sum of a window can be, each code less its zero point.
+constexpr SumRange average_range(const AverageParams& params, DType dtype) noexcept {
+    return {(lowest_code(dtype) - params.zero_point) * std::int64_t{params.kernel_cells},
+            (highest_code(dtype) - params.zero_point) * std::int64_t{params.kernel_cells}};
+}
+
+/// Whether words from anywhere keep a sum of MEAN inside its types.
+constexpr bool are_mean_words(AverageRule rule, const ChannelWords& words, SumRange range) noexcept {
+    if (rule == AverageRule::single_rounding_sum) return fixed_point<single_rounding>::are_words(words, 32);
+    return fixed_point<double_rounding>::are_words(words, 32) &&
+           check_left_shift({words[0], words[1]}, false, range).ok();
+}
+
+}  // namespace detail
+
+/// Checks parameters from anywhere for codes of one type: what make_average() and make_mean() make passes.
 ///
 /// @param has_padding  whether a window can reach beyond the image
 /// @return ok; zero_point or quant_range as check_output_codes() says; value_out_of_range of kernel without cells;
 ///         accumulator_overflow where N·|qmin| leaves 32 bits; unsupported naming divisor where the target divides
-///         otherwise than asked; what check_scale() returns, and scale_out_of_range of scale_ratio; corrupt of scale:
-///         another rule than the target's, or words with which the formula would leave its types
+///         otherwise than asked, and padding where MEAN's rule would divide by cells that are none; what check_scale()
+///         returns, and scale_out_of_range of scale_ratio; corrupt of scale: a rule that the target has not got, or
+///         words with which the formula would leave its types
 constexpr Status check_average_params(const PolicyRecord& policy, const AverageParams& params, DType dtype,
                                       bool has_padding) noexcept {
     const auto refuse = [](StatusCode code, Field field, std::int64_t given, std::int64_t expected) {
@@ -49,13 +73,12 @@ constexpr Status check_average_params(const PolicyRecord& policy, const AverageP
         return status;
     if (cells < 1 || cells > largest_extent)
         return refuse(StatusCode::value_out_of_range, Field::kernel, cells, cells < 1 ? 1 : largest_extent);
-    const SumRange range{(lowest_code(dtype) - params.zero_point) * std::int64_t{cells},
-                         (highest_code(dtype) - params.zero_point) * std::int64_t{cells}};
+    const SumRange range = detail::average_range(params, dtype);
     if (!range.fits(32))
         return refuse(StatusCode::accumulator_overflow, Field::kernel, range.largest_magnitude(), INT32_MAX);
-    if (params.rule != policy.average || params.divisor > PoolDivisor::valid_cells)
+    if (!policy.has_average(params.rule) || params.divisor > PoolDivisor::valid_cells)
         return refuse(StatusCode::corrupt, Field::scale, 0, 0);
-    switch (policy.average) {
+    switch (params.rule) {
         case AverageRule::requantize_sum:
             if (has_padding && params.divisor == PoolDivisor::valid_cells)
                 return refuse(StatusCode::unsupported, Field::divisor, static_cast<std::int64_t>(params.divisor), 0);
@@ -70,6 +93,12 @@ constexpr Status check_average_params(const PolicyRecord& policy, const AverageP
                  {fdiv(params.s_in, params.s_out), fdiv(params.s_in, fmul(static_cast<float>(cells), params.s_out))})
                 if (!is_scale(factor)) return refuse(StatusCode::scale_out_of_range, Field::scale_ratio, -1, 0);
             return {};
+        case AverageRule::double_rounding_sum:
+        case AverageRule::single_rounding_sum:
+            if (has_padding) return refuse(StatusCode::unsupported, Field::padding, 1, 0);
+            return detail::are_mean_words(params.rule, params.words, range)
+                       ? Status{}
+                       : refuse(StatusCode::corrupt, Field::scale, 0, 0);
         case AverageRule::divide_codes:
             break;
     }
@@ -78,19 +107,24 @@ constexpr Status check_average_params(const PolicyRecord& policy, const AverageP
     return {};
 }
 
-/// Parameters of an average over windows of `kernel_cells`.
-///
-///     bpu     s_acc = fdiv(s_in, float32(N)), requantized; padding counts
-///     fp32    rhe(fmul(float32(sum - N·zp), fdiv(s_in, fmul(float32(N), s_out)))) + zo
-///     tflite  codes divided by the number of valid cells, half away from zero; scale and zero point stay
-///
-/// @param has_padding  whether a window can reach beyond the image
-/// @return what check_codes() and check_result() refuse, naming the operand; dtype_mismatch of output for another type
-///         than the input's; what check_average_params() refuses; unsupported naming scale or zero_point where
-///         tflite's output differs from its input
-constexpr Result<AverageParams> make_average(const PolicyRecord& policy, const CodesOf& in, const CodesOf& out,
-                                             const OutputCodes& codes, index_t kernel_cells, PoolDivisor divisor,
-                                             bool has_padding) noexcept {
+namespace detail {
+
+/// The words of one average.
+constexpr Result<ChannelWords> average_words(const PolicyRecord& policy, const AverageParams& params,
+                                             DType dtype) noexcept {
+    if (params.rule == AverageRule::requantize_sum) {
+        const float s_acc = fdiv(params.s_in, static_cast<float>(params.kernel_cells));
+        return two_stage_words(policy, RequantizeSource::average_accumulator, s_acc, params.s_out, dtype, 32);
+    }
+    if (!takes_multiplier(params.rule)) return ChannelWords{};
+    const auto multiplier = make_mean_multiplier(params.s_in, params.s_out, params.kernel_cells);
+    if (!multiplier) return multiplier.status();
+    return given_multiplier_words(policy, *multiplier, 32, average_range(params, dtype));
+}
+
+constexpr Result<AverageParams> make_average_by(const PolicyRecord& policy, AverageRule rule, const CodesOf& in,
+                                                const CodesOf& out, const OutputCodes& codes, index_t kernel_cells,
+                                                PoolDivisor divisor, bool has_padding) noexcept {
     constexpr OpKind op = OpKind::avg_pool2d;
     if (const Status status = check_codes(policy, in, op, Field::input); !status) return status;
     if (const Status status = check_result(policy, out, codes, op); !status) return status;
@@ -98,7 +132,7 @@ constexpr Result<AverageParams> make_average(const PolicyRecord& policy, const C
         return Status{StatusCode::dtype_mismatch, op, Field::output, static_cast<std::int64_t>(out.dtype),
                       static_cast<std::int64_t>(in.dtype)};
     AverageParams params{};
-    params.rule = policy.average;
+    params.rule = rule;
     params.divisor = divisor;
     params.kernel_cells = kernel_cells;
     params.zero_point = in.zero_point;
@@ -106,18 +140,50 @@ constexpr Result<AverageParams> make_average(const PolicyRecord& policy, const C
     params.s_out = out.scale;
     params.codes = codes;
     if (const Status status = check_average_params(policy, params, in.dtype, has_padding); !status) return status;
-    if (policy.average == AverageRule::divide_codes) {
-        if (in.scale != out.scale) return Status{StatusCode::unsupported, op, Field::scale, 0, 0, Field::output};
+    if (rule == AverageRule::divide_codes) {
+        if (in.scale != out.scale)
+            return Status{StatusCode::unsupported, op, Field::scale, has_padding ? 1 : 0, 0, Field::output};
         if (in.zero_point != out.zero_point)
             return Status{StatusCode::unsupported, op, Field::zero_point, out.zero_point, in.zero_point, Field::output};
     }
-    if (policy.average != AverageRule::requantize_sum) return params;
-    const float s_acc = fdiv(in.scale, static_cast<float>(kernel_cells));
-    const auto words =
-        detail::two_stage_words(policy, RequantizeSource::average_accumulator, s_acc, out.scale, out.dtype, 32);
+    const auto words = average_words(policy, params, out.dtype);
     if (!words) return words.status().in(op);
     params.words = *words;
     return params;
+}
+
+}  // namespace detail
+
+/// Parameters of an average over windows of `kernel_cells`.
+///
+///     bpu     s_acc = fdiv(s_in, float32(N)), requantized; padding counts
+///     fp32    rhe(fmul(float32(sum - N·zp), fdiv(s_in, fmul(float32(N), s_out)))) + zo
+///     tflite  to the scale and zero point of the input: codes divided by the number of valid cells, half away from
+///             zero; to others, of windows without padding: as make_mean()
+///
+/// @param has_padding  whether a window can reach beyond the image
+/// @return what check_codes() and check_result() refuse, naming the operand; dtype_mismatch of output for another type
+///         than the input's; what check_average_params() refuses; unsupported naming scale or zero_point where
+///         tflite's output differs from its input and there is padding; what make_mean() refuses
+constexpr Result<AverageParams> make_average(const PolicyRecord& policy, const CodesOf& in, const CodesOf& out,
+                                             const OutputCodes& codes, index_t kernel_cells, PoolDivisor divisor,
+                                             bool has_padding) noexcept {
+    const bool keeps_grid = in.scale == out.scale && in.zero_point == out.zero_point;
+    const AverageRule rule = keeps_grid || has_padding ? policy.average : policy.requantized_average();
+    return detail::make_average_by(policy, rule, in, out, codes, kernel_cells, divisor, has_padding);
+}
+
+/// Parameters of a mean over `cells`, which is requantized to any scale and zero point: on the tflite family also to
+/// those of its input, as TFLite's MEAN does. On other targets that of make_average().
+///
+///     tflite  (M, e) = make_mean_multiplier(s_in, s_out, N);  requantize(sum - N·zp, M, e) + zo, by the target's rule
+///
+/// @return what make_average() refuses; scale_out_of_range and accumulator_overflow of scale_ratio, where double
+///         rounding would shift the sum beyond 32 bits
+constexpr Result<AverageParams> make_mean(const PolicyRecord& policy, const CodesOf& in, const CodesOf& out,
+                                          const OutputCodes& codes, index_t cells) noexcept {
+    return detail::make_average_by(policy, policy.requantized_average(), in, out, codes, cells,
+                                   PoolDivisor::kernel_cells, false);
 }
 
 /// Division of sums in all lanes.
@@ -144,19 +210,28 @@ template <class L> struct AverageDivision {
     }
 };
 
+namespace detail {
+
+/// What requantizes a sum by words. The rules without words have none of its lanes.
+template <AverageRule Rule> struct PolicyOfAverage { using type = keep_accumulator; };
+template <> struct PolicyOfAverage<AverageRule::requantize_sum> { using type = two_stage; };
+template <> struct PolicyOfAverage<AverageRule::double_rounding_sum> { using type = fixed_point<double_rounding>; };
+template <> struct PolicyOfAverage<AverageRule::single_rounding_sum> { using type = fixed_point<single_rounding>; };
+
+}  // namespace detail
+
 /// The average of the cells of one window, by a rule that is fixed: what a kernel's loop calls.
 ///
 /// @tparam L     lanes; each lane is a channel
 /// @tparam Rule  that of the parameters
 template <class L, AverageRule Rule> struct AverageBy : AverageDivision<L> {
-    two_stage::Channel<L> channel;
+    using Policy = typename detail::PolicyOfAverage<Rule>::type;
+    typename Policy::template Channel<L> channel;
     OutputCodes codes{};  // what zero point and clamp the scaled value takes
     OutputLanes<L> out;
 
     explicit constexpr AverageBy(const AverageParams& p) noexcept
-        : channel{L::set(p.words[0]), L::set(p.words[1]), L::set(p.words[2]), L::set(p.words[3]), L::set(p.words[4])},
-          codes(p.codes),
-          out(p.codes) {
+        : channel(Policy::template set<L>(p.words)), codes(p.codes), out(p.codes) {
         // A quotient of codes is a code.
         if (Rule == AverageRule::divide_codes) codes.zero_point = 0;
         out = OutputLanes<L>(codes);
@@ -171,6 +246,7 @@ template <class L, AverageRule Rule> struct AverageBy : AverageDivision<L> {
     /// @param valid  cells of the window inside the image, at least 1
     static constexpr Window window(index_t valid, const AverageParams& p) noexcept {
         const auto cells = static_cast<std::int32_t>(valid);
+        if constexpr (takes_multiplier(Rule)) return {cells, scalar_lanes::mul(p.zero_point, cells), 0.0f};
         if constexpr (Rule != AverageRule::float_scale_sum) return {cells, 0, 0.0f};
         const index_t divisor = p.divisor == PoolDivisor::kernel_cells ? p.kernel_cells : valid;
         return {cells, scalar_lanes::mul(p.zero_point, cells),
@@ -185,6 +261,8 @@ template <class L, AverageRule Rule> struct AverageBy : AverageDivision<L> {
         } else if constexpr (Rule == AverageRule::float_scale_sum) {
             return float_scale::scaled<L>(L::sub(sum, L::set(window.offset)),
                                           float_scale::Channel<L>{L::set(window.factor)}, out);
+        } else if constexpr (takes_multiplier(Rule)) {
+            return Policy::template scaled<L>(L::sub(sum, L::set(window.offset)), channel, out);
         } else {
             return AverageBy::divide_half_away(sum, window.valid);
         }
@@ -196,15 +274,20 @@ template <class L, AverageRule Rule> struct AverageBy : AverageDivision<L> {
 
 /// Calls function(integral_constant<AverageRule, rule>).
 template <class Function> constexpr decltype(auto) with_average_rule(AverageRule rule, Function&& function) {
+    using enum AverageRule;
     switch (rule) {
-        case AverageRule::requantize_sum:
-            return function(std::integral_constant<AverageRule, AverageRule::requantize_sum>{});
-        case AverageRule::float_scale_sum:
-            return function(std::integral_constant<AverageRule, AverageRule::float_scale_sum>{});
-        case AverageRule::divide_codes:
+        case requantize_sum:
+            return function(std::integral_constant<AverageRule, requantize_sum>{});
+        case float_scale_sum:
+            return function(std::integral_constant<AverageRule, float_scale_sum>{});
+        case double_rounding_sum:
+            return function(std::integral_constant<AverageRule, double_rounding_sum>{});
+        case single_rounding_sum:
+            return function(std::integral_constant<AverageRule, single_rounding_sum>{});
+        case divide_codes:
             break;
     }
-    return function(std::integral_constant<AverageRule, AverageRule::divide_codes>{});
+    return function(std::integral_constant<AverageRule, divide_codes>{});
 }
 
 /// The average of the cells of one window, by the parameters' rule.

@@ -402,6 +402,10 @@ struct two_stage : RequantizedCode<two_stage> {
         return {L::load(from), L::load(from + stride), L::load(from + 2 * stride), L::load(from + 3 * stride),
                 L::load(from + 4 * stride)};
     }
+    /// The same parameters in every lane.
+    template <class L> static constexpr Channel<L> set(const ChannelWords& values) noexcept {
+        return {L::set(values[0]), L::set(values[1]), L::set(values[2]), L::set(values[3]), L::set(values[4])};
+    }
     template <class L> static constexpr SuminChannel<L> load_sumin(const std::int32_t* from, index_t stride) noexcept {
         return {L::load(from), L::load(from + stride), L::load(from + 2 * stride)};
     }
@@ -465,6 +469,7 @@ struct keep_accumulator : RequantizedCode<keep_accumulator> {
     template <class L> struct Channel {};
     template <class L> using SuminChannel = two_stage::SuminChannel<L>;
     template <class L> static constexpr Channel<L> load(const std::int32_t*, index_t) noexcept { return {}; }
+    template <class L> static constexpr Channel<L> set(const ChannelWords&) noexcept { return {}; }
     template <class L> static constexpr SuminChannel<L> load_sumin(const std::int32_t* from, index_t stride) noexcept {
         return two_stage::load_sumin<L>(from, stride);
     }

@@ -26,7 +26,10 @@ enum class BiasRule : std::uint8_t { int32, int64, shifted_16_bits };
 enum class AverageRule : std::uint8_t {
     requantize_sum,   // s_acc = s_in / N, requantized; padding counts in N
     float_scale_sum,  // one float factor s_in / (N · s_out), N by the pool's divisor
-    divide_codes      // codes divided by the number of valid cells, half away from zero; the scale stays
+    divide_codes,     // codes divided by the number of valid cells, half away from zero; the scale stays
+    // TFLite's MEAN: one multiplier of s_in / (N · s_out), by either rounding; no padding
+    double_rounding_sum,
+    single_rounding_sum
 };
 
 /// How a softmax of codes is computed.
@@ -68,6 +71,17 @@ struct PolicyRecord {
     /// The rule that requantizes the sums of an operator.
     INTQ_ALWAYS_INLINE constexpr RequantizeRule rule_of(OpKind op) const noexcept {
         return linear_in_binary64 && op == OpKind::linear ? RequantizeRule::binary64 : requantize;
+    }
+    /// The rule of an average whose output may have any grid: `average`, or where that keeps the grid the one beside
+    /// it. `divide_codes` where the target has none.
+    INTQ_ALWAYS_INLINE constexpr AverageRule requantized_average() const noexcept {
+        if (average != AverageRule::divide_codes) return average;
+        return requantize == RequantizeRule::double_rounding   ? AverageRule::double_rounding_sum
+               : requantize == RequantizeRule::single_rounding ? AverageRule::single_rounding_sum
+                                                               : average;
+    }
+    INTQ_ALWAYS_INLINE constexpr bool has_average(AverageRule rule) const noexcept {
+        return rule == average || rule == requantized_average();
     }
     /// Whether the operand of a fused add is part of the accumulator, so that the accumulator may be the output.
     INTQ_ALWAYS_INLINE constexpr bool adds_in_accumulator() const noexcept {

@@ -146,14 +146,15 @@ INTQ_INLINE std::string unsupported(const Status& status) {
     const std::string field = phrase_of(status.field) + of_owner(status), given = std::to_string(status.given);
     switch (status.field) {
         case Field::scale:
-            return field + " must be that of the input on this target";
+            return field + " must be that of the input" + (status.given == 0 ? "" : " for windows with padding") +
+                   " on this target";
         case Field::axis:
             if (status.expected < 0) return "scales per channel" + of_owner(status) + " are not supported";
             if (status.given == status.expected) break;
             return field + " is " + given + ", but only " + std::to_string(status.expected) + " is supported";
         case Field::zero_point:
             return field + (status.given == 0 ? "" : " is " + given + ", which") +
-                   " is not supported; expected a zero point of 0";
+                   " is not supported; expected a zero point of " + std::to_string(status.expected);
         case Field::divisor:
             return std::string("count_include_pad = ") + (status.given == 0 ? "true" : "false") +
                    " with padding is not supported by the target";

@@ -63,9 +63,12 @@ struct PoolProblem {
     OpKind op;
     PoolShape shape;
     PoolDivisor divisor;
+    bool is_mean;  // made by make_mean, which requantizes to the same grid as well
     Codes in, out;
     oracle::Tensor x;
 };
+
+bool has_padding(const Window2d& w) { return w.padding != Padding2d{}; }
 
 PoolProblem draw_pool(OpKind op, const PoolShape& shape, const KernelTable& table, DType dtype, std::uint64_t seed) {
     Draw draw(seed);
@@ -73,10 +76,11 @@ PoolProblem draw_pool(OpKind op, const PoolShape& shape, const KernelTable& tabl
     const auto zero_point = [&] {
         return zero_points ? static_cast<std::int32_t>(draw_code(draw, lowest_code(dtype), highest_code(dtype))) : 0;
     };
-    PoolProblem p{op, shape, seed % 2 == 0 ? PoolDivisor::kernel_cells : PoolDivisor::valid_cells, {}, {}, {}};
+    PoolProblem p{op, shape, seed % 2 == 0 ? PoolDivisor::kernel_cells : PoolDivisor::valid_cells, false, {}, {}, {}};
+    p.is_mean = op == OpKind::avg_pool2d && !has_padding(shape.window) && draw.one_in(3);
     p.in = {draw.real(0.005f, 0.05f), zero_point(), dtype};
-    const bool keeps_scale =
-        op == OpKind::max_pool2d || (table.policy().average == arith::AverageRule::divide_codes && !draw.one_in(8));
+    const bool divides = table.policy().average == arith::AverageRule::divide_codes;
+    const bool keeps_scale = op == OpKind::max_pool2d || (divides && !draw.one_in(has_padding(shape.window) ? 8 : 2));
     p.out = keeps_scale || draw.one_in(3) ? p.in : Codes{p.in.scale * draw.real(0.3f, 2.0f), zero_point(), dtype};
     p.x = draw_tensor(draw, shape.batch, shape.channels, shape.height, shape.width, p.in);
     if (seed % 5 == 0)  // full scale: the largest sums
@@ -88,9 +92,9 @@ PoolProblem draw_pool(OpKind op, const PoolShape& shape, const KernelTable& tabl
 std::optional<std::vector<unsigned char>> ask_oracle(const oracle::Target& target, const PoolProblem& p) {
     try {
         const oracle::Pool2d pool = for_oracle(p.shape.window, p.divisor);
-        const oracle::Tensor y = p.op == OpKind::max_pool2d
-                                     ? oracle::max_pool(target, p.x, p.in.for_oracle(), pool)
-                                     : oracle::avg_pool(target, p.x, p.in.for_oracle(), p.out.for_oracle(), pool);
+        const oracle::Tensor y = p.op == OpKind::max_pool2d ? oracle::max_pool(target, p.x, p.in.for_oracle(), pool)
+                                                            : oracle::avg_pool(target, p.x, p.in.for_oracle(),
+                                                                               p.out.for_oracle(), pool, p.is_mean);
         return channels_last_bytes(y, p.in.dtype);
     } catch (const oracle::Refused&) {
         return std::nullopt;
@@ -101,7 +105,6 @@ void check_pool(std::size_t target_index, const std::vector<BackendTables>& back
                 std::uint64_t seed, std::map<const PoolRow*, int>& runs) {
     const auto expected = ask_oracle(oracle_targets()[target_index], p);
     const auto& [kernel, stride, padding, dilation] = p.shape.window;
-    const bool has_padding = padding != Padding2d{};
     const auto x_bytes = channels_last_bytes(p.x, p.in.dtype);
     const Size2d in{p.shape.height, p.shape.width};
     REQUIRE(kernels::check_pool(p.shape.window, in, p.op).ok());
@@ -111,9 +114,12 @@ void check_pool(std::size_t target_index, const std::vector<BackendTables>& back
                                   name_of(p.in.dtype) + " seed " + std::to_string(seed);
         arith::AverageParams average;
         if (p.op == OpKind::avg_pool2d) {
+            const index_t cells = kernel.height * kernel.width;
             const auto made =
-                arith::make_average(table.policy(), p.in.codes_of(), p.out.codes_of(), p.out.output_codes(),
-                                    kernel.height * kernel.width, p.divisor, has_padding);
+                p.is_mean
+                    ? arith::make_mean(table.policy(), p.in.codes_of(), p.out.codes_of(), p.out.output_codes(), cells)
+                    : arith::make_average(table.policy(), p.in.codes_of(), p.out.codes_of(), p.out.output_codes(),
+                                          cells, p.divisor, has_padding(p.shape.window));
             if (made.ok() != expected.has_value()) FAIL_CHECK(label << ": library and oracle disagree on a refusal");
             if (!made) continue;
             average = *made;
@@ -121,6 +127,7 @@ void check_pool(std::size_t target_index, const std::vector<BackendTables>& back
         if (!expected) continue;
         for (const PoolRow& row : table.pool) {
             if (row.op != p.op || row.dtype != p.in.dtype) continue;
+            if (p.op == OpKind::avg_pool2d && row.rule != average.rule) continue;
             InputBytes x(x_bytes);
             BackwardExecutor backward;
             for (const Executor& executor : {serial, backward.executor()}) {
@@ -146,8 +153,10 @@ TEST_CASE("every pooling row gives the oracle's bytes") {
             if (bits_of(dtype) > oracle_targets()[target].widest_activation) continue;
             for (const OpKind op : {OpKind::max_pool2d, OpKind::avg_pool2d}) {
                 std::uint64_t seed = 0;
-                expected += backends.size();
-                for (int round = 0; round < 4; ++round)
+                const arith::PolicyRecord& policy = backends[0].tables[target]->policy();
+                const bool has_mean = policy.requantized_average() != policy.average;
+                expected += backends.size() * (op == OpKind::avg_pool2d && has_mean ? 2 : 1);
+                for (int round = 0; round < 8; ++round)
                     for (const PoolShape& shape : shapes(op)) {
                         const PoolProblem p = draw_pool(op, shape, *backends[0].tables[target], dtype, ++seed);
                         check_pool(target, backends, p, seed, runs);
@@ -166,13 +175,25 @@ TEST_CASE("a full-scale average over 256 x 256 int16 codes is exact") {
     for (std::size_t target = 0; target < oracle_targets().size(); ++target) {
         if (oracle_targets()[target].widest_activation < 16) continue;
         ++targets;
-        PoolProblem p{OpKind::avg_pool2d,        shape,
-                      PoolDivisor::kernel_cells, {0.001f, 0, DType::int16},
-                      {0.001f, 0, DType::int16}, oracle::make_tensor(1, 1, 256, 256, -32768)};
+        PoolProblem p{OpKind::avg_pool2d,
+                      shape,
+                      PoolDivisor::kernel_cells,
+                      false,
+                      {0.001f, 0, DType::int16},
+                      {0.001f, 0, DType::int16},
+                      oracle::make_tensor(1, 1, 256, 256, -32768)};
         check_pool(target, backends, p, 0, runs);
         for (std::size_t i = 0; i < p.x.codes.size(); i += 3) p.x.codes[i] = 32767;
         check_pool(target, backends, p, 1, runs);
+        const arith::PolicyRecord& policy = backends[0].tables[target]->policy();
+        if (policy.requantized_average() == policy.average) continue;
+        ++targets;  // the rows of MEAN's rule
+        p.is_mean = true;
+        check_pool(target, backends, p, 2, runs);
+        p.out.scale = 0.0003f;
+        check_pool(target, backends, p, 3, runs);
     }
+    CHECK(targets == 9);
     CHECK(runs.size() == backends.size() * targets);
 }
 

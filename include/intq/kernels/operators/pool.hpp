@@ -45,6 +45,12 @@ template <OpKind Op> bool has_pool(const KernelTable& table, const OperatorTypes
            detail::has_any(table.pool, [&](const PoolRow& row) { return row.op == Op && row.dtype == types.input; });
 }
 
+/// Whether a row computes what a call asks for; those of max_pool2d have no rule.
+inline bool serves(const PoolRow& row, const OperatorCall& call, DType dtype) noexcept {
+    return row.op == call.op && row.dtype == dtype &&
+           (call.op != OpKind::avg_pool2d || row.rule == call.params_as<PoolParams>().average.rule);
+}
+
 inline Status check_pool(const OperatorCall& call) noexcept {
     const ArenaTensor &x = call.x(), &y = call.y();
     const auto& step = call.params_as<PoolParams>();
@@ -66,15 +72,18 @@ inline Status check_pool(const OperatorCall& call) noexcept {
     const index_t cells = step.window.kernel.height * step.window.kernel.width;
     if (step.average.kernel_cells != cells)
         return detail::corrupt(call.op, Field::kernel, step.average.kernel_cells, cells);
-    return arith::check_average_params(call.table.policy(), step.average, x.dtype,
-                                       !(step.window.padding == Padding2d{}));
+    if (const Status status = arith::check_average_params(call.table.policy(), step.average, x.dtype,
+                                                          !(step.window.padding == Padding2d{}));
+        !status)
+        return status;
+    const bool has_rule = detail::has_any(call.table.pool, [&](const PoolRow& r) { return serves(r, call, x.dtype); });
+    return has_rule ? Status{} : detail::no_kernel(call.op, x.dtype);
 }
 
 inline void run_pool(const OperatorCall& call) INTQ_NOEXCEPT {
     const auto& step = call.params_as<PoolParams>();
     const ArenaTensor &x = call.x(), &y = call.y();
-    const auto& row =
-        detail::find_row(call.table.pool, [&](const PoolRow& r) { return r.op == call.op && r.dtype == x.dtype; });
+    const auto& row = detail::find_row(call.table.pool, [&](const PoolRow& r) { return serves(r, call, x.dtype); });
     row.run({&step.window, &step.average, call.x_data(), call.y_data(), call.batch, x.shape[1],
              detail::image_of(x.shape).size, detail::image_of(y.shape).size, call.executor});
 }

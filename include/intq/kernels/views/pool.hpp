@@ -117,7 +117,7 @@ requires arith::Target<TargetType> && SameCodes<X, Out> && CodeOutput<Out>
 void avg_pool2d(const X& x, const Window2d& window, const arith::AverageParams& params, const Out& out,
                 const Executor& executor = serial) INTQ_NOEXCEPT {
     INTQ_ASSERT(check_avg_pool2d<TargetType>(x, window, params, out).ok());
-    avg_pool2d_codes<Backend, typename X::value_type>(detail::pool_call(x, window, &params, out, executor));
+    avg_pool2d_codes<TargetType, Backend, typename X::value_type>(detail::pool_call(x, window, &params, out, executor));
 }
 
 }  // namespace INTQ_ABI

@@ -4,6 +4,7 @@
 #ifndef INTQ_KERNELS_WINDOW_POOL_HPP
 #define INTQ_KERNELS_WINDOW_POOL_HPP
 
+#include <array>
 #include <limits>
 
 #include "intq/arith/pool.hpp"
@@ -230,21 +231,40 @@ template <class Backend, arith::AverageRule Rule, class Code> void average_by(co
 
 }  // namespace detail
 
-/// y = average of the window by the target's rule; see arith/pool.hpp.
-/// @pre check_pool() is ok; average made by arith::make_average
-template <class Backend, class Code> void avg_pool2d_codes(const PoolCall& call) INTQ_NOEXCEPT {
-    arith::with_average_rule(call.average->rule,
-                             [&](auto rule) { detail::average_by<Backend, decltype(rule)::value, Code>(call); });
+/// y = average of the window by that of the target's rules which its parameters name; see arith/pool.hpp.
+/// @pre check_pool() is ok; average made by arith::make_average or make_mean
+template <class TargetType, class Backend, class Code> void avg_pool2d_codes(const PoolCall& call) INTQ_NOEXCEPT {
+    constexpr arith::AverageRule usual = TargetType::policy.average,
+                                 requantized = TargetType::policy.requantized_average();
+    if constexpr (requantized != usual)
+        if (call.average->rule == requantized) return detail::average_by<Backend, requantized, Code>(call);
+    detail::average_by<Backend, usual, Code>(call);
 }
 
 namespace detail {
 
-template <class TargetType, class Backend>
-inline constexpr PoolRow pool_rows[] = {
-    {OpKind::max_pool2d, DType::int8, &max_pool2d_codes<Backend, std::int8_t>},
-    {OpKind::max_pool2d, DType::int16, &max_pool2d_codes<Backend, std::int16_t>},
-    {OpKind::avg_pool2d, DType::int8, &average_by<Backend, TargetType::policy.average, std::int8_t>},
-    {OpKind::avg_pool2d, DType::int16, &average_by<Backend, TargetType::policy.average, std::int16_t>}};
+template <class Backend, arith::AverageRule Rule, class Code>
+inline constexpr PoolRow average_row{OpKind::avg_pool2d, Rule, dtype_of<Code>, &average_by<Backend, Rule, Code>};
+
+/// A rule that few programs use has rows of its own, which the others need not link.
+template <class TargetType, class Backend> constexpr auto pool_rows_of() noexcept {
+    constexpr arith::AverageRule usual = TargetType::policy.average,
+                                 requantized = TargetType::policy.requantized_average();
+    constexpr PoolRow of_bytes{OpKind::max_pool2d, usual, DType::int8, &max_pool2d_codes<Backend, std::int8_t>},
+        of_words{OpKind::max_pool2d, usual, DType::int16, &max_pool2d_codes<Backend, std::int16_t>};
+    constexpr PoolRow average_of_bytes = average_row<Backend, usual, std::int8_t>,
+                      average_of_words = average_row<Backend, usual, std::int16_t>;
+    if constexpr (requantized == usual)
+        return std::array{of_bytes, of_words, average_of_bytes, average_of_words};
+    else
+        return std::array{of_bytes,
+                          of_words,
+                          average_of_bytes,
+                          average_of_words,
+                          average_row<Backend, requantized, std::int8_t>,
+                          average_row<Backend, requantized, std::int16_t>};
+}
+template <class TargetType, class Backend> inline constexpr auto pool_rows = pool_rows_of<TargetType, Backend>();
 
 }  // namespace detail
 

@@ -73,6 +73,7 @@ inline namespace INTQ_CORE_ABI {
 
 struct PoolRow {
     OpKind op;
+    arith::AverageRule rule;  // of avg_pool2d
     DType dtype;
     void (*run)(const PoolCall&);
 };
