@@ -65,6 +65,35 @@ TEST_CASE("a header holds the kernels that its program needs, and no others") {
     CHECK(text == deploy::generate_cpp(one.program, table()));
 }
 
+TEST_CASE("a header holds the kernel of an average's rule, and not that of the other") {
+    const test::Codes codes{0.05f, 3, DType::int8};
+    for (const bool is_mean : {false, true}) {
+        const auto average =
+            is_mean ? arith::make_mean(table().policy(), codes.codes_of(), codes.codes_of(), codes.output_codes(), 4)
+                    : arith::make_average(table().policy(), codes.codes_of(), codes.codes_of(), codes.output_codes(), 4,
+                                          PoolDivisor::kernel_cells, false);
+        const kernels::PoolParams pool{{{2, 2}, {2, 2}, {}, {1, 1}}, test::value_of(average)};
+        const runtime::ProgramTensor tensors[] = {
+            {DType::int8, Shape(index_t{1}, index_t{4}, index_t{2}, index_t{2}), codes.for_library(), 0, ""},
+            {DType::int8, Shape(index_t{1}, index_t{4}, index_t{1}, index_t{1}), codes.for_library(), 64, ""}};
+        const runtime::Instruction instructions[] = {{OpKind::avg_pool2d, 1, 0, 1, "pool", "", {&pool}}};
+        const std::int32_t input[] = {0}, output[] = {1};
+        runtime::Program program;
+        program.instructions = instructions;
+        program.tensors = tensors;
+        program.operands = program.inputs = input;
+        program.outputs = output;
+        program.arena_size = 128;
+        CHECK_THAT(deploy::generate_cpp(program, table()),
+                   Contains(is_mean ? "pool_rows[] = {all.pool[4]};" : "pool_rows[] = {all.pool[2]};"));
+        // The reader of a program refuses it where the row of its rule is missing.
+        kernels::KernelTable lacking = table();
+        lacking.pool = is_mean ? lacking.pool.first(4) : lacking.pool.last(2);
+        CHECK(runtime::check_program(program, lacking) ==
+              Status{StatusCode::unsupported, OpKind::avg_pool2d, Field::input, static_cast<int>(DType::int8), 0});
+    }
+}
+
 TEST_CASE("a header for pixels takes bytes") {
     OneImage one;
     const kernels::QuantizeImageParams pixels{one.entries, 1, DType::int8};

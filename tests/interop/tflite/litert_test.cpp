@@ -5,6 +5,7 @@
 // variable INTQ_TFLITE_MODELS names a folder with all of golden/make_tflite_models.py, which interop/litert_models
 // makes where LiteRT is installed.
 #include <cstdlib>
+#include <map>
 #include <regex>
 
 #include "interop/tflite/litert_models.hpp"
@@ -93,6 +94,19 @@ TEST_CASE("Stored TFLite models give the bytes of LiteRT's reference kernels, op
         CHECK(count.models >= 10);
         CHECK(count.differing == 0);
     }
+}
+
+TEST_CASE("A mean is an average of a program, which has no weights") {
+    const auto model = tflite::import_file(stored() / "mobilenet3_int8.tflite", *test::scalar_tables().tables[litert]);
+    std::map<OpKind, int> count;
+    for (const runtime::Instruction& instruction : model.program->program().instructions) {
+        ++count[instruction.op];
+        if (instruction.op != OpKind::avg_pool2d) continue;
+        const auto& pool = *static_cast<const kernels::PoolParams*>(instruction.params.data);
+        CHECK(pool.average.rule == arith::AverageRule::double_rounding_sum);
+    }
+    CHECK(count[OpKind::avg_pool2d] == 2);
+    CHECK(count[OpKind::conv2d] == 2);
 }
 
 TEST_CASE("TFLite models that LiteRT was asked about now give its bytes") {

@@ -21,8 +21,14 @@ inline namespace INTQ_HOSTED_ABI {
 std::int32_t add_max_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window,
                           const program::LayerName& layer);
 
+/// An output of the input's scale and zero point is divided on the tflite family; one of others is requantized, of
+/// windows without padding.
 std::int32_t add_avg_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window, PoolDivisor divisor,
                           const OwnedQParams& output, const program::LayerName& layer);
+
+/// Requantized whatever the output's scale, as TFLite's MEAN; of a window without padding.
+std::int32_t add_mean(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window,
+                      const OwnedQParams& output, const program::LayerName& layer);
 
 class MaxPoolStep : public FloatBackedStep {
 public:
@@ -119,6 +125,17 @@ INTQ_INLINE std::int32_t add_avg_pool(program::ProgramBuilder& builder, std::int
         arith::make_average(builder.target(), builder.codes_of(x), program::ProgramBuilder::codes_of(output),
                             program::ProgramBuilder::output_codes(out), window.kernel.height * window.kernel.width,
                             divisor, has_padding),
+        out, layer);
+    return detail::add_pool(builder, OpKind::avg_pool2d, x, {window, average}, output.dtype, out, layer);
+}
+
+INTQ_INLINE std::int32_t add_mean(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window,
+                                  const OwnedQParams& output, const program::LayerName& layer) {
+    detail::check_pool(builder, OpKind::avg_pool2d, x, window, output.dtype, layer);
+    const QParams out = builder.keep(output);
+    const auto average = program::made_or_throw(
+        arith::make_mean(builder.target(), builder.codes_of(x), program::ProgramBuilder::codes_of(output),
+                         program::ProgramBuilder::output_codes(out), window.kernel.height * window.kernel.width),
         out, layer);
     return detail::add_pool(builder, OpKind::avg_pool2d, x, {window, average}, output.dtype, out, layer);
 }

@@ -29,7 +29,6 @@ void mean(OperatorImport& node);
 #    include <string>
 #    include <utility>
 
-#    include "intq/arith/tflite_functions.hpp"
 #    include "intq/core/dtype.hpp"
 #    include "intq/core/op_params.hpp"
 #    include "intq/core/shape.hpp"
@@ -38,7 +37,6 @@ void mean(OperatorImport& node);
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/program/program_builder.hpp"
-#    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/elementwise.hpp"
 #    include "intq/quantization/operators/pool.hpp"
 #    include "intq/tensor/owned_qparams.hpp"
@@ -85,8 +83,8 @@ INTQ_INLINE std::pair<std::size_t, std::size_t> mean_axes(const OperatorImport& 
     return {static_cast<std::size_t>(*axes.begin()), axes.size()};
 }
 
-// A depthwise convolution with weights of 1 sums what is meant, and requantizes the sum. Its image has the axes before
-// those of the mean as rows, those of the mean as columns, and the axes behind them as channels.
+// An image has the axes before those of the mean as rows, those of the mean as columns, and the axes behind them as
+// channels.
 INTQ_INLINE void mean(OperatorImport& node) {
     node.require_inputs(2, 2);
     const Dims in = node.dims();
@@ -98,28 +96,15 @@ INTQ_INLINE void mean(OperatorImport& node) {
     };
     const index_t rows = product(1, first), cells = product(first, first + count),
                   channels = product(first + count, in.size());
-    const OwnedQParams x = node.qparams(node.input());
-    quantization::ConvLayer conv;
-    conv.window = {{1, cells}, {1, cells}, {}, {1, 1}};
-    conv.groups = channels;
-    node.count_copied(static_cast<std::uint64_t>(4 * channels * cells));
-    conv.weight = Tensor::empty(Shape(channels, 1, 1, cells), DType::int8);
-    std::ranges::fill(conv.weight.flat<std::int8_t>(), std::int8_t{1});
-    conv.weight_qparams = OwnedQParams::per_tensor(1.0f, DType::int8);
-    conv.output = node.output_qparams();
-    const auto multiplier =
-        value_or_throw(arith::make_mean_multiplier(x.scale(), conv.output.scale(), cells), "its scales");
-    conv.given.multipliers = {multiplier.multiplier};
-    conv.given.shifts = {multiplier.shift};
-    // Sums of 32 bits, also of int16 codes.
-    conv.given.bias_int32.assign(static_cast<std::size_t>(channels), 0);
     const std::int32_t image = node.shaped(0, {in[0], rows, cells, channels});
     Dims out = in;
     const auto begin = out.begin() + static_cast<std::ptrdiff_t>(first),
                end = begin + static_cast<std::ptrdiff_t>(count);
     std::fill(begin, end, 1);
     if (!node.options().flag(fields::Reducer::keeps_dims)) out.erase(begin, end);
-    node.set(quantization::add_conv(node.builder(), image, std::nullopt, conv, node.layer()), std::move(out));
+    const Window2d window{{1, cells}, {1, cells}, {}, {1, 1}};
+    node.set(quantization::add_mean(node.builder(), image, window, node.output_qparams(), node.layer()),
+             std::move(out));
 }
 
 }  // namespace operators
