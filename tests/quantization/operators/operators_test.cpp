@@ -701,6 +701,59 @@ TEST_CASE("An average that only a DeQuantStub reads gives its sum on fp32, so th
               true) == DType::int8);
 }
 
+TEST_CASE(
+    "An average to another grid than its input's has the oracle's codes; with padding the tflite family keeps the "
+    "grid") {
+    for (const bool has_padding : {false, true})
+        for (const DType dtype : {DType::int8, DType::int16}) {
+            const auto pool =
+                std::make_shared<nn::AvgPool2d>(nn::square_window(2, 2, has_padding ? 1 : 0), PoolDivisor::valid_cells);
+            const auto model =
+                stubbed({{"pool", pool}}, [](test::LambdaModel& m, nn::Arguments a) { return m.call("pool", a[0]); });
+            const intq::Tensor x = test::random_tensor(Shape(3, 5, 4, 6), 11);
+            int programs = 0;
+            for (std::size_t target = 0; target < test::oracle_targets().size(); ++target) {
+                const test::oracle::Target& rules = test::oracle_targets()[target];
+                if (test::bits_of(dtype) > rules.widest_activation || (has_padding && rules.is_bpu())) continue;
+                QuantizedGraph quantized = convert(*model, test::scalar_tables().tables[target]->policy(), x, dtype);
+                const QuantizedNode node = *find_step(quantized, OpKind::avg_pool2d);
+                const bool is_affine = dtype == DType::int8 && quantized.target.zero_points;
+                OwnedQParams& out = quantized.tensors[static_cast<std::size_t>(node.output)].qparams;
+                out = OwnedQParams::per_tensor(0.6f * quantized.input(node, 0).qparams.scale(), dtype);
+                out.zero_points = {is_affine ? -11 : 0};
+                INFO(quantized.target.name << ", " << name_of(dtype) << (has_padding ? ", padded" : ""));
+                for (const test::BackendTables& backend : test::usable_backend_tables()) {
+                    const kernels::KernelTable& table = *backend.tables[target];
+                    if (has_padding && rules.is_tflite()) {
+                        CHECK_THROWS_WITH(
+                            lower(quantized, table, 3),
+                            Catch::Contains("pool") && Catch::Contains("must be that of the input for windows with "
+                                                                       "padding"));
+                        ++programs;
+                        continue;
+                    }
+                    const auto codes = run_and_keep(lower(quantized, table, 3), x);
+                    const intq::Tensor given = codes.at("quant").contiguous(), y = codes.at("pool").contiguous();
+                    test::oracle::Tensor image = test::oracle::make_tensor(3, 5, 4, 6);
+                    for (index_t k = 0; k < given.size(); ++k)
+                        image.codes[static_cast<std::size_t>(k)] = code_at(given, k);
+                    test::oracle::Pool2d window{2, 2, 2, 2};
+                    window.pad_top = window.pad_left = window.pad_bottom = window.pad_right = has_padding ? 1 : 0;
+                    window.count_include_pad = false;
+                    const auto expected = test::oracle::avg_pool(rules, image, oracle_qparams(quantized.input(node, 0)),
+                                                                 oracle_qparams(quantized.output(node)), window);
+                    REQUIRE(static_cast<std::size_t>(y.size()) == expected.codes.size());
+                    int differing = 0;
+                    for (index_t k = 0; k < y.size(); ++k)
+                        differing += code_at(y, k) != expected.codes[static_cast<std::size_t>(k)];
+                    CHECK(differing == 0);
+                    ++programs;
+                }
+            }
+            CHECK(programs >= (has_padding ? 4 : least_programs(dtype)));
+        }
+}
+
 TEST_CASE("Pools in ceil mode and along one axis have programs near their reference") {
     const auto pooled = [](const nn::ModulePtr& pool, const Shape& shape, DType dtype, double least) {
         const auto model =
