@@ -412,6 +412,26 @@ inline ExampleValues int8_entry(const CallArguments& a) {
     return status.ok() ? values(entries[a.number<std::int8_t>("x") + 128]) : refusal(status);
 }
 
+/// The entry of a table in float32.
+inline ExampleValues float32_entry(const CallArguments& a) {
+    std::int8_t entries[arith::int8_table_size];
+    const Status status = arith::make_int8_table_in_float32(
+        {a.real("s_in"), a.code("zp_in"), DType::int8}, {a.real("s_out"), a.code("zp_out"), DType::int8}, entries,
+        [&](float x) {
+            return arith::table_function_in_float32(function_of(a.word("f")), x, a.number<double>("slope"));
+        });
+    return status.ok() ? values(entries[a.number<std::int8_t>("x") + 128]) : refusal(status);
+}
+
+/// The same of a clamp between two real numbers.
+inline ExampleValues float32_clamp(const CallArguments& a) {
+    std::int8_t entries[arith::int8_table_size];
+    const Status status = arith::make_int8_table_in_float32(
+        {a.real("s_in"), a.code("zp_in"), DType::int8}, {a.real("s_out"), a.code("zp_out"), DType::int8}, entries,
+        [&](float x) { return std::min(std::max(x, a.real("low")), a.real("high")); });
+    return status.ok() ? values(entries[a.number<std::int8_t>("q") + 128]) : refusal(status);
+}
+
 /// Calls function(entries) with a table of int16 codes.
 template <class Function> ExampleValues with_int16_table(const CallArguments& a, Function&& function) {
     std::int16_t entries[arith::int16_table_size];
@@ -710,6 +730,8 @@ inline const ExampleFunctions& functions() {
         {"tflite_curve_entry", {"i", &tflite_curve_entry}},
         {"tflite_curve", {"f s_in x", &tflite_curve}},
         {"int8_entry", {"f s_in s_out x slope=1 zp_in=0 zp_out=0", &int8_entry}},
+        {"float32_entry", {"f s_in s_out x slope=1 zp_in=0 zp_out=0", &float32_entry}},
+        {"float32_clamp", {"s_in s_out q low high zp_in=0 zp_out=0", &float32_clamp}},
         {"int16_entry", {"f s_in s_out i slope=1", INTQ_EXAMPLE(with_int16_table(a, [&](const std::int16_t* entries) {
                              return values(entries[a.integer("i")]);
                          }))}},

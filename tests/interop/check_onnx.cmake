@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 #
-# What ONNX and ONNX Runtime say, where their Python packages are installed: exported files run there, and ONNX's own
-# node tests pass the import.
-#   cmake -D PYTHON=… -D SCRIPTS=… -D PROGRAM=… -D SCRATCH=… -D WHAT=runtime|node_tests -P check_onnx.cmake
+# What ONNX and ONNX Runtime say, where their Python packages are installed: exported files run there, ONNX's own node
+# tests pass the import, and small quantized models have the same codes here and there.
+#   cmake -D PYTHON=… -D SCRIPTS=… -D MODELS=… -D PROGRAM=… -D SCRATCH=… -D WHAT=runtime|node_tests|own_grids
+#         -P check_onnx.cmake
 
 execute_process(COMMAND "${PYTHON}" -c "import numpy, onnx, onnxruntime" RESULT_VARIABLE missing OUTPUT_QUIET ERROR_QUIET)
 if(NOT missing STREQUAL "0")
@@ -25,6 +26,12 @@ if(WHAT STREQUAL "runtime")
     set(ENV{INTQ_ONNX_EXPORTS} "${SCRATCH}")
     run_or_fail("writing the files" "${PROGRAM}" "Files are written for ONNX Runtime to run")
     run_or_fail("the comparison" "${PYTHON}" "${SCRIPTS}/check_exports.py" "${SCRATCH}")
+elseif(WHAT STREQUAL "own_grids")
+    foreach(kind IN ITEMS "" --symmetric --int16)
+        set(ENV{INTQ_QUANTIZED_MODELS} "${SCRATCH}/models${kind}")
+        run_or_fail("making the models" "${PYTHON}" "${MODELS}" "${SCRATCH}/models${kind}" 40 --seed 2 ${kind})
+        run_or_fail("the comparison" "${PROGRAM}" "Many quantized models have the codes of ONNX Runtime")
+    endforeach()
 else()
     set(ENV{INTQ_ONNX_NODE_TESTS} "${SCRATCH}")
     run_or_fail("making the tests" "${PYTHON}" "${SCRIPTS}/make_node_tests.py" "${SCRATCH}")

@@ -83,12 +83,24 @@ inline LayerResult evaluate_weighted(const Target& target, const Layer& layer,
     return result;
 }
 
+/// Codes of another grid. Of fp32, int8 to int8, they are ONNX's QuantizeLinear of DequantizeLinear in float32.
+inline Tensor on_grid(const Target& target, const Tensor& x, const QParams& in, const QParams& out) {
+    if (target.kind != Target::Kind::fp32 || in.bits != 8 || out.bits != 8) {
+        return requantize(target, x, in, out);
+    }
+    Tensor result = x;
+    for (std::int64_t& code : result.codes) {
+        code = quantize(dequantize(code, in), out, {QuantizeRounding::half_even, QuantizeBy::divide});
+    }
+    return result;
+}
+
 inline LayerResult evaluate_cat(const Target& target, const Layer& layer, const std::vector<const LayerResult*>& in) {
     std::vector<Tensor> tensors;
     std::vector<QParams> qparams;
     for (const LayerResult* one : in) {
-        tensors.push_back(one->codes);
-        qparams.push_back(one->qparams);
+        tensors.push_back(on_grid(target, one->codes, one->qparams, layer.out));
+        qparams.push_back(layer.out);
     }
     return of_codes(cat(target, tensors, qparams, layer.out), layer.out);
 }
@@ -143,7 +155,7 @@ inline LayerResult evaluate_layer(const Target& target, const Layer& layer, cons
         case Op::flatten:
             return evaluate_flatten(first);
         case Op::requantize:
-            return of_codes(requantize(target, x, q, layer.out), layer.out);
+            return of_codes(on_grid(target, x, q, layer.out), layer.out);
         case Op::dequantize: {
             LayerResult result;
             result.reals = dequantize(x, q, first.scale);

@@ -133,6 +133,9 @@ struct QuantizeRule {
     friend INTQ_ALWAYS_INLINE constexpr bool operator==(const QuantizeRule&, const QuantizeRule&) = default;
 };
 
+/// That of ONNX's QuantizeLinear.
+inline constexpr QuantizeRule onnx_quantize_rule{Rounding::half_even, QuantizeBy::divide};
+
 /// A QuantizeRule as a type, so that no loop tests it.
 template <Rounding R, QuantizeBy By> struct FixedQuantizeRule { static constexpr QuantizeRule value{R, By}; };
 

@@ -88,6 +88,12 @@ struct PolicyRecord {
         return fused_add && requantize != RequantizeRule::float_scale;
     }
 
+    /// Whether a function of one int8 code is QuantizeLinear(f(DequantizeLinear(q))) in binary32, as ONNX Runtime
+    /// computes it between codes. Other targets round it from binary64.
+    INTQ_ALWAYS_INLINE constexpr bool computes_as_onnx() const noexcept {
+        return requantize == RequantizeRule::float_scale;
+    }
+
     /// Whether both give the same codes for the same scales: every rule is equal. The name, the schemes and the
     /// constraints, which decide what comes in and what is admitted, may differ.
     INTQ_ALWAYS_INLINE constexpr bool same_arithmetic(const PolicyRecord& other) const noexcept {

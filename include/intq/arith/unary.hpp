@@ -66,6 +66,38 @@ constexpr double table_function(TableFunction function, double x, double slope =
     return 1.0 / x;
 }
 
+/// f(x) in binary32 as ONNX Runtime computes it: products, sums and quotients of the operator's definition are each
+/// rounded once, and other functions are rounded from binary64.
+///
+/// @param slope  as of table_function()
+constexpr float table_function_in_float32(TableFunction function, float x, double slope = 1.0) noexcept {
+    const auto narrow_slope = static_cast<float>(slope);
+    const auto clamp = [](float value, float low, float high) {
+        return value < low ? low : value > high ? high : value;
+    };
+    const auto hard_sigmoid = [&](float alpha) { return clamp(fadd(fmul(alpha, x), 0.5f), 0.0f, 1.0f); };
+    switch (function) {
+        case TableFunction::hard_sigmoid:
+            return hard_sigmoid(static_cast<float>(slope / 6.0));
+        case TableFunction::hard_swish:
+            return fmul(x, hard_sigmoid(1.0f / 6));
+        case TableFunction::hard_tanh:
+            return clamp(x, -1.0f, 1.0f);
+        case TableFunction::leaky_relu:
+            return x > 0.0f ? x : fmul(narrow_slope, x);
+        case TableFunction::elu:
+            return x > 0.0f ? x
+                            : fmul(narrow_slope,
+                                   static_cast<float>(table_function(TableFunction::elu, static_cast<double>(x))));
+        case TableFunction::silu:
+            return fmul(x, static_cast<float>(table_function(TableFunction::sigmoid, static_cast<double>(x))));
+        case TableFunction::reciprocal:
+            return fdiv(1.0f, x);
+        default:
+            return static_cast<float>(table_function(function, static_cast<double>(x), slope));
+    }
+}
+
 /// Whether the function is smooth enough at every code for 512 straight pieces.
 constexpr bool fits_int16_table(TableFunction function) noexcept { return function < TableFunction::leaky_relu; }
 
@@ -131,6 +163,25 @@ Status make_int8_table(const CodesOf& in, const CodesOf& out, std::span<std::int
     for (int x = INT8_MIN; x <= INT8_MAX; ++x)
         entries[static_cast<std::size_t>(x + 128)] = static_cast<std::int8_t>(
             table_entry(function(static_cast<double>(x - in.zero_point) * static_cast<double>(in.scale)), out, range));
+    return {};
+}
+
+/// The table of any real function of int8 codes as ONNX defines an operator between DequantizeLinear and
+/// QuantizeLinear, in binary32.
+///
+///     entries[x + 128] = clamp(rhe(fdiv(f(fmul(float(x - zp_in), s_in)), s_out)) + zp_out, range)
+///
+/// @param function  float -> float; NaN gives the zero point, infinities the ends
+/// @return as make_int8_table()
+template <class Function>
+Status make_int8_table_in_float32(const CodesOf& in, const CodesOf& out, std::span<std::int8_t> entries,
+                                  Function&& function, CodeRange range = {}) noexcept {
+    const Status status = detail::check_table(in, out, range, DType::int8, entries.size(), int8_table_size);
+    if (!status.ok()) return status;
+    for (int x = INT8_MIN; x <= INT8_MAX; ++x)
+        entries[static_cast<std::size_t>(x + 128)] =
+            static_cast<std::int8_t>(quantize(function(dequantize(x, {in.scale, in.zero_point})),
+                                              {out.scale, out.zero_point}, range, onnx_quantize_rule));
     return {};
 }
 

@@ -3,6 +3,7 @@
 // The whole way from an ONNX file to integers, layer by layer against the oracle, on every target and backend.
 #include <cstring>
 #include <set>
+#include <string_view>
 
 #include "intq/interop/onnx/import.hpp"
 #include "intq/nn/layers/pool.hpp"
@@ -54,6 +55,8 @@ struct Comparison {
         const runtime::Instruction& instruction = program.instructions[static_cast<std::size_t>(index)];
         if (instruction.op == OpKind::layout_change || !self.difference.empty()) return;
         const runtime::ProgramTensor& tensor = program.tensor(instruction.output);
+        // A part of a cat that comes to its grid; the cat itself is compared.
+        if (std::string_view(instruction.name).find(".part_") != std::string_view::npos) return;
         const auto known = self.expected.find(instruction.name);
         if (known == self.expected.end()) {
             self.difference = std::string("the oracle has no layer ") + instruction.name;

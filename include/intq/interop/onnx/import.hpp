@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "intq/graph/graph_module.hpp"
@@ -32,10 +33,11 @@ inline namespace INTQ_HOSTED_ABI {
 ///         read/limits.hpp
 std::shared_ptr<graph::GraphModule> import_model(const Model& model);
 
-/// The same with what the file says of layers whose weights it holds as codes, by the names of their modules.
+/// The same with what the file says of layers, by the names of their modules.
 struct ImportedModel {
     std::shared_ptr<graph::GraphModule> module;
-    std::map<std::string, LayerCodes> layers;
+    std::map<std::string, LayerCodes> layers;  // whose weights it holds as codes
+    std::set<std::string> constant_norms;      // batch norms that an operator with a constant for each channel became
 };
 ImportedModel import_with_codes(const Model& model);
 
@@ -53,7 +55,6 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include <cstdint>
 #    include <iterator>
 #    include <optional>
-#    include <set>
 #    include <utility>
 #    include <vector>
 
@@ -93,7 +94,8 @@ public:
         }
         add_output();
         state_.root.eval();
-        return {std::make_shared<graph::GraphModule>(state_.root, std::move(state_.graph)), std::move(state_.layers)};
+        return {std::make_shared<graph::GraphModule>(state_.root, std::move(state_.graph)), std::move(state_.layers),
+                std::move(state_.constant_norms)};
     }
 
 private:

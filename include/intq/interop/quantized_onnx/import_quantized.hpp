@@ -52,13 +52,13 @@ std::shared_ptr<quantization::PreparedModel> import_prepared(const Model& model,
 #if INTQ_DEFINES(interop_quantized_onnx)
 
 #    include <algorithm>
+#    include <cmath>
 #    include <cstddef>
 #    include <map>
 #    include <set>
 #    include <string>
 #    include <utility>
 
-#    include "intq/arith/quantize.hpp"
 #    include "intq/graph/graph.hpp"
 #    include "intq/graph/graph_module.hpp"
 #    include "intq/graph/node.hpp"
@@ -66,6 +66,9 @@ std::shared_ptr<quantization::PreparedModel> import_prepared(const Model& model,
 #    include "intq/interop/onnx/import.hpp"
 #    include "intq/interop/onnx/nodes/quantize_dequantize.hpp"
 #    include "intq/interop/onnx/read/read.hpp"
+#    include "intq/interop/quantized_onnx/constant_operands.hpp"
+#    include "intq/interop/quantized_onnx/given_quantizer.hpp"
+#    include "intq/interop/quantized_onnx/moved_quantizers.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/weighted.hpp"
@@ -73,10 +76,10 @@ std::shared_ptr<quantization::PreparedModel> import_prepared(const Model& model,
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/fake_quantize/quantizer.hpp"
 #    include "intq/quantization/fuse/fuse_fx.hpp"
-#    include "intq/quantization/observers/range_observers.hpp"
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/operator.hpp"
 #    include "intq/quantization/operators/operator_table.hpp"
+#    include "intq/quantization/prepare/prepare_layer.hpp"
 #    include "intq/tensor/quantize.hpp"
 
 namespace intq::interop::onnx {
@@ -84,27 +87,9 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-using quantization::FakeQuantize;
 using quantization::PreparedModel;
 using quantization::QuantizedOperator;
 using quantization::Role;
-
-/// A quantizer with a grid that a file gives.
-INTQ_INLINE std::shared_ptr<FakeQuantize> given_quantizer(const OwnedQParams& grid, const arith::QuantizeRule& rule) {
-    quantization::FakeQuantizeOptions options;
-    options.observer_options.dtype = grid.dtype;
-    options.observer_options.quant_min = grid.quant_min;
-    options.observer_options.quant_max = grid.quant_max;
-    options.observer_options.ch_axis = grid.axis;
-    if (!grid.zero_points.empty()) options.observer_options.scheme = arith::QuantScheme::affine;
-    if (grid.is_per_channel())
-        options.observer = quantization::observer_factory<quantization::MovingAveragePerChannelMinMaxObserver>();
-    options.channel_len = grid.is_per_channel() ? static_cast<index_t>(grid.scales.size()) : 1;
-    options.rule = rule;
-    auto quantizer = std::make_shared<FakeQuantize>(options);
-    quantizer->set_qparams(grid);
-    return quantizer;
-}
 
 /// Makes a prepared model of a graph of float modules with the grids of a file.
 class QuantizedImport {
@@ -121,8 +106,9 @@ public:
     std::shared_ptr<PreparedModel> prepare() {
         check_weights();
         place_quantizers();
+        quantize_before_moves(*prepared_, options_.target);
         quantization::NodeOperators operators(*prepared_);
-        for (const graph::Node* node : prepared_->graph().nodes()) mark(*node, operators.of(*node));
+        for (graph::Node* node : prepared_->graph().nodes()) mark(*node, operators.of(*node));
         prepared_->eval();
         quantization::set_fake_quantize(*prepared_, quantization::FakeQuantState::validation);
         prepared_->propagate_shapes(example_inputs());
@@ -173,9 +159,10 @@ private:
         }
     }
 
-    bool is_quantizer(const graph::Node& node) const {
-        return dynamic_cast<const quantization::Quantizer*>(graph::module_of(node, *prepared_)) != nullptr;
+    const quantization::Quantizer* quantizer_of(const graph::Node& node) const {
+        return dynamic_cast<const quantization::Quantizer*>(graph::module_of(node, *prepared_));
     }
+    bool is_quantizer(const graph::Node& node) const { return quantizer_of(node) != nullptr; }
 
     /// Whether the operator's value is read by nothing but one quantizer, perhaps through a relu that it takes.
     bool ends_in_quantizer(const graph::Node& node, const QuantizedOperator& row) const {
@@ -194,9 +181,9 @@ private:
                                    [&](const graph::Node* user) { return is_quantizer(*user); });
     }
 
-    void mark(const graph::Node& node, const QuantizedOperator& row) {
-        if (is_quantizer(node)) {
-            on_grid_.insert(&node);
+    void mark(graph::Node& node, const QuantizedOperator& row) {
+        if (const auto* quantizer = quantizer_of(node)) {
+            on_grid_[&node] = quantizer;
             return;
         }
         const std::vector<graph::Node*> operands = node.operands();
@@ -208,10 +195,13 @@ private:
             case Role::item: {
                 const bool is_taken_in = !operands.empty() && takes_in_.count(operands[0]) != 0;
                 if (!all_on_grid && !is_taken_in) return;
-                if (all_on_grid) on_grid_.insert(&node);
+                if (all_on_grid) on_grid_[&node] = on_grid_.at(operands[0]);
                 return prepared_->mark_quantized(node);
             }
             case Role::own_output:
+                if (all_on_grid && ends_in_quantizer(node, row)) take_number(node, row);
+                if (node.operands().size() < static_cast<std::size_t>(row.operands)) return;
+                [[fallthrough]];
             case Role::cat:
             case Role::weighted:
                 if (!all_on_grid || !(ends_in_quantizer(node, row) || gives_accumulator(node, row))) return;
@@ -223,8 +213,35 @@ private:
         }
     }
 
+    /// A number beside codes becomes a tensor of codes of their type.
+    void take_number(graph::Node& node, const QuantizedOperator& row) {
+        if (row.operands != 2 || node.operands().size() != 1) return;
+        graph::Node& other = *node.operands()[0];
+        if (other.outputs()[0].dtype == DType::none) prepared_->propagate_shapes(example_inputs());
+        const graph::Node* const codes =
+            make_number_an_operand(*prepared_, node, row.kind, on_grid_.at(&other)->dtype());
+        if (codes != nullptr) on_grid_[codes] = quantizer_of(*codes);
+    }
+
+    /// An operator with a constant for each channel, which the file holds in float: one code a channel, the largest.
+    bool place_norm(const graph::Node& node, const QuantizedOperator& row) {
+        if (imported_.constant_norms.count(node.target()) == 0 || !ends_in_quantizer(node, row)) return false;
+        const auto layer = quantization::detail::layer_of("import_quantized: %" + node.name(),
+                                                          *graph::module_of(node, *prepared_), row);
+        std::vector<float> scales;
+        const Tensor weights = layer->weight();
+        for (const float weight : weights.flat<float>())
+            scales.push_back(weight == 0.0f ? 1.0f : std::fabs(weight) / 127.0f);
+        const OwnedQParams grid =
+            OwnedQParams::per_channel(std::move(scales), layer->weight_channel_axis(), DType::int8);
+        prepared_->replace_child(node.target(),
+                                 row.prepare(*layer, given_quantizer(grid, options_.target.quantize), options_.target));
+        return true;
+    }
+
     /// A layer whose weight is given as codes, with the quantizer of that.
     bool place_layer(const graph::Node& node, const QuantizedOperator& row) {
+        if (row.as_layer != nullptr) return place_norm(node, row);
         const auto codes = imported_.layers.find(node.target());
         if (codes == imported_.layers.end() || row.prepare == nullptr) return false;
         const OwnedQParams& grid = *codes->second.grid;
@@ -300,7 +317,8 @@ private:
     ImportedModel imported_;
     std::shared_ptr<PreparedModel> prepared_;
     std::map<std::string, Tensor> weights_;
-    std::set<const graph::Node*> on_grid_;   // nodes whose values are codes
+    /// Nodes whose values are codes, with the quantizer that says their grid.
+    std::map<const graph::Node*, const quantization::Quantizer*> on_grid_;
     std::set<const graph::Node*> takes_in_;  // operators on codes that take in the relu behind them
 };
 

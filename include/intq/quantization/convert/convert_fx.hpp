@@ -43,6 +43,7 @@ QuantizedGraph convert_fx(PreparedModel& prepared);
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/quantize.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/fake_quantize/quantizer.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
 #    include "intq/quantization/modules/stubs.hpp"
 #    include "intq/quantization/operators/conv.hpp"
@@ -142,7 +143,7 @@ private:
         const graph::Node& source = *node.inputs()[0];
         const OwnedQParams qparams = quantizer.qparams();
         if (pending_.count(&source) != 0) {
-            const OwnedQParams given = output_of_pending(source, qparams);
+            const OwnedQParams given = output_of_pending(source, quantizer);
             values_[&node] = finish(source, given.dtype, given);
         }
         const int input = values_.at(&source);
@@ -185,7 +186,8 @@ private:
             return;
         }
         made.step = row.make_step(request_of(node, made));
-        if (row.role != Role::shares_input && row.role != Role::item) {
+        const bool shares_input = row.role == Role::shares_input || row.role == Role::item;
+        if (!shares_input || asks_quantizer(node, row)) {
             pending_[&node] = std::move(made);
             return;
         }
@@ -193,6 +195,15 @@ private:
         made.output = add_tensor(node, codes.dtype, OwnedQParams(codes.qparams));
         values_[&node] = made.output;
         result_.nodes.push_back(std::move(made));
+    }
+
+    // Of what keeps the grid of its input but not its values: whether quantizers alone read it, which decide its grid.
+    bool asks_quantizer(const graph::Node& node, const QuantizedOperator& row) const {
+        const bool keeps_scale = row.keeps_scale != nullptr && row.keeps_scale(result_.target);
+        return keeps_scale && !node.users().empty() &&
+               std::all_of(node.users().begin(), node.users().end(), [&](const graph::Node* user) {
+                   return dynamic_cast<const Quantizer*>(graph::module_of(*user, model_)) != nullptr;
+               });
     }
 
     StepRequest request_of(const graph::Node& node, const QuantizedNode& made) {
@@ -229,14 +240,13 @@ private:
         return values_[&node] = static_cast<int>(result_.tensors.size()) - 1;
     }
 
-    // What an operator gives whose quantizer asks for `wanted`: of one that keeps its scale that of the input. A clamp
-    // that the operator before it took in gives what that one does.
-    const OwnedQParams& output_of_pending(const graph::Node& node, const OwnedQParams& wanted) {
-        const QuantizedOperator& row = operators_.of(node);
+    // The quantizer behind an operator decides its grid. One that follows the input gives the grid that the input has,
+    // unless the operator before took this one in: then it is that of the operator.
+    OwnedQParams output_of_pending(const graph::Node& node, const Quantizer& quantizer) const {
         const QuantizedNode& pending = pending_.at(&node);
         const bool is_taken_in = pending.name != node.name();
-        if (is_taken_in || row.keeps_scale == nullptr || !row.keeps_scale(result_.target)) return wanted;
-        return result_.tensor(pending.inputs[0]).qparams;
+        const bool follows = dynamic_cast<const FollowingFakeQuantize*>(&quantizer) != nullptr;
+        return follows && !is_taken_in ? result_.tensor(pending.inputs[0]).qparams : quantizer.qparams();
     }
 
     int finish_accumulator(const graph::Node& node) {

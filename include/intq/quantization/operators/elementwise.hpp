@@ -12,6 +12,7 @@
 #include "intq/core/op_kind.hpp"
 #include "intq/core/op_params.hpp"
 #include "intq/program/program_builder.hpp"
+#include "intq/quantization/operators/on_grid.hpp"
 #include "intq/quantization/operators/operator.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/tensor/owned_qparams.hpp"
@@ -39,10 +40,6 @@ std::int32_t add_mul(program::ProgramBuilder& builder, std::int32_t x, std::int3
 std::int32_t add_clamp(program::ProgramBuilder& builder, std::int32_t x, const arith::OutputCodes& codes,
                        const program::LayerName& layer);
 
-/// relu or relu6; the scale stays.
-std::int32_t add_relu(program::ProgramBuilder& builder, std::int32_t x, Activation activation,
-                      const program::LayerName& layer);
-
 /// The sum or the difference of two tensors of codes, and perhaps a clamp.
 class AddStep : public FloatBackedStep {
 public:
@@ -59,7 +56,7 @@ private:
     Activation activation_;
 };
 
-/// relu, relu6 on codes; the scale stays.
+/// relu, relu6 on codes, on the grid of the output.
 class ClampStep : public FloatBackedStep {
 public:
     ClampStep(FloatCall call, Activation activation);
@@ -71,17 +68,15 @@ private:
     Activation activation_;
 };
 
-/// Between two real numbers, as codes; the scale stays.
-///
-///     lowest = zp + rhu(low / s),  highest = zp + rhu(high / s)
+/// Between two real numbers, as codes on the grid of the output: add_on_grid().
 class BoundStep : public FloatBackedStep {
 public:
-    BoundStep(FloatCall call, std::optional<double> low, std::optional<double> high);
+    BoundStep(FloatCall call, const RealBounds& bounds);
     OpKind kind() const noexcept override { return OpKind::relu; }
     INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
 
 private:
-    std::optional<double> low_, high_;
+    RealBounds bounds_;
 };
 
 }  // namespace INTQ_HOSTED_ABI
@@ -96,7 +91,6 @@ private:
 #    include <utility>
 
 #    include "intq/arith/elementwise.hpp"
-#    include "intq/arith/rounding.hpp"
 #    include "intq/graph/node.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/kernels/operators/operator.hpp"
@@ -174,11 +168,6 @@ INTQ_INLINE std::int32_t add_clamp(program::ProgramBuilder& builder, std::int32_
                         builder.keep_params(codes), layer);
 }
 
-INTQ_INLINE std::int32_t add_relu(program::ProgramBuilder& builder, std::int32_t x, Activation activation,
-                                  const program::LayerName& layer) {
-    return add_clamp(builder, x, program::ProgramBuilder::output_codes(builder.at(x).qparams, activation), layer);
-}
-
 INTQ_INLINE AddStep::AddStep(FloatCall call, OpKind op, Activation activation)
     : FloatBackedStep(std::move(call)), op_(op), activation_(activation) {}
 
@@ -202,7 +191,8 @@ INTQ_INLINE ClampStep::ClampStep(FloatCall call, Activation activation)
     : FloatBackedStep(std::move(call)), activation_(activation) {}
 
 INTQ_INLINE void ClampStep::lower(Lowering& l, const QuantizedNode& node) const {
-    l.set(node, add_relu(l.builder(), l.input(node), activation_, Lowering::layer(node)));
+    l.set(node,
+          add_on_grid(l.builder(), l.input(node), l.qparams(node), bounds_of(activation_), Lowering::layer(node)));
 }
 
 /// The product of two tensors of codes.
@@ -215,23 +205,11 @@ public:
     }
 };
 
-INTQ_INLINE BoundStep::BoundStep(FloatCall call, std::optional<double> low, std::optional<double> high)
-    : FloatBackedStep(std::move(call)), low_(low), high_(high) {}
+INTQ_INLINE BoundStep::BoundStep(FloatCall call, const RealBounds& bounds)
+    : FloatBackedStep(std::move(call)), bounds_(bounds) {}
 
 INTQ_INLINE void BoundStep::lower(Lowering& l, const QuantizedNode& node) const {
-    const std::int32_t x = l.input(node);
-    const QParams qparams = l.builder().at(x).qparams;
-    arith::OutputCodes codes = program::ProgramBuilder::output_codes(qparams);
-    const auto code = [&](double bound) {
-        const double steps = bound / static_cast<double>(qparams.scale());
-        const double inside = std::clamp(steps, -65536.0, 65536.0);
-        return std::clamp(qparams.zero_point() + static_cast<std::int32_t>(arith::round_half_up(inside)), codes.lowest,
-                          codes.highest);
-    };
-    const std::int32_t low = low_ ? code(*low_) : codes.lowest, high = high_ ? code(*high_) : codes.highest;
-    codes.lowest = std::min(low, high);
-    codes.highest = high;
-    l.set(node, add_clamp(l.builder(), x, codes, Lowering::layer(node)));
+    l.set(node, add_on_grid(l.builder(), l.input(node), l.qparams(node), bounds_, Lowering::layer(node)));
 }
 
 namespace operators {
@@ -247,8 +225,8 @@ INTQ_INLINE void check_clamp(const StepRequest& request) {
 INTQ_INLINE StepPtr make_clamp(const StepRequest& request) {
     check_clamp(request);
     const nn::Arguments arguments = request.arguments();
-    const auto low = nn::detail::optional_number(arguments, 1), high = nn::detail::optional_number(arguments, 2);
-    return std::make_shared<BoundStep>(request.call, low, high);
+    return std::make_shared<BoundStep>(
+        request.call, RealBounds{nn::detail::optional_number(arguments, 1), nn::detail::optional_number(arguments, 2)});
 }
 
 INTQ_INLINE StepPtr make_add(const StepRequest& request) { return std::make_shared<AddStep>(request.call); }

@@ -79,6 +79,7 @@ private:
 #    include "intq/nn/functional/move.hpp"
 #    include "intq/nn/layers/move.hpp"
 #    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/on_grid.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 #    include "intq/tensor/tensor.hpp"
 
@@ -344,9 +345,17 @@ INTQ_INLINE std::int32_t add_cat(program::ProgramBuilder& builder, const std::ve
 INTQ_INLINE CatStep::CatStep(FloatCall call, int axis) : FloatBackedStep(std::move(call)), axis_(axis) {}
 
 INTQ_INLINE void CatStep::lower(Lowering& l, const QuantizedNode& node) const {
+    const program::LayerName layer = Lowering::layer(node);
+    const OwnedQParams& output = l.qparams(node);
     std::vector<std::int32_t> parts;
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) parts.push_back(l.input(node, i));
-    l.set(node, add_cat(l.builder(), parts, axis_, l.qparams(node), Lowering::layer(node)));
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+        const std::int32_t part = l.input(node, i);
+        const bool by_table = has_onnx_table(l.builder().target(), l.builder().at(part).dtype, output.dtype);
+        parts.push_back(by_table ? add_on_grid(l.builder(), part, output, {},
+                                               {layer.name + ".part_" + std::to_string(i), layer.type})
+                                 : part);
+    }
+    l.set(node, add_cat(l.builder(), parts, axis_, output, layer));
 }
 
 INTQ_INLINE FlattenStep::FlattenStep(FloatCall call, int start_axis, int end_axis)

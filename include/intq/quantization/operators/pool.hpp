@@ -55,6 +55,7 @@ public:
 private:
     float part_of_cell() const noexcept;
     std::int32_t add_sum_of_cells(Lowering& l, const QuantizedNode& node) const;
+    std::int32_t add_average_on_grid(Lowering& l, const QuantizedNode& node) const;
 
     Window2d window_;
     PoolDivisor divisor_;
@@ -80,6 +81,7 @@ private:
 #    include "intq/nn/layers/pool.hpp"
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/on_grid.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 
 namespace intq::quantization {
@@ -176,11 +178,32 @@ INTQ_INLINE std::int32_t AvgPoolStep::add_sum_of_cells(Lowering& l, const Quanti
     return add_conv(l.builder(), x, std::nullopt, conv, Lowering::layer(node));
 }
 
+/// Of a target whose average keeps the scale, on another one: the sum of the cells is requantized. Where windows have
+/// different numbers of cells, the average itself is, of finer codes.
+INTQ_INLINE std::int32_t AvgPoolStep::add_average_on_grid(Lowering& l, const QuantizedNode& node) const {
+    if (window_.padding == Padding2d{}) return add_sum_of_cells(l, node);
+    program::ProgramBuilder& builder = l.builder();
+    const program::LayerName layer = Lowering::layer(node);
+    const std::int32_t fine =
+        add_fine_codes(builder, l.input(node), kind(), l.qparams(node), {layer.name + ".fine", layer.type});
+    const bool is_fine = builder.at(fine).dtype != l.quantized().input(node, 0).dtype;
+    OwnedQParams grid = l.quantized().input(node, 0).qparams;
+    if (is_fine) grid = OwnedQParams::per_tensor(builder.at(fine).qparams.scale(), DType::int16);
+    const std::int32_t average =
+        add_avg_pool(builder, fine, window_, divisor_, grid, {layer.name + ".average", layer.type});
+    return add_on_grid(builder, average, l.qparams(node), {}, layer);
+}
+
 INTQ_INLINE void AvgPoolStep::lower(Lowering& l, const QuantizedNode& node) const {
     const program::LayerName layer = Lowering::layer(node);
-    const std::int32_t image = l.qparams(node).dtype == DType::int32 ? add_sum_of_cells(l, node)
-                                                                     : add_avg_pool(l.builder(), l.input(node), window_,
-                                                                                    divisor_, l.qparams(node), layer);
+    const bool keeps_scale = l.builder().target().average == arith::AverageRule::divide_codes;
+    std::int32_t image = -1;
+    if (l.qparams(node).dtype == DType::int32)
+        image = add_sum_of_cells(l, node);
+    else if (keeps_scale && !keeps_grid(l.quantized(), node))
+        image = add_average_on_grid(l, node);
+    else
+        image = add_avg_pool(l.builder(), l.input(node), window_, divisor_, l.qparams(node), layer);
     l.set(node, flattens_ ? l.builder().flatten(image, layer) : image);
 }
 

@@ -79,6 +79,7 @@ struct RequantizeStep : Step {
 #    include "intq/kernels/streaming/quantize.hpp"
 #    include "intq/quantization/operators/float_step.hpp"
 #    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/on_grid.hpp"
 #    include "intq/quantization/operators/operator.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 #    include "intq/tensor/quantize.hpp"
@@ -175,7 +176,7 @@ INTQ_INLINE void DequantizeStep::add_reference(ReferenceBuilder& reference, cons
 }
 
 INTQ_INLINE void RequantizeStep::lower(Lowering& l, const QuantizedNode& node) const {
-    l.set(node, add_requantize(l.builder(), l.input(node), l.qparams(node), Lowering::layer(node)));
+    l.set(node, add_on_grid(l.builder(), l.input(node), l.qparams(node), {}, Lowering::layer(node)));
 }
 
 INTQ_INLINE void RequantizeStep::add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const {

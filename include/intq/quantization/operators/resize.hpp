@@ -43,12 +43,12 @@ std::int32_t add_pad(program::ProgramBuilder& builder, std::int32_t x, const ker
 #    include <string>
 #    include <utility>
 
-#    include "intq/arith/quantize.hpp"
 #    include "intq/kernels/operators/resize.hpp"
 #    include "intq/nn/functional/call.hpp"
 #    include "intq/nn/functional/move.hpp"
 #    include "intq/nn/layers/resize.hpp"
 #    include "intq/quantization/operators/lowering.hpp"
+#    include "intq/quantization/operators/on_grid.hpp"
 #    include "intq/quantization/operators/operator.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 
@@ -89,28 +89,44 @@ public:
     InterpolateStep(FloatCall call, const ResizeLayer& resize) : FloatBackedStep(std::move(call)), resize_(resize) {}
     OpKind kind() const noexcept override { return OpKind::interpolate; }
     const ResizeLayer& resize() const noexcept { return resize_; }
-    void lower(Lowering& l, const QuantizedNode& node) const override {
-        l.set(node, add_interpolate(l.builder(), l.input(node), resize_, Lowering::layer(node)));
-    }
+    INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
 
 private:
+    std::int32_t add_means_on_grid(Lowering& l, const QuantizedNode& node) const;
+
     ResizeLayer resize_;
 };
 
-/// Constant padding of height and width.
+INTQ_INLINE std::int32_t InterpolateStep::add_means_on_grid(Lowering& l, const QuantizedNode& node) const {
+    program::ProgramBuilder& builder = l.builder();
+    const program::LayerName layer = Lowering::layer(node);
+    const std::int32_t fine =
+        add_fine_codes(builder, l.input(node), kind(), l.qparams(node), {layer.name + ".fine", layer.type});
+    const std::int32_t means = add_interpolate(builder, fine, resize_, {layer.name + ".means", layer.type});
+    return add_on_grid(builder, means, l.qparams(node), {}, layer);
+}
+
+INTQ_INLINE void InterpolateStep::lower(Lowering& l, const QuantizedNode& node) const {
+    const program::LayerName layer = Lowering::layer(node);
+    const bool is_bilinear = resize_.rule == arith::Resize::half_pixel || resize_.rule == arith::Resize::align_corners;
+    if (is_bilinear && !keeps_grid(l.quantized(), node)) return l.set(node, add_means_on_grid(l, node));
+    const std::int32_t x =
+        add_on_grid(l.builder(), l.input(node), l.qparams(node), {}, {layer.name + ".grid", layer.type});
+    l.set(node, add_interpolate(l.builder(), x, resize_, layer));
+}
+
+/// Constant padding of height and width, whose fill is a code on the grid of the output.
 class PadStep : public FloatBackedStep {
 public:
     PadStep(FloatCall call, const Padding2d& padding, double value)
         : FloatBackedStep(std::move(call)), padding_(padding), value_(value) {}
     OpKind kind() const noexcept override { return OpKind::pad; }
     void lower(Lowering& l, const QuantizedNode& node) const override {
-        const std::int32_t x = l.input(node);
-        const QParams q = l.builder().at(x).qparams;
-        const std::int32_t fill =
-            arith::quantize(static_cast<float>(value_), {q.scale(), q.zero_point()},
-                            {static_cast<std::int32_t>(q.quant_min()), static_cast<std::int32_t>(q.quant_max())},
-                            l.builder().target().quantize);
-        l.set(node, add_pad(l.builder(), x, {padding_, {1, 1}, fill}, Lowering::layer(node)));
+        const program::LayerName layer = Lowering::layer(node);
+        const OwnedQParams& output = l.qparams(node);
+        const std::int32_t x = add_on_grid(l.builder(), l.input(node), output, {}, {layer.name + ".grid", layer.type});
+        const std::int32_t fill = code_of_value(l.builder().target(), value_, output.view(), output.dtype);
+        l.set(node, add_pad(l.builder(), x, {padding_, {1, 1}, fill}, layer));
     }
 
 private:

@@ -39,9 +39,11 @@ bool is_unary(std::string_view name);
 
 #    include <cstddef>
 #    include <memory>
+#    include <span>
 #    include <string>
 #    include <utility>
 
+#    include "intq/arith/target.hpp"
 #    include "intq/graph/node.hpp"
 #    include "intq/kernels/operators/unary.hpp"
 #    include "intq/nn/float_operators/unary.hpp"
@@ -58,12 +60,16 @@ inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
 /// @param memory  int8_table_size or int16_table_size entries of the input's type
-INTQ_INLINE Status make_table(const TabledFunction& f, const arith::CodesOf& from, const arith::CodesOf& to,
-                              arith::CodeRange range, const Workspace& memory) {
-    if (from.dtype == DType::int8)
-        return arith::make_int8_table(f.function, from, to,
-                                      {reinterpret_cast<std::int8_t*>(memory.data), arith::int8_table_size},
-                                      f.parameter, range);
+INTQ_INLINE Status make_table(const arith::PolicyRecord& target, const TabledFunction& f, const arith::CodesOf& from,
+                              const arith::CodesOf& to, arith::CodeRange range, const Workspace& memory) {
+    if (from.dtype == DType::int8) {
+        const std::span<std::int8_t> entries(reinterpret_cast<std::int8_t*>(memory.data), arith::int8_table_size);
+        if (!target.computes_as_onnx())
+            return arith::make_int8_table(f.function, from, to, entries, f.parameter, range);
+        return arith::make_int8_table_in_float32(
+            from, to, entries, [&](float x) { return arith::table_function_in_float32(f.function, x, f.parameter); },
+            range);
+    }
     return arith::make_int16_table(f.function, from, to,
                                    {reinterpret_cast<std::int16_t*>(memory.data), arith::int16_table_size}, f.parameter,
                                    range);
@@ -83,7 +89,8 @@ INTQ_INLINE std::int32_t add_look_up(program::ProgramBuilder& builder, std::int3
     for (const arith::CodesOf& codes : {from, to})
         throw_if_failed(arith::check_zero_point(builder.target(), codes.zero_point, codes.dtype, OpKind::lookup_table),
                         layer.name);
-    throw_if_failed(detail::make_table(f, from, to, {output.quant_min, output.quant_max}, memory), layer.name);
+    throw_if_failed(detail::make_table(builder.target(), f, from, to, {output.quant_min, output.quant_max}, memory),
+                    layer.name);
     step.entries = memory.data;
     return builder.push(OpKind::lookup_table, {x}, builder.tensor(output.dtype, in.shape, builder.keep(output), layer),
                         builder.keep_params(step), layer);
@@ -130,8 +137,8 @@ INTQ_INLINE void check_look_up(const StepRequest& request) {
         throw request.error(
             "its table of int16 codes would be too coarse, because it bends too much between two of its "
             "entries; keep it in int8 or in float");
-    if (const Status status =
-            detail::make_table(function, like, like, {codes.quant_min, codes.quant_max}, {entries, sizeof entries});
+    if (const Status status = detail::make_table(request.target, function, like, like,
+                                                 {codes.quant_min, codes.quant_max}, {entries, sizeof entries});
         !status)
         throw request.error("its table: " + describe(status));
 }

@@ -108,12 +108,14 @@ private:
         const Shape& shape = node.outputs()[0].shape;
         StepPtr step =
             row.make_step(trial_request(node, graph::module_of(node, model_), std::move(pointers), shape, target_));
-        const bool moves = row.role == Role::shares_input || row.role == Role::item;
+        const bool moves = (row.role == Role::shares_input || row.role == Role::item) &&
+                           !(changes_values(row) && quantizer_of(node) != nullptr);
         QuantizedTensor output = moves ? inputs.at(0) : output_of(node, row);
         output.shape = shape;
         if (moves) codes_[&node] = output;
         if (dynamic_cast<const CustomStep*>(step.get()) != nullptr) return;  // that of a HybridModel
-        if (row.keeps_scale != nullptr && row.keeps_scale(target_)) output.qparams = inputs[0].qparams;
+        if (const Quantizer* quantizer = quantizer_of(node); quantizer != nullptr && is_following(*quantizer))
+            output.qparams = inputs[0].qparams;
         try_step(model_.training() ? without_weights(step) : step, inputs, output, target_);
     }
 
@@ -138,6 +140,10 @@ private:
         try_step(step, {from}, made, target_);
     }
 
+    bool changes_values(const QuantizedOperator& row) const {
+        return row.keeps_scale != nullptr && row.keeps_scale(target_);
+    }
+
     static bool is_following(const Quantizer& quantizer) {
         return dynamic_cast<const FollowingFakeQuantize*>(&quantizer) != nullptr;
     }
@@ -151,17 +157,19 @@ private:
         return stand_in(quantizer.qparams(), is_affine, shape);
     }
 
+    // The quantizer that reads a value; null without one.
+    const Quantizer* quantizer_of(const graph::Node& node) const {
+        for (const graph::Node* user : node.users())
+            if (const auto* quantizer = dynamic_cast<const Quantizer*>(graph::module_of(*user, model_)))
+                return quantizer;
+        return nullptr;
+    }
+
     // By the quantizer behind the operator, or behind the relu that is part of it; without one, the accumulator.
     QuantizedTensor output_of(const graph::Node& node, const QuantizedOperator& row) const {
-        const auto quantizer_behind = [&](const graph::Node& of) -> const Quantizer* {
-            for (const graph::Node* user : of.users())
-                if (const auto* quantizer = dynamic_cast<const Quantizer*>(graph::module_of(*user, model_)))
-                    return quantizer;
-            return nullptr;
-        };
-        const Quantizer* quantizer = quantizer_behind(node);
+        const Quantizer* quantizer = quantizer_of(node);
         if (quantizer == nullptr && row.takes_relu && node.users().size() == 1)
-            quantizer = quantizer_behind(*node.users()[0]);
+            quantizer = quantizer_of(*node.users()[0]);
         if (quantizer != nullptr) return codes_of(*quantizer, {});
         return {"", DType::int32, OwnedQParams::per_tensor(1.0f, DType::int32), {}};
     }

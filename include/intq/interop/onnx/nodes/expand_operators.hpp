@@ -81,8 +81,8 @@ private:
         const char* op_type;
         void (OperatorExpansion::*expand)(const Node&);
     };
-    static constexpr const char* moving[] = {"MaxPool", "Flatten",   "Reshape", "Transpose",
-                                             "Slice",   "Unsqueeze", "Squeeze", "Identity"};
+    static constexpr const char* moving[] = {"MaxPool",   "Flatten", "Reshape",  "Transpose", "Slice", "Split",
+                                             "Unsqueeze", "Squeeze", "Identity", "Resize",    "Pad"};
 
     void add(const Node& node) {
         static constexpr Row rows[] = {
@@ -171,7 +171,7 @@ private:
         return dequantize(node, input(node, i), {input(node, i + 1), optional_input(node, i + 2), axis});
     }
 
-    /// The operator in float, with the node's name, and the QuantizeLinear behind it.
+    /// The operator in float, with the node's name, and a QuantizeLinear behind its output, or each piece of a split.
     void operate(const Node& node, const std::string& op_type, std::vector<std::string> inputs,
                  std::vector<Attribute> attributes, const GridInputs& output) {
         if (node.outputs.empty()) throw Error("it has no output");
@@ -180,22 +180,31 @@ private:
                   .name = node.name,
                   .domain = {},
                   .inputs = std::move(inputs),
-                  .outputs = {gives_codes ? fresh(node.outputs[0]) : node.outputs[0]},
+                  .outputs = node.outputs,
                   .attributes = std::move(attributes),
                   .position = node.position};
-        const std::string real = made.outputs[0];
+        if (op_type != "Split") made.outputs.resize(1);  // the indices of a MaxPool are no codes
+        for (std::string& name : made.outputs)
+            if (gives_codes && !name.empty()) name = fresh(name);
+        const std::vector<std::string> real = made.outputs;
         result_.graph.nodes.push_back(std::move(made));
-        if (!gives_codes) return;
-        Node quantize{.op_type = "QuantizeLinear",
-                      .name = node.name.empty() ? std::string() : node.name + "_quantize",
-                      .domain = {},
-                      .inputs = {real, output.scale},
-                      .outputs = {node.outputs[0]},
-                      .attributes = {{"axis", output.axis}},
-                      .position = node.position};
-        if (!output.zero_point.empty()) quantize.inputs.push_back(output.zero_point);
-        result_.graph.nodes.push_back(std::move(quantize));
-        grids_[node.outputs[0]] = output;
+        for (std::size_t i = 0; gives_codes && i < real.size(); ++i)
+            if (!real[i].empty()) quantize(node, i, real[i], output);
+    }
+
+    /// Output `i` of a node, as codes of a real value.
+    void quantize(const Node& node, std::size_t i, const std::string& real, const GridInputs& output) {
+        const std::string number = i == 0 ? std::string() : "_" + std::to_string(i);
+        Node made{.op_type = "QuantizeLinear",
+                  .name = node.name.empty() ? std::string() : node.name + "_quantize" + number,
+                  .domain = {},
+                  .inputs = {real, output.scale},
+                  .outputs = {node.outputs[i]},
+                  .attributes = {{"axis", output.axis}},
+                  .position = node.position};
+        if (!output.zero_point.empty()) made.inputs.push_back(output.zero_point);
+        result_.graph.nodes.push_back(std::move(made));
+        grids_[node.outputs[i]] = output;
     }
 
     /// The scale of an accumulator's bias: s_in · s_w of each channel.
@@ -294,7 +303,23 @@ private:
             throw Error("it moves codes that have a scale for each channel, which is not supported");
         std::vector<std::string> inputs = node.inputs;
         inputs[0] = dequantize(node, node.inputs[0], grid);
+        if (node.op_type == "Pad") {
+            inputs.resize(std::max<std::size_t>(inputs.size(), 3));
+            inputs[2] = dequantize(node, inputs[2].empty() ? code_zero(grid) : inputs[2], grid);
+        }
         operate(node, node.op_type, std::move(inputs), node.attributes, grid);
+    }
+
+    /// What a pad of codes fills with where it has no value, which is the real 0 only without a zero point.
+    std::string code_zero(const GridInputs& grid) {
+        const auto zero_point = constants_.find(grid.zero_point);
+        const DType dtype = zero_point == constants_.end() ? DType::uint8 : zero_point->second->dtype;
+        result_.graph.initializers.push_back(
+            {.name = fresh("fill"),
+             .dtype = dtype,
+             .dims = {},
+             .data = std::vector<std::byte>(static_cast<std::size_t>(size_of(dtype)))});
+        return result_.graph.initializers.back().name;
     }
 
     const Model& from_;

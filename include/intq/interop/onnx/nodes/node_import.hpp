@@ -77,6 +77,7 @@ struct ImportState {
     std::map<std::pair<const FileTensor*, std::size_t>, std::string> buffers{};  // of a rank
     std::map<const FileTensor*, CodedConstant> coded{};
     std::map<std::string, LayerCodes> layers{};  // by name of the module
+    std::set<std::string> constant_norms{};      // batch norms that an operator with a constant became
 
     /// What stands for an extent that is not known; one of a name is the same extent as another of that name.
     index_t unknown_extent(const std::string& name);
@@ -130,6 +131,8 @@ public:
     void mark_codes(const OwnedQParams& grid);
     /// Makes the output a constant whose codes are known.
     void set_coded_constant(FileTensor real, CodedConstant coded);
+    /// The codes that DequantizeLinear made a constant of; null for one of real numbers.
+    const CodedConstant* coded_constant(std::size_t i) const;
     /// Notes the codes of constant `c`, if it has some, as the bias of the layer that computes input `x`.
     void note_bias(std::size_t x, std::size_t c) const;
 
@@ -145,6 +148,8 @@ public:
 
     /// Each sets the node's first output.
     void call_module(nn::ModulePtr module, graph::ArgumentList args, Dims dims, const std::string& method = "forward");
+    /// The batch norm that an operator with a constant for each channel is.
+    void call_constant_norm(nn::ModulePtr norm, graph::ArgumentList args, Dims dims);
     void call_function(const nn::Function& function, graph::ArgumentList args, Dims dims);
     void set_output(ImportedValue value);
     void set_constant(FileTensor tensor);
@@ -159,6 +164,7 @@ public:
     graph::Node& add_buffer(std::size_t i, std::string_view what, std::size_t rank = 0);
     /// A new node without setting an output, for operators that need two; `is_main` has the name of this one.
     graph::Node& make_function(const nn::Function& function, graph::ArgumentList args, bool is_main = false);
+    graph::Node& make_module(nn::ModulePtr module, graph::ArgumentList args);
 
 private:
     const ImportedValue& find(std::size_t i, std::string_view what) const;
@@ -384,14 +390,19 @@ INTQ_INLINE int channel_axis_in_file(const std::string& op_type, bool transposes
 
 }  // namespace detail
 
+INTQ_INLINE const CodedConstant* NodeImport::coded_constant(std::size_t i) const {
+    const auto coded = state_.coded.find(&constant(i, "constant"));
+    return coded == state_.coded.end() ? nullptr : &coded->second;
+}
+
 INTQ_INLINE void NodeImport::note_bias(std::size_t x, std::size_t c) const {
-    const auto coded = state_.coded.find(&constant(c, "bias"));
+    const CodedConstant* const coded = coded_constant(c);
     const graph::Node* const made_by = find(x, "input").node;
-    if (coded == state_.coded.end() || coded->second.codes.empty() || made_by == nullptr) return;
+    if (coded == nullptr || coded->codes.empty() || made_by == nullptr) return;
     const auto layer = state_.layers.find(made_by->target());
     if (layer == state_.layers.end()) return;
-    layer->second.bias_codes = coded->second.codes;
-    layer->second.bias_scales = coded->second.grid.scales;
+    layer->second.bias_codes = coded->codes;
+    layer->second.bias_scales = coded->grid.scales;
 }
 
 /// Of a layer whose weight is input 1 and whose bias input 2.
@@ -433,6 +444,12 @@ INTQ_INLINE void NodeImport::call_module(nn::ModulePtr module, graph::ArgumentLi
     set_output({.node = &state_.next_node().call_module(name, std::move(args), method), .dims = std::move(dims)});
 }
 
+INTQ_INLINE void NodeImport::call_constant_norm(nn::ModulePtr norm, graph::ArgumentList args, Dims dims) {
+    call_module(std::move(norm), std::move(args), std::move(dims));
+    if (!node_.outputs.empty() && !node_.outputs[0].empty())
+        state_.constant_norms.insert(state_.values[node_.outputs[0]].node->target());
+}
+
 INTQ_INLINE void NodeImport::call_function(const nn::Function& function, graph::ArgumentList args, Dims dims) {
     set_output({.node = &make_function(function, std::move(args), true), .dims = std::move(dims)});
 }
@@ -448,6 +465,12 @@ INTQ_INLINE std::string NodeImport::function_name() const {
 INTQ_INLINE graph::Node& NodeImport::make_function(const nn::Function& function, graph::ArgumentList args,
                                                    bool is_main) {
     return state_.next_node().call_function(function, std::move(args), is_main ? function_name() : std::string());
+}
+
+INTQ_INLINE graph::Node& NodeImport::make_module(nn::ModulePtr module, graph::ArgumentList args) {
+    const std::string name = state_.names.create(node_);
+    nn::add_module(state_.root, name, std::move(module));
+    return state_.next_node().call_module(name, std::move(args));
 }
 
 INTQ_INLINE void NodeImport::set_output(ImportedValue value) {

@@ -44,6 +44,7 @@ void div(NodeImport& node);
 #    include "intq/graph/node.hpp"
 #    include "intq/interop/onnx/nodes/dims.hpp"
 #    include "intq/interop/onnx/nodes/node_import.hpp"
+#    include "intq/interop/onnx/nodes/quantize_dequantize.hpp"
 #    include "intq/interop/onnx/operators/conv.hpp"
 #    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
@@ -52,6 +53,7 @@ void div(NodeImport& node);
 #    include "intq/nn/layers/elementwise.hpp"
 #    include "intq/nn/layers/linear.hpp"
 #    include "intq/nn/layers/norm.hpp"
+#    include "intq/nn/layers/weighted.hpp"
 #    include "intq/nn/model/recorder.hpp"
 #    include "intq/tensor/tensor.hpp"
 
@@ -96,6 +98,22 @@ template <class Function> Tensor mapped_constant(const NodeImport& node, std::si
     return Tensor::from(Shape(static_cast<index_t>(values.size())), values);
 }
 
+/// Whether a constant that the file holds as codes stays an operand: where a layer computes x, it takes the constant
+/// in.
+INTQ_INLINE bool stays_codes(const NodeImport& node, std::size_t x, std::size_t c) {
+    const CodedConstant* const coded = node.coded_constant(c);
+    return coded != nullptr && !coded->grid.is_per_channel() &&
+           (coded->grid.dtype == DType::int8 || coded->grid.dtype == DType::int16) &&
+           node.producer<nn::Weighted>(x) == nullptr;
+}
+
+/// Such a constant as a tensor of the model, rounded to the file's grid; null for another one.
+INTQ_INLINE graph::Node* operand_of_codes(NodeImport& node, std::size_t x, std::size_t c) {
+    if (!stays_codes(node, x, c)) return nullptr;
+    graph::Node& constant = node.add_buffer(c, constant_operand, rank_of(node, x));
+    return &node.make_module(std::make_shared<QuantizeDequantize>(node.coded_constant(c)->grid), {constant});
+}
+
 /// x + c. A vector behind a MatMul is the bias of that Linear; any tensor that is not one value for all or for each
 /// channel is a buffer.
 INTQ_INLINE void add_constant(NodeImport& node, std::size_t x, std::size_t c) {
@@ -111,13 +129,15 @@ INTQ_INLINE void add_constant(NodeImport& node, std::size_t x, std::size_t c) {
         if (constant.size() == linear->options().out_features) node.note_bias(x, c);
         return node.set_output({.node = &value, .dims = dims});
     }
+    if (graph::Node* const codes = operand_of_codes(node, x, c))
+        return node.call_function(nn::add_function, {value, *codes}, broadcast_dims(dims, constant.dims));
     if (is_number(node, x, c))
         return node.call_function(nn::add_function,
                                   {value, static_cast<double>(node.float_constant(c, constant_operand).as<float>()[0])},
                                   dims);
     if (const auto norm = norm_of_channels(node, x, c)) {
         norm->tensor("bias") = mapped_constant(node, c, std::identity());
-        return node.call_module(norm, {value}, dims);
+        return node.call_constant_norm(norm, {value}, dims);
     }
     Dims sum = broadcast_dims(dims, constant.dims);
     node.call_function(nn::add_function, {value, node.add_buffer(c, constant_operand, rank_of(node, x))},
@@ -127,6 +147,7 @@ INTQ_INLINE void add_constant(NodeImport& node, std::size_t x, std::size_t c) {
 /// An operand beside operand `other`: a value, a number, or a tensor that becomes a buffer.
 INTQ_INLINE graph::Argument operand(NodeImport& node, std::size_t i, std::size_t other) {
     if (!node.is_constant(i)) return node.value(i);
+    if (graph::Node* const codes = operand_of_codes(node, other, i)) return *codes;
     if (!is_number(node, other, i)) return node.add_buffer(i, constant_operand, rank_of(node, other));
     return static_cast<double>(node.float_constant(i, constant_operand).as<float>()[0]);
 }
@@ -154,6 +175,7 @@ INTQ_INLINE void add(NodeImport& node) {
 /// One value for all stays a number: a batch norm would be a convolution.
 INTQ_INLINE std::shared_ptr<nn::BatchNorm> norm_of(const NodeImport& node, std::size_t x, std::size_t c) {
     if (node.is_constant(x) || !node.is_constant(c) || is_number(node, x, c)) return nullptr;
+    if (stays_codes(node, x, c)) return nullptr;
     return norm_of_channels(node, x, c);
 }
 
@@ -163,7 +185,7 @@ INTQ_INLINE void mul(NodeImport& node) {
     const auto norm = norm_of(node, 1 - c, c);
     if (norm == nullptr) return binary(node, nn::mul_function);
     norm->tensor("weight") = mapped_constant(node, c, std::identity());
-    node.call_module(norm, {node.value(1 - c)}, node.dims(1 - c));
+    node.call_constant_norm(norm, {node.value(1 - c)}, node.dims(1 - c));
 }
 
 INTQ_INLINE void sub(NodeImport& node) {
@@ -173,7 +195,7 @@ INTQ_INLINE void sub(NodeImport& node) {
     if (norm == nullptr) return binary(node, nn::sub_function);
     if (c == 0) norm->tensor("weight") = mapped_constant(node, c, [](float) { return -1.0f; });
     norm->tensor("bias") = mapped_constant(node, c, [c](float value) { return c == 0 ? value : -value; });
-    node.call_module(norm, {node.value(1 - c)}, node.dims(1 - c));
+    node.call_constant_norm(norm, {node.value(1 - c)}, node.dims(1 - c));
 }
 
 INTQ_INLINE void div(NodeImport& node) {
@@ -191,7 +213,7 @@ INTQ_INLINE void div(NodeImport& node) {
         throw Error("the divisor of shape " + describe_shape(node.constant(1, "divisor").dims) +
                     " is neither one number nor one for each channel");
     norm->tensor("weight") = mapped_constant(node, 1, reciprocal);
-    node.call_module(norm, {x}, node.dims(0));
+    node.call_constant_norm(norm, {x}, node.dims(0));
 }
 
 }  // namespace INTQ_HOSTED_ABI
