@@ -81,6 +81,12 @@ foreach(target IN ITEMS fp32 litert bayes)
 endforeach()
 expect(0 "written: again.intq" quantize "${model}" --data "${calibration}" -o again.intq)
 expect_same(fp32.intq again.intq)
+# What became of each improvement is said, and is a string of JSON.
+set(choice "(kept|left out): [-0-9.]+ dB on the samples that judge, [-0-9.]+ dB without")
+expect(0 "equalization: ${choice}\nadaround: ${choice}\nbias correction: ${choice}\n" quantize "${INPUTS}/flat.onnx"
+       --data "${INPUTS}/flat.npy" --equalize --adaround --adaround-iterations 20 --bias-correction -o three.intq)
+expect(0 "\"equalization\": \"(kept|left out): " quantize "${INPUTS}/flat.onnx" --data "${INPUTS}/flat.npy"
+       --equalize --json -o three.intq)
 expect(0 "written: portable.intq" quantize "${model}" --data "${calibration}" --portable --equalize
        --bias-correction --observer percentile --memory-svg arena.svg -o portable.intq)
 expect(0 "runs on: scalar" info portable.intq --memory-svg again.svg)

@@ -202,9 +202,10 @@ void QuantizeOptions::add_to(CLI::App& command) {
             throw CLI::ValidationError("--costs", "needs a budget, --max-seconds or --max-loss");
     });
     command.add_option("--float", in_float, "layers that stay in float, by name")->option_text("LAYER...");
-    command.add_flag("--equalize", equalize, "equalize the weights of neighbouring layers first");
-    command.add_flag("--bias-correction", correct_bias, "correct the mean of each layer's error");
-    auto* rounds = command.add_flag("--adaround", adaround, "choose the rounding of each weight by the layer's output");
+    command.add_flag("--equalize", equalize, "equalize the weights of neighbouring layers first, where that helps");
+    command.add_flag("--bias-correction", correct_bias, "correct the mean of each layer's error, where that helps");
+    auto* rounds = command.add_flag("--adaround", adaround,
+                                    "choose the rounding of each weight by the layer's output, where that helps");
     command
         .add_option("--adaround-iterations", adaround_iterations,
                     "for each layer; default: " + std::to_string(adaround_iterations))
@@ -229,22 +230,22 @@ const kernels::KernelTable& QuantizeOptions::table(const std::string& backend) c
     return find_table(target, backend);
 }
 
+QConfig QuantizeOptions::qconfig(const std::string& type) const {
+    QConfig qconfig = get_default_qconfig(table().policy(), dtype_of(type), DType::int8);
+    ObserverOptions& output = qconfig.output->options.observer_options;
+    if (!scheme.empty())
+        output.scheme = scheme == "affine" ? arith::QuantScheme::affine : arith::QuantScheme::symmetric;
+    // A moving average would forget all but the first of few batches.
+    qconfig.output->options.observer = observer_table().at(observer.empty() ? "min_max" : observer).per_tensor;
+    return qconfig;
+}
+
 QConfigMapping QuantizeOptions::mapping() const {
-    const arith::PolicyRecord& policy = table().policy();
-    const auto qconfig_of = [&](DType type) {
-        QConfig qconfig = get_default_qconfig(policy, type, DType::int8);
-        ObserverOptions& output = qconfig.output->options.observer_options;
-        if (!scheme.empty())
-            output.scheme = scheme == "affine" ? arith::QuantScheme::affine : arith::QuantScheme::symmetric;
-        // A moving average would forget all but the first of few batches.
-        qconfig.output->options.observer = observer_table().at(observer.empty() ? "min_max" : observer).per_tensor;
-        return qconfig;
-    };
-    QConfigMapping mapping = QConfigMapping().set_global(qconfig_of(dtype_of(dtype)));
+    QConfigMapping mapping = QConfigMapping().set_global(qconfig(dtype));
     if (!sensitive_operators.empty()) {
         SensitiveRule rule;
         rule.top_k = static_cast<std::size_t>(top_k);
-        rule.qconfig = qconfig_of(DType::int16);
+        rule.qconfig = qconfig("int16");
         const auto list = read_sensitivity_list(sensitive_operators);
         if (list.empty()) throw Error(sensitive_operators, "no line of it names an operator");
         set_sensitive_operators(mapping, list, rule);
@@ -253,26 +254,53 @@ QConfigMapping QuantizeOptions::mapping() const {
         const auto measured = improve::read_layer_costs(costs);
         const auto choice = most_seconds ? improve::choose_within_seconds(measured, *most_seconds)
                                          : improve::choose_within_loss(measured, most_loss.value());
-        improve::set_mixed_precision(mapping, choice, qconfig_of(DType::int16));
+        improve::set_mixed_precision(mapping, choice, qconfig("int16"));
     }
-    for (const std::string& layer : int16) mapping.set_module_name(layer, qconfig_of(DType::int16));
+    for (const std::string& layer : int16) mapping.set_module_name(layer, qconfig("int16"));
     for (const std::string& layer : in_float) mapping.set_module_name(layer, std::nullopt);
     return mapping;
 }
 
-std::shared_ptr<PreparedModel> prepare(const graph::GraphModule& model, const Tensor& calibration,
-                                       const QuantizeOptions& options) {
-    const arith::PolicyRecord& policy = options.table().policy();
-    const auto fused = fuse_fx(model, {.fused_add = policy.fused_add});
-    if (options.equalize) improve::equalize(*fused);
-    const auto prepared = prepare_calibration_fx(*fused, options.mapping(), policy);
-    const BatchSource batches = batches_of(calibration, batch_size);
+namespace {
+
+std::shared_ptr<PreparedModel> calibrated(const graph::GraphModule& fused, const Tensor& calibration,
+                                          const QuantizeOptions& options) {
+    auto prepared = prepare_calibration_fx(fused, options.mapping(), options.table().policy());
     io::Progress progress("calibration", calibration.extent(0));
     calibrate(*prepared, calibration, batch_size, [&](std::size_t done, std::size_t) {
         progress.update(std::min<std::int64_t>(static_cast<std::int64_t>(done) * batch_size, calibration.extent(0)));
     });
-    if (options.adaround) improve::adaround(*prepared, batches, {.iterations = options.adaround_iterations});
-    if (options.correct_bias) improve::correct_bias(*prepared, batches);
+    return prepared;
+}
+
+}  // namespace
+
+std::shared_ptr<PreparedModel> prepare(const graph::GraphModule& model, const Tensor& calibration,
+                                       const QuantizeOptions& options, std::vector<Improvement>* improvements) {
+    const arith::PolicyRecord& policy = options.table().policy();
+    const auto fused = fuse_fx(model, {.fused_add = policy.fused_add});
+    auto prepared = calibrated(*fused, calibration, options);
+    // Small enough batches that some are left to judge.
+    const BatchSource samples =
+        batches_of(calibration, std::clamp<index_t>((calibration.extent(0) + 3) / 4, 1, batch_size));
+    const auto keep = [&](const char* name, const improve::BetterOf& choice) {
+        if (improvements != nullptr) improvements->push_back({name, to_string(choice)});
+    };
+    if (options.equalize) {
+        const improve::HeldOut held = improve::hold_out(samples);
+        const auto equalized = fuse_fx(model, {.fused_add = policy.fused_add});
+        improve::equalize(*equalized, held.learn, options.qconfig(options.dtype), policy);
+        const auto changed = calibrated(*equalized, calibration, options);
+        keep("equalization", improve::take_better(prepared, changed, *fused, held.judge));
+    }
+    if (options.adaround)
+        keep("adaround", improve::improve_if_better(prepared, samples, [&](auto& changed, const auto& learn) {
+                 improve::adaround(changed, learn, {.iterations = options.adaround_iterations});
+             }));
+    if (options.correct_bias)
+        keep("bias correction", improve::improve_if_better(prepared, samples, [](auto& changed, const auto& learn) {
+                 improve::correct_bias(changed, learn);
+             }));
     return prepared;
 }
 

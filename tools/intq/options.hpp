@@ -63,6 +63,8 @@ struct QuantizeOptions {
     /// One type for all layers, and nothing that changes weights for long.
     void set_uniform(const std::string& type);
     const intq::kernels::KernelTable& table(const std::string& backend = {}) const;
+    /// @param type  "int8" or "int16"
+    intq::quantization::QConfig qconfig(const std::string& type) const;
     intq::quantization::QConfigMapping mapping() const;
 };
 
@@ -137,9 +139,18 @@ CLI::Validator above_zero();
 /// A finite number: an empty word is none.
 CLI::Validator a_number();
 
-/// Fused, calibrated on the samples, improved as the options say.
+/// An option that promises accuracy, and what became of it.
+struct Improvement {
+    std::string name, choice;
+};
+
+/// Fused, calibrated on the samples, and improved as the options say where that is better on some of the samples that
+/// are held back for it.
+///
+/// @param improvements  null, or where each option adds what became of it
 std::shared_ptr<intq::quantization::PreparedModel> prepare(const intq::graph::GraphModule& model,
-                                                           const Tensor& calibration, const QuantizeOptions& options);
+                                                           const Tensor& calibration, const QuantizeOptions& options,
+                                                           std::vector<Improvement>* improvements = nullptr);
 
 /// A result as lines for people, or as one JSON object.
 class Report {

@@ -93,13 +93,15 @@ int quantize(const Options& options) {
     const Tensor samples = options.data.read(model.input);
     // What the program takes.
     const Tensor given = options.image_layout.empty() ? samples : options.data.read_pixels(model.input);
-    const auto prepared = prepare(*model.module, samples, options.quantize);
+    std::vector<Improvement> improvements;
+    const auto prepared = prepare(*model.module, samples, options.quantize, &improvements);
     const QuantizedGraph quantized = convert_fx(*prepared);
     const Tensor expected = run_float(*model.module, samples);
     Report report(options.is_json);
     report.text("written", options.emit.output);
     report.text("form", options.emit.kind);
     report.text("target", options.table().policy().name);
+    for (const Improvement& improvement : improvements) report.text(improvement.name, improvement.choice);
     if (options.emit.is("onnx")) {
         // An ONNX model may have parts in float, which a program has not.
         report_sqnr(options, report, expected, HybridModel(quantized, options.table(), measured_batch).run(samples));

@@ -7,14 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "intq/arith/target.hpp"
 #include "intq/core/abi.hpp"
 #include "intq/core/dtype.hpp"
-
-namespace intq::graph {
-inline namespace INTQ_HOSTED_ABI {
-class GraphModule;
-}  // namespace INTQ_HOSTED_ABI
-}  // namespace intq::graph
+#include "intq/improve/equalization_pair.hpp"
+#include "intq/quantization/prepare/calibrate.hpp"
+#include "intq/quantization/qconfig/qconfig.hpp"
 
 namespace intq::improve {
 inline namespace INTQ_HOSTED_ABI {
@@ -28,12 +26,10 @@ struct EqualizationOptions {
 struct EqualizedPair {
     std::string first, second;  // qualified names
     index_t channels = 0;
-};
-
-/// A layer behind which nothing was equalized.
-struct NotEqualized {
-    std::string layer;
-    std::string reason;
+    index_t bounded = 0;   // channels whose factor the bound holds, see EqualizationPair
+    index_t absorbed = 0;  // channels whose constant part went into the second layer's bias; with samples
+    /// Mean squared error of the second layer's product where both layers and what they read are rounded; with samples.
+    double error_without = 0.0, error = 0.0;
 };
 
 struct EqualizationReport {
@@ -49,9 +45,10 @@ struct EqualizationReport {
 ///     w1[i, ...] /= s[i],  b1[i] /= s[i],  w2[..., i, ...] *= s[i]
 ///
 /// for each pair of neighbours and channel i between them, over and over, until nothing moves: then r1 = r2 in all of
-/// them, and the product of the per-tensor precisions of each channel is the largest. Between the two may stand relu,
+/// them, but for those whose factor a bias bounds (EqualizationPair), and the product of the per-tensor precisions of
+/// each channel is the largest. Between the two may stand relu,
 /// leaky_relu, pooling, interpolate, identity, dropout and a flatten before a linear layer, each read by nobody else. A
-/// depthwise layer is evened out on both sides. A channel whose weights are all 0 stays.
+/// depthwise layer is evened out on both sides. A channel whose weights are all 0 goes with the others.
 ///
 /// The function of the model stays, up to float rounding. ReLU6 stops it: it cuts at 6 whatever the channel's factor
 /// (the paper's authors put ReLU in its place first).
@@ -62,6 +59,28 @@ struct EqualizationReport {
 /// Source   Nagel et al. 2019, arXiv 1906.04721, section 4.1
 EqualizationReport equalize(graph::GraphModule& model, const EqualizationOptions& options = {});
 
+/// The same, judged on samples: a pair keeps its factors only where rounding costs both layers less with them than
+/// without. The others are in `blocked`, with both errors.
+///
+///     c[i] = max(0, smallest value of channel i behind the first layer)
+///     b1[i] -= c[i],  b2 += w2 c
+///
+/// comes before the factors of a pair, so that a constant part needs no codes, and bounds no factor. It is left out
+/// where the second layer, or what stands between, does not give the same constant at every place: a convolution with
+/// zero padding, a transposed one. On data whose channel falls below c, the model's function is another one.
+///
+/// @param model    in evaluation
+/// @param samples  some tens do
+/// @param qconfig  what prepare will give to the layers
+/// @throws Error as above, for a source without data, and for a qconfig without a quantizer of weights or outputs
+///
+/// Memory   a copy of the model, and the inputs of one layer over all samples
+/// Cost     two passes over the samples, and one for each pair; once more where pairs were left out
+/// Source   Nagel et al. 2019, arXiv 1906.04721, sections 4.1 and 4.2 (absorbing high biases)
+EqualizationReport equalize(graph::GraphModule& model, const quantization::BatchSource& samples,
+                            const quantization::QConfig& qconfig, const arith::PolicyRecord& target,
+                            const EqualizationOptions& options = {});
+
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::improve
 
@@ -71,19 +90,28 @@ EqualizationReport equalize(graph::GraphModule& model, const EqualizationOptions
 #    include <algorithm>
 #    include <cmath>
 #    include <cstddef>
-#    include <utility>
+#    include <map>
+#    include <memory>
+#    include <set>
+#    include <span>
 
-#    include "intq/core/op_params.hpp"
+#    include "intq/core/shape.hpp"
 #    include "intq/graph/graph_module.hpp"
+#    include "intq/graph/interpreter.hpp"
 #    include "intq/graph/node.hpp"
-#    include "intq/graph/operators.hpp"
+#    include "intq/improve/layer_calls.hpp"
+#    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
-#    include "intq/nn/layers/conv.hpp"
-#    include "intq/nn/layers/move.hpp"
+#    include "intq/nn/float_operators/elementwise.hpp"
 #    include "intq/nn/layers/weighted.hpp"
 #    include "intq/nn/model/module.hpp"
-#    include "intq/quantization/operators/operator.hpp"
+#    include "intq/nn/model/value.hpp"
+#    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/modules/prepared_layers.hpp"
 #    include "intq/quantization/operators/operator_table.hpp"
+#    include "intq/quantization/prepare/prepare_layer.hpp"
+#    include "intq/tensor/float_sums.hpp"
+#    include "intq/tensor/quantize.hpp"
 #    include "intq/tensor/tensor.hpp"
 
 namespace intq::improve {
@@ -91,193 +119,254 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// Which input and output channel each element of a layer's weight belongs to.
-class ChannelMap {
+INTQ_INLINE const std::string& first_name(const EqualizationPair& pair) { return pair.path().front()->target(); }
+
+/// Steps over all pairs, until nothing moves.
+INTQ_INLINE void sweep(std::vector<EqualizationPair>& pairs, const EqualizationOptions& options,
+                       EqualizationReport& report) {
+    for (EqualizationPair& pair : pairs) pair.begin();
+    report.sweeps = 0;
+    while (report.sweeps < options.most_sweeps && !pairs.empty()) {
+        ++report.sweeps;
+        report.largest_factor = 0;
+        for (EqualizationPair& pair : pairs) report.largest_factor = std::max(report.largest_factor, pair.step());
+        if (report.largest_factor <= options.tolerance) break;
+    }
+    for (const EqualizationPair& pair : pairs)
+        report.pairs.push_back({first_name(pair), pair.path().back()->target(), pair.channels(), pair.bounded()});
+}
+
+/// The constant parts of the channels behind each pair's first layer, by its name; none where they cannot be absorbed.
+using ConstantParts = std::map<std::string, std::vector<double>>;
+
+/// What the operators between two layers make of the first one's output.
+INTQ_INLINE Tensor through(graph::GraphModule& model, const EqualizationPair& pair, Tensor y) {
+    const auto& path = pair.path();
+    for (std::size_t i = 1; i + 1 < path.size(); ++i)
+        y = graph::Interpreter::evaluate(*path[i], model, {{path[i - 1], nn::Value(y)}}).tensor();
+    return y;
+}
+
+/// Whether what stands behind the first layer makes one constant for each channel of a constant.
+///
+/// @param shape  of one sample behind the first layer
+INTQ_INLINE bool keeps_constants(graph::GraphModule& model, const EqualizationPair& pair, const Shape& shape, int axis,
+                                 const std::vector<double>& constants) {
+    Tensor y = Tensor::empty(shape);
+    const Shape blocks = tensor_detail::blocks_around(y, axis);
+    for (index_t i = 0; i < y.size(); ++i)
+        y.flat<float>()[static_cast<std::size_t>(i)] =
+            static_cast<float>(constants[static_cast<std::size_t>(i / blocks[2] % blocks[1])]);
+    const Tensor z = pair.second().apply(through(model, pair, y), pair.second().weight()).contiguous();
+    const int behind = pair.second().channel_axis() < 0 ? z.rank() - 1 : pair.second().channel_axis();
+    const Shape places = tensor_detail::blocks_around(z, behind);
+    const auto values = z.flat<float>();
+    float largest = 0;
+    for (const float value : values) largest = std::max(largest, std::abs(value));
+    for (index_t i = 0; i < z.size(); ++i) {
+        const index_t first = i / places[2] % places[1] * places[2];  // of this channel in the first block
+        if (std::abs(values[static_cast<std::size_t>(i)] - values[static_cast<std::size_t>(first)]) > 1e-5f * largest)
+            return false;
+    }
+    return true;
+}
+
+INTQ_INLINE ConstantParts constant_parts(graph::GraphModule& model, const std::vector<EqualizationPair>& pairs,
+                                         const quantization::BatchSource& samples) {
+    struct Seen {
+        Shape shape;
+        int axis = 1;
+        std::vector<double> lowest;
+    };
+    std::map<std::string, Seen> seen;
+    std::set<std::string> names;
+    for (const EqualizationPair& pair : pairs) names.insert(pair.path().front()->name());
+    for_each_batch(samples, "equalize", [&](std::span<const nn::Value> batch) {
+        run_and_visit(
+            model, batch, names, [&](const graph::Node& node, std::span<const nn::Value>, const nn::Value& output) {
+                const Tensor y = output.tensor().contiguous();
+                Seen& of = seen[node.target()];
+                of.shape = y.batch(0, 1).shape();
+                of.axis = dynamic_cast<const nn::Weighted&>(*graph::module_of(node, model)).channel_axis();
+                if (of.axis < 0) of.axis += y.rank();
+                const Shape blocks = tensor_detail::blocks_around(y, of.axis);
+                of.lowest.resize(static_cast<std::size_t>(blocks[1]), HUGE_VAL);
+                for (index_t i = 0; i < y.size(); ++i) {
+                    double& lowest = of.lowest[static_cast<std::size_t>(i / blocks[2] % blocks[1])];
+                    lowest = std::min(lowest, static_cast<double>(y.flat<float>()[static_cast<std::size_t>(i)]));
+                }
+            });
+    });
+    ConstantParts parts;
+    for (const EqualizationPair& pair : pairs) {
+        Seen& of = seen.at(first_name(pair));
+        for (double& lowest : of.lowest) lowest = std::max(0.0, lowest);
+        if (keeps_constants(model, pair, of.shape, of.axis, of.lowest)) parts[first_name(pair)] = of.lowest;
+    }
+    return parts;
+}
+
+/// What rounding costs two layers on the inputs of the first.
+class RoundedPair {
 public:
-    explicit ChannelMap(const nn::Weighted& layer) : rows_(layer.weight().extent(0)), inner_(layer.weight().extent(1)) {
-        taps_ = layer.weight().size() / (rows_ * inner_);
-        if (const auto* conv = dynamic_cast<const nn::Conv2d*>(&layer)) groups_ = conv->options().groups;
-        if (const auto* conv = dynamic_cast<const nn::Conv1d*>(&layer)) groups_ = conv->options().groups;
-        if (const auto* conv = dynamic_cast<const nn::ConvTranspose2d*>(&layer)) {
-            groups_ = conv->options().groups;
-            is_transposed_ = true;
-        }
-    }
-    index_t outputs() const noexcept { return is_transposed_ ? inner_ * groups_ : rows_; }
-    index_t inputs() const noexcept { return is_transposed_ ? rows_ : inner_ * groups_; }
-    index_t output(index_t element) const noexcept { return is_transposed_ ? column(element) : row(element); }
-    index_t input(index_t element) const noexcept { return is_transposed_ ? row(element) : column(element); }
+    RoundedPair(graph::GraphModule& model, const EqualizationPair& pair, const quantization::QConfig& qconfig,
+                const arith::PolicyRecord& target)
+        : model_(model), pair_(pair), qconfig_(qconfig), target_(target), operators_(model) {}
 
-private:
-    index_t row(index_t element) const noexcept { return element / taps_ / inner_; }
-    // The channel that the second axis counts, which begins anew in each group.
-    index_t column(index_t element) const noexcept {
-        return row(element) / (rows_ / groups_) * inner_ + element / taps_ % inner_;
-    }
-
-    index_t rows_, inner_, taps_ = 1, groups_ = 1;
-    bool is_transposed_ = false;
-};
-
-/// Finds the layer that a layer's channels go to.
-class EqualizationWalk {
-public:
-    EqualizationWalk(graph::GraphModule& model, quantization::NodeOperators& operators, const graph::Node& first)
-        : model_(model), operators_(operators), first_(first) {}
-
-    /// Null where something stands between; `reason` says what.
-    nn::Weighted* run(std::string& reason) {
-        auto& layer = weighted(first_);
-        if (layer.norm() != nullptr) return stop(reason, "its batch norm is not folded");
-        if (layer.fusion().add) return stop(reason, "an add is fused into it");
-        if (layer.fusion().activation == Activation::relu6) return stop(reason, "relu6 stands behind it");
-        is_vector_ = layer.channel_axis() < 0;
-        for (const graph::Node* node = &first_;;) {
-            if (count_calls(*node) > 1) return stop(reason, "the module of %" + node->name() + " is called twice");
-            if (node->users().size() != 1) return stop(reason, "%" + node->name() + " has several readers");
-            const graph::Node* reader = node->users()[0];
-            if (reader->args().empty() || reader->args()[0].node() != node) return stop(reason, *reader);
-            if (reader->op() != graph::Op::output && is_weighted(*reader)) return accept(reason, *reader);
-            if (!passes(*reader)) return stop(reason, *reader);
-            node = reader;
-        }
-    }
-    const graph::Node* second() const noexcept { return second_; }
-    /// Columns of the second layer's weight for each channel.
-    index_t columns() const noexcept { return columns_; }
-
-private:
-    bool is_weighted(const graph::Node& node) const {
-        return dynamic_cast<const nn::Weighted*>(graph::module_of(node, model_)) != nullptr;
-    }
-    nn::Weighted& weighted(const graph::Node& node) const {
-        return dynamic_cast<nn::Weighted&>(*graph::module_of(node, model_));
-    }
-    index_t count_calls(const graph::Node& node) const {
-        const nn::Module* module = graph::module_of(node, model_);
-        const auto all = model_.graph().nodes();
-        return module == nullptr ? 1 : std::count_if(all.begin(), all.end(), [&](const graph::Node* other) {
-            return dynamic_cast<nn::Weighted*>(graph::module_of(*other, model_)) != nullptr &&
-                   graph::module_of(*other, model_) == module;
+    /// Reads the inputs of the first layer.
+    void run(const quantization::BatchSource& samples) {
+        const graph::Node& node = *pair_.path().front();
+        for_each_batch(samples, "equalize", [&](std::span<const nn::Value> batch) {
+            run_and_visit(model_, batch, {node.name()},
+                          [&](const graph::Node&, std::span<const nn::Value> inputs, const nn::Value&) {
+                              inputs_.push_back(inputs[0].tensor().contiguous());
+                          });
         });
     }
 
-    bool passes(const graph::Node& node) {
-        using quantization::ChannelFactors;
-        const ChannelFactors factors = operators_.of(node).channel_factors;
-        if (factors == ChannelFactors::anywhere) return true;
-        if (factors == ChannelFactors::lost || is_vector_) return false;
-        if (factors == ChannelFactors::of_planes) return true;
-        is_flat_ = is_vector_ = starts_at_channels(node);
-        return is_flat_;
-    }
-    bool starts_at_channels(const graph::Node& node) const {
-        if (const auto* flatten = dynamic_cast<const nn::Flatten*>(graph::module_of(node, model_)))
-            return flatten->start_axis() == 1 && flatten->end_axis() == -1;
-        return node.args() == graph::ArgumentList{node.args()[0], 1} ||
-               node.args() == graph::ArgumentList{node.args()[0], 1, -1};
+    /// Mean squared error of the second layer's product with the weights as they are.
+    double error() {
+        const auto input = activation(), between = activation();
+        for (const Tensor& x : inputs_) {
+            input->observe(x);
+            between->observe(behind_first(x, pair_.first().weight()));
+        }
+        for (const auto& quantizer : {input, between}) {
+            quantizer->update_qparams();
+            quantizer->enable_observer(false);
+            quantizer->enable_fake_quant(true);
+        }
+        const auto first = rounded(*pair_.path().front(), pair_.first()),
+                   second = rounded(*pair_.path().back(), pair_.second());
+        double sum = 0;
+        std::size_t count = 0;
+        for (const Tensor& x : inputs_) {
+            const Tensor exact = behind_first(x, pair_.first().weight());
+            const Tensor wanted = pair_.second().apply(exact, pair_.second().weight()).contiguous();
+            const Tensor seen = (*input)(x).tensor();
+            const Tensor given = (*between)(behind_first(seen, weight_of(*first, seen, x))).tensor();
+            const Tensor z = pair_.second().apply(given, weight_of(*second, given, exact)).contiguous();
+            const auto a = wanted.flat<float>(), b = z.flat<float>();
+            for (std::size_t i = 0; i < a.size(); ++i) {
+                const double difference = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+                sum += difference * difference;
+            }
+            count += a.size();
+        }
+        return sum / static_cast<double>(count);
     }
 
-    nn::Weighted* accept(std::string& reason, const graph::Node& node) {
-        auto& layer = weighted(node);
-        const index_t channels = ChannelMap(weighted(first_)).outputs(), inputs = ChannelMap(layer).inputs();
-        if (count_calls(node) > 1) return stop(reason, "the module of %" + node.name() + " is called twice");
-        if ((layer.channel_axis() < 0) != is_vector_ || inputs % channels != 0 || (!is_flat_ && inputs != channels))
-            return stop(reason, "its channels are not those that %" + node.name() + " takes");
-        columns_ = inputs / channels;
-        second_ = &node;
-        return &layer;
+private:
+    std::shared_ptr<quantization::FakeQuantize> activation() const {
+        return quantization::detail::make_activation_quantizer(first_name(pair_), *qconfig_.output, target_,
+                                                               quantization::Compatibility::horizon);
     }
-    nn::Weighted* stop(std::string& reason, const graph::Node& node) const {
-        return stop(reason, "%" + node.name() + " (" + graph::operator_of(node, model_) + ") stands behind it");
+    std::shared_ptr<nn::Weighted> rounded(const graph::Node& node, const nn::Weighted& layer) {
+        return quantization::detail::with_weight_quantizer(node.target(), layer, operators_.of(node), *qconfig_.weight,
+                                                           target_, quantization::Compatibility::horizon);
     }
-    static nn::Weighted* stop(std::string& reason, std::string sentence) {
-        reason = std::move(sentence);
-        return nullptr;
+    // The operand of a fused add, where the layer has one, is not rounded.
+    static Tensor weight_of(const nn::Weighted& layer, const Tensor& x, const Tensor& operand) {
+        const std::vector<nn::Value> inputs{x, operand};
+        return dynamic_cast<const quantization::PreparedWeight&>(layer).quantized_weight(nn::Arguments(inputs));
+    }
+    Tensor behind_first(const Tensor& x, const Tensor& weight) {
+        const nn::Weighted& layer = pair_.first();
+        const Tensor y = nn::float_operators::activate(layer.apply(x, weight), layer.fusion().activation);
+        return through(model_, pair_, y);
     }
 
     graph::GraphModule& model_;
-    quantization::NodeOperators& operators_;
-    const graph::Node& first_;
-    const graph::Node* second_ = nullptr;
-    index_t columns_ = 1;
-    bool is_vector_ = false;  // the channels are the last axis
-    bool is_flat_ = false;
+    const EqualizationPair& pair_;
+    const quantization::QConfig& qconfig_;
+    const arith::PolicyRecord& target_;
+    quantization::NodeOperators operators_;
+    std::vector<Tensor> inputs_;
 };
 
-/// Two layers whose channels are one after the other.
-struct EqualizationPair {
-    nn::Weighted* first;
-    nn::Weighted* second;
-    index_t columns;
+/// Pairs of a model, but for those that are left out, with their constants absorbed and their factors applied.
+INTQ_INLINE std::vector<EqualizationPair> equalize_but(graph::GraphModule& model, const std::set<std::string>& left_out,
+                                                       const ConstantParts& parts, const EqualizationOptions& options,
+                                                       EqualizationReport& report) {
+    std::vector<EqualizationPair> pairs = equalization_pairs(model, report.blocked);
+    std::erase_if(pairs, [&](const auto& pair) { return left_out.count(first_name(pair)) != 0; });
+    for (const EqualizationPair& pair : pairs)
+        if (const auto part = parts.find(first_name(pair)); part != parts.end()) pair.absorb(part->second);
+    sweep(pairs, options, report);
+    return pairs;
+}
 
-    /// One step; gives back how far the largest factor is from 1.
-    double equalize() const {
-        const ChannelMap from(*first), to(*second);
-        const auto out = [&](index_t i) { return static_cast<std::size_t>(from.output(i)); };
-        const auto in = [&](index_t i) { return static_cast<std::size_t>(to.input(i) / columns); };
-        const auto ranges = [&](const nn::Weighted& layer, const auto& channel) {
-            std::vector<double> result(static_cast<std::size_t>(from.outputs()));
-            const Tensor weight = layer.weight().contiguous();
-            for (index_t i = 0; i < weight.size(); ++i) {
-                double& range = result[channel(i)];
-                range =
-                    std::max(range, std::abs(static_cast<double>(weight.flat<float>()[static_cast<std::size_t>(i)])));
-            }
-            return result;
-        };
-        const std::vector<double> r1 = ranges(*first, out), r2 = ranges(*second, in);
-        std::vector<double> factor(r1.size(), 1.0);
-        double farthest = 0;
-        for (std::size_t c = 0; c < r1.size(); ++c) {
-            if (r1[c] > 0 && r2[c] > 0) factor[c] = std::sqrt(r1[c] / r2[c]);
-            farthest = std::max(farthest, std::abs(factor[c] - 1.0));
+/// Both errors of each pair.
+INTQ_INLINE void judge(graph::GraphModule& model, const std::vector<EqualizationPair>& pairs,
+                       const ConstantParts& parts, const quantization::BatchSource& samples,
+                       const quantization::QConfig& qconfig, const arith::PolicyRecord& target,
+                       EqualizationReport& report) {
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+        const EqualizationPair& pair = pairs[i];
+        nn::Weighted &first = pair.first(), &second = pair.second();
+        RoundedPair rounded(model, pair, qconfig, target);
+        rounded.run(samples);
+        EqualizedPair& entry = report.pairs[i];
+        entry.error = rounded.error();
+        const Tensor weights[] = {first.weight(), second.weight()}, biases[] = {first.bias(), second.bias()};
+        std::vector<double> back = pair.factors();
+        for (double& factor : back) factor = 1.0 / factor;
+        pair.scale(back);
+        if (const auto part = parts.find(first_name(pair)); part != parts.end()) {
+            std::vector<double> given = part->second;
+            entry.absorbed = std::count_if(given.begin(), given.end(), [](double c) { return c > 0; });
+            for (double& constant : given) constant = -constant;
+            pair.absorb(given);
         }
-        const auto scaled = [](const Tensor& tensor, const auto& by) {
-            Tensor result = tensor.contiguous().clone();
-            const auto values = result.flat<float>();
-            for (std::size_t i = 0; i < values.size(); ++i)
-                values[i] = static_cast<float>(static_cast<double>(values[i]) * by(static_cast<index_t>(i)));
-            return result;
-        };
-        first->set_weight(scaled(first->weight(), [&](index_t i) { return 1.0 / factor[out(i)]; }));
-        if (first->has_bias())
-            first->set_bias(
-                scaled(first->bias(), [&](index_t i) { return 1.0 / factor[static_cast<std::size_t>(i)]; }));
-        second->set_weight(scaled(second->weight(), [&](index_t i) { return factor[in(i)]; }));
-        return farthest;
+        entry.error_without = rounded.error();
+        first.set_weight(weights[0]), second.set_weight(weights[1]);
+        if (biases[0].defined()) first.set_bias(biases[0]);
+        if (biases[1].defined()) second.set_bias(biases[1]);
     }
-};
+}
 
 }  // namespace detail
 
 INTQ_INLINE EqualizationReport equalize(graph::GraphModule& model, const EqualizationOptions& options) {
     EqualizationReport report;
-    std::vector<detail::EqualizationPair> pairs;
-    quantization::NodeOperators operators(model);
-    for (const graph::Node* node : model.graph().nodes()) {
-        const nn::Module* module = graph::module_of(*node, model);
-        if (module != nullptr && module->has_child("weight_fake_quant"))
-            throw Error(node->target(), "the model is prepared already; equalize before prepare");
-        if (dynamic_cast<const nn::Weighted*>(module) == nullptr) continue;
-        detail::EqualizationWalk walk(model, operators, *node);
-        std::string reason;
-        auto* const first = dynamic_cast<nn::Weighted*>(graph::module_of(*node, model));
-        if (nn::Weighted* second = walk.run(reason)) {
-            pairs.push_back({first, second, walk.columns()});
-            report.pairs.push_back({node->target(), walk.second()->target(), detail::ChannelMap(*first).outputs()});
-        } else {
-            report.blocked.push_back({node->target(), reason});
-        }
-    }
-    while (report.sweeps < options.most_sweeps && !pairs.empty()) {
-        ++report.sweeps;
-        report.largest_factor = 0;
-        for (const detail::EqualizationPair& pair : pairs)
-            report.largest_factor = std::max(report.largest_factor, pair.equalize());
-        if (report.largest_factor <= options.tolerance) break;
-    }
+    detail::equalize_but(model, {}, {}, options, report);
     return report;
+}
+
+INTQ_INLINE EqualizationReport equalize(graph::GraphModule& model, const quantization::BatchSource& samples,
+                                        const quantization::QConfig& qconfig, const arith::PolicyRecord& target,
+                                        const EqualizationOptions& options) {
+    if (!qconfig.output || !qconfig.weight)
+        throw Error(std::string("equalize: its qconfig has no quantizer of ") +
+                    (qconfig.weight ? "outputs" : "weights"));
+    // What is chosen here is the same on every CPU.
+    const FloatSumsScope reproducible(FloatSums::reproducible);
+    std::set<std::string> left_out;
+    std::vector<NotEqualized> rejected, ignored;
+    const detail::ConstantParts parts = detail::constant_parts(model, equalization_pairs(model, ignored), samples);
+    for (;;) {
+        const auto trial =
+            std::dynamic_pointer_cast<graph::GraphModule>(nn::clone(static_cast<const nn::Module&>(model)));
+        EqualizationReport report;
+        const auto pairs = detail::equalize_but(*trial, left_out, parts, options, report);
+        detail::judge(*trial, pairs, parts, samples, qconfig, target, report);
+        const std::size_t before = left_out.size();
+        for (const EqualizedPair& pair : report.pairs)
+            if (pair.error > pair.error_without) {
+                const auto text = [](double error) { return shortest_text(static_cast<float>(error)); };
+                left_out.insert(pair.first);
+                rejected.push_back({pair.first,
+                                    "rounding costs both layers more with its factors: a mean squared error "
+                                    "of " +
+                                        text(pair.error) + " on the samples, and " + text(pair.error_without) +
+                                        " without"});
+            }
+        if (left_out.size() > before) continue;
+        EqualizationReport applied;
+        detail::equalize_but(model, left_out, parts, options, applied);
+        report.blocked.insert(report.blocked.end(), rejected.begin(), rejected.end());
+        return report;
+    }
 }
 
 }  // namespace INTQ_HOSTED_ABI
