@@ -113,7 +113,7 @@ TEST_CASE("A weight's ch_axis counts its output channels, or is -1; another one 
         {{"up", up}, {"conv", test::make_conv(4, 4, 3, 1)}},
         [](test::LambdaModel& m, nn::Arguments x) { return nn::relu(m.call("conv", nn::relu(m.call("up", x[0])))); });
     const auto prepared = [&](int axis) {
-        QConfig qconfig = default_qconfig();
+        QConfig qconfig = get_default_calib_qconfig();
         qconfig.weight->options.observer_options.ch_axis = axis;
         const auto result = prepare_calibration_fx(*model, QConfigMapping().set_global(qconfig), bayes);
         const auto axis_of = [&](const char* layer) {

@@ -131,7 +131,7 @@ TEST_CASE("Every preset of the documents is there under its name") {
     };
     const char* const average = "MovingAverageMinMaxObserver";
     const Expected expected[] = {
-        {"default_qconfig", average, DType::int8, 0.01f},
+        {"default_qconfig", "MinMaxObserver", DType::int8, 0.01f},
         {"default_qat_8bit_fake_quant_qconfig", average, DType::int8, 0.01f},
         {"default_qat_8bit_fixed_act_fake_quant_qconfig", average, DType::int8, 0.0f},
         {"default_qat_8bit_weight_16bit_act_fake_quant_qconfig", average, DType::int16, 0.01f},

@@ -24,7 +24,7 @@ float tag_of(const QConfigChoice& choice) {
 }  // namespace
 
 TEST_CASE("Defaults: activations per tensor, moving average 0.01; weights per channel of axis 0, min-max; symmetric") {
-    const QConfig qconfig = default_qconfig();
+    const QConfig qconfig = get_default_calib_qconfig();
     CHECK_FALSE(qconfig.input.has_value());
     const auto output = qconfig.output->make({}, Compatibility::horizon),
                weight = qconfig.weight->make({}, Compatibility::horizon);

@@ -44,6 +44,7 @@ nn::ModulePtr convert(const nn::ModulePtr& prepared, const kernels::KernelTable&
 /// Prepare, run, convert in one call; the qconfigs are those of the mapping and of the modules.
 ///
 /// @param run  shows data to the prepared model
+/// @throws Error as those do: where neither has a qconfig, because nothing would be quantized
 nn::ModulePtr quantize(const nn::ModulePtr& model, const std::function<void(nn::Module&)>& run,
                        const QConfigMapping& mapping, const kernels::KernelTable& table,
                        const PrepareModulesOptions& options = {});

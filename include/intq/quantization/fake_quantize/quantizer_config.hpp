@@ -41,6 +41,8 @@ struct QuantizerConfig {
     FakeQuantizeFactory fake_quantize = detail::default_fake_quantize();
     /// The target fixes scale and zero point of this output, so that no scheme is refused.
     bool is_fixed_by_target = false;
+    /// Affine in torch mode on a target with zero points, symmetric elsewhere: default_qconfig(). Prepare decides it.
+    bool affine_in_torch_mode = false;
 
     DType dtype() const noexcept { return options.observer_options.dtype; }
     /// @param rule  the rounding of the target for which the model is prepared

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// prepare_calibration and prepare_qat: quantizers behind the modules of a model, without a graph. Layer: quantization
-// (docs/workflow.md section 4).
+// prepare_calibration and prepare_qat: quantizers behind the modules of a model, without a graph. Long because what
+// takes a module's place and what stands behind it is one decision. Layer: quantization (docs/workflow.md section 4).
 #ifndef INTQ_QUANTIZATION_PREPARE_PREPARE_EAGER_HPP
 #define INTQ_QUANTIZATION_PREPARE_PREPARE_EAGER_HPP
 
@@ -50,7 +50,8 @@ struct PrepareModulesOptions {
 /// codes what its arguments, types and shapes say. So is what stays in float where codes reach it.
 ///
 /// @param mapping  by name and type of modules; the qconfigs that modules carry (set_qconfig()) stand above it
-/// @throws Error for a model that is prepared already; for a key of the mapping that matches nothing
+/// @throws Error for a model that is prepared already; for a key of the mapping that matches nothing; where no module
+/// has a qconfig, because nothing would be quantized
 nn::ModulePtr prepare_calibration(const nn::ModulePtr& model, const QConfigMapping& mapping,
                                   const arith::PolicyRecord& target, const PrepareModulesOptions& options = {});
 /// For modules that carry their qconfigs. Where none does, with get_default_qconfig_mapping() of the target; for
@@ -146,7 +147,7 @@ public:
         if (row.role == Role::float_only && !module->is_leaf()) return nullptr;
         const FusedChoice choice = choice_of(name, *module);
         if (row.role == Role::shares_input || keeps_scale(row)) return sharing(name, module, row);
-        if (!choice.qconfig()) return in_float(name, module);
+        if (!choice.qconfig()) return without_qconfig(name, module);
         switch (row.role) {
             case Role::float_only:
                 if (options_.strict) throw Error(name, module->type_name() + " has no integer form, and strict is on");
@@ -166,6 +167,14 @@ public:
         for (const auto& [type, make] : options_.mapping)
             if (std::find(types.begin(), types.end(), type) == types.end())
                 throw_unmatched_key("prepare: mapping", type, {}, {types.begin(), types.end()});
+    }
+
+    // Where qconfigs are the reason that nothing has a quantizer.
+    void refuse_nothing() const {
+        if (is_any_quantized_ || without_qconfig_.empty()) return;
+        throw Error("prepare: " + without_qconfig_,
+                    "its qconfig is none, as is every other module's, and nothing would be quantized; give the mapping "
+                    "a global qconfig, or one for a module, or call the overload without a mapping");
     }
 
     void put_quantizers() const {
@@ -192,6 +201,11 @@ private:
 
     void hook(const nn::ModulePtr& module) {
         if (hooked_.empty() || hooked_.back() != module) hooked_.push_back(module);
+    }
+
+    nn::ModulePtr without_qconfig(const std::string& name, const nn::ModulePtr& module) {
+        if (without_qconfig_.empty()) without_qconfig_ = name + " (" + module->type_name() + ")";
+        return in_float(name, module);
     }
 
     // Modules that the library knows do not take codes. What a user's leaf does with them is its own affair.
@@ -222,7 +236,7 @@ private:
 
     // Whose methods are operators.
     nn::ModulePtr functional(const std::string& name, const nn::ModulePtr& module, const FusedChoice& choice) {
-        if (!choice.qconfig()) return in_float(name, module);
+        if (!choice.qconfig()) return without_qconfig(name, module);
         std::set<std::string> methods;
         for (const graph::OperatorSpelling& row : graph::operator_spellings)
             if (row.op == graph::Op::call_module && row.key == module->type_name() &&
@@ -271,7 +285,7 @@ private:
 
     nn::ModulePtr mapped_module(const std::string& name, const nn::ModulePtr& module, const FromFloat& make) {
         const FusedChoice choice = choice_of(name, *module);
-        if (!choice.qconfig()) return in_float(name, module);
+        if (!choice.qconfig()) return without_qconfig(name, module);
         const nn::ModulePtr with_qconfig = module->copy();
         set_qconfig(*with_qconfig, choice.qconfig());
         const nn::ModulePtr made = make(*with_qconfig);
@@ -297,6 +311,7 @@ private:
         const std::optional<QConfig> qconfig = choice.qconfig();
         if (qconfig) mapping_.mark_used(choice.last);
         if (!qconfig) return module;
+        is_any_quantized_ = true;
         if (computes_by_table(module)) place(name, module, true);
         if (!qconfig->output) return module;
         const auto quantizer = make_activation_quantizer(name, *qconfig->output, target_, options_.compatibility);
@@ -324,6 +339,8 @@ private:
     std::vector<std::pair<nn::ModulePtr, nn::ModulePtr>> quantizers_{};
     std::vector<std::pair<nn::ModulePtr, std::set<std::string>>> following_{};
     std::vector<nn::ModulePtr> hooked_{};
+    std::string without_qconfig_{};  // the first such module
+    bool is_any_quantized_ = false;
     const QConfigMapping& mapping_;
     const arith::PolicyRecord& target_;
     const PrepareModulesOptions& options_;
@@ -342,11 +359,13 @@ INTQ_INLINE nn::ModulePtr prepare_modules(const nn::ModulePtr& model, const QCon
     if (!options.hybrid && !options.hybrid_dict.empty())
         throw Error("prepare: there is a hybrid_dict, but hybrid is off; a hybrid model must be asked for");
     if (options.optimize_graph) graph::symbolic_trace(model);  // throws while the model is as it was
-    const QConfigMapping all = with_hybrid(with_own_qconfigs(mapping, *model), *model, options.hybrid_dict);
+    const QConfigMapping own = in_mode(with_own_qconfigs(mapping, *model), target, options.compatibility),
+                         all = with_hybrid(own, *model, options.hybrid_dict);
     ModulePreparer preparer(all, target, options);
     const Replacements replacements = plan_replacements(
         model, [&](const std::string& name, const nn::ModulePtr& module) { return preparer.replace(name, module); });
     preparer.check_mapping(types);
+    preparer.refuse_nothing();
     all.check_all_used(names, types);
     preparer.put_quantizers();
     const nn::ModulePtr prepared = replacements.apply();

@@ -546,7 +546,8 @@ INTQ_INLINE std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model
     auto prepared = std::make_shared<PreparedModel>(*fused, target, options);
     prepared->set_attribute("prepared_target", target);
     prepared->report() = std::move(report);
-    const QConfigMapping own = with_own_qconfigs(mapping, model), all = with_hybrid(own, *prepared);
+    const QConfigMapping own = in_mode(with_own_qconfigs(mapping, model), target, options.compatibility),
+                         all = with_hybrid(own, *prepared);
     Preparer(*prepared, all, own).run();
     all.check_all_used(names, types);
     if (options.optimize_graph) unify_cat_scales(*prepared, *prepared);

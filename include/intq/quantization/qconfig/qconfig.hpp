@@ -36,6 +36,11 @@ QConfig get_default_calib_qconfig(DType dtype = DType::int8, DType weight_dtype 
 /// The same for an operator whose output is the accumulator (high precision).
 QConfig get_default_calib_out_qconfig(DType weight_dtype = DType::int8);
 
+/// PyTorch's qconfig of this name: the extremes of all data, for activations and weights, with one scale a tensor.
+///
+/// Activations are affine in torch mode on a target with zero points, and symmetric elsewhere: in horizon mode, and for
+/// targets without zero points, as the marches of bpu. PyTorch leaves half of the codes of its quint8 unused here (0 …
+/// 127), for kernels whose sums of products saturate. That is not copied: int8 codes are all in use.
 QConfig default_qconfig();
 
 }  // namespace INTQ_HOSTED_ABI
@@ -71,7 +76,13 @@ INTQ_INLINE QConfig get_default_calib_out_qconfig(DType weight_dtype) {
     return {std::nullopt, default_weight(weight_dtype), std::nullopt};
 }
 
-INTQ_INLINE QConfig default_qconfig() { return get_default_calib_qconfig(); }
+INTQ_INLINE QConfig default_qconfig() {
+    QConfig qconfig{std::nullopt, default_weight(DType::int8, -1), default_activation()};
+    for (QuantizerConfig* config : {&*qconfig.weight, &*qconfig.output})
+        config->options.observer = observer_factory<MinMaxObserver>();
+    qconfig.output->affine_in_torch_mode = true;
+    return qconfig;
+}
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization

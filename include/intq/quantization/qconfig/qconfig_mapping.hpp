@@ -5,6 +5,7 @@
 #define INTQ_QUANTIZATION_QCONFIG_QCONFIG_MAPPING_HPP
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -63,6 +64,9 @@ public:
     QConfigMapping& set_module_name(const std::string& name, std::optional<QConfig> qconfig);
     /// A qconfig that the module of a name carries itself; "" is the whole model.
     QConfigMapping& set_own(const std::string& name, std::optional<QConfig> qconfig);
+
+    /// Changes the qconfig of every entry that has one.
+    void change_each(const std::function<void(QConfig&)>& change);
 
     /// The entry for an operator; what was met is remembered for check_all_used().
     ///
@@ -156,6 +160,13 @@ INTQ_INLINE QConfigMapping& QConfigMapping::set_object_type(const std::string& t
 INTQ_INLINE QConfigMapping& QConfigMapping::set_module_name(const std::string& name, std::optional<QConfig> qconfig) {
     set(names_, name, std::move(qconfig));
     return *this;
+}
+
+INTQ_INLINE void QConfigMapping::change_each(const std::function<void(QConfig&)>& change) {
+    if (global_) change(*global_);
+    for (std::vector<Entry>* const entries : {&types_, &regexes_, &names_, &own_})
+        for (Entry& entry : *entries)
+            if (entry.qconfig) change(*entry.qconfig);
 }
 
 INTQ_INLINE QConfigMapping& QConfigMapping::set_own(const std::string& name, std::optional<QConfig> qconfig) {

@@ -8,6 +8,7 @@
 #include "intq/arith/target.hpp"
 #include "intq/core/dtype.hpp"
 #include "intq/nn/model/module.hpp"
+#include "intq/quantization/observers/compatibility.hpp"
 #include "intq/quantization/qconfig/qconfig.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
@@ -40,6 +41,9 @@ namespace detail {
 /// then say which parts of the model are quantized.
 QConfigMapping mapping_where_none_is_given(const nn::Module& model, QConfigMapping whole);
 
+/// The mapping with the schemes that a mode and a target decide: see QuantizerConfig::affine_in_torch_mode.
+QConfigMapping in_mode(QConfigMapping mapping, const arith::PolicyRecord& target, Compatibility compatibility);
+
 }  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
@@ -49,6 +53,7 @@ QConfigMapping mapping_where_none_is_given(const nn::Module& model, QConfigMappi
 #if INTQ_DEFINES(quantization_qconfig)
 
 #    include <algorithm>
+#    include <optional>
 #    include <utility>
 
 #    include "intq/arith/quantize.hpp"
@@ -74,6 +79,17 @@ INTQ_INLINE bool carries_qconfig(const nn::Module& model) {
 
 INTQ_INLINE QConfigMapping mapping_where_none_is_given(const nn::Module& model, QConfigMapping whole) {
     return carries_qconfig(model) ? QConfigMapping() : std::move(whole);
+}
+
+INTQ_INLINE QConfigMapping in_mode(QConfigMapping mapping, const arith::PolicyRecord& target,
+                                   Compatibility compatibility) {
+    if (compatibility != Compatibility::torch || !target.zero_points) return mapping;
+    mapping.change_each([](QConfig& qconfig) {
+        for (std::optional<QuantizerConfig>* const config : {&qconfig.input, &qconfig.output})
+            if (*config && (*config)->affine_in_torch_mode && (*config)->dtype() == DType::int8)
+                (*config)->options.observer_options.scheme = arith::QuantScheme::affine;
+    });
+    return mapping;
 }
 
 }  // namespace detail
