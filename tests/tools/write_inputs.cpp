@@ -38,13 +38,15 @@ test::Message large_model() {
 }
 
 /// (N, 6) -> relu(x*w) -> 3 classes: no image at all.
-test::Message flat_model() {
+///
+/// @param factor  of the last layer's weights
+test::Message flat_model(float factor = 1.0f) {
     test::ModelParts parts;
     parts.nodes = {test::node("Gemm", {"x", "w"}, {"h"}), test::node("Relu", {"h"}, {"r"}),
                    test::node("Gemm", {"r", "v"}, {"y"})};
     std::vector<float> w, v;
     for (int i = 0; i < 30; ++i) w.push_back(static_cast<float>(i * 7 % 11 - 5) / 8.0f);
-    for (int i = 0; i < 15; ++i) v.push_back(static_cast<float>(i * 5 % 7 - 3) / 4.0f);
+    for (int i = 0; i < 15; ++i) v.push_back(factor * static_cast<float>(i * 5 % 7 - 3) / 4.0f);
     parts.initializers = {test::tensor("w", {6, 5}, w), test::tensor("v", {5, 3}, v)};
     parts.inputs = {test::value_info("x", {-1, 6})};
     return test::model(parts);
@@ -185,6 +187,10 @@ int main(int argc, char** argv) try {
     std::vector<float> samples;
     for (int i = 0; i < 8 * 6; ++i) samples.push_back(static_cast<float>(i * 13 % 17 - 8) / 4.0f);
     io::write_npy(folder + "flat.npy", io::make_npy<float>({8, 6}, samples));
+    io::write_file(folder + "overflow.onnx", flat_model(16.0f).bytes());
+    samples[7] = -3.4e38f;
+    io::write_npy(folder + "lowest.npy", io::make_npy<float>({8, 6}, samples));
+    io::write_npy(folder + "zeros.npy", io::make_npy<float>({8, 6}, std::vector<float>(8 * 6)));
     write_pixels(folder, 0.5f, 0.25f);
     io::write_file(folder + "colour.onnx", colour_model().bytes());
     write_ten(folder);

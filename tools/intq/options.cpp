@@ -263,35 +263,42 @@ QConfigMapping QuantizeOptions::mapping() const {
 
 namespace {
 
-std::shared_ptr<PreparedModel> calibrated(const graph::GraphModule& fused, const Tensor& calibration,
-                                          const QuantizeOptions& options) {
+struct Calibrated {
+    std::shared_ptr<PreparedModel> model;
+    CalibrationReport report;
+};
+
+Calibrated calibrated(const graph::GraphModule& fused, const Tensor& calibration, const QuantizeOptions& options) {
     auto prepared = prepare_calibration_fx(fused, options.mapping(), options.table().policy());
     io::Progress progress("calibration", calibration.extent(0));
-    calibrate(*prepared, calibration, batch_size, [&](std::size_t done, std::size_t) {
+    CalibrationReport report = calibrate(*prepared, calibration, batch_size, [&](std::size_t done, std::size_t) {
         progress.update(std::min<std::int64_t>(static_cast<std::int64_t>(done) * batch_size, calibration.extent(0)));
     });
-    return prepared;
+    return {std::move(prepared), std::move(report)};
 }
 
 }  // namespace
 
 std::shared_ptr<PreparedModel> prepare(const graph::GraphModule& model, const Tensor& calibration,
-                                       const QuantizeOptions& options, std::vector<Improvement>* improvements) {
+                                       const QuantizeOptions& options, PrepareNotes* notes) {
     const arith::PolicyRecord& policy = options.table().policy();
     const auto fused = fuse_fx(model, {.fused_add = policy.fused_add});
-    auto prepared = calibrated(*fused, calibration, options);
+    auto [prepared, report] = calibrated(*fused, calibration, options);
     // Small enough batches that some are left to judge.
     const BatchSource samples =
         batches_of(calibration, std::clamp<index_t>((calibration.extent(0) + 3) / 4, 1, batch_size));
+    PrepareNotes found;
     const auto keep = [&](const char* name, const improve::BetterOf& choice) {
-        if (improvements != nullptr) improvements->push_back({name, to_string(choice)});
+        found.improvements.push_back({name, to_string(choice)});
     };
     if (options.equalize) {
         const improve::HeldOut held = improve::hold_out(samples);
         const auto equalized = fuse_fx(model, {.fused_add = policy.fused_add});
         improve::equalize(*equalized, held.learn, options.qconfig(options.dtype), policy);
-        const auto changed = calibrated(*equalized, calibration, options);
-        keep("equalization", improve::take_better(prepared, changed, *fused, held.judge));
+        Calibrated changed = calibrated(*equalized, calibration, options);
+        const improve::BetterOf choice = improve::take_better(prepared, changed.model, *fused, held.judge);
+        if (choice.is_kept) report = std::move(changed.report);
+        keep("equalization", choice);
     }
     if (options.adaround)
         keep("adaround", improve::improve_if_better(prepared, samples, [&](auto& changed, const auto& learn) {
@@ -301,6 +308,8 @@ std::shared_ptr<PreparedModel> prepare(const graph::GraphModule& model, const Te
         keep("bias correction", improve::improve_if_better(prepared, samples, [](auto& changed, const auto& learn) {
                  improve::correct_bias(changed, learn);
              }));
+    found.calibration = std::move(report);
+    if (notes != nullptr) *notes = std::move(found);
     return prepared;
 }
 

@@ -144,13 +144,19 @@ struct Improvement {
     std::string name, choice;
 };
 
+/// What prepare() has to say of its model.
+struct PrepareNotes {
+    std::vector<Improvement> improvements;
+    intq::quantization::CalibrationReport calibration;
+};
+
 /// Fused, calibrated on the samples, and improved as the options say where that is better on some of the samples that
 /// are held back for it.
 ///
-/// @param improvements  null, or where each option adds what became of it
+/// @param notes  null, or where it says what became of each option, and what the calibration found
 std::shared_ptr<intq::quantization::PreparedModel> prepare(const intq::graph::GraphModule& model,
                                                            const Tensor& calibration, const QuantizeOptions& options,
-                                                           std::vector<Improvement>* improvements = nullptr);
+                                                           PrepareNotes* notes = nullptr);
 
 /// A result as lines for people, or as one JSON object.
 class Report {
@@ -165,6 +171,10 @@ public:
     /// @param title  the line above, for people
     void table(const std::string& name, const Columns& columns, const std::vector<std::vector<std::string>>& rows,
                const std::string& title = {});
+    /// What became of the improvements.
+    void improvements(const PrepareNotes& notes);
+    /// A table of what the calibration warns of, where it does.
+    void warnings(const PrepareNotes& notes);
     void print() const;
     bool is_json() const { return is_json_; }
 

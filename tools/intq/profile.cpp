@@ -88,8 +88,8 @@ int profile(const ProfileOptions& options) {
     if (options.folder.empty()) throw Error("--output names no folder");
     const Tensor samples = options.data.read(model.input);
     io::make_folder(options.folder);
-    std::vector<Improvement> improvements;
-    const auto prepared = prepare(*model.module, samples, options.quantize, &improvements);
+    PrepareNotes notes;
+    const auto prepared = prepare(*model.module, samples, options.quantize, &notes);
     analysis::QuantAnalysis analysis(model.module, prepared, "fake_quant", options.folder);
     const analysis::BadCase bad = analysis.auto_find_bad_case(analysis::cases_of(batches_of(samples, 1)));
     analysis.save_bad_case();
@@ -100,7 +100,7 @@ int profile(const ProfileOptions& options) {
     write_statistics(prepared, samples, profiles / "quantized");
     Report report(options.is_json);
     report.text("folder", options.folder);
-    for (const Improvement& improvement : improvements) report.text(improvement.name, improvement.choice);
+    report.improvements(notes);
     report.text("statistics of all samples", profiles.string());
     report.count("worst sample", static_cast<long long>(bad.index));
     report.number("L1 of its output", bad.metric);
@@ -116,6 +116,7 @@ int profile(const ProfileOptions& options) {
         if (options.has_costs)
             add_costs(options, measure_costs(*model.module, samples, options.quantize, sensitivity), report);
     }
+    report.warnings(notes);
     report.print();
     return 0;
 }

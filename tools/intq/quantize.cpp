@@ -3,6 +3,7 @@
 // intq quantize: a float ONNX model becomes a program file, a header, JSON or a quantized ONNX model. intq codegen: a
 // model that is quantized already becomes a header, a program file or JSON.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "emit.hpp"
@@ -43,14 +44,33 @@ struct Options {
     }
 };
 
-/// Adds how near the integers are, and throws where that is not near enough.
+/// Adds how near the integers are, and throws where that is not near enough, or says nothing.
 void report_sqnr(const Options& options, Report& report, const Tensor& expected, const Tensor& given) {
+    const std::string& output = options.emit.output;
+    const auto all = [](const Tensor& tensor, auto is_so) {
+        const Tensor values = tensor.contiguous();
+        return std::all_of(values.flat<float>().begin(), values.flat<float>().end(), is_so);
+    };
+    for (const Tensor& outputs : {expected, given})
+        if (!all(outputs, [](float value) { return std::isfinite(value); }))
+            throw Error(output,
+                        "not written: on these samples the outputs hold NaN or infinity, in float or in "
+                        "integers");
     const double sqnr = sqnr_of(expected, given);
-    report.number("SQNR on these samples", sqnr, "dB");
+    const bool is_zero = all(expected, [](float value) { return value == 0.0f; });
+    if (options.least_sqnr && std::isinf(sqnr))
+        throw Error(output, std::string("not written: ") +
+                                (sqnr > 0 ? "all outputs on the samples are equal to those in float"
+                                          : "in float all outputs on the samples are 0") +
+                                ", as with samples that are constant, so the SQNR says nothing, and --min-sqnr asks "
+                                "for one");
     if (options.least_sqnr && !(sqnr >= *options.least_sqnr))
-        throw Error(options.emit.output, "not written: the SQNR is " + std::to_string(sqnr) +
-                                             " dB, and --min-sqnr asks for " + std::to_string(*options.least_sqnr) +
-                                             " dB");
+        throw Error(output, "not written: the SQNR is " + std::to_string(sqnr) + " dB, and --min-sqnr asks for " +
+                                std::to_string(*options.least_sqnr) + " dB");
+    if (is_zero && sqnr < 0)
+        report.text("SQNR on these samples", "none: in float all outputs are 0");
+    else
+        report.number("SQNR on these samples", sqnr, "dB");
 }
 
 /// Lowers, measures and writes a program.
@@ -93,15 +113,15 @@ int quantize(const Options& options) {
     const Tensor samples = options.data.read(model.input);
     // What the program takes.
     const Tensor given = options.image_layout.empty() ? samples : options.data.read_pixels(model.input);
-    std::vector<Improvement> improvements;
-    const auto prepared = prepare(*model.module, samples, options.quantize, &improvements);
+    PrepareNotes notes;
+    const auto prepared = prepare(*model.module, samples, options.quantize, &notes);
     const QuantizedGraph quantized = convert_fx(*prepared);
     const Tensor expected = run_float(*model.module, samples);
     Report report(options.is_json);
     report.text("written", options.emit.output);
     report.text("form", options.emit.kind);
     report.text("target", options.table().policy().name);
-    for (const Improvement& improvement : improvements) report.text(improvement.name, improvement.choice);
+    report.improvements(notes);
     if (options.emit.is("onnx")) {
         // An ONNX model may have parts in float, which a program has not.
         report_sqnr(options, report, expected, HybridModel(quantized, options.table(), measured_batch).run(samples));
@@ -109,6 +129,7 @@ int quantize(const Options& options) {
     } else {
         write_lowered(options, quantized, given, expected, report);
     }
+    report.warnings(notes);
     report.print();
     return 0;
 }

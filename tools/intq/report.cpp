@@ -3,6 +3,9 @@
 // A result as lines for people, or as one JSON object.
 #include <charconv>
 #include <cstdio>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "options.hpp"
 
@@ -62,6 +65,17 @@ void Report::table(const std::string& name, const Columns& columns, const std::v
     }
     lines_ += "\n" + (title.empty() ? name : title) + "\n" + text.str(io::TableStyle::simple);
     member(name, "[" + json + "]");
+}
+
+void Report::improvements(const PrepareNotes& notes) {
+    for (const Improvement& improvement : notes.improvements) text(improvement.name, improvement.choice);
+}
+
+void Report::warnings(const PrepareNotes& notes) {
+    std::vector<std::vector<std::string>> rows;
+    std::istringstream findings(to_string(notes.calibration));
+    for (std::string line; std::getline(findings, line);) rows.push_back({line});
+    if (!rows.empty()) table("warnings", {{"of the calibration"}}, rows);
 }
 
 void Report::print() const {

@@ -72,7 +72,8 @@ std::vector<LayerCosts> read_layer_costs(const std::filesystem::path& path);
 /// name with a space or a #, which that could not read.
 void write_layer_costs(const std::filesystem::path& path, std::span<const LayerCosts> costs);
 
-/// Gives the layers in int16 a qconfig by name.
+/// Gives the layers in int16 a qconfig by name. The last layer keeps its accumulator as output, where it has that
+/// (QConfig::keeps_high_precision).
 void set_mixed_precision(quantization::QConfigMapping& mapping, const MixedPrecision& choice,
                          const quantization::QConfig& int16 = quantization::get_default_calib_qconfig(DType::int16,
                                                                                                       DType::int8));
@@ -245,7 +246,9 @@ INTQ_INLINE void write_layer_costs(const std::filesystem::path& path, std::span<
 
 INTQ_INLINE void set_mixed_precision(quantization::QConfigMapping& mapping, const MixedPrecision& choice,
                                      const quantization::QConfig& int16) {
-    for (const std::string& layer : choice.int16) mapping.set_module_name(layer, int16);
+    quantization::QConfig qconfig = int16;
+    qconfig.keeps_high_precision = true;
+    for (const std::string& layer : choice.int16) mapping.set_module_name(layer, qconfig);
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -138,13 +138,22 @@ inline ValueRange search_range(const GridHistogram& histogram, std::int64_t code
     const ValueRange& data = histogram.range();
     if (data.lowest == data.highest) return data;
     for (std::size_t i = 0; i < used; ++i) scratch[i] = static_cast<float>(histogram.counts()[i]);
+    // The search cubes floats. Very large and very small data are searched at another scale, which changes nothing
+    // else.
+    const float largest = -data.lowest > data.highest ? -data.lowest : data.highest;
+    const int exponent = arith::frexp(static_cast<double>(largest)).exponent;
+    const int shift = exponent > 30 || exponent < -30 ? exponent : 0;
     const auto edge = [&](index_t bin) {
-        return static_cast<float>(static_cast<double>(histogram.state().grid.first + bin) * histogram.width());
+        return static_cast<float>(static_cast<double>(histogram.state().grid.first + bin) *
+                                  arith::dmul(histogram.width(), arith::power_of_two(-shift)));
     };
     const FloatHistogram bins{scratch.first(used), edge(0), edge(histogram.used())};
-    const ValueRange found = search_histogram(bins, codes, scratch.subspan(used, used));
-    return {found.lowest < data.lowest ? data.lowest : found.lowest,
-            found.highest > data.highest ? data.highest : found.highest};
+    const ValueRange scaled = search_histogram(bins, codes, scratch.subspan(used, used));
+    const double low = arith::dmul(static_cast<double>(scaled.lowest), arith::power_of_two(shift)),
+                 high = arith::dmul(static_cast<double>(scaled.highest), arith::power_of_two(shift));
+    // In double, because the end of the last bin may lie beyond the largest float.
+    return {low < static_cast<double>(data.lowest) ? data.lowest : static_cast<float>(low),
+            high > static_cast<double>(data.highest) ? data.highest : static_cast<float>(high)};
 }
 
 }  // namespace INTQ_ABI

@@ -28,6 +28,9 @@ struct Cliff {
     /// Less than half of the data's range is left, and what is cut off costs more than the finer steps save. Neighbours
     /// may be as bad, so such a range need not stand on a cliff.
     INTQ_ALWAYS_INLINE bool clips_most() const noexcept { return kept < 0.5 && error > whole_error; }
+    /// Less than a 32nd of the data's range is left. Whatever sums of squares say of few values, they lose five bits of
+    /// their magnitude, which no percentile knows. Our threshold.
+    INTQ_ALWAYS_INLINE bool keeps_little() const noexcept { return kept < 1.0 / 32.0; }
 };
 
 }  // namespace INTQ_CORE_ABI

@@ -30,11 +30,12 @@ inline namespace INTQ_HOSTED_ABI {
 /// The weight's qparams with each scale raised so that bias and fused add fit the accumulator
 /// (docs/arithmetic.md section 3, step 0). A per-tensor scale is raised to the largest that a channel asks for.
 ///
-/// @param bias   (O), or undefined
-/// @param input  qparams of the input; per tensor
-/// @param sumin  qparams of the operand of the fused add, or null
+/// @param bias       (O), or undefined
+/// @param input      qparams of the input; per tensor
+/// @param sumin      qparams of the operand of the fused add, or null
+/// @param hands_out  whether the accumulator is the output
 OwnedQParams raise_weight_scales(const arith::PolicyRecord& target, OwnedQParams weight, const Tensor& bias,
-                                 const OwnedQParams& input, const OwnedQParams* sumin);
+                                 const OwnedQParams& input, const OwnedQParams* sumin, bool hands_out);
 
 /// Weight and bias that a layer is deployed with, its batch norm folded, and the grid of the weight before
 /// raise_weight_scales().
@@ -56,6 +57,9 @@ public:
     /// How a batch norm that the layer keeps is trained; fuse_bn is as with_bn here.
     void set_qat_mode(QATMode mode) noexcept { qat_mode_ = mode; }
     bool folds_in_reverse() const noexcept;
+    /// Whether no quantizer stands behind the layer, so that its accumulator is the output and must fit 32 bits.
+    bool hands_out_accumulator() const noexcept { return hands_out_accumulator_; }
+    void set_hands_out_accumulator() noexcept { hands_out_accumulator_ = true; }
     /// What the quantizer of the weight observes: the weight, or the folded one.
     Tensor observed_weight() const;
     /// The grid of observed_weight() that a forward in the state `validation` uses at this moment: learned, given, or
@@ -80,6 +84,7 @@ protected:
 
 private:
     QATMode qat_mode_ = QATMode::fuse_bn;
+    bool hands_out_accumulator_ = false;
 };
 
 /// A layer with weights, fused or not, that fake-quantizes its weight: with the raised scale where the inputs say
@@ -127,7 +132,7 @@ private:
         if (!x.qparams()) return grid;
         const Tensor* operand = this->fusion().add ? &inputs.tensor(1) : nullptr;
         const OwnedQParams* sumin = operand != nullptr && operand->qparams() ? &*operand->qparams() : nullptr;
-        return raise_weight_scales(target_, std::move(grid), bias, *x.qparams(), sumin);
+        return raise_weight_scales(target_, std::move(grid), bias, *x.qparams(), sumin, hands_out_accumulator());
     }
 
     arith::PolicyRecord target_;
@@ -285,17 +290,20 @@ INTQ_INLINE int fold_batch_norms(nn::Module& model) {
 }
 
 INTQ_INLINE OwnedQParams raise_weight_scales(const arith::PolicyRecord& target, OwnedQParams weight, const Tensor& bias,
-                                             const OwnedQParams& input, const OwnedQParams* sumin) {
+                                             const OwnedQParams& input, const OwnedQParams* sumin, bool hands_out) {
     arith::SuminOperand operand;
     if (sumin != nullptr)
         operand = {sumin->scale(), sumin->zero_points.empty() ? 0 : sumin->zero_points[0], sumin->quant_min,
                    sumin->quant_max};
+    // What is handed out must fit 32 bits, also where the sum has 64.
+    arith::PolicyRecord policy = target;
+    if (hands_out) policy.headroom = std::min(policy.headroom, 30);
     const std::size_t channels = bias.defined() ? static_cast<std::size_t>(bias.size()) : weight.scales.size();
     for (std::size_t c = 0; c < channels; ++c) {
         // A transposed convolution has a scale for each channel of a group, which the groups share.
         float& scale = weight.scales[weight.is_per_channel() ? c % weight.scales.size() : 0];
         const double b = bias.defined() ? static_cast<double>(bias.flat<float>()[c]) : 0.0;
-        scale = arith::raise_weight_scale(target, scale, b, input.scale(), sumin != nullptr ? &operand : nullptr);
+        scale = arith::raise_weight_scale(policy, scale, b, input.scale(), sumin != nullptr ? &operand : nullptr);
     }
     return weight;
 }

@@ -120,6 +120,7 @@ INTQ_RANGE_METHODS(INTQ_DETAIL_METHOD)
 #    include <cstdint>
 #    include <utility>
 
+#    include "intq/arith/ieee.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/kernels/streaming/check_finite.hpp"
 #    include "intq/kernels/streaming/histogram.hpp"
@@ -299,7 +300,12 @@ INTQ_INLINE Status HistogramObserver::add(const RowView& x, int axis) {
     std::vector<double> sums(bins);
     std::vector<std::uint32_t> scratch(
         static_cast<std::size_t>(kernels::histogram_scratch_size(x.size(), options().bins)));
-    if (const Status status = histogram.update(x, counts, sums, scratch); !status.ok()) return status;
+    const Status status = histogram.update(x, counts, sums, scratch);
+    // The width of the range, times the bins, is no float: not a fault of any element.
+    if (status.code == StatusCode::not_finite && status.given == 0 && arith::is_finite(*x.data()))
+        throw Error("HistogramObserver: the range of the data is too wide for a histogram of " +
+                    std::to_string(options().bins) + " bins; another observer, or horizon mode, takes it");
+    if (!status.ok()) return status;
     tensor("histogram") = memory;
     set_ranges({{histogram.range().lowest}, {histogram.range().highest}});
     return {};
@@ -326,6 +332,8 @@ INTQ_INLINE Observer::Ranges HistogramObserver::ranges() const {
     std::vector<float> running(counts.size());
     const observers::ValueRange found = observers::search_histogram({counts, known.lowest[0], known.highest[0]},
                                                                     detail::codes_of(options().dtype), running);
+    // A range near the largest float has no width in floats, and PyTorch's search gives none.
+    if (!arith::is_finite(found.lowest) || !arith::is_finite(found.highest)) return known;
     return {{found.lowest}, {found.highest}};
 }
 

@@ -190,10 +190,13 @@ INTQ_INLINE kernels::PackedConv2d pack(program::ProgramBuilder& builder, kernels
     const Workspace storage = builder.new_buffer(kernels::packed_conv2d_size(rules, spec));
     const Result<kernels::PackedConv2d> packed = kernels::pack_conv2d(rules, spec, storage);
     if (packed.status().code == StatusCode::accumulator_overflow && !program::is_scale_of_zeros(spec.output))
-        throw Error(
-            layer.name,
-            describe(packed.status()) +
-                "; ways out: int8 activations, a target with 64-bit accumulators (meta), or a larger weight scale");
+        throw Error(layer.name,
+                    describe(packed.status()) +
+                        (spec.output_dtype == DType::int32
+                             ? "; ways out: a quantizer of the output, so that the accumulator is not handed out, int8 "
+                               "activations, or a larger weight scale"
+                             : "; ways out: int8 activations, a target with 64-bit accumulators (meta), or a larger "
+                               "weight scale"));
     return program::made_or_throw(packed, spec.output, layer);
 }
 
@@ -344,8 +347,9 @@ INTQ_INLINE std::shared_ptr<WeightedStep> weighted_step(const StepRequest& reque
     step->bias = deployed.bias;
     step->sumin = layer.fusion().add;
     step->activation = layer.fusion().activation;
-    step->weight_qparams = raise_weight_scales(request.target, deployed.qparams, step->bias,
-                                               request.inputs.at(0)->qparams, operand_of(request, layer.fusion()));
+    step->weight_qparams =
+        raise_weight_scales(request.target, deployed.qparams, step->bias, request.inputs.at(0)->qparams,
+                            operand_of(request, layer.fusion()), prepared.hands_out_accumulator());
     step->weight = quantize(deployed.weight, step->weight_qparams, request.target.quantize);
     return step;
 }

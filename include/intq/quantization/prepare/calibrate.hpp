@@ -67,7 +67,7 @@ struct CalibrationOptions {
     io::ShowProgress show = io::ShowProgress::never;  // a progress bar
 };
 
-/// A quantizer whose range stands on a cliff, or leaves out most of its data's range at a loss: see
+/// A quantizer whose range stands on a cliff, leaves out most of its data's range at a loss, or keeps little of it: see
 /// observers::find_cliff().
 struct CliffWarning {
     std::string quantizer;
@@ -75,11 +75,18 @@ struct CliffWarning {
     RangeChoice choice{};
 };
 
+/// A quantizer of activations to which all data was one number: of samples that are constant, or behind a dead layer.
+struct ConstantWarning {
+    std::string quantizer;
+    float value = 0.0f;
+};
+
 struct CalibrationReport {
     std::size_t done = 0;               // batches since the first
     std::size_t total = 0;              // batches of the source
     std::vector<std::string> unseen{};  // quantizers that saw no data
     std::vector<CliffWarning> cliffs{};
+    std::vector<ConstantWarning> constants{};
     bool complete() const noexcept { return done == total; }
 };
 
@@ -128,6 +135,7 @@ int set_range_method(nn::Module& model, RangeMethod method);
 #    include <system_error>
 #    include <utility>
 
+#    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/observers/grid_histogram.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
@@ -202,16 +210,28 @@ INTQ_INLINE void calibrate_batch(PreparedModel& model, const std::vector<nn::Val
     }
 }
 
+/// Whether a quantizer of activations observed one number alone, which says nothing of a range.
+INTQ_INLINE bool saw_one_value(const std::string& name, const FakeQuantize& quantizer) {
+    const std::string weight = "weight_fake_quant";
+    const bool is_weight =
+        name.size() >= weight.size() && name.compare(name.size() - weight.size(), weight.size(), weight) == 0;
+    if (is_weight || quantizer.has_given_qparams() || !quantizer.observer().seen()) return false;
+    const Tensor lowest = quantizer.observer().tensor("min_val"), highest = quantizer.observer().tensor("max_val");
+    return lowest.defined() && highest.defined() && lowest.flat<float>()[0] == highest.flat<float>()[0];
+}
+
 INTQ_INLINE void report_findings(nn::Module& model, CalibrationReport& report) {
     for (const auto& module : model.named_modules()) {
         const auto* quantizer = dynamic_cast<const FakeQuantize*>(module.value);
         if (quantizer == nullptr) continue;
         if (!quantizer->has_qparams()) report.unseen.push_back(module.name);
+        if (saw_one_value(module.name, *quantizer))
+            report.constants.push_back({module.name, quantizer->observer().tensor("min_val").flat<float>()[0]});
         const auto* statistics = dynamic_cast<const StatisticsObserver*>(&quantizer->observer());
         if (statistics == nullptr) continue;
         index_t channel = 0;
         for (const RangeChoice& choice : statistics->choose(statistics->method())) {
-            if (choice.cliff.is_cliff() || choice.cliff.clips_most())
+            if (choice.cliff.is_cliff() || choice.cliff.clips_most() || choice.cliff.keeps_little())
                 report.cliffs.push_back({module.name, channel, choice});
             ++channel;
         }
@@ -316,15 +336,22 @@ INTQ_INLINE std::string to_string(const CalibrationReport& report) {
         text += "calibration: " + std::to_string(report.done) + " of " + std::to_string(report.total) +
                 " batches are done\n";
     for (const std::string& name : report.unseen) text += name + ": saw no data; its scale is 1\n";
+    for (const ConstantWarning& warning : report.constants)
+        text += warning.quantizer + ": all data was the number " + shortest_text(warning.value) +
+                "; its scale says nothing of other data\n";
     for (const CliffWarning& warning : report.cliffs) {
         const auto& [range, error, cliff] = warning.choice;
+        const auto percent_text = [](double part) {
+            return part < 0.01 ? shortest_text(static_cast<float>(std::round(1e4 * part) / 100.0))
+                               : std::to_string(std::lround(100.0 * part));
+        };
         const auto interval = [](const observers::ValueRange& r) {
             return "[" + std::to_string(r.lowest) + ", " + std::to_string(r.highest) + "]";
         };
         const std::string subject =
             warning.quantizer + ", channel " + std::to_string(warning.channel) + ": the range " + interval(range);
-        if (cliff.clips_most())
-            text += subject + " keeps " + std::to_string(std::lround(100.0 * cliff.kept)) +
+        if (cliff.clips_most() || cliff.keeps_little())
+            text += subject + " keeps " + percent_text(cliff.kept) +
                     " % of the range of its data, and its squared error is " +
                     (cliff.whole_error > 0.0 ? std::to_string(cliff.error / cliff.whole_error) + " times" : "above") +
                     " that of the whole range\n";

@@ -313,6 +313,8 @@ private:
         if (!qconfig) return module;
         is_any_quantized_ = true;
         if (computes_by_table(module)) place(name, module, true);
+        if (auto* const layer = dynamic_cast<PreparedWeight*>(module.get()); layer != nullptr && !qconfig->output)
+            layer->set_hands_out_accumulator();
         if (!qconfig->output) return module;
         const auto quantizer = make_activation_quantizer(name, *qconfig->output, target_, options_.compatibility);
         // Only what a layer computed may be rounded in place; a stub gives the caller's own tensor.

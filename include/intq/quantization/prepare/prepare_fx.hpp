@@ -217,8 +217,9 @@ private:
             model_.replace_child(node.target(), layer_of(where(node), *graph::module_of(node, model_), row));
             operators_.forget();  // the layer has a row of its own
         }
-        const bool wants_accumulator = !qconfig.output || (options_.high_precision_output &&
-                                                           !config.choice.is_by_name() && feeds_dequant_only(node));
+        const bool wants_accumulator =
+            !qconfig.output || (options_.high_precision_output && feeds_dequant_only(node) &&
+                                (!config.choice.is_by_name() || qconfig.keeps_high_precision));
         const DType weight = qconfig.weight->dtype();
         const DType narrow = qconfig.output ? qconfig.output->dtype() : DType::int32;
         const auto accepts = [&](DType input, DType output) {
@@ -227,10 +228,10 @@ private:
         if (row.on_host) report_on_host(node, qconfig);
         ensure_codes(node, 0, config, DType::none);
         const auto& layer = dynamic_cast<const nn::Weighted&>(*graph::module_of(node, model_));
-        // A 64-bit sum is not an int32 output, be it of 16-bit products or of the layers that a target widens; asked
-        // for by name, the program refuses it with numbers.
+        // A 64-bit sum that may leave 32 bits is not an int32 output, and neither are the layers that a target widens;
+        // asked for by name, the program refuses it with numbers.
         const DType given = state_of(node, 0).dtype;
-        const bool may_exceed = (target_.accumulator_bits(given) == 64 && weight == DType::int16) ||
+        const bool may_exceed = (target_.accumulator_bits(given) == 64 && may_exceed_int32(layer, given, weight)) ||
                                 (target_.widens_int16 && given == DType::int16);
         const bool adds_behind = layer.fusion().add && !target_.adds_in_accumulator();
         const bool is_accumulator =
@@ -249,6 +250,7 @@ private:
             ensure_codes(node, 1, config, state_of(node, 0).dtype);
         }
         give_weight_quantizer(node, row, *qconfig.weight);
+        if (is_accumulator) dynamic_cast<PreparedWeight&>(*graph::module_of(node, model_)).set_hands_out_accumulator();
         mapping_.mark_used(config.choice.first);
         if (!is_accumulator || !qconfig.output) mapping_.mark_used(config.choice.last);
         if (is_accumulator) return {true, DType::int32, {}, {}, {}, nullptr};

@@ -9,6 +9,7 @@
 
 #include "intq/arith/constraints.hpp"
 #include "intq/arith/target.hpp"
+#include "intq/core/dtype.hpp"
 #include "intq/nn/layers/weighted.hpp"
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #include "intq/quantization/observers/compatibility.hpp"
@@ -41,6 +42,13 @@ std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::string& where
 std::shared_ptr<nn::Weighted> layer_of(const std::string& where, const nn::Module& module,
                                        const QuantizedOperator& row);
 
+/// Whether the products of one output could leave the half of an int32 that its bias leaves to them
+/// (docs/arithmetic.md section 3, step 0), with the weights as they are.
+///
+///     max over the output channels of sum |q_w| · 2^(bits of the input - 1) > 2^30,  |q_w| <= 2^(bits - 1)·|w|/max|w|
+///     + 1/2
+bool may_exceed_int32(const nn::Weighted& layer, DType input, DType weight);
+
 /// The layer with a weight quantizer, by channel where the configuration has an axis. It never rounds in place, because
 /// the weight is kept.
 std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::string& where, const nn::Weighted& layer,
@@ -54,6 +62,11 @@ std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::string& where, co
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(quantization_prepare)
+
+#    include <algorithm>
+#    include <cmath>
+#    include <cstddef>
+#    include <vector>
 
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/fusion.hpp"
@@ -110,6 +123,23 @@ INTQ_INLINE std::shared_ptr<nn::Weighted> layer_of(const std::string& where, con
     layer->set_members(dynamic_cast<const nn::FusedFrom&>(module).members());
     layer->train(module.training());
     return layer;
+}
+
+INTQ_INLINE bool may_exceed_int32(const nn::Weighted& layer, DType input, DType weight) {
+    std::vector<double> sums(static_cast<std::size_t>(layer.out_channels())), largest(sums.size());
+    std::vector<double> counts(sums.size());
+    const Tensor values = layer.weight().contiguous();
+    for (index_t i = 0; i < values.size(); ++i) {
+        const auto channel = static_cast<std::size_t>(layer.output_channel_of(i));
+        const double magnitude = std::abs(static_cast<double>(values.flat<float>()[static_cast<std::size_t>(i)]));
+        sums[channel] += magnitude;
+        largest[channel] = std::max(largest[channel], magnitude);
+        counts[channel] += 1.0;
+    }
+    const double code = weight == DType::int16 ? 0x1p15 : 0x1p7, input_code = input == DType::int16 ? 0x1p15 : 0x1p7;
+    for (std::size_t c = 0; c < sums.size(); ++c)
+        if (largest[c] > 0 && (code * sums[c] / largest[c] + 0.5 * counts[c]) * input_code > 0x1p30) return true;
+    return false;
 }
 
 INTQ_INLINE std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::string& where, const nn::Weighted& layer,

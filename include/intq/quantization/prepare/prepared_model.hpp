@@ -26,8 +26,8 @@ inline namespace INTQ_HOSTED_ABI {
 struct PrepareOptions {
     Compatibility compatibility = Compatibility::horizon;
     /// A conv or linear without activation that feeds only DeQuantStubs gives its accumulator, where the target has
-    /// that and its sum is one of 32 bits, unless an entry by module name or regex says otherwise. So does the average
-    /// of int8 codes over whole images on fp32, also through a flatten.
+    /// that and its sum cannot leave 32 bits, unless an entry by module name or regex says otherwise. So does the
+    /// average of int8 codes over whole images on fp32, also through a flatten.
     bool high_precision_output = true;
     /// An operator that stays in float is an error.
     bool strict = false;

@@ -49,7 +49,8 @@ struct SensitiveRule {
 };
 
 /// Entries by module name for the first operators of a list: the output quantizer of the rule where the activation is
-/// sensitive, int16 weights where the weight is and the rule allows it. What an operator had by name is replaced.
+/// sensitive, int16 weights where the weight is and the rule allows it. What an operator had by name is replaced. The
+/// last layer keeps its accumulator as output, where it has that (QConfig::keeps_high_precision).
 /// Operators that choose or move codes (max pool, flatten) or keep their input's scale on every target (interpolate)
 /// are passed over, since they have no quantizer.
 ///
@@ -181,6 +182,7 @@ INTQ_INLINE std::vector<std::string> set_sensitive_operators(QConfigMapping& map
     for (const std::string& name : names) {
         const auto [activation, weight] = wanted.at(name);
         QConfig qconfig = rule.qconfig;
+        qconfig.keeps_high_precision = true;
         if (!activation && qconfig.output) qconfig.output->options.observer_options.dtype = DType::int8;
         if (weight && qconfig.weight) qconfig.weight->options.observer_options.dtype = DType::int16;
         mapping.set_module_name(name, qconfig);

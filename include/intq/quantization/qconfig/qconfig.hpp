@@ -22,6 +22,9 @@ struct QConfig {
     std::optional<QuantizerConfig> input{};
     std::optional<QuantizerConfig> weight{};
     std::optional<QuantizerConfig> output{};
+    /// Of an entry by name or regex: the last layer keeps its accumulator as output all the same
+    /// (PrepareOptions::high_precision_output). The rules that make layers finer set it.
+    bool keeps_high_precision = false;
 };
 
 /// Per tensor, symmetric, moving average 0.01.

@@ -192,7 +192,8 @@ INTQ_INLINE bool QConfigMapping::covers(const std::string& name, const std::stri
 
 INTQ_INLINE std::optional<QConfig> FusedChoice::qconfig() const {
     if (!first.qconfig || !last.qconfig) return std::nullopt;
-    return QConfig{first.qconfig->input, first.qconfig->weight, last.qconfig->output};
+    return QConfig{first.qconfig->input, first.qconfig->weight, last.qconfig->output,
+                   first.qconfig->keeps_high_precision && last.qconfig->keeps_high_precision};
 }
 
 INTQ_INLINE bool FusedChoice::is_by_name() const noexcept {
