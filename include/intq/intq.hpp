@@ -238,6 +238,7 @@
 #include "intq/quantization/fuse/fuse_eager.hpp"
 #include "intq/quantization/fuse/fuse_fx.hpp"
 #include "intq/quantization/fuse/fusion_table.hpp"
+#include "intq/quantization/modules/batch_norm_conv.hpp"
 #include "intq/quantization/modules/custom_config.hpp"
 #include "intq/quantization/modules/custom_modules.hpp"
 #include "intq/quantization/modules/fold_batch_norm.hpp"

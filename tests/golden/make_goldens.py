@@ -782,7 +782,7 @@ def fx_graphs():
         c["reference"] = dump(r)
         c["converted"] = dump(qfx.convert_fx(p))
         out.append(c)
-    for name in ("conv", "conv_relu", "conv_bn", "conv_bn_relu", "linear_relu", "linear_bn", "add_relu", "cat", "conv_sigmoid", "conv_maxpool_conv", "functional_linear"):
+    for name in ("conv", "conv_relu", "conv_bn", "conv_bn_relu", "linear_relu", "linear_bn", "add_relu", "cat", "conv_sigmoid", "conv_maxpool_conv", "functional_linear", "bn", "bn_relu", "conv_relu_bn"):
         mk, shape = GRAPHS[name]
         torch.manual_seed(0)
         m, x = mk().train(), torch.cat([example(shape)] * 2)

@@ -40,7 +40,7 @@ public:
     /// The batch norm behind the product, child "bn"; null where there is none.
     BatchNorm* norm() const;
     /// Without effect where there is none.
-    void remove_norm();
+    virtual INTQ_INLINE void remove_norm();
     /// Whether weight and bias hold a batch norm that was behind the product.
     bool has_folded_norm() const noexcept { return has_folded_norm_; }
     void set_folded_norm() noexcept { has_folded_norm_ = true; }

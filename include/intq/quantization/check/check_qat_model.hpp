@@ -65,7 +65,8 @@ struct ModelCheck {
 /// reports what could be fused and was not, how often each module is called, the quantizers of outputs and weights,
 /// and configurations that are seldom meant: no activation quantizer, a fixed scale, a weight that is not int8, mixed
 /// types, a layer before a DeQuantStub without output of high precision, a depthwise convolution per tensor, channels
-/// that are dead or far above the others, a relu in front of an add.
+/// that are dead or far above the others, a relu in front of an add, a batch norm that is frozen in training because no
+/// layer takes it.
 ///
 /// The model stays as it is. What a finding means is for its reader to say: each can be right.
 ///

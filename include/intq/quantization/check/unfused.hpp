@@ -48,6 +48,7 @@ bool passes_value(const graph::Node& node, nn::Module& root);
 #    include "intq/nn/layers/weighted.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/fuse/fusion_table.hpp"
+#    include "intq/quantization/modules/batch_norm_conv.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -82,10 +83,8 @@ INTQ_INLINE std::vector<std::string> operators_of(const graph::Node& node, nn::M
         return {name == "relu6" ? "relu" : name};
     }
     const nn::Fusion fusion = layer->fusion();
-    if (fusion.add || fusion.norm) return {};
-    // A batch norm of its own is prepared as a depthwise convolution, under its own name.
-    const std::string type = layer->type_name();
-    const bool is_norm = type.rfind("qat.BatchNorm", 0) == 0 || type.rfind("qat.BN", 0) == 0;
+    const bool is_norm = dynamic_cast<const BatchNormConv2d*>(layer) != nullptr;
+    if (fusion.add || (fusion.norm && !is_norm)) return {};
     std::vector<std::string> operators{is_norm ? "batch_norm2d" : layer->operator_name()};
     if (fusion.activation != Activation::none) operators.emplace_back("relu");
     return operators;

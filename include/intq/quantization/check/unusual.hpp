@@ -76,6 +76,7 @@ ChannelOutliers find_channel_outliers(std::vector<float> magnitudes);
 #    include "intq/nn/layers/norm.hpp"
 #    include "intq/nn/layers/weighted.hpp"
 #    include "intq/quantization/check/unfused.hpp"
+#    include "intq/quantization/modules/batch_norm_conv.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
 
 namespace intq::quantization {
@@ -250,6 +251,13 @@ INTQ_INLINE void note_weight(const graph::Node& node, nn::Module& root, std::vec
     if (is_depthwise && weight.channel_axis() < 0) messages.push_back("Depthwise convolution with a weight per tensor");
 }
 
+/// In training; QATMode::fuse_bn makes it so.
+INTQ_INLINE void note_frozen_norm(const graph::Node& node, nn::Module& root, std::vector<std::string>& messages) {
+    const auto* norm = dynamic_cast<const BatchNormConv2d*>(graph::module_of(node, root));
+    if (norm != nullptr && norm->norm() == nullptr && norm->training())
+        messages.emplace_back("Batch norm that no layer takes is frozen");
+}
+
 /// A value that a relu cut off, and that nobody but an add reads: conv-add-relu would be one operator.
 INTQ_INLINE void note_relu_before_add(const graph::Node& node, PreparedEdges& edges,
                                       std::vector<std::string>& messages) {
@@ -273,6 +281,7 @@ INTQ_INLINE std::vector<std::string> unusual_of(const graph::Node& node, Prepare
     detail::note_types(node, edges, messages);
     detail::note_weight(node, edges.model(), messages);
     detail::note_channels(node, edges.model(), messages);
+    detail::note_frozen_norm(node, edges.model(), messages);
     detail::note_relu_before_add(node, edges, messages);
     return messages;
 }

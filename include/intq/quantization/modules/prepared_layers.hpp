@@ -56,7 +56,7 @@ public:
 
     /// How a batch norm that the layer keeps is trained; fuse_bn is as with_bn here.
     void set_qat_mode(QATMode mode) noexcept { qat_mode_ = mode; }
-    bool folds_in_reverse() const noexcept;
+    virtual INTQ_INLINE bool folds_in_reverse() const noexcept;
     /// Whether no quantizer stands behind the layer, so that its accumulator is the output and must fit 32 bits.
     bool hands_out_accumulator() const noexcept { return hands_out_accumulator_; }
     void set_hands_out_accumulator() noexcept { hands_out_accumulator_ = true; }
@@ -122,11 +122,7 @@ protected:
         return before.weight;
     }
 
-private:
-    PreparedWeight::WeightBeforeNorm before_norm(const nn::Arguments& inputs) const {
-        return weight_before_norm(
-            [&](OwnedQParams grid, const Tensor& bias) { return raised(std::move(grid), bias, inputs); });
-    }
+    /// The grid that is deployed for these inputs.
     OwnedQParams raised(OwnedQParams grid, const Tensor& bias, const nn::Arguments& inputs) const {
         const Tensor& x = inputs.tensor(0);
         if (!x.qparams()) return grid;
@@ -135,13 +131,20 @@ private:
         return raise_weight_scales(target_, std::move(grid), bias, *x.qparams(), sumin, hands_out_accumulator());
     }
 
+private:
+    PreparedWeight::WeightBeforeNorm before_norm(const nn::Arguments& inputs) const {
+        return weight_before_norm(
+            [&](OwnedQParams grid, const Tensor& bias) { return raised(std::move(grid), bias, inputs); });
+    }
+
     arith::PolicyRecord target_;
 };
 
 using PreparedConv2d = Prepared<nn::Conv2d>;
 using PreparedLinear = Prepared<nn::Linear>;
 
-/// Folds the batch norms that the layers of a model kept into their weights, so that the training goes on without.
+/// Folds the batch norms that the layers of a model kept into their weights, so that the training goes on without. One
+/// that no layer takes becomes the depthwise convolution that it is in evaluation.
 ///
 /// After with_bn the weights' scales no longer fit. Those that were observed are observed anew on the folded weights,
 /// whatever the state of the quantizers; those that were learned or given are folded like the weights. With reverse

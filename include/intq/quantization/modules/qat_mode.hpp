@@ -22,6 +22,10 @@ inline namespace INTQ_HOSTED_ABI {
 /// (fold_batch_norms()) changes nothing; a channel with k = 0 uses w itself. The batch norm of both stays a child "bn"
 /// of the layer and learns; conversion folds its running statistics.
 ///
+/// A batch norm that no layer takes is frozen by fuse_bn, as the depthwise convolution of its running statistics. In
+/// the other two modes it is trained as it is, and that convolution is what runs in evaluation, with its weight
+/// rounded, and what is deployed (BatchNormConv2d).
+///
 /// Source   the names are Horizon's; with_bn_reverse_fold is PyTorch's QAT ConvBn2d, docs/torch_semantics.md section 5
 enum class QATMode : std::uint8_t { fuse_bn, with_bn, with_bn_reverse_fold };
 
@@ -29,7 +33,14 @@ constexpr const char* name_of(QATMode mode) noexcept {
     return mode == QATMode::fuse_bn ? "fuse_bn" : mode == QATMode::with_bn ? "with_bn" : "with_bn_reverse_fold";
 }
 
-/// The mode of prepare where PrepareOptions name none; fuse_bn unless set. Calibration keeps batch norms too, so that
+/// What a mode makes of a batch norm that no layer takes, for reports.
+constexpr const char* treatment_of_norm(QATMode mode) noexcept {
+    return mode == QATMode::fuse_bn
+               ? "no layer takes it: its statistics are frozen, and it is a depthwise convolution in training too"
+               : "no layer takes it: it is trained on batch statistics, and a depthwise convolution in evaluation";
+}
+
+/// The mode of prepare where its options name none; fuse_bn unless set. Calibration keeps batch norms too, so that
 /// the training that follows finds the quantizers it needs.
 void set_qat_mode(QATMode mode);
 QATMode get_qat_mode();

@@ -21,6 +21,7 @@
 #include "intq/graph/node.hpp"
 #include "intq/io/error.hpp"
 #include "intq/nn/model/module.hpp"
+#include "intq/quantization/modules/qat_mode.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 
 namespace intq::nn {
@@ -111,8 +112,8 @@ struct QuantizedOperator {
     std::shared_ptr<nn::Weighted> (*prepare)(const nn::Weighted&, std::shared_ptr<FakeQuantize> weight,
                                              const arith::PolicyRecord&) = nullptr;
     /// weighted, of a module that is not an nn::Weighted: the layer that computes the same in evaluation; it takes the
-    /// module's place.
-    std::shared_ptr<nn::Weighted> (*as_layer)(const nn::Module&) = nullptr;
+    /// module's place. The mode says whether it is the same in training, too.
+    std::shared_ptr<nn::Weighted> (*as_layer)(const nn::Module&, QATMode) = nullptr;
     /// weighted: it has no integer form. It trains quantized, and a HybridModel computes it in float between its codes.
     bool on_host = false;
     /// In float, and in evaluation; not asked for layers with weights.

@@ -11,6 +11,7 @@
 #include "intq/arith/target.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/quantization/modules/custom_config.hpp"
+#include "intq/quantization/modules/qat_mode.hpp"
 #include "intq/quantization/observers/compatibility.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
@@ -28,9 +29,10 @@ struct PrepareModulesOptions {
     /// one that a trace can follow.
     bool optimize_graph = false;
     Compatibility compatibility = Compatibility::horizon;
-    bool strict = false;           // a layer with a qconfig that has no integer form is an error
-    PrepareCustomConfig custom{};  // its part on tracing is not read
-    bool hybrid = false;           // the modules of hybrid_dict stay in float, between the user's own stubs
+    bool strict = false;                // a layer with a qconfig that has no integer form is an error
+    PrepareCustomConfig custom{};       // its part on tracing is not read
+    QATMode qat_mode = get_qat_mode();  // of batch norms that no layer takes, and of those that fused layers keep
+    bool hybrid = false;                // the modules of hybrid_dict stay in float, between the user's own stubs
     HybridDict hybrid_dict{};
     int verbose = 0;  // 1: prepare_qat prints what check_qat_model() finds
 };
@@ -43,7 +45,8 @@ struct PrepareModulesOptions {
 ///
 /// The model's own forward says what follows what, so it must hold the stubs, and use FloatFunctional for what has no
 /// module. A layer whose qconfig has no output quantizer gives its accumulator, which a DeQuantStub must read. What has
-/// no qconfig stays in float.
+/// no qconfig stays in float. A batch norm that was not fused is one that no layer takes
+/// (PrepareModulesOptions::qat_mode).
 ///
 /// What convert or a run of the converted model would refuse is refused with the name of the layer and the rows of the
 /// target's constraint table: here what the type and the qconfig of a layer say, and by the first call of a layer on
@@ -330,11 +333,13 @@ private:
                            const FusedChoice& choice) {
         const std::optional<QuantizerConfig> weight = choice.qconfig()->weight;
         if (!weight) throw Error(name, "its qconfig has no weight quantizer");
-        const std::shared_ptr<nn::Weighted> made = row.as_layer == nullptr ? nullptr : layer_of(name, module, row);
+        const std::shared_ptr<nn::Weighted> made =
+            row.as_layer == nullptr ? nullptr : layer_of(name, module, row, options_.qat_mode);
         const auto& layer = made == nullptr ? dynamic_cast<const nn::Weighted&>(module) : *made;
         mapping_.mark_used(choice.first);
-        return observed(name, with_weight_quantizer(name, layer, row, *weight, target_, options_.compatibility),
-                        choice);
+        const auto prepared = with_weight_quantizer(name, layer, row, *weight, target_, options_.compatibility);
+        dynamic_cast<PreparedWeight&>(*prepared).set_qat_mode(options_.qat_mode);
+        return observed(name, prepared, choice);
     }
 
     std::vector<std::pair<nn::ModulePtr, std::shared_ptr<PreparedPlace>>> places_{};

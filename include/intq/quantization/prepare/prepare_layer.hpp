@@ -12,6 +12,7 @@
 #include "intq/core/dtype.hpp"
 #include "intq/nn/layers/weighted.hpp"
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#include "intq/quantization/modules/qat_mode.hpp"
 #include "intq/quantization/observers/compatibility.hpp"
 #include "intq/quantization/operators/operator.hpp"
 #include "intq/quantization/qconfig/qconfig.hpp"
@@ -39,8 +40,10 @@ std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::string& where
                                                         const arith::PolicyRecord& target, Compatibility compatibility);
 
 /// The layer with weights that a module becomes, for a row with as_layer.
-std::shared_ptr<nn::Weighted> layer_of(const std::string& where, const nn::Module& module,
-                                       const QuantizedOperator& row);
+///
+/// @param mode  of batch norms: fuse_bn freezes them, so that it takes one in evaluation alone
+std::shared_ptr<nn::Weighted> layer_of(const std::string& where, const nn::Module& module, const QuantizedOperator& row,
+                                       QATMode mode);
 
 /// Whether the products of one output could leave the half of an int32 that its bias leaves to them
 /// (docs/arithmetic.md section 3, step 0), with the weights as they are.
@@ -116,10 +119,10 @@ INTQ_INLINE std::shared_ptr<FakeQuantize> make_activation_quantizer(const std::s
 }
 
 INTQ_INLINE std::shared_ptr<nn::Weighted> layer_of(const std::string& where, const nn::Module& module,
-                                                   const QuantizedOperator& row) {
-    if (module.training())
+                                                   const QuantizedOperator& row, QATMode mode) {
+    if (module.training() && mode == QATMode::fuse_bn)
         throw Error(where, "it becomes a layer with weights in evaluation only; call eval() on the model first");
-    const std::shared_ptr<nn::Weighted> layer = row.as_layer(module);
+    const std::shared_ptr<nn::Weighted> layer = row.as_layer(module, mode);
     layer->set_members(dynamic_cast<const nn::FusedFrom&>(module).members());
     layer->train(module.training());
     return layer;

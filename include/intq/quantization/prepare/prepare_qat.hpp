@@ -19,8 +19,9 @@ namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 /// The same graph as prepare_calibration_fx gives, for training: the model is in training mode and its quantizers
-/// observe and round (FakeQuantState::qat). PrepareOptions::qat_mode says what becomes of the batch norm behind a layer
-/// with weights. With PrepareOptions::verbose, what check_qat_model() finds is printed.
+/// observe and round (FakeQuantState::qat). PrepareOptions::qat_mode says what becomes of batch norms, and
+/// PreparedModel::report() names those that no layer takes. With PrepareOptions::verbose, what check_qat_model() finds
+/// is printed.
 ///
 /// Result and errors as prepare_calibration_fx
 std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const QConfigMapping& mapping,

@@ -33,7 +33,7 @@ struct PrepareOptions {
     bool strict = false;
     std::vector<FusionRow> more_fusions{};
     graph::TraceOptions trace{};
-    /// What becomes of the batch norms behind layers with weights.
+    /// What becomes of batch norms: of those behind layers with weights, and of those that no layer takes.
     QATMode qat_mode = get_qat_mode();
     PrepareCustomConfig custom{};  // its part on tracing adds to `trace`
     /// The inputs of each cat take its quantizer, so that none is requantized (unify_cat_scales()). In torch mode they
@@ -58,9 +58,17 @@ struct FloatFallback {
     std::string reason;
 };
 
+/// A batch norm that no layer takes, by its first call, and how it is trained.
+struct LoneBatchNorm {
+    std::string node;
+    std::string type;
+    std::string treatment;
+};
+
 struct PrepareReport {
     FuseReport fusion;
     std::vector<FloatFallback> fallbacks;
+    std::vector<LoneBatchNorm> batch_norms;
 };
 
 /// A model whose edges hold quantizers (activation_post_process_<k>) and whose layers with weights hold

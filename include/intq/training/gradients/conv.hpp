@@ -49,6 +49,9 @@ std::span<const GradientRow> weight_quantizer_row(std::span<const GradientRow> r
 /// @param gradient  of that
 void add_weight_gradient(GradientContext& context, const nn::Weighted& layer, const Tensor& weight, Tensor gradient);
 
+/// Whether a layer that keeps a batch norm is nothing but that: its product hands its input on.
+bool is_norm_alone(const nn::Weighted& layer);
+
 /// The gradient of a layer of any form, from that of its product alone.
 ///
 ///     y = activation([norm](product(x, fake_quantize(weight)) + bias) [+ second argument])
@@ -62,6 +65,10 @@ template <class T, class Product> void weighted_backward(GradientContext& contex
         context.add_parameter(norm->tensor("weight"), std::move(gradients.weight));
         context.add_parameter(norm->tensor("bias"), std::move(gradients.bias));
         dy = std::move(gradients.input);
+        if (is_norm_alone(layer)) {
+            if (context.wants(0)) context.add_input(0, std::move(dy));
+            return;
+        }
     }
     const Tensor weight = weight_of_call(context, layer);
     ProductGradients gradients = product(context.input(0), weight, dy, {context.wants(0), layer.has_bias()});
@@ -199,6 +206,7 @@ template <class T> void functional_linear_backward(GradientContext& context) {
 
 #    include "intq/io/error.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/modules/batch_norm_conv.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
 
 namespace intq::training {
@@ -264,6 +272,10 @@ INTQ_INLINE Tensor reverse_fold_gradient(GradientContext& context, const quantiz
         layer.norm()->tensor("weight"),
         Tensor::from(Shape(static_cast<index_t>(dgamma.size())), std::vector<float>(dgamma.begin(), dgamma.end())));
     return dw;
+}
+
+INTQ_INLINE bool is_norm_alone(const nn::Weighted& layer) {
+    return dynamic_cast<const quantization::PreparedBatchNorm2d*>(&layer) != nullptr;
 }
 
 INTQ_INLINE Tensor weight_of_call(const GradientContext& context, const nn::Weighted& layer) {
