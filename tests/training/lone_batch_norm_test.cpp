@@ -486,6 +486,26 @@ TEST_CASE("A state with a weight in front of a kept batch norm that is not 1 is 
     CHECK_THROWS_WITH(nn::load_state_dict(*qat, state), Contains("its weight is 1 in front of the batch norm"));
 }
 
+TEST_CASE("A calibration in another mode is refused, since the weight of such a batch norm was another") {
+    const Tensor images = test::random_tensor(Shape(4, 3, 4, 4), 7, 2.0f);
+    const auto calibrated = [&](QATMode mode) {
+        PrepareOptions options;
+        options.qat_mode = mode;
+        options.high_precision_output = false;
+        const QConfigMapping mapping = QConfigMapping().set_global(get_default_calib_qconfig(DType::int8, DType::int8));
+        const auto model = prepare_calibration_fx(*with_stubs(front()), mapping, target::fp32::policy, options);
+        (*model)(images);
+        return model;
+    };
+    const auto qat = prepare(*with_stubs(front()), QATMode::with_bn_reverse_fold, target::fp32::policy, "lsq");
+    CHECK_THROWS_WITH(load_calibration(*qat, *calibrated(QATMode::fuse_bn)),
+                      Contains("norm: load_calibration") && Contains("calibrate in the same QATMode"));
+    CHECK_FALSE(qat->find_tensor("norm.weight_fake_quant.scale")->defined());
+    load_calibration(*qat, *calibrated(QATMode::with_bn_reverse_fold));
+    for (const float scale : qat->find_tensor("norm.weight_fake_quant.scale")->flat<float>())
+        CHECK(scale == 1.0f / 127);
+}
+
 TEST_CASE(
     "An exact forward pass of a model with such batch norms gives the program's values, and their statistics move") {
     const Tensor images = test::random_tensor(Shape(4, 3, 4, 4), 7, 2.0f);

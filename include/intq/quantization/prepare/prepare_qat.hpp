@@ -37,7 +37,8 @@ std::shared_ptr<PreparedModel> prepare_qat_fx(const nn::Module& model, const ari
 /// calibration saw are known.
 ///
 /// @throws Error naming the quantizer that the calibrated model lacks, that saw no data, or whose grid or statistics
-///         do not fit the model's, and saying what differs (FakeQuantize::check_grid()); before anything is changed
+///         do not fit the model's, and saying what differs (FakeQuantize::check_grid()); and the batch norm that no
+///         layer takes, where one QATMode folded and the other kept it; before anything is changed
 void load_calibration(PreparedModel& model, PreparedModel& calibrated);
 
 namespace detail {
@@ -57,6 +58,7 @@ std::map<std::string, FakeQuantize*> fake_quantizers(nn::Module& model);
 
 #    include "intq/io/error.hpp"
 #    include "intq/quantization/check/check_qat_model.hpp"
+#    include "intq/quantization/modules/batch_norm_conv.hpp"
 #    include "intq/quantization/observers/observer.hpp"
 #    include "intq/quantization/prepare/prepare_fx.hpp"
 #    include "intq/quantization/qconfig/target_defaults.hpp"
@@ -124,7 +126,28 @@ INTQ_INLINE CalibratedGrid calibrated_grid(FakeQuantize& quantizer, const FakeQu
 
 }  // namespace detail
 
+namespace detail {
+
+/// The quantizer of a kept one saw ones, and that of a folded one the factors.
+INTQ_INLINE void check_lone_norms(nn::Module& model, nn::Module& calibrated) {
+    std::map<std::string, const BatchNormConv2d*> norms;
+    for (const auto& module : calibrated.named_modules())
+        norms.emplace(module.name, dynamic_cast<const BatchNormConv2d*>(module.value));
+    for (const auto& module : model.named_modules()) {
+        const auto* norm = dynamic_cast<const BatchNormConv2d*>(module.value);
+        const auto found = norms.find(module.name);
+        if (norm == nullptr || found == norms.end() || found->second == nullptr) continue;
+        if ((norm->norm() == nullptr) != (found->second->norm() == nullptr))
+            throw Error(module.name,
+                        "load_calibration: no layer takes this batch norm, and one of the models keeps it where the "
+                        "other folded it; calibrate in the same QATMode");
+    }
+}
+
+}  // namespace detail
+
 INTQ_INLINE void load_calibration(PreparedModel& model, PreparedModel& calibrated) {
+    detail::check_lone_norms(model, calibrated);
     const auto from = detail::fake_quantizers(calibrated);
     std::vector<detail::CalibratedGrid> grids;
     for (const auto& [name, quantizer] : detail::fake_quantizers(model)) {
