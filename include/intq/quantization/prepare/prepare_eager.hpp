@@ -207,7 +207,8 @@ private:
     }
 
     nn::ModulePtr without_qconfig(const std::string& name, const nn::ModulePtr& module) {
-        if (without_qconfig_.empty()) without_qconfig_ = name + " (" + module->type_name() + ")";
+        if (without_qconfig_.empty())
+            without_qconfig_ = name.empty() ? module->type_name() : name + " (" + module->type_name() + ")";
         return in_float(name, module);
     }
 
