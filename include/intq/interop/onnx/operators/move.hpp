@@ -41,6 +41,7 @@ void pad(NodeImport& node);
 #if INTQ_DEFINES(interop_onnx_operators)
 
 #    include <algorithm>
+#    include <cmath>
 #    include <cstddef>
 #    include <cstdint>
 #    include <limits>
@@ -277,9 +278,13 @@ INTQ_INLINE void pad(NodeImport& node) {
         throw Error("there are " + std::to_string(pads.size()) + " pads for " + std::to_string(axes.size()) + " axes");
     double value = 0;
     if (node.has_input(2)) {
-        const FileTensor& given = node.float_constant(2, "value");
+        const FileTensor& given = node.constant(2, "value");
+        const auto values = given.as<float>();
         if (given.size() != 1) throw Error("the value has " + std::to_string(given.size()) + " elements, expected 1");
-        value = static_cast<double>(given.as<float>()[0]);
+        value = static_cast<double>(values[0]);
+        // -inf is a mask: no maximum sees it.
+        if (std::isnan(value) || value == std::numeric_limits<double>::infinity())
+            throw Error("the value is NaN or infinity; supported are finite ones and -infinity");
     }
     std::vector<std::int64_t> numbers(2 * dims.size(), 0);
     for (std::size_t i = 0; i < axes.size(); ++i) {

@@ -38,6 +38,10 @@ template <TableFunction function> void unary_with_alpha(NodeImport& node) {
 void relu(NodeImport& node);
 void clip(NodeImport& node);
 
+/// Of a value and a constant of one element: a clip with one bound.
+void minimum(NodeImport& node);
+void maximum(NodeImport& node);
+
 /// clamp(alpha·x + beta, 0, 1) with beta = 1/2, the default; PyTorch's is the one of alpha = 1/6.
 void hard_sigmoid(NodeImport& node);
 
@@ -50,10 +54,12 @@ void gelu(NodeImport& node);
 #if INTQ_DEFINES(interop_onnx_operators)
 
 #    include <cmath>
+#    include <cstddef>
 #    include <limits>
 #    include <optional>
 #    include <span>
 #    include <string>
+#    include <utility>
 
 #    include "intq/graph/node.hpp"
 #    include "intq/interop/onnx/read/model.hpp"
@@ -81,10 +87,8 @@ INTQ_INLINE std::optional<float> clip_limit(const NodeImport& node, std::size_t 
                     : (values[0] <= none ? std::nullopt : std::optional(values[0]));
 }
 
-INTQ_INLINE void clip(NodeImport& node) {
-    node.expect_inputs(1, 3);
-    constexpr float largest = std::numeric_limits<float>::max();
-    const auto low = clip_limit(node, 1, "min", -largest), high = clip_limit(node, 2, "max", largest);
+/// Input x of the node between bounds, as the module or function that is nearest.
+INTQ_INLINE void keep_between(NodeImport& node, std::size_t x, std::optional<float> low, std::optional<float> high) {
     const bool from_zero = low && *low == 0.0f;
     nn::ModulePtr module;
     if (from_zero && high && *high == 6.0f) module = std::make_shared<nn::ReLU6>();
@@ -94,9 +98,46 @@ INTQ_INLINE void clip(NodeImport& node) {
         const auto limit = [](std::optional<float> value) {
             return value ? graph::Argument(static_cast<double>(*value)) : graph::Argument();
         };
-        return node.call_function(nn::clamp_function, {node.value(0), limit(low), limit(high)}, node.dims(0));
+        return node.call_function(nn::clamp_function, {node.value(x), limit(low), limit(high)}, node.dims(x));
     }
-    node.call_module(module, {node.value(0)}, node.dims(0));
+    node.call_module(module, {node.value(x)}, node.dims(x));
+}
+
+INTQ_INLINE void clip(NodeImport& node) {
+    node.expect_inputs(1, 3);
+    constexpr float largest = std::numeric_limits<float>::max();
+    const auto low = clip_limit(node, 1, "min", -largest), high = clip_limit(node, 2, "max", largest);
+    keep_between(node, 0, low, high);
+}
+
+/// The bound of a minimum or maximum, and which input it bounds. Refuses two values, and a constant of several
+/// elements.
+INTQ_INLINE std::pair<std::size_t, float> bound_beside(const NodeImport& node) {
+    if (node.input_count() != 2)
+        throw Error(std::to_string(node.input_count()) + " operands are given; supported are a value and a constant");
+    const std::size_t c = node.is_constant(0) ? 0 : 1;
+    const auto values = node.constant(c, "bound").as<float>();
+    const Dims& dims = node.dims(1 - c);
+    if (values.size() != 1 || (dims && node.constant(c, "bound").dims.size() > dims->size()))
+        throw Error("the constant has the shape " + describe_shape(node.constant(c, "bound").dims) +
+                    "; supported is one bound for all elements");
+    if (std::isnan(values[0])) throw Error("the bound is NaN");
+    return {1 - c, values[0]};
+}
+
+/// A bound that no finite number crosses is none.
+INTQ_INLINE std::optional<float> some_bound(float bound) {
+    return std::fabs(bound) < std::numeric_limits<float>::max() ? std::optional(bound) : std::nullopt;
+}
+
+INTQ_INLINE void minimum(NodeImport& node) {
+    const auto [x, bound] = bound_beside(node);
+    keep_between(node, x, std::nullopt, some_bound(bound));
+}
+
+INTQ_INLINE void maximum(NodeImport& node) {
+    const auto [x, bound] = bound_beside(node);
+    keep_between(node, x, some_bound(bound), std::nullopt);
 }
 
 INTQ_INLINE void hard_sigmoid(NodeImport& node) {
