@@ -161,7 +161,9 @@ TEST_CASE("What follows the grid of its input trains and deploys to the bits of 
                        {"join", std::make_shared<nn::FloatFunctional>()},
                        {"fc", test::make_linear(3, 3, 3)}},
                       [](test::LambdaModel& m, nn::Arguments x) {
-                          const nn::Value y = m.call("average", m.call("conv", m.call("clip", x[0])));
+                          // A clip that alone reads a QuantStub would bound its codes on a graph.
+                          const nn::Value turned = nn::permute(x[0], {0, 1, 3, 2});
+                          const nn::Value y = m.call("average", m.call("conv", m.call("clip", turned)));
                           return m.call("fc", nn::call_float(m, "join", "mean", y, nn::Value::Tuple{2, 3}, false));
                       });
     const QConfigMapping mapping = mapping_of("fake_quant", "fake_quant");

@@ -67,6 +67,8 @@ void count_codes(PreparedModel& model, const training::Autograd& autograd, const
         // An operator's own real value becomes codes in the quantizer behind it.
         const nn::Value& value = *autograd.value_of(*node);
         if (!value.is_tensor() || !value.tensor().qparams()) continue;
+        // So does that of a clip, which still carries the grid of its input.
+        if (!(*value.tensor().qparams() == tensor.qparams)) continue;
         for (const QuantizedNode& made : quantized.nodes) {
             if (made.output != known->second) continue;
             const auto found = executed.find(Lowering::layer(made).name);

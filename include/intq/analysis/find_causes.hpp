@@ -398,7 +398,7 @@ INTQ_INLINE std::vector<QuantizerCase> quantizer_cases(const nn::ModulePtr& floa
             cases.push_back(std::move(weight));
         }
         one.quantizer = const_cast<quantization::FakeQuantize*>(
-            dynamic_cast<const quantization::FakeQuantize*>(detail::quantizer_behind(*node, *source.graph())));
+            quantization::own_quantizer(detail::quantizer_behind(*node, *source.graph())));
         if (one.quantizer == nullptr || outputs.count(*index) == 0) continue;
         one.values = outputs.at(*index);
         one.channel_axis = detail::channel_axis_of(one.values);

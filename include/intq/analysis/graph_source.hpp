@@ -108,6 +108,7 @@ private:
 #    include "intq/nn/layers/move.hpp"
 #    include "intq/nn/layers/weighted.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/fake_quantize/grid_choice.hpp"
 #    include "intq/quantization/fuse/fuse_fx.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
 
@@ -116,13 +117,18 @@ inline namespace INTQ_HOSTED_ABI {
 namespace detail {
 
 INTQ_INLINE ValidationScope::ValidationScope(nn::Module& model) {
+    // Of an operator that keeps the grid of its input, or was never called on codes.
+    std::set<const quantization::FakeQuantize*> idle;
+    for (const auto& module : model.named_modules())
+        if (const auto* choice = dynamic_cast<const quantization::GridChoiceFakeQuantize*>(module.value))
+            idle.insert(&choice->own());
     for (const auto& module : model.named_modules()) {
         modes_.emplace_back(module.value, module.value->training());
         if (auto* following = dynamic_cast<quantization::InputGridFakeQuantize*>(module.value))
             following_.emplace_back(following, following->is_rounding());
         auto* quantizer = dynamic_cast<quantization::FakeQuantize*>(module.value);
         if (quantizer == nullptr) continue;
-        if (!quantizer->has_qparams())
+        if (!quantizer->has_qparams() && idle.count(quantizer) == 0)
             throw Error(module.name, "this quantizer saw no data; calibrate the model before it is analysed");
         quantizers_.push_back({quantizer, quantizer->observer_enabled(), quantizer->fake_quant_enabled()});
     }

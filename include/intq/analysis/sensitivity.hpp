@@ -149,8 +149,8 @@ private:
                 names.push_back(op.mod_name);
                 part.type = graph::type_of(*node, root_);
             }
-            auto* own = const_cast<quantization::FakeQuantize*>(
-                dynamic_cast<const quantization::FakeQuantize*>(quantizer_behind(*node, root_)));
+            auto* own =
+                const_cast<quantization::FakeQuantize*>(quantization::own_quantizer(quantizer_behind(*node, root_)));
             if (own != nullptr) part.outputs.push_back(own);
             if (const auto* layer = dynamic_cast<quantization::PreparedWeight*>(graph::module_of(*node, root_)))
                 part.weight = &layer->weight_fake_quant();

@@ -123,8 +123,8 @@ private:
 #    include "intq/graph/operators.hpp"
 #    include "intq/nn/model/module.hpp"
 #    include "intq/training/gradients.hpp"
-#    include "intq/training/gradients/conv.hpp"
 #    include "intq/training/gradients/elementwise.hpp"
+#    include "intq/training/gradients/quantize.hpp"
 
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
@@ -163,7 +163,7 @@ INTQ_INLINE Autograd::Autograd(graph::GraphModule& model, AutogradOptions option
 
 INTQ_INLINE std::span<const GradientRow> Autograd::held_rows(const graph::Node& node, const nn::Module* module) const {
     try {
-        return detail::weight_quantizer_row(rows_, module);
+        return detail::held_quantizer_row(rows_, module);
     } catch (const Error& failure) {
         throw error(node, failure.what());
     }

@@ -60,6 +60,8 @@ public:
 private:
     void check_dropout() const;
     bool replaces(const graph::Node& node) const;
+    /// Whether a node is a clip on the grid of the codes that it reads.
+    bool bounds_codes(const graph::Node& node, int codes) const;
     nn::Value run_recorded(Autograd& autograd, std::span<const nn::Value> inputs) const;
 
     quantization::PreparedModel& model_;
@@ -73,6 +75,7 @@ private:
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(training)
 
+#    include <algorithm>
 #    include <optional>
 #    include <vector>
 
@@ -140,6 +143,17 @@ INTQ_INLINE nn::Value ExactForward::run_recorded(Autograd& autograd, std::span<c
     return autograd.forward(inputs);
 }
 
+INTQ_INLINE bool ExactForward::bounds_codes(const graph::Node& node, int codes) const {
+    const quantization::QuantizedGraph& quantized = simulation_->quantized();
+    const auto made = quantized.values.find(node.name());
+    return made != quantized.values.end() && made->second != codes &&
+           std::any_of(quantized.nodes.begin(), quantized.nodes.end(), [&](const quantization::QuantizedNode& step) {
+               const OwnedQParams& grid = quantized.output(step).qparams;
+               return step.output == made->second && step.inputs == std::vector<int>{codes} &&
+                      grid == quantized.tensor(codes).qparams && step.step->bounds_on(grid, quantized.target);
+           });
+}
+
 INTQ_INLINE bool ExactForward::replaces(const graph::Node& node) const {
     const quantization::QuantizedGraph& quantized = simulation_->quantized();
     const auto tensor_of = [&](const graph::Node& other) {
@@ -154,6 +168,8 @@ INTQ_INLINE bool ExactForward::replaces(const graph::Node& node) const {
     if (is_quantizer(node)) return true;
     for (const graph::Node* user : node.users())
         if (is_quantizer(*user) && tensor_of(*user) == tensor) return false;
+    // The quantizer of an operator whose codes a clip bounds stands behind the clip.
+    if (node.users().size() == 1 && bounds_codes(*node.users()[0], tensor)) return false;
     // What hands on the codes of its input computes on exact values already.
     for (const graph::Node* input : node.inputs())
         if (tensor_of(*input) == tensor) return false;

@@ -107,6 +107,7 @@ inline constexpr GradientRow quantizer_gradient_rows[] = {
     {"CalibFakeQuantize", &detail::identity_backward},
     {"FollowingFakeQuantize", &detail::fake_quantize_backward},
     {"InputGridFakeQuantize", &detail::fake_quantize_backward},
+    {"GridChoiceFakeQuantize", &detail::grid_choice_backward},
     {"LSQFakeQuantize", &detail::lsq_backward},
     {"PACTFakeQuantize", &detail::pact_backward},
 };

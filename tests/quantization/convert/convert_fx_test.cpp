@@ -209,7 +209,7 @@ TEST_CASE("A part without qconfig stays in float, with its constants, and runs i
     calibrate(*prepared, x, 1);
     const QuantizedGraph quantized = convert_fx(*prepared);
     CHECK(types_of(quantized) ==
-          "QuantStub>int8 Conv2d>int8 DeQuantize>float32 Conv2d>float32 add>float32 Quantize>int8 Conv2d>int32 "
+          "QuantStub>int8 Conv2d>int8 DeQuantize>float32 Conv2d>float32 Quantize>int8 add>int8 Conv2d>int32 "
           "DeQuantStub>float32 ");
     CHECK(test::largest_difference((*prepared)(x).tensor(), (*make_reference(quantized))(x).tensor()) < 1e-6);
 }

@@ -474,7 +474,7 @@ TEST_CASE("Prepare's refusals name the node and quote the rows of the target") {
     CHECK(refused("leaky", [&](const nn::Value& x) {
               return nn::leaky_relu(x, nan);
           }).find("leaky_relu: negative_slope must be finite, given nan") != std::string::npos);
-    for (const double fill : {nan, infinity, -infinity})
+    for (const double fill : {nan, infinity})
         CHECK(refused("pad", [&](const nn::Value& x) {
                   return nn::pad(x, {1, 1}, fill);
               }).find("has no integer form, because no code stands for it") != std::string::npos);

@@ -16,7 +16,6 @@
 #include "intq/quantization/operators/conv.hpp"
 #include "intq/quantization/operators/elementwise.hpp"
 #include "intq/quantization/operators/move.hpp"
-#include "intq/quantization/operators/on_grid.hpp"
 #include "intq/quantization/operators/pool.hpp"
 #include "intq/quantization/operators/quantize.hpp"
 #include "intq/quantization/operators/resize.hpp"
@@ -121,7 +120,10 @@ std::int32_t add_layer(program::ProgramBuilder& builder, const json& layer, cons
     if (op == "requantize") return add_requantize(builder, x, output, name);
     if (op == "cat") return add_cat(builder, inputs, 1, output, name);
     if (op == "relu" || op == "relu6")
-        return add_on_grid(builder, x, output, bounds_of(op == "relu" ? Activation::relu : Activation::relu6), name);
+        return add_clamp(builder, x,
+                         program::ProgramBuilder::output_codes(builder.at(x).qparams,
+                                                               op == "relu" ? Activation::relu : Activation::relu6),
+                         name);
     if (op == "sigmoid") return add_look_up(builder, x, {TableFunction::sigmoid}, output, name);
     if (op == "tanh") return add_look_up(builder, x, {TableFunction::tanh}, output, name);
     if (op == "softmax") return add_softmax(builder, x, 1, output, name);

@@ -186,8 +186,8 @@ TEST_CASE("High precision can be switched off, by option and by an entry with th
 }
 
 TEST_CASE(
-    "tflite keeps the add apart with a quantizer before it and one behind its relu, and its average follows the "
-    "input") {
+    "tflite keeps the add apart with a quantizer before it and one behind its relu, and its average has a grid to "
+    "choose") {
     test::ResidualNet model(4);
     const auto prepared = prepare(model, tflite);
     CHECK(quantizers_of(*prepared) ==
@@ -195,7 +195,7 @@ TEST_CASE(
           "layer1_1_conv2>int8 "
           "layer1_1_relu_1>int8 depthwise>int8 pool>int8 ");
     const graph::Node& behind_pool = *prepared->graph().find("flatten")->inputs()[0];
-    CHECK(graph::type_of(behind_pool, *prepared) == "FollowingFakeQuantize");
+    CHECK(graph::type_of(behind_pool, *prepared) == "GridChoiceFakeQuantize");
 }
 
 TEST_CASE("Pools, relu, flatten, identity and dropout share the scale of their input") {
@@ -286,11 +286,11 @@ TEST_CASE("A batch norm that is called twice becomes one layer, whatever was ask
     CHECK(test::largest_difference((*prepared)(x).tensor(), (*model)(x).tensor()) < 1e-5);
 }
 
-TEST_CASE("A clamp behind an add is not a relu: the add has a quantizer of its own") {
+TEST_CASE("A clamp behind an add that nobody else reads bounds its codes: no quantizer stands between") {
     const auto model = stubbed({{"conv", test::make_conv(2, 2, 3, 1)}}, [](test::LambdaModel& m, nn::Arguments x) {
         return nn::clamp(nn::relu(m.call("conv", x[0])) + x[0], -0.5, 0.25);
     });
-    CHECK(quantizers_of(*prepare(*model, tflite)) == "quant>int8 conv>int8 add>int8 clamp>int8 ");
+    CHECK(quantizers_of(*prepare(*model, tflite)) == "quant>int8 conv>int8 clamp>int8 ");
 }
 
 TEST_CASE("A cat of torch mode changes the quantizer before it and no other, as prepare_fx does") {
@@ -465,14 +465,14 @@ TEST_CASE("A regex that matches the own name of a fused layer configures the who
     CHECK(of(mapping().set_module_name("c1", wide), *nested) == "quant>int8 c1>int16 ");
 }
 
-TEST_CASE("relu6 that keeps the scale of its input has a quantizer that follows the input's: 6 is rarely on a grid") {
+TEST_CASE("relu6 behind a pool has a grid to choose, because 6 is rarely on that of its input") {
     const auto pooled = [](nn::Value (*f)(const nn::Value&)) {
         return stubbed({{"max", std::make_shared<nn::MaxPool2d>(nn::square_window(2, 2))}},
                        [f](test::LambdaModel& m, nn::Arguments x) { return f(m.call("max", x[0])); });
     };
     const auto six = prepare(*pooled(&nn::relu6), bayes);
     CHECK(quantizers_of(*six) == "quant>int8 relu6>int8 ");
-    CHECK(graph::type_of(*six->graph().find("relu6")->users()[0], *six) == "FollowingFakeQuantize");
+    CHECK(graph::type_of(*six->graph().find("relu6")->users()[0], *six) == "GridChoiceFakeQuantize");
     CHECK(quantizers_of(*prepare(*pooled(&nn::relu), bayes)) == "quant>int8 ");
 
     dynamic_cast<FakeQuantize&>(six->find("activation_post_process_0")).set_qparams(0.7f);

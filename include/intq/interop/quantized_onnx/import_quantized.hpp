@@ -226,9 +226,9 @@ private:
     /// An operator with a constant for each channel, which the file holds in float: one code a channel, the largest.
     bool place_norm(const graph::Node& node, const QuantizedOperator& row) {
         if (imported_.constant_norms.count(node.target()) == 0 || !ends_in_quantizer(node, row)) return false;
-        const auto layer = quantization::detail::layer_of("import_quantized: %" + node.name(),
-                                                          *graph::module_of(node, *prepared_), row,
-                                                          quantization::QATMode::fuse_bn);
+        const auto layer =
+            quantization::detail::layer_of("import_quantized: %" + node.name(), *graph::module_of(node, *prepared_),
+                                           row, quantization::QATMode::fuse_bn);
         std::vector<float> scales;
         const Tensor weights = layer->weight();
         for (const float weight : weights.flat<float>())

@@ -145,7 +145,6 @@ INTQ_INLINE StateDict adapted(Module& model, StateDict state) {
         StateDict own;
         for (const auto& item : state)
             if (is_below(item)) own.push_back({item.name.substr(prefix.size()), item.value});
-        if (own.empty()) continue;
         name_refusal(module.name, [&] { module.value->adapt_state(own); });
         std::erase_if(state, is_below);
         for (auto& item : own) state.push_back({prefix + item.name, std::move(item.value)});

@@ -188,7 +188,7 @@ private:
         for (const graph::Node* input : node.operands())
             row.input_dtypes.push_back(quantized_name(edges_.dtype_of(*input)));
         if (const Quantizer* quantizer = edges_.output_quantizer(node)) {
-            const auto* own = dynamic_cast<const FakeQuantize*>(quantizer);
+            const FakeQuantize* const own = observing_quantizer(quantizer);
             row.ch_axis = std::to_string(own == nullptr ? -1 : own->channel_axis());
             row.observer = own == nullptr ? "" : own->observer().type_name();
         }

@@ -124,7 +124,8 @@ INTQ_INLINE const Quantizer* PreparedEdges::output_quantizer(const graph::Node& 
     const graph::Node& user = *node.users().front();
     if (const auto* quantizer = dynamic_cast<const Quantizer*>(graph::module_of(user, model_))) return quantizer;
     const std::string name = graph::operator_of(user, model_);
-    return name == "relu" || name == "relu6" ? output_quantizer(user) : nullptr;
+    const bool bounds = name == "relu" || name == "relu6" || name == "clamp" || name == "hardtanh";
+    return bounds ? output_quantizer(user) : nullptr;
 }
 
 INTQ_INLINE DType PreparedEdges::dtype_behind(const graph::Node& node) const {
@@ -214,7 +215,7 @@ INTQ_INLINE void note_output(const graph::Node& node, PreparedEdges& edges, std:
         role == Role::weighted && dynamic_cast<const PreparedWeight*>(graph::module_of(node, edges.model())) == nullptr;
     if (has_output && (quantizer == nullptr || in_float) && !gives_accumulator && !edges.is_outside(node))
         messages.push_back("No activation quantizer");
-    if (const auto* own = dynamic_cast<const FakeQuantize*>(quantizer)) {
+    if (const FakeQuantize* const own = observing_quantizer(quantizer)) {
         const bool is_fixed = own->has_given_qparams() || own->observer().type_name() == "FixedScaleObserver";
         if (is_fixed && own->has_qparams())
             messages.push_back("Fixed scale " + shortest_text(own->qparams().scales.front()));

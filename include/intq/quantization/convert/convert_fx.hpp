@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // convert_fx: from a calibrated model to a QuantizedGraph, which the reference graph and the program are made of.
-// Layer: quantization (docs/workflow.md section 4).
+// Layer: quantization (docs/workflow.md section 4). Long because one walk over the graph, with one state, makes all
+// steps.
 #ifndef INTQ_QUANTIZATION_CONVERT_CONVERT_FX_HPP
 #define INTQ_QUANTIZATION_CONVERT_CONVERT_FX_HPP
 
@@ -43,10 +44,11 @@ QuantizedGraph convert_fx(PreparedModel& prepared);
 #    include "intq/io/error.hpp"
 #    include "intq/nn/layers/quantize.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
-#    include "intq/quantization/fake_quantize/quantizer.hpp"
+#    include "intq/quantization/fake_quantize/grid_choice.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
 #    include "intq/quantization/modules/stubs.hpp"
 #    include "intq/quantization/operators/conv.hpp"
+#    include "intq/quantization/operators/elementwise.hpp"
 #    include "intq/quantization/operators/float_step.hpp"
 #    include "intq/quantization/operators/operator_table.hpp"
 #    include "intq/quantization/operators/quantize.hpp"
@@ -67,6 +69,7 @@ public:
     }
 
     QuantizedGraph run() {
+        choose_grids(model_);
         check_seen();
         ensure_shapes();
         for (graph::Node* node : model_.graph().nodes()) {
@@ -152,17 +155,15 @@ private:
             values_[&node] = input;
             return;
         }
-        const int output = add_tensor(source, qparams.dtype, qparams);
         const bool is_stub = calls<nn::QuantStub>(source, model_);
         const std::string name = is_stub ? source.name() : node.name(),
                           module = is_stub ? source.target() : node.target();
-        StepPtr step;
         if (is_real(input)) {
-            step = std::make_shared<QuantizeStep>();
-        } else {
-            step = std::make_shared<RequantizeStep>();
+            values_[&node] = quantize(source, input, name, module, is_stub ? "QuantStub" : "Quantize", qparams);
+            return;
         }
-        result_.nodes.push_back({name, module, is_stub ? "QuantStub" : "Quantize", {input}, output, step});
+        const int output = add_tensor(source, qparams.dtype, qparams);
+        result_.nodes.push_back({name, module, "Quantize", {input}, output, std::make_shared<RequantizeStep>()});
         result_.tensors.back().name = name;
         values_[&node] = output;
     }
@@ -170,7 +171,9 @@ private:
     void convert_quantized(graph::Node& node) {
         const QuantizedOperator& row = operators_.of(node);
         const graph::Node& first = *node.inputs()[0];
-        if (row.kind == OpKind::relu && row.role == Role::shares_input && pending_.count(&first) != 0) {
+        const bool is_pending = pending_.count(&first) != 0;
+        if (is_pending && operators_.of(first).takes_relu && row.kind == OpKind::relu &&
+            row.role == Role::shares_input) {
             QuantizedNode made = std::move(pending_.at(&first));
             pending_.erase(&first);
             made.step = made.step->with_activation(row.name == "relu6" ? Activation::relu6 : Activation::relu);
@@ -178,6 +181,8 @@ private:
             return;
         }
         QuantizedNode made = node_of(node, plain_type(node));
+        if (row.clip != nullptr && (is_pending || is_real(values_.at(&first))))
+            return convert_bounds(node, std::move(made));
         for (const graph::Node* value : values_of(node)) made.inputs.push_back(tensor_of(*value));
         if (row.make_step == nullptr) {
             if (row.role == Role::float_only)
@@ -195,6 +200,16 @@ private:
         made.output = add_tensor(node, codes.dtype, OwnedQParams(codes.qparams));
         values_[&node] = made.output;
         result_.nodes.push_back(std::move(made));
+    }
+
+    // A clip that bounds the codes of what alone it reads: it is written with that, whose quantizer stands behind it.
+    void convert_bounds(const graph::Node& node, QuantizedNode made) {
+        const QuantizedOperator& row = operators_.of(node);
+        const StepRequest request = request_of(node, made);
+        const std::optional<RealBounds> bounds = row.clip(request);
+        if (!bounds) throw error("it reads real values, and has no integer form");
+        made.step = std::make_shared<BoundStep>(request.call, *bounds);
+        pending_[&node] = std::move(made);
     }
 
     // Of what keeps the grid of its input but not its values: whether quantizers alone read it, which decide its grid.
@@ -235,23 +250,42 @@ private:
     int finish(const graph::Node& node, DType dtype, const OwnedQParams& qparams) {
         QuantizedNode made = std::move(pending_.at(&node));
         pending_.erase(&node);
+        if (made.inputs.empty()) made.inputs = {bounded_codes(*node.inputs()[0], dtype, qparams)};
         made.output = add_tensor(node, dtype, qparams);
         result_.nodes.push_back(std::move(made));
         return values_[&node] = static_cast<int>(result_.tensors.size()) - 1;
+    }
+
+    // The codes that a clip bounds: those of a pending operator, or of a QuantStub.
+    int bounded_codes(const graph::Node& source, DType dtype, const OwnedQParams& qparams) {
+        if (pending_.count(&source) != 0) return finish(source, dtype, qparams);
+        return values_[&source] =
+                   quantize(source, tensor_of(source), source.name(), source.target(), "QuantStub", qparams);
+    }
+
+    // Real values become codes.
+    int quantize(const graph::Node& source, int input, const std::string& name, const std::string& module,
+                 const std::string& type, const OwnedQParams& qparams) {
+        const int output = add_tensor(source, qparams.dtype, qparams);
+        result_.nodes.push_back({name, module, type, {input}, output, std::make_shared<QuantizeStep>()});
+        result_.tensors.back().name = name;
+        return output;
     }
 
     // The quantizer behind an operator decides its grid. One that follows the input gives the grid that the input has,
     // unless the operator before took this one in: then it is that of the operator.
     OwnedQParams output_of_pending(const graph::Node& node, const Quantizer& quantizer) const {
         const QuantizedNode& pending = pending_.at(&node);
-        const bool is_taken_in = pending.name != node.name();
-        const bool follows = dynamic_cast<const FollowingFakeQuantize*>(&quantizer) != nullptr;
-        return follows && !is_taken_in ? result_.tensor(pending.inputs[0]).qparams : quantizer.qparams();
+        const bool is_taken_in = pending.name != node.name() || pending.inputs.empty();
+        const bool follows = quantizer.follows_input() && !is_taken_in;
+        return follows ? result_.tensor(pending.inputs[0]).qparams : quantizer.qparams();
     }
 
     int finish_accumulator(const graph::Node& node) {
         const QuantizedNode& made = pending_.at(&node);
-        const auto qparams = made.step->accumulator_qparams(result_.tensor(made.inputs[0]), node.outputs()[0].shape);
+        const auto qparams = made.inputs.empty() ? std::nullopt
+                                                 : made.step->accumulator_qparams(result_.tensor(made.inputs[0]),
+                                                                                  node.outputs()[0].shape);
         if (!qparams) throw error("the output of %" + node.name() + " has no quantizer");
         return finish(node, DType::int32, *qparams);
     }

@@ -80,6 +80,9 @@ public:
     bool fake_quant_enabled() const noexcept { return fake_quant_enabled_; }
     void enable_observer(bool on = true) noexcept { observer_enabled_ = on; }
     virtual void enable_fake_quant(bool on = true) { fake_quant_enabled_ = on; }
+    INTQ_INLINE void enable(bool observes, bool rounds) override;
+    /// Whether the next call observes its argument.
+    bool observes_now() const { return is_observing(); }
     /// For who puts the quantizer where its input is read by others as well.
     void set_in_place(bool on) noexcept { options_.in_place = on; }
 
@@ -259,13 +262,13 @@ INTQ_INLINE std::string CalibFakeQuantize::type_name() const { return "CalibFake
 INTQ_INLINE void set_fake_quantize(nn::Module& model, FakeQuantState state) {
     const bool observes = state == FakeQuantState::calibration || state == FakeQuantState::qat,
                rounds = state == FakeQuantState::validation || state == FakeQuantState::qat;
-    for (const auto& module : model.named_modules()) {
-        if (auto* quantizer = dynamic_cast<FakeQuantize*>(module.value)) {
-            quantizer->enable_observer(observes);
-            quantizer->enable_fake_quant(rounds);
-        }
-        if (auto* following = dynamic_cast<InputGridFakeQuantize*>(module.value)) following->enable_fake_quant(rounds);
-    }
+    for (const auto& module : model.named_modules())
+        if (auto* quantizer = dynamic_cast<Quantizer*>(module.value)) quantizer->enable(observes, rounds);
+}
+
+INTQ_INLINE void FakeQuantize::enable(bool observes, bool rounds) {
+    enable_observer(observes);
+    enable_fake_quant(rounds);
 }
 
 INTQ_INLINE float FakeQuantize::half_range() const noexcept {

@@ -31,6 +31,10 @@ public:
     virtual arith::QuantizeRule rule() const = 0;
     /// Whether a clamped element stops its gradient.
     virtual bool saturates() const = 0;
+    /// Whether its grid is that of the operator's input.
+    virtual bool follows_input() const { return false; }
+    /// What set_fake_quantize() says to each quantizer of a model.
+    virtual INTQ_INLINE void enable(bool observes, bool rounds);
 
 protected:
     /// Rounds x to the grid if the quantizer rounds; in both cases the result says its scale and type.
@@ -54,6 +58,7 @@ public:
     bool is_rounding() const override { return source().is_rounding(); }
     arith::QuantizeRule rule() const override { return source().rule(); }
     bool saturates() const override { return source().saturates(); }
+    bool follows_input() const override { return true; }
 
 private:
     const Quantizer& source() const { return static_cast<const Quantizer&>(*child("source")); }
@@ -68,6 +73,7 @@ public:
     std::string type_name() const override { return "InputGridFakeQuantize"; }
     INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
     void enable_fake_quant(bool on = true) noexcept { is_rounding_ = on; }
+    void enable(bool, bool rounds) override { is_rounding_ = rounds; }
 
     DType dtype() const override { return DType::none; }
     /// A call says the grid: its output carries it.
@@ -76,6 +82,7 @@ public:
     bool is_rounding() const override { return is_rounding_; }
     arith::QuantizeRule rule() const override { return rule_; }
     bool saturates() const override { return true; }
+    bool follows_input() const override { return true; }
 
 private:
     arith::QuantizeRule rule_;
@@ -109,6 +116,8 @@ INTQ_INLINE nn::Named<Tensor>* entry_of(std::vector<nn::Named<Tensor>>& state, c
 }
 
 }  // namespace detail
+
+INTQ_INLINE void Quantizer::enable(bool, bool) {}
 
 INTQ_INLINE Tensor Quantizer::pass(const Tensor& x) const {
     return is_rounding() || has_qparams() ? pass(x, qparams()) : x;

@@ -80,7 +80,8 @@ private:
 /// Range statistics of the tensors that pass through. forward observes and returns its input.
 ///
 /// The state lies in the buffers (min_val, max_val, and those of the class), so that clone and state dictionaries carry
-/// it. NaN and infinity are an Error, and leave the state as it was; an empty tensor is skipped.
+/// it. NaN and infinity are an Error, and leave the state as it was; an empty tensor is skipped. -inf and the lowest
+/// float are masks, and enter no range: an observer per tensor leaves them out.
 ///
 /// A call changes the state, so threads need a clone each; merge() joins what they saw.
 class Observer : public nn::Module {
@@ -156,6 +157,7 @@ ObserverOptions per_channel(ObserverOptions options);
 #    include <algorithm>
 #    include <cmath>
 #    include <cstddef>
+#    include <iterator>
 #    include <limits>
 #    include <utility>
 
@@ -244,7 +246,23 @@ INTQ_INLINE ObserverOptions per_channel(ObserverOptions options) {
 
 }  // namespace detail
 
-INTQ_INLINE void Observer::observe(const Tensor& x) {
+namespace detail {
+
+/// The elements that are no masks; the tensor itself where it has none.
+INTQ_INLINE Tensor without_masks(const Tensor& x) {
+    const Tensor all = x.contiguous();
+    const auto values = all.flat<float>();
+    const auto is_mask = [](float value) { return value <= std::numeric_limits<float>::lowest(); };
+    if (std::none_of(values.begin(), values.end(), is_mask)) return x;
+    std::vector<float> kept;
+    std::copy_if(values.begin(), values.end(), std::back_inserter(kept), [&](float value) { return !is_mask(value); });
+    return Tensor::from(Shape(static_cast<index_t>(kept.size())), kept);
+}
+
+}  // namespace detail
+
+INTQ_INLINE void Observer::observe(const Tensor& given) {
+    const Tensor x = options_.ch_axis < 0 && given.size() > 0 ? detail::without_masks(given) : given;
     if (x.size() == 0) return;
     const int axis = options_.ch_axis;
     if (axis >= x.rank())

@@ -259,6 +259,13 @@ INTQ_INLINE std::optional<OwnedQParams> WeightedStep::accumulator_qparams(const 
 
 INTQ_INLINE void WeightedStep::lower(Lowering& l, const QuantizedNode& node) const {
     ConvLayer conv{op, window, groups, weight, weight_qparams, bias, l.qparams(node), activation, {}, false};
+    if (conv.output.dtype != DType::int32) {
+        const arith::OutputCodes codes = l.output_codes(node, activation);
+        if (l.is_bounded(node.output)) {  // they hold those of the activation
+            conv.given.bounds = kernels::CodeBounds{codes.lowest, codes.highest};
+            conv.activation = Activation::none;
+        }
+    }
     if (!bias_codes.empty()) {
         // As codes of a model of ours: an int32 bias would choose TFLite's sums of 32 bits for int16 activations.
         conv.given.bias.assign(bias_codes.begin(), bias_codes.end());

@@ -36,10 +36,6 @@ std::int32_t add_mul(program::ProgramBuilder& builder, std::int32_t x, std::int3
                      const arith::OutputCodes& codes, const std::optional<arith::QuantizedMultiplier>& multiplier,
                      const program::LayerName& layer);
 
-/// Codes kept between two codes; the scale stays.
-std::int32_t add_clamp(program::ProgramBuilder& builder, std::int32_t x, const arith::OutputCodes& codes,
-                       const program::LayerName& layer);
-
 /// The sum or the difference of two tensors of codes, and perhaps a clamp.
 class AddStep : public FloatBackedStep {
 public:
@@ -73,6 +69,8 @@ class BoundStep : public FloatBackedStep {
 public:
     BoundStep(FloatCall call, const RealBounds& bounds);
     OpKind kind() const noexcept override { return OpKind::relu; }
+    INTQ_INLINE std::optional<arith::OutputCodes> bounds_on(const OwnedQParams& grid,
+                                                            const arith::PolicyRecord& target) const override;
     INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
 
 private:
@@ -86,6 +84,7 @@ private:
 #if INTQ_DEFINES(quantization_operators)
 
 #    include <algorithm>
+#    include <cmath>
 #    include <memory>
 #    include <string>
 #    include <utility>
@@ -160,14 +159,6 @@ INTQ_INLINE std::int32_t add_mul(program::ProgramBuilder& builder, std::int32_t 
     return builder.push(OpKind::mul, {x, y}, builder.tensor(output.dtype, shape, out, layer), params, layer);
 }
 
-INTQ_INLINE std::int32_t add_clamp(program::ProgramBuilder& builder, std::int32_t x, const arith::OutputCodes& codes,
-                                   const program::LayerName& layer) {
-    const kernels::ArenaTensor in = builder.at(x);
-    builder.check({OpKind::relu, in.dtype, DType::none, in.dtype}, layer);
-    return builder.push(OpKind::relu, {x}, builder.tensor(in.dtype, in.shape, in.qparams, layer),
-                        builder.keep_params(codes), layer);
-}
-
 INTQ_INLINE AddStep::AddStep(FloatCall call, OpKind op, Activation activation)
     : FloatBackedStep(std::move(call)), op_(op), activation_(activation) {}
 
@@ -176,8 +167,8 @@ INTQ_INLINE StepPtr AddStep::with_activation(Activation activation) const {
 }
 
 INTQ_INLINE void AddStep::lower(Lowering& l, const QuantizedNode& node) const {
-    l.set(node, add_sum(l.builder(), op_, l.input(node, 0), l.input(node, 1), l.qparams(node), activation_,
-                        Lowering::layer(node)));
+    l.set(node, add_sum(l.builder(), op_, l.input(node, 0), l.input(node, 1), l.qparams(node),
+                        l.output_codes(node, activation_), Lowering::layer(node)));
 }
 
 INTQ_INLINE void AddStep::add_reference(ReferenceBuilder& reference, const QuantizedNode& node) const {
@@ -201,20 +192,33 @@ public:
     using FloatBackedStep::FloatBackedStep;
     OpKind kind() const noexcept override { return OpKind::mul; }
     void lower(Lowering& l, const QuantizedNode& node) const override {
-        l.set(node, add_mul(l.builder(), l.input(node, 0), l.input(node, 1), l.qparams(node), Lowering::layer(node)));
+        l.set(node, add_mul(l.builder(), l.input(node, 0), l.input(node, 1), l.qparams(node), l.output_codes(node),
+                            std::nullopt, Lowering::layer(node)));
     }
 };
 
 INTQ_INLINE BoundStep::BoundStep(FloatCall call, const RealBounds& bounds)
     : FloatBackedStep(std::move(call)), bounds_(bounds) {}
 
+INTQ_INLINE std::optional<arith::OutputCodes> BoundStep::bounds_on(const OwnedQParams& grid,
+                                                                   const arith::PolicyRecord& target) const {
+    return codes_between(target, bounds_, grid);
+}
+
 INTQ_INLINE void BoundStep::lower(Lowering& l, const QuantizedNode& node) const {
+    if (l.is_bounded(node.inputs[0])) return l.pass(node);
     l.set(node, add_on_grid(l.builder(), l.input(node), l.qparams(node), bounds_, Lowering::layer(node)));
 }
 
 namespace operators {
 
-INTQ_INLINE StepPtr make_mul(const StepRequest& request) { return std::make_shared<MulStep>(request.call); }
+/// What keeping its input's grid means to a clip: a bound may lie between two codes, or beyond all.
+INTQ_INLINE GridUse grid_use_of(const RealBounds& bounds) {
+    GridUse use;
+    for (const std::optional<double>& bound : {bounds.low, bounds.high})
+        if (bound && std::isfinite(*bound)) use.numbers.push_back(static_cast<float>(*bound));
+    return use;
+}
 
 INTQ_INLINE void check_clamp(const StepRequest& request) {
     for (const std::size_t i : {std::size_t{1}, std::size_t{2}})
@@ -222,17 +226,24 @@ INTQ_INLINE void check_clamp(const StepRequest& request) {
             throw request.error("a bound is NaN");
 }
 
-INTQ_INLINE StepPtr make_clamp(const StepRequest& request) {
-    check_clamp(request);
+INTQ_INLINE std::optional<RealBounds> clip_of_clamp(const StepRequest& request) {
     const nn::Arguments arguments = request.arguments();
-    return std::make_shared<BoundStep>(
-        request.call, RealBounds{nn::detail::optional_number(arguments, 1), nn::detail::optional_number(arguments, 2)});
+    return RealBounds{nn::detail::optional_number(arguments, 1), nn::detail::optional_number(arguments, 2)};
+}
+INTQ_INLINE std::optional<GridUse> grid_use_of_clamp(const StepRequest& request) {
+    return grid_use_of(*clip_of_clamp(request));
+}
+INTQ_INLINE std::optional<RealBounds> clip_of_relu(const StepRequest&) { return bounds_of(Activation::relu); }
+INTQ_INLINE std::optional<RealBounds> clip_of_relu6(const StepRequest&) { return bounds_of(Activation::relu6); }
+INTQ_INLINE std::optional<GridUse> grid_use_of_relu6(const StepRequest& request) {
+    return grid_use_of(*clip_of_relu6(request));
 }
 
-INTQ_INLINE StepPtr make_add(const StepRequest& request) { return std::make_shared<AddStep>(request.call); }
-INTQ_INLINE StepPtr make_sub(const StepRequest& request) {
-    return std::make_shared<AddStep>(request.call, OpKind::sub);
+INTQ_INLINE StepPtr make_clamp(const StepRequest& request) {
+    check_clamp(request);
+    return std::make_shared<BoundStep>(request.call, *clip_of_clamp(request));
 }
+
 INTQ_INLINE StepPtr make_relu(const StepRequest& request) {
     return std::make_shared<ClampStep>(request.call, Activation::relu);
 }
@@ -240,22 +251,6 @@ INTQ_INLINE StepPtr make_relu6(const StepRequest& request) {
     return std::make_shared<ClampStep>(request.call, Activation::relu6);
 }
 
-inline constexpr QuantizedOperator add{.name = "add",
-                                       .role = Role::own_output,
-                                       .kind = OpKind::add,
-                                       .operands = 2,
-                                       .make_step = &make_add,
-                                       .takes_relu = true};
-// PyTorch subtracts real values.
-inline constexpr QuantizedOperator sub{.name = "sub",
-                                       .role = Role::own_output,
-                                       .kind = OpKind::sub,
-                                       .operands = 2,
-                                       .make_step = &make_sub,
-                                       .takes_relu = true,
-                                       .torch_role = Role::float_only};
-inline constexpr QuantizedOperator mul{
-    .name = "mul", .role = Role::own_output, .kind = OpKind::mul, .operands = 2, .make_step = &make_mul};
 // A bound may lie between two codes.
 inline constexpr QuantizedOperator clamp{.name = "clamp",
                                          .role = Role::own_output,
@@ -263,18 +258,23 @@ inline constexpr QuantizedOperator clamp{.name = "clamp",
                                          .make_step = &make_clamp,
                                          .check = &check_clamp,
                                          .keeps_scale = &keeps_scale_always,
+                                         .grid_use = &grid_use_of_clamp,
+                                         .clip = &clip_of_clamp,
                                          .torch_role = Role::shares_input};
 inline constexpr QuantizedOperator relu{.name = "relu",
                                         .role = Role::shares_input,
                                         .kind = OpKind::relu,
                                         .make_step = &make_relu,
+                                        .clip = &clip_of_relu,
                                         .channel_factors = ChannelFactors::anywhere};
 // 6 may lie between two codes.
 inline constexpr QuantizedOperator relu6{.name = "relu6",
                                          .role = Role::shares_input,
                                          .kind = OpKind::relu,
                                          .make_step = &make_relu6,
-                                         .keeps_scale = &keeps_scale_always};
+                                         .keeps_scale = &keeps_scale_always,
+                                         .grid_use = &grid_use_of_relu6,
+                                         .clip = &clip_of_relu6};
 
 }  // namespace operators
 

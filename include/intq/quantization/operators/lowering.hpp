@@ -9,10 +9,13 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 
+#include "intq/arith/requantize.hpp"
 #include "intq/core/layout.hpp"
 #include "intq/core/op_kind.hpp"
+#include "intq/core/op_params.hpp"
 #include "intq/kernels/table/rows.hpp"
 #include "intq/program/program_builder.hpp"
 #include "intq/quantization/operators/image_input.hpp"
@@ -37,6 +40,13 @@ public:
     std::int32_t input(const QuantizedNode& node, std::size_t i = 0) { return tensor(node.inputs.at(i)); }
     const OwnedQParams& qparams(const QuantizedNode& node) const { return quantized_.output(node).qparams; }
     static program::LayerName layer(const QuantizedNode& node);
+    /// The codes that a node may give: those of its grid, between the bounds of the clip that alone reads them and has
+    /// the same grid. That clip then has nothing left to do.
+    arith::OutputCodes output_codes(const QuantizedNode& node, Activation activation = Activation::none);
+    /// Whether output_codes() gave the codes of a tensor the bounds of the clip behind it.
+    bool is_bounded(int tensor) const { return bounded_.count(tensor) != 0; }
+    /// Says that a node's output is its input, in whatever form that is.
+    void pass(const QuantizedNode& node);
     /// Says which tensor of the program is a node's output.
     void set(const QuantizedNode& node, std::int32_t tensor) { tensors_[node.output] = tensor; }
 
@@ -93,6 +103,7 @@ private:
         program::LayerName layer;
     };
     std::int32_t write(const Moved& moved);
+    const QuantizedNode* only_reader(int tensor) const;
 
     const QuantizedGraph& quantized_;
     program::ProgramBuilder builder_;
@@ -101,6 +112,7 @@ private:
     std::map<int, Rows> rows_;
     std::map<int, Moved> views_;
     std::map<int, ImageInput> pixels_;
+    std::set<int> bounded_;
 };
 
 }  // namespace INTQ_HOSTED_ABI
@@ -109,6 +121,7 @@ private:
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(quantization_operators)
 
+#    include <algorithm>
 #    include <string>
 #    include <string_view>
 
@@ -127,6 +140,38 @@ INTQ_INLINE Lowering::Lowering(const QuantizedGraph& quantized, const kernels::K
 
 INTQ_INLINE program::LayerName Lowering::layer(const QuantizedNode& node) {
     return {node.module.empty() ? node.name : node.module, node.type};
+}
+
+INTQ_INLINE const QuantizedNode* Lowering::only_reader(int tensor) const {
+    const QuantizedNode* reader = nullptr;
+    for (const QuantizedNode& node : quantized_.nodes) {
+        if (std::find(node.inputs.begin(), node.inputs.end(), tensor) == node.inputs.end()) continue;
+        if (reader != nullptr) return nullptr;
+        reader = &node;
+    }
+    const auto& outputs = quantized_.outputs;
+    return std::find(outputs.begin(), outputs.end(), tensor) == outputs.end() ? reader : nullptr;
+}
+
+INTQ_INLINE arith::OutputCodes Lowering::output_codes(const QuantizedNode& node, Activation activation) {
+    const QuantizedTensor& output = quantized_.output(node);
+    arith::OutputCodes codes = program::ProgramBuilder::output_codes(output.qparams.view(), activation);
+    const QuantizedNode* const reader = only_reader(node.output);
+    if (reader == nullptr || !(quantized_.output(*reader).qparams == output.qparams)) return codes;
+    const std::optional<arith::OutputCodes> bounds = reader->step->bounds_on(output.qparams, builder_.target());
+    if (!bounds) return codes;
+    codes.lowest = std::max(codes.lowest, bounds->lowest);
+    codes.highest = std::max(codes.lowest, std::min(codes.highest, bounds->highest));
+    bounded_.insert(node.output);
+    return codes;
+}
+
+INTQ_INLINE void Lowering::pass(const QuantizedNode& node) {
+    const int input = node.inputs.at(0);
+    if (const auto made = rows_.find(input); made != rows_.end() && tensors_.count(input) == 0)
+        rows_[node.output] = made->second;
+    else
+        tensors_[node.output] = tensor(input);
 }
 
 INTQ_INLINE std::optional<int> Lowering::image_behind(int tensor) const {

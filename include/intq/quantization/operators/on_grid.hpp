@@ -21,13 +21,6 @@
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-/// What values are kept between; none is no bound.
-struct RealBounds {
-    std::optional<double> low{}, high{};
-
-    bool any() const noexcept { return low.has_value() || high.has_value(); }
-};
-
 RealBounds bounds_of(Activation activation);
 
 /// Whether a step between two types has the codes QuantizeLinear(f(DequantizeLinear(q))) by a table.
@@ -40,6 +33,14 @@ bool has_onnx_table(const arith::PolicyRecord& target, DType in, DType out);
 /// @pre has_onnx_table()
 std::int32_t add_onnx_table(program::ProgramBuilder& builder, std::int32_t x, const std::function<float(float)>& f,
                             const OwnedQParams& output, const program::LayerName& layer);
+
+/// Codes kept between two codes; the scale stays.
+std::int32_t add_clamp(program::ProgramBuilder& builder, std::int32_t x, const arith::OutputCodes& codes,
+                       const program::LayerName& layer);
+
+/// The same codes on another grid, whose zero point is the input's.
+std::int32_t add_scaled(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& output,
+                        const program::LayerName& layer);
 
 /// The values of codes as codes of another grid, between bounds.
 ///
@@ -60,6 +61,9 @@ std::int32_t code_of_bound(const arith::PolicyRecord& target, double bound, cons
 
 /// The code of a value that an operator brings: QuantizeLinear's on fp32 for int8, otherwise that of the target's rule.
 std::int32_t code_of_value(const arith::PolicyRecord& target, double value, const QParams& grid, DType dtype);
+
+/// The codes of a grid between bounds. A low bound above the high one gives way to it.
+arith::OutputCodes codes_between(const arith::PolicyRecord& target, const RealBounds& bounds, const OwnedQParams& grid);
 
 /// Whether the first input of a step and its output have one grid.
 bool keeps_grid(const QuantizedGraph& quantized, const QuantizedNode& node);
@@ -83,7 +87,6 @@ bool keeps_grid(const QuantizedGraph& quantized, const QuantizedNode& node);
 #    include "intq/core/workspace.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/kernels/operators/unary.hpp"
-#    include "intq/quantization/operators/elementwise.hpp"
 #    include "intq/quantization/operators/quantize.hpp"
 
 namespace intq::quantization {
@@ -100,17 +103,6 @@ INTQ_INLINE bool is_same_grid(const kernels::ArenaTensor& in, const OwnedQParams
     const QParams &from = in.qparams, to = output.view();
     return in.dtype == output.dtype && from.scale() == to.scale() && from.zero_point() == to.zero_point() &&
            from.quant_min() == to.quant_min() && from.quant_max() == to.quant_max();
-}
-
-/// The codes of an output between bounds. A low bound above the high one gives way to it.
-INTQ_INLINE arith::OutputCodes codes_between(const arith::PolicyRecord& target, const RealBounds& bounds,
-                                             const QParams& grid, DType dtype) {
-    arith::OutputCodes codes = program::ProgramBuilder::output_codes(grid);
-    const std::int32_t low = bounds.low ? code_of_bound(target, *bounds.low, grid, dtype) : codes.lowest;
-    const std::int32_t high = bounds.high ? code_of_bound(target, *bounds.high, grid, dtype) : codes.highest;
-    codes.lowest = std::min(low, high);
-    codes.highest = high;
-    return codes;
 }
 
 }  // namespace detail
@@ -143,17 +135,32 @@ INTQ_INLINE std::int32_t add_onnx_table(program::ProgramBuilder& builder, std::i
                         builder.keep_params(step), layer);
 }
 
+INTQ_INLINE std::int32_t add_clamp(program::ProgramBuilder& builder, std::int32_t x, const arith::OutputCodes& codes,
+                                   const program::LayerName& layer) {
+    const kernels::ArenaTensor in = builder.at(x);
+    builder.check({OpKind::relu, in.dtype, DType::none, in.dtype}, layer);
+    return builder.push(OpKind::relu, {x}, builder.tensor(in.dtype, in.shape, in.qparams, layer),
+                        builder.keep_params(codes), layer);
+}
+
+INTQ_INLINE std::int32_t add_scaled(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& output,
+                                    const program::LayerName& layer) {
+    const kernels::ArenaTensor in = builder.at(x);
+    builder.check({OpKind::relu, in.dtype, DType::none, in.dtype}, layer);
+    // A clamp that cuts nothing: it may write where it reads.
+    const QParams out = builder.keep(output);
+    return builder.push(OpKind::relu, {x}, builder.tensor(in.dtype, in.shape, out, layer),
+                        builder.keep_params(program::ProgramBuilder::output_codes(out)), layer);
+}
+
 INTQ_INLINE std::int32_t add_on_grid(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& output,
                                      const RealBounds& bounds, const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
     const arith::PolicyRecord& target = builder.target();
-    const QParams out = output.view();
     if (detail::is_same_grid(in, output))
-        return bounds.any() ? add_clamp(builder, x, detail::codes_between(target, bounds, out, output.dtype), layer)
-                            : x;
+        return bounds.any() ? add_clamp(builder, x, codes_between(target, bounds, output), layer) : x;
     if (!has_onnx_table(target, in.dtype, output.dtype))
-        return add_requantize(builder, x, output, detail::codes_between(target, bounds, out, output.dtype),
-                              std::nullopt, layer);
+        return add_requantize(builder, x, output, codes_between(target, bounds, output), std::nullopt, layer);
     const auto clamped = [&](float value) {
         if (bounds.low) value = std::max(value, static_cast<float>(*bounds.low));
         if (bounds.high) value = std::min(value, static_cast<float>(*bounds.high));
@@ -174,6 +181,17 @@ INTQ_INLINE std::int32_t add_fine_codes(program::ProgramBuilder& builder, std::i
     if (!is_possible) return x;
     const OwnedQParams fine = OwnedQParams::per_tensor(arith::fdiv(in.qparams.scale(), 128.0f), DType::int16);
     return add_requantize(builder, x, fine, layer);
+}
+
+INTQ_INLINE arith::OutputCodes codes_between(const arith::PolicyRecord& target, const RealBounds& bounds,
+                                             const OwnedQParams& grid) {
+    const QParams view = grid.view();
+    arith::OutputCodes codes = program::ProgramBuilder::output_codes(view);
+    const std::int32_t low = bounds.low ? code_of_bound(target, *bounds.low, view, grid.dtype) : codes.lowest;
+    const std::int32_t high = bounds.high ? code_of_bound(target, *bounds.high, view, grid.dtype) : codes.highest;
+    codes.lowest = std::min(low, high);
+    codes.highest = high;
+    return codes;
 }
 
 INTQ_INLINE std::int32_t code_of_bound(const arith::PolicyRecord& target, double bound, const QParams& grid,

@@ -21,6 +21,7 @@
 #include "intq/graph/node.hpp"
 #include "intq/io/error.hpp"
 #include "intq/nn/model/module.hpp"
+#include "intq/quantization/fake_quantize/grid_choice.hpp"
 #include "intq/quantization/modules/qat_mode.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
 
@@ -104,6 +105,14 @@ struct QuantizedOperator {
     /// own_output and shares_input: whether this target keeps the input's scale, although the results are not values
     /// of the input. A quantizer that follows that of the input rounds them.
     bool (*keeps_scale)(const arith::PolicyRecord&) = nullptr;
+    /// keeps_scale: what the operator does to the grid that it keeps; none where keeping it costs nothing. The graph
+    /// alone says it: arguments and module, no shapes and no data.
+    std::optional<GridUse> (*grid_use)(const StepRequest&) = nullptr;
+    /// The bounds between which the operator keeps its input, where that is all that it does (relu6, clamp, hardtanh).
+    /// Behind a producer of codes that nobody else reads it bounds the codes of that, whose quantizer stands behind it.
+    std::optional<RealBounds> (*clip)(const StepRequest&) = nullptr;
+    /// Whether a clip behind it becomes bounds of its codes.
+    bool takes_clip = false;
     /// own_output: whether its sum, an int32 accumulator, may be the output where only DeQuantStubs read it.
     bool (*gives_sum)(const arith::PolicyRecord&) = nullptr;
     /// The role in torch mode, where PyTorch's observers stand otherwise.

@@ -47,6 +47,7 @@ private:
 #    include "intq/graph/operators.hpp"
 #    include "intq/nn/layers/weighted.hpp"
 #    include "intq/quantization/modules/custom_modules.hpp"
+#    include "intq/quantization/operators/constant_operand.hpp"
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/custom.hpp"
 #    include "intq/quantization/operators/elementwise.hpp"

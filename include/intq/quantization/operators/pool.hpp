@@ -25,6 +25,9 @@ std::int32_t add_max_pool(program::ProgramBuilder& builder, std::int32_t x, cons
 /// windows without padding.
 std::int32_t add_avg_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window, PoolDivisor divisor,
                           const OwnedQParams& output, const program::LayerName& layer);
+/// The same with given bounds.
+std::int32_t add_avg_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window, PoolDivisor divisor,
+                          const OwnedQParams& output, const arith::OutputCodes& codes, const program::LayerName& layer);
 
 /// Requantized whatever the output's scale, as TFLite's MEAN; of a window without padding.
 std::int32_t add_mean(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window,
@@ -68,6 +71,7 @@ private:
 // --- definitions -----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(quantization_operators)
 
+#    include <limits>
 #    include <memory>
 #    include <set>
 #    include <string>
@@ -120,13 +124,19 @@ INTQ_INLINE std::int32_t add_max_pool(program::ProgramBuilder& builder, std::int
 INTQ_INLINE std::int32_t add_avg_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window,
                                       PoolDivisor divisor, const OwnedQParams& output,
                                       const program::LayerName& layer) {
+    return add_avg_pool(builder, x, window, divisor, output, program::ProgramBuilder::output_codes(output.view()),
+                        layer);
+}
+
+INTQ_INLINE std::int32_t add_avg_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window,
+                                      PoolDivisor divisor, const OwnedQParams& output, const arith::OutputCodes& codes,
+                                      const program::LayerName& layer) {
     detail::check_pool(builder, OpKind::avg_pool2d, x, window, output.dtype, layer);
     const QParams out = builder.keep(output);
     const bool has_padding = !(window.padding == Padding2d{});
     const auto average = program::made_or_throw(
-        arith::make_average(builder.target(), builder.codes_of(x), program::ProgramBuilder::codes_of(output),
-                            program::ProgramBuilder::output_codes(out), window.kernel.height * window.kernel.width,
-                            divisor, has_padding),
+        arith::make_average(builder.target(), builder.codes_of(x), program::ProgramBuilder::codes_of(output), codes,
+                            window.kernel.height * window.kernel.width, divisor, has_padding),
         out, layer);
     return detail::add_pool(builder, OpKind::avg_pool2d, x, {window, average}, output.dtype, out, layer);
 }
@@ -178,10 +188,9 @@ INTQ_INLINE std::int32_t AvgPoolStep::add_sum_of_cells(Lowering& l, const Quanti
     return add_conv(l.builder(), x, std::nullopt, conv, Lowering::layer(node));
 }
 
-/// Of a target whose average keeps the scale, on another one: the sum of the cells is requantized. Where windows have
-/// different numbers of cells, the average itself is, of finer codes.
+/// Of a target whose average keeps the scale where windows have different numbers of cells, on another one: the average
+/// is requantized, of finer codes.
 INTQ_INLINE std::int32_t AvgPoolStep::add_average_on_grid(Lowering& l, const QuantizedNode& node) const {
-    if (window_.padding == Padding2d{}) return add_sum_of_cells(l, node);
     program::ProgramBuilder& builder = l.builder();
     const program::LayerName layer = Lowering::layer(node);
     const std::int32_t fine =
@@ -200,10 +209,11 @@ INTQ_INLINE void AvgPoolStep::lower(Lowering& l, const QuantizedNode& node) cons
     std::int32_t image = -1;
     if (l.qparams(node).dtype == DType::int32)
         image = add_sum_of_cells(l, node);
-    else if (keeps_scale && !keeps_grid(l.quantized(), node))
+    else if (keeps_scale && !(window_.padding == Padding2d{}) && !keeps_grid(l.quantized(), node))
         image = add_average_on_grid(l, node);
     else
-        image = add_avg_pool(l.builder(), l.input(node), window_, divisor_, l.qparams(node), layer);
+        image =
+            add_avg_pool(l.builder(), l.input(node), window_, divisor_, l.qparams(node), l.output_codes(node), layer);
     l.set(node, flattens_ ? l.builder().flatten(image, layer) : image);
 }
 
@@ -291,6 +301,28 @@ INTQ_INLINE bool sums_codes(const arith::PolicyRecord& target) {
     return target.average == arith::AverageRule::float_scale_sum;
 }
 
+/// Of an average over the whole image, however large that is.
+INTQ_INLINE std::optional<GridUse> grid_use_of_mean(const StepRequest&) {
+    GridUse use;
+    use.rounds = true;
+    use.cells = std::numeric_limits<double>::infinity();
+    return use;
+}
+INTQ_INLINE std::optional<GridUse> grid_use_of_avg_pool(const StepRequest& request) {
+    const Size2d kernel = window_of<nn::AvgPool2d>(*request.module).kernel;
+    GridUse use;
+    use.rounds = true;
+    use.cells = static_cast<double>(kernel.height) * static_cast<double>(kernel.width);
+    use.may_own = false;
+    return use;
+}
+INTQ_INLINE std::optional<GridUse> grid_use_of_adaptive(const StepRequest& request) {
+    std::optional<GridUse> use = grid_use_of_mean(request);
+    const auto& pool = dynamic_cast<const nn::AdaptiveAvgPool2d&>(*request.module);
+    use->may_own = pool.output() == Size2d{1, 1};
+    return use;
+}
+
 inline constexpr QuantizedOperator max_pool2d{.name = "max_pool2d",
                                               .role = Role::shares_input,
                                               .kind = OpKind::max_pool2d,
@@ -304,6 +336,8 @@ inline constexpr QuantizedOperator avg_pool2d{.name = "avg_pool2d",
                                               .check = &check_avg_pool,
                                               .window = &window_of<nn::AvgPool2d>,
                                               .keeps_scale = &divides_codes,
+                                              .grid_use = &grid_use_of_avg_pool,
+                                              .takes_clip = true,
                                               .torch_role = Role::shares_input,
                                               .channel_factors = ChannelFactors::of_planes};
 inline constexpr QuantizedOperator adaptive_avg_pool2d{.name = "adaptive_avg_pool2d",
@@ -311,6 +345,8 @@ inline constexpr QuantizedOperator adaptive_avg_pool2d{.name = "adaptive_avg_poo
                                                        .kind = OpKind::avg_pool2d,
                                                        .make_step = &make_adaptive_avg_pool,
                                                        .keeps_scale = &divides_codes,
+                                                       .grid_use = &grid_use_of_adaptive,
+                                                       .takes_clip = true,
                                                        .gives_sum = &sums_codes,
                                                        .torch_role = Role::shares_input,
                                                        .channel_factors = ChannelFactors::of_planes};
@@ -321,6 +357,8 @@ inline constexpr QuantizedOperator mean{.name = "mean",
                                         .make_step = &make_mean,
                                         .check = &check_mean,
                                         .keeps_scale = &divides_codes,
+                                        .grid_use = &grid_use_of_mean,
+                                        .takes_clip = true,
                                         .gives_sum = &sums_codes,
                                         .torch_role = Role::shares_input};
 

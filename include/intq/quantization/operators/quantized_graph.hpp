@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "intq/arith/requantize.hpp"
 #include "intq/arith/target.hpp"
 #include "intq/core/dtype.hpp"
 #include "intq/core/op_kind.hpp"
@@ -36,6 +37,13 @@ struct QuantizedTensor {
     Shape shape{};           // its first extent is the batch of the run that recorded it
 };
 
+/// Real numbers between which results are kept; none is no bound.
+struct RealBounds {
+    std::optional<double> low{}, high{};
+
+    bool any() const noexcept { return low.has_value() || high.has_value(); }
+};
+
 /// What a node computes: a class an operator, in quantization/operators/. Inputs and output are those of the node.
 class Step {
 public:
@@ -51,6 +59,10 @@ public:
     /// @param output  the shape of the output
     virtual INTQ_INLINE std::optional<OwnedQParams> accumulator_qparams(const QuantizedTensor& input,
                                                                         const Shape& output) const;
+    /// The codes between which a step keeps its input, where that is all that it does on one grid; none for another
+    /// step.
+    virtual INTQ_INLINE std::optional<arith::OutputCodes> bounds_on(const OwnedQParams& grid,
+                                                                    const arith::PolicyRecord& target) const;
     /// The same step with a clamp on its output. Throws for an operator that takes none.
     virtual INTQ_INLINE std::shared_ptr<const Step> with_activation(Activation) const;
 };
@@ -127,6 +139,10 @@ namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE std::optional<OwnedQParams> Step::accumulator_qparams(const QuantizedTensor&, const Shape&) const {
+    return std::nullopt;
+}
+
+INTQ_INLINE std::optional<arith::OutputCodes> Step::bounds_on(const OwnedQParams&, const arith::PolicyRecord&) const {
     return std::nullopt;
 }
 

@@ -38,7 +38,9 @@ std::int32_t add_pad(program::ProgramBuilder& builder, std::int32_t x, const ker
 
 #    include <cmath>
 #    include <cstddef>
+#    include <limits>
 #    include <memory>
+#    include <optional>
 #    include <span>
 #    include <string>
 #    include <utility>
@@ -163,7 +165,8 @@ INTQ_INLINE void check_pad_arguments(const StepRequest& request) {
     if ((in.rank != 0 && in.rank != 4) || sides.size() > 4 || sides.size() % 2 != 0)
         throw request.error("a pad has an integer form for height and width of (N, C, H, W), given " +
                             std::to_string(sides.size()) + " numbers" + (in.rank == 0 ? "" : " for " + to_string(in)));
-    if (const double value = pad_value(request); !std::isfinite(value))
+    constexpr double mask = -std::numeric_limits<double>::infinity();
+    if (const double value = pad_value(request); !std::isfinite(value) && value != mask)
         throw request.error("a pad with " + std::to_string(value) +
                             " has no integer form, because no code stands for it");
 }
@@ -175,6 +178,26 @@ INTQ_INLINE StepPtr make_pad(const StepRequest& request) {
     return std::make_shared<PadStep>(request.call, Padding2d{side(2), side(0), side(3), side(1)}, pad_value(request));
 }
 
+/// A bilinear mean of codes may lie between two codes; its range is that of the input.
+INTQ_INLINE std::optional<GridUse> grid_use_of_interpolate(const StepRequest& request) {
+    const arith::Resize rule = interpolate_options(request).rule;
+    if (rule != arith::Resize::half_pixel && rule != arith::Resize::align_corners) return std::nullopt;
+    GridUse use;
+    use.rounds = true;
+    use.may_own = false;
+    return use;
+}
+
+/// A fill may lie between two codes, or beyond all. The lowest float and -inf are masks, for which the lowest code
+/// stands: they enter no range.
+INTQ_INLINE std::optional<GridUse> grid_use_of_pad(const StepRequest& request) {
+    const auto fill = static_cast<float>(pad_value(request));
+    if (fill == 0.0f || fill <= std::numeric_limits<float>::lowest()) return std::nullopt;
+    GridUse use;
+    use.numbers = {fill};
+    return use;
+}
+
 // A bilinear mean of codes, or a fill, may lie between two codes.
 inline constexpr QuantizedOperator interpolate{.name = "interpolate",
                                                .role = Role::own_output,
@@ -182,6 +205,7 @@ inline constexpr QuantizedOperator interpolate{.name = "interpolate",
                                                .make_step = &make_interpolate,
                                                .check = &check_interpolate,
                                                .keeps_scale = &keeps_scale_always,
+                                               .grid_use = &grid_use_of_interpolate,
                                                .torch_role = Role::shares_input,
                                                .channel_factors = ChannelFactors::of_planes};
 inline constexpr QuantizedOperator pad{.name = "pad",
@@ -189,7 +213,8 @@ inline constexpr QuantizedOperator pad{.name = "pad",
                                        .kind = OpKind::pad,
                                        .make_step = &make_pad,
                                        .check = &check_pad_arguments,
-                                       .keeps_scale = &keeps_scale_always};
+                                       .keeps_scale = &keeps_scale_always,
+                                       .grid_use = &grid_use_of_pad};
 
 }  // namespace operators
 

@@ -40,6 +40,9 @@ arith::OperatorUse use_of(const QuantizedOperator& row, const nn::Module* module
 /// Throws for what no row of the target's table takes, and quotes the rows. Names no place.
 void check_types(const arith::OperatorUse& use, const arith::PolicyRecord& target);
 
+/// Whether the target brings codes of a type to another grid.
+bool can_requantize(const arith::PolicyRecord& target, DType dtype);
+
 /// Adds the instructions of a step to a program that no one runs.
 ///
 /// @param output  int32: the accumulator is the output
@@ -125,6 +128,10 @@ INTQ_INLINE void check_types(const arith::OperatorUse& use, const arith::PolicyR
     if (use.op == OpKind::none) return;  // a custom module
     const Status status = arith::check_constraints(target.constraints, use);
     if (!status.ok()) throw Error(describe(status) + " (target " + target.name + ")" + rows_of(target, use.op));
+}
+
+INTQ_INLINE bool can_requantize(const arith::PolicyRecord& target, DType dtype) {
+    return arith::check_constraints(target.constraints, {OpKind::requantize, dtype, DType::none, dtype}).ok();
 }
 
 /// One try.

@@ -25,6 +25,10 @@ struct TabledFunction {
 std::int32_t add_look_up(program::ProgramBuilder& builder, std::int32_t x, const TabledFunction& f,
                          const OwnedQParams& output, const program::LayerName& layer);
 
+/// The same with given bounds, within the codes of the output.
+std::int32_t add_look_up(program::ProgramBuilder& builder, std::int32_t x, const TabledFunction& f,
+                         const OwnedQParams& output, arith::CodeRange range, const program::LayerName& layer);
+
 namespace operators {
 
 bool is_unary(std::string_view name);
@@ -78,7 +82,8 @@ INTQ_INLINE Status make_table(const arith::PolicyRecord& target, const TabledFun
 }  // namespace detail
 
 INTQ_INLINE std::int32_t add_look_up(program::ProgramBuilder& builder, std::int32_t x, const TabledFunction& f,
-                                     const OwnedQParams& output, const program::LayerName& layer) {
+                                     const OwnedQParams& output, arith::CodeRange range,
+                                     const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
     builder.check({OpKind::lookup_table, in.dtype, DType::none, output.dtype}, layer);
     const bool is_narrow = in.dtype == DType::int8;
@@ -89,11 +94,15 @@ INTQ_INLINE std::int32_t add_look_up(program::ProgramBuilder& builder, std::int3
     for (const arith::CodesOf& codes : {from, to})
         throw_if_failed(arith::check_zero_point(builder.target(), codes.zero_point, codes.dtype, OpKind::lookup_table),
                         layer.name);
-    throw_if_failed(detail::make_table(builder.target(), f, from, to, {output.quant_min, output.quant_max}, memory),
-                    layer.name);
+    throw_if_failed(detail::make_table(builder.target(), f, from, to, range, memory), layer.name);
     step.entries = memory.data;
     return builder.push(OpKind::lookup_table, {x}, builder.tensor(output.dtype, in.shape, builder.keep(output), layer),
                         builder.keep_params(step), layer);
+}
+
+INTQ_INLINE std::int32_t add_look_up(program::ProgramBuilder& builder, std::int32_t x, const TabledFunction& f,
+                                     const OwnedQParams& output, const program::LayerName& layer) {
+    return add_look_up(builder, x, f, output, {output.quant_min, output.quant_max}, layer);
 }
 
 class LookUpTableStep : public FloatBackedStep {
@@ -103,7 +112,9 @@ public:
     OpKind kind() const noexcept override { return OpKind::lookup_table; }
     const TabledFunction& function() const noexcept { return function_; }
     void lower(Lowering& l, const QuantizedNode& node) const override {
-        l.set(node, add_look_up(l.builder(), l.input(node), function_, l.qparams(node), Lowering::layer(node)));
+        const arith::OutputCodes codes = l.output_codes(node);
+        l.set(node, add_look_up(l.builder(), l.input(node), function_, l.qparams(node), {codes.lowest, codes.highest},
+                                Lowering::layer(node)));
     }
 
 private:
@@ -157,18 +168,27 @@ INTQ_INLINE StepPtr make_look_up(const StepRequest& request) {
     return std::make_shared<LookUpTableStep>(request.call, tabled_function(request));
 }
 
+/// hardtanh keeps its input between -1 and 1, and does nothing else.
+INTQ_INLINE std::optional<RealBounds> clip_of_unary(const StepRequest& request) {
+    if (tabled_function(request).function != TableFunction::hard_tanh) return std::nullopt;
+    return RealBounds{-1.0, 1.0};
+}
+
 /// All functions of nn/float_operators/unary.hpp share this row, but for leaky_relu.
 inline constexpr QuantizedOperator unary{.name = "unary",
                                          .role = Role::own_output,
                                          .kind = OpKind::lookup_table,
                                          .make_step = &make_look_up,
                                          .check = &check_look_up,
-                                         .function = &function_of};
+                                         .function = &function_of,
+                                         .clip = &clip_of_unary,
+                                         .takes_clip = true};
 inline constexpr QuantizedOperator leaky_relu{.name = "leaky_relu",
                                               .role = Role::own_output,
                                               .kind = OpKind::lookup_table,
                                               .make_step = &make_look_up,
                                               .check = &check_look_up,
+                                              .takes_clip = true,
                                               .channel_factors = ChannelFactors::anywhere};
 
 INTQ_INLINE bool is_unary(std::string_view name) {

@@ -17,6 +17,7 @@
 #include "intq/io/progress.hpp"
 #include "intq/nn/model/module.hpp"
 #include "intq/nn/model/value.hpp"
+#include "intq/quantization/fake_quantize/grid_choice.hpp"
 #include "intq/quantization/observers/statistics_observers.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 #include "intq/tensor/tensor.hpp"
@@ -87,6 +88,7 @@ struct CalibrationReport {
     std::vector<std::string> unseen{};  // quantizers that saw no data
     std::vector<CliffWarning> cliffs{};
     std::vector<ConstantWarning> constants{};
+    std::vector<KeptGrid> kept{};  // operators whose output keeps the grid of the input at a loss
     bool complete() const noexcept { return done == total; }
 };
 
@@ -190,7 +192,7 @@ namespace detail {
 INTQ_INLINE std::vector<std::pair<Tensor*, Tensor>> observed_state(nn::Module& model) {
     std::vector<std::pair<Tensor*, Tensor>> state;
     for (const auto& module : model.named_modules())
-        if (dynamic_cast<FakeQuantize*>(module.value) != nullptr || dynamic_cast<Observer*>(module.value) != nullptr)
+        if (dynamic_cast<Quantizer*>(module.value) != nullptr || dynamic_cast<Observer*>(module.value) != nullptr)
             for (auto& buffer : module.value->buffers()) state.emplace_back(&buffer.value, buffer.value);
     return state;
 }
@@ -313,6 +315,7 @@ INTQ_INLINE CalibrationReport calibrate(PreparedModel& model, const BatchSource&
     set_fake_quantize(model, FakeQuantState::validation);
     CalibrationReport report{last, source.count};
     detail::report_findings(model, report);
+    report.kept = kept_grids(model);
     return report;
 }
 
@@ -327,6 +330,7 @@ INTQ_INLINE int set_range_method(nn::Module& model, RangeMethod method) {
         quantizer->update_qparams();
         ++changed;
     }
+    choose_grids_again(model);
     return changed;
 }
 
@@ -360,6 +364,7 @@ INTQ_INLINE std::string to_string(const CalibrationReport& report) {
                     ", with twice as many " + interval(cliff.narrower) +
                     ", and the squared error changes by more than a factor of four\n";
     }
+    for (const KeptGrid& kept : report.kept) text += to_string(kept) + "\n";
     return text;
 }
 

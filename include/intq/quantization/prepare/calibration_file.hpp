@@ -64,6 +64,7 @@ std::size_t merge_calibration(const io::Safetensors& content, const std::string&
 #    include "intq/io/error.hpp"
 #    include "intq/io/nearest_names.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/fake_quantize/grid_choice.hpp"
 #    include "intq/quantization/observers/observer.hpp"
 #    include "intq/quantization/prepare/prepared_model.hpp"
 #    include "intq/tensor/npy.hpp"
@@ -222,6 +223,7 @@ INTQ_INLINE void take_states(const LoadedCalibration& from, nn::Module& model) {
     }
     for (const auto& module : model.named_modules())
         if (auto* quantizer = dynamic_cast<FakeQuantize*>(module.value)) quantizer->update_qparams();
+    choose_grids_again(model);
 }
 
 }  // namespace detail

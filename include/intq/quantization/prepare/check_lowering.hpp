@@ -51,6 +51,7 @@ void check_lowering(graph::GraphModule& model, const arith::PolicyRecord& target
 #    include "intq/io/error.hpp"
 #    include "intq/nn/model/module.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/fake_quantize/grid_choice.hpp"
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/custom.hpp"
 #    include "intq/quantization/operators/operator_table.hpp"
@@ -96,7 +97,7 @@ private:
         for (const graph::Node* input : node.operands()) {
             if (graph::gives_shape(*input)) continue;
             const auto known = codes_.find(input);
-            if (known == codes_.end()) return;  // the relu behind an add, which is part of it
+            if (known == codes_.end()) return;  // a relu or clip that bounds the codes before it
             inputs.push_back(known->second);
         }
         if (row.make_step == nullptr) {
@@ -114,7 +115,7 @@ private:
         output.shape = shape;
         if (moves) codes_[&node] = output;
         if (dynamic_cast<const CustomStep*>(step.get()) != nullptr) return;  // that of a HybridModel
-        if (const Quantizer* quantizer = quantizer_of(node); quantizer != nullptr && is_following(*quantizer))
+        if (const Quantizer* quantizer = quantizer_of(node); quantizer != nullptr && follows_input(*quantizer))
             output.qparams = inputs[0].qparams;
         try_step(model_.training() ? without_weights(step) : step, inputs, output, target_);
     }
@@ -126,7 +127,7 @@ private:
         const auto known = codes_.find(&source);
         if (known != codes_.end())
             made.qparams.zero_points =
-                is_following(quantizer) ? known->second.qparams.zero_points : made.qparams.zero_points;
+                follows_input(quantizer) ? known->second.qparams.zero_points : made.qparams.zero_points;
         codes_[&node] = made;
         const bool is_output =
             is_quantized_(source) && known == codes_.end() && operators_.of(source).role != Role::quant_stub;
@@ -140,19 +141,21 @@ private:
         try_step(step, {from}, made, target_);
     }
 
-    bool changes_values(const QuantizedOperator& row) const {
-        return row.keeps_scale != nullptr && row.keeps_scale(target_);
+    // Also of one that will choose, where the choice is made already.
+    static bool follows_input(const Quantizer& quantizer) {
+        const auto* choice = dynamic_cast<const GridChoiceFakeQuantize*>(&quantizer);
+        return quantizer.follows_input() || (choice != nullptr && !choice->use().may_own);
     }
 
-    static bool is_following(const Quantizer& quantizer) {
-        return dynamic_cast<const FollowingFakeQuantize*>(&quantizer) != nullptr;
+    bool changes_values(const QuantizedOperator& row) const {
+        return row.keeps_scale != nullptr && row.keeps_scale(target_);
     }
 
     static QuantizedTensor codes_of(const Quantizer& quantizer, const Shape& shape) {
         const nn::Module* source = &quantizer;
         while (const auto* following = dynamic_cast<const FollowingFakeQuantize*>(source))
             source = following->child("source").get();
-        const auto* own = dynamic_cast<const FakeQuantize*>(source);
+        const FakeQuantize* const own = observing_quantizer(dynamic_cast<const Quantizer*>(source));
         const bool is_affine = own != nullptr && own->observer().options().scheme == arith::QuantScheme::affine;
         return stand_in(quantizer.qparams(), is_affine, shape);
     }
@@ -165,11 +168,13 @@ private:
         return nullptr;
     }
 
-    // By the quantizer behind the operator, or behind the relu that is part of it; without one, the accumulator.
-    QuantizedTensor output_of(const graph::Node& node, const QuantizedOperator& row) const {
+    // By the quantizer behind the operator, or behind the relu or clip that is part of it; without one, the
+    // accumulator.
+    QuantizedTensor output_of(const graph::Node& node, const QuantizedOperator& row) {
         const Quantizer* quantizer = quantizer_of(node);
-        if (quantizer == nullptr && row.takes_relu && node.users().size() == 1)
-            quantizer = quantizer_of(*node.users()[0]);
+        const bool is_bounded =
+            node.users().size() == 1 && (row.takes_relu || operators_.of(*node.users()[0]).clip != nullptr);
+        if (quantizer == nullptr && is_bounded) quantizer = quantizer_of(*node.users()[0]);
         if (quantizer != nullptr) return codes_of(*quantizer, {});
         return {"", DType::int32, OwnedQParams::per_tensor(1.0f, DType::int32), {}};
     }

@@ -34,6 +34,7 @@ int unify_cat_scales(nn::Module& model, graph::GraphModule& traced);
 
 #    include "intq/graph/operators.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/fake_quantize/grid_choice.hpp"
 #    include "intq/quantization/operators/operator.hpp"
 #    include "intq/quantization/operators/operator_table.hpp"
 
@@ -48,11 +49,13 @@ INTQ_INLINE const graph::Node* scale_giver(const graph::Node* value, graph::Grap
     for (;;) {
         const nn::Module* const module = graph::module_of(*value, traced);
         if (dynamic_cast<const FakeQuantize*>(module) != nullptr) return value;
-        if (dynamic_cast<const FollowingFakeQuantize*>(module) != nullptr) {
+        if (dynamic_cast<const FollowingFakeQuantize*>(module) != nullptr ||
+            (dynamic_cast<const GridChoiceFakeQuantize*>(module) != nullptr && value->inputs().size() == 1)) {
             value = value->inputs()[0]->inputs()[0];
             continue;
         }
-        if (dynamic_cast<const InputGridFakeQuantize*>(module) != nullptr) {
+        if (dynamic_cast<const InputGridFakeQuantize*>(module) != nullptr ||
+            dynamic_cast<const GridChoiceFakeQuantize*>(module) != nullptr) {
             value = value->inputs()[1];
             continue;
         }

@@ -20,6 +20,7 @@
 #include "intq/quantization/observers/compatibility.hpp"
 #include "intq/quantization/operators/operator.hpp"
 #include "intq/quantization/operators/operator_table.hpp"
+#include "intq/quantization/operators/quantized_graph.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 #include "intq/quantization/qconfig/qconfig_mapping.hpp"
 
@@ -32,10 +33,11 @@ namespace detail {
 struct EdgeState {
     bool is_codes = false;
     DType dtype = DType::float32;
-    std::shared_ptr<Quantizer> quantizer{};        // whose scale the codes have
-    std::string quantizer_target{};                // its slot
-    std::optional<QuantizerConfig> behind_relu{};  // of an add whose relu comes next: the quantizer behind that
-    const graph::Node* origin = nullptr;           // of real values: where they come from
+    std::shared_ptr<Quantizer> quantizer{};  // whose scale the codes have
+    std::string quantizer_target{};          // its slot
+    // Of a producer whose relu or clip comes next and bounds its codes: the quantizer behind that.
+    std::optional<QuantizerConfig> behind_clip{};
+    const graph::Node* origin = nullptr;  // of real values: where they come from
 };
 
 /// The state of a walk over the nodes of a model that is being prepared; changes nothing itself.
@@ -76,6 +78,12 @@ protected:
 
     // The relu, with a qconfig, that alone reads an add: the add's quantizer stands behind it.
     const graph::Node* only_reader_if_relu(const graph::Node& node) const;
+    /// The clip, with an output quantizer, that alone reads a producer of codes: it bounds these codes.
+    const graph::Node* only_reader_if_clip(const graph::Node& node) const;
+    /// A node as the rows of operators are asked about it before shapes are known.
+    ///
+    /// @param codes  stand for its inputs
+    StepRequest request_of(const graph::Node& node, const QuantizedTensor& codes) const;
 
     const EdgeState& state_of(const graph::Node& node, std::size_t argument) const;
 
@@ -206,6 +214,28 @@ INTQ_INLINE const graph::Node* PrepareContext::only_reader_if_relu(const graph::
     const QuantizedOperator& row = row_of(reader);
     const bool is_relu = row.kind == OpKind::relu && row.role == Role::shares_input;  // a clamp may have any bounds
     return is_relu && config_of(reader).qconfig ? &reader : nullptr;
+}
+
+INTQ_INLINE StepRequest PrepareContext::request_of(const graph::Node& node, const QuantizedTensor& codes) const {
+    return trial_request(node, graph::module_of(node, model_), {&codes}, {}, target_);
+}
+
+INTQ_INLINE const graph::Node* PrepareContext::only_reader_if_clip(const graph::Node& node) const {
+    const QuantizedOperator& row = row_of(node);
+    const bool makes_codes =
+        row.takes_clip || row.role == Role::quant_stub || (row.role == Role::weighted && !row.on_host);
+    const bool keeps_scale = row.keeps_scale != nullptr && row.keeps_scale(target_);
+    // A clip that bounds the codes before it hands them on to the next one.
+    const bool bounds_codes = row.clip != nullptr && state_of(node, 0).behind_clip.has_value();
+    if (is_torch() || !(bounds_codes || (makes_codes && !keeps_scale)) || node.users().size() != 1) return nullptr;
+    const graph::Node& reader = *node.users()[0];
+    // A relu keeps the grid of its input, unless that is a clip whose grid is its own.
+    const bool is_relu = row_of(reader).kind == OpKind::relu && row_of(reader).grid_use == nullptr;
+    if (row_of(reader).clip == nullptr || (is_relu && !bounds_codes)) return nullptr;
+    const QuantizedTensor codes = stand_in(OwnedQParams::per_tensor(1.0f, DType::int8), false, {});
+    if (!row_of(reader).clip(request_of(reader, codes))) return nullptr;
+    const Config config = config_of(reader);
+    return config.qconfig && config.qconfig->output ? &reader : nullptr;
 }
 
 INTQ_INLINE const EdgeState& PrepareContext::state_of(const graph::Node& node, std::size_t argument) const {

@@ -39,9 +39,9 @@ struct PrepareModulesOptions {
 
 /// A model with a quantizer behind each module that will give codes, as its child activation_post_process: QuantStub,
 /// layers with weights, FloatFunctional, pools that average. The quantizers observe (FakeQuantState::calibration).
-/// Behind what keeps the scale of its input, but not its values, stands one that rounds to the grid of that input, as
-/// the child input_grid: ReLU6, Upsample, and the averages of a target that divides codes (AvgPool2d,
-/// AdaptiveAvgPool2d, FloatFunctional's mean).
+/// Behind what keeps the scale of its input, but not its values, stands the child input_grid: ReLU6, Upsample, and the
+/// averages of a target that divides codes (AvgPool2d, AdaptiveAvgPool2d, FloatFunctional's mean). It rounds to the
+/// grid of that input, or to one of its own, as is chosen when calibration ends (GridChoiceFakeQuantize).
 ///
 /// The model's own forward says what follows what, so it must hold the stubs, and use FloatFunctional for what has no
 /// module. A layer whose qconfig has no output quantizer gives its accumulator, which a DeQuantStub must read. What has
@@ -149,7 +149,7 @@ public:
         const QuantizedOperator& row = call.row();
         if (row.role == Role::float_only && !module->is_leaf()) return nullptr;
         const FusedChoice choice = choice_of(name, *module);
-        if (row.role == Role::shares_input || keeps_scale(row)) return sharing(name, module, row);
+        if (row.role == Role::shares_input || keeps_scale(row)) return sharing(name, module, row, *call.node, choice);
         if (!choice.qconfig()) return without_qconfig(name, module);
         switch (row.role) {
             case Role::float_only:
@@ -186,8 +186,8 @@ public:
             module->add_forward_pre_hook(&check_prepared_call);
         }
         for (const auto& [module, quantizer] : quantizers_) module->add_child("activation_post_process", quantizer);
-        for (const auto& [module, methods] : following_) {
-            module->add_child("input_grid", std::make_shared<InputGridFakeQuantize>(target_.quantize));
+        for (const auto& [module, methods, quantizer] : following_) {
+            module->add_child("input_grid", quantizer);
             module->set_attribute("methods_on_input_grid", methods);
         }
         for (const nn::ModulePtr& module : hooked_) module->add_forward_hook(&call_quantizer);
@@ -228,25 +228,44 @@ private:
         return module;
     }
 
-    // The scale of the input stays, whatever the qconfig.
-    nn::ModulePtr sharing(const std::string& name, const nn::ModulePtr& module, const QuantizedOperator& row) {
+    // The scale of the input stays, or is chosen when calibration ends.
+    nn::ModulePtr sharing(const std::string& name, const nn::ModulePtr& module, const QuantizedOperator& row,
+                          const graph::Node& node, const FusedChoice& choice) {
         if (row.make_step != nullptr) place(name, module, true);
         if (keeps_scale(row)) {
-            following_.emplace_back(module, std::set<std::string>{"forward"});
+            following_.push_back({module, {"forward"}, grid_behind(name, row, node, module.get(), choice)});
             hook(module);
         }
         return module;
     }
 
+    // The quantizer of an operator that keeps its input's grid: one that chooses where keeping can cost anything.
+    nn::ModulePtr grid_behind(const std::string& name, const QuantizedOperator& row, const graph::Node& node,
+                              const nn::Module* module, const FusedChoice& choice) const {
+        const std::optional<QConfig> qconfig = choice.qconfig();
+        const auto following = std::make_shared<InputGridFakeQuantize>(target_.quantize);
+        if (options_.compatibility == Compatibility::torch || row.grid_use == nullptr || !qconfig || !qconfig->output)
+            return following;
+        const DType dtype = qconfig->output->dtype();
+        const QuantizedTensor codes = stand_in(OwnedQParams::per_tensor(1.0f, dtype), false, {});
+        std::optional<GridUse> use = row.grid_use(trial_request(node, module, {&codes}, {}, target_));
+        if (!use) return following;
+        mapping_.mark_used(choice.last);
+        use->may_own = use->may_own && can_requantize(target_, dtype);
+        const auto own = make_activation_quantizer(name, *qconfig->output, target_, options_.compatibility);
+        return std::make_shared<GridChoiceFakeQuantize>(name, own, nullptr, *use);
+    }
+
     // Whose methods are operators.
     nn::ModulePtr functional(const std::string& name, const nn::ModulePtr& module, const FusedChoice& choice) {
         if (!choice.qconfig()) return without_qconfig(name, module);
-        std::set<std::string> methods;
-        for (const graph::OperatorSpelling& row : graph::operator_spellings)
-            if (row.op == graph::Op::call_module && row.key == module->type_name() &&
-                keeps_scale(SingleCall(module, std::string(row.method)).row()))
-                methods.emplace(row.method);
-        if (!methods.empty()) following_.emplace_back(module, methods);
+        for (const graph::OperatorSpelling& spelling : graph::operator_spellings) {
+            if (spelling.op != graph::Op::call_module || spelling.key != module->type_name()) continue;
+            SingleCall call(module, std::string(spelling.method));
+            if (!keeps_scale(call.row())) continue;
+            const std::string method(spelling.method);
+            following_.push_back({module, {method}, grid_behind(name, call.row(), *call.node, module.get(), choice)});
+        }
         return observed(name, module, choice);
     }
 
@@ -345,7 +364,12 @@ private:
 
     std::vector<std::pair<nn::ModulePtr, std::shared_ptr<PreparedPlace>>> places_{};
     std::vector<std::pair<nn::ModulePtr, nn::ModulePtr>> quantizers_{};
-    std::vector<std::pair<nn::ModulePtr, std::set<std::string>>> following_{};
+    struct Following {
+        nn::ModulePtr module;
+        std::set<std::string> methods;
+        nn::ModulePtr quantizer;
+    };
+    std::vector<Following> following_{};
     std::vector<nn::ModulePtr> hooked_{};
     std::string without_qconfig_{};  // the first such module
     bool is_any_quantized_ = false;

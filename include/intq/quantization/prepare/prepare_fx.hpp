@@ -77,10 +77,12 @@ std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model, const QCon
 #    include "intq/nn/layers/quantize.hpp"
 #    include "intq/nn/layers/weighted.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/fake_quantize/grid_choice.hpp"
 #    include "intq/quantization/fuse/fuse_fx.hpp"
 #    include "intq/quantization/modules/custom_modules.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
 #    include "intq/quantization/modules/stubs.hpp"
+#    include "intq/quantization/operators/constant_operand.hpp"
 #    include "intq/quantization/operators/host_layer.hpp"
 #    include "intq/quantization/operators/trial.hpp"
 #    include "intq/quantization/prepare/hybrid_dict.hpp"
@@ -207,6 +209,8 @@ private:
     EdgeState prepare_quant_stub(graph::Node& node, const Config& config) {
         if (state_of(node, 0).is_codes) throw error(node, "a QuantStub takes real values, given codes");
         mapping_.mark_used(config.choice.last);
+        if (const graph::Node* clip = only_reader_if_clip(node))
+            return leave_to_clip(node, *clip, OpKind::quantize, DType::float32);
         return add_output_quantizer(node, output_of(node, *config.qconfig), OpKind::quantize, DType::float32);
     }
 
@@ -224,7 +228,11 @@ private:
             !qconfig.output || (options_.high_precision_output && feeds_dequant_only(node) &&
                                 (!config.choice.is_by_name() || qconfig.keeps_high_precision));
         const DType weight = qconfig.weight->dtype();
-        const DType narrow = qconfig.output ? qconfig.output->dtype() : DType::int32;
+        const graph::Node* const clip = qconfig.output ? only_reader_if_clip(node) : nullptr;
+        const QuantizerConfig* const wanted = clip != nullptr ? &*config_of(*clip).qconfig->output : nullptr;
+        const DType narrow = wanted != nullptr ? wanted->dtype()
+                             : qconfig.output  ? qconfig.output->dtype()
+                                               : DType::int32;
         const auto accepts = [&](DType input, DType output) {
             return arith::check_constraints(target_.constraints, use(node, input, weight, output)).ok();
         };
@@ -257,7 +265,26 @@ private:
         mapping_.mark_used(config.choice.first);
         if (!is_accumulator || !qconfig.output) mapping_.mark_used(config.choice.last);
         if (is_accumulator) return {true, DType::int32, {}, {}, {}, nullptr};
+        if (clip != nullptr) return leave_to_clip(node, *clip, OpKind::none, DType::none);
         return add_output_quantizer(node, *qconfig.output, OpKind::none, DType::none);
+    }
+
+    // A relu or clip that bounds the codes of what it reads: the quantizer of that stands behind it, or behind the
+    // next.
+    EdgeState bound_codes(graph::Node& node, std::size_t operand) {
+        if (const graph::Node* next = only_reader_if_clip(node))
+            return leave_to_clip(node, *next, OpKind::none, DType::none);
+        const QuantizerConfig behind = *state_of(node, operand).behind_clip;
+        return add_output_quantizer(node, behind, OpKind::none, DType::none);
+    }
+
+    // The quantizer of a producer of codes stands behind the clip that alone reads it.
+    EdgeState leave_to_clip(const graph::Node& node, const graph::Node& clip, OpKind op, DType from) {
+        const Config config = config_of(clip);
+        if (op != OpKind::none) check(node, {op, from, DType::none, config.qconfig->output->dtype()});
+        mapping_.mark_used(config.choice.last);
+        EdgeState state{true, config.qconfig->output->dtype(), {}, {}, config.qconfig->output, nullptr};
+        return state;
     }
 
     // It trains quantized and stays where it is, so it is a fallback that computes between codes.
@@ -279,10 +306,15 @@ private:
     }
 
     EdgeState prepare_own_output(graph::Node& node, const QuantizedOperator& row, const Config& config) {
-        for (int i = 0; i < row.operands; ++i)
-            if (static_cast<std::size_t>(i) >= node.args().size() ||
-                node.args()[static_cast<std::size_t>(i)].node() == nullptr)
+        const std::optional<ConstantOperand> constant =
+            row.operands == 2 && !is_torch() ? constant_operand(node) : std::nullopt;
+        std::vector<std::size_t> operands;  // arguments that are codes
+        for (std::size_t i = 0; i < static_cast<std::size_t>(row.operands); ++i) {
+            if (constant && constant->is_first == (i == 0)) continue;
+            if (i >= node.args().size() || node.args()[i].node() == nullptr)
                 return stay_float(node, "an operand that is a constant number has no integer form");
+            operands.push_back(i);
+        }
         if (is_outside(node)) return stay_float(node, "it is not between QuantStub and DeQuantStub");
         if (gives_sum(node, row, config)) {
             ensure_codes(node, 0, config, DType::none);
@@ -293,8 +325,11 @@ private:
                 return {true, DType::int32, {}, {}, {}, nullptr};
             }
         }
-        const graph::Node* relu = row.takes_relu ? only_reader_if_relu(node) : nullptr;
-        const QuantizerConfig& output = output_of(relu != nullptr ? *relu : node, *config.qconfig);
+        if (state_of(node, operands[0]).behind_clip) return bound_codes(node, operands[0]);
+        const graph::Node* const relu = row.takes_relu ? only_reader_if_relu(node) : nullptr;
+        const graph::Node* const clip = relu == nullptr ? only_reader_if_clip(node) : nullptr;
+        const QuantizerConfig output =
+            clip != nullptr ? *config_of(*clip).qconfig->output : output_of(node, *config.qconfig);
         const DType input = operand_dtype(node, row, output.dtype());
         if (row.may_end_in_float && is_at_end(node)) {
             const Status status =
@@ -302,10 +337,17 @@ private:
             if (!status.ok()) return stay_float(node, describe(status) + rows_of(target_, row.kind));
         }
         check_arguments(node, output.dtype(), output.options.observer_options.scheme == arith::QuantScheme::affine);
-        for (int i = 0; i < row.operands; ++i) ensure_codes(node, static_cast<std::size_t>(i), config, input);
+        for (const std::size_t operand : operands) ensure_codes(node, operand, config, input);
         if (row.kind != OpKind::none) check(node, use(node, input, DType::none, output.dtype()));
-        if (row.keeps_scale != nullptr && row.keeps_scale(target_)) return follow_input(node);
+        if (row.keeps_scale != nullptr && row.keeps_scale(target_)) return keep_or_choose(node, row, config);
+        if (constant && row.kind == OpKind::mul && constant->number > 0.0 && relu == nullptr && clip == nullptr &&
+            state_of(node, operands[0]).quantizer != nullptr) {
+            GridUse scaled;
+            scaled.factor = static_cast<float>(constant->number);
+            return add_choice(node, operands[0], output, scaled, config);
+        }
         mapping_.mark_used(config.choice.last);
+        if (clip != nullptr) return leave_to_clip(node, *clip, OpKind::none, DType::none);
         if (relu != nullptr) return {true, output.dtype(), {}, {}, output, nullptr};
         // An operator without a step of its own stands in a converted model as the requantize of its quantizer.
         const DType dtype = output.dtype();
@@ -356,14 +398,15 @@ private:
         const EdgeState input = state_of(node, 0);
         if (!input.is_codes && !is_torch()) return real(node, input.origin);
         if (input.is_codes && input.dtype == DType::int32 && passes_accumulator(row_of(node))) return input;
-        if (input.behind_relu) return add_output_quantizer(node, *input.behind_relu, OpKind::none, DType::none);
+        if (input.behind_clip) return bound_codes(node, 0);
         ensure_codes(node, 0, config, DType::none);
         const EdgeState codes = state_of(node, 0);
         check_arguments(node, codes.dtype, false);
         if (kind != OpKind::none) check(node, use(node, codes.dtype, DType::none, codes.dtype));
         const QuantizedOperator& row = row_of(node);
         const bool is_between_codes = row.keeps_scale != nullptr && row.keeps_scale(target_);
-        return is_torch() || is_between_codes ? follow_input(node) : codes;
+        if (is_torch()) return follow_input(node);
+        return is_between_codes ? keep_or_choose(node, row, config) : codes;
     }
 
     // One output of an operator that has several. It holds codes if the operator's outputs do.
@@ -468,6 +511,29 @@ private:
         return add_quantizer(node, make_quantizer(node, config), {});
     }
 
+    // Behind an operator that keeps its input's grid: a quantizer that chooses between that and one of its own where
+    // the kept grid can cost anything (docs/workflow.md section 4, "Whose grid"). A target without a requantize for
+    // these codes leaves no choice, and the report says what that costs.
+    EdgeState keep_or_choose(graph::Node& node, const QuantizedOperator& row, const Config& config) {
+        const std::shared_ptr<Quantizer>& source = state_of(node, 0).quantizer;
+        const std::optional<QuantizerConfig>& output = config.qconfig->output;
+        if (is_torch() || row.grid_use == nullptr || source == nullptr || !output || output->dtype() != source->dtype())
+            return follow_input(node);
+        const QuantizedTensor codes = stand_in(source->qparams(), false, {});
+        std::optional<GridUse> use = row.grid_use(request_of(node, codes));
+        if (!use) return follow_input(node);
+        use->may_own = use->may_own && can_requantize(target_, source->dtype());
+        return add_choice(node, 0, *output, *use, config);
+    }
+
+    EdgeState add_choice(graph::Node& node, std::size_t operand, const QuantizerConfig& output, const GridUse& use,
+                         const Config& config) {
+        mapping_.mark_used(config.choice.last);
+        const auto own = make_quantizer(node, output);
+        const std::shared_ptr<Quantizer>& source = state_of(node, operand).quantizer;
+        return add_quantizer(node, std::make_shared<GridChoiceFakeQuantize>(node.name(), own, source, use), {});
+    }
+
     EdgeState follow_input(graph::Node& node) {
         const std::shared_ptr<Quantizer>& source = state_of(node, 0).quantizer;
         return add_quantizer(node, is_torch() ? source : std::make_shared<FollowingFakeQuantize>(source), {});
@@ -488,7 +554,7 @@ private:
         return state;
     }
 
-    std::shared_ptr<Quantizer> make_quantizer(const graph::Node& node, const QuantizerConfig& config) const {
+    std::shared_ptr<FakeQuantize> make_quantizer(const graph::Node& node, const QuantizerConfig& config) const {
         return make_activation_quantizer(where(node), config, target_, options_.compatibility);
     }
 

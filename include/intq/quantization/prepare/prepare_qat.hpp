@@ -169,6 +169,11 @@ INTQ_INLINE void load_calibration(PreparedModel& model, PreparedModel& calibrate
         else
             taken.quantizer->adopt(taken.grid);
     }
+    for (const auto& module : model.named_modules()) {
+        auto* const quantizer = dynamic_cast<GridChoiceFakeQuantize*>(module.value);
+        if (quantizer == nullptr) continue;
+        quantizer->take(dynamic_cast<const GridChoiceFakeQuantize&>(calibrated.find(module.name)));
+    }
     model.take_input_shapes(calibrated);
 }
 

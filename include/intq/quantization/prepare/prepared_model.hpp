@@ -13,6 +13,7 @@
 #include "intq/graph/graph_module.hpp"
 #include "intq/graph/tracer.hpp"
 #include "intq/nn/model/module.hpp"
+#include "intq/quantization/fake_quantize/grid_choice.hpp"
 #include "intq/quantization/fuse/fuse_fx.hpp"
 #include "intq/quantization/fuse/fusion_table.hpp"
 #include "intq/quantization/modules/custom_config.hpp"
@@ -68,6 +69,8 @@ struct LoneBatchNorm {
 struct PrepareReport {
     FuseReport fusion;
     std::vector<FloatFallback> fallbacks;
+    /// Operators whose output keeps the grid of the input at a loss; known when calibration ends.
+    std::vector<KeptGrid> kept;
     std::vector<LoneBatchNorm> batch_norms;
 };
 
@@ -102,8 +105,8 @@ public:
 
     const arith::PolicyRecord& target() const noexcept { return target_; }
     const PrepareOptions& options() const noexcept { return options_; }
-    const PrepareReport& report() const noexcept { return report_; }
-    PrepareReport& report() noexcept { return report_; }
+    const PrepareReport& report() const;
+    PrepareReport& report();
     /// Whether a node computes on codes once converted; the others stay in float.
     bool is_quantized(const graph::Node& node) const { return quantized_.count(node.name()) != 0; }
     void mark_quantized(const graph::Node& node);
@@ -206,6 +209,13 @@ INTQ_INLINE PreparedModel::PreparedModel(const graph::GraphModule& model, const 
     if (find_tensor(detail::input_shapes_name) != nullptr) return;  // prepared already, which prepare says
     add_buffer(detail::input_shapes_name, detail::tensor_of_shapes(detail::Shapes(graph().placeholders().size())));
 }
+
+INTQ_INLINE PrepareReport& PreparedModel::report() {
+    report_.kept = kept_grids(*this);
+    return report_;
+}
+
+INTQ_INLINE const PrepareReport& PreparedModel::report() const { return const_cast<PreparedModel&>(*this).report(); }
 
 INTQ_INLINE nn::Value PreparedModel::run(std::span<const nn::Value> inputs, const graph::NodeHook& hook,
                                          const graph::ValueHook& value_of) {

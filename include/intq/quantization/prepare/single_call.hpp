@@ -16,6 +16,7 @@
 #include "intq/nn/model/module.hpp"
 #include "intq/nn/model/value.hpp"
 #include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#include "intq/quantization/fake_quantize/grid_choice.hpp"
 #include "intq/quantization/operators/operator.hpp"
 #include "intq/quantization/prepare/prepared_model.hpp"
 #include "intq/tensor/owned_qparams.hpp"
@@ -38,6 +39,9 @@ struct SingleCall {
 
 /// The quantizer behind a module that has a grid of its own; null without one.
 FakeQuantize* output_quantizer(const nn::Module& module);
+
+/// The quantizer behind a module that may keep the grid of its input; null without one.
+GridChoiceFakeQuantize* grid_choice_of(const nn::Module& module);
 
 /// What is not a tensor in a value, as text to compare.
 void collect_constants(const nn::Value& value, std::vector<std::string>& out);
@@ -93,6 +97,7 @@ void check_call(const nn::Module& layer, const std::string& method, nn::Argument
 #    include "intq/graph/graph_module.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/functional/arithmetic.hpp"
+#    include "intq/quantization/operators/constant_operand.hpp"
 #    include "intq/quantization/operators/operator_table.hpp"
 #    include "intq/quantization/prepare/check_lowering.hpp"
 
@@ -112,6 +117,11 @@ INTQ_INLINE FakeQuantize* output_quantizer(const nn::Module& module) {
     return module.has_child("activation_post_process")
                ? dynamic_cast<FakeQuantize*>(module.child("activation_post_process").get())
                : nullptr;
+}
+
+INTQ_INLINE GridChoiceFakeQuantize* grid_choice_of(const nn::Module& module) {
+    return module.has_child("input_grid") ? dynamic_cast<GridChoiceFakeQuantize*>(module.child("input_grid").get())
+                                          : nullptr;
 }
 
 INTQ_INLINE void collect_constants(const nn::Value& value, std::vector<std::string>& out) {
@@ -163,7 +173,9 @@ INTQ_INLINE SingleCallGraph::SingleCallGraph(const nn::Module& layer, const std:
     graph::Node* last = adds_relu ? &graph_.call_function(nn::relu_function, {call}) : &call;
     quantized_ = {call.name(), last->name()};
     const QuantizedOperator& row = quantized_operator(call, root_);
-    if (operands.size() < static_cast<std::size_t>(row.operands)) throw Error("a constant operand has no integer form");
+    const bool has_constant = row.operands == 2 && constant_operand(call).has_value();
+    if (operands.size() + (has_constant ? 1 : 0) < static_cast<std::size_t>(row.operands))
+        throw Error("a constant operand has no integer form");
     if (row.role == Role::float_only) throw Error("it has no integer form");
     if (const std::shared_ptr<Quantizer> output = quantizer_behind(*own, row)) {
         root_.add_child("output", output);
@@ -175,8 +187,12 @@ INTQ_INLINE SingleCallGraph::SingleCallGraph(const nn::Module& layer, const std:
 
 INTQ_INLINE std::shared_ptr<Quantizer> SingleCallGraph::quantizer_behind(const nn::Module& layer,
                                                                          const QuantizedOperator& row) {
-    if (row.keeps_scale != nullptr && row.keeps_scale(target_))
+    if (row.keeps_scale != nullptr && row.keeps_scale(target_)) {
+        if (const GridChoiceFakeQuantize* const choice = grid_choice_of(layer);
+            choice != nullptr && !choice->is_kept() && choice->has_qparams())
+            return fixed_quantizer(choice->qparams(), choice->own().observer().options().scheme, target_.quantize);
         return std::make_shared<FollowingFakeQuantize>(std::static_pointer_cast<Quantizer>(root_.child("input_0")));
+    }
     const FakeQuantize* quantizer = output_quantizer(layer);
     if (quantizer == nullptr) return nullptr;
     lacks_data_ = !quantizer->has_qparams();  // the scale is 1 then

@@ -47,7 +47,7 @@ public:
     /// @param gradients  one for each tensor of the output, those of a tuple one behind the other; undefined where
     ///                   nothing depends on that tensor
     /// @param wanted     whether the gradient of an argument is of use; empty: of all
-    /// @param rows       the table, or the rows of it that an operator needs which holds others (weight_quantizer_row)
+    /// @param rows       the table, or the rows of it that an operator needs which holds others (held_quantizer_row)
     GradientContext(const OperatorCall& call, std::span<const Tensor> gradients, std::span<const GradientRow> rows,
                     std::vector<bool> wanted = {});
 

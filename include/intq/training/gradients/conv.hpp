@@ -37,12 +37,6 @@ namespace detail {
 /// one of a prepared layer, or the layer's.
 Tensor weight_of_call(const GradientContext& context, const nn::Weighted& layer);
 
-/// The row of the weight quantizer in a prepared layer; none for another module. A context for the gradient of the
-/// layer needs no other rows than this one.
-///
-/// @throws Error for a quantizer without a gradient
-std::span<const GradientRow> weight_quantizer_row(std::span<const GradientRow> rows, const nn::Module* module);
-
 /// Adds the gradient of a layer's weight; that of a prepared layer goes through the quantizer first.
 ///
 /// @param weight    weight_of_call()
@@ -208,28 +202,19 @@ template <class T> void functional_linear_backward(GradientContext& context) {
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
 #    include "intq/quantization/modules/batch_norm_conv.hpp"
 #    include "intq/quantization/modules/prepared_layers.hpp"
+#    include "intq/training/gradients/quantize.hpp"
 
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-INTQ_INLINE std::span<const GradientRow> weight_quantizer_row(std::span<const GradientRow> rows,
-                                                              const nn::Module* module) {
-    const auto* prepared = dynamic_cast<const quantization::PreparedWeight*>(module);
-    if (prepared == nullptr) return {};
-    const quantization::FakeQuantize& quantizer = prepared->weight_fake_quant();
-    const GradientRow* row = find_gradient(rows, quantizer.type_name(), &quantizer);
-    if (row == nullptr) throw Error("weight_fake_quant", "there is no gradient of a " + quantizer.type_name());
-    return {row, 1};
-}
-
 /// The gradient through the quantizer of the weight, as if it stood on an edge of its own; adds those of its
 /// parameters.
 INTQ_INLINE Tensor weight_quantizer_gradient(GradientContext& context, const quantization::PreparedWeight& prepared,
                                              const Tensor& observed, const Tensor& rounded, const Tensor& gradient) {
     quantization::FakeQuantize& quantizer = prepared.weight_fake_quant();
-    const std::span<const GradientRow> row = weight_quantizer_row(context.rows(), &context.module());
+    const std::span<const GradientRow> row = held_quantizer_row(context.rows(), &context.module());
     const std::array<nn::Value, 1> inputs{observed};
     const nn::Value output(rounded);
     const OperatorCall call{&quantizer, nn::Arguments(inputs), &output, {}};

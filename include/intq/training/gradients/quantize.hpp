@@ -4,14 +4,16 @@
 #ifndef INTQ_TRAINING_GRADIENTS_QUANTIZE_HPP
 #define INTQ_TRAINING_GRADIENTS_QUANTIZE_HPP
 
+#include <span>
+
 #include "intq/arith/quantize.hpp"
+#include "intq/nn/model/module.hpp"
 #include "intq/tensor/owned_qparams.hpp"
 #include "intq/tensor/tensor.hpp"
+#include "intq/training/gradients/context.hpp"
 
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
-
-class GradientContext;
 
 /// Gradient of quantization::fake_quantize for x: kernels::fake_quantize_backward behind a hosted signature.
 Tensor fake_quantize_gradient(const Tensor& x, const Tensor& dy, const OwnedQParams& qparams, arith::QuantizeRule rule,
@@ -43,6 +45,15 @@ void lsq_backward(GradientContext& context);
 /// learns: its gradient is 0.
 void pact_backward(GradientContext& context);
 
+/// The row of the quantizer that a module holds: that of the weight in a prepared layer, the own one of a choice; none
+/// for another module. A context for the gradient of the module needs no other rows than this one.
+///
+/// @throws Error for a quantizer without a gradient
+std::span<const GradientRow> held_quantizer_row(std::span<const GradientRow> rows, const nn::Module* module);
+
+/// That of the quantizer whose grid was chosen: of the own one, whose parameters it may move, or of the input's grid.
+void grid_choice_backward(GradientContext& context);
+
 }  // namespace detail
 
 }  // namespace INTQ_HOSTED_ABI
@@ -51,6 +62,7 @@ void pact_backward(GradientContext& context);
 // --- definitions ----------------------------------------------------------------------------------------------------
 #if INTQ_DEFINES(training_gradients)
 
+#    include <array>
 #    include <cstddef>
 #    include <vector>
 
@@ -61,10 +73,11 @@ void pact_backward(GradientContext& context);
 #    include "intq/kernels/streaming/fake_quantize.hpp"
 #    include "intq/kernels/streaming/learnable_fake_quantize.hpp"
 #    include "intq/quantization/fake_quantize/fake_quantize.hpp"
+#    include "intq/quantization/fake_quantize/grid_choice.hpp"
 #    include "intq/quantization/fake_quantize/lsq_fake_quantize.hpp"
 #    include "intq/quantization/fake_quantize/pact_fake_quantize.hpp"
+#    include "intq/quantization/modules/prepared_layers.hpp"
 #    include "intq/tensor/quantize.hpp"
-#    include "intq/training/gradients/context.hpp"
 
 namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
@@ -157,6 +170,33 @@ INTQ_INLINE void pact_backward(GradientContext& context) {
     context.add_input(0, dx);
     context.add_parameter(quantizer.tensor("alpha"), Tensor::from(Shape(static_cast<index_t>(sums.size())),
                                                                   std::vector<float>(sums.begin(), sums.end())));
+}
+
+INTQ_INLINE std::span<const GradientRow> held_quantizer_row(std::span<const GradientRow> rows,
+                                                            const nn::Module* module) {
+    const auto* prepared = dynamic_cast<const quantization::PreparedWeight*>(module);
+    const auto* choice = dynamic_cast<const quantization::GridChoiceFakeQuantize*>(module);
+    if (prepared == nullptr && choice == nullptr) return {};
+    const quantization::FakeQuantize& quantizer = prepared != nullptr ? prepared->weight_fake_quant() : choice->own();
+    const GradientRow* row = find_gradient(rows, quantizer.type_name(), &quantizer);
+    if (row == nullptr)
+        throw Error(prepared != nullptr ? "weight_fake_quant" : "own",
+                    "there is no gradient of a " + quantizer.type_name());
+    return {row, 1};
+}
+
+INTQ_INLINE void grid_choice_backward(GradientContext& context) {
+    const auto& choice = context.module_as<quantization::GridChoiceFakeQuantize>();
+    if (choice.is_kept()) return fake_quantize_backward(context);
+    quantization::FakeQuantize& own = choice.own();
+    const std::span<const GradientRow> row = held_quantizer_row(context.rows(), &choice);
+    const std::array<nn::Value, 1> inputs{context.inputs()[0]};
+    const nn::Value output(context.output());
+    const OperatorCall call{&own, nn::Arguments(inputs), &output, {}};
+    GradientContext inner(call, std::span(&context.gradient(), 1), context.rows());
+    row.front().backward(inner);
+    context.add_input(0, inner.input_gradients().at(0).at(0));
+    for (const auto& [parameter, gradient] : inner.parameter_gradients()) context.add_parameter(parameter, gradient);
 }
 
 }  // namespace detail
