@@ -111,7 +111,7 @@ private:
             row.make_step(trial_request(node, graph::module_of(node, model_), std::move(pointers), shape, target_));
         const bool moves = (row.role == Role::shares_input || row.role == Role::item) &&
                            !(changes_values(row) && quantizer_of(node) != nullptr);
-        QuantizedTensor output = moves ? inputs.at(0) : output_of(node, row);
+        QuantizedTensor output = moves ? inputs.at(0) : output_of(node);
         output.shape = shape;
         if (moves) codes_[&node] = output;
         if (dynamic_cast<const CustomStep*>(step.get()) != nullptr) return;  // that of a HybridModel
@@ -170,11 +170,14 @@ private:
 
     // By the quantizer behind the operator, or behind the relu or clip that is part of it; without one, the
     // accumulator.
-    QuantizedTensor output_of(const graph::Node& node, const QuantizedOperator& row) {
+    QuantizedTensor output_of(const graph::Node& node) {
         const Quantizer* quantizer = quantizer_of(node);
-        const bool is_bounded =
-            node.users().size() == 1 && (row.takes_relu || operators_.of(*node.users()[0]).clip != nullptr);
-        if (quantizer == nullptr && is_bounded) quantizer = quantizer_of(*node.users()[0]);
+        const graph::Node* last = &node;
+        const auto is_bounded = [&] {
+            return last->users().size() == 1 &&
+                   (operators_.of(*last).takes_relu || operators_.of(*last->users()[0]).clip != nullptr);
+        };
+        while (quantizer == nullptr && is_bounded()) quantizer = quantizer_of(*(last = last->users()[0]));
         if (quantizer != nullptr) return codes_of(*quantizer, {});
         return {"", DType::int32, OwnedQParams::per_tensor(1.0f, DType::int32), {}};
     }
