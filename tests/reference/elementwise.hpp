@@ -79,12 +79,14 @@ inline std::int64_t add_tflite(const Target& target, std::int64_t x, const QPara
     return to_int64(clamp(add_tflite_unclamped(target, x, qx, y, qy, out, subtract), out.qmin, out.qmax));
 }
 
-/// rhe(fadd(fmul(float32(x - zx), fdiv(sx, so)), fmul(float32(y - zy), fdiv(sy, so)))) + zo.
+/// rhe(x·rx + y·ry + offset), offset = zo - (zx·rx + zy·ry) and r = fdiv(s, so); each operation is rounded to float32.
 inline std::int64_t add_fp32(std::int64_t x, const QParams& qx, std::int64_t y, const QParams& qy, const QParams& out,
                              bool subtract) {
-    const float first = fmul(to_float32(wide{x} - qx.zero_point), fdiv(qx.scale, out.scale));
-    const float second = fmul(to_float32(wide{y} - qy.zero_point), fdiv(qy.scale, out.scale));
-    return round_steps(fadd(first, subtract ? -second : second), out);
+    const float rx = fdiv(qx.scale, out.scale);
+    const float ry = fdiv(subtract ? -qy.scale : qy.scale, out.scale);
+    const float zeros = fadd(fmul(to_float32(wide{qx.zero_point}), rx), fmul(to_float32(wide{qy.zero_point}), ry));
+    const float offset = fadd(to_float32(wide{out.zero_point}), -zeros);
+    return round_to_code(fadd(fadd(offset, fmul(to_float32(wide{x}), rx)), fmul(to_float32(wide{y}), ry)), out);
 }
 
 /// x + y or, with `subtract`, x - y.
@@ -102,12 +104,18 @@ inline std::int64_t add_codes(const Target& target, std::int64_t x, const QParam
     return add_tflite(target, x, qx, y, qy, out, subtract);
 }
 
-/// (x - zx)·(y - zy), requantized like an accumulator of scale sx·sy.
+/// (x - zx)·(y - zy), requantized like an accumulator of scale sx·sy. On fp32 the zero point is added before the value
+/// is rounded.
 inline std::int64_t mul_codes(const Target& target, std::int64_t x, const QParams& qx, std::int64_t y,
                               const QParams& qy, const QParams& out) {
     refuse_activation(target, qx);
     refuse_activation(target, qy);
     const wide product = (wide{x} - qx.zero_point) * (wide{y} - qy.zero_point);
+    if (target.kind == Target::Kind::fp32) {
+        refuse_activation(target, out);
+        const float steps = fmul(to_float32(product), fp32_ratio(qx.scale, qy.scale, out));
+        return round_to_code(fadd(steps, to_float32(wide{out.zero_point})), out);
+    }
     return requantize_accumulator(target, product, qx.scale, qy.scale, qx.bits, out, Role::element);
 }
 

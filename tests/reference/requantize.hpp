@@ -175,6 +175,11 @@ inline std::int64_t round_steps(float steps, const QParams& out) {
     return to_int64(clamp(to_wide(code), out.qmin, out.qmax));
 }
 
+/// clamp(rhe(steps)), where steps has the zero point already.
+inline std::int64_t round_to_code(float steps, const QParams& out) {
+    return to_int64(clamp(to_wide(round_half_even(static_cast<double>(steps))), out.qmin, out.qmax));
+}
+
 /// fdiv(fmul(s_in, s_w), s_out) of section 2.1.
 inline float fp32_ratio(float s_in, float s_w, const QParams& out) { return fdiv(fmul(s_in, s_w), out.scale); }
 

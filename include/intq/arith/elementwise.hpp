@@ -27,29 +27,30 @@ struct AddParams {
 namespace intq::arith {
 inline namespace INTQ_ABI {
 
-/// The formula of a policy on lanes, with the parameters set in every lane: scaled(x, y), the sum at the output's
-/// scale, and code(x, y), which adds the zero point and clamps.
+/// The formula of a policy on lanes, with the parameters set in every lane: code(x, y), and before that real(x, y), the
+/// sum with its zero point that is still to be rounded, or scaled(x, y), the sum that the zero point is added to.
 template <class Policy, class L> struct AddLanes;
 
-/// y = clamp(rhe(fadd(fmul(float(x - zx), sx/so), fmul(float(y - zy), sy/so))) + zo)
+/// What the zero points add to a sum of codes by float factors: zo - (zx·sx/so + zy·sy/so), rounded by operation.
+constexpr float sum_offset(const AddParams& p) noexcept {
+    const float first = fmul(static_cast<float>(p.zero_point[0]), p.factor[0]);
+    const float second = fmul(static_cast<float>(p.zero_point[1]), p.factor[1]);
+    return fadd(static_cast<float>(p.codes.zero_point), -fadd(first, second));
+}
+
+/// y = clamp(rhe(fadd(fadd(sum_offset, fmul(float(x), sx/so)), fmul(float(y), sy/so)))), the order of ONNX Runtime
 template <class L> struct AddLanes<float_scale, L> {
-    typename L::i32 zero_point[2];
-    typename L::f32 factor[2];
+    typename L::f32 offset, factor[2];
     OutputLanes<L> out;
 
     explicit constexpr AddLanes(const AddParams& p) noexcept
-        : zero_point{L::set(p.zero_point[0]), L::set(p.zero_point[1])},
-          factor{L::set(p.factor[0]), L::set(p.factor[1])},
-          out(p.codes) {}
-    /// The sum before it is rounded, of codes less their zero points.
+        : offset(L::set(sum_offset(p))), factor{L::set(p.factor[0]), L::set(p.factor[1])}, out(p.codes) {}
+    /// The sum with its zero point, before it is rounded.
     constexpr typename L::f32 real(typename L::i32 x, typename L::i32 y) const noexcept {
-        return L::add(L::mul(L::to_f32(x), factor[0]), L::mul(L::to_f32(y), factor[1]));
-    }
-    constexpr typename L::i32 scaled(typename L::i32 x, typename L::i32 y) const noexcept {
-        return L::round_to_i32(real(L::sub(x, zero_point[0]), L::sub(y, zero_point[1])));
+        return L::add(L::add(offset, L::mul(L::to_f32(x), factor[0])), L::mul(L::to_f32(y), factor[1]));
     }
     constexpr typename L::i32 code(typename L::i32 x, typename L::i32 y) const noexcept {
-        return out.code(scaled(x, y));
+        return out.clamp(L::round_to_i32(real(x, y)));
     }
 };
 
@@ -270,6 +271,27 @@ template <class Policy, class L> struct MulLanes {
     }
     constexpr typename L::i32 code(typename L::i32 x, typename L::i32 y) const noexcept {
         return out.code(scaled(x, y));
+    }
+};
+
+/// y = clamp(rhe(fadd(fmul(float((x - zx)·(y - zy)), fdiv(s_acc, so)), float(zo)))): in contrast to the sums of a
+/// layer, the zero point is added before the value is rounded, as ONNX Runtime does.
+template <class L> struct MulLanes<float_scale, L> {
+    typename L::i32 zero_point[2];
+    typename L::f32 factor, offset;
+    OutputLanes<L> out;
+
+    constexpr MulLanes(const MulParams& p, const float_scale::Channel<L>& words) noexcept
+        : zero_point{L::set(p.zero_point[0]), L::set(p.zero_point[1])},
+          factor(words.scale),
+          offset(L::set(static_cast<float>(p.codes.zero_point))),
+          out(p.codes) {}
+    constexpr typename L::f32 real(typename L::i32 x, typename L::i32 y) const noexcept {
+        const auto product = L::mul(L::sub(x, zero_point[0]), L::sub(y, zero_point[1]));
+        return L::add(L::mul(L::to_f32(product), factor), offset);
+    }
+    constexpr typename L::i32 code(typename L::i32 x, typename L::i32 y) const noexcept {
+        return out.clamp(L::round_to_i32(real(x, y)));
     }
 };
 

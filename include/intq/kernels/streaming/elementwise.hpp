@@ -67,26 +67,30 @@ void walk_pairs(const PairWalk& walk, const void* x, const void* y, void* out, c
     });
 }
 
+/// The results of a formula for two runs of codes, stored to a third.
+template <class L, class Formula, class Code>
+INTQ_ALWAYS_INLINE void store_pairs(const Formula& formula, arith::OutputCodes codes, index_t count, const Code* x,
+                                    const Code* y, Code* out) noexcept {
+    const auto of_pair = [&](auto&& function) INTQ_ALWAYS_INLINE_LAMBDA {
+        return [&, function](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+            return function(load_codes<L>(x + i, lanes), load_codes<L>(y + i, lanes));
+        };
+    };
+    if constexpr (requires(typename L::i32 code) { formula.real(code, code); }) {
+        codes.zero_point = 0;  // it is part of the real number
+        store_rounded_run<L>(out, count, codes,
+                             of_pair([&](auto a, auto b) INTQ_ALWAYS_INLINE_LAMBDA { return formula.real(a, b); }));
+    } else {
+        store_scaled_run<L>(out, count, codes,
+                            of_pair([&](auto a, auto b) INTQ_ALWAYS_INLINE_LAMBDA { return formula.scaled(a, b); }));
+    }
+}
+
 /// The sums of two runs of codes. Everything that the loop reads is a local: a store of bytes may change all else.
 template <class L, class Policy, class Code>
 void add_run(const arith::AddParams& params, index_t count, const Code* x, const Code* y, Code* out) noexcept {
     const arith::AddLanes<Policy, L> formula(params);
-    if constexpr (std::is_same_v<Policy, arith::float_scale>) {
-        const auto add = [&](auto&& centred) INTQ_ALWAYS_INLINE_LAMBDA {
-            store_rounded_run<L>(out, count, params.codes, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-                return formula.real(centred(load_codes<L>(x + i, lanes), 0), centred(load_codes<L>(y + i, lanes), 1));
-            });
-        };
-        if (params.zero_point[0] == 0 && params.zero_point[1] == 0)
-            add([](auto code, int) INTQ_ALWAYS_INLINE_LAMBDA { return code; });
-        else
-            add([&](auto code, int operand)
-                    INTQ_ALWAYS_INLINE_LAMBDA { return L::sub(code, formula.zero_point[operand]); });
-    } else {
-        store_scaled_run<L>(out, count, params.codes, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-            return formula.scaled(load_codes<L>(x + i, lanes), load_codes<L>(y + i, lanes));
-        });
-    }
+    store_pairs<L>(formula, params.codes, count, x, y, out);
 }
 
 }  // namespace detail
@@ -217,10 +221,7 @@ template <class Backend, class Policy, class Code> void mul_codes(const MulCall&
     using L = simd::lanes<Backend>;
     const arith::MulLanes<Policy, L> formula(*call.params, detail::broadcast_channel<Policy, L>(call.params->words));
     const auto run = [&](const Code* x, const Code* y, Code* out, index_t size) {
-        detail::store_scaled_run<L>(
-            out, size, call.params->codes, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-                return formula.scaled(detail::load_codes<L>(x + i, lanes), detail::load_codes<L>(y + i, lanes));
-            });
+        detail::store_pairs<L>(formula, call.params->codes, size, x, y, out);
     };
     if (call.walk != nullptr)
         return detail::walk_pairs<Code>(*call.walk, call.x, call.y, call.out, *call.executor, run);
