@@ -355,6 +355,22 @@ inline ExampleValues average(const CallArguments& a) {
     });
 }
 
+inline ExampleValues average_of_values(const CallArguments& a) {
+    const auto in = operand(a, "s_in", "zp_in"), out = operand(a, "s_out", "zp_out");
+    const auto codes = a.list<std::int32_t>("codes");
+    const auto valid = static_cast<index_t>(codes.size());
+    return with_target(a, [&](auto target) {
+        return values_of(arith::make_average_of_values(target.policy, in, out, codes_of(out.dtype, out.zero_point),
+                                                       valid, PoolDivisor::valid_cells, false),
+                         [&](const arith::AverageParams& params) {
+                             const arith::AverageOfValues<scalar_lanes> average(params);
+                             float sum = 0.0f;
+                             for (const std::int32_t code : codes) sum = average.add(sum, code);
+                             return values(average.code(sum, average.divisor(valid, params)));
+                         });
+    });
+}
+
 inline ExampleValues mean(const CallArguments& a) {
     const auto in = operand(a, "s_in", "zp_in"), out = operand(a, "s_out", "zp_out");
     const auto codes = a.list<std::int32_t>("codes");
@@ -702,6 +718,7 @@ inline const ExampleFunctions& functions() {
         {"add_coefficients", {"target s_x s_y dtype=int8", &add_coefficients}},
         {"mul", {"target s_x s_y s_out x y dtype=int8 zp_x=0 zp_y=0 zp_out=0", &mul}},
         {"average", {"target s_in s_out cells codes dtype=int8 zp_in=0 zp_out=0 divisor=kernel_cells", &average}},
+        {"average_of_values", {"target s_in s_out codes dtype=int8 zp_in=0 zp_out=0", &average_of_values}},
         {"mean", {"target s_in s_out codes dtype=int8 zp_in=0 zp_out=0", &mean}},
         {"clamp_code",
          {"q s activation zp=0 dtype=int8",

@@ -206,10 +206,12 @@ TEST_CASE("average: a target has its own rules and no others, and words that its
             return arith::check_average_params(policy, params, DType::int8, has_padding);
         };
         for (const auto rule : {requantize_sum, float_scale_sum, divide_codes, double_rounding_sum, single_rounding_sum,
-                                static_cast<arith::AverageRule>(5)}) {
+                                sum_of_values, static_cast<arith::AverageRule>(6)}) {
             arith::AverageParams params = *mean;
             params.rule = rule;
-            const bool is_own = std::find(own.begin(), own.end(), rule) != own.end();
+            const bool is_own =
+                std::find(own.begin(), own.end(), rule) != own.end() ||
+                (rule == sum_of_values && Pair<TargetType>::reference().kind == ref::Target::Kind::fp32);
             CHECK(status(params).ok() == is_own);
             if (!is_own) CHECK(status(params).field == Field::scale);
         }
@@ -254,4 +256,21 @@ TEST_CASE("average: division rounds half away from zero for every small divisor 
                            ref::divide_half_away(sum, n);
     }
     CHECK(same);
+}
+
+TEST_CASE("average of values: refused for int16, for scales whose sums are no floats and where no runtime has it") {
+    const arith::CodesOf q{0.5f, 3, DType::int8};
+    const arith::OutputCodes codes = arith::make_output_codes(-128, 127, 3, 0.5f, Activation::none);
+    const auto make = [&](const arith::PolicyRecord& policy, const arith::CodesOf& in) {
+        return arith::make_average_of_values(policy, in, in, codes, 9, PoolDivisor::valid_cells, true).status();
+    };
+    CHECK(make(target::fp32::policy, q).ok());
+    CHECK(make(target::fp32::policy, {0x1p116f, 3, DType::int8}).ok());
+    CHECK(make(target::fp32::policy, {0x1p117f, 3, DType::int8}) ==
+          Status{StatusCode::scale_out_of_range, OpKind::avg_pool2d, Field::scale, -1, 0});
+    const arith::AverageParams params =
+        *arith::make_average_of_values(target::fp32::policy, q, q, codes, 9, PoolDivisor::valid_cells, true);
+    CHECK(arith::check_average_params(target::fp32::policy, params, DType::int16, true) ==
+          Status{StatusCode::unsupported, OpKind::avg_pool2d, Field::input, 0, 0});
+    CHECK(make(target::tflite<>::policy, q).field == Field::scale);
 }

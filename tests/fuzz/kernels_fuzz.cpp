@@ -192,10 +192,13 @@ Outcome run_pool(const KernelTable& table, Draw draw) {
     const arith::CodesOf y = draw.one_in(2) ? x : d.codes(draw, draw_scale_near(draw, x.scale));
     const index_t cells = window.kernel.height * window.kernel.width;
     const bool has_padding = !(window.padding == Padding2d{});
+    const bool of_values =
+        d.dtype == DType::int8 && table.policy().has_average(arith::AverageRule::sum_of_values) && draw.one_in(3);
+    const auto make = of_values ? arith::make_average_of_values : arith::make_average;
     const auto average = !has_padding && draw.one_in(4)
                              ? arith::make_mean(table.policy(), x, y, d.clamp(draw, y), cells)
-                             : arith::make_average(table.policy(), x, y, d.clamp(draw, y), cells,
-                                                   static_cast<PoolDivisor>(draw.between(0, 1)), has_padding);
+                             : make(table.policy(), x, y, d.clamp(draw, y), cells,
+                                    static_cast<PoolDivisor>(draw.between(0, 1)), has_padding);
     const arith::AverageParams params = average.ok() ? *average : arith::AverageParams{};
     const auto* const row = find(table.pool, [&](const kernels::PoolRow& r) {
         return r.op == op && r.dtype == d.dtype && (op == OpKind::max_pool2d || r.rule == params.rule);

@@ -129,10 +129,24 @@ inline std::int64_t average_code(const Target& target, wide sum, std::int64_t ce
     return to_int64(clamp(divide_half_away(sum, cells), out.qmin, out.qmax));
 }
 
+/// ONNX Runtime's QLinearAveragePool: the real numbers of the cells, in float32, one after the other.
+///
+///     rhe(fadd(fdiv(fdiv(sum of fmul(float32(q - zp), s_in), float32(cells)), s_out), float32(zo)))
+inline std::int64_t average_of_values(const std::vector<std::int64_t>& codes, std::int64_t cells, const QParams& in,
+                                      const QParams& out) {
+    float sum = 0.0F;
+    for (const std::int64_t code : codes) {
+        sum = fadd(sum, fmul(to_float32(wide{code} - in.zero_point), in.scale));
+    }
+    const float steps = fdiv(fdiv(sum, to_float32(wide{cells})), out.scale);
+    return round_to_code(fadd(steps, to_float32(wide{out.zero_point})), out);
+}
+
 /// @pre  bpu counts padding and tflite does not; the other value of count_include_pad is refused where there is padding
-/// @param is_mean  tflite: MEAN's rule, which an output of another grid has without padding, to the same grid as well
+/// @param is_mean    tflite: MEAN's rule, which an output of another grid has without padding, to the same grid as well
+/// @param of_values  fp32: by average_of_values()
 inline Tensor avg_pool(const Target& target, const Tensor& x, const QParams& in, const QParams& out, const Pool2d& p,
-                       bool is_mean = false) {
+                       bool is_mean = false, bool of_values = false) {
     check_codes(x, in);
     if (p.dilation_h != 1 || p.dilation_w != 1) {
         throw std::invalid_argument("oracle: avg_pool has no dilation");
@@ -154,8 +168,9 @@ inline Tensor avg_pool(const Target& target, const Tensor& x, const QParams& in,
                         sum += code;
                     }
                     const auto cells = static_cast<std::int64_t>(window.codes.size()) + counted;
-                    at(y, n, c, row, column) = requantizes ? mean_code(target, sum, cells, in, out)
-                                                           : average_code(target, sum, cells, in, out);
+                    at(y, n, c, row, column) = of_values     ? average_of_values(window.codes, cells, in, out)
+                                               : requantizes ? mean_code(target, sum, cells, in, out)
+                                                             : average_code(target, sum, cells, in, out);
                 }
     return y;
 }

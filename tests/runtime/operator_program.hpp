@@ -124,9 +124,12 @@ private:
             {{2, 2}, {1, 1}, {}, {1, 1}},
             value_of(arith::make_average(policy, of, of, out, 4, PoolDivisor::valid_cells, false))};
         x = push(OpKind::avg_pool2d, {x}, Shape(batch, channels, index_t{3}, index_t{2}), average);
-        // The tflite family has two rules of an average, which have rows of their own.
-        const kernels::PoolParams mean{{{3, 2}, {3, 2}, {}, {1, 1}},
-                                       value_of(arith::make_mean(policy, of, of, out, 6))};
+        // The tflite family and fp32 have two rules of an average, which have rows of their own.
+        const kernels::PoolParams mean{
+            {{3, 2}, {3, 2}, {}, {1, 1}},
+            policy.has_average(arith::AverageRule::sum_of_values) && codes.dtype == DType::int8
+                ? value_of(arith::make_average_of_values(policy, of, of, out, 6, PoolDivisor::valid_cells, false))
+                : value_of(arith::make_mean(policy, of, of, out, 6))};
         x = push(OpKind::avg_pool2d, {x}, Shape(batch, channels, index_t{1}, index_t{1}), mean);
         outputs_ = {x};
     }

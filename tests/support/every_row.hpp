@@ -281,7 +281,10 @@ inline bool run_pool_rows(const KernelTable& table) {
     for (const kernels::PoolRow& row : table.pool) {
         const auto of = codes(0.05f, row.dtype);
         const auto average =
-            row.rule == table.policy().average
+            row.rule == arith::AverageRule::sum_of_values
+                ? arith::make_average_of_values(table.policy(), of, of, all_codes(row.dtype), 9,
+                                                PoolDivisor::kernel_cells, false)
+            : row.rule == table.policy().average
                 ? arith::make_average(table.policy(), of, of, all_codes(row.dtype), 9, PoolDivisor::kernel_cells, false)
                 : arith::make_mean(table.policy(), of, codes(0.02f, row.dtype), all_codes(row.dtype), 9);
         if (!average.ok() || average->rule != row.rule) return false;
@@ -289,8 +292,9 @@ inline bool run_pool_rows(const KernelTable& table) {
         row.run({&window, &*average, x_memory, y_memory, batch, inputs, in, out, &serial});
         if (!y_agrees(row.dtype)) return false;
     }
-    const bool has_mean = table.policy().average == arith::AverageRule::divide_codes;
-    return table.pool.size() == (has_mean ? 6 : 4);
+    const bool has_mean = table.policy().average == arith::AverageRule::divide_codes,
+               has_values = table.policy().has_average(arith::AverageRule::sum_of_values);
+    return table.pool.size() == (has_mean ? 6 : has_values ? 5 : 4);
 }
 
 inline bool run_quantize_rows(const KernelTable& table) {

@@ -93,6 +93,15 @@ constexpr Status check_average_params(const PolicyRecord& policy, const AverageP
                  {fdiv(params.s_in, params.s_out), fdiv(params.s_in, fmul(static_cast<float>(cells), params.s_out))})
                 if (!is_scale(factor)) return refuse(StatusCode::scale_out_of_range, Field::scale_ratio, -1, 0);
             return {};
+        case AverageRule::sum_of_values:
+            if (dtype != DType::int8) return refuse(StatusCode::unsupported, Field::input, 0, 0);
+            if (const Status status = check_scale(params.s_in, OpKind::avg_pool2d, Field::input); !status)
+                return status;
+            if (const Status status = check_scale(params.s_out, OpKind::avg_pool2d, Field::output); !status)
+                return status;
+            return is_finite(fmul(fmul(256.0f, static_cast<float>(cells)), params.s_in))
+                       ? Status{}
+                       : refuse(StatusCode::scale_out_of_range, Field::scale, -1, 0);
         case AverageRule::double_rounding_sum:
         case AverageRule::single_rounding_sum:
             if (has_padding) return refuse(StatusCode::unsupported, Field::padding, 1, 0);
@@ -186,6 +195,18 @@ constexpr Result<AverageParams> make_mean(const PolicyRecord& policy, const Code
                                    PoolDivisor::kernel_cells, false);
 }
 
+/// Parameters of an average of int8 codes as ONNX Runtime's QLinearAveragePool computes it. Only of a target that
+/// computes_as_onnx().
+///
+/// @return what make_average() refuses; unsupported of input for other codes than int8
+constexpr Result<AverageParams> make_average_of_values(const PolicyRecord& policy, const CodesOf& in,
+                                                       const CodesOf& out, const OutputCodes& codes,
+                                                       index_t kernel_cells, PoolDivisor divisor,
+                                                       bool has_padding) noexcept {
+    return detail::make_average_by(policy, AverageRule::sum_of_values, in, out, codes, kernel_cells, divisor,
+                                   has_padding);
+}
+
 /// Division of sums in all lanes.
 template <class L> struct AverageDivision {
     /// sum / n, ties away from zero: fl((2·|sum| + n) / 2n) with the sign of sum. The quotient of binary32
@@ -220,10 +241,41 @@ template <> struct PolicyOfAverage<AverageRule::single_rounding_sum> { using typ
 
 }  // namespace detail
 
+/// AverageRule::sum_of_values: the cells are added in the order of the window, rows first.
+///
+///     sum  = fadd(sum, fmul(float(q - zp), s_in)) of each cell
+///     code = clamp(rhe(fadd(fdiv(fdiv(sum, float(N)), s_out), float(zo))))
+///
+/// @tparam L  lanes; each lane is a channel
+template <class L> struct AverageOfValues {
+    typename L::i32 zero_point;
+    typename L::f32 s_in, s_out, offset;
+    OutputLanes<L> out;
+
+    explicit constexpr AverageOfValues(const AverageParams& p) noexcept
+        : zero_point(L::set(p.zero_point)),
+          s_in(L::set(p.s_in)),
+          s_out(L::set(p.s_out)),
+          offset(L::set(static_cast<float>(p.codes.zero_point))),
+          out(p.codes) {}
+
+    /// The number that sums are divided by.
+    /// @param valid  cells of the window inside the image, at least 1
+    static constexpr typename L::f32 divisor(index_t valid, const AverageParams& p) noexcept {
+        return L::set(static_cast<float>(p.divisor == PoolDivisor::kernel_cells ? p.kernel_cells : valid));
+    }
+    INTQ_ALWAYS_INLINE constexpr typename L::f32 add(typename L::f32 sum, typename L::i32 code) const noexcept {
+        return L::add(sum, L::mul(L::to_f32(L::sub(code, zero_point)), s_in));
+    }
+    INTQ_ALWAYS_INLINE constexpr typename L::i32 code(typename L::f32 sum, typename L::f32 cells) const noexcept {
+        return out.clamp(L::round_to_i32(L::add(L::div(L::div(sum, cells), s_out), offset)));
+    }
+};
+
 /// The average of the cells of one window, by a rule that is fixed: what a kernel's loop calls.
 ///
 /// @tparam L     lanes; each lane is a channel
-/// @tparam Rule  that of the parameters
+/// @tparam Rule  that of the parameters; not sum_of_values
 template <class L, AverageRule Rule> struct AverageBy : AverageDivision<L> {
     using Policy = typename detail::PolicyOfAverage<Rule>::type;
     typename Policy::template Channel<L> channel;
@@ -272,7 +324,7 @@ template <class L, AverageRule Rule> struct AverageBy : AverageDivision<L> {
     }
 };
 
-/// Calls function(integral_constant<AverageRule, rule>).
+/// Calls function(integral_constant<AverageRule, rule>). Rules of the sum of codes, so not sum_of_values.
 template <class Function> constexpr decltype(auto) with_average_rule(AverageRule rule, Function&& function) {
     using enum AverageRule;
     switch (rule) {
@@ -284,13 +336,14 @@ template <class Function> constexpr decltype(auto) with_average_rule(AverageRule
             return function(std::integral_constant<AverageRule, double_rounding_sum>{});
         case single_rounding_sum:
             return function(std::integral_constant<AverageRule, single_rounding_sum>{});
+        case sum_of_values:
         case divide_codes:
             break;
     }
     return function(std::integral_constant<AverageRule, divide_codes>{});
 }
 
-/// The average of the cells of one window, by the parameters' rule.
+/// The average of the cells of one window, by the parameters' rule, which is not sum_of_values.
 template <class L> struct Average : AverageDivision<L> {
     explicit constexpr Average(const AverageParams&) noexcept {}
 

@@ -29,7 +29,9 @@ enum class AverageRule : std::uint8_t {
     divide_codes,     // codes divided by the number of valid cells, half away from zero; the scale stays
     // TFLite's MEAN: one multiplier of s_in / (N · s_out), by either rounding; no padding
     double_rounding_sum,
-    single_rounding_sum
+    single_rounding_sum,
+    // real numbers of the cells added one by one in float32, as ONNX Runtime's QLinearAveragePool; int8
+    sum_of_values
 };
 
 /// How a softmax of codes is computed.
@@ -81,7 +83,8 @@ struct PolicyRecord {
                                                                : average;
     }
     INTQ_ALWAYS_INLINE constexpr bool has_average(AverageRule rule) const noexcept {
-        return rule == average || rule == requantized_average();
+        return rule == average || rule == requantized_average() ||
+               (rule == AverageRule::sum_of_values && computes_as_onnx());
     }
     /// Whether the operand of a fused add is part of the accumulator, so that the accumulator may be the output.
     INTQ_ALWAYS_INLINE constexpr bool adds_in_accumulator() const noexcept {

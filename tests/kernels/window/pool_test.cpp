@@ -63,12 +63,18 @@ struct PoolProblem {
     OpKind op;
     PoolShape shape;
     PoolDivisor divisor;
-    bool is_mean;  // made by make_mean, which requantizes to the same grid as well
+    bool is_mean;    // made by make_mean, which requantizes to the same grid as well
+    bool of_values;  // made by make_average_of_values
     Codes in, out;
     oracle::Tensor x;
 };
 
 bool has_padding(const Window2d& w) { return w.padding != Padding2d{}; }
+
+/// Whether a target has the rule of ONNX Runtime's QLinearAveragePool for codes of a type.
+bool has_values(const KernelTable& table, DType dtype) {
+    return dtype == DType::int8 && table.policy().has_average(arith::AverageRule::sum_of_values);
+}
 
 PoolProblem draw_pool(OpKind op, const PoolShape& shape, const KernelTable& table, DType dtype, std::uint64_t seed) {
     Draw draw(seed);
@@ -76,8 +82,10 @@ PoolProblem draw_pool(OpKind op, const PoolShape& shape, const KernelTable& tabl
     const auto zero_point = [&] {
         return zero_points ? static_cast<std::int32_t>(draw_code(draw, lowest_code(dtype), highest_code(dtype))) : 0;
     };
-    PoolProblem p{op, shape, seed % 2 == 0 ? PoolDivisor::kernel_cells : PoolDivisor::valid_cells, false, {}, {}, {}};
+    PoolProblem p{op, shape, seed % 2 == 0 ? PoolDivisor::kernel_cells : PoolDivisor::valid_cells, false, false, {},
+                  {}, {}};
     p.is_mean = op == OpKind::avg_pool2d && !has_padding(shape.window) && draw.one_in(3);
+    p.of_values = op == OpKind::avg_pool2d && has_values(table, dtype) && !p.is_mean && draw.one_in(2);
     p.in = {draw.real(0.005f, 0.05f), zero_point(), dtype};
     const bool divides = table.policy().average == arith::AverageRule::divide_codes;
     const bool keeps_scale = op == OpKind::max_pool2d || (divides && !draw.one_in(has_padding(shape.window) ? 8 : 2));
@@ -92,9 +100,10 @@ PoolProblem draw_pool(OpKind op, const PoolShape& shape, const KernelTable& tabl
 std::optional<std::vector<unsigned char>> ask_oracle(const oracle::Target& target, const PoolProblem& p) {
     try {
         const oracle::Pool2d pool = for_oracle(p.shape.window, p.divisor);
-        const oracle::Tensor y = p.op == OpKind::max_pool2d ? oracle::max_pool(target, p.x, p.in.for_oracle(), pool)
-                                                            : oracle::avg_pool(target, p.x, p.in.for_oracle(),
-                                                                               p.out.for_oracle(), pool, p.is_mean);
+        const oracle::Tensor y =
+            p.op == OpKind::max_pool2d
+                ? oracle::max_pool(target, p.x, p.in.for_oracle(), pool)
+                : oracle::avg_pool(target, p.x, p.in.for_oracle(), p.out.for_oracle(), pool, p.is_mean, p.of_values);
         return channels_last_bytes(y, p.in.dtype);
     } catch (const oracle::Refused&) {
         return std::nullopt;
@@ -115,11 +124,11 @@ void check_pool(std::size_t target_index, const std::vector<BackendTables>& back
         arith::AverageParams average;
         if (p.op == OpKind::avg_pool2d) {
             const index_t cells = kernel.height * kernel.width;
-            const auto made =
-                p.is_mean
-                    ? arith::make_mean(table.policy(), p.in.codes_of(), p.out.codes_of(), p.out.output_codes(), cells)
-                    : arith::make_average(table.policy(), p.in.codes_of(), p.out.codes_of(), p.out.output_codes(),
-                                          cells, p.divisor, has_padding(p.shape.window));
+            const auto make = p.of_values ? arith::make_average_of_values : arith::make_average;
+            const auto made = p.is_mean ? arith::make_mean(table.policy(), p.in.codes_of(), p.out.codes_of(),
+                                                           p.out.output_codes(), cells)
+                                        : make(table.policy(), p.in.codes_of(), p.out.codes_of(), p.out.output_codes(),
+                                               cells, p.divisor, has_padding(p.shape.window));
             if (made.ok() != expected.has_value()) FAIL_CHECK(label << ": library and oracle disagree on a refusal");
             if (!made) continue;
             average = *made;
@@ -154,8 +163,9 @@ TEST_CASE("every pooling row gives the oracle's bytes") {
             for (const OpKind op : {OpKind::max_pool2d, OpKind::avg_pool2d}) {
                 std::uint64_t seed = 0;
                 const arith::PolicyRecord& policy = backends[0].tables[target]->policy();
-                const bool has_mean = policy.requantized_average() != policy.average;
-                expected += backends.size() * (op == OpKind::avg_pool2d && has_mean ? 2 : 1);
+                const bool has_second =
+                    policy.requantized_average() != policy.average || has_values(*backends[0].tables[target], dtype);
+                expected += backends.size() * (op == OpKind::avg_pool2d && has_second ? 2 : 1);
                 for (int round = 0; round < 8; ++round)
                     for (const PoolShape& shape : shapes(op)) {
                         const PoolProblem p = draw_pool(op, shape, *backends[0].tables[target], dtype, ++seed);
@@ -178,6 +188,7 @@ TEST_CASE("a full-scale average over 256 x 256 int16 codes is exact") {
         PoolProblem p{OpKind::avg_pool2d,
                       shape,
                       PoolDivisor::kernel_cells,
+                      false,
                       false,
                       {0.001f, 0, DType::int16},
                       {0.001f, 0, DType::int16},

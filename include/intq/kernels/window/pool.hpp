@@ -200,6 +200,22 @@ void store_averages(const PixelRun<Code> run, const arith::AverageParams params,
         });
 }
 
+/// The averages of a run, of real numbers.
+template <class L, class Code>
+void store_averages_of_values(const PixelRun<Code> run, const arith::AverageParams params, const index_t channels,
+                              Code* y) noexcept {
+    const arith::AverageOfValues<L> average(params);
+    const auto divisor = average.divisor(run.cells.rows * run.cells.columns, params);
+    for_each_vector<L>(channels, [&](index_t channel, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+        run.for_each(channel, [&](const Cells<Code>& cells, index_t pixel) INTQ_ALWAYS_INLINE_LAMBDA {
+            auto sum = L::set(0.0f);
+            cells.for_each([&](const Code* cell)
+                               INTQ_ALWAYS_INLINE_LAMBDA { sum = average.add(sum, load_codes<L>(cell, lanes)); });
+            store_codes<L>(y + pixel * channels + channel, average.code(sum, divisor), lanes);
+        });
+    });
+}
+
 }  // namespace detail
 
 /// y = the largest code among the valid cells; exact, the scale stays.
@@ -222,7 +238,9 @@ namespace detail {
 template <class Backend, arith::AverageRule Rule, class Code> void average_by(const PoolCall& call) INTQ_NOEXCEPT {
     using L = simd::lanes<Backend>;
     for_each_window<Code>(call, [&](const PixelRun<Code>& run, Code* y) {
-        if (!INTQ_SMALL && run.cells.is(2, 2))
+        if constexpr (Rule == arith::AverageRule::sum_of_values)
+            store_averages_of_values<L>(run, *call.average, call.channels, y);
+        else if (!INTQ_SMALL && run.cells.is(2, 2))
             store_averages<L, FixedWindow<2, 2>, Rule>(run, *call.average, call.channels, y);
         else
             store_averages<L, AnyWindow, Rule>(run, *call.average, call.channels, y);
@@ -232,12 +250,15 @@ template <class Backend, arith::AverageRule Rule, class Code> void average_by(co
 }  // namespace detail
 
 /// y = average of the window by that of the target's rules which its parameters name; see arith/pool.hpp.
-/// @pre check_pool() is ok; average made by arith::make_average or make_mean
+/// @pre check_pool() is ok; average made by arith::make_average, make_mean or make_average_of_values
 template <class TargetType, class Backend, class Code> void avg_pool2d_codes(const PoolCall& call) INTQ_NOEXCEPT {
     constexpr arith::AverageRule usual = TargetType::policy.average,
                                  requantized = TargetType::policy.requantized_average();
+    constexpr arith::AverageRule of_values = arith::AverageRule::sum_of_values;
     if constexpr (requantized != usual)
         if (call.average->rule == requantized) return detail::average_by<Backend, requantized, Code>(call);
+    if constexpr (TargetType::policy.has_average(of_values) && std::is_same_v<Code, std::int8_t>)
+        if (call.average->rule == of_values) return detail::average_by<Backend, of_values, Code>(call);
     detail::average_by<Backend, usual, Code>(call);
 }
 
@@ -254,7 +275,10 @@ template <class TargetType, class Backend> constexpr auto pool_rows_of() noexcep
         of_words{OpKind::max_pool2d, usual, DType::int16, &max_pool2d_codes<Backend, std::int16_t>};
     constexpr PoolRow average_of_bytes = average_row<Backend, usual, std::int8_t>,
                       average_of_words = average_row<Backend, usual, std::int16_t>;
-    if constexpr (requantized == usual)
+    if constexpr (TargetType::policy.has_average(arith::AverageRule::sum_of_values))
+        return std::array{of_bytes, of_words, average_of_bytes, average_of_words,
+                          average_row<Backend, arith::AverageRule::sum_of_values, std::int8_t>};
+    else if constexpr (requantized == usual)
         return std::array{of_bytes, of_words, average_of_bytes, average_of_words};
     else
         return std::array{of_bytes,

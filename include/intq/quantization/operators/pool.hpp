@@ -5,6 +5,7 @@
 #define INTQ_QUANTIZATION_OPERATORS_POOL_HPP
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "intq/core/op_kind.hpp"
@@ -26,8 +27,10 @@ std::int32_t add_max_pool(program::ProgramBuilder& builder, std::int32_t x, cons
 std::int32_t add_avg_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window, PoolDivisor divisor,
                           const OwnedQParams& output, const program::LayerName& layer);
 /// The same with given bounds.
+/// @param of_values  by arith::make_average_of_values(), where the target has it for the codes
 std::int32_t add_avg_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window, PoolDivisor divisor,
-                          const OwnedQParams& output, const arith::OutputCodes& codes, const program::LayerName& layer);
+                          const OwnedQParams& output, const arith::OutputCodes& codes, const program::LayerName& layer,
+                          bool of_values = false);
 
 /// Requantized whatever the output's scale, as TFLite's MEAN; of a window without padding.
 std::int32_t add_mean(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window,
@@ -51,6 +54,8 @@ public:
     OpKind kind() const noexcept override { return OpKind::avg_pool2d; }
     const Window2d& window() const noexcept { return window_; }
     PoolDivisor divisor() const noexcept { return divisor_; }
+    /// The same average as ONNX Runtime's QLinearAveragePool computes it, on targets that have its rule.
+    std::shared_ptr<const AvgPoolStep> of_values() const;
     INTQ_INLINE std::optional<OwnedQParams> accumulator_qparams(const QuantizedTensor& input,
                                                                 const Shape& output) const override;
     INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
@@ -62,7 +67,7 @@ private:
 
     Window2d window_;
     PoolDivisor divisor_;
-    bool flattens_;
+    bool flattens_, of_values_ = false;
 };
 
 }  // namespace INTQ_HOSTED_ABI
@@ -72,7 +77,6 @@ private:
 #if INTQ_DEFINES(quantization_operators)
 
 #    include <limits>
-#    include <memory>
 #    include <set>
 #    include <string>
 #    include <utility>
@@ -130,14 +134,17 @@ INTQ_INLINE std::int32_t add_avg_pool(program::ProgramBuilder& builder, std::int
 
 INTQ_INLINE std::int32_t add_avg_pool(program::ProgramBuilder& builder, std::int32_t x, const Window2d& window,
                                       PoolDivisor divisor, const OwnedQParams& output, const arith::OutputCodes& codes,
-                                      const program::LayerName& layer) {
+                                      const program::LayerName& layer, bool of_values) {
     detail::check_pool(builder, OpKind::avg_pool2d, x, window, output.dtype, layer);
     const QParams out = builder.keep(output);
     const bool has_padding = !(window.padding == Padding2d{});
-    const auto average = program::made_or_throw(
-        arith::make_average(builder.target(), builder.codes_of(x), program::ProgramBuilder::codes_of(output), codes,
-                            window.kernel.height * window.kernel.width, divisor, has_padding),
-        out, layer);
+    const bool has_values =
+        output.dtype == DType::int8 && builder.target().has_average(arith::AverageRule::sum_of_values);
+    const auto make = of_values && has_values ? arith::make_average_of_values : arith::make_average;
+    const auto average =
+        program::made_or_throw(make(builder.target(), builder.codes_of(x), program::ProgramBuilder::codes_of(output),
+                                    codes, window.kernel.height * window.kernel.width, divisor, has_padding),
+                               out, layer);
     return detail::add_pool(builder, OpKind::avg_pool2d, x, {window, average}, output.dtype, out, layer);
 }
 
@@ -161,6 +168,12 @@ INTQ_INLINE void MaxPoolStep::lower(Lowering& l, const QuantizedNode& node) cons
 
 INTQ_INLINE AvgPoolStep::AvgPoolStep(FloatCall call, const Window2d& window, PoolDivisor divisor, bool flattens)
     : FloatBackedStep(std::move(call)), window_(window), divisor_(divisor), flattens_(flattens) {}
+
+INTQ_INLINE std::shared_ptr<const AvgPoolStep> AvgPoolStep::of_values() const {
+    auto step = std::make_shared<AvgPoolStep>(*this);
+    step->of_values_ = true;
+    return step;
+}
 
 INTQ_INLINE float AvgPoolStep::part_of_cell() const noexcept {
     return arith::fdiv(1.0f, static_cast<float>(window_.kernel.height * window_.kernel.width));
@@ -212,8 +225,8 @@ INTQ_INLINE void AvgPoolStep::lower(Lowering& l, const QuantizedNode& node) cons
     else if (keeps_scale && !(window_.padding == Padding2d{}) && !keeps_grid(l.quantized(), node))
         image = add_average_on_grid(l, node);
     else
-        image =
-            add_avg_pool(l.builder(), l.input(node), window_, divisor_, l.qparams(node), l.output_codes(node), layer);
+        image = add_avg_pool(l.builder(), l.input(node), window_, divisor_, l.qparams(node), l.output_codes(node),
+                             layer, of_values_);
     l.set(node, flattens_ ? l.builder().flatten(image, layer) : image);
 }
 
@@ -309,11 +322,13 @@ INTQ_INLINE std::optional<GridUse> grid_use_of_mean(const StepRequest&) {
     return use;
 }
 INTQ_INLINE std::optional<GridUse> grid_use_of_avg_pool(const StepRequest& request) {
-    const Size2d kernel = window_of<nn::AvgPool2d>(*request.module).kernel;
+    const Window2d& window = window_of<nn::AvgPool2d>(*request.module);
+    const Size2d kernel = window.kernel;
+    const int rank = request.inputs.at(0)->shape.rank;
     GridUse use;
     use.rounds = true;
     use.cells = static_cast<double>(kernel.height) * static_cast<double>(kernel.width);
-    use.may_own = false;
+    use.may_own = (rank == 3 || rank == 4) && window.padding == Padding2d{} && kernel == image_size(request);
     return use;
 }
 INTQ_INLINE std::optional<GridUse> grid_use_of_adaptive(const StepRequest& request) {
