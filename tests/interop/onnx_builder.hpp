@@ -73,6 +73,11 @@ inline Message int64_tensor(const std::string& name, const std::vector<std::int6
         .integers(7, values)
         .text(8, name);
 }
+/// int8 codes.
+inline Message codes_tensor(const std::string& name, const std::vector<std::int64_t>& dims,
+                            const std::vector<std::int64_t>& codes) {
+    return Message().integers(1, dims).integer(2, int8).integers(5, codes).text(8, name);
+}
 /// A tensor of zeros, or of one value.
 inline Message filled(const std::string& name, std::vector<std::int64_t> dims, float value = 0.0f) {
     std::int64_t size = 1;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -79,6 +80,13 @@ public:
     Node* node() const noexcept { return ref() != nullptr ? ref()->node : nullptr; }
     /// Null unless the argument is a list.
     const List* list() const noexcept { return std::get_if<List>(&content_); }
+
+    /// None unless the argument is a number; a bool is none.
+    std::optional<double> number() const noexcept {
+        if (const auto* real = std::get_if<double>(&content_)) return *real;
+        if (const auto* integer = std::get_if<std::int64_t>(&content_)) return static_cast<double>(*integer);
+        return std::nullopt;
+    }
 
     /// Whether it is nothing or a constant, or a list that holds one.
     bool has_constant() const {

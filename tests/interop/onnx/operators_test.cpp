@@ -133,13 +133,45 @@ TEST_CASE("A constant of one value for each channel is a batch norm, whichever s
     CHECK(second_channel({.op_type = "Div", .constants = {constant}}) == -1.5f);
 }
 
+TEST_CASE("A constant beside a vector or a line is an operand, unless the layer before it takes it in") {
+    for (const std::vector<std::int64_t>& x_shape : {std::vector<std::int64_t>{-1, 4}, {-1, 4, 5}}) {
+        std::vector<std::int64_t> c_shape(x_shape.begin() + 1, x_shape.end());
+        if (c_shape.size() == 2) c_shape[1] = 1;
+        for (const char* const op_type : {"Add", "Sub", "Mul", "Div"}) {
+            INFO(op_type << " of rank " << x_shape.size());
+            const OneNode one{.op_type = op_type, .constants = {filled("a", c_shape, 4.0f)}, .x_shape = x_shape};
+            CHECK(text_of(one).find("(args = (%x, %constant_0))") != std::string::npos);
+        }
+    }
+    const test::ModelParts behind_layer{
+        .nodes = {node("Gemm", {"x", "w", "b"}, {"z"}, {attribute("transB", 1)}, "layer"),
+                  node("Mul", {"z", "a"}, {"y"}, {}, "scale")},
+        .initializers = {filled("w", {4, 3}), filled("b", {4}), filled("a", {4}, 2.0f)},
+        .inputs = {test::value_info("x", {-1, 3})}};
+    const auto norm = test::import(behind_layer);
+    CHECK(dynamic_cast<const nn::BatchNorm1d*>(&norm->find("scale")) != nullptr);
+}
+
+TEST_CASE("Nodes of which no output is made are left out, whatever they are, and count as no reader") {
+    const test::ModelParts parts{
+        .nodes = {node("Conv", {"x", "w"}, {"z"}, {}, "layer"), node("Relu", {"z"}, {"unused"}, {}, "unused"),
+                  node("Nonsense", {"z"}, {"more"}, {}, "nonsense"), node("Add", {"z", "b"}, {"y"}, {}, "bias")},
+        .initializers = {filled("w", {4, 4, 1, 1}), filled("b", {4, 1, 1})}};
+    const auto model = test::import(parts);
+    CHECK(graph::to_string(model->graph()).find("unused") == std::string::npos);
+    test::ModelParts read = parts;
+    read.outputs.push_back(test::value_info("more"));
+    CHECK_THAT(refusal(read), Contains("the operator \"Nonsense\" is not supported"));
+}
+
 TEST_CASE("Div is a product with the reciprocals of a constant") {
     CHECK(text_of({.op_type = "Div", .constants = {tensor("a", {}, {4.0f})}})
               .find("call_function[target=mul](args = (%x, 0.25))") != std::string::npos);
     CHECK_THAT(refusal({.op_type = "Div", .constants = {tensor("a", {4, 1, 1}, {1, 2, 0, 4})}}),
-               Contains("the divisor has the value 0.000000, which has no reciprocal"));
-    CHECK_THAT(refusal({.op_type = "Div", .constants = {filled("a", {6}, 2.0f)}}),
-               Contains("the divisor of shape (6) is neither one number nor one for each channel"));
+               Contains("the divisor has the value 0, which has no reciprocal"));
+    const auto along_width = OneNode{.op_type = "Div", .constants = {filled("a", {6}, 4.0f)}}.import();
+    CHECK(along_width->tensor("constant_0").shape() == Shape(1, 1, 1, 6));
+    CHECK((*along_width)(intq::Tensor::full(Shape(1, 4, 6, 6), 3.0f)).tensor().flat<float>()[7] == 0.75f);
     CHECK_THAT(refusal({.op_type = "Div", .constants = {filled("a", {4}, 2.0f)}, .inputs = {"a", "x"}}),
                Contains("the dividend \"a\" is a constant"));
     CHECK_THAT(refusal({.op_type = "Div", .constants = {filled("a", {4}, 2.0f)}, .inputs = {"x", "x"}}),

@@ -197,6 +197,22 @@ class Fragments:
         whole.graph.output.extend(helper.make_tensor_value_info(name, TensorProto.INT8, None) for name in self.grids)
         return dict(zip(self.grids, graphs.session(whole).run(None, {"x": x})))
 
+    def sum_of(self, made, node, fed):
+        """What QLinearAdd rounds, in float64, less its zero point."""
+        whole = onnx.ModelProto()
+        whole.CopyFrom(made)
+        del whole.graph.output[:]
+        names = [name for name in (node.input[0], node.input[3]) if name not in self.constants]
+        whole.graph.output.extend(helper.make_tensor_value_info(name, TensorProto.INT8, None) for name in names)
+        codes = dict(zip(names, graphs.session(whole).run(None, fed)))
+        real = 0.0
+        for at in (0, 3):
+            name, scale, zero_point = node.input[at:at + 3]
+            given = codes[name] if name in codes else self.number(name)
+            real = real + ((given.astype(numpy.float64) - self.number(zero_point).astype(numpy.float64)) *
+                           self.number(scale).astype(numpy.float64))
+        return real
+
     def real(self, name, codes):
         scale, zero_point = (self.number(part) for part in self.grids[name])
         return ((codes.astype(numpy.int32) - zero_point.astype(numpy.int32)) * scale).astype(numpy.float32)
@@ -234,6 +250,8 @@ def write_fragments(folder, name, model, x, random, targets):
         numpy.save(folder / f"{stem}_out.npy", graphs.session(expected).run(None, fed)[0])
         if node.op_type == "QuantizeLinear":  # what it rounds
             numpy.save(folder / f"{stem}_real.npy", real_values(made, node.input[0], fed))
+        elif node.op_type == "QLinearAdd":
+            numpy.save(folder / f"{stem}_real.npy", fragments.sum_of(made, node, fed))
         written.append({"name": stem, "kind": kind, "targets": targets, "inputs": [f"{stem}_{i}.npy" for i in fed],
                         "is_one_operator": fragments.is_one_operator(fragments.inside(node)[0]),
                         "scale": float(fragments.number(fragments.grids[node.output[0]][0]))})

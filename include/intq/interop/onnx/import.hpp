@@ -38,6 +38,7 @@ struct ImportedModel {
     std::shared_ptr<graph::GraphModule> module;
     std::map<std::string, LayerCodes> layers;  // whose weights it holds as codes
     std::set<std::string> constant_norms;      // batch norms that an operator with a constant for each channel became
+    std::set<std::string> averages_of_values;  // pools that were QLinearAveragePool
 };
 ImportedModel import_with_codes(const Model& model);
 
@@ -55,6 +56,7 @@ std::shared_ptr<graph::GraphModule> import_file(const std::filesystem::path& pat
 #    include <cstdint>
 #    include <iterator>
 #    include <optional>
+#    include <string_view>
 #    include <utility>
 #    include <vector>
 
@@ -86,6 +88,7 @@ public:
         add_inputs();
         count_uses();
         for (const Node& node : graph_.nodes) {
+            if (live_.count(&node) == 0) continue;
             try {
                 add_node(node);
             } catch (const Error& error) {
@@ -95,7 +98,7 @@ public:
         add_output();
         state_.root.eval();
         return {std::make_shared<graph::GraphModule>(state_.root, std::move(state_.graph)), std::move(state_.layers),
-                std::move(state_.constant_norms)};
+                std::move(state_.constant_norms), std::move(state_.averages_of_values)};
     }
 
 private:
@@ -140,11 +143,28 @@ private:
     }
 
     void count_uses() {
+        live_ = nodes_of_outputs();
         for (const Node& node : graph_.nodes) {
-            for (const std::string& name : node.inputs) ++state_.uses[name];
             for (const std::string& name : node.outputs) makers_.emplace(name, &node);
+            if (live_.count(&node) == 0) continue;
+            for (const std::string& name : node.inputs) ++state_.uses[name];
         }
         for (const ValueInfo& output : graph_.outputs) ++state_.uses[output.name];
+    }
+
+    /// What the outputs of the model are made of; nobody computes the rest.
+    std::set<const Node*> nodes_of_outputs() const {
+        std::set<std::string_view> wanted;
+        for (const ValueInfo& output : graph_.outputs) wanted.insert(output.name);
+        std::set<const Node*> live;
+        for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+            const bool is_wanted = std::any_of(node->outputs.begin(), node->outputs.end(),
+                                               [&](const std::string& name) { return wanted.count(name) != 0; });
+            if (!is_wanted) continue;
+            live.insert(&*node);
+            wanted.insert(node->inputs.begin(), node->inputs.end());
+        }
+        return live;
     }
 
     void add_node(const Node& node) {
@@ -212,6 +232,7 @@ private:
     const Graph& graph_;
     ImportState state_;
     std::map<std::string, const Node*> makers_;
+    std::set<const Node*> live_;
 };
 
 }  // namespace detail

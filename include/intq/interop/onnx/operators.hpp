@@ -74,6 +74,7 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"Neg", 11, newest_opset, &operators::of_constants},
     {"Pad", 11, newest_opset, &operators::pad},
     {"QuantizeLinear", 11, newest_opset, &operators::quantize_linear},
+    {"QLinearAveragePool", 11, newest_opset, &operators::average_pool_of_values},  // of real numbers by now
     {"Range", 11, newest_opset, &operators::of_constants},
     {"Reciprocal", 11, newest_opset, &operators::unary_function<TableFunction::reciprocal>},
     {"ReduceMean", 11, newest_opset, &operators::reduce_mean},

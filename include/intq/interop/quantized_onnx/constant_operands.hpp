@@ -41,7 +41,6 @@ graph::Node* make_number_an_operand(quantization::PreparedModel& model, graph::N
 #    include <cstdint>
 #    include <optional>
 #    include <string>
-#    include <variant>
 #    include <vector>
 
 #    include "intq/core/shape.hpp"
@@ -60,16 +59,6 @@ INTQ_INLINE OwnedQParams grid_of_number(double number, OpKind op, const arith::P
     return OwnedQParams::per_tensor(number == 0.0 ? 1.0f : scale, dtype);
 }
 
-namespace detail {
-
-INTQ_INLINE std::optional<double> number_in(const graph::Argument& argument) {
-    if (const auto* real = std::get_if<double>(&argument.content())) return *real;
-    if (const auto* integer = std::get_if<std::int64_t>(&argument.content())) return static_cast<double>(*integer);
-    return std::nullopt;
-}
-
-}  // namespace detail
-
 INTQ_INLINE graph::Node* make_number_an_operand(quantization::PreparedModel& model, graph::Node& node, OpKind op,
                                                 DType dtype) {
     graph::ArgumentList args = node.args();
@@ -78,7 +67,7 @@ INTQ_INLINE graph::Node* make_number_an_operand(quantization::PreparedModel& mod
     ones.rank = node.operands()[0]->outputs()[0].shape.rank;
     for (int axis = 0; axis < ones.rank; ++axis) ones[axis] = 1;
     for (std::size_t i = 0; i < 2; ++i) {
-        const std::optional<double> number = detail::number_in(args[i]);
+        const std::optional<double> number = args[i].number();
         if (!number) continue;
         const OwnedQParams grid = grid_of_number(*number, op, model.target(), dtype);
         const std::string name = node.name() + "_operand";

@@ -79,6 +79,7 @@ std::shared_ptr<quantization::PreparedModel> import_prepared(const Model& model,
 #    include "intq/quantization/operators/conv.hpp"
 #    include "intq/quantization/operators/operator.hpp"
 #    include "intq/quantization/operators/operator_table.hpp"
+#    include "intq/quantization/operators/pool.hpp"
 #    include "intq/quantization/prepare/prepare_layer.hpp"
 #    include "intq/tensor/quantize.hpp"
 
@@ -122,6 +123,9 @@ public:
             const auto codes = imported_.layers.find(node.module);
             if (step != nullptr && codes != imported_.layers.end())
                 node.step = with_given_codes(result, node, *step, codes->second);
+            const auto* average = node.as<quantization::AvgPoolStep>();
+            if (average != nullptr && imported_.averages_of_values.count(node.module) != 0)
+                node.step = average->of_values();
         }
         return result;
     }
@@ -195,6 +199,8 @@ private:
             case Role::item: {
                 const bool is_taken_in = !operands.empty() && takes_in_.count(operands[0]) != 0;
                 if (!all_on_grid && !is_taken_in) return;
+                // A number of its own, such as the 6 of a relu6, that no quantizer rounds stays as it is, in float.
+                if (row.grid_use != nullptr && !is_taken_in && !ends_in_quantizer(node, row)) return;
                 if (all_on_grid) on_grid_[&node] = on_grid_.at(operands[0]);
                 return prepared_->mark_quantized(node);
             }

@@ -164,10 +164,11 @@ INTQ_INLINE QuantizedGraph split_tail(const QuantizedGraph& quantized) {
             if (made.count(input) == 0) read.insert(input);
     }
     if (tail.nodes.empty()) return tail;
-    for (const int input : quantized.inputs) read.erase(input);
+    const bool reads_inputs = std::any_of(quantized.inputs.begin(), quantized.inputs.end(),
+                                          [&](int input) { return read.count(input) != 0; });
     const bool is_behind = std::all_of(quantized.outputs.begin(), quantized.outputs.end(),
                                        [&](int output) { return made.count(output) != 0 || read.count(output) != 0; });
-    if (read.size() != 1 || !is_behind)
+    if (read.size() != 1 || reads_inputs || !is_behind)
         throw Error(
             "lower: " + tail.nodes[0].name + " (" + tail.nodes[0].type + ")",
             "it stays in float, and the operators in float do not stand between one output of the program and the "

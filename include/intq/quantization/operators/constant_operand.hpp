@@ -76,13 +76,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE std::optional<ConstantOperand> constant_operand(const graph::Node& node) {
     if (node.args().size() < 2) return std::nullopt;
-    const auto number_at = [&](std::size_t i) -> std::optional<double> {
-        const auto& content = node.args()[i].content();
-        if (const auto* real = std::get_if<double>(&content)) return *real;
-        if (const auto* integer = std::get_if<std::int64_t>(&content)) return static_cast<double>(*integer);
-        return std::nullopt;
-    };
-    const std::optional<double> first = number_at(0), second = number_at(1);
+    const std::optional<double> first = node.args()[0].number(), second = node.args()[1].number();
     if (first && node.args()[1].node() != nullptr) return ConstantOperand{*first, true};
     if (second && node.args()[0].node() != nullptr) return ConstantOperand{*second, false};
     return std::nullopt;
@@ -94,7 +88,7 @@ INTQ_INLINE OwnedQParams grid_of_constant(double number, DType dtype) {
     if (value == 0.0f) return grid;
     const float scale = value / (dtype == DType::int16 ? 0x1p14f : 0x1p6f);
     if (!(scale >= 0x1p-100f && scale <= 0x1p126f))
-        throw Error("the constant " + std::to_string(number) +
+        throw Error("the constant " + shortest_text(number) +
                     " has no code, because its scale is not one of 2^-100 to 2^126");
     grid.scales = {scale};
     return grid;

@@ -278,7 +278,10 @@ private:
     void expand_unary(const Node& node) {
         if (integer_of(node, "channels_last", 0) != 0)
             throw Error("channels_last is not supported, because ONNX's own operators count channels on axis 1");
-        const std::string op_type = node.op_type.substr(std::string_view("QLinear").size());
+        // An average keeps its name: its codes are those of a sum of real numbers.
+        const std::string op_type = node.op_type == "QLinearAveragePool"
+                                        ? node.op_type
+                                        : node.op_type.substr(std::string_view("QLinear").size());
         if (op_type == "Softmax" && (integer_of(node, "opset", 13) < 13) != (from_.opset < 13))
             throw Error("its softmax has the meaning of opset " + std::to_string(integer_of(node, "opset", 13)) +
                         ", the model is of opset " + std::to_string(from_.opset));

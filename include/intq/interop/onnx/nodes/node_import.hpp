@@ -78,6 +78,7 @@ struct ImportState {
     std::map<const FileTensor*, CodedConstant> coded{};
     std::map<std::string, LayerCodes> layers{};  // by name of the module
     std::set<std::string> constant_norms{};      // batch norms that an operator with a constant became
+    std::set<std::string> averages_of_values{};  // pools that were QLinearAveragePool
 
     /// What stands for an extent that is not known; one of a name is the same extent as another of that name.
     index_t unknown_extent(const std::string& name);
@@ -150,6 +151,7 @@ public:
     void call_module(nn::ModulePtr module, graph::ArgumentList args, Dims dims, const std::string& method = "forward");
     /// The batch norm that an operator with a constant for each channel is.
     void call_constant_norm(nn::ModulePtr norm, graph::ArgumentList args, Dims dims);
+    void call_average_of_values(nn::ModulePtr pool, graph::ArgumentList args, Dims dims);
     void call_function(const nn::Function& function, graph::ArgumentList args, Dims dims);
     void set_output(ImportedValue value);
     void set_constant(FileTensor tensor);
@@ -162,11 +164,15 @@ public:
     ///
     /// @param rank  at least that many axes, of which the first have extent 1
     graph::Node& add_buffer(std::size_t i, std::string_view what, std::size_t rank = 0);
+    /// The same of a constant that is computed of others.
+    graph::Node& add_made_buffer(FileTensor tensor, std::size_t rank = 0);
     /// A new node without setting an output, for operators that need two; `is_main` has the name of this one.
     graph::Node& make_function(const nn::Function& function, graph::ArgumentList args, bool is_main = false);
     graph::Node& make_module(nn::ModulePtr module, graph::ArgumentList args);
 
 private:
+    graph::Node& add_buffer_of(const FileTensor& tensor, std::size_t rank);
+    void call_noted(std::set<std::string>& names, nn::ModulePtr module, graph::ArgumentList args, Dims dims);
     const ImportedValue& find(std::size_t i, std::string_view what) const;
     const FileTensor& finite_constant(std::size_t i, std::string_view what) const;
     void count_copied(std::uint64_t bytes) const;
@@ -444,10 +450,20 @@ INTQ_INLINE void NodeImport::call_module(nn::ModulePtr module, graph::ArgumentLi
     set_output({.node = &state_.next_node().call_module(name, std::move(args), method), .dims = std::move(dims)});
 }
 
-INTQ_INLINE void NodeImport::call_constant_norm(nn::ModulePtr norm, graph::ArgumentList args, Dims dims) {
-    call_module(std::move(norm), std::move(args), std::move(dims));
+/// Calls a module and keeps its name.
+INTQ_INLINE void NodeImport::call_noted(std::set<std::string>& names, nn::ModulePtr module, graph::ArgumentList args,
+                                        Dims dims) {
+    call_module(std::move(module), std::move(args), std::move(dims));
     if (!node_.outputs.empty() && !node_.outputs[0].empty())
-        state_.constant_norms.insert(state_.values[node_.outputs[0]].node->target());
+        names.insert(state_.values[node_.outputs[0]].node->target());
+}
+
+INTQ_INLINE void NodeImport::call_constant_norm(nn::ModulePtr norm, graph::ArgumentList args, Dims dims) {
+    call_noted(state_.constant_norms, std::move(norm), std::move(args), std::move(dims));
+}
+
+INTQ_INLINE void NodeImport::call_average_of_values(nn::ModulePtr pool, graph::ArgumentList args, Dims dims) {
+    call_noted(state_.averages_of_values, std::move(pool), std::move(args), std::move(dims));
 }
 
 INTQ_INLINE void NodeImport::call_function(const nn::Function& function, graph::ArgumentList args, Dims dims) {
@@ -489,10 +505,19 @@ INTQ_INLINE void NodeImport::set_items(graph::Node& tuple, const std::vector<Dim
 }
 
 INTQ_INLINE graph::Node& NodeImport::add_buffer(std::size_t i, std::string_view what, std::size_t rank) {
+    return add_buffer_of(finite_constant(i, what), rank);
+}
+
+INTQ_INLINE graph::Node& NodeImport::add_made_buffer(FileTensor tensor, std::size_t rank) {
+    count_copied(tensor.data.size());
+    state_.made_constants.push_back(std::move(tensor));
+    return add_buffer_of(state_.made_constants.back(), rank);
+}
+
+INTQ_INLINE graph::Node& NodeImport::add_buffer_of(const FileTensor& tensor, std::size_t rank) {
     graph::Graph& graph = state_.next_node();
-    std::string& name = state_.buffers[{&constant(i, what), rank}];
+    std::string& name = state_.buffers[{&tensor, rank}];
     if (!name.empty()) return graph.get_attr(name);
-    const FileTensor& tensor = finite_constant(i, what);
     Shape shape;
     while (shape.rank + static_cast<int>(tensor.dims.size()) < static_cast<int>(rank))
         shape.extents[static_cast<std::size_t>(shape.rank++)] = 1;

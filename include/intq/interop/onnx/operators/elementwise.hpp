@@ -34,6 +34,7 @@ void div(NodeImport& node);
 #    include <functional>
 #    include <memory>
 #    include <optional>
+#    include <span>
 #    include <string>
 #    include <string_view>
 #    include <utility>
@@ -69,12 +70,22 @@ INTQ_INLINE bool is_per_channel(const FileTensor& tensor, std::size_t rank, inde
     return channels == 1 || (left_out <= 1 && tensor.dims[1 - left_out] == channels);
 }
 
+/// Whether a batch norm of a value has an integer form: on images as a layer of its own, on lines and vectors where
+/// fusion folds it into the layer before it.
+INTQ_INLINE bool has_norm(const NodeImport& node, std::size_t x) {
+    const std::size_t rank = node.dims(x)->size();
+    if (rank == 4) return true;
+    if (!node.is_only_user(x)) return false;
+    if (rank == 2) return node.producer<nn::Linear>(x) != nullptr;
+    return rank == 3 && (node.producer<nn::Conv1d>(x) != nullptr || node.producer<nn::ConvTranspose1d>(x) != nullptr);
+}
+
 /// The batch norm, of weight 1 and bias 0, that may compute with a constant of one value for each channel; fusion folds
-/// it into a convolution before it. Null for a constant of another shape.
+/// it into a convolution before it. Null for a constant of another shape, and where an operand does better.
 INTQ_INLINE std::shared_ptr<nn::BatchNorm> norm_of_channels(const NodeImport& node, std::size_t x, std::size_t c) {
     const Dims& dims = node.dims(x);
     const index_t channels = node.extent(x, 1);
-    if (!dims || dims->size() > 4 || channels < 1 ||
+    if (!dims || channels < 1 || !has_norm(node, x) ||
         !is_per_channel(node.constant(c, constant_operand), dims->size(), channels))
         return nullptr;
     return make_batch_norm(dims, {.num_features = channels, .eps = 0.0});
@@ -92,9 +103,13 @@ INTQ_INLINE std::size_t rank_of(const NodeImport& node, std::size_t x) {
 }
 
 /// Values of a constant, each by a function.
-template <class Function> Tensor mapped_constant(const NodeImport& node, std::size_t c, const Function& function) {
+template <class Function> std::vector<float> mapped(const NodeImport& node, std::size_t c, const Function& function) {
     std::vector<float> values;
     for (const float value : node.float_constant(c, constant_operand).as<float>()) values.push_back(function(value));
+    return values;
+}
+template <class Function> Tensor mapped_constant(const NodeImport& node, std::size_t c, const Function& function) {
+    const std::vector<float> values = mapped(node, c, function);
     return Tensor::from(Shape(static_cast<index_t>(values.size())), values);
 }
 
@@ -205,15 +220,20 @@ INTQ_INLINE void div(NodeImport& node) {
     const auto reciprocal = [](float value) { return 1.0f / value; };
     for (const float value : values)
         if (!std::isfinite(reciprocal(value)))
-            throw Error("the divisor has the value " + std::to_string(value) + ", which has no reciprocal");
+            throw Error("the divisor has the value " + shortest_text(value) + ", which has no reciprocal");
     if (is_number(node, 0, 1))
         return node.call_function(nn::mul_function, {x, 1.0 / static_cast<double>(values[0])}, node.dims(0));
-    const auto norm = norm_of_channels(node, 0, 1);
-    if (norm == nullptr)
-        throw Error("the divisor of shape " + describe_shape(node.constant(1, "divisor").dims) +
-                    " is neither one number nor one for each channel");
-    norm->tensor("weight") = mapped_constant(node, 1, reciprocal);
-    node.call_constant_norm(norm, {x}, node.dims(0));
+    if (const auto norm = norm_of_channels(node, 0, 1)) {
+        norm->tensor("weight") = mapped_constant(node, 1, reciprocal);
+        return node.call_constant_norm(norm, {x}, node.dims(0));
+    }
+    FileTensor factors = node.float_constant(1, "divisor");
+    const std::vector<float> numbers = mapped(node, 1, reciprocal);
+    const auto bytes = std::as_bytes(std::span<const float>(numbers));
+    factors.data.assign(bytes.begin(), bytes.end());
+    Dims dims = broadcast_dims(node.dims(0), factors.dims);
+    node.call_function(nn::mul_function, {x, node.add_made_buffer(std::move(factors), rank_of(node, 0))},
+                       std::move(dims));
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -17,6 +17,9 @@ inline namespace INTQ_HOSTED_ABI {
 
 void max_pool(NodeImport& node);
 void average_pool(NodeImport& node);
+
+/// ONNX Runtime's QLinearAveragePool between the two grids, whose codes differ from those of AveragePool at ties.
+void average_pool_of_values(NodeImport& node);
 void global_average_pool(NodeImport& node);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -98,7 +101,13 @@ INTQ_INLINE void max_pool(NodeImport& node) {
     node.call_module(std::move(module), {node.value(0)}, pool_dims(node, pool));
 }
 
-INTQ_INLINE void average_pool(NodeImport& node) {
+/// An average pool and the extents of its output.
+struct ReadAverage {
+    nn::ModulePtr module;
+    Dims dims;
+};
+
+INTQ_INLINE ReadAverage read_average(NodeImport& node) {
     const ReadPool pool = read_pool(node);
     const bool counts_padding = node.integer("count_include_pad", 0) != 0 || pool.window.padding == Padding2d{};
     const auto divisor = counts_padding ? PoolDivisor::kernel_cells : PoolDivisor::valid_cells;
@@ -107,7 +116,17 @@ INTQ_INLINE void average_pool(NodeImport& node) {
         module = std::make_shared<nn::AvgPool1d>(along_line(pool.window), divisor, pool.ceil_mode);
     else
         module = std::make_shared<nn::AvgPool2d>(pool.window, divisor, pool.ceil_mode);
-    node.call_module(std::move(module), {node.value(0)}, pool_dims(node, pool));
+    return {std::move(module), pool_dims(node, pool)};
+}
+
+INTQ_INLINE void average_pool(NodeImport& node) {
+    auto [module, dims] = read_average(node);
+    node.call_module(std::move(module), {node.value(0)}, std::move(dims));
+}
+
+INTQ_INLINE void average_pool_of_values(NodeImport& node) {
+    auto [module, dims] = read_average(node);
+    node.call_average_of_values(std::move(module), {node.value(0)}, std::move(dims));
 }
 
 INTQ_INLINE void global_average_pool(NodeImport& node) {
