@@ -101,13 +101,13 @@ constexpr float table_function_in_float32(TableFunction function, float x, doubl
 /// Whether the function is smooth enough at every code for 512 straight pieces.
 constexpr bool fits_int16_table(TableFunction function) noexcept { return function < TableFunction::leaky_relu; }
 
-/// clamp(rhu(real / s_out) + zp_out, range); NaN gives the zero point, an infinity the end of its side.
+/// clamp(rhu(real / s_out) + zp_out, range); NaN counts as 0, an infinity gives the end of its side.
 inline std::int32_t table_entry(double real, const CodesOf& out, CodeRange range) noexcept {
     const auto zero_point = static_cast<double>(out.zero_point);
     const double low = static_cast<double>(range.quant_min) - zero_point,
                  high = static_cast<double>(range.quant_max) - zero_point;
     const double steps = real / static_cast<double>(out.scale);
-    if (steps != steps) return out.zero_point;
+    if (steps != steps) return table_entry(0.0, out, range);
     if (steps <= low) return static_cast<std::int32_t>(range.quant_min);
     if (steps >= high) return static_cast<std::int32_t>(range.quant_max);
     return static_cast<std::int32_t>(round_half_up(steps)) + out.zero_point;
@@ -133,9 +133,9 @@ constexpr Status check_table(const CodesOf& in, const CodesOf& out, CodeRange ra
                     codes->zero_point < lowest ? lowest : highest,
                     field};
     }
-    if (range.quant_min < lowest_code(dtype) || range.quant_min > out.zero_point)
+    if (range.quant_min < lowest_code(dtype) || range.quant_min > range.quant_max)
         return {StatusCode::value_out_of_range, op, Field::quant_range, range.quant_min, lowest_code(dtype)};
-    if (range.quant_max > highest_code(dtype) || range.quant_max < out.zero_point)
+    if (range.quant_max > highest_code(dtype))
         return {StatusCode::value_out_of_range, op, Field::quant_range, range.quant_max, highest_code(dtype)};
     if (given != expected)
         return {StatusCode::shape_mismatch, op, Field::storage, static_cast<std::int64_t>(given),
@@ -149,7 +149,7 @@ constexpr Status check_table(const CodesOf& in, const CodesOf& out, CodeRange ra
 ///
 ///     entries[x + 128] = clamp(rhu(f(double(x - zp_in) · s_in) / s_out) + zp_out, range)
 ///
-/// @param function  double -> double; NaN gives the zero point, infinities the ends
+/// @param function  double -> double; NaN counts as 0, infinities give the ends
 /// @param entries   256
 /// @param range     of the output
 /// @return ok; dtype_mismatch of input or output; what check_scale() returns; value_out_of_range of a zero point that
@@ -171,7 +171,7 @@ Status make_int8_table(const CodesOf& in, const CodesOf& out, std::span<std::int
 ///
 ///     entries[x + 128] = clamp(rhe(fdiv(f(fmul(float(x - zp_in), s_in)), s_out)) + zp_out, range)
 ///
-/// @param function  float -> float; NaN gives the zero point, infinities the ends
+/// @param function  float -> float; NaN counts as 0, infinities give the ends
 /// @return as make_int8_table()
 template <class Function>
 Status make_int8_table_in_float32(const CodesOf& in, const CodesOf& out, std::span<std::int8_t> entries,

@@ -109,6 +109,9 @@ inline constexpr OperatorSpelling operator_spellings[] = {
 /// The module that a call_module node calls; null for another node.
 nn::Module* module_of(const Node& node, nn::Module& root);
 
+/// The name by which a user knows a node: that of its module, or its own.
+std::string layer_name(const Node& node);
+
 /// Type name of the called module, or the name of the function; "placeholder", "get_attr", "output" for those.
 std::string type_of(const Node& node, nn::Module& root);
 
@@ -144,6 +147,10 @@ private:
 
 namespace intq::graph {
 inline namespace INTQ_HOSTED_ABI {
+
+INTQ_INLINE std::string layer_name(const Node& node) {
+    return node.op() == Op::call_module ? node.target() : node.name();
+}
 
 INTQ_INLINE nn::Module* module_of(const Node& node, nn::Module& root) {
     return node.op() == Op::call_module ? &root.find(node.target()) : nullptr;

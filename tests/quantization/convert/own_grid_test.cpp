@@ -65,12 +65,14 @@ struct Run {
 };
 
 /// The whole way; the program's results are those of exact simulation, or the test fails.
-Run run(const nn::Module& model, const kernels::KernelTable& table, DType dtype, const intq::Tensor& x) {
+/// @param options  of prepare
+Run run(const nn::Module& model, const kernels::KernelTable& table, DType dtype, const intq::Tensor& x,
+        const PrepareOptions& options = {}) {
     Run result;
     auto qconfig = get_default_qconfig(table.policy(), dtype, DType::int8);
     qconfig.output->options.observer = observer_factory<MinMaxObserver>();
     const auto mapping = QConfigMapping().set_global(qconfig);
-    result.prepared = prepare_calibration_fx(model, mapping, table.policy());
+    result.prepared = prepare_calibration_fx(model, mapping, table.policy(), options);
     result.report = calibrate(*result.prepared, x, x.extent(0));
     ExactSimulation simulation(*result.prepared, table, x.extent(0));
     const intq::Tensor simulated = simulation.run({&x, 1})[0];
@@ -132,6 +134,44 @@ TEST_CASE("A pad whose fill is a code keeps the grid, and a pad with 0 or a mask
         calibrate(*prepared, x, 1);
         const OwnedQParams grid = convert_fx(*prepared).tensor(1).qparams;
         CHECK(grid.scale() < 0.1f);  // a mask enters no range
+    }
+}
+
+TEST_CASE("The fill of a pad that a clip alone reads is clipped first") {
+    const intq::Tensor x = test::random_tensor(Shape(4, 3, 6, 6), 2);
+    const auto clipped = [](LambdaModel& m, nn::Arguments a) {
+        return nn::clamp(nn::pad(m.call("conv", a[0]), {1, 1, 1, 1}, 100.0), -1.0, 1.0);
+    };
+    for (const kernels::KernelTable* table : tables()) {
+        INFO(table->policy().name);
+        const Run made = run(*model_of({{"conv", test::make_conv(3, 4, 3, 2)}}, clipped), *table, DType::int8, x);
+        CHECK(made.decibels > 35.0);  // 19 with codes up to 100
+        CHECK(made.prepared->graph().find("pad")->args()[3].number() == 1.0);
+    }
+}
+
+TEST_CASE("A clip whose interval does not hold 0 bounds the codes of a table") {
+    const intq::Tensor x = test::random_tensor(Shape(4, 3, 6, 6), 5, 3.0f);
+    const auto bounded = [](double low, double high) {
+        return [=](LambdaModel&, nn::Arguments a) { return nn::clamp(nn::tanh(a[0]), low, high); };
+    };
+    for (const auto& [low, high] : {std::pair(0.25, 0.5), {-0.75, -0.5}})
+        for (const kernels::KernelTable* table : tables())
+            for (const DType dtype : {DType::int8, DType::int16}) {
+                INFO(table->policy().name << " " << name_of(dtype) << " " << low);
+                const Run made = run(*model_of({}, bounded(low, high)), *table, dtype, x);
+                CHECK(made.decibels > 35.0);
+                CHECK(made.instructions == 3);
+            }
+}
+
+TEST_CASE("A batch norm that no layer takes has no error of its weights") {
+    const intq::Tensor x = test::random_tensor(Shape(4, 3, 6, 6), 9);
+    const auto model = model_of({{"norm", test::make_batch_norm<nn::BatchNorm2d>(3, 7)}},
+                                [](LambdaModel& m, nn::Arguments a) { return m.call("norm", a[0]); });
+    for (const kernels::KernelTable* table : tables()) {
+        INFO(table->policy().name);
+        CHECK(run(*model, *table, DType::int16, x).decibels > 75.0);  // 48 where the largest weight is clamped
     }
 }
 
@@ -201,6 +241,13 @@ TEST_CASE(
     CHECK(mean.decibels > 30.0);
     CHECK(mean.report.kept.empty());
 
+    const auto window = model_of({{"pool", std::make_shared<nn::AvgPool2d>(nn::square_window(8, 8))}},
+                                 [](LambdaModel& m, nn::Arguments a) { return m.call("pool", a[0]); });
+    const Run known = run(*window, table, DType::int8, x, {.example_inputs = {x}});
+    CHECK(choice_behind(known, "pool") == GridChoice::own);
+    CHECK(known.decibels > 30.0);
+    CHECK(choice_behind(run(*window, table, DType::int8, x), "pool") == GridChoice::kept);  // nobody said the size
+
     const auto windows = model_of({{"pool", std::make_shared<nn::AvgPool2d>(nn::square_window(4, 4))}},
                                   [](LambdaModel& m, nn::Arguments a) { return m.call("pool", a[0]); });
     const Run windowed = run(*windows, table, DType::int8, x);
@@ -209,7 +256,8 @@ TEST_CASE(
     CHECK(windowed.report.kept[0].name == "pool");
     CHECK(*windowed.report.kept[0].loss > 3.0);
     CHECK(windowed.prepared->report().kept.size() == 1);
-    CHECK(to_string(windowed.report).find("pool: keeps the grid of its input, which costs ") != std::string::npos);
+    CHECK(to_string(windowed.report).find("pool: keeps the grid of its input, which costs its output ") !=
+          std::string::npos);
 }
 
 TEST_CASE("The choice goes with the state, into training and back") {

@@ -124,7 +124,9 @@ TEST_CASE("The choice falls when calibration ends, by what the kept grid loses, 
     CHECK(coarse.choice->qparams() == coarse.choice->own().qparams());
     CHECK(kept_grids(*coarse.choice).empty());
     REQUIRE(kept_grids(*told.choice).size() == 1);
-    CHECK(to_string(kept_grids(*told.choice)[0]).rfind("clip: keeps the grid of its input, which costs ", 0) == 0);
+    CHECK(
+        to_string(kept_grids(*told.choice)[0]).rfind("clip: keeps the grid of its input, which costs its output ", 0) ==
+        0);
 
     // Training keeps the choice, whatever it sees.
     coarse.enable(FakeQuantState::qat);

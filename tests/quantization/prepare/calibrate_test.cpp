@@ -226,7 +226,7 @@ TEST_CASE("Other methods are read without another pass, cliffs and quantizers wi
     const CalibrationReport report = calibrate(*cliff, std::vector<intq::Tensor>{outliers});
     REQUIRE(!report.cliffs.empty());
     CHECK(report.cliffs[0].quantizer == "activation_post_process_0");
-    CHECK(has(to_string(report), "activation_post_process_0, channel 0: the range ["));
+    CHECK(has(to_string(report), "activation_post_process_0 (behind quant), channel 0: the range ["));
     CHECK(has(to_string(report), "stands on a cliff"));
     CHECK(report.unseen.empty());
 

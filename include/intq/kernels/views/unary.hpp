@@ -29,7 +29,7 @@ inline constexpr std::size_t lookup_table_size =
 ///     entries = f(the real number of the code) as the nearest code of the output
 ///
 /// @tparam Code     int8_t or int16_t
-/// @param function  NaN gives the zero point, infinities the ends
+/// @param function  NaN counts as 0, infinities give the ends
 /// @param in, out   codes of that type
 /// @param entries   lookup_table_size of them; they must outlive the runs
 /// @return ok; what arith::make_int8_table() or arith::make_int16_table() refuses

@@ -140,7 +140,7 @@ struct KeptGrid {
 /// state.
 std::vector<KeptGrid> kept_grids(nn::Module& model);
 
-/// "pad: keeps the grid of its input, which costs 12.3 dB".
+/// "pad: keeps the grid of its input, which costs its output 12.3 dB".
 std::string to_string(const KeptGrid& kept);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -363,7 +363,7 @@ INTQ_INLINE std::string to_string(const KeptGrid& kept) {
     if (!kept.loss) return start + "because its state was saved before grids were chosen; calibrate anew to choose";
     char decibels[32];
     std::snprintf(decibels, sizeof decibels, "%.1f", *kept.loss);
-    return start + "which costs " + decibels + " dB";
+    return start + "which costs its output " + decibels + " dB";
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -88,7 +89,8 @@ struct CalibrationReport {
     std::vector<std::string> unseen{};  // quantizers that saw no data
     std::vector<CliffWarning> cliffs{};
     std::vector<ConstantWarning> constants{};
-    std::vector<KeptGrid> kept{};  // operators whose output keeps the grid of the input at a loss
+    std::vector<KeptGrid> kept{};                  // operators whose output keeps the grid of the input at a loss
+    std::map<std::string, std::string> rounded{};  // quantizers in a graph, and the values that they round
     bool complete() const noexcept { return done == total; }
 };
 
@@ -137,6 +139,8 @@ int set_range_method(nn::Module& model, RangeMethod method);
 #    include <system_error>
 #    include <utility>
 
+#    include "intq/graph/graph_module.hpp"
+#    include "intq/graph/operators.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/observers/grid_histogram.hpp"
@@ -222,7 +226,24 @@ INTQ_INLINE bool saw_one_value(const std::string& name, const FakeQuantize& quan
     return lowest.defined() && highest.defined() && lowest.flat<float>()[0] == highest.flat<float>()[0];
 }
 
+/// By the names of quantizers that a graph calls, what they read.
+INTQ_INLINE std::map<std::string, std::string> values_of_quantizers(nn::Module& model) {
+    std::map<std::string, std::string> values;
+    auto* const traced = dynamic_cast<graph::GraphModule*>(&model);
+    if (traced == nullptr) return values;
+    for (const graph::Node* node : traced->graph().nodes()) {
+        const nn::Module* const module = graph::module_of(*node, *traced);
+        if (dynamic_cast<const Quantizer*>(module) == nullptr || node->inputs().empty()) continue;
+        const std::string value = graph::layer_name(*node->inputs()[0]);
+        values.emplace(node->target(), value);
+        if (dynamic_cast<const GridChoiceFakeQuantize*>(module) != nullptr)
+            values.emplace(node->target() + ".own", value);
+    }
+    return values;
+}
+
 INTQ_INLINE void report_findings(nn::Module& model, CalibrationReport& report) {
+    report.rounded = values_of_quantizers(model);
     for (const auto& module : model.named_modules()) {
         const auto* quantizer = dynamic_cast<const FakeQuantize*>(module.value);
         if (quantizer == nullptr) continue;
@@ -339,9 +360,13 @@ INTQ_INLINE std::string to_string(const CalibrationReport& report) {
     if (!report.complete())
         text += "calibration: " + std::to_string(report.done) + " of " + std::to_string(report.total) +
                 " batches are done\n";
-    for (const std::string& name : report.unseen) text += name + ": saw no data; its scale is 1\n";
+    const auto named = [&](const std::string& quantizer) {
+        const auto value = report.rounded.find(quantizer);
+        return value == report.rounded.end() ? quantizer : quantizer + " (behind " + value->second + ")";
+    };
+    for (const std::string& name : report.unseen) text += named(name) + ": saw no data; its scale is 1\n";
     for (const ConstantWarning& warning : report.constants)
-        text += warning.quantizer + ": all data was the number " + shortest_text(warning.value) +
+        text += named(warning.quantizer) + ": all data was the number " + shortest_text(warning.value) +
                 "; its scale says nothing of other data\n";
     for (const CliffWarning& warning : report.cliffs) {
         const auto& [range, error, cliff] = warning.choice;
@@ -352,8 +377,8 @@ INTQ_INLINE std::string to_string(const CalibrationReport& report) {
         const auto interval = [](const observers::ValueRange& r) {
             return "[" + std::to_string(r.lowest) + ", " + std::to_string(r.highest) + "]";
         };
-        const std::string subject =
-            warning.quantizer + ", channel " + std::to_string(warning.channel) + ": the range " + interval(range);
+        const std::string subject = named(warning.quantizer) + ", channel " + std::to_string(warning.channel) +
+                                    ": the range " + interval(range);
         if (cliff.clips_most() || cliff.keeps_little())
             text += subject + " keeps " + percent_text(cliff.kept) +
                     " % of the range of its data, and its squared error is " +

@@ -60,6 +60,7 @@ std::shared_ptr<PreparedModel> prepare_graph(const nn::Module& model, const QCon
 #if INTQ_DEFINES(quantization_prepare)
 
 #    include <algorithm>
+#    include <cmath>
 #    include <cstddef>
 #    include <functional>
 #    include <map>
@@ -409,6 +410,27 @@ private:
         return is_between_codes ? keep_or_choose(node, row, config) : codes;
     }
 
+    // The shape that an example gave a value; rank 0 where there was none.
+    Shape recorded_shape(const graph::Node& node) const {
+        if (node.outputs()[0].dtype != DType::none) return node.outputs()[0].shape;
+        const bool is_quantizer = dynamic_cast<const Quantizer*>(graph::module_of(node, model_)) != nullptr;
+        return is_quantizer ? recorded_shape(*node.inputs()[0]) : Shape{};
+    }
+
+    // What a pad fills with, clipped by the clip that alone reads the pad: no range holds what nobody sees.
+    void clip_fill(graph::Node& node) {
+        if (node.users().size() != 1 || node.args().size() < 4) return;
+        const graph::Node& reader = *node.users()[0];
+        if (row_of(reader).clip == nullptr) return;
+        const auto bounds =
+            row_of(reader).clip(request_of(reader, stand_in(state_of(node, 0).quantizer->qparams(), false, {})));
+        const std::optional<double> fill = node.args()[3].number();
+        if (!bounds || !fill || *fill == 0.0) return;
+        graph::ArgumentList args = node.args();
+        args[3] = std::min(std::max(*fill, bounds->low.value_or(*fill)), bounds->high.value_or(HUGE_VAL));
+        node.set_args(std::move(args));
+    }
+
     // One output of an operator that has several. It holds codes if the operator's outputs do.
     EdgeState prepare_item(graph::Node& node) {
         const graph::Node* source = node.args()[0].node();
@@ -515,11 +537,12 @@ private:
     // the kept grid can cost anything (docs/workflow.md section 4, "Whose grid"). A target without a requantize for
     // these codes leaves no choice, and the report says what that costs.
     EdgeState keep_or_choose(graph::Node& node, const QuantizedOperator& row, const Config& config) {
+        if (row.kind == OpKind::pad && !is_torch()) clip_fill(node);
         const std::shared_ptr<Quantizer>& source = state_of(node, 0).quantizer;
         const std::optional<QuantizerConfig>& output = config.qconfig->output;
         if (is_torch() || row.grid_use == nullptr || source == nullptr || !output || output->dtype() != source->dtype())
             return follow_input(node);
-        const QuantizedTensor codes = stand_in(source->qparams(), false, {});
+        const QuantizedTensor codes = stand_in(source->qparams(), false, recorded_shape(*node.operands()[0]));
         std::optional<GridUse> use = row.grid_use(request_of(node, codes));
         if (!use) return follow_input(node);
         use->may_own = use->may_own && can_requantize(target_, source->dtype());
@@ -531,7 +554,8 @@ private:
         mapping_.mark_used(config.choice.last);
         const auto own = make_quantizer(node, output);
         const std::shared_ptr<Quantizer>& source = state_of(node, operand).quantizer;
-        return add_quantizer(node, std::make_shared<GridChoiceFakeQuantize>(node.name(), own, source, use), {});
+        return add_quantizer(node, std::make_shared<GridChoiceFakeQuantize>(graph::layer_name(node), own, source, use),
+                             {});
     }
 
     EdgeState follow_input(graph::Node& node) {

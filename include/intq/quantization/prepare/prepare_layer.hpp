@@ -152,7 +152,11 @@ INTQ_INLINE std::shared_ptr<nn::Weighted> with_weight_quantizer(const std::strin
     config.options.in_place = false;
     ObserverOptions& options = config.options.observer_options;
     if (options.scheme == arith::QuantScheme::affine) throw Error(where, "weights are symmetric always");
+    const bool is_open = options.has_open_codes() && options.dtype == DType::int8;
     fill_open_codes(options, true, target, compatibility);
+    // The one weight of a channel is the code 127 then, and has no error.
+    if (row.as_layer != nullptr && is_open && compatibility != Compatibility::torch)
+        options.symmetric_scheme = arith::SymmetricScheme::narrow_range;
     // 0 stands for the output channels, wherever the layer has them; so does none in an observer that is per channel.
     const int channels = layer.weight_channel_axis();
     if (options.ch_axis < -1 || (options.ch_axis > 0 && options.ch_axis != channels))
