@@ -163,13 +163,17 @@ TEST_CASE("Improvements of 40 networks with planted channels: on other data none
         check("equalization", *all, *changed, choice.is_kept);
         for (const auto& [what, change] : {std::pair("AdaRound", &rounds), std::pair("bias correction", &corrects)}) {
             auto model = plain;
-            const bool is_kept = improve::improve_if_better(model, samples, *change).is_kept;
+            const bool is_kept = improve::improve_if_better(model, *fused, samples, *change).is_kept;
             CHECK((model == plain) == !is_kept);
             const auto applied =
                 std::dynamic_pointer_cast<PreparedModel>(nn::clone(static_cast<const nn::Module&>(*plain)));
             (*change)(*applied, held.learn);
             check(what, *model, *applied, is_kept);
-            improve::improve_if_better(all, samples, *change);
+            // Judged beside the float model, also where AdaRound has rounded the weights before.
+            const double before = improve::sqnr_on(*fused, *all, held.judge);
+            const improve::BetterOf one = improve::improve_if_better(all, *fused, samples, *change);
+            CHECK(one.without == before);
+            CHECK(improve::sqnr_on(*fused, *all, held.judge) == (one.is_kept ? one.with : before));
         }
         check("all three", *all, *all, true);
     }
@@ -261,8 +265,8 @@ TEST_CASE("What judges is not what was learned from, and a change that harms lea
     }
     auto model = calibrated(*fused, qconfig_of(0), images);
     const auto before = model;
-    const improve::BetterOf choice =
-        improve::improve_if_better(model, batches_of(images, 4), [](PreparedModel& changed, const BatchSource&) {
+    const improve::BetterOf choice = improve::improve_if_better(
+        model, *fused, batches_of(images, 4), [](PreparedModel& changed, const BatchSource&) {
             auto& layer = dynamic_cast<nn::Weighted&>(changed.find("c"));
             layer.set_bias(test::random_tensor(layer.bias().shape(), 1, 100.0f));
         });
@@ -271,7 +275,7 @@ TEST_CASE("What judges is not what was learned from, and a change that harms lea
     CHECK(choice.with < choice.without);
     CHECK_THAT(to_string(choice), Contains("left out: -") && Contains(" dB on the samples that judge, "));
     CHECK(improve::sqnr_on(*model, *model, batches_of(images, 4)) == std::numeric_limits<double>::infinity());
-    CHECK_THAT(message_of<Error>([&] { improve::improve_if_better(model, batches_of(images, 4), nullptr); }),
+    CHECK_THAT(message_of<Error>([&] { improve::improve_if_better(model, *fused, batches_of(images, 4), nullptr); }),
                Contains("`change` is empty"));
     QConfig no_output = qconfig_of(0);
     no_output.output.reset();

@@ -269,7 +269,8 @@ struct Calibrated {
 };
 
 Calibrated calibrated(const graph::GraphModule& fused, const Tensor& calibration, const QuantizeOptions& options) {
-    auto prepared = prepare_calibration_fx(fused, options.mapping(), options.table().policy());
+    auto prepared = prepare_calibration_fx(fused, options.mapping(), options.table().policy(),
+                                           {.example_inputs = {calibration.batch(0, 1)}});
     io::Progress progress("calibration", calibration.extent(0));
     CalibrationReport report = calibrate(*prepared, calibration, batch_size, [&](std::size_t done, std::size_t) {
         progress.update(std::min<std::int64_t>(static_cast<std::int64_t>(done) * batch_size, calibration.extent(0)));
@@ -301,11 +302,12 @@ std::shared_ptr<PreparedModel> prepare(const graph::GraphModule& model, const Te
         keep("equalization", choice);
     }
     if (options.adaround)
-        keep("adaround", improve::improve_if_better(prepared, samples, [&](auto& changed, const auto& learn) {
+        keep("adaround", improve::improve_if_better(prepared, *fused, samples, [&](auto& changed, const auto& learn) {
                  improve::adaround(changed, learn, {.iterations = options.adaround_iterations});
              }));
     if (options.correct_bias)
-        keep("bias correction", improve::improve_if_better(prepared, samples, [](auto& changed, const auto& learn) {
+        keep("bias correction",
+             improve::improve_if_better(prepared, *fused, samples, [](auto& changed, const auto& learn) {
                  improve::correct_bias(changed, learn);
              }));
     found.calibration = std::move(report);

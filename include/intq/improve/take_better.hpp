@@ -58,14 +58,15 @@ BetterOf take_better(std::shared_ptr<quantization::PreparedModel>& model,
 /// A change of a calibrated model, from samples.
 using Improvement = std::function<void(quantization::PreparedModel& model, const quantization::BatchSource& learn)>;
 
-/// Changes a copy on the samples that hold_out() gives for learning, and takes the better by the others. The reference
-/// is the model before the change, in float.
+/// Changes a copy on the samples that hold_out() gives for learning, and takes the better by the others.
 ///
-///     const auto choice = improve_if_better(prepared, samples,
+///     const auto choice = improve_if_better(prepared, *float_model, samples,
 ///                                           [](auto& model, const auto& learn) { adaround(model, learn); });
 ///
-/// Memory   two copies of the model
-BetterOf improve_if_better(std::shared_ptr<quantization::PreparedModel>& model,
+/// @param reference  the float model from which `model` was prepared, and not the prepared one in float: a change
+///                   before this one, such as AdaRound, has rounded the weights of that
+/// Memory   a copy of the model
+BetterOf improve_if_better(std::shared_ptr<quantization::PreparedModel>& model, graph::GraphModule& reference,
                            const quantization::BatchSource& samples, const Improvement& change);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -161,14 +162,14 @@ INTQ_INLINE BetterOf take_better(std::shared_ptr<quantization::PreparedModel>& m
 }
 
 INTQ_INLINE BetterOf improve_if_better(std::shared_ptr<quantization::PreparedModel>& model,
-                                       const quantization::BatchSource& samples, const Improvement& change) {
+                                       graph::GraphModule& reference, const quantization::BatchSource& samples,
+                                       const Improvement& change) {
     if (!change) throw Error("improve_if_better: `change` is empty; it must be a function that changes the model");
     const HeldOut held = hold_out(samples);
-    const auto reference = float_copy(*model);
     const auto changed =
         std::dynamic_pointer_cast<quantization::PreparedModel>(nn::clone(static_cast<const nn::Module&>(*model)));
     change(*changed, held.learn);
-    return take_better(model, changed, *reference, held.judge);
+    return take_better(model, changed, reference, held.judge);
 }
 
 }  // namespace INTQ_HOSTED_ABI
