@@ -150,6 +150,22 @@ TEST_CASE("The fill of a pad that a clip alone reads is clipped first") {
     }
 }
 
+TEST_CASE("A clip behind a cat, and a relu behind that, decide the grid of the cat") {
+    const intq::Tensor x = test::random_tensor(Shape(4, 3, 6, 6), 6, 3.0f);
+    const auto clipped = [](LambdaModel& m, nn::Arguments a) {
+        const std::vector<nn::Value> parts{m.call("conv", a[0]), nn::tanh(a[0])};
+        return nn::relu(nn::clamp(nn::cat(parts, 1), -0.03, 0.08));
+    };
+    for (const kernels::KernelTable* table : tables())
+        for (const DType dtype : {DType::int8, DType::int16}) {
+            INFO(table->policy().name << " " << name_of(dtype));
+            const Run made = run(*model_of({{"conv", test::make_conv(3, 4, 3, 2)}}, clipped), *table, dtype, x);
+            CHECK(made.decibels > 20.0);
+            CHECK(made.quantized.values.count("cat") == 1);
+            CHECK(made.quantized.values.count("clamp") == 1);
+        }
+}
+
 TEST_CASE("A clip whose interval does not hold 0 bounds the codes of a table") {
     const intq::Tensor x = test::random_tensor(Shape(4, 3, 6, 6), 5, 3.0f);
     const auto bounded = [](double low, double high) {

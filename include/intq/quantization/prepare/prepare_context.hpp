@@ -222,8 +222,8 @@ INTQ_INLINE StepRequest PrepareContext::request_of(const graph::Node& node, cons
 
 INTQ_INLINE const graph::Node* PrepareContext::only_reader_if_clip(const graph::Node& node) const {
     const QuantizedOperator& row = row_of(node);
-    const bool makes_codes =
-        row.takes_clip || row.role == Role::quant_stub || (row.role == Role::weighted && !row.on_host);
+    const bool makes_codes = row.takes_clip || row.role == Role::quant_stub || row.role == Role::cat ||
+                             (row.role == Role::weighted && !row.on_host);
     const bool keeps_scale = row.keeps_scale != nullptr && row.keeps_scale(target_);
     // A clip that bounds the codes before it hands them on to the next one.
     const bool bounds_codes = row.clip != nullptr && state_of(node, 0).behind_clip.has_value();

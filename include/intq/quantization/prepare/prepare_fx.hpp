@@ -382,6 +382,8 @@ private:
         check(node, use(node, output.dtype(), DType::none, output.dtype()));
         if (!is_torch()) {
             mapping_.mark_used(config.choice.last);
+            if (const graph::Node* clip = only_reader_if_clip(node))
+                return leave_to_clip(node, *clip, OpKind::none, DType::none);
             return add_output_quantizer(node, output, OpKind::none, DType::none);
         }
 
