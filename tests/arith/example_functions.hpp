@@ -405,6 +405,19 @@ inline ExampleValues resize_tap(const CallArguments& a) {
     return values(tap.first, tap.second, tap.weight);
 }
 
+inline ExampleValues resize_tap_of_values(const CallArguments& a) {
+    const auto tap = arith::resize_tap_of_values(resize_rule(a), a.integer("d"), a.integer("in"), a.integer("out"));
+    return values(tap.first, tap.second, std::bit_cast<float>(tap.weight));
+}
+
+inline ExampleValues bilinear_of_values(const CallArguments& a) {
+    const arith::BilinearOfValues<scalar_lanes> formula(
+        {a.code("zp_in"), a.real("s_in"), a.real("s_out"), codes_of(DType::int8, a.code("zp_out"))});
+    const auto tap = [](float weight) { return arith::ResizeTap{0, 1, std::bit_cast<std::int32_t>(weight)}; };
+    return values(formula.code(a.code("a"), a.code("b"), a.code("c"), a.code("d"),
+                               formula.weights(tap(a.real("x")), tap(a.real("y")))));
+}
+
 inline arith::ResizeScale resize_scale(const CallArguments& a) {
     using arith::ResizeOrigin;
     return {named<ResizeOrigin>(a.word("origin"),
@@ -724,6 +737,8 @@ inline const ExampleFunctions& functions() {
          {"q s activation zp=0 dtype=int8",
           INTQ_EXAMPLE(values(arith::OutputLanes<scalar_lanes>(activation_codes(a, "s")).clamp(a.code("q"))))}},
         {"resize_tap", {"rule d in out", &resize_tap}},
+        {"resize_tap_of_values", {"rule d in out", &resize_tap_of_values}},
+        {"bilinear_of_values", {"a b c d x y s_in s_out zp_in=0 zp_out=0", &bilinear_of_values}},
         {"resize_by_factor", {"rule origin f d in", &resize_by_factor}},
         {"bilinear", {"a b c d x y", INTQ_EXAMPLE(values(arith::bilinear<scalar_lanes>(
                                          a.code("a"), a.code("b"), a.code("c"), a.code("d"), a.code("x"),

@@ -215,11 +215,18 @@ Outcome run_pool(const KernelTable& table, Draw draw) {
 
 Outcome run_interpolate(const KernelTable& table, Draw draw) {
     const Drawn d(draw, table);
-    const auto* const row =
-        find(table.interpolate, [&](const kernels::InterpolateRow& r) { return r.dtype == d.dtype; });
+    const bool of_values = table.policy().computes_as_onnx() && d.dtype == DType::int8 && draw.one_in(3);
+    const auto* const row = find(table.interpolate, [&](const kernels::InterpolateRow& r) {
+        return r.dtype == d.dtype && r.of_values == of_values;
+    });
     const Size2d in{draw.between(1, 9), draw.between(1, 9)}, out{draw.between(1, 20), draw.between(1, 20)};
     std::vector<arith::ResizeTap> taps(static_cast<std::size_t>(kernels::resize_table_size(out)));
-    const auto made = kernels::make_resize_table(static_cast<arith::Resize>(draw.between(0, 4)), in, out, taps);
+    const arith::CodesOf x = d.codes(draw, draw_scale(draw)), y = d.codes(draw, draw_scale_near(draw, x.scale));
+    const auto made =
+        of_values ? kernels::make_resize_table_of_values(
+                        table.policy(), draw.one_in(2) ? arith::Resize::half_pixel : arith::Resize::align_corners, in,
+                        out, taps, {}, x, y, d.clamp(draw, y))
+                  : kernels::make_resize_table(static_cast<arith::Resize>(draw.between(0, 4)), in, out, taps);
     if (row == nullptr || !made) return {};
     kernels::ResizeTable resize = *made;
     if (resize.blend == arith::Blend::of_256ths && draw.one_in(2)) {

@@ -107,6 +107,10 @@ private:
         x = push(OpKind::pad, {x}, large, kernels::PadParams{{1, 1, 1, 1}, {1, 1}, -7});
         x = push(OpKind::interpolate, {x}, image,
                  value_of(kernels::make_resize_table(arith::Resize::half_pixel, {6, 5}, {4, 3}, taps_)));
+        if (policy.computes_as_onnx())  // a row of its own
+            x = push(OpKind::interpolate, {x}, image,
+                     value_of(kernels::make_resize_table_of_values(policy, arith::Resize::align_corners, {4, 3}, {4, 3},
+                                                                   taps_of_values_, {}, of, of, out)));
         kernels::SoftmaxParams softmax;
         softmax.tables = value_of(policy.softmax == arith::SoftmaxRule::requantized
                                       ? arith::make_softmax_tables(of)
@@ -144,6 +148,7 @@ private:
     std::deque<std::vector<std::int8_t>> weights_;
     std::int8_t table_entries_[arith::int8_table_size];
     std::vector<arith::ResizeTap> taps_ = std::vector<arith::ResizeTap>(16);
+    std::vector<arith::ResizeTap> taps_of_values_ = std::vector<arith::ResizeTap>(7);
 };
 
 }  // namespace intq::test

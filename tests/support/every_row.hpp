@@ -228,12 +228,20 @@ inline bool run_interpolate_rows(const KernelTable& table) {
         kernels::ResizeTable of_blend = *resize;
         of_blend.blend = blend;
         for (const kernels::InterpolateRow& row : table.interpolate) {
+            if (row.of_values) continue;
             clear_y();
             row.run({&of_blend, x_memory, y_memory, batch, inputs, &serial});
             if (!y_agrees(row.dtype)) return false;
         }
     }
-    return true;
+    if (!table.policy().computes_as_onnx()) return table.interpolate.size() == 2;
+    const auto of_values = kernels::make_resize_table_of_values(table.policy(), arith::Resize::half_pixel, {side, side},
+                                                                {side - 1, side}, taps, {}, codes(0.05f, DType::int8),
+                                                                codes(0.02f, DType::int8), all_codes(DType::int8));
+    if (!of_values.ok() || table.interpolate.size() != 3 || !table.interpolate[2].of_values) return false;
+    clear_y();
+    table.interpolate[2].run({&*of_values, x_memory, y_memory, batch, inputs, &serial});
+    return y_agrees(DType::int8);
 }
 
 inline bool run_move_rows(const KernelTable& table) {

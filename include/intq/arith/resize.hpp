@@ -5,10 +5,13 @@
 #ifndef INTQ_ARITH_RESIZE_HPP
 #define INTQ_ARITH_RESIZE_HPP
 
+#include <bit>
 #include <cstdint>
 
+#include "intq/arith/codes.hpp"
 #include "intq/arith/ieee.hpp"
 #include "intq/arith/lanes.hpp"
+#include "intq/arith/requantize.hpp"
 #include "intq/core/op_params.hpp"
 
 namespace intq::arith {
@@ -34,11 +37,20 @@ struct ResizeScales {
     ResizeScale width{};
 };
 
-/// What an output cell is made of: one cell, or four by weights that count 256ths or 1024ths of a step between two.
-/// The last is TFLite's.
-enum class Blend : std::uint8_t { nearest, of_256ths, of_1024ths };
+/// What an output cell is made of: one cell, or four by weights that count 256ths or 1024ths of a step between two, the
+/// last as TFLite; or the real numbers of four int8 cells, by weights in float32, as ONNX Runtime.
+enum class Blend : std::uint8_t { nearest, of_256ths, of_1024ths, of_values };
 
-/// One output coordinate along one axis: cells first and second, and the parts of a step that the second weighs.
+/// The two grids of Blend::of_values.
+struct ResizeGrids {
+    std::int32_t zero_point = 0;  // of the input
+    float s_in = 1.0f;
+    float s_out = 1.0f;
+    OutputCodes codes{};
+};
+
+/// One output coordinate along one axis: cells first and second, and the parts of a step that the second weighs; of
+/// Blend::of_values the bits of its weight.
 struct ResizeTap {
     std::int32_t first = 0;
     std::int32_t second = 0;
@@ -62,6 +74,7 @@ constexpr bool is_nearest(Resize rule) noexcept {
 
 /// The largest weight of a tap: one part less than a whole step.
 constexpr std::int32_t largest_weight(Blend blend) noexcept {
+    if (blend == Blend::of_values) return std::bit_cast<std::int32_t>(1.0f) - 1;
     return blend == Blend::nearest ? 0 : blend == Blend::of_256ths ? 255 : 1023;
 }
 
@@ -183,6 +196,89 @@ constexpr ResizeTap resize_tap(Resize rule, index_t d, index_t in, index_t out,
     const auto first = static_cast<std::int32_t>(position >> 8), end = static_cast<std::int32_t>(from - 1);
     return {first, first < end ? first + 1 : end, static_cast<std::int32_t>(position & 255)};
 }
+
+/// The cells of output coordinate d for Blend::of_values.
+///
+///     half_pixel     p = fsub(fdiv(fadd(d, 1/2), f), 1/2) in 0 … in - 1, f the given factor or fdiv(out, in);
+///                    a factor of PyTorch's as factor_position() says
+///     align_corners  p = fdiv(fmul(d, in - 1), out - 1), 0 where out = 1
+///                    first = fl(p),  second = min(first + 1, in - 1),  weight = fsub(p, first), or 1/2 of one cell
+///
+/// @pre as resize_tap(), of a bilinear rule
+///
+/// Source   measured against ONNX Runtime 1.32's Resize (docs/arithmetic.md section 4)
+constexpr ResizeTap resize_tap_of_values(Resize rule, index_t d, index_t in, index_t out,
+                                         const ResizeScale& scale = {}) noexcept {
+    float place = 0.0f;
+    if (rule == Resize::align_corners) {
+        if (out > 1) place = fdiv(fmul(static_cast<float>(d), static_cast<float>(in - 1)), static_cast<float>(out - 1));
+    } else if (scale.origin == ResizeOrigin::extents) {
+        const float factor = fdiv(static_cast<float>(out), static_cast<float>(in));
+        place = factor_position({ResizeOrigin::onnx_factor, static_cast<double>(factor)}, d, in, out);
+    } else {
+        place = factor_position(scale, d, in, out);
+    }
+    const auto end = static_cast<std::int32_t>(in - 1);
+    const auto cell = static_cast<std::int32_t>(place);
+    const std::int32_t first = cell < end ? cell : end, second = first < end ? first + 1 : end;
+    const float weight = first == second ? 0.5f : fadd(place, -static_cast<float>(first));
+    return {first, second, std::bit_cast<std::int32_t>(weight)};
+}
+
+/// Checks grids from anywhere for Blend::of_values.
+///
+/// @return ok; unsupported of input for other codes than int8 and on a target that does not compute as ONNX; what
+///         check_zero_point(), check_output_codes() and check_scale() return; scale_out_of_range of scale where a value
+///         is no float
+constexpr Status check_resize_grids(const PolicyRecord& policy, const ResizeGrids& grids, DType dtype) noexcept {
+    constexpr OpKind op = OpKind::interpolate;
+    if (dtype != DType::int8 || !policy.computes_as_onnx()) return {StatusCode::unsupported, op, Field::input, 0, 0};
+    if (const Status status = check_zero_point(policy, grids.zero_point, dtype, op); !status) return status;
+    if (const Status status = check_output_codes(policy, grids.codes, dtype, op); !status) return status;
+    if (const Status status = check_scale(grids.s_in, op, Field::input); !status) return status;
+    if (const Status status = check_scale(grids.s_out, op, Field::output); !status) return status;
+    return is_finite(fmul(512.0f, grids.s_in)) ? Status{}
+                                               : Status{StatusCode::scale_out_of_range, op, Field::scale, -1, 0};
+}
+
+/// Blend::of_values: the weighted mean of four real numbers, to the grid of the output.
+///
+///     r(q) = fmul(float(q - zp), s_in)
+///     v    = fadd(fadd(fadd(fmul(w_a, r(a)), fmul(w_b, r(b))), fmul(w_c, r(c))), fmul(w_d, r(d)))
+///     code = clamp(rhe(fdiv(v, s_out)) + zo)
+///
+/// with the weights w_a = fmul(1 - x, 1 - y), w_b = fmul(x, 1 - y), w_c = fmul(1 - x, y), w_d = fmul(x, y) of the upper
+/// left, upper right, lower left and lower right cell.
+template <Lanes L> struct BilinearOfValues {
+    typename L::i32 zero_point;
+    typename L::f32 s_in, s_out;
+    OutputLanes<L> out;
+
+    explicit constexpr BilinearOfValues(const ResizeGrids& grids) noexcept
+        : zero_point(L::set(grids.zero_point)),
+          s_in(L::set(grids.s_in)),
+          s_out(L::set(grids.s_out)),
+          out(grids.codes) {}
+
+    /// Of one output pixel.
+    struct Weights {
+        typename L::f32 a, b, c, d;
+    };
+    static constexpr Weights weights(const ResizeTap& column, const ResizeTap& row) noexcept {
+        const float x = std::bit_cast<float>(column.weight), y = std::bit_cast<float>(row.weight);
+        const float left = fadd(1.0f, -x), upper = fadd(1.0f, -y);
+        return {L::set(fmul(left, upper)), L::set(fmul(x, upper)), L::set(fmul(left, y)), L::set(fmul(x, y))};
+    }
+    INTQ_ALWAYS_INLINE constexpr typename L::i32 code(typename L::i32 a, typename L::i32 b, typename L::i32 c,
+                                                      typename L::i32 d, const Weights& weights) const noexcept {
+        const auto part = [&](typename L::i32 q, typename L::f32 weight) INTQ_ALWAYS_INLINE_LAMBDA {
+            return L::mul(weight, L::mul(L::to_f32(L::sub(q, zero_point)), s_in));
+        };
+        const auto sum =
+            L::add(L::add(L::add(part(a, weights.a), part(b, weights.b)), part(c, weights.c)), part(d, weights.d));
+        return out.code(L::round_to_i32(L::div(sum, s_out)));
+    }
+};
 
 /// The mean of four cells, weighted in 256ths along both axes; exact until the one rounding.
 ///

@@ -114,8 +114,7 @@ std::string describe(const Counts& counts) {
 /// What ONNX Runtime adds in float in an order of its own, or multiplies twice where the target does once: next to the
 /// middle of two codes the other one may come out. int16 codes have no table.
 bool may_differ(const std::string& family, bool is_int8) {
-    static const std::set<std::string> families{"linear", "average", "global_average", "coded_constant",
-                                                "float_constant"};
+    static const std::set<std::string> families{"average", "global_average", "coded_constant", "float_constant"};
     return !is_int8 || families.count(family) != 0;
 }
 

@@ -145,7 +145,7 @@ TEST_CASE("an interpolate instruction resizes images; a table of another image i
         CHECK(one.check(table).code == StatusCode::corrupt);
         taps[3].weight = 0;
     }
-    table_of.blend = static_cast<arith::Blend>(3);
+    table_of.blend = static_cast<arith::Blend>(4);
     CHECK(one.check(table).field == Field::instruction);
     table_of.blend = arith::Blend::nearest;
     one.tensors[1].shape[2] = 7;

@@ -4,6 +4,7 @@
 // backend; the error against real interpolation. The classes of a geometry, which lie beside it.
 #include "intq/kernels/window/resize.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <iostream>
@@ -11,6 +12,9 @@
 #include <random>
 #include <vector>
 
+#include "intq/arith/fp32.hpp"
+#include "intq/arith/make_requantize.hpp"
+#include "intq/arith/tflite.hpp"
 #include "intq/arith/tflite_functions.hpp"
 #include "intq/kernels/window/geometry.hpp"
 #include "support/catch.hpp"
@@ -279,6 +283,109 @@ template <class Code> double worst_bilinear_error() {
         }
     CHECK(above == 0);
     return worst;
+}
+
+namespace {
+
+/// Position p of docs/arithmetic.md, section "interpolate of real numbers", each operation rounded to float32.
+float real_position(Resize rule, index_t d, index_t in, index_t out) {
+    volatile float place = 0.0f;
+    if (rule == Resize::align_corners) {
+        if (out == 1) return 0.0f;
+        place = static_cast<float>(d) * static_cast<float>(in - 1);
+        place = place / static_cast<float>(out - 1);
+        return place;
+    }
+    volatile float factor = static_cast<float>(out) / static_cast<float>(in);
+    place = (static_cast<float>(d) + 0.5f) / factor;
+    place = place - 0.5f;
+    return std::fmin(std::fmax(place, 0.0f), static_cast<float>(in - 1));
+}
+
+/// Cells and weights along an axis.
+struct RealTap {
+    index_t first, second;
+    float of_first, of_second;
+};
+RealTap real_tap(Resize rule, index_t d, index_t in, index_t out) {
+    const float place = real_position(rule, d, in, out);
+    const index_t first = std::min<index_t>(static_cast<index_t>(place), in - 1), second = std::min(first + 1, in - 1);
+    volatile float weight = first == second ? 0.5f : place - static_cast<float>(first);
+    volatile float rest = 1.0f - weight;
+    return {first, second, rest, weight};
+}
+
+std::int8_t real_pixel(const std::vector<std::int8_t>& x, const Resized& s, const RealTap& row, const RealTap& column,
+                       index_t n, index_t c, const arith::ResizeGrids& grids) {
+    const auto part = [&](index_t i, float wi, index_t j, float wj) {
+        const auto q = x[static_cast<std::size_t>(((n * s.in.height + i) * s.in.width + j) * s.channels + c)];
+        volatile float value = static_cast<float>(q - grids.zero_point) * grids.s_in;
+        volatile float weight = wj * wi;
+        value = weight * value;
+        return static_cast<float>(value);
+    };
+    volatile float sum = part(row.first, row.of_first, column.first, column.of_first);
+    sum = sum + part(row.first, row.of_first, column.second, column.of_second);
+    sum = sum + part(row.second, row.of_second, column.first, column.of_first);
+    sum = sum + part(row.second, row.of_second, column.second, column.of_second);
+    sum = sum / grids.s_out;
+    const double code = std::nearbyint(static_cast<double>(sum)) + grids.codes.zero_point;
+    return static_cast<std::int8_t>(
+        std::fmin(std::fmax(code, static_cast<double>(grids.codes.lowest)), static_cast<double>(grids.codes.highest)));
+}
+
+}  // namespace
+
+TEST_CASE("Every backend resizes real numbers as float32 says, to any grid") {
+    const std::vector<Resized> shapes{{{1, 1}, {3, 2}, 1, 5},  {{4, 5}, {9, 7}, 2, 3},    {{7, 3}, {2, 11}, 1, 16},
+                                      {{5, 5}, {5, 5}, 1, 33}, {{6, 8}, {12, 24}, 1, 70}, {{9, 9}, {1, 1}, 2, 64}};
+    const arith::CodesOf from{0.037f, -9, DType::int8};
+    for (const arith::CodesOf& to :
+         {arith::CodesOf{0.0171f, 14, DType::int8}, from, arith::CodesOf{0.5f, 0, DType::int8}})
+        for (const Resize rule : {Resize::half_pixel, Resize::align_corners})
+            for (const Resized& s : shapes) {
+                std::vector<ResizeTap> taps(static_cast<std::size_t>(kernels::resize_table_size(s.out)));
+                const arith::OutputCodes codes =
+                    arith::make_output_codes(-120, 127, to.zero_point, to.scale, Activation::none);
+                const auto table = kernels::make_resize_table_of_values(target::fp32::policy, rule, s.in, s.out, taps,
+                                                                        {}, from, to, codes);
+                REQUIRE(table.ok());
+                const auto x = random_codes<std::int8_t>(s.batch * s.in.height * s.in.width * s.channels);
+                std::vector<std::int8_t> expected;
+                for (index_t n = 0; n < s.batch; ++n)
+                    for (index_t i = 0; i < s.out.height; ++i)
+                        for (index_t j = 0; j < s.out.width; ++j)
+                            for (index_t c = 0; c < s.channels; ++c)
+                                expected.push_back(real_pixel(x, s, real_tap(rule, i, s.in.height, s.out.height),
+                                                              real_tap(rule, j, s.in.width, s.out.width), n, c,
+                                                              table->grids));
+                for_each_backend(intq::test::all_backends{}, [&](auto tag) {
+                    GuardedBuffer given(x.size()), to_codes(expected.size());
+                    std::memcpy(given.as<std::int8_t>(), x.data(), x.size());
+                    BackwardExecutor backward;
+                    const Executor executor = backward.executor();
+                    kernels::interpolate_values<decltype(tag)>(
+                        {&*table, given.as<std::int8_t>(), to_codes.as<std::int8_t>(), s.batch, s.channels, &executor});
+                    CHECK(std::memcmp(to_codes.as<std::int8_t>(), expected.data(), expected.size()) == 0);
+                    CHECK(to_codes.is_intact());
+                });
+            }
+}
+
+TEST_CASE("A resize of real numbers is refused where no runtime has it") {
+    std::vector<ResizeTap> taps(8);
+    const auto make = [&](const arith::PolicyRecord& policy, Resize rule, const arith::CodesOf& from) {
+        const arith::OutputCodes codes = arith::make_output_codes(lowest_code(from.dtype), highest_code(from.dtype), 0,
+                                                                  from.scale, Activation::none);
+        return kernels::make_resize_table_of_values(policy, rule, {2, 2}, {4, 4}, taps, {}, from, from, codes).status();
+    };
+    const arith::CodesOf q{0.5f, 0, DType::int8};
+    CHECK(make(target::fp32::policy, Resize::half_pixel, q).ok());
+    CHECK(make(target::fp32::policy, Resize::nearest, q).field == Field::kernel);
+    CHECK(make(target::fp32::policy, Resize::half_pixel, {0.5f, 0, DType::int16}).code == StatusCode::unsupported);
+    CHECK(make(target::tflite<>::policy, Resize::half_pixel, q).code == StatusCode::unsupported);
+    CHECK(make(target::fp32::policy, Resize::half_pixel, {0x1p119f, 0, DType::int8}).code ==
+          StatusCode::scale_out_of_range);
 }
 
 TEST_CASE("Bilinear interpolation is within 1.5 codes of real numbers in int8, and within 257 in int16") {

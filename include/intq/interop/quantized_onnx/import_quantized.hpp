@@ -80,6 +80,7 @@ std::shared_ptr<quantization::PreparedModel> import_prepared(const Model& model,
 #    include "intq/quantization/operators/operator.hpp"
 #    include "intq/quantization/operators/operator_table.hpp"
 #    include "intq/quantization/operators/pool.hpp"
+#    include "intq/quantization/operators/resize.hpp"
 #    include "intq/quantization/prepare/prepare_layer.hpp"
 #    include "intq/tensor/quantize.hpp"
 
@@ -126,6 +127,7 @@ public:
             const auto* average = node.as<quantization::AvgPoolStep>();
             if (average != nullptr && imported_.averages_of_values.count(node.module) != 0)
                 node.step = average->of_values();
+            if (const auto* resize = node.as<quantization::InterpolateStep>()) node.step = resize->of_values();
         }
         return result;
     }

@@ -27,6 +27,13 @@ inline bool are_taps(std::span<const arith::ResizeTap> taps, index_t extent, ari
     return true;
 }
 
+inline void describe_params(arith::ResizeGrids& grids, ParamFields& fields) {
+    fields("zero_point", grids.zero_point);
+    fields("s_in", grids.s_in);
+    fields("s_out", grids.s_out);
+    fields("codes", grids.codes);
+}
+
 static_assert(sizeof(arith::ResizeTap) == 3 * sizeof(std::int32_t), "a tap is described as three numbers");
 
 inline void describe_params(ResizeTable& table, ParamFields& fields) {
@@ -42,7 +49,8 @@ inline void describe_params(ResizeTable& table, ParamFields& fields) {
     };
     fields("in", table.in);
     fields("blend", table.blend);
-    fields.require(table.blend <= arith::Blend::of_1024ths, Field::instruction);
+    fields.require(table.blend <= arith::Blend::of_values, Field::instruction);
+    if (table.blend == arith::Blend::of_values) fields("grids", table.grids);
     taps("row_count", "rows", table.rows, table.in.height);
     taps("column_count", "columns", table.columns, table.in.width);
 }
@@ -50,6 +58,11 @@ inline void describe_params(ResizeTable& table, ParamFields& fields) {
 namespace operators {
 
 // --- interpolate: params is a ResizeTable ----------------------------------------------------------------------------
+
+/// Whether a row computes what a call asks for.
+inline bool serves(const InterpolateRow& row, const ResizeTable& table, DType dtype) noexcept {
+    return row.dtype == dtype && row.of_values == (table.blend == arith::Blend::of_values);
+}
 
 inline Status check_interpolate(const OperatorCall& call) noexcept {
     const ArenaTensor& x = call.x();
@@ -59,16 +72,20 @@ inline Status check_interpolate(const OperatorCall& call) noexcept {
     if (table.in.width != x.shape[3]) return detail::wrong_shape(call.op, Field::input, x.shape[3], table.in.width);
     const Size2d out{static_cast<index_t>(table.rows.size()), static_cast<index_t>(table.columns.size())};
     if (const Status status = detail::check_images(call, out); !status) return status;
-    if (!detail::has_dtype<&KernelTable::interpolate>(call.table, {x.dtype, DType::none, x.dtype}))
-        return detail::no_kernel(call.op, x.dtype);
-    return {};
+    if (table.blend == arith::Blend::of_values)
+        if (const Status status = arith::check_resize_grids(call.table.policy(), table.grids, x.dtype); !status)
+            return status;
+    const bool has_row =
+        detail::has_any(call.table.interpolate, [&](const InterpolateRow& r) { return serves(r, table, x.dtype); });
+    return has_row ? Status{} : detail::no_kernel(call.op, x.dtype);
 }
 
 inline void run_interpolate(const OperatorCall& call) INTQ_NOEXCEPT {
     const ArenaTensor& x = call.x();
+    const auto& table = call.params_as<ResizeTable>();
     const auto& row =
-        detail::find_row(call.table.interpolate, [&](const InterpolateRow& r) { return r.dtype == x.dtype; });
-    row.run({&call.params_as<ResizeTable>(), call.x_data(), call.y_data(), call.batch, x.shape[1], call.executor});
+        detail::find_row(call.table.interpolate, [&](const InterpolateRow& r) { return serves(r, table, x.dtype); });
+    row.run({&table, call.x_data(), call.y_data(), call.batch, x.shape[1], call.executor});
 }
 
 inline constexpr ProgramOperator interpolate_operator{.op = OpKind::interpolate,

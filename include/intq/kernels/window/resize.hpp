@@ -5,6 +5,8 @@
 #ifndef INTQ_KERNELS_WINDOW_RESIZE_HPP
 #define INTQ_KERNELS_WINDOW_RESIZE_HPP
 
+#include <array>
+
 #include "intq/arith/resize.hpp"
 #include "intq/kernels/streaming/channel_walk.hpp"
 #include "intq/kernels/window/resize_call.hpp"
@@ -53,13 +55,44 @@ void bilinear_line(const Code* upper, const Code* lower, std::span<const arith::
     }
 }
 
+template <class L>
+void line_of_values(const std::int8_t* upper, const std::int8_t* lower, std::span<const arith::ResizeTap> taps,
+                    const arith::ResizeTap row, const arith::ResizeGrids grids, index_t channels,
+                    std::int8_t* out) noexcept {
+    const arith::BilinearOfValues<L> formula(grids);
+    for (const arith::ResizeTap& tap : taps) {
+        const index_t left = tap.first * channels, right = tap.second * channels;
+        const auto weights = formula.weights(tap, row);
+        store_run<L>(out, channels, [&](index_t c, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+            const auto load = [&](const std::int8_t* from)
+                                  INTQ_ALWAYS_INLINE_LAMBDA { return load_codes<L>(from + c, lanes); };
+            return formula.code(load(upper + left), load(upper + right), load(lower + left), load(lower + right),
+                                weights);
+        });
+        out += channels;
+    }
+}
+
+/// line(upper, lower, tap of the row, y) for each row of the outputs.
+template <class Code, class Line> void for_each_resized_row(const InterpolateCall& call, const Line& line) {
+    const ResizeTable table = *call.table;
+    const auto height = static_cast<index_t>(table.rows.size()), width = static_cast<index_t>(table.columns.size());
+    const index_t row_size = table.in.width * call.channels;
+    (*call.executor)(call.batch * height, [&](index_t row) {
+        const arith::ResizeTap& vertical = table.rows[static_cast<std::size_t>(row % height)];
+        const Code* const image = static_cast<const Code*>(call.x) + row / height * table.in.height * row_size;
+        line(image + vertical.first * row_size, image + vertical.second * row_size, vertical,
+             static_cast<Code*>(call.y) + row * width * call.channels);
+    });
+}
+
 }  // namespace detail
 
 /// y[n][i][j][c] = x at the tapped cell, or the weighted mean of four, by arith::bilinear() or, of TFLite's models,
 /// arith::bilinear_of_1024ths(); the scale stays.
 ///
 /// @tparam Code  int8 or int16
-/// @pre table made by make_resize_table(); y must not overlap x
+/// @pre table made by make_resize_table(), or of TFLite's blend; y must not overlap x
 ///
 /// Result   exact; the same bytes on every backend and executor
 /// Memory   no scratch
@@ -68,30 +101,45 @@ void bilinear_line(const Code* upper, const Code* lower, std::span<const arith::
 template <class Backend, class Code> void interpolate_codes(const InterpolateCall& call) INTQ_NOEXCEPT {
     using L = simd::lanes<Backend>;
     const ResizeTable table = *call.table;
-    const auto height = static_cast<index_t>(table.rows.size()), width = static_cast<index_t>(table.columns.size());
-    const index_t channels = call.channels, row_size = table.in.width * channels;
-    (*call.executor)(call.batch * height, [&](index_t row) {
-        const arith::ResizeTap& vertical = table.rows[static_cast<std::size_t>(row % height)];
-        const Code* const image = static_cast<const Code*>(call.x) + row / height * table.in.height * row_size;
-        const Code* const upper = image + vertical.first * row_size;
-        const Code* const lower = image + vertical.second * row_size;
-        Code* const out = static_cast<Code*>(call.y) + row * width * channels;
-        if (table.blend == arith::Blend::nearest)
-            detail::nearest_line<L>(upper, table.columns, channels, out);
-        else if (table.blend == arith::Blend::of_256ths)
-            detail::bilinear_line<L, arith::Blend::of_256ths>(upper, lower, table.columns, vertical.weight, channels,
-                                                              out);
-        else
-            detail::bilinear_line<L, arith::Blend::of_1024ths>(upper, lower, table.columns, vertical.weight, channels,
-                                                               out);
-    });
+    const index_t channels = call.channels;
+    detail::for_each_resized_row<Code>(
+        call, [&](const Code* upper, const Code* lower, const arith::ResizeTap& vertical, Code* out) {
+            if (table.blend == arith::Blend::nearest)
+                detail::nearest_line<L>(upper, table.columns, channels, out);
+            else if (table.blend == arith::Blend::of_256ths)
+                detail::bilinear_line<L, arith::Blend::of_256ths>(upper, lower, table.columns, vertical.weight,
+                                                                  channels, out);
+            else
+                detail::bilinear_line<L, arith::Blend::of_1024ths>(upper, lower, table.columns, vertical.weight,
+                                                                   channels, out);
+        });
+}
+
+/// The same of real numbers, by arith::BilinearOfValues, to the grid of the output.
+/// @pre table made by make_resize_table_of_values(); y must not overlap x
+template <class Backend> void interpolate_values(const InterpolateCall& call) INTQ_NOEXCEPT {
+    const ResizeTable table = *call.table;
+    const auto line = [&](const std::int8_t* upper, const std::int8_t* lower, const arith::ResizeTap& vertical,
+                          std::int8_t* out) {
+        detail::line_of_values<simd::lanes<Backend>>(upper, lower, table.columns, vertical, table.grids, call.channels,
+                                                     out);
+    };
+    detail::for_each_resized_row<std::int8_t>(call, line);
 }
 
 namespace detail {
 
-template <class Backend>
-inline constexpr InterpolateRow interpolate_rows[] = {{DType::int8, &interpolate_codes<Backend, std::int8_t>},
-                                                      {DType::int16, &interpolate_codes<Backend, std::int16_t>}};
+/// Few programs need the row of values, so it stands alone.
+template <class TargetType, class Backend> constexpr auto interpolate_rows_of() noexcept {
+    constexpr InterpolateRow bytes{DType::int8, false, &interpolate_codes<Backend, std::int8_t>},
+        words{DType::int16, false, &interpolate_codes<Backend, std::int16_t>};
+    if constexpr (TargetType::policy.computes_as_onnx())
+        return std::array{bytes, words, InterpolateRow{DType::int8, true, &interpolate_values<Backend>}};
+    else
+        return std::array{bytes, words};
+}
+template <class TargetType, class Backend>
+inline constexpr auto interpolate_rows = interpolate_rows_of<TargetType, Backend>();
 
 }  // namespace detail
 

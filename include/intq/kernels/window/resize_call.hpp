@@ -20,6 +20,7 @@ struct ResizeTable {
     std::span<const arith::ResizeTap> columns;  // (out.width)
     Size2d in{0, 0};
     arith::Blend blend = arith::Blend::of_256ths;
+    arith::ResizeGrids grids{};  // of Blend::of_values; for others the scale stays
 };
 
 }  // namespace INTQ_CORE_ABI
@@ -71,6 +72,37 @@ constexpr Result<ResizeTable> make_resize_table(arith::Resize rule, Size2d in, S
                        arith::is_nearest(rule) ? arith::Blend::nearest : arith::Blend::of_256ths};
 }
 
+/// The table of a bilinear resize of int8 codes that is computed as ONNX Runtime does between DequantizeLinear and
+/// QuantizeLinear (arith::BilinearOfValues).
+///
+/// @return what make_resize_table(), check_codes(), check_result() and check_resize_grids() refuse; value_out_of_range
+/// of
+///         kernel for a nearest rule
+constexpr Result<ResizeTable> make_resize_table_of_values(const arith::PolicyRecord& policy, arith::Resize rule,
+                                                          Size2d in, Size2d out, std::span<arith::ResizeTap> memory,
+                                                          const arith::ResizeScales& scales, const arith::CodesOf& from,
+                                                          const arith::CodesOf& to,
+                                                          const arith::OutputCodes& codes) noexcept {
+    constexpr OpKind op = OpKind::interpolate;
+    if (arith::is_nearest(rule)) return Status{StatusCode::value_out_of_range, op, Field::kernel, 0, 0};
+    if (const Status status = arith::check_codes(policy, from, op, Field::input); !status) return status;
+    if (const Status status = arith::check_result(policy, to, codes, op); !status) return status;
+    const Result<ResizeTable> in_parts = make_resize_table(rule, in, out, memory, scales);
+    if (!in_parts) return in_parts;
+    ResizeTable table = *in_parts;
+    table.blend = arith::Blend::of_values;
+    table.grids = {from.zero_point, from.scale, to.scale, codes};
+    if (const Status status = arith::check_resize_grids(policy, table.grids, from.dtype); !status) return status;
+    const arith::ResizeScales used = arith::scales_between(scales, in, out);
+    const auto height = static_cast<std::size_t>(out.height), width = static_cast<std::size_t>(out.width);
+    for (std::size_t y = 0; y < height; ++y)
+        memory[y] = arith::resize_tap_of_values(rule, static_cast<index_t>(y), in.height, out.height, used.height);
+    for (std::size_t x = 0; x < width; ++x)
+        memory[height + x] =
+            arith::resize_tap_of_values(rule, static_cast<index_t>(x), in.width, out.width, used.width);
+    return table;
+}
+
 }  // namespace INTQ_ABI
 }  // namespace intq::kernels
 
@@ -89,6 +121,7 @@ struct InterpolateCall {
 
 struct InterpolateRow {
     DType dtype;
+    bool of_values;  // of Blend::of_values; another row serves all others
     void (*run)(const InterpolateCall&);
 };
 

@@ -5,12 +5,16 @@
 #define INTQ_QUANTIZATION_OPERATORS_RESIZE_HPP
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "intq/arith/resize.hpp"
 #include "intq/core/op_params.hpp"
 #include "intq/kernels/streaming/move.hpp"
 #include "intq/program/program_builder.hpp"
+#include "intq/quantization/operators/operator.hpp"
 #include "intq/quantization/operators/quantized_graph.hpp"
+#include "intq/tensor/owned_qparams.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
@@ -26,9 +30,32 @@ struct ResizeLayer {
 std::int32_t add_interpolate(program::ProgramBuilder& builder, std::int32_t x, const ResizeLayer& resize,
                              const program::LayerName& layer);
 
+/// Int8 codes to another grid, as ONNX Runtime computes a bilinear resize between DequantizeLinear and QuantizeLinear.
+/// @pre the target computes_as_onnx()
+std::int32_t add_interpolate_of_values(program::ProgramBuilder& builder, std::int32_t x, const ResizeLayer& resize,
+                                       const OwnedQParams& output, const arith::OutputCodes& codes,
+                                       const program::LayerName& layer);
+
 /// @param pad  its fill is a code; the scale stays
 std::int32_t add_pad(program::ProgramBuilder& builder, std::int32_t x, const kernels::PadParams& pad,
                      const program::LayerName& layer);
+
+class InterpolateStep : public FloatBackedStep {
+public:
+    InterpolateStep(FloatCall call, const ResizeLayer& resize) : FloatBackedStep(std::move(call)), resize_(resize) {}
+    OpKind kind() const noexcept override { return OpKind::interpolate; }
+    const ResizeLayer& resize() const noexcept { return resize_; }
+    /// The same resize as ONNX Runtime computes it, where it is bilinear, of int8 codes and on a target that
+    /// computes_as_onnx().
+    std::shared_ptr<const InterpolateStep> of_values() const;
+    INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
+
+private:
+    std::int32_t add_means_on_grid(Lowering& l, const QuantizedNode& node) const;
+
+    ResizeLayer resize_;
+    bool of_values_ = false;
+};
 
 }  // namespace INTQ_HOSTED_ABI
 }  // namespace intq::quantization
@@ -39,11 +66,9 @@ std::int32_t add_pad(program::ProgramBuilder& builder, std::int32_t x, const ker
 #    include <cmath>
 #    include <cstddef>
 #    include <limits>
-#    include <memory>
 #    include <optional>
 #    include <span>
 #    include <string>
-#    include <utility>
 
 #    include "intq/kernels/operators/resize.hpp"
 #    include "intq/nn/functional/call.hpp"
@@ -51,26 +76,61 @@ std::int32_t add_pad(program::ProgramBuilder& builder, std::int32_t x, const ker
 #    include "intq/nn/layers/resize.hpp"
 #    include "intq/quantization/operators/lowering.hpp"
 #    include "intq/quantization/operators/on_grid.hpp"
-#    include "intq/quantization/operators/operator.hpp"
 #    include "intq/quantization/operators/reference.hpp"
 
 namespace intq::quantization {
 inline namespace INTQ_HOSTED_ABI {
 
-INTQ_INLINE std::int32_t add_interpolate(program::ProgramBuilder& builder, std::int32_t x, const ResizeLayer& resize,
-                                         const program::LayerName& layer) {
-    const Size2d out = resize.out;
+namespace detail {
+
+INTQ_INLINE std::span<arith::ResizeTap> new_taps(program::ProgramBuilder& builder, Size2d out) {
+    const index_t taps = kernels::resize_table_size(out);
+    const Workspace memory = builder.new_buffer(taps * static_cast<index_t>(sizeof(arith::ResizeTap)));
+    return {reinterpret_cast<arith::ResizeTap*>(memory.data), static_cast<std::size_t>(taps)};
+}
+
+INTQ_INLINE std::int32_t push_interpolate(program::ProgramBuilder& builder, std::int32_t x,
+                                          const Result<kernels::ResizeTable>& table, const QParams& output,
+                                          const program::LayerName& layer) {
+    const auto* const params = builder.keep_params(value_or_throw(table, layer.name));
+    const kernels::ArenaTensor in = builder.at(x);
+    const Shape shape(in.shape[0], in.shape[1], static_cast<index_t>(table->rows.size()),
+                      static_cast<index_t>(table->columns.size()));
+    return builder.push(OpKind::interpolate, {x}, builder.tensor(in.dtype, shape, output, layer), params, layer);
+}
+
+INTQ_INLINE kernels::ArenaTensor image_to_resize(program::ProgramBuilder& builder, std::int32_t x,
+                                                 const program::LayerName& layer) {
     builder.require_image(x, layer);
     const kernels::ArenaTensor in = builder.at(x);
     builder.check({OpKind::interpolate, in.dtype, DType::none, in.dtype}, layer);
-    const index_t taps = kernels::resize_table_size(out);
-    const Workspace memory = builder.new_buffer(taps * static_cast<index_t>(sizeof(arith::ResizeTap)));
-    const std::span<arith::ResizeTap> table(reinterpret_cast<arith::ResizeTap*>(memory.data),
-                                            static_cast<std::size_t>(taps));
-    const auto* const params = builder.keep_params(value_or_throw(
-        kernels::make_resize_table(resize.rule, {in.shape[2], in.shape[3]}, out, table, resize.scales), layer.name));
-    const Shape shape(in.shape[0], in.shape[1], out.height, out.width);
-    return builder.push(OpKind::interpolate, {x}, builder.tensor(in.dtype, shape, in.qparams, layer), params, layer);
+    return in;
+}
+
+}  // namespace detail
+
+INTQ_INLINE std::int32_t add_interpolate(program::ProgramBuilder& builder, std::int32_t x, const ResizeLayer& resize,
+                                         const program::LayerName& layer) {
+    const kernels::ArenaTensor in = detail::image_to_resize(builder, x, layer);
+    const auto table = kernels::make_resize_table(resize.rule, {in.shape[2], in.shape[3]}, resize.out,
+                                                  detail::new_taps(builder, resize.out), resize.scales);
+    return detail::push_interpolate(builder, x, table, in.qparams, layer);
+}
+
+INTQ_INLINE std::int32_t add_interpolate_of_values(program::ProgramBuilder& builder, std::int32_t x,
+                                                   const ResizeLayer& resize, const OwnedQParams& output,
+                                                   const arith::OutputCodes& codes, const program::LayerName& layer) {
+    const kernels::ArenaTensor in = detail::image_to_resize(builder, x, layer);
+    const auto table = kernels::make_resize_table_of_values(
+        builder.target(), resize.rule, {in.shape[2], in.shape[3]}, resize.out, detail::new_taps(builder, resize.out),
+        resize.scales, builder.codes_of(x), program::ProgramBuilder::codes_of(output), codes);
+    return detail::push_interpolate(builder, x, table, builder.keep(output), layer);
+}
+
+INTQ_INLINE std::shared_ptr<const InterpolateStep> InterpolateStep::of_values() const {
+    auto step = std::make_shared<InterpolateStep>(*this);
+    step->of_values_ = true;
+    return step;
 }
 
 INTQ_INLINE std::int32_t add_pad(program::ProgramBuilder& builder, std::int32_t x, const kernels::PadParams& pad,
@@ -86,19 +146,6 @@ INTQ_INLINE std::int32_t add_pad(program::ProgramBuilder& builder, std::int32_t 
                         layer);
 }
 
-class InterpolateStep : public FloatBackedStep {
-public:
-    InterpolateStep(FloatCall call, const ResizeLayer& resize) : FloatBackedStep(std::move(call)), resize_(resize) {}
-    OpKind kind() const noexcept override { return OpKind::interpolate; }
-    const ResizeLayer& resize() const noexcept { return resize_; }
-    INTQ_INLINE void lower(Lowering& l, const QuantizedNode& node) const override;
-
-private:
-    std::int32_t add_means_on_grid(Lowering& l, const QuantizedNode& node) const;
-
-    ResizeLayer resize_;
-};
-
 INTQ_INLINE std::int32_t InterpolateStep::add_means_on_grid(Lowering& l, const QuantizedNode& node) const {
     program::ProgramBuilder& builder = l.builder();
     const program::LayerName layer = Lowering::layer(node);
@@ -110,7 +157,12 @@ INTQ_INLINE std::int32_t InterpolateStep::add_means_on_grid(Lowering& l, const Q
 
 INTQ_INLINE void InterpolateStep::lower(Lowering& l, const QuantizedNode& node) const {
     const program::LayerName layer = Lowering::layer(node);
-    const bool is_bilinear = resize_.rule == arith::Resize::half_pixel || resize_.rule == arith::Resize::align_corners;
+    const bool is_bilinear = !arith::is_nearest(resize_.rule);
+    if (of_values_ && is_bilinear &&
+        has_onnx_table(l.builder().target(), l.quantized().input(node, 0).dtype, l.qparams(node).dtype))
+        return l.set(node,
+                     add_interpolate_of_values(l.builder(), l.input(node), resize_, l.qparams(node),
+                                               program::ProgramBuilder::output_codes(l.qparams(node).view()), layer));
     if (is_bilinear && !keeps_grid(l.quantized(), node)) return l.set(node, add_means_on_grid(l, node));
     const std::int32_t x =
         add_on_grid(l.builder(), l.input(node), l.qparams(node), {}, {layer.name + ".grid", layer.type});
