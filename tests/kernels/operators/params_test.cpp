@@ -47,11 +47,19 @@ struct Coverage {
     }
 };
 
+/// A value that has all fields: the grids of a resize are there for Blend::of_values alone.
+template <class Params> Params with_all_fields() { return {}; }
+template <> kernels::ResizeTable with_all_fields() {
+    kernels::ResizeTable table;
+    table.blend = arith::Blend::of_values;
+    return table;
+}
+
 /// Bytes of values, not of padding, that the description names not exactly once; without field `left_out`.
 template <class Params> int count_wrong_bytes(int left_out, int& fields) {
     const kernels::PackingRules packing = kernels::packing_rules<target::fp32, simd::scalar>();
     const kernels::ParamContext context{&packing};
-    Params params{}, mask;
+    Params params = with_all_fields<Params>(), mask;
     std::memset(static_cast<void*>(&mask), 0xff, sizeof mask);
     __builtin_clear_padding(&mask);
     unsigned char before[sizeof params], after[sizeof params], value[sizeof params];
@@ -361,6 +369,12 @@ void check_places(const kernels::KernelTable& table, std::set<OpKind>& ops) {
     resize.blend = arith::Blend::of_1024ths;
     taps[1].weight = 1023;
     OneInstruction(OpKind::interpolate, DType::int8, {image, Shape(2, 3, 8, 5)}, &resize).check(table, ops);
+    if (table.policy().computes_as_onnx()) {
+        resize = value_of(kernels::make_resize_table_of_values(table.policy(), arith::Resize::half_pixel, {4, 5},
+                                                               {8, 5}, taps, {}, {0.1f, 3, DType::int8},
+                                                               {0.2f, -5, DType::int8}, {-5, -100, 127}));
+        OneInstruction(OpKind::interpolate, DType::int8, {image, Shape(2, 3, 8, 5)}, &resize).check(table, ops);
+    }
     const kernels::PadParams pad{{1, 2, 0, 3}, {2, 1}, -7};
     const Size2d out = kernels::padded_size(pad, {4, 5});
     OneInstruction(OpKind::pad, DType::int8, {image, Shape(2, 3, out.height, out.width)}, &pad).check(table, ops);
