@@ -49,6 +49,11 @@ template <class L> struct AddLanes<float_scale, L> {
     constexpr typename L::f32 real(typename L::i32 x, typename L::i32 y) const noexcept {
         return L::add(L::add(offset, L::mul(L::to_f32(x), factor[0])), L::mul(L::to_f32(y), factor[1]));
     }
+    /// real() where the offset is 0: the sign of a zero, which is all that the offset changes then, is not rounded to a
+    /// code.
+    constexpr typename L::f32 real_without_offset(typename L::i32 x, typename L::i32 y) const noexcept {
+        return L::add(L::mul(L::to_f32(x), factor[0]), L::mul(L::to_f32(y), factor[1]));
+    }
     constexpr typename L::i32 code(typename L::i32 x, typename L::i32 y) const noexcept {
         return out.clamp(L::round_to_i32(real(x, y)));
     }

@@ -67,29 +67,38 @@ void walk_pairs(const PairWalk& walk, const void* x, const void* y, void* out, c
     });
 }
 
+/// Real numbers of two runs of codes, with the zero point of the output, rounded to a third run.
+template <class L, class Code, class Real>
+INTQ_ALWAYS_INLINE void store_real_pairs(arith::OutputCodes codes, index_t count, const Code* x, const Code* y,
+                                         Code* out, const Real& real) noexcept {
+    codes.zero_point = 0;  // it is part of the real number
+    store_rounded_run<L>(out, count, codes, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+        return real(load_codes<L>(x + i, lanes), load_codes<L>(y + i, lanes));
+    });
+}
+
 /// The results of a formula for two runs of codes, stored to a third.
 template <class L, class Formula, class Code>
-INTQ_ALWAYS_INLINE void store_pairs(const Formula& formula, arith::OutputCodes codes, index_t count, const Code* x,
-                                    const Code* y, Code* out) noexcept {
-    const auto of_pair = [&](auto&& function) INTQ_ALWAYS_INLINE_LAMBDA {
-        return [&, function](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
-            return function(load_codes<L>(x + i, lanes), load_codes<L>(y + i, lanes));
-        };
-    };
-    if constexpr (requires(typename L::i32 code) { formula.real(code, code); }) {
-        codes.zero_point = 0;  // it is part of the real number
-        store_rounded_run<L>(out, count, codes,
-                             of_pair([&](auto a, auto b) INTQ_ALWAYS_INLINE_LAMBDA { return formula.real(a, b); }));
-    } else {
-        store_scaled_run<L>(out, count, codes,
-                            of_pair([&](auto a, auto b) INTQ_ALWAYS_INLINE_LAMBDA { return formula.scaled(a, b); }));
-    }
+INTQ_ALWAYS_INLINE void store_pairs(const Formula& formula, const arith::OutputCodes& codes, index_t count,
+                                    const Code* x, const Code* y, Code* out) noexcept {
+    if constexpr (requires(typename L::i32 code) { formula.real(code, code); })
+        store_real_pairs<L>(codes, count, x, y, out,
+                            [&](auto a, auto b) INTQ_ALWAYS_INLINE_LAMBDA { return formula.real(a, b); });
+    else
+        store_scaled_run<L>(out, count, codes, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
+            return formula.scaled(load_codes<L>(x + i, lanes), load_codes<L>(y + i, lanes));
+        });
 }
 
 /// The sums of two runs of codes. Everything that the loop reads is a local: a store of bytes may change all else.
 template <class L, class Policy, class Code>
 void add_run(const arith::AddParams& params, index_t count, const Code* x, const Code* y, Code* out) noexcept {
     const arith::AddLanes<Policy, L> formula(params);
+    if constexpr (std::is_same_v<Policy, arith::float_scale>)
+        if (!INTQ_SMALL && params.zero_point[0] == 0 && params.zero_point[1] == 0 && params.codes.zero_point == 0)
+            return store_real_pairs<L>(params.codes, count, x, y, out, [&](auto a, auto b) INTQ_ALWAYS_INLINE_LAMBDA {
+                return formula.real_without_offset(a, b);
+            });
     store_pairs<L>(formula, params.codes, count, x, y, out);
 }
 

@@ -76,8 +76,7 @@ constexpr Result<ResizeTable> make_resize_table(arith::Resize rule, Size2d in, S
 /// QuantizeLinear (arith::BilinearOfValues).
 ///
 /// @return what make_resize_table(), check_codes(), check_result() and check_resize_grids() refuse; value_out_of_range
-/// of
-///         kernel for a nearest rule
+///         of kernel for a nearest rule
 constexpr Result<ResizeTable> make_resize_table_of_values(const arith::PolicyRecord& policy, arith::Resize rule,
                                                           Size2d in, Size2d out, std::span<arith::ResizeTap> memory,
                                                           const arith::ResizeScales& scales, const arith::CodesOf& from,
