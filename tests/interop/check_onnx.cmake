@@ -5,20 +5,11 @@
 #   cmake -D PYTHON=… -D SCRIPTS=… -D MODELS=… -D PROGRAM=… -D SCRATCH=… -D WHAT=runtime|node_tests|own_grids
 #         -P check_onnx.cmake
 
-execute_process(COMMAND "${PYTHON}" -c "import numpy, onnx, onnxruntime" RESULT_VARIABLE missing OUTPUT_QUIET ERROR_QUIET)
-if(NOT missing STREQUAL "0")
-    message("SKIPPED: interop/onnx_${WHAT}: ${PYTHON} has no packages onnx, onnxruntime and numpy; INTQ_PYTHON names another interpreter")
+include("${CMAKE_CURRENT_LIST_DIR}/onnx_python.cmake")
+find_onnx_packages("interop/onnx_${WHAT}" has_packages)
+if(NOT has_packages)
     return()
 endif()
-
-# Runs a command and fails with what it printed.
-function(run_or_fail what)
-    execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
-    message("${output}")
-    if(NOT status STREQUAL "0")
-        message(FATAL_ERROR "${what} failed")
-    endif()
-endfunction()
 
 file(REMOVE_RECURSE "${SCRATCH}")
 file(MAKE_DIRECTORY "${SCRATCH}")

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "intq/io/name_pattern.hpp"
 
-#include <chrono>
 #include <random>
 #include <regex>
 #include <string>
@@ -126,7 +125,7 @@ TEST_CASE("What is not a pattern is refused with its place") {
 }
 
 TEST_CASE("A hostile pattern or name costs neither the stack nor the afternoon") {
-    const auto start = std::chrono::steady_clock::now();
+    // Where a pattern is tried back, these do not end.
     CHECK(matches("(a|b|.)*c", std::string(1'000'000, 'a') + "c"));          // std::regex overflows the stack
     CHECK_FALSE(matches("(a*)*(a*)*(a*)*$", std::string(3000, 'a') + "!"));  // exponential where one tries back
     CHECK_FALSE(matches("(x+x+)+y", std::string(3000, 'x')));
@@ -136,5 +135,4 @@ TEST_CASE("A hostile pattern or name costs neither the stack nor the afternoon")
     CHECK(refusal("[" + std::string(9000, 'a') + "]{9999}").find("too many repetitions") != std::string::npos);
     CHECK(refusal("a{99999999999999999999}").find("a count above 10000") != std::string::npos);
     CHECK(refusal(std::string(20'000, 'a')).find("20000 bytes") != std::string::npos);
-    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
 }

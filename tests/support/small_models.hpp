@@ -121,6 +121,17 @@ struct ResidualNet : nn::Cloneable<ResidualNet> {
     }
 };
 
+/// 10·lg(sum x² / sum (x - y)²) of what is expected and what is given, in dB; infinite where they are equal.
+inline double sqnr(const intq::Tensor& expected, const intq::Tensor& given) {
+    const intq::Tensor x = expected.contiguous(), y = given.contiguous();
+    double signal = 0.0, noise = 0.0;
+    for (std::size_t i = 0; i < x.flat<float>().size(); ++i) {
+        const double p = static_cast<double>(x.flat<float>()[i]), q = static_cast<double>(y.flat<float>()[i]);
+        signal += p * p, noise += (p - q) * (p - q);
+    }
+    return noise == 0.0 ? std::numeric_limits<double>::infinity() : 10.0 * std::log10(signal / noise);
+}
+
 /// The message of the exception that `act` throws; "nothing was thrown" otherwise.
 template <class Exception, class Act> std::string message_of(const Act& act) {
     try {

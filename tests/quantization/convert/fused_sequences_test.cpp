@@ -112,16 +112,7 @@ nn::ModulePtr model_of(const Layer& layer, const Sequence& sequence, Place place
                          });
 }
 
-/// Signal to noise in dB.
-double sqnr(const intq::Tensor& expected, const intq::Tensor& given) {
-    double signal = 0, noise = 1e-30;
-    for (std::size_t i = 0; i < expected.flat<float>().size(); ++i) {
-        const auto a = static_cast<double>(expected.flat<float>()[i]), b = static_cast<double>(given.flat<float>()[i]);
-        signal += a * a;
-        noise += (a - b) * (a - b);
-    }
-    return 10 * std::log10(signal / noise);
-}
+using test::sqnr;
 
 /// The type that the DeQuantStub reads.
 DType type_of_output(const QuantizedGraph& quantized) {

@@ -256,15 +256,7 @@ void collect_rows(const QuantizedGraph& quantized, std::set<RowKey>& reached) {
     }
 }
 
-double sqnr(const intq::Tensor& expected, const intq::Tensor& given) {
-    double signal = 0, noise = 0;
-    for (std::size_t i = 0; i < expected.flat<float>().size(); ++i) {
-        const auto a = static_cast<double>(expected.flat<float>()[i]), b = static_cast<double>(given.flat<float>()[i]);
-        signal += a * a;
-        noise += (a - b) * (a - b);
-    }
-    return noise == 0 ? 200.0 : 10 * std::log10(signal / noise);
-}
+using test::sqnr;
 
 /// From the model to the outputs of its program.
 Outcome run_as_program(const Case& c, const kernels::KernelTable& table, const QConfigMapping& mapping,

@@ -33,15 +33,7 @@ using test::LambdaModel;
 
 namespace {
 
-double sqnr(const intq::Tensor& expected, const intq::Tensor& given) {
-    const intq::Tensor x = expected.contiguous(), y = given.contiguous();
-    double signal = 0.0, noise = 0.0;
-    for (std::size_t i = 0; i < x.flat<float>().size(); ++i) {
-        const double p = x.flat<float>()[i], q = y.flat<float>()[i];
-        signal += p * p, noise += (p - q) * (p - q);
-    }
-    return 10.0 * std::log10(signal / noise);
-}
+using test::sqnr;
 
 /// quant, the body, dequant.
 nn::ModulePtr model_of(std::initializer_list<std::pair<std::string, nn::ModulePtr>> children,
@@ -145,7 +137,7 @@ TEST_CASE("The fill of a pad that a clip alone reads is clipped first") {
     for (const kernels::KernelTable* table : tables()) {
         INFO(table->policy().name);
         const Run made = run(*model_of({{"conv", test::make_conv(3, 4, 3, 2)}}, clipped), *table, DType::int8, x);
-        CHECK(made.decibels > 35.0);  // 19 with codes up to 100
+        CHECK(made.decibels > 35.0);  // 24 on fp32 and 19 on bpu with codes up to 100
         CHECK(made.prepared->graph().find("pad")->args()[3].number() == 1.0);
     }
 }
@@ -161,6 +153,10 @@ TEST_CASE("A clip behind a cat, and a relu behind that, decide the grid of the c
             INFO(table->policy().name << " " << name_of(dtype));
             const Run made = run(*model_of({{"conv", test::make_conv(3, 4, 3, 2)}}, clipped), *table, dtype, x);
             CHECK(made.decibels > 20.0);
+            // No quantizer stands between, so no grid is as wide as the cat's values.
+            const graph::Node& cat = *made.prepared->graph().find("cat");
+            REQUIRE(cat.users().size() == 1);
+            CHECK(graph::operator_of(*cat.users()[0], *made.prepared) == "clamp");
             CHECK(made.quantized.values.count("cat") == 1);
             CHECK(made.quantized.values.count("clamp") == 1);
         }
@@ -187,7 +183,7 @@ TEST_CASE("A batch norm that no layer takes has no error of its weights") {
                                 [](LambdaModel& m, nn::Arguments a) { return m.call("norm", a[0]); });
     for (const kernels::KernelTable* table : tables()) {
         INFO(table->policy().name);
-        CHECK(run(*model, *table, DType::int16, x).decibels > 75.0);  // 48 where the largest weight is clamped
+        CHECK(run(*model, *table, DType::int16, x).decibels > 75.0);  // 58 on bpu where the largest weight is clamped
     }
 }
 

@@ -48,16 +48,7 @@ QuantizedGraph convert(const nn::Module& model, const arith::PolicyRecord& targe
     return convert_fx(*prepared);
 }
 
-/// Signal to noise in dB of what a program gives against the reference graph.
-double sqnr(const intq::Tensor& expected, const intq::Tensor& given) {
-    double signal = 0, noise = 1e-30;
-    for (std::size_t i = 0; i < expected.flat<float>().size(); ++i) {
-        const auto a = static_cast<double>(expected.flat<float>()[i]), b = static_cast<double>(given.flat<float>()[i]);
-        signal += a * a;
-        noise += (a - b) * (a - b);
-    }
-    return 10 * std::log10(signal / noise);
-}
+using test::sqnr;
 
 /// The program of a model against its reference graph, for all targets that accept it. @return how many did
 int compare_with_reference(const nn::Module& model, const intq::Tensor& x, DType dtype, double least_db) {

@@ -41,6 +41,19 @@ constexpr Status check_resize_scale(arith::Resize rule, const arith::ResizeScale
     return {StatusCode::value_out_of_range, OpKind::none, Field::scale, out, wanted};
 }
 
+namespace detail {
+
+/// Taps of all rows, then of all columns: tap(d, in, out, scale).
+template <class Tap>
+constexpr void fill_taps(std::span<arith::ResizeTap> memory, Size2d in, Size2d out, const arith::ResizeScales& scales,
+                         const Tap& tap) noexcept {
+    std::size_t i = 0;
+    for (index_t y = 0; y < out.height; ++y) memory[i++] = tap(y, in.height, out.height, scales.height);
+    for (index_t x = 0; x < out.width; ++x) memory[i++] = tap(x, in.width, out.width, scales.width);
+}
+
+}  // namespace detail
+
 /// The table of a resize.
 ///
 /// @param memory  resize_table_size(out) taps, which outlive the table
@@ -63,11 +76,8 @@ constexpr Result<ResizeTable> make_resize_table(arith::Resize rule, Size2d in, S
     if (static_cast<index_t>(memory.size()) < resize_table_size(out))
         return Status{StatusCode::buffer_too_small, op, Field::storage, static_cast<index_t>(memory.size()),
                       resize_table_size(out)};
+    detail::fill_taps(memory, in, out, used, [rule](auto... place) { return arith::resize_tap(rule, place...); });
     const auto height = static_cast<std::size_t>(out.height), width = static_cast<std::size_t>(out.width);
-    for (std::size_t y = 0; y < height; ++y)
-        memory[y] = arith::resize_tap(rule, static_cast<index_t>(y), in.height, out.height, used.height);
-    for (std::size_t x = 0; x < width; ++x)
-        memory[height + x] = arith::resize_tap(rule, static_cast<index_t>(x), in.width, out.width, used.width);
     return ResizeTable{memory.first(height), memory.subspan(height, width), in,
                        arith::is_nearest(rule) ? arith::Blend::nearest : arith::Blend::of_256ths};
 }
@@ -92,13 +102,8 @@ constexpr Result<ResizeTable> make_resize_table_of_values(const arith::PolicyRec
     table.blend = arith::Blend::of_values;
     table.grids = {from.zero_point, from.scale, to.scale, codes};
     if (const Status status = arith::check_resize_grids(policy, table.grids, from.dtype); !status) return status;
-    const arith::ResizeScales used = arith::scales_between(scales, in, out);
-    const auto height = static_cast<std::size_t>(out.height), width = static_cast<std::size_t>(out.width);
-    for (std::size_t y = 0; y < height; ++y)
-        memory[y] = arith::resize_tap_of_values(rule, static_cast<index_t>(y), in.height, out.height, used.height);
-    for (std::size_t x = 0; x < width; ++x)
-        memory[height + x] =
-            arith::resize_tap_of_values(rule, static_cast<index_t>(x), in.width, out.width, used.width);
+    detail::fill_taps(memory, in, out, arith::scales_between(scales, in, out),
+                      [rule](auto... place) { return arith::resize_tap_of_values(rule, place...); });
     return table;
 }
 
