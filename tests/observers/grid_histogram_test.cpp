@@ -178,7 +178,7 @@ TEST_CASE("Counts are those of one pass at the last grid, and most bins are in u
                                             histogram.state().grid.first)];
     CHECK(observed.memory == expected);
     CHECK(histogram.used() > 32);
-    CHECK(GridHistogram::check(observed.memory, histogram.state()).ok());
+    CHECK(GridHistogram::check_state(observed.memory, histogram.state()).ok());
 }
 
 TEST_CASE("Any order, sharding and number of threads give the same histogram") {
@@ -238,13 +238,13 @@ TEST_CASE("State from elsewhere is checked") {
     Observed observed(16);
     REQUIRE(observed.update({-1.0f, 0.25f, 1.0f}).ok());
     const auto good = observed.histogram.state();
-    REQUIRE(GridHistogram::check(observed.memory, good).ok());
-    CHECK(GridHistogram::check(std::vector<std::int64_t>(16), {}).ok());
+    REQUIRE(GridHistogram::check_state(observed.memory, good).ok());
+    CHECK(GridHistogram::check_state(std::vector<std::int64_t>(16), {}).ok());
     const auto code = [&](auto&& change) {
         auto state = good;
         auto counts = observed.memory;
         change(state, counts);
-        return GridHistogram::check(counts, state).code;
+        return GridHistogram::check_state(counts, state).code;
     };
     CHECK(code([](auto& state, auto&) { ++state.total; }) == StatusCode::corrupt);
     CHECK(code([](auto& state, auto&) { ++state.grid.exponent; }) == StatusCode::corrupt);

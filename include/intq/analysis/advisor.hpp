@@ -174,14 +174,14 @@ private:
         const OwnedQParams grid = one.quantizer->qparams();
         double largest = 0.0;
         for (const float value : one.values.contiguous().flat<float>())
-            largest = std::max(largest, std::abs(static_cast<double>(value)));
+            largest = (std::max)(largest, (std::abs)(static_cast<double>(value)));
         return static_cast<float>(largest / static_cast<double>(grid.quant_max));
     }
 
     static std::vector<float> weight_scales(const QuantizerCase& one) {
         std::vector<float> scales;
         for (const ChannelNumbers& channel : channels_of(one.values, one.channel_axis))
-            scales.push_back(std::max(static_cast<float>(channel.magnitude() / 127.0), 1e-8f));
+            scales.push_back((std::max)(static_cast<float>(channel.magnitude() / 127.0), 1e-8f));
         return scales;
     }
 

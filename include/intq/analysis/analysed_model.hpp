@@ -92,8 +92,8 @@ public:
     /// A float model, one that was prepared (graph or modules), or one that was converted module by module. A model
     /// that is no GraphModule is traced, and its modules are shared.
     AnalysedModel(const nn::ModulePtr& model, const graph::TraceOptions& trace = {});
-    template <class M>
-    requires std::derived_from<M, nn::Module> AnalysedModel(const std::shared_ptr<M>& model)
+    template <class ModuleType>
+    requires std::derived_from<ModuleType, nn::Module> AnalysedModel(const std::shared_ptr<ModuleType>& model)
         : AnalysedModel(nn::ModulePtr(model)) {}
     /// A program. Its codes are kept until the tools have seen them: a byte or two an element.
     AnalysedModel(const quantization::LoweredModel& program);

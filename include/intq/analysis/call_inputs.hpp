@@ -98,7 +98,7 @@ INTQ_INLINE std::vector<nn::Value> CallInputs::in_order(const std::vector<std::s
         if (found == input_names.end())
             throw Error("the model has no input \"" + name + "\"; the nearest are " + nearest_names(name, input_names));
         const auto at = static_cast<std::size_t>(found - input_names.begin());
-        values.resize(std::max(values.size(), at + 1));
+        values.resize((std::max)(values.size(), at + 1));
         values[at] = value;
     }
     for (std::size_t i = 0; i < values.size(); ++i)
@@ -133,14 +133,14 @@ INTQ_INLINE void put(nn::Value& value, std::string_view path, const Tensor& tens
         value = tensor;
         return;
     }
-    const std::size_t end = std::min(path.find('/'), path.size());
+    const std::size_t end = (std::min)(path.find('/'), path.size());
     std::size_t at = 0;
     const auto [stop, error] = std::from_chars(path.data(), path.data() + end, at);
     if (error != std::errc() || stop != path.data() + end || at >= largest_tuple)
         throw Error(where, "the name of an array is not the path of an input");
     nn::Value::Tuple items = value.is_tuple() ? value.tuple() : nn::Value::Tuple();
-    items.resize(std::max(items.size(), at + 1));
-    put(items[at], path.substr(std::min(end + 1, path.size())), tensor, where);
+    items.resize((std::max)(items.size(), at + 1));
+    put(items[at], path.substr((std::min)(end + 1, path.size())), tensor, where);
     value = nn::Value(std::move(items));
 }
 
@@ -148,15 +148,15 @@ INTQ_INLINE void put(nn::Value& value, std::string_view path, const Tensor& tens
 
 INTQ_INLINE void CallInputs::require_samples() const {
     if (empty()) throw Error("the case has no inputs");
-    const auto check = [](const std::string& input, const nn::Value& value) {
+    const auto check_value = [](const std::string& input, const nn::Value& value) {
         for (const Tensor& tensor : nn::tensors_of(value))
             if (tensor.size() == 0)
                 throw Error("the input " + input + " of the case",
                             tensor.defined() ? "it has no samples: its shape is " + to_string(tensor.shape())
                                              : "it is an undefined tensor");
     };
-    for (std::size_t i = 0; i < values_.size(); ++i) check(std::to_string(i), values_[i]);
-    for (const auto& [name, value] : named_) check(in_quotes(name), value);
+    for (std::size_t i = 0; i < values_.size(); ++i) check_value(std::to_string(i), values_[i]);
+    for (const auto& [name, value] : named_) check_value(in_quotes(name), value);
 }
 
 INTQ_INLINE void CallInputs::save(const std::filesystem::path& path) const {
@@ -184,9 +184,9 @@ INTQ_INLINE CallInputs CallInputs::load(const std::filesystem::path& path) {
         const Tensor tensor = to_tensor(array.array, array.name);
         const std::string where = path.string() + ": " + array.name;
         if (inputs->second == "by name") {
-            const std::size_t end = std::min(array.name.find('/'), array.name.size());
+            const std::size_t end = (std::min)(array.name.find('/'), array.name.size());
             detail::put(result.named_[array.name.substr(0, end)],
-                        std::string_view(array.name).substr(std::min(end + 1, array.name.size())), tensor, where);
+                        std::string_view(array.name).substr((std::min)(end + 1, array.name.size())), tensor, where);
         } else {
             detail::put(all, array.name, tensor, where);
         }

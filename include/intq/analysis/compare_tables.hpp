@@ -89,7 +89,7 @@ INTQ_INLINE std::vector<std::string> cells_of(const LayerComparison& layer, std:
                                    metric(m.sqnr()),
                                    metric(m.atol()),
                                    metric(m.rtol())};
-    for (const double value : {layer.base.min(), layer.analy.min(), layer.base.max(), layer.analy.max(),
+    for (const double value : {(layer.base.min)(), (layer.analy.min)(), (layer.base.max)(), (layer.analy.max)(),
                                layer.base.mean(), layer.analy.mean(), layer.base.var(), layer.analy.var()})
         cells.push_back(seven_decimals(value));
     return cells;

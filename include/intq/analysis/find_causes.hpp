@@ -97,11 +97,11 @@ struct ChannelNumbers {
     bool any = false;
 
     void add(double value) {
-        lowest = any ? std::min(lowest, value) : value;
-        highest = any ? std::max(highest, value) : value;
+        lowest = any ? (std::min)(lowest, value) : value;
+        highest = any ? (std::max)(highest, value) : value;
         any = true;
     }
-    double magnitude() const { return std::max(std::abs(lowest), std::abs(highest)); }
+    double magnitude() const { return (std::max)((std::abs)(lowest), (std::abs)(highest)); }
 };
 
 /// @param axis  of the channels; -1: all values are one channel
@@ -154,7 +154,7 @@ INTQ_INLINE GridErrors errors_on_grid(const Tensor& x, const OwnedQParams& grid,
         const std::size_t c = axis < 0 ? 0 : i / static_cast<std::size_t>(inner) % grid.scales.size();
         const double error = static_cast<double>(p[i]) - static_cast<double>(q[i]);
         // Up to half a step outside a value is rounded to the last code as those inside are.
-        const bool is_cut = std::abs(error) > 0.51 * static_cast<double>(grid.scales[c]);
+        const bool is_cut = (std::abs)(error) > 0.51 * static_cast<double>(grid.scales[c]);
         (is_cut ? errors.clipping : errors.rounding) += error * error;
     }
     return errors;
@@ -194,8 +194,8 @@ private:
 
     double reach() const {
         double reach = 0.0;
-        for (const float scale : grid_.scales) reach = std::max(reach, static_cast<double>(scale));
-        return reach * static_cast<double>(std::max(grid_.quant_max, -grid_.quant_min));
+        for (const float scale : grid_.scales) reach = (std::max)(reach, static_cast<double>(scale));
+        return reach * static_cast<double>((std::max)(grid_.quant_max, -grid_.quant_min));
     }
     std::string ends() const { return in_short(all_.lowest) + " to " + in_short(all_.highest); }
 
@@ -210,7 +210,7 @@ private:
             return;
         }
         const double seen =
-            std::max(channels_of(*lowest, -1).front().magnitude(), channels_of(*highest, -1).front().magnitude());
+            (std::max)(channels_of(*lowest, -1).front().magnitude(), channels_of(*highest, -1).front().magnitude());
         if (all_.magnitude() > cause_limits::uncovered * seen)
             say(Cause::calibration_does_not_cover,
                 "its values reach from " + ends() + ", and calibration saw none beyond " + in_short(seen));
@@ -228,7 +228,7 @@ private:
             const bool is_outlier = magnitudes[c] > cause_limits::outlier * middle;
             if (is_outlier) found.push_back(static_cast<index_t>(c));
             double& largest = is_outlier ? size : others;
-            largest = std::max(largest, magnitudes[c]);
+            largest = (std::max)(largest, magnitudes[c]);
         }
         const bool are_few = found.size() <= std::max<std::size_t>(1, magnitudes.size() / 4);
         if (!are_few || size < cause_limits::outlier_range * others) found.clear();
@@ -271,11 +271,11 @@ private:
     }
 
     void find_one_sign() {
-        const double near = std::min(std::abs(all_.lowest), std::abs(all_.highest));
-        if (all_.lowest * all_.highest <= 0.0 || near < cause_limits::one_sign * all_.magnitude()) return;
+        const double nearer = (std::min)((std::abs)(all_.lowest), (std::abs)(all_.highest));
+        if (all_.lowest * all_.highest <= 0.0 || nearer < cause_limits::one_sign * all_.magnitude()) return;
         if (!grid_.zero_points.empty() && grid_.zero_points[0] != 0) return;
         say(Cause::range_of_one_sign,
-            "its values lie from " + ends() + ", and no code between 0 and " + in_short(near) + " is used");
+            "its values lie from " + ends() + ", and no code between 0 and " + in_short(nearer) + " is used");
     }
 
     // What lies farther from 0 makes no difference to these functions.
@@ -312,7 +312,7 @@ private:
             if (magnitudes[c] > 0.0) ratios.push_back(std::log(magnitudes[c] / static_cast<double>(grid_.scales[c])));
         const double middle = median(ratios);
         double sum = 0.0;
-        for (const double ratio : ratios) sum += std::abs(ratio - middle);
+        for (const double ratio : ratios) sum += (std::abs)(ratio - middle);
         return sum;
     }
 

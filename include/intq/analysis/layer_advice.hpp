@@ -76,19 +76,20 @@ private:
     }
 
     bool all_finite() const {
-        for (const double value : {layer_.base.min(), layer_.base.max(), layer_.analy.min(), layer_.analy.max()})
+        for (const double value :
+             {(layer_.base.min)(), (layer_.base.max)(), (layer_.analy.min)(), (layer_.analy.max)()})
             if (!std::isfinite(value)) return false;
         return true;
     }
 
-    double magnitude() const { return std::max(std::abs(layer_.base.min()), std::abs(layer_.base.max())); }
+    double magnitude() const { return (std::max)((std::abs)((layer_.base.min)()), (std::abs)((layer_.base.max)())); }
 
     void check_sign() {
         const bool is_input = layer_.analy_op_type == "QuantStub";
-        const bool is_one_sided = layer_.base.min() >= 0.0 || layer_.base.max() <= 0.0;
+        const bool is_one_sided = (layer_.base.min)() >= 0.0 || (layer_.base.max)() <= 0.0;
         if (is_input && is_one_sided && magnitude() > 0.0)
-            say("input is all of one sign: " + seven_decimals(layer_.base.min()) + " to " +
-                    seven_decimals(layer_.base.max()),
+            say("input is all of one sign: " + seven_decimals((layer_.base.min)()) + " to " +
+                    seven_decimals((layer_.base.max)()),
                 "normalise the input around 0, so that the codes of both signs are used");
     }
 
@@ -108,8 +109,8 @@ private:
         const double zero = grid.zero_points.empty() ? 0.0 : static_cast<double>(grid.zero_points[0]);
         const double lowest = (static_cast<double>(grid.quant_min) - zero) * scale;
         const double highest = (static_cast<double>(grid.quant_max) - zero) * scale;
-        if (layer_.base.min() < lowest - scale || layer_.base.max() > highest + scale)
-            say("values from " + seven_decimals(layer_.base.min()) + " to " + seven_decimals(layer_.base.max()) +
+        if ((layer_.base.min)() < lowest - scale || (layer_.base.max)() > highest + scale)
+            say("values from " + seven_decimals((layer_.base.min)()) + " to " + seven_decimals((layer_.base.max)()) +
                     ", codes from " + seven_decimals(lowest) + " to " + seven_decimals(highest),
                 "the scale does not cover the data; calibrate on more data, or with another range method");
     }

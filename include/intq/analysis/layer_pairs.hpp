@@ -82,7 +82,7 @@ public:
             for (const std::size_t op : chain) pairs_.push_back({op, i, op != chain.back()});
         }
         io::sort_stably(pairs_, [](const LayerPair& a, const LayerPair& b) { return a.baseline < b.baseline; });
-        check();
+        check_pairs();
         return std::move(pairs_);
     }
 
@@ -92,7 +92,7 @@ private:
         if (node != by_node_.end() && baseline_[node->second].mod_name == op.mod_name) return node->second;
         const auto module = by_module_.find(op.mod_name);
         if (module != by_module_.end())
-            return module->second[std::min(used_[op.mod_name]++, module->second.size() - 1)];
+            return module->second[(std::min)(used_[op.mod_name]++, module->second.size() - 1)];
         return node == by_node_.end() ? std::nullopt : std::optional(node->second);
     }
 
@@ -131,18 +131,18 @@ private:
         return is_norm || is_relu || is_add ? std::optional(readers_[op][0]) : std::nullopt;
     }
 
-    void check() const {
+    void check_pairs() const {
         std::set<std::size_t> of_baseline, of_analysis;
         for (const LayerPair& pair : pairs_) {
             of_baseline.insert(pair.baseline);
             of_analysis.insert(pair.analysis);
         }
-        check(baseline_, of_baseline, "baseline", analysis_, "analysed");
-        check(analysis_, of_analysis, "analysed", baseline_, "baseline");
+        check_side(baseline_, of_baseline, "baseline", analysis_, "analysed");
+        check_side(analysis_, of_analysis, "analysed", baseline_, "baseline");
     }
 
-    static void check(const Operators& operators, const std::set<std::size_t>& paired, const char* whose,
-                      const Operators& others, const char* other) {
+    static void check_side(const Operators& operators, const std::set<std::size_t>& paired, const char* whose,
+                           const Operators& others, const char* other) {
         std::vector<std::string> names;
         for (const AnalysedOperator& op : others) names.push_back(op.mod_name);
         for (std::size_t i = 0; i < operators.size(); ++i)

@@ -142,7 +142,7 @@ INTQ_INLINE std::string report_histogram(const PairedHistogram& histogram) {
            report_counts(histogram.baseline) + "," + report_counts(histogram.analysis);
 }
 INTQ_INLINE std::string report_statistics(const TensorStatistics& statistics) {
-    return report_list(std::array{statistics.min(), statistics.max(), statistics.mean(), statistics.var()},
+    return report_list(std::array{(statistics.min)(), (statistics.max)(), statistics.mean(), statistics.var()},
                        report_number);
 }
 

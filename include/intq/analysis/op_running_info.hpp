@@ -224,7 +224,7 @@ INTQ_INLINE void OpRunningInfoManager::add(OpRunningInfo& info, const std::strin
     if (kept_.histograms) seen.histogram.add(tensor.flat<float>());
     if (!kept_.channels) return;
     detail::for_each_channel(tensor, is_parameter ? 0 : 1, [&](std::size_t channel, const std::vector<float>& values) {
-        seen.channels.resize(std::max(seen.channels.size(), channel + 1));
+        seen.channels.resize((std::max)(seen.channels.size(), channel + 1));
         seen.channels[channel].add(values);
     });
 }
@@ -302,8 +302,8 @@ INTQ_INLINE std::string OpRunningInfoManager::table(const std::filesystem::path&
                                            tensor.attr,
                                            quantization::quantized_name(seen.dtype),
                                            detail::text_of_scales(seen.scales),
-                                           detail::seven_decimals(s.min()),
-                                           detail::seven_decimals(s.max()),
+                                           detail::seven_decimals((s.min)()),
+                                           detail::seven_decimals((s.max)()),
                                            detail::seven_decimals(s.mean()),
                                            detail::seven_decimals(s.var()),
                                            to_string(seen.shape)};
@@ -331,8 +331,8 @@ INTQ_INLINE void add_histogram(EventFile& events, const std::string& tag, const 
 
 INTQ_INLINE void add_statistics(EventFile& events, const std::string& tag, const TensorStatistics& numbers) {
     if (numbers.count() == 0) return;
-    events.add_scalar(tag + "/min", 0, numbers.min());
-    events.add_scalar(tag + "/max", 0, numbers.max());
+    events.add_scalar(tag + "/min", 0, (numbers.min)());
+    events.add_scalar(tag + "/max", 0, (numbers.max)());
     events.add_scalar(tag + "/mean", 0, numbers.mean());
     if (numbers.count() > 1) events.add_scalar(tag + "/var", 0, numbers.var());
 }

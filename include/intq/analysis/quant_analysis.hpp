@@ -202,7 +202,7 @@ INTQ_INLINE BadCase QuantAnalysis::auto_find_bad_case(const CaseSource& data, co
         throw Error("auto_find_bad_case: custom_metric_order_seq must be \"ascending\" or \"descending\", given \"" +
                     options.custom_metric_order_seq + "\"");
     if (!options.custom_metric_func) metric = output_metric(options.metric);
-    const std::size_t count = std::min(data.count, options.num_steps);
+    const std::size_t count = (std::min)(data.count, options.num_steps);
     if (data.count == 0) throw Error("auto_find_bad_case: there is no data; give at least one case");
     if (!data.at) throw Error("auto_find_bad_case: the source of cases has no function `at`");
     if (count == 0) throw Error("auto_find_bad_case: num_steps is 0; try at least one case");

@@ -26,8 +26,8 @@ public:
 
     std::int64_t count() const noexcept { return count_; }
     /// NaN before any value.
-    double min() const noexcept { return count_ == 0 ? not_a_number : static_cast<double>(min_); }
-    double max() const noexcept { return count_ == 0 ? not_a_number : static_cast<double>(max_); }
+    double(min)() const noexcept { return count_ == 0 ? not_a_number : static_cast<double>(min_); }
+    double(max)() const noexcept { return count_ == 0 ? not_a_number : static_cast<double>(max_); }
     double mean() const noexcept { return count_ == 0 ? not_a_number : mean_; }
     /// With n - 1; NaN for a single value.
     double var() const noexcept { return count_ < 2 ? not_a_number : squares_ / static_cast<double>(count_ - 1); }

@@ -67,7 +67,7 @@ template <Lanes L> struct HistogramBins {
     INTQ_ALWAYS_INLINE constexpr typename L::i32 bin(f32 x) const noexcept {
         const f32 position = L::div(L::mul(L::sub(x, lowest), bins), width);
         // A quotient of x in the range is not negative, and the conversion truncates; for the rest any value will do.
-        const f32 inside = L::to_f32(L::to_i32(L::min(L::max(position, L::set(0.0f)), last)));
+        const f32 inside = L::to_f32(L::to_i32((L::min)((L::max)(position, L::set(0.0f)), last)));
         return L::to_i32(L::add(bins, L::keep_inside(x, lowest, highest, L::sub(inside, bins))));
     }
 };

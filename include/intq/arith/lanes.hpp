@@ -42,10 +42,10 @@ struct scalar_lanes {
     static constexpr i64 load_i64(const std::int64_t* from) noexcept { return *from; }
     /// Saturates to int8, int16 (int32: stores as is).
     static constexpr void store(std::int8_t* to, i32 x, index_t count) noexcept {
-        if (count > 0) *to = static_cast<std::int8_t>(min(max(x, INT8_MIN), INT8_MAX));
+        if (count > 0) *to = static_cast<std::int8_t>((min)((max)(x, INT8_MIN), INT8_MAX));
     }
     static constexpr void store(std::int16_t* to, i32 x, index_t count) noexcept {
-        if (count > 0) *to = static_cast<std::int16_t>(min(max(x, INT16_MIN), INT16_MAX));
+        if (count > 0) *to = static_cast<std::int16_t>((min)((max)(x, INT16_MIN), INT16_MAX));
     }
     static constexpr void store(std::int32_t* to, i32 x, index_t count) noexcept {
         if (count > 0) *to = x;
@@ -106,8 +106,8 @@ struct scalar_lanes {
     static constexpr i32 add(i32 a, i32 b) noexcept { return wrap(std::int64_t{a} + b); }
     static constexpr i32 sub(i32 a, i32 b) noexcept { return wrap(std::int64_t{a} - b); }
     static constexpr i32 mul(i32 a, i32 b) noexcept { return wrap(std::int64_t{a} * b); }
-    static constexpr i32 min(i32 a, i32 b) noexcept { return a < b ? a : b; }
-    static constexpr i32 max(i32 a, i32 b) noexcept { return a > b ? a : b; }
+    static constexpr i32(min)(i32 a, i32 b) noexcept { return a < b ? a : b; }
+    static constexpr i32(max)(i32 a, i32 b) noexcept { return a > b ? a : b; }
     /// @pre 0 <= n <= 31
     static constexpr i32 shift_left(i32 a, i32 n) noexcept {
         return static_cast<i32>(static_cast<std::uint32_t>(a) << n);
@@ -155,8 +155,8 @@ struct scalar_lanes {
     /// a · b + c, rounded once.
     static constexpr f32 fma(f32 a, f32 b, f32 c) noexcept { return ffma(a, b, c); }
     /// b where either is NaN or the values are equal.
-    static constexpr f32 min(f32 a, f32 b) noexcept { return a < b ? a : b; }
-    static constexpr f32 max(f32 a, f32 b) noexcept { return a > b ? a : b; }
+    static constexpr f32(min)(f32 a, f32 b) noexcept { return a < b ? a : b; }
+    static constexpr f32(max)(f32 a, f32 b) noexcept { return a > b ? a : b; }
     /// fl(a), and the nearest integer with ties to even; NaN and infinities pass.
     static constexpr f32 floor(f32 a) noexcept { return arith::floor(a); }
     static constexpr f32 round_half_even(f32 a) noexcept { return arith::round_half_even(a); }
@@ -179,7 +179,7 @@ struct scalar_lanes {
     /// The nearest integer, ties to even, saturated to [-2^31, 2^31 - 128]: what a float below 2^31 can hold.
     /// @pre a is not NaN
     static constexpr i32 round_to_i32(f32 a) noexcept {
-        return to_i32(round_half_even(min(max(a, -2147483648.0f), 2147483520.0f)));
+        return to_i32(round_half_even((min)((max)(a, -2147483648.0f), 2147483520.0f)));
     }
     /// The same for |a| < 2^31, where nothing saturates.
     static constexpr i32 round_small_to_i32(f32 a) noexcept { return to_i32(round_half_even(a)); }
@@ -261,8 +261,8 @@ concept IntegerLanes = requires(typename L::i32 a, typename L::i32 b) {
     { L::add(a, b) } -> std::same_as<typename L::i32>;
     { L::sub(a, b) } -> std::same_as<typename L::i32>;
     { L::mul(a, b) } -> std::same_as<typename L::i32>;
-    { L::min(a, b) } -> std::same_as<typename L::i32>;
-    { L::max(a, b) } -> std::same_as<typename L::i32>;
+    { (L::min)(a, b) } -> std::same_as<typename L::i32>;
+    { (L::max)(a, b) } -> std::same_as<typename L::i32>;
     { L::shift_left(a, b) } -> std::same_as<typename L::i32>;
     { L::shift_right(a, b) } -> std::same_as<typename L::i32>;
     { L::sqrdmulh(a, b) } -> std::same_as<typename L::i32>;
@@ -292,8 +292,8 @@ concept FloatLanes = requires(typename L::f32 a, typename L::f32 b, typename L::
     { L::mul(a, b) } -> std::same_as<typename L::f32>;
     { L::div(a, b) } -> std::same_as<typename L::f32>;
     { L::fma(a, b, c) } -> std::same_as<typename L::f32>;
-    { L::min(a, b) } -> std::same_as<typename L::f32>;
-    { L::max(a, b) } -> std::same_as<typename L::f32>;
+    { (L::min)(a, b) } -> std::same_as<typename L::f32>;
+    { (L::max)(a, b) } -> std::same_as<typename L::f32>;
     { L::floor(a) } -> std::same_as<typename L::f32>;
     { L::round_half_even(a) } -> std::same_as<typename L::f32>;
     { L::replace_nan(a, b) } -> std::same_as<typename L::f32>;

@@ -215,7 +215,7 @@ template <class L> struct AverageDivision {
     static constexpr typename L::i32 divide_half_away(typename L::i32 sum, std::int32_t n) noexcept {
         const auto zero = L::set(std::int32_t{0}), one = L::set(std::int32_t{1}), divisor = L::set(n);
         const auto sign = L::shift_right(sum, L::set(std::int32_t{31}));  // -1 or 0
-        const auto negative = L::min(sum, L::sub(zero, sum));             // -|sum|; |-2^31| is not an int32
+        const auto negative = (L::min)(sum, L::sub(zero, sum));           // -|sum|; |-2^31| is not an int32
         const auto dividend = L::sub(L::set(n / 2), negative);
         const auto real_dividend = L::sub(L::set(static_cast<float>(n / 2)), L::to_f32(negative));
         auto quotient = L::to_i32(L::floor(L::div(real_dividend, L::set(static_cast<float>(n)))));

@@ -137,7 +137,7 @@ struct QuantizeRule {
 inline constexpr QuantizeRule onnx_quantize_rule{Rounding::half_even, QuantizeBy::divide};
 
 /// A QuantizeRule as a type, so that no loop tests it.
-template <Rounding R, QuantizeBy By> struct FixedQuantizeRule { static constexpr QuantizeRule value{R, By}; };
+template <Rounding Round, QuantizeBy By> struct FixedQuantizeRule { static constexpr QuantizeRule value{Round, By}; };
 
 /// Codes and their distance from the zero point are exact in binary32 up to here: what bounds the range of
 /// codes that quantize and fake-quantize take.
@@ -203,7 +203,7 @@ template <Lanes L, class Rule> struct Quantizer {
 
     /// Clamped in float, so that the conversion to an integer is defined for every x.
     INTQ_ALWAYS_INLINE constexpr f32 clamp(f32 steps) const noexcept {
-        return L::min(L::max(L::replace_nan(steps, L::set(0.0f)), low), high);
+        return (L::min)((L::max)(L::replace_nan(steps, L::set(0.0f)), low), high);
     }
 
     /// clamp(R(real)), as an integer, which has no negative zero. Bounds that are integers may come before the

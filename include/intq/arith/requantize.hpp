@@ -54,12 +54,12 @@ template <class L> struct OutputLanes {
           highest_real(L::set(codes.highest_real)) {}
 
     constexpr typename L::i32 clamp(typename L::i32 code) const noexcept {
-        return L::min(L::max(code, lowest), highest);
+        return (L::min)((L::max)(code, lowest), highest);
     }
     /// clamp(value + zero_point), without overflow.
     constexpr typename L::i32 code(typename L::i32 value) const noexcept {
         const auto low = L::sub(lowest, zero_point), high = L::sub(highest, zero_point);
-        return L::add(L::min(L::max(value, low), high), zero_point);
+        return L::add((L::min)((L::max)(value, low), high), zero_point);
     }
 };
 
@@ -71,7 +71,7 @@ template <class L>
 constexpr typename L::i32 shift_by_words(typename L::i32 x, typename L::i32 floor_bits,
                                          typename L::i32 round_bit) noexcept {
     // 2^31 - 1 with floor_bits 0 has no successor.
-    const auto floored = L::min(L::shift_right(x, floor_bits), L::set(std::int32_t{INT32_MAX - 1}));
+    const auto floored = (L::min)(L::shift_right(x, floor_bits), L::set(std::int32_t{INT32_MAX - 1}));
     return L::shift_right(L::add(floored, round_bit), round_bit);
 }
 template <class L>
@@ -183,7 +183,7 @@ namespace detail {
 
 /// To 2^30 in magnitude, so that two can be added.
 template <class L> constexpr typename L::i32 saturate(typename L::i32 x) noexcept {
-    return L::min(L::max(x, L::set(-(std::int32_t{1} << 30))), L::set(std::int32_t{1} << 30));
+    return (L::min)((L::max)(x, L::set(-(std::int32_t{1} << 30))), L::set(std::int32_t{1} << 30));
 }
 
 }  // namespace detail
@@ -426,7 +426,7 @@ struct two_stage : RequantizedCode<two_stage> {
     template <class L, class Acc>
     static constexpr typename L::i32 scaled(Acc acc, const Channel<L>& channel, const OutputLanes<L>&) noexcept {
         const auto shifted = detail::narrow<L>(detail::shift_by_words<L>(acc, channel.pre_floor, channel.pre_round));
-        const auto a = L::min(L::max(shifted, L::set(std::int32_t{INT16_MIN})), L::set(std::int32_t{INT16_MAX}));
+        const auto a = (L::min)((L::max)(shifted, L::set(std::int32_t{INT16_MIN})), L::set(std::int32_t{INT16_MAX}));
         const auto product = L::add(L::mul_short(a, channel.multiplier), channel.post_half);
         return L::shift_right(product, channel.post);
     }
@@ -452,7 +452,7 @@ private:
     static constexpr typename L::i32 rounded_term(typename L::i32 e, const SuminChannel<L>& sumin) noexcept {
         const auto half = L::shift_right(L::shift_left(L::set(std::int32_t{1}), sumin.right), L::set(std::int32_t{1}));
         // For right = 31 the shift above wraps to the sign bit: mask it back to 2^30.
-        const auto positive_half = L::max(half, L::sub(L::set(std::int32_t{0}), half));
+        const auto positive_half = (L::max)(half, L::sub(L::set(std::int32_t{0}), half));
         return L::shift_right(L::add(L::mul(e, sumin.coefficient), positive_half), sumin.right);
     }
 };
@@ -496,7 +496,7 @@ struct keep_real {
     template <class L>
     static constexpr typename L::f32 apply(typename L::f32 acc, const Channel<L>&, const OutputLanes<L>& out) noexcept {
         // The second operand is what min and max give for NaN.
-        return L::min(out.highest_real, L::max(out.lowest_real, acc));
+        return (L::min)(out.highest_real, (L::max)(out.lowest_real, acc));
     }
     template <class L>
     static constexpr typename L::f32 apply_sumin(typename L::f32 acc, typename L::f32 e, const Channel<L>& channel,

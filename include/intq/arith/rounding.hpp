@@ -66,7 +66,7 @@ template <std::floating_point Real> constexpr Real round_half_away(Real value) n
     return value < Real{0} ? -round_half_up(-value) : round_half_up(value);
 }
 
-template <std::floating_point Real> constexpr Real round(Real value, Rounding rounding) noexcept {
+template <std::floating_point Real> constexpr Real(round)(Real value, Rounding rounding) noexcept {
     return rounding == Rounding::half_even ? round_half_even(value) : round_half_up(value);
 }
 

@@ -113,7 +113,7 @@ INTQ_ALWAYS_INLINE constexpr typename L::i32 tflite_curve(const std::int16_t* en
     const auto p = L::shift_right(L::add(L::mul(x, L::set(curve.multiplier)), L::set(half)), L::set(curve.shift));
     const auto negative = L::shift_right(p, L::set(std::int32_t{31}));  // -1 or 0
     const auto end = L::set(std::int32_t{curve.is_tanh ? 255 << 8 : 254 << 9});
-    const auto size = L::min(L::max(p, L::sub(L::set(std::int32_t{0}), p)), end);
+    const auto size = (L::min)((L::max)(p, L::sub(L::set(std::int32_t{0}), p)), end);
     const auto place = L::shift_right(size, f);
     const auto rest = L::sub(size, L::shift_left(place, f));
     const auto pair = L::gather_pair(entries, place);

@@ -51,8 +51,8 @@ template <Lanes L> struct GridBins {
     /// bin(x) - first
     INTQ_ALWAYS_INLINE constexpr typename L::i32 bin(f32 x) const noexcept {
         const f32 position = L::mul(x, inverse_width), zero = L::set(0.0f);
-        const f32 below = L::floor(L::max(position, L::sub(zero, position)));
-        const f32 largest = L::set(std::numeric_limits<float>::max());
+        const f32 below = L::floor((L::max)(position, L::sub(zero, position)));
+        const f32 largest = L::set((std::numeric_limits<float>::max)());
         const f32 bin = L::choose_inside(x, zero, largest, below, L::sub(L::set(-1.0f), below));
         return L::sub(L::to_i32(bin), first);
     }

@@ -109,17 +109,19 @@ template <class... Factor> constexpr bool product_fits(index_t limit, Factor... 
 /// @return ok; value_out_of_range naming kernel, stride, dilation or padding: below 1 (padding: 0) or beyond
 ///         largest_window; kernel and dilation also where the cells or the reach of the window exceed largest_extent
 constexpr Status check_window(const Window2d& window, OpKind op) noexcept {
-    const auto check = [op](Field field, index_t least, std::initializer_list<index_t> values) -> Status {
+    const auto check_least = [op](Field field, index_t least, std::initializer_list<index_t> values) -> Status {
         for (const index_t value : values)
             if (value < least || value > largest_window)
                 return {StatusCode::value_out_of_range, op, field, value, value < least ? least : largest_window};
         return {};
     };
     const auto& [kernel, stride, padding, dilation] = window;
-    if (const Status status = check(Field::kernel, 1, {kernel.height, kernel.width}); !status) return status;
-    if (const Status status = check(Field::stride, 1, {stride.height, stride.width}); !status) return status;
-    if (const Status status = check(Field::dilation, 1, {dilation.height, dilation.width}); !status) return status;
-    if (const Status status = check(Field::padding, 0, {padding.top, padding.left, padding.bottom, padding.right});
+    if (const Status status = check_least(Field::kernel, 1, {kernel.height, kernel.width}); !status) return status;
+    if (const Status status = check_least(Field::stride, 1, {stride.height, stride.width}); !status) return status;
+    if (const Status status = check_least(Field::dilation, 1, {dilation.height, dilation.width}); !status)
+        return status;
+    if (const Status status =
+            check_least(Field::padding, 0, {padding.top, padding.left, padding.bottom, padding.right});
         !status)
         return status;
     if (!product_fits(largest_extent, kernel.height, kernel.width))

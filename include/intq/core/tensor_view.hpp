@@ -59,11 +59,11 @@ public:
           strides_(strides) {}
 
     /// From any view that has the same elements: mutable to const, any layout to strided, static to dynamic.
-    template <class U, class OtherLayout, class OtherExtents>
-    requires(std::is_same_v<std::remove_const_t<U>, value_type> &&
-             (std::is_const_v<T> || !std::is_const_v<U>)&&(std::is_same_v<OtherLayout, LayoutTag> ||
-                                                           stores_strides)) INTQ_ALWAYS_INLINE
-        constexpr TensorView(const TensorView<U, Rank, OtherLayout, OtherExtents>& other) INTQ_NOEXCEPT
+    template <class Other, class OtherLayout, class OtherExtents>
+    requires(std::is_same_v<std::remove_const_t<Other>, value_type> &&
+             (std::is_const_v<T> || !std::is_const_v<Other>)&&(std::is_same_v<OtherLayout, LayoutTag> ||
+                                                               stores_strides)) INTQ_ALWAYS_INLINE
+        constexpr TensorView(const TensorView<Other, Rank, OtherLayout, OtherExtents>& other) INTQ_NOEXCEPT
         : data_(other.data()),
           extents_(other.extents()) {
         if constexpr (stores_strides) strides_ = other.strides();
@@ -105,9 +105,10 @@ public:
     }
 
     /// The element at a logical index.
-    template <class... I>
-    requires(sizeof...(I) == Rank && (std::is_convertible_v<I, index_t> && ...)) INTQ_ALWAYS_INLINE constexpr T&
-    operator()(I... index) const INTQ_NOEXCEPT {
+    template <class... Indices>
+    requires(sizeof...(Indices) == Rank && (std::is_convertible_v<Indices, index_t> && ...)) INTQ_ALWAYS_INLINE
+        constexpr T&
+        operator()(Indices... index) const INTQ_NOEXCEPT {
         return (*this)[Index{static_cast<index_t>(index)...}];
     }
     INTQ_ALWAYS_INLINE constexpr T& operator[](const Index& index) const INTQ_NOEXCEPT {

@@ -57,7 +57,7 @@ struct SourceLine {
 
 /// The word behind a leading #; empty for a line without one.
 INTQ_INLINE std::string_view directive_of(std::string_view line) {
-    const auto skip = [&] { line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size())); };
+    const auto skip = [&] { line.remove_prefix((std::min)(line.find_first_not_of(" \t"), line.size())); };
     skip();
     if (line.empty() || line[0] != '#') return {};
     line.remove_prefix(1);
@@ -129,9 +129,9 @@ private:
         std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
         std::vector<SourceLine> lines;
         while (!rest.empty()) {
-            const std::size_t end = std::min(rest.find('\n'), rest.size());
+            const std::size_t end = (std::min)(rest.find('\n'), rest.size());
             lines.push_back(classify(rest.substr(0, end), kin_));
-            rest.remove_prefix(std::min(end + 1, rest.size()));
+            rest.remove_prefix((std::min)(end + 1, rest.size()));
         }
         return lines;
     }
@@ -162,9 +162,9 @@ INTQ_INLINE std::string amalgamate(std::string_view header, const std::filesyste
                     " stands in no folder, such as intq/embedded.hpp");
     detail::Amalgamation all(folder, header.substr(0, end + 1));
     while (!notice.empty()) {
-        const std::size_t line = std::min(notice.find('\n'), notice.size());
+        const std::size_t line = (std::min)(notice.find('\n'), notice.size());
         all.text.append(line == 0 ? "//" : "// ").append(notice.substr(0, line)).append("\n");
-        notice.remove_prefix(std::min(line + 1, notice.size()));
+        notice.remove_prefix((std::min)(line + 1, notice.size()));
     }
     all.add(std::string(header), "");
     return std::move(all.text);

@@ -142,7 +142,7 @@ INTQ_INLINE std::string MemoryReport::to_text() const {
 INTQ_INLINE std::string MemoryReport::to_svg() const {
     constexpr double width = 960, height = 480;
     const double step = width / static_cast<double>(instructions.size() + 2),
-                 byte = height / static_cast<double>(std::max(arena, index_t{1}));
+                 byte = height / static_cast<double>((std::max)(arena, index_t{1}));
     std::string svg =
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 960 500\" font-family=\"sans-serif\" "
         "font-size=\"12\">\n<text x=\"4\" y=\"496\">" +

@@ -113,7 +113,7 @@ public:
         : model_(model), source_(source), communicator_(communicator), options_(options) {}
 
     quantization::CalibrationReport run() {
-        check();
+        check_ranks();
         if (communicator_.rank() != 0)
             for (const auto& observer : observers_of(model_)) observer.value->reset_min_max_vals();
         run_share();
@@ -123,9 +123,9 @@ public:
     }
 
 private:
-    std::size_t last() const { return options_.first + std::min(options_.most, source_.count - options_.first); }
+    std::size_t last() const { return options_.first + (std::min)(options_.most, source_.count - options_.first); }
 
-    void check() {
+    void check_ranks() {
         communicator_.check_equal(
             "distributed::calibrate: the number of batches, or the range of them to run,",
             std::to_string(source_.count) + " " + std::to_string(options_.first) + " " + std::to_string(options_.most));

@@ -132,16 +132,16 @@ INTQ_INLINE void Tracer::check_options() const {
         types.push_back(module->type_name());
     }
     for (const auto& property : root_.properties()) properties.push_back(property.name);
-    const auto check = [](const char* what, const std::vector<std::string>& wanted,
-                          const std::vector<std::string>& known) {
+    const auto check_names = [](const char* what, const std::vector<std::string>& wanted,
+                                const std::vector<std::string>& known) {
         for (const std::string& name : wanted)
             if (std::find(known.begin(), known.end(), name) == known.end())
                 throw Error("symbolic_trace: the model has no " + std::string(what) + " \"" + name +
                             "\"; the nearest are " + nearest_names(name, known));
     };
-    check("module", options_.leaf_modules, names);
-    check("module of type", options_.leaf_types, types);
-    check("property", options_.preserved_attributes, properties);
+    check_names("module", options_.leaf_modules, names);
+    check_names("module of type", options_.leaf_types, types);
+    check_names("property", options_.preserved_attributes, properties);
 }
 
 INTQ_INLINE bool Tracer::is_leaf(const nn::Module& module, const std::string& qualified_name) const {

@@ -134,7 +134,7 @@ INTQ_INLINE double rectified_sigmoid_inverse(double h) { return -std::log(stretc
 
 INTQ_INLINE double rounding_cost_gradient(double h, double beta) {
     const double distance = 2.0 * h - 1.0;
-    return -2.0 * beta * std::copysign(std::pow(std::abs(distance), beta - 1.0), distance);
+    return -2.0 * beta * std::copysign(std::pow((std::abs)(distance), beta - 1.0), distance);
 }
 
 namespace detail {
@@ -221,7 +221,7 @@ public:
     double error_with(const Tensor& weight, index_t batch_size) {
         double sum = 0;
         for (index_t first = 0; first < data_.samples(); first += batch_size) {
-            const index_t count = std::min(batch_size, data_.samples() - first);
+            const index_t count = (std::min)(batch_size, data_.samples() - first);
             std::vector<nn::Value> inputs;
             for (const Tensor& input : data_.inputs) inputs.emplace_back(input.batch(first, count));
             sum += training::mse_loss(forward(weight, inputs), data_.target.batch(first, count)).value *
@@ -280,7 +280,7 @@ private:
 
 /// beta of an iteration; 0 in the warm start.
 INTQ_INLINE double beta_of(int iteration, const AdaRoundOptions& options) {
-    const double part = static_cast<double>(iteration) / static_cast<double>(std::max(options.iterations, 1));
+    const double part = static_cast<double>(iteration) / static_cast<double>((std::max)(options.iterations, 1));
     if (part < options.warm_start) return 0.0;
     const double rest = (part - options.warm_start) / (1.0 - options.warm_start);
     return options.first_beta + (options.last_beta - options.first_beta) * rest;
@@ -289,7 +289,7 @@ INTQ_INLINE double beta_of(int iteration, const AdaRoundOptions& options) {
 INTQ_INLINE void learn(SoftlyRounded& rounding, const std::string& layer, index_t samples,
                        const AdaRoundOptions& options) {
     io::Progress progress("adaround of " + layer, options.iterations, options.show);
-    const index_t batch = std::min(options.batch_size, samples);
+    const index_t batch = (std::min)(options.batch_size, samples);
     std::vector<index_t> order;
     std::uint64_t epoch = 0;
     for (int iteration = 0; iteration < options.iterations; ++iteration) {

@@ -143,7 +143,7 @@ INTQ_INLINE BiasCorrectionReport correct_bias(quantization::PreparedModel& model
         const auto largest_error = [&](const detail::ChannelMeans& given) {
             double largest = 0;
             for (std::size_t c = 0; c < means.channels(); ++c)
-                largest = std::max(largest, std::abs(given.mean(c) - means.mean(c)));
+                largest = (std::max)(largest, (std::abs)(given.mean(c) - means.mean(c)));
             return largest;
         };
         const detail::ChannelMeans given = detail::quantized_means(model, source, call);

@@ -129,7 +129,7 @@ INTQ_INLINE void sweep(std::vector<EqualizationPair>& pairs, const EqualizationO
     while (report.sweeps < options.most_sweeps && !pairs.empty()) {
         ++report.sweeps;
         report.largest_factor = 0;
-        for (EqualizationPair& pair : pairs) report.largest_factor = std::max(report.largest_factor, pair.step());
+        for (EqualizationPair& pair : pairs) report.largest_factor = (std::max)(report.largest_factor, pair.step());
         if (report.largest_factor <= options.tolerance) break;
     }
     for (const EqualizationPair& pair : pairs)
@@ -162,10 +162,10 @@ INTQ_INLINE bool keeps_constants(graph::GraphModule& model, const EqualizationPa
     const Shape places = tensor_detail::blocks_around(z, behind);
     const auto values = z.flat<float>();
     float largest = 0;
-    for (const float value : values) largest = std::max(largest, std::abs(value));
+    for (const float value : values) largest = (std::max)(largest, (std::abs)(value));
     for (index_t i = 0; i < z.size(); ++i) {
         const index_t first = i / places[2] % places[1] * places[2];  // of this channel in the first block
-        if (std::abs(values[static_cast<std::size_t>(i)] - values[static_cast<std::size_t>(first)]) > 1e-5f * largest)
+        if ((std::abs)(values[static_cast<std::size_t>(i)] - values[static_cast<std::size_t>(first)]) > 1e-5f * largest)
             return false;
     }
     return true;
@@ -193,14 +193,14 @@ INTQ_INLINE ConstantParts constant_parts(graph::GraphModule& model, const std::v
                 of.lowest.resize(static_cast<std::size_t>(blocks[1]), HUGE_VAL);
                 for (index_t i = 0; i < y.size(); ++i) {
                     double& lowest = of.lowest[static_cast<std::size_t>(i / blocks[2] % blocks[1])];
-                    lowest = std::min(lowest, static_cast<double>(y.flat<float>()[static_cast<std::size_t>(i)]));
+                    lowest = (std::min)(lowest, static_cast<double>(y.flat<float>()[static_cast<std::size_t>(i)]));
                 }
             });
     });
     ConstantParts parts;
     for (const EqualizationPair& pair : pairs) {
         Seen& of = seen.at(first_name(pair));
-        for (double& lowest : of.lowest) lowest = std::max(0.0, lowest);
+        for (double& lowest : of.lowest) lowest = (std::max)(0.0, lowest);
         if (keeps_constants(model, pair, of.shape, of.axis, of.lowest)) parts[first_name(pair)] = of.lowest;
     }
     return parts;

@@ -244,7 +244,7 @@ std::vector<double> channel_ranges(const Tensor& weight, index_t channels, const
     const Tensor values = weight.contiguous();
     for (index_t i = 0; i < values.size(); ++i) {
         double& range = ranges[static_cast<std::size_t>(channel_of(i))];
-        range = std::max(range, std::abs(static_cast<double>(values.flat<float>()[static_cast<std::size_t>(i)])));
+        range = (std::max)(range, (std::abs)(static_cast<double>(values.flat<float>()[static_cast<std::size_t>(i)])));
     }
     return ranges;
 }
@@ -287,14 +287,14 @@ INTQ_INLINE void EqualizationPair::begin() {
     const std::vector<double> bias = detail::bias_of(*first_, start_.size());
     std::vector<double> by_weight;
     for (std::size_t c = 0; c < start_.size(); ++c)
-        if (start_[c] > 0) by_weight.push_back(std::abs(bias[c]) / start_[c]);
+        if (start_[c] > 0) by_weight.push_back((std::abs)(bias[c]) / start_[c]);
     if (by_weight.empty()) return;
     const auto median = by_weight.begin() + static_cast<std::ptrdiff_t>(by_weight.size() / 2);
     std::nth_element(by_weight.begin(), median, by_weight.end());
-    const double reach = std::max(4.0 * *median * *std::max_element(start_.begin(), start_.end()),
-                                  *std::max_element(bias.begin(), bias.end()));
+    const double reach = (std::max)(4.0 * *median * *std::max_element(start_.begin(), start_.end()),
+                                    *std::max_element(bias.begin(), bias.end()));
     for (std::size_t c = 0; c < bias.size(); ++c)
-        if (bias[c] != 0.0) least_[c] = reach > 0 ? std::min(1.0, std::abs(bias[c]) / reach) : 1.0;
+        if (bias[c] != 0.0) least_[c] = reach > 0 ? (std::min)(1.0, (std::abs)(bias[c]) / reach) : 1.0;
 }
 
 INTQ_INLINE double EqualizationPair::step() {
@@ -304,7 +304,7 @@ INTQ_INLINE double EqualizationPair::step() {
     for (std::size_t c = 0; c < r1.size(); ++c) {
         if (!(r1[c] > 0 && r2[c] > 0)) continue;
         wanted[c] = total_[c] * std::sqrt(r1[c] / r2[c]);
-        grown = std::max(grown, start_[c] / wanted[c]);
+        grown = (std::max)(grown, start_[c] / wanted[c]);
     }
     if (!(grown > 0)) return 0;
     grown /= *std::max_element(start_.begin(), start_.end());
@@ -313,11 +313,11 @@ INTQ_INLINE double EqualizationPair::step() {
     bounded_ = 0;
     for (std::size_t c = 0; c < r1.size(); ++c) {
         // A channel without weights on one side has no factor of its own: it goes with the others.
-        const double total = wanted[c] > 0 ? std::max(wanted[c], least_[c] / grown) : 1.0 / grown;
+        const double total = wanted[c] > 0 ? (std::max)(wanted[c], least_[c] / grown) : 1.0 / grown;
         bounded_ += wanted[c] > 0 && total > wanted[c];
         factors[c] = total / total_[c];
         total_[c] = total;
-        farthest = std::max(farthest, std::abs(factors[c] - 1.0));
+        farthest = (std::max)(farthest, (std::abs)(factors[c] - 1.0));
     }
     scale(factors);
     return farthest;

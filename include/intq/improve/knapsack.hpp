@@ -83,7 +83,7 @@ public:
     std::vector<bool> run() {
         std::vector<Choice> choices{{0.0, 0.0, -1}};
         for (std::size_t k = 0; k < order_.size(); ++k) {
-            for (const Choice& choice : choices) known_ = std::max(known_, greedy(choice, k));
+            for (const Choice& choice : choices) known_ = (std::max)(known_, greedy(choice, k));
             choices = with_item(choices, k);
         }
         std::vector<bool> chosen(items_.size());
@@ -116,7 +116,7 @@ private:
         double value = choice.value + (values_[end] - values_[k]);
         if (end < order_.size()) {
             const KnapsackItem& item = items_[order_[end]];
-            value += item.value * std::min(std::max(left - (weights_[end] - weights_[k]), 0.0) / item.weight, 1.0);
+            value += item.value * (std::min)((std::max)(left - (weights_[end] - weights_[k]), 0.0) / item.weight, 1.0);
         }
         return value;
     }
@@ -124,7 +124,7 @@ private:
     // What the choice surely reaches: the items from k on while they fit, less the rounding of the sums.
     double greedy(const Choice& choice, std::size_t k) const {
         const double margin = weights_.back() * 0x1p-40;
-        const std::size_t end = std::max(fitting(capacity_ - choice.weight - margin, k), k);
+        const std::size_t end = (std::max)(fitting(capacity_ - choice.weight - margin, k), k);
         return choice.value + (values_[end] - values_[k]);
     }
 

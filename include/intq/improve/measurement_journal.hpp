@@ -127,9 +127,9 @@ INTQ_INLINE int append_to_file(const std::filesystem::path& path, std::string_vi
 
 /// The part of a text before the next space, which is taken off with it; the whole where there is none.
 INTQ_INLINE std::string_view take_word(std::string_view& text) {
-    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::size_t end = (std::min)(text.find(' '), text.size());
     const std::string_view word = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+    text.remove_prefix((std::min)(end + 1, text.size()));
     return word;
 }
 

@@ -137,17 +137,17 @@ INTQ_INLINE MixedPrecision choose(std::span<const LayerCosts> costs, double Type
     std::vector<bool> is_int16;     // where nothing of the budget is spent that need not be
     std::vector<std::size_t> open;  // layers whose other type costs more of the budget and less of what is wanted
     std::vector<KnapsackItem> items;
-    double least = 0, size = std::abs(budget);
+    double least = 0, size = (std::abs)(budget);
     for (const LayerCosts& layer : costs) {
         const double more = layer.int16.*limited - layer.int8.*limited, gain = layer.int8.*wanted - layer.int16.*wanted;
         const bool is_cheap = more < 0.0 || (more == 0.0 && gain > 0.0);
         if ((more > 0.0 && gain > 0.0) || (more < 0.0 && gain < 0.0)) {
             open.push_back(is_int16.size());
-            items.push_back({std::abs(more), std::abs(gain)});
+            items.push_back({(std::abs)(more), (std::abs)(gain)});
         }
         is_int16.push_back(is_cheap);
         least += (is_cheap ? layer.int16 : layer.int8).*limited;
-        size += std::max(std::abs(layer.int8.*limited), std::abs(layer.int16.*limited));
+        size += (std::max)((std::abs)(layer.int8.*limited), (std::abs)(layer.int16.*limited));
     }
     const double capacity = budget - least + 1e-12 * size;
     if (capacity < 0.0)
@@ -191,7 +191,7 @@ INTQ_INLINE std::vector<LayerCosts> layer_costs(std::span<const quantization::Se
             throw Error(op.op_name, "layer_costs: the metric is " + shortest_text(op.metric) +
                                         "; one that is never negative and grows with the loss is needed");
         double& loss = losses.emplace(op.op_name, 0.0).first->second;
-        loss = std::max(loss, op.metric);
+        loss = (std::max)(loss, op.metric);
     }
     std::vector<LayerCosts> costs;
     for (const LayerTimes& layer : times) {
@@ -211,7 +211,7 @@ INTQ_INLINE std::vector<LayerCosts> read_layer_costs(const std::filesystem::path
     std::vector<LayerCosts> costs;
     std::size_t number = 0;
     for (std::size_t start = 0; start < text.size();) {
-        const std::size_t end = std::min(text.find('\n', start), text.size());
+        const std::size_t end = (std::min)(text.find('\n', start), text.size());
         const std::string line(text.substr(start, end - start));
         start = end + 1;
         ++number;

@@ -146,7 +146,7 @@ INTQ_INLINE double sqnr_on(graph::GraphModule& reference, graph::GraphModule& mo
     for (const auto& output : outputs) {
         if (output.mse() == 0.0) continue;  // equal, also where all is 0
         if (std::isnan(output.sqnr())) return output.sqnr();
-        lowest = std::min(lowest, output.sqnr());
+        lowest = (std::min)(lowest, output.sqnr());
     }
     return lowest;
 }

@@ -31,7 +31,7 @@ std::string in_quotes(std::string_view text, std::size_t limit = 120);
 /// Whether a number stands for an extent that is not known until run time: -1, or one far below all that mean
 /// something. Equal numbers far below are equal extents.
 constexpr bool is_unknown_extent(std::int64_t extent) noexcept {
-    return extent == -1 || extent < std::numeric_limits<index_t>::min() / 4;
+    return extent == -1 || extent < (std::numeric_limits<index_t>::min)() / 4;
 }
 
 /// "(1, 3, 224, 224)"; an extent that is not known is printed as "?".

@@ -217,7 +217,7 @@ INTQ_INLINE std::vector<std::string> words_of(const std::string& line) {
     std::vector<std::string> words;
     std::size_t at = 0;
     while ((at = line.find_first_not_of(" \t\r", at)) != std::string::npos) {
-        const std::size_t end = std::min(line.find_first_of(" \t\r", at), line.size());
+        const std::size_t end = (std::min)(line.find_first_of(" \t\r", at), line.size());
         words.push_back(line.substr(at, end - at));
         at = end;
     }

@@ -217,7 +217,7 @@ INTQ_INLINE void JsonText::expect_end() {
 
 INTQ_INLINE void JsonText::skip_spaces() {
     const auto first = rest_.find_first_not_of(" \t\n\r");
-    rest_.remove_prefix(std::min(first, rest_.size()));
+    rest_.remove_prefix((std::min)(first, rest_.size()));
 }
 
 INTQ_INLINE bool JsonText::accept(char c) {

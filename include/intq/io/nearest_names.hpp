@@ -41,7 +41,7 @@ INTQ_INLINE std::size_t edit_distance(const std::string& a, const std::string& b
         for (std::size_t j = 1; j <= b.size(); ++j) {
             const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
             diagonal = row[j];
-            row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+            row[j] = (std::min)({replaced, row[j] + 1, row[j - 1] + 1});
         }
     }
     return row[b.size()];

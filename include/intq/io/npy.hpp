@@ -169,7 +169,7 @@ private:
 
     void skip_spaces() {
         const auto first = rest_.find_first_not_of(" \t\n");
-        rest_.remove_prefix(std::min(first, rest_.size()));
+        rest_.remove_prefix((std::min)(first, rest_.size()));
     }
     bool accept(char c) {
         skip_spaces();

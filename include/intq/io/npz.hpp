@@ -117,7 +117,7 @@ public:
         const std::uint64_t longest_comment = 0xFFFF;
         if (file_.size() < zip_end_size) throw Error("not a ZIP archive");
         const std::uint64_t last = file_.size() - zip_end_size;
-        for (std::uint64_t back = 0; back <= std::min(last, longest_comment); ++back)
+        for (std::uint64_t back = 0; back <= (std::min)(last, longest_comment); ++back)
             if (number(last - back, 4) == zip_end && number(last - back + 20, 2) == back) return last - back;
         throw Error("not a ZIP archive, cut off, or followed by other bytes");
     }

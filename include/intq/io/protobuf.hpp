@@ -66,7 +66,7 @@ private:
     ProtobufReader(protozero::data_view view, std::string_view message) : reader_(view), message_(message) {}
 
     // Marks the present field as read.
-    protozero::pbf_reader& require(protozero::pbf_wire_type type);
+    protozero::pbf_reader& expect_type(protozero::pbf_wire_type type);
 
     bool is_packed();
 
@@ -97,19 +97,19 @@ INTQ_INLINE bool ProtobufReader::next() {
     return unread_;
 }
 
-INTQ_INLINE std::int64_t ProtobufReader::integer() { return require(protozero::pbf_wire_type::varint).get_int64(); }
+INTQ_INLINE std::int64_t ProtobufReader::integer() { return expect_type(protozero::pbf_wire_type::varint).get_int64(); }
 
-INTQ_INLINE float ProtobufReader::float32() { return require(protozero::pbf_wire_type::fixed32).get_float(); }
+INTQ_INLINE float ProtobufReader::float32() { return expect_type(protozero::pbf_wire_type::fixed32).get_float(); }
 
 INTQ_INLINE std::string_view ProtobufReader::bytes() {
-    const protozero::data_view view = require(protozero::pbf_wire_type::length_delimited).get_view();
+    const protozero::data_view view = expect_type(protozero::pbf_wire_type::length_delimited).get_view();
     return {view.data(), view.size()};
 }
 
 INTQ_INLINE std::string ProtobufReader::text() { return std::string(bytes()); }
 
 INTQ_INLINE ProtobufReader ProtobufReader::message(std::string_view name) {
-    return {require(protozero::pbf_wire_type::length_delimited).get_view(), name};
+    return {expect_type(protozero::pbf_wire_type::length_delimited).get_view(), name};
 }
 
 INTQ_INLINE void ProtobufReader::append_to(std::vector<std::int64_t>& values) {
@@ -123,11 +123,11 @@ INTQ_INLINE void ProtobufReader::append_to(std::vector<float>& values) {
 }
 
 INTQ_INLINE void ProtobufReader::append_to(std::vector<double>& values) {
-    if (!is_packed()) return values.push_back(require(protozero::pbf_wire_type::fixed64).get_double());
+    if (!is_packed()) return values.push_back(expect_type(protozero::pbf_wire_type::fixed64).get_double());
     append_range(reader_.get_packed_double(), values);
 }
 
-INTQ_INLINE protozero::pbf_reader& ProtobufReader::require(protozero::pbf_wire_type type) {
+INTQ_INLINE protozero::pbf_reader& ProtobufReader::expect_type(protozero::pbf_wire_type type) {
     if (reader_.wire_type() != type)
         throw Error("field " + std::to_string(number()) + " of " + std::string(message_) + " has wire type " +
                     std::to_string(static_cast<int>(reader_.wire_type())) + ", expected " +

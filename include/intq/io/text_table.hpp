@@ -94,7 +94,7 @@ INTQ_INLINE std::vector<std::size_t> TextTable::widths() const {
     std::vector<std::size_t> result;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
         std::size_t width = detail::display_width(columns_[i].title);
-        for (const auto& row : rows_) width = std::max(width, detail::display_width(row[i]));
+        for (const auto& row : rows_) width = (std::max)(width, detail::display_width(row[i]));
         result.push_back(width);
     }
     return result;

@@ -145,14 +145,14 @@ public:
     INTQ_ALWAYS_INLINE GridHistogram(std::span<std::int64_t> memory, const GridHistogramState& state) INTQ_NOEXCEPT
         : memory_(memory),
           state_(state) {
-        INTQ_ASSERT(check(memory, state).ok());
+        INTQ_ASSERT(check_state(memory, state).ok());
     }
 
     /// Whether counts and state, from a file or another process, are those of a histogram.
     ///
     /// @return ok; not_finite or value_out_of_range of input (the range); corrupt of tensor (grid or counts)
-    static INTQ_ALWAYS_INLINE Status check(std::span<const std::int64_t> counts,
-                                           const GridHistogramState& state) noexcept {
+    static INTQ_ALWAYS_INLINE Status check_state(std::span<const std::int64_t> counts,
+                                                 const GridHistogramState& state) noexcept {
         return detail::check_histogram(counts, state);
     }
 

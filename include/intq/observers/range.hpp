@@ -186,8 +186,8 @@ template <class L> struct Extremes {
     static INTQ_ALWAYS_INLINE Extremes start(typename L::f32 x) { return {x, x, L::mul(x, L::set(0.0f))}; }
     INTQ_ALWAYS_INLINE void add(typename L::f32 value) {
         const auto x = simd::hold<L>(value);
-        lowest = L::min(lowest, x);
-        highest = L::max(highest, x);
+        lowest = (L::min)(lowest, x);
+        highest = (L::max)(highest, x);
         if constexpr (requires { L::mul_add(x, x, x); }) {
             poison = L::mul_add(x, L::set(0.0f), poison);
         } else {
@@ -195,8 +195,8 @@ template <class L> struct Extremes {
         }
     }
     INTQ_ALWAYS_INLINE void add(const Extremes& other) {
-        lowest = L::min(lowest, other.lowest);
-        highest = L::max(highest, other.highest);
+        lowest = (L::min)(lowest, other.lowest);
+        highest = (L::max)(highest, other.highest);
         poison = L::add(poison, other.poison);
     }
 };
@@ -269,8 +269,8 @@ private:
     }
     INTQ_ALWAYS_INLINE void finish(const Extremes<L>& all, float* low, float* high, index_t lanes) const {
         using kernels::detail::load_floats, kernels::detail::store_floats;
-        store_floats<L>(low, L::min(load_floats<L>(low, lanes), all.lowest), lanes);
-        store_floats<L>(high, L::max(load_floats<L>(high, lanes), all.highest), lanes);
+        store_floats<L>(low, (L::min)(load_floats<L>(low, lanes), all.lowest), lanes);
+        store_floats<L>(high, (L::max)(load_floats<L>(high, lanes), all.highest), lanes);
         if (!L::all_finite(all.poison)) *finite = false;
     }
 

@@ -63,8 +63,8 @@ INTQ_INLINE std::vector<runtime::Lifetime> tensor_lives(const runtime::Program& 
     for (const runtime::ProgramTensor& tensor : program.tensors) lives.push_back({tensor.bytes(), end, -1, 0});
     const auto touch = [&](std::int32_t tensor, std::int32_t when) {
         runtime::Lifetime& life = lives[static_cast<std::size_t>(tensor)];
-        life.first = std::min(life.first, when);
-        life.last = std::max(life.last, when);
+        life.first = (std::min)(life.first, when);
+        life.last = (std::max)(life.last, when);
     };
     for (const std::int32_t tensor : program.inputs) touch(tensor, -1);
     for (const std::int32_t tensor : program.outputs) touch(tensor, end);
@@ -104,15 +104,15 @@ INTQ_INLINE ProgramLifetimes lifetimes_of(const runtime::Program& program, const
         const auto place = static_cast<std::size_t>(detail::place_of_output(program, lives, i));
         if (place != output && lives.edge_of[output] == output) {
             const std::size_t edge = lives.edge_of[output] = lives.edge_of[place];
-            lives.edges[edge].last = std::max(lives.edges[edge].last, lives.tensors[output].last);
+            lives.edges[edge].last = (std::max)(lives.edges[edge].last, lives.tensors[output].last);
             lives.edges[output].bytes = 0;
         }
         const runtime::ArenaRange range = runtime::detail::workspace_of(program, table, instruction);
         lives.workspaces.push_back(range.last - range.first);
         if (lives.workspaces.back() == 0) continue;
-        scratch.bytes = std::max(scratch.bytes, lives.workspaces.back());
-        scratch.first = std::min(scratch.first, static_cast<std::int32_t>(i));
-        scratch.last = std::max(scratch.last, static_cast<std::int32_t>(i));
+        scratch.bytes = (std::max)(scratch.bytes, lives.workspaces.back());
+        scratch.first = (std::min)(scratch.first, static_cast<std::int32_t>(i));
+        scratch.last = (std::max)(scratch.last, static_cast<std::int32_t>(i));
     }
     lives.edges.push_back(scratch);
     return lives;
@@ -136,7 +136,7 @@ INTQ_INLINE index_t needed_at(const ProgramLifetimes& lives, std::int32_t instru
 INTQ_INLINE index_t lower_bound_of(const ProgramLifetimes& lives, index_t alignment) {
     index_t most = 0;
     for (std::int32_t i = -1; i <= static_cast<std::int32_t>(lives.workspaces.size()); ++i)
-        most = std::max(most, needed_at(lives, i, alignment));
+        most = (std::max)(most, needed_at(lives, i, alignment));
     return most;
 }
 

@@ -183,7 +183,7 @@ INTQ_INLINE std::vector<Tensor> OwnedProgram::run(std::span<const Tensor> inputs
     };
     const ArenaPool::Lease arena(arenas_);
     for (index_t first = 0; first < total; first += program_.max_batch) {
-        const index_t batch = std::min(program_.max_batch, total - first);
+        const index_t batch = (std::min)(program_.max_batch, total - first);
         for (std::size_t i = 0; i < rows.size(); ++i) {
             const std::int32_t in = program_.inputs[i];
             std::memcpy(runtime::tensor_data(program_, arena.data(), in), rows[i].data() + first * bytes_per_sample(in),

@@ -93,7 +93,7 @@ public:
     Workspace new_buffer(index_t size);
 
     /// Throws what the target's constraint table refuses.
-    void check(const arith::OperatorUse& use, const LayerName& layer) const;
+    void check_use(const arith::OperatorUse& use, const LayerName& layer) const;
     void require_image(std::int32_t x, const LayerName& layer) const;
     arith::CodesOf codes_of(std::int32_t tensor) const;
     static arith::CodesOf codes_of(const OwnedQParams& qparams);
@@ -265,7 +265,7 @@ INTQ_INLINE Workspace ProgramBuilder::new_buffer(index_t size) {
     return storage_->buffers.emplace_back(size).workspace();
 }
 
-INTQ_INLINE void ProgramBuilder::check(const arith::OperatorUse& use, const LayerName& layer) const {
+INTQ_INLINE void ProgramBuilder::check_use(const arith::OperatorUse& use, const LayerName& layer) const {
     throw_if_failed(arith::check_constraints(table_->policy().constraints, use), layer.name);
 }
 

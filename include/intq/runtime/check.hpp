@@ -110,7 +110,7 @@ inline Status check_instruction(const Program& program, const kernels::KernelTab
     const kernels::OperatorCall call = call_of(program, table, instruction);
     if (const Status status = check_layouts(*row, call); !status) return status;
     if (const Status status = check_params(table, *row, instruction, Demands::numbers); !status) return status;
-    if (const Status status = row->check(call); !status) return status;
+    if (const Status status = (*row->check)(call); !status) return status;
     // Only now is it known how many bytes lie behind the pointers.
     if (const Status status = check_params(table, *row, instruction, Demands::memory); !status) return status;
     const index_t workspace = row->workspace_size != nullptr ? row->workspace_size(call) : 0;

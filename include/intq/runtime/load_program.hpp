@@ -130,14 +130,14 @@ public:
     }
 
 private:
-    static constexpr std::int64_t most_size = std::numeric_limits<index_t>::max();
+    static constexpr std::int64_t most_size = (std::numeric_limits<index_t>::max)();
 
     Status verdict() const noexcept {
         return numbers_.has_failed() || has_failed_ ? corrupt_file(Field::file) : Status{};
     }
     index_t size(index_t least = 0) noexcept { return static_cast<index_t>(numbers_.number(least, most_size)); }
     template <class T>
-    T number(T least = std::numeric_limits<T>::min(), T most = std::numeric_limits<T>::max()) noexcept {
+    T number(T least = (std::numeric_limits<T>::min)(), T most = (std::numeric_limits<T>::max)()) noexcept {
         return static_cast<T>(numbers_.number(std::int64_t{least}, std::int64_t{most}));
     }
     const char* string() noexcept {
@@ -311,15 +311,15 @@ inline Status check_golden(const Program& program, std::span<const std::byte> co
     if (golden.runs() == 0) return {};
     golden.input_bytes = image_bytes(program, program.inputs);
     golden.output_bytes = image_bytes(program, program.outputs);
-    const auto check = [&](const void* first, index_t runs, index_t bytes_of_a_run) -> Status {
+    const auto check_runs = [&](const void* first, index_t runs, index_t bytes_of_a_run) -> Status {
         const index_t left = constants.data() + constants.size() - static_cast<const std::byte*>(first);
         if (bytes_of_a_run == 0 || runs <= left / bytes_of_a_run) return {};
         return corrupt_file(Field::file);
     };
-    if (const Status status = check(golden.inputs, golden.count, golden.input_bytes); !status) return status;
-    if (const Status status = check(golden.outputs, golden.count, golden.output_bytes); !status) return status;
-    return check(golden.checks, golden.runs(),
-                 static_cast<index_t>(program.instructions.size() * sizeof(std::uint32_t)));
+    if (const Status status = check_runs(golden.inputs, golden.count, golden.input_bytes); !status) return status;
+    if (const Status status = check_runs(golden.outputs, golden.count, golden.output_bytes); !status) return status;
+    return check_runs(golden.checks, golden.runs(),
+                      static_cast<index_t>(program.instructions.size() * sizeof(std::uint32_t)));
 }
 
 }  // namespace detail

@@ -118,7 +118,7 @@ constexpr index_t pack_in_order(std::span<Lifetime> edges, std::span<bool> place
     const std::int32_t peak = order == PackingOrder::busiest ? peak_of(edges) : 0;
     for (bool& done : placed) done = false;
     index_t arena = 0;
-    for (std::size_t round = 0; round < edges.size(); ++round) {
+    for (std::size_t pass = 0; pass < edges.size(); ++pass) {
         std::size_t next = edges.size();
         for (std::size_t i = 0; i < edges.size(); ++i)
             if (!placed[i] &&

@@ -211,7 +211,7 @@ INTQ_INLINE index_t checked_bytes(const Shape& shape, DType dtype) {
 
 INTQ_INLINE std::shared_ptr<std::byte> allocate_aligned(std::size_t bytes) {
     constexpr std::size_t unit = Tensor::alignment;
-    const std::size_t padded = std::max((bytes + unit - 1) / unit * unit, unit);
+    const std::size_t padded = (std::max)((bytes + unit - 1) / unit * unit, unit);
     auto* memory = static_cast<std::byte*>(::operator new (padded, std::align_val_t{unit}));
     return {memory, [](std::byte* p) { ::operator delete (p, std::align_val_t{Tensor::alignment}); }};
 }

@@ -58,7 +58,7 @@ INTQ_INLINE Schedule step_rate(double rate, std::int64_t every, double factor) {
 INTQ_INLINE Schedule cosine_rate(double rate, std::int64_t steps, double lowest) {
     if (steps < 1) throw Error("cosine_rate", "the steps must be at least 1, given " + std::to_string(steps));
     return [=](std::int64_t step) {
-        const double part = static_cast<double>(std::min(step, steps)) / static_cast<double>(steps);
+        const double part = static_cast<double>((std::min)(step, steps)) / static_cast<double>(steps);
         return lowest + (rate - lowest) * (1.0 + std::cos(std::numbers::pi * part)) / 2.0;
     };
 }

@@ -129,14 +129,14 @@ inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE Trainer::Trainer(graph::GraphModule& model, Optimizer& optimizer, TrainerOptions options)
     : model_(model), optimizer_(optimizer), options_(std::move(options)), autograd_(model, options_.autograd) {
-    const auto check = [](const char* name, std::int64_t given, std::int64_t least) {
+    const auto check_least = [](const char* name, std::int64_t given, std::int64_t least) {
         if (given < least)
             throw Error(std::string("Trainer: ") + name + " must be at least " + std::to_string(least) + ", given " +
                         std::to_string(given));
     };
-    check("batch_size", options_.batch_size, 1);
-    check("epochs", options_.epochs, 0);
-    check("checkpoint_every", options_.checkpoint_every, 1);
+    check_least("batch_size", options_.batch_size, 1);
+    check_least("epochs", options_.epochs, 0);
+    check_least("checkpoint_every", options_.checkpoint_every, 1);
     if (!options_.rate) throw Error("Trainer: the options have no function for the rate");
     position_.batch_size = options_.batch_size;
     position_.seed = options_.seed;
@@ -153,13 +153,14 @@ INTQ_INLINE void Trainer::load(const std::filesystem::path& path) {
 }
 
 INTQ_INLINE void Trainer::check_same_course(const TrainingPosition& other, const std::string& where) const {
-    const auto check = [&](const char* what, std::uint64_t given, std::uint64_t expected) {
+    const auto check_equal = [&](const char* what, std::uint64_t given, std::uint64_t expected) {
         if (given != expected)
             throw Error(where, std::string("the checkpoint is of another training: its ") + what + " is " +
                                    std::to_string(given) + ", expected " + std::to_string(expected));
     };
-    check("batch size", static_cast<std::uint64_t>(other.batch_size), static_cast<std::uint64_t>(options_.batch_size));
-    check("seed", other.seed, options_.seed);
+    check_equal("batch size", static_cast<std::uint64_t>(other.batch_size),
+                static_cast<std::uint64_t>(options_.batch_size));
+    check_equal("seed", other.seed, options_.seed);
 }
 
 INTQ_INLINE void Trainer::fit(const Tensor& inputs, const LossFunction& loss) { fit(std::span(&inputs, 1), loss); }
@@ -221,7 +222,7 @@ INTQ_INLINE void Trainer::run_epoch(std::span<const Tensor> inputs, const LossFu
     for (; position_.batch < batches; ++position_.batch, ++position_.step) {
         const auto first = static_cast<std::size_t>(position_.batch * size);
         run_batch(inputs,
-                  std::span(order).subspan(first, std::min(static_cast<std::size_t>(size), order.size() - first)),
+                  std::span(order).subspan(first, (std::min)(static_cast<std::size_t>(size), order.size() - first)),
                   loss);
         progress.update(position_.batch + 1);
     }

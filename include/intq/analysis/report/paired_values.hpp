@@ -98,12 +98,12 @@ struct FiniteRange {
 
     void add(float value) {
         if (!std::isfinite(value)) return;
-        min = std::min(min, value);
-        max = std::max(max, value);
+        min = (std::min)(min, value);
+        max = (std::max)(max, value);
     }
     void add(const FiniteRange& other) {
-        min = std::min(min, other.min);
-        max = std::max(max, other.max);
+        min = (std::min)(min, other.min);
+        max = (std::max)(max, other.max);
     }
     bool empty() const { return min > max; }
 };
@@ -128,7 +128,7 @@ private:
     void count(std::vector<std::int64_t>& counts, float value) const {
         if (!std::isfinite(value)) return;
         const double at = (static_cast<double>(value) - result_.lowest) * per_unit_;
-        ++counts[std::min(static_cast<std::size_t>(std::max(at, 0.0)), PairedValues::bins - 1)];
+        ++counts[(std::min)(static_cast<std::size_t>((std::max)(at, 0.0)), PairedValues::bins - 1)];
     }
     PairedHistogram result_;
     double per_unit_ = 0.0;
@@ -178,7 +178,7 @@ INTQ_INLINE std::vector<ChannelRanges> ranges_of(const PairedChannelNumbers& num
     const std::size_t shared = (channels + PairedValues::most_ranges - 1) / PairedValues::most_ranges;
     std::vector<ChannelRanges> ranges;
     for (std::size_t first = 0; first < channels; first += shared) {
-        const std::size_t last = std::min(first + shared, channels);
+        const std::size_t last = (std::min)(first + shared, channels);
         FiniteRange x, y;
         for (std::size_t c = first; c < last; ++c) {
             x.add(numbers.baseline[c]);

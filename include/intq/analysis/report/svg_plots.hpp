@@ -97,7 +97,7 @@ INTQ_INLINE std::string svg_of_values(std::string_view title, std::span<const do
     SvgPlot plot(title);
     double lowest = INFINITY, highest = -INFINITY;
     for (const double value : values)
-        if (std::isfinite(value)) lowest = std::min(lowest, value), highest = std::max(highest, value);
+        if (std::isfinite(value)) lowest = (std::min)(lowest, value), highest = (std::max)(highest, value);
     if (lowest > highest) return plot.finish(0.0, 0.0);
     std::string path;
     bool follows = false;
@@ -121,7 +121,7 @@ INTQ_INLINE std::string svg_of_histogram(std::string_view title, const PairedHis
     SvgPlot plot(title);
     std::int64_t most = 1;
     for (const auto* const counts : {&histogram.baseline, &histogram.analysis})
-        for (const std::int64_t count : *counts) most = std::max(most, count);
+        for (const std::int64_t count : *counts) most = (std::max)(most, count);
     const auto tall = [&](std::int64_t count) {
         return SvgPlot::height * std::log1p(static_cast<double>(count)) / std::log1p(static_cast<double>(most));
     };
@@ -143,8 +143,8 @@ INTQ_INLINE std::string svg_of_channels(std::string_view title, std::span<const 
     SvgPlot plot(title);
     float lowest = 0.0f, highest = 0.0f;
     for (const ChannelRanges& range : channels) {
-        lowest = std::min({lowest, range.baseline_min, range.analysis_min});
-        highest = std::max({highest, range.baseline_max, range.analysis_max});
+        lowest = (std::min)({lowest, range.baseline_min, range.analysis_min});
+        highest = (std::max)({highest, range.baseline_max, range.analysis_max});
     }
     const auto at = [&](float value) {
         return SvgPlot::top +

@@ -51,8 +51,8 @@ protected:
             // MPI counts in int.
             constexpr std::size_t piece = std::size_t{1} << 30;
             for (std::size_t first = 0; first < block.size(); first += piece)
-                MPI_Bcast(block.data() + first, static_cast<int>(std::min(piece, block.size() - first)), MPI_BYTE, from,
-                          group_);
+                MPI_Bcast(block.data() + first, static_cast<int>((std::min)(piece, block.size() - first)), MPI_BYTE,
+                          from, group_);
         }
         return all;
     }

@@ -195,7 +195,7 @@ void Communicator::reduce(const char* call, std::span<T> values, const Join& joi
     agree(std::string(call) + " of " + std::to_string(values.size()) + " values");
     constexpr std::size_t piece = std::size_t{1} << 16;
     for (std::size_t first = 0; first < values.size(); first += piece) {
-        const std::span<T> part = values.subspan(first, std::min(piece, values.size() - first));
+        const std::span<T> part = values.subspan(first, (std::min)(piece, values.size() - first));
         const Blocks all = exchange(std::as_bytes(part));
         const auto value = [&](std::size_t rank, std::size_t i) {
             T result;
@@ -240,12 +240,12 @@ INTQ_INLINE void Communicator::mean(std::span<double> values) {
 
 INTQ_INLINE void Communicator::minimum(std::span<float> values) {
     reduce<float, float>(
-        "minimum of float32", values, [](float a, float b) { return std::min(a, b); }, detail::same);
+        "minimum of float32", values, [](float a, float b) { return (std::min)(a, b); }, detail::same);
 }
 
 INTQ_INLINE void Communicator::maximum(std::span<float> values) {
     reduce<float, float>(
-        "maximum of float32", values, [](float a, float b) { return std::max(a, b); }, detail::same);
+        "maximum of float32", values, [](float a, float b) { return (std::max)(a, b); }, detail::same);
 }
 
 }  // namespace INTQ_HOSTED_ABI

@@ -162,8 +162,8 @@ INTQ_INLINE std::vector<std::int32_t> bias_codes_of(const QuantizedGraph& quanti
         const Result<std::int64_t> code = arith::quantize_bias(quantized.target, static_cast<double>(values[c]), s_in,
                                                                scales[step.weight_qparams.is_per_channel() ? c : 0]);
         throw_if_failed(code.status(), describe_step(node));
-        if (code.value() < std::numeric_limits<std::int32_t>::min() ||
-            code.value() > std::numeric_limits<std::int32_t>::max())
+        if (code.value() < (std::numeric_limits<std::int32_t>::min)() ||
+            code.value() > (std::numeric_limits<std::int32_t>::max)())
             return {};
         codes.push_back(static_cast<std::int32_t>(code.value()));
     }

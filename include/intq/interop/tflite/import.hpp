@@ -143,7 +143,7 @@ private:
     /// Of what inputs and operators write: the file says their shapes without holding them.
     void check_sizes() const {
         index_t total = 0;
-        const auto check = [&](std::int32_t index) {
+        const auto check_tensor = [&](std::int32_t index) {
             if (index < 0) return;
             const FileTensor& each = tensor(index);
             const index_t bytes = each.size() * std::max<index_t>(size_of(each.dtype), 1);
@@ -152,9 +152,9 @@ private:
                 throw Error("the tensor " + in_quotes(each.name) + " of shape " + describe_dims(each.dims) +
                             (each.size() < 1 ? " has no elements" : " has more bytes than the limits of the import"));
         };
-        for (const std::int32_t index : model_.inputs) check(index);
+        for (const std::int32_t index : model_.inputs) check_tensor(index);
         for (const FileOperator& op : model_.operators)
-            for (const std::int32_t index : op.outputs) check(index);
+            for (const std::int32_t index : op.outputs) check_tensor(index);
     }
 
     /// The QUANTIZE that reads an input of real numbers.

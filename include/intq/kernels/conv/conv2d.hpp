@@ -146,12 +146,12 @@ Status check_conv2d_add(const PackedConv2d& packed, const ConvGeometry& geometry
 namespace detail {
 
 /// @tparam E  element type of the fused add's operand, or no_sumin
-template <class TargetType, class Backend, class X, class Y, class E>
+template <class TargetType, class Backend, class X, class Y, class Sumin>
 void run_conv2d_typed(const PackedConv2d& packed, const ConvGeometry& geometry, const void* x, const void* sumin,
                       void* y, Workspace workspace, const Executor& executor) INTQ_NOEXCEPT {
     check_arguments<TargetType, Backend>();
     check_usable<Backend>();
-    const ConvRow* row = find_conv(typed_conv_rows<TargetType, Backend, X, Y, E>, packed);
+    const ConvRow* row = find_conv(typed_conv_rows<TargetType, Backend, X, Y, Sumin>, packed);
     INTQ_ASSERT(row != nullptr);
     const void* staged = stage_input<Backend>(packed, geometry, x, workspace, executor);
     row->run({&packed, &geometry, staged, sumin, y, &executor});

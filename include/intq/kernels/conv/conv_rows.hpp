@@ -17,29 +17,29 @@ inline namespace INTQ_ABI {
 
 namespace detail {
 
-template <class Backend, class Policy, class X, class W, class Acc, class Y, class E>
+template <class Backend, class Policy, class X, class Weight, class Acc, class Y, class Sumin>
 constexpr ConvRow gemm_row(arith::RequantizeRule rule = arith::RequantizeRule::float_scale) noexcept {
     return {dtype_of<X>,
-            dtype_of<W>,
+            dtype_of<Weight>,
             dtype_of<Y>,
             static_cast<int>(8 * sizeof(Acc)),
-            !std::is_same_v<E, no_sumin>,
+            !std::is_same_v<Sumin, no_sumin>,
             false,
             rule,
             Policy::name,
-            &Gemm<Backend, Policy, X, W, Acc, Y, E>::run};
+            &Gemm<Backend, Policy, X, Weight, Acc, Y, Sumin>::run};
 }
-template <class Backend, class Policy, class X, class W, class Acc, class Y, class E>
+template <class Backend, class Policy, class X, class Weight, class Acc, class Y, class Sumin>
 constexpr ConvRow depthwise_row(arith::RequantizeRule rule = arith::RequantizeRule::float_scale) noexcept {
     return {dtype_of<X>,
-            dtype_of<W>,
+            dtype_of<Weight>,
             dtype_of<Y>,
             static_cast<int>(8 * sizeof(Acc)),
-            !std::is_same_v<E, no_sumin>,
+            !std::is_same_v<Sumin, no_sumin>,
             true,
             rule,
             Policy::name,
-            &Depthwise<Backend, Policy, X, W, Acc, Y, E>::run};
+            &Depthwise<Backend, Policy, X, Weight, Acc, Y, Sumin>::run};
 }
 
 template <std::size_t... Sizes> constexpr auto join(const std::array<ConvRow, Sizes>&... parts) noexcept {
@@ -60,41 +60,42 @@ constexpr bool has_row(const arith::PolicyRecord& policy, OpKind op, DType input
 
 /// The two rows of a combination of types, GEMM and depthwise; none where the target's constraint table has no such
 /// operator. An int32 output is the accumulator itself; it takes an add where the operand is part of that.
-template <class TargetType, class Backend, class X, class W, class Y, class E,
+template <class TargetType, class Backend, class X, class Weight, class Y, class Sumin,
           class Acc = arith::Accumulator<TargetType, dtype_of<X>>>
 constexpr auto conv_pair() noexcept {
-    constexpr bool keeps = std::is_same_v<Y, std::int32_t>, adds = !std::is_same_v<E, no_sumin>;
-    constexpr bool is_accepted = has_row(TargetType::policy, OpKind::conv2d, dtype_of<X>, dtype_of<W>, dtype_of<Y>);
+    constexpr bool keeps = std::is_same_v<Y, std::int32_t>, adds = !std::is_same_v<Sumin, no_sumin>;
+    constexpr bool is_accepted =
+        has_row(TargetType::policy, OpKind::conv2d, dtype_of<X>, dtype_of<Weight>, dtype_of<Y>);
     if constexpr (!is_accepted ||
                   (adds && !(keeps ? TargetType::policy.adds_in_accumulator() : TargetType::policy.fused_add))) {
         return std::array<ConvRow, 0>{};
     } else {
         using Policy = std::conditional_t<keeps, arith::keep_accumulator, arith::RequantizePolicy<TargetType, Acc>>;
         constexpr arith::RequantizeRule rule = TargetType::policy.requantize;
-        return std::array{gemm_row<Backend, Policy, X, W, Acc, Y, E>(rule),
-                          depthwise_row<Backend, Policy, X, W, Acc, Y, E>(rule)};
+        return std::array{gemm_row<Backend, Policy, X, Weight, Acc, Y, Sumin>(rule),
+                          depthwise_row<Backend, Policy, X, Weight, Acc, Y, Sumin>(rule)};
     }
 }
 
 /// The same for sums of 64 bits, where a target widens int16 layers.
-template <class TargetType, class Backend, class X, class Y, class E> constexpr auto wide_conv_pair() noexcept {
+template <class TargetType, class Backend, class X, class Y, class Sumin> constexpr auto wide_conv_pair() noexcept {
     constexpr bool widens =
         TargetType::policy.widens_int16 && std::is_same_v<X, std::int16_t> && std::is_same_v<Y, std::int16_t>;
     if constexpr (widens)
-        return conv_pair<TargetType, Backend, X, std::int8_t, Y, E, std::int64_t>();
+        return conv_pair<TargetType, Backend, X, std::int8_t, Y, Sumin, std::int64_t>();
     else
         return std::array<ConvRow, 0>{};
 }
 
 /// The row of linear layers that have another rule than convolutions.
-template <class TargetType, class Backend, class X, class Y, class E> constexpr auto linear_row() noexcept {
+template <class TargetType, class Backend, class X, class Y, class Sumin> constexpr auto linear_row() noexcept {
     constexpr arith::RequantizeRule rule = TargetType::policy.rule_of(OpKind::linear);
     constexpr bool is_other =
-        rule != TargetType::policy.requantize && std::is_same_v<E, no_sumin> && !std::is_same_v<Y, std::int32_t>;
+        rule != TargetType::policy.requantize && std::is_same_v<Sumin, no_sumin> && !std::is_same_v<Y, std::int32_t>;
     if constexpr (is_other && has_row(TargetType::policy, OpKind::linear, dtype_of<X>, DType::int8, dtype_of<Y>)) {
         static_assert(rule == arith::RequantizeRule::binary64);
         using Acc = arith::Accumulator<TargetType, dtype_of<X>>;
-        return std::array{gemm_row<Backend, arith::binary64, X, std::int8_t, Acc, Y, E>(rule)};
+        return std::array{gemm_row<Backend, arith::binary64, X, std::int8_t, Acc, Y, Sumin>(rule)};
     } else {
         return std::array<ConvRow, 0>{};
     }
@@ -105,20 +106,20 @@ template <class TargetType, DType Input>
 inline constexpr bool has_narrow_sums =
     arith::takes_multipliers(TargetType::policy.requantize) && TargetType::policy.accumulator_bits(Input) == 64;
 
-template <class TargetType, class Backend, class X, class Y, class E> constexpr auto narrow_conv_pair() noexcept {
+template <class TargetType, class Backend, class X, class Y, class Sumin> constexpr auto narrow_conv_pair() noexcept {
     if constexpr (has_narrow_sums<TargetType, dtype_of<X>>)
-        return conv_pair<TargetType, Backend, X, std::int8_t, Y, E, std::int32_t>();
+        return conv_pair<TargetType, Backend, X, std::int8_t, Y, Sumin, std::int32_t>();
     else
         return std::array<ConvRow, 0>{};
 }
 
 /// The rows for a given input and output type. A caller that knows both instantiates these alone.
-template <class TargetType, class Backend, class X, class Y, class E>
-inline constexpr auto typed_conv_rows = join(conv_pair<TargetType, Backend, X, std::int8_t, Y, E>(),
-                                             conv_pair<TargetType, Backend, X, std::int16_t, Y, E>(),
-                                             narrow_conv_pair<TargetType, Backend, X, Y, E>(),
-                                             wide_conv_pair<TargetType, Backend, X, Y, E>(),
-                                             linear_row<TargetType, Backend, X, Y, E>());
+template <class TargetType, class Backend, class X, class Y, class Sumin>
+inline constexpr auto typed_conv_rows = join(conv_pair<TargetType, Backend, X, std::int8_t, Y, Sumin>(),
+                                             conv_pair<TargetType, Backend, X, std::int16_t, Y, Sumin>(),
+                                             narrow_conv_pair<TargetType, Backend, X, Y, Sumin>(),
+                                             wide_conv_pair<TargetType, Backend, X, Y, Sumin>(),
+                                             linear_row<TargetType, Backend, X, Y, Sumin>());
 
 template <class TargetType, class Backend, class X> constexpr auto conv_rows_from() noexcept {
     return join(typed_conv_rows<TargetType, Backend, X, std::int8_t, no_sumin>,

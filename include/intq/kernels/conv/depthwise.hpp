@@ -14,14 +14,15 @@ inline namespace INTQ_ABI {
 namespace detail {
 
 /// The packing that a backend's tag gives for depthwise layers of these types; without columns where there is no tile.
-template <class Backend, class X, class W, class Acc> constexpr simd::DepthwisePacking depthwise_packing_of() noexcept {
+template <class Backend, class X, class Weight, class Acc>
+constexpr simd::DepthwisePacking depthwise_packing_of() noexcept {
     if constexpr (std::is_same_v<X, float>) {
         return Backend::depthwise_float_packing;
     } else if constexpr (!std::is_same_v<Acc, std::int32_t>) {
         return {};
     } else if constexpr (std::is_same_v<X, std::int16_t>) {
         return Backend::depthwise_int16_packing;
-    } else if constexpr (std::is_same_v<W, std::int8_t>) {
+    } else if constexpr (std::is_same_v<Weight, std::int8_t>) {
         return Backend::depthwise_int8_packing;
     } else {
         return {};
@@ -40,10 +41,10 @@ inline constexpr index_t depthwise_chunk = 32;
 ///
 /// Memory   a chunk of sums on the stack
 /// Cost     2 · pixels · channels · taps operations
-template <class Backend, class Policy, class X, class W, class Acc, class Y, class E> struct Depthwise {
+template <class Backend, class Policy, class X, class Weight, class Acc, class Y, class Sumin> struct Depthwise {
     using L = simd::lanes<Backend>;
     using Sum = detail::LaneSum<L, Acc>;
-    static constexpr simd::DepthwisePacking packing = detail::depthwise_packing_of<Backend, X, W, Acc>();
+    static constexpr simd::DepthwisePacking packing = detail::depthwise_packing_of<Backend, X, Weight, Acc>();
 
     static INTQ_NEVER_INLINE void run(const ConvCall& call) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
@@ -65,13 +66,13 @@ template <class Backend, class Policy, class X, class W, class Acc, class Y, cla
     }
 
 private:
-    static constexpr bool adds = !std::is_same_v<E, no_sumin>;
-    using Out = Epilogue<L, Policy, Y, E>;
+    static constexpr bool adds = !std::is_same_v<Sumin, no_sumin>;
+    using Out = Epilogue<L, Policy, Y, Sumin>;
 
     // --- with a tile ------------------------------------------------------------------------------------------------
 
     static void run_blocks(const ConvCall& call, index_t line) INTQ_NOEXCEPT {
-        using Tile = simd::DepthwiseTile<Backend, X, W, Acc>;
+        using Tile = simd::DepthwiseTile<Backend, X, Weight, Acc>;
         const PackedConv2d& packed = *call.packed;
         for (index_t c = 0; c < packed.out_channels;) {
             const DepthwiseBlock block = depthwise_block(packing, c, packed.out_channels);
@@ -85,7 +86,7 @@ private:
 
     /// One line of output pixels, the block of channels from c on.
     template <int Vectors> static void run_block(const ConvCall& call, index_t line, index_t c) INTQ_NOEXCEPT {
-        using Tile = simd::DepthwiseTile<Backend, X, W, Acc>;
+        using Tile = simd::DepthwiseTile<Backend, X, Weight, Acc>;
         using Line = detail::DepthwiseLine<Tile, Acc>;
         constexpr index_t width = Vectors * L::width();
         const PackedConv2d& packed = *call.packed;
@@ -124,11 +125,11 @@ private:
         simd::unroll<Vectors>([&](auto v)
                                   INTQ_ALWAYS_INLINE_LAMBDA { parameters[v] = epilogue.channels(c + v * L::width()); });
         constexpr bool in_order = Vectors == 1 || packing.run == packing.step;
-        E operand[adds && !in_order ? Vectors * L::width() : 1] = {};
+        Sumin operand[adds && !in_order ? Vectors * L::width() : 1] = {};
         for (index_t i = 0; i < pixels; ++i, sums += Vectors * L::width()) {
             const index_t at = (pixel + i) * packed.out_channels + c;
             Y* const y = static_cast<Y*>(call.y) + at;
-            const E* e = static_cast<const E*>(call.sumin) + (adds ? at : 0);
+            const Sumin* e = static_cast<const Sumin*>(call.sumin) + (adds ? at : 0);
             if constexpr (adds && !in_order) {
                 for_each_run(channels, [&](index_t from, index_t to, index_t count) INTQ_ALWAYS_INLINE_LAMBDA {
                     for (index_t k = 0; k < count; ++k) operand[to + k] = e[from + k];
@@ -152,7 +153,7 @@ private:
     /// The codes of a whole block, brought back to the order of channels in memory.
     template <int Vectors>
     static INTQ_ALWAYS_INLINE void store_in_order(const Out& epilogue, const Acc* sums,
-                                                  const typename Out::Channels* parameters, const E* e, Y* y,
+                                                  const typename Out::Channels* parameters, const Sumin* e, Y* y,
                                                   index_t channels) noexcept {
         constexpr index_t width = L::width();
         alignas(buffer_alignment) Y codes[Vectors * width];
@@ -196,7 +197,7 @@ private:
                 image * geometry.out_pixels() + (geometry.pixels == nullptr ? slot : geometry.pixels[slot]);
             for (index_t v = 0; v < Vectors; ++v) {
                 const index_t at = pixel * packed.out_channels + c + v * L::width();
-                const E* const e = static_cast<const E*>(call.sumin) + (adds ? at : 0);
+                const Sumin* const e = static_cast<const Sumin*>(call.sumin) + (adds ? at : 0);
                 epilogue.store(Sum::load(sums + v * L::width()), channels[v], e, static_cast<Y*>(call.y) + at, count);
             }
         }
@@ -220,7 +221,7 @@ private:
             for (index_t tap = kx; tap < taps; tap += packed.window.kernel.width) {
                 const index_t offset = offsets == nullptr ? slot : offsets[slot * taps + tap];
                 const X* const from = offset < 0 ? padding : x + offset * packed.in_channels;
-                const W* const w = static_cast<const W*>(packed.weights) + c + tap * weight_stride;
+                const Weight* const w = static_cast<const Weight*>(packed.weights) + c + tap * weight_stride;
                 simd::unroll<Vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
                     const index_t at = v * L::width();
                     acc[v] = Sum::multiply_add(acc[v], L::load(from + at, lanes), L::load(w + at));

@@ -39,12 +39,12 @@ template <class X> struct LineSource {
 /// @tparam Tile  the register tile, simd::DepthwiseTile<…>: keyed on operand types alone, so that code stays small
 template <class Tile, class Acc> struct DepthwiseLine {
     using X = typename Tile::element;
-    using W = typename Tile::weight;
+    using Weight = typename Tile::weight;
     using L = typename Tile::L;
 
     /// One block of channels of the packed layer.
     struct Block {
-        const W* weights;
+        const Weight* weights;
         const Acc* bias;
         index_t channels;  // those that exist
     };
@@ -85,7 +85,7 @@ private:
         typename Tile::template Sums<Vectors> pixel[in_flight];
         // By value: sums are stored between reads of these.
         const index_t width = source.width, stride = source.channels, channels = block.channels;
-        const W* const weights = block.weights;
+        const Weight* const weights = block.weights;
         const Acc* const bias = block.bias;
         typename Tile::template Column<Vectors> padding;
         padding.fill(source.zero_point);
@@ -147,7 +147,7 @@ private:
         for (index_t i = 0; i < count; ++i, sums += Vectors * L::width()) {
             typename Tile::template Sums<Vectors> pixel;
             pixel.start(block.bias);
-            const W* w = block.weights;
+            const Weight* w = block.weights;
             index_t x = (first + i) * window.stride.width - window.padding.left;
             for (index_t kx = 0; kx < window.kernel.width; ++kx, x += window.dilation.width) {
                 const bool is_inside = x >= 0 && x < source.width;

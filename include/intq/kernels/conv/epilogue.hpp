@@ -53,11 +53,13 @@ struct no_sumin {};
 ///
 /// @tparam Policy  requantize policy of arith/requantize.hpp
 /// @tparam E       element type of the fused add's operand, or no_sumin
-template <class L, class Policy, class Y, class E> class Epilogue {
-    static constexpr bool adds = !std::is_same_v<E, no_sumin>;
+template <class L, class Policy, class Y, class Sumin> class Epilogue {
+    static constexpr bool adds = !std::is_same_v<Sumin, no_sumin>;
     struct Nothing {};
-    template <class P, bool Adds> struct SuminOf { using type = Nothing; };
-    template <class P> struct SuminOf<P, true> { using type = typename P::template SuminChannel<L>; };
+    template <class PolicyType, bool Adds> struct SuminOf { using type = Nothing; };
+    template <class PolicyType> struct SuminOf<PolicyType, true> {
+        using type = typename PolicyType::template SuminChannel<L>;
+    };
     struct NoQuad {
         constexpr NoQuad(std::int32_t, std::int32_t, std::int32_t) noexcept {}
     };
@@ -93,7 +95,7 @@ public:
 
     /// @param e  operand of the fused add at the same place as y; not read without one
     template <class Acc>
-    INTQ_ALWAYS_INLINE void store(const Acc& acc, const Channels& channels, const E* e, Y* y,
+    INTQ_ALWAYS_INLINE void store(const Acc& acc, const Channels& channels, const Sumin* e, Y* y,
                                   index_t count) const noexcept {
         if constexpr (adds) {
             write(y, Policy::template apply_sumin<L>(acc, read(e, count), channels.requantize, channels.sumin, out_),
@@ -123,7 +125,7 @@ public:
 
     /// rows_together() rows, which lie at places[r] of y and of the operand: sum(r, v) are the lanes of a vector.
     template <int Vectors, class Sum>
-    INTQ_ALWAYS_INLINE void store_rows(const Sum& sum, index_t at, const E* e, Y* y, const index_t* places,
+    INTQ_ALWAYS_INLINE void store_rows(const Sum& sum, index_t at, const Sumin* e, Y* y, const index_t* places,
                                        index_t count) const noexcept {
         constexpr int rows = rows_together<Vectors>();
         typename L::i32 code[4];
@@ -144,14 +146,14 @@ public:
     ///
     /// @param at  the padded channel of the first lane
     template <int Vectors, class Sum>
-    INTQ_ALWAYS_INLINE void store_quad(const Sum& sum, index_t at, const E* e, Y* y, index_t count) const noexcept {
+    INTQ_ALWAYS_INLINE void store_quad(const Sum& sum, index_t at, const Sumin* e, Y* y, index_t count) const noexcept {
         const auto code = [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
             const index_t first = v * L::width(), left = count - first;
             return scaled(sum(v), channels(at + first), e + (adds ? first : 0),
                           v + 1 < Vectors || left > L::width() ? L::width() : left);
         };
-        [&]<int... V>(std::integer_sequence<int, V...>) INTQ_ALWAYS_INLINE_LAMBDA {
-            quad_.store(y, count, code(std::integral_constant<int, V>{})...);
+        [&]<int... Vector>(std::integer_sequence<int, Vector...>) INTQ_ALWAYS_INLINE_LAMBDA {
+            quad_.store(y, count, code(std::integral_constant<int, Vector>{})...);
         }
         (std::make_integer_sequence<int, Vectors>{});
     }
@@ -161,7 +163,7 @@ public:
     /// @param sum  sum(integral_constant<int, v>) gives vector v
     /// @param e    in the block's order, and readable to its end
     template <class Sum>
-    INTQ_ALWAYS_INLINE void store_runs(Sum&& sum, const Channels* channels, const E* e, Y* y,
+    INTQ_ALWAYS_INLINE void store_runs(Sum&& sum, const Channels* channels, const Sumin* e, Y* y,
                                        index_t count) const noexcept {
         const auto code = [&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
             return scaled(sum(v), channels[v], e + (adds ? v * L::width() : 0), L::width());
@@ -178,7 +180,7 @@ private:
         else
             return L::load(from, count);
     }
-    template <class T, class V> static INTQ_ALWAYS_INLINE void write(T* to, V lanes, index_t count) noexcept {
+    template <class T, class Lanes> static INTQ_ALWAYS_INLINE void write(T* to, Lanes lanes, index_t count) noexcept {
         if constexpr (std::is_same_v<T, float>)
             detail::store_floats<L>(to, lanes, count);
         else
@@ -187,7 +189,7 @@ private:
 
     /// What a quad takes of one vector of sums.
     template <class Acc>
-    INTQ_ALWAYS_INLINE typename L::i32 scaled(const Acc& acc, const Channels& channels, const E* e,
+    INTQ_ALWAYS_INLINE typename L::i32 scaled(const Acc& acc, const Channels& channels, const Sumin* e,
                                               index_t count) const noexcept {
         if constexpr (adds) {
             // A load of a whole vector needs no mask.

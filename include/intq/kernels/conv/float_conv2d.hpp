@@ -31,13 +31,13 @@ Result<PackedConv2d> make_float_conv2d(const FloatConv2dSpec& spec, Workspace st
 namespace detail {
 
 /// @tparam E  float with a fused add, or no_sumin
-template <class Backend, class E> void run_float_erased(const ConvCall& call) INTQ_NOEXCEPT {
+template <class Backend, class Sumin> void run_float_erased(const ConvCall& call) INTQ_NOEXCEPT {
     check_usable<Backend>();
     // Not through the table: a unit that never adds pays for no code that adds.
     if (call.packed->is_depthwise)
-        Depthwise<Backend, arith::keep_real, float, float, float, float, E>::run(call);
+        Depthwise<Backend, arith::keep_real, float, float, float, float, Sumin>::run(call);
     else
-        Gemm<Backend, arith::keep_real, float, float, float, float, E>::run(call);
+        Gemm<Backend, arith::keep_real, float, float, float, float, Sumin>::run(call);
 }
 
 }  // namespace detail

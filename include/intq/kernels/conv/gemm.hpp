@@ -187,15 +187,15 @@ private:
 /// Result   exact for integers: sums wrap, and the packer proved that the true sum fits
 /// Memory   one tile of sums on the stack
 /// Cost     2 · rows · columns · taps · channels operations; taps that fall on padding are skipped
-template <class Backend, class Policy, class X, class W, class Acc, class Y, class E> struct Gemm {
+template <class Backend, class Policy, class X, class Weight, class Acc, class Y, class Sumin> struct Gemm {
     using L = simd::lanes<Backend>;
-    using Inner = GemmTile<Backend, typename simd::Tile<Backend, X, W, Acc>::shared, Acc>;
+    using Inner = GemmTile<Backend, typename simd::Tile<Backend, X, Weight, Acc>::shared, Acc>;
     using Panel = typename Inner::Panel;
 
     static INTQ_NEVER_INLINE void run(const ConvCall& call) INTQ_NOEXCEPT {
         const PackedConv2d& packed = *call.packed;
         INTQ_ASSERT(packed.packing.columns == Inner::columns);
-        INTQ_ASSERT(packed.has_sumin == !(std::is_same_v<E, no_sumin>));
+        INTQ_ASSERT(packed.has_sumin == !(std::is_same_v<Sumin, no_sumin>));
         detail::GemmWork work;
         work.rows = call.geometry->batch * call.geometry->out_pixels();
         work.panels = packed.panels();
@@ -216,7 +216,7 @@ private:
 
     /// Whether the largest tiles have their epilogue in registers. A layer whose requantization is not proven to stay
     /// in range then runs in tiles of fewer rows: no other code needs the largest ones with their sums in memory.
-    static constexpr bool has_fused = Epilogue<L, Policy, Y, E>::has_quads;
+    static constexpr bool has_fused = Epilogue<L, Policy, Y, Sumin>::has_quads;
 
     /// Whether rows are converted as the kernel comes to them.
     static bool converts_blocks(const ConvCall& call) noexcept {
@@ -237,10 +237,10 @@ private:
         constexpr auto size = detail::staged_block_bytes / static_cast<index_t>(sizeof(Activation));
         alignas(buffer_alignment) Activation staged[size + Inner::Tile::depth];
         const index_t channels = call.packed->in_channels, rows = task.last_row - task.first_row;
-        const index_t near = detail::near_block_elements(channels, static_cast<index_t>(sizeof(Activation)));
+        const index_t nearby = detail::near_block_elements(channels, static_cast<index_t>(sizeof(Activation)));
         const index_t panel = call.packed->group_stride / L::width();  // vectors of the first one, where it is narrow
         const index_t tile = Inner::max_rows(panel < Inner::vectors ? static_cast<int>(panel) : Inner::vectors);
-        const index_t most = rows * channels <= near ? rows : near / channels / tile * tile;
+        const index_t most = rows * channels <= nearby ? rows : nearby / channels / tile * tile;
         const detail::Stager<Backend> stager(*call.packed, call.x, staged);
         for (index_t from = task.first_row; from < task.last_row; from += most) {
             const index_t to = from + most < task.last_row ? from + most : task.last_row;
@@ -282,7 +282,7 @@ private:
     static constexpr index_t largest_tile = [] {
         index_t most = 0;
         for (int v = 1; v <= static_cast<int>(Inner::columns / L::width()); ++v)
-            if (const index_t sums = v * simd::Tile<Backend, X, W, Acc>::max_rows(v) * L::width(); sums > most)
+            if (const index_t sums = v * simd::Tile<Backend, X, Weight, Acc>::max_rows(v) * L::width(); sums > most)
                 most = sums;
         return most;
     }();
@@ -313,10 +313,10 @@ private:
             find_places(call, panel, slot, Rows, at);
         }
         Inner::template compute<Rows, Vectors>(panel, slot, [&](const auto& registers) INTQ_ALWAYS_INLINE_LAMBDA {
-            const Epilogue<arith::SmallRealLanes<L>, Policy, Y, E> epilogue(*call.packed);
+            const Epilogue<arith::SmallRealLanes<L>, Policy, Y, Sumin> epilogue(*call.packed);
             // All that is read from memory is read first: for the compiler, codes of a byte may change all of it.
             const index_t channel = panel.channel, count = panel.count;
-            const E* const sumin = static_cast<const E*>(call.sumin);
+            const Sumin* const sumin = static_cast<const Sumin*>(call.sumin);
             Y* const y = static_cast<Y*>(call.y);
             constexpr int together = decltype(epilogue)::template rows_together<Vectors>();
             if constexpr (together > 1) {
@@ -330,7 +330,7 @@ private:
             for (int r = together > 1 ? Rows / together * together : 0; r < Rows; ++r) {
                 epilogue.template store_quad<Vectors>(
                     [&](int v) INTQ_ALWAYS_INLINE_LAMBDA { return registers.drain(r, v); }, channel,
-                    sumin + (std::is_same_v<E, no_sumin> ? 0 : at[r]), y + at[r], count);
+                    sumin + (std::is_same_v<Sumin, no_sumin> ? 0 : at[r]), y + at[r], count);
             }
         });
     }
@@ -338,7 +338,7 @@ private:
     /// A tile of sums through the epilogue.
     static void store(const ConvCall& call, const Panel& panel, const Acc* sums, index_t slot,
                       index_t rows) INTQ_NOEXCEPT {
-        if constexpr (Epilogue<L, Policy, Y, E>::has_quads) {
+        if constexpr (Epilogue<L, Policy, Y, Sumin>::has_quads) {
             simd::unroll<Inner::vectors>([&](auto v) INTQ_ALWAYS_INLINE_LAMBDA {
                 if (panel.vectors == v + 1) store_quads<v + 1>(call, panel, sums, slot, rows);
             });
@@ -350,7 +350,7 @@ private:
     template <int Vectors>
     static void store_quads(const ConvCall& call, const Panel& panel, const Acc* sums, index_t slot,
                             index_t rows) INTQ_NOEXCEPT {
-        const Epilogue<L, Policy, Y, E> epilogue(*call.packed);
+        const Epilogue<L, Policy, Y, Sumin> epilogue(*call.packed);
         for (index_t r = 0; r < rows; ++r) {
             const index_t at = place(call, panel, slot, r);
             const Acc* const from = sums + r * Vectors * L::width();
@@ -362,7 +362,7 @@ private:
 
     static void store_vectors(const ConvCall& call, const Panel& panel, const Acc* sums, index_t slot,
                               index_t rows) INTQ_NOEXCEPT {
-        const Epilogue<L, Policy, Y, E> epilogue(*call.packed);
+        const Epilogue<L, Policy, Y, Sumin> epilogue(*call.packed);
         for (index_t lane = 0; lane < panel.count; lane += L::width()) {
             const index_t count = panel.count - lane < L::width() ? panel.count - lane : L::width();
             const auto channels = epilogue.channels(panel.channel + lane);
@@ -383,8 +383,8 @@ private:
                                               index_t* at) noexcept {
         for (int r = 0; r < rows; ++r) at[r] = place(call, panel, slot, r);
     }
-    static INTQ_ALWAYS_INLINE const E* sumin_at(const ConvCall& call, index_t at) noexcept {
-        return static_cast<const E*>(call.sumin) + (std::is_same_v<E, no_sumin> ? 0 : at);
+    static INTQ_ALWAYS_INLINE const Sumin* sumin_at(const ConvCall& call, index_t at) noexcept {
+        return static_cast<const Sumin*>(call.sumin) + (std::is_same_v<Sumin, no_sumin> ? 0 : at);
     }
 };
 

@@ -44,15 +44,15 @@ struct GemmTasks {
             return;
         }
         // Each block reads a panel anew: the rows it serves are then twice the panel, though they leave the L2 cache.
-        const index_t bytes = max(2 * work.panel_bytes, row_block_bytes);
+        const index_t bytes = larger(2 * work.panel_bytes, row_block_bytes);
         const index_t fitting = work.rows * work.row_bytes <= bytes ? work.rows : bytes / work.row_bytes;
         const index_t wanted = work.is_serial ? 1 : divide_up(wanted_tasks, work.converts ? 1 : work.panels);
-        blocks = max(divide_up(work.rows, max(fitting, 1)), min(wanted, work.rows / least_block_rows));
-        block_rows = max(divide_up(work.rows, max(blocks, 1)), 1);
-        blocks = max(divide_up(work.rows, block_rows), 1);
+        blocks = larger(divide_up(work.rows, larger(fitting, 1)), smaller(wanted, work.rows / least_block_rows));
+        block_rows = larger(divide_up(work.rows, larger(blocks, 1)), 1);
+        blocks = larger(divide_up(work.rows, block_rows), 1);
         // A chunk converts its rows for itself: where there are few rows alone, and threads to share them.
         const index_t converting = work.is_serial ? 1 : divide_up(wanted_tasks / 2, blocks);
-        chunks = work.converts ? min(converting, work.panels) : work.panels;
+        chunks = work.converts ? smaller(converting, work.panels) : work.panels;
         chunk_panels = divide_up(work.panels, chunks);
         chunks = divide_up(work.panels, chunk_panels);
     }
@@ -66,13 +66,13 @@ struct GemmTasks {
     constexpr Task task(const GemmWork& work, index_t index) const noexcept {
         if (count() == 1) return {0, work.rows, 0, work.panels};
         const index_t row = index / chunks * block_rows, panel = index % chunks * chunk_panels;
-        return {row, min(row + block_rows, work.rows), panel, min(panel + chunk_panels, work.panels)};
+        return {row, smaller(row + block_rows, work.rows), panel, smaller(panel + chunk_panels, work.panels)};
     }
 
 private:
     static constexpr index_t divide_up(index_t a, index_t b) noexcept { return (a + b - 1) / b; }
-    static constexpr index_t max(index_t a, index_t b) noexcept { return a > b ? a : b; }
-    static constexpr index_t min(index_t a, index_t b) noexcept { return a < b ? a : b; }
+    static constexpr index_t larger(index_t a, index_t b) noexcept { return a > b ? a : b; }
+    static constexpr index_t smaller(index_t a, index_t b) noexcept { return a < b ? a : b; }
 };
 
 }  // namespace detail

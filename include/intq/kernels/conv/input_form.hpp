@@ -40,8 +40,8 @@ constexpr bool fits_in_blocks(const PackedConv2d& packed, const ConvGeometry& ge
 /// Elements of a block.
 /// @pre fits_in_blocks()
 constexpr index_t near_block_elements(index_t channels, index_t element) noexcept {
-    const index_t least = channels * staged_block_rows, near = near_block_bytes / element;
-    return least > near ? least : near;
+    const index_t least = channels * staged_block_rows, nearby = near_block_bytes / element;
+    return least > nearby ? least : nearby;
 }
 
 constexpr InputForm input_form(const PackedConv2d& packed, const ConvGeometry& geometry) noexcept {

@@ -29,7 +29,7 @@ inline void describe_params(ConstantParams& constant, ParamFields& fields) {
     fields("dtype", constant.dtype);
     fields("size", constant.size);
     const bool is_int8 = constant.dtype == DType::int8;
-    if (!fields.require((is_int8 || constant.dtype == DType::int16) && constant.size > 0, Field::storage)) return;
+    if (!fields.expect((is_int8 || constant.dtype == DType::int16) && constant.size > 0, Field::storage)) return;
     fields.memory("codes", constant.codes, is_int8 ? ParamType::int8 : ParamType::int16, constant.size);
 }
 

@@ -68,12 +68,11 @@ inline void describe_params(PackedConv2d& packed, ParamFields& fields) {
     fields("input_zero_point", packed.input_zero_point);
     fields("codes", packed.codes);
 
-    if (!fields.status().ok() ||
-        !fields.require(detail::is_described(*fields.context().packing, packed), Field::weight))
+    if (!fields.status().ok() || !fields.expect(detail::is_described(*fields.context().packing, packed), Field::weight))
         return;
     const arith::RequantizeRule rule = packed.requantize;
-    if (!fields.require(rule == detail::requantize_rule(fields.context().policy(), packed.op, packed.output_dtype),
-                        Field::scale))
+    if (!fields.expect(rule == detail::requantize_rule(fields.context().policy(), packed.op, packed.output_dtype),
+                       Field::scale))
         return;
     const index_t outputs = packed.padded_outputs();
     const ParamType sum = packed.accumulator_bits == 64 ? ParamType::int64 : ParamType::int32;
@@ -85,12 +84,12 @@ inline void describe_params(PackedConv2d& packed, ParamFields& fields) {
     fields.memory("sumin_words", packed.sumin_words, packed.has_sumin ? arith::sumin_words_of(rule) * outputs : 0);
     const bool has_tap_bias = detail::needs_tap_bias(packed, detail::tile_offset(packed, packed.input_zero_point));
     fields.memory("tap_bias", packed.tap_bias, ParamType::int32, has_tap_bias ? packed.taps() * outputs : 0);
-    fields.require((packed.tap_bias != nullptr) == has_tap_bias, Field::bias);
+    fields.expect((packed.tap_bias != nullptr) == has_tap_bias, Field::bias);
     fields.memory("padding_row", packed.padding_row,
                   packed.input_dtype == DType::int16 ? ParamType::int16 : ParamType::int8,
                   packed.is_depthwise ? packed.in_channels + detail::widest_vector : 0);
-    fields.require_memory([&] { return detail::holds_words(packed); }, Field::scale);
-    fields.require_memory([&] { return packed.scaled_is_small == detail::is_scaled_small(packed); }, Field::scale);
+    fields.expect_memory([&] { return detail::holds_words(packed); }, Field::scale);
+    fields.expect_memory([&] { return packed.scaled_is_small == detail::is_scaled_small(packed); }, Field::scale);
 }
 inline void describe_params(ConvParams& step, ParamFields& fields) {
     fields("packed", step.packed);
@@ -100,16 +99,16 @@ inline void describe_params(ConvParams& step, ParamFields& fields) {
     fields("geometry.out", geometry.out);
     fields("geometry.taps", geometry.taps);
     const Window2d& window = step.packed.window;
-    if (!fields.status().ok() || !fields.require(detail::check_geometry_extents(window, geometry.in)) ||
-        !fields.require(has_extents_of(window, geometry), Field::geometry))
+    if (!fields.status().ok() || !fields.expect(detail::check_geometry_extents(window, geometry.in)) ||
+        !fields.expect(has_extents_of(window, geometry), Field::geometry))
         return;
     const index_t pixels = geometry.out_pixels(), padded = detail::pads(window) ? pixels : 0;
     fields.memory("geometry.offsets", geometry.offsets, detail::reads_in_place(window) ? 0 : pixels * geometry.taps,
                   Field::geometry);
     fields.memory("geometry.pixels", geometry.pixels, padded, Field::geometry);
     fields.memory("geometry.run_ends", geometry.run_ends, padded, Field::geometry);
-    if (fields.require(is_geometry_of(window, geometry), Field::geometry))
-        fields.require_memory([&] { return holds_geometry(window, geometry); }, Field::geometry);
+    if (fields.expect(is_geometry_of(window, geometry), Field::geometry))
+        fields.expect_memory([&] { return holds_geometry(window, geometry); }, Field::geometry);
 }
 
 namespace operators {

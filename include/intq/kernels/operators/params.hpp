@@ -136,16 +136,16 @@ public:
     const Status& status() const noexcept { return status_; }
 
     /// What must hold among the fields so far. Who counts or divides by them returns where this is false.
-    bool require(const Status& status) noexcept {
+    bool expect(const Status& status) noexcept {
         if (visitor_->demands != ParamVisitor::Demands::nothing && status_.ok()) status_ = status;
         return status_.ok();
     }
-    bool require(bool holds, Field field) noexcept {
-        return require(holds ? Status{} : Status{StatusCode::corrupt, OpKind::none, field, 0, 0});
+    bool expect(bool holds, Field field) noexcept {
+        return expect(holds ? Status{} : Status{StatusCode::corrupt, OpKind::none, field, 0, 0});
     }
     /// The same of memory; holds() is asked only where a visitor demands it.
-    template <class Holds> bool require_memory(Holds&& holds, Field field) noexcept {
-        return visitor_->demands != ParamVisitor::Demands::memory || !status_.ok() || require(holds(), field);
+    template <class Holds> bool expect_memory(Holds&& holds, Field field) noexcept {
+        return visitor_->demands != ParamVisitor::Demands::memory || !status_.ok() || expect(holds(), field);
     }
 
     /// A number, an array of numbers, or a struct.
@@ -175,7 +175,7 @@ public:
         pointer = static_cast<const T*>(data);
         if (count == 0) return;
         const auto address = reinterpret_cast<std::uintptr_t>(data);
-        require(data != nullptr && address % static_cast<std::uintptr_t>(size_of(type)) == 0, field);
+        expect(data != nullptr && address % static_cast<std::uintptr_t>(size_of(type)) == 0, field);
     }
     template <class T> void memory(const char* name, const T*& pointer, index_t count, Field field = Field::storage) {
         memory(name, pointer, param_type_of<T>(), count, field);
@@ -188,7 +188,7 @@ private:
             elements(name, first[0], count * static_cast<index_t>(first.size()));
         } else {
             visitor_->field(visitor_->context, {name, param_type_of<T>(), count, &first, nullptr});
-            if constexpr (std::is_same_v<T, bool>) require(is_bool(&first), Field::instruction);
+            if constexpr (std::is_same_v<T, bool>) expect(is_bool(&first), Field::instruction);
         }
     }
     /// Of a byte from anywhere, which may not be read as a bool.
@@ -220,7 +220,7 @@ inline void describe_params(Window2d& window, ParamFields& fields) {
     fields("stride", window.stride);
     fields("padding", window.padding);
     fields("dilation", window.dilation);
-    fields.require(check_window(window, OpKind::none));
+    fields.expect(check_window(window, OpKind::none));
 }
 inline void describe_params(arith::OutputCodes& codes, ParamFields& fields) {
     fields("zero_point", codes.zero_point);
@@ -229,7 +229,7 @@ inline void describe_params(arith::OutputCodes& codes, ParamFields& fields) {
     fields("sumin_zero_point", codes.sumin_zero_point);
     fields("lowest_real", codes.lowest_real);
     fields("highest_real", codes.highest_real);
-    fields.require(codes.lowest <= codes.highest, Field::quant_range);
+    fields.expect(codes.lowest <= codes.highest, Field::quant_range);
 }
 
 // --- what a row holds ------------------------------------------------------------------------------------------------

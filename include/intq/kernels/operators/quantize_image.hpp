@@ -34,7 +34,7 @@ inline void describe_params(QuantizeImageParams& image, ParamFields& fields) {
     fields("tables", image.tables);
     const bool is_int8 = image.dtype == DType::int8;
     const bool fits = image.tables > 0 && image.tables <= largest_extent;
-    if (!fields.require((is_int8 || image.dtype == DType::int16) && fits, Field::storage)) return;
+    if (!fields.expect((is_int8 || image.dtype == DType::int16) && fits, Field::storage)) return;
     fields.memory("codes", image.codes, is_int8 ? ParamType::int8 : ParamType::int16, image.tables * pixel_values);
 }
 

@@ -42,14 +42,14 @@ inline void describe_params(ResizeTable& table, ParamFields& fields) {
         auto count = static_cast<index_t>(axis.size());
         const arith::ResizeTap* data = axis.data();
         fields(count_name, count);
-        if (!fields.require(count >= 1 && count <= arith::largest_resized, Field::output)) return;
+        if (!fields.expect(count >= 1 && count <= arith::largest_resized, Field::output)) return;
         fields.memory(name, data, ParamType::int32, 3 * count);
         axis = {data, static_cast<std::size_t>(count)};
-        fields.require_memory([&] { return are_taps(axis, extent, table.blend); }, Field::input);
+        fields.expect_memory([&] { return are_taps(axis, extent, table.blend); }, Field::input);
     };
     fields("in", table.in);
     fields("blend", table.blend);
-    fields.require(table.blend <= arith::Blend::of_values, Field::instruction);
+    fields.expect(table.blend <= arith::Blend::of_values, Field::instruction);
     if (table.blend == arith::Blend::of_values) fields("grids", table.grids);
     taps("row_count", "rows", table.rows, table.in.height);
     taps("column_count", "columns", table.columns, table.in.width);

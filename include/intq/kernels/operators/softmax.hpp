@@ -45,9 +45,9 @@ inline void describe_params(SoftmaxParams& step, ParamFields& fields) {
     // The type of the input is not among the fields; check_softmax() knows it.
     const bool is_wide = policy.softmax == arith::SoftmaxRule::fixed_point && step.tables.term[0] == 0;
     const DType input = is_wide ? DType::int16 : DType::int8;
-    fields.require(are_softmax_numbers(policy, step, input), Field::storage);
-    fields.require(step.count >= 1 && step.count <= most_softmax_terms(policy.softmax, input) && step.inner >= 1,
-                   Field::axis);
+    fields.expect(are_softmax_numbers(policy, step, input), Field::storage);
+    fields.expect(step.count >= 1 && step.count <= most_softmax_terms(policy.softmax, input) && step.inner >= 1,
+                  Field::axis);
 }
 
 namespace operators {

@@ -35,9 +35,9 @@ inline void describe_params(LookUpParams& step, ParamFields& fields) {
     fields("curve", step.curve);
     const auto size = static_cast<std::size_t>(step.size);
     const bool is_curve = size == arith::tflite_curve_size;
-    if (!fields.require(size == arith::int8_table_size || size == arith::int16_table_size || is_curve, Field::storage))
+    if (!fields.expect(size == arith::int8_table_size || size == arith::int16_table_size || is_curve, Field::storage))
         return;
-    fields.require(is_curve ? arith::is_sound(step.curve) : step.curve == arith::TfliteCurve{}, Field::multiplier);
+    fields.expect(is_curve ? arith::is_sound(step.curve) : step.curve == arith::TfliteCurve{}, Field::multiplier);
     fields.memory("entries", step.entries, step.size == arith::int8_table_size ? ParamType::int8 : ParamType::int16,
                   step.size);
 }

@@ -30,7 +30,7 @@ inline constexpr index_t chunk_elements = index_t{1} << 15;
 /// Elements that a view without unit stride is gathered into.
 inline constexpr index_t stage_elements = 64;
 
-constexpr index_t min(index_t a, index_t b) noexcept { return a < b ? a : b; }
+constexpr index_t smaller(index_t a, index_t b) noexcept { return a < b ? a : b; }
 constexpr index_t chunks_of(index_t count, index_t chunk) noexcept { return (count + chunk - 1) / chunk; }
 
 /// ok, or the first extents that differ.
@@ -50,15 +50,15 @@ void walk_blocks(const Op& op, const ChannelBlocks& blocks, const Executor& exec
         const index_t step = blocks.channels < chunk_elements ? chunk_elements / blocks.channels : 1;
         executor(chunks_of(blocks.outer, step), [&](index_t chunk) {
             const index_t first = chunk * step;
-            op.rows(0, blocks.channels, min(step, blocks.outer - first), (at + first * blocks.channels)...);
+            op.rows(0, blocks.channels, smaller(step, blocks.outer - first), (at + first * blocks.channels)...);
         });
         return;
     }
     executor(chunks_of(blocks.size(), chunk_elements), [&](index_t chunk) {
-        const index_t last = min((chunk + 1) * chunk_elements, blocks.size());
+        const index_t last = smaller((chunk + 1) * chunk_elements, blocks.size());
         for (index_t first = chunk * chunk_elements; first < last;) {
             const index_t run = first / blocks.inner;
-            const index_t end = min(last, (run + 1) * blocks.inner);
+            const index_t end = smaller(last, (run + 1) * blocks.inner);
             op.run(run % blocks.channels, end - first, (at + first)...);
             first = end;
         }
@@ -96,7 +96,7 @@ private:
 /// @param channel  that of the row, or negative when the row runs over the channels
 template <class Op, class... Row> void walk_row(const Op& op, index_t channel, index_t count, Row&&... row) {
     for (index_t first = 0; first < count; first += stage_elements) {
-        const index_t piece = min(stage_elements, count - first);
+        const index_t piece = smaller(stage_elements, count - first);
         if (channel < 0) {
             op.rows(first, piece, 1, row.open(first, piece)...);
         } else {
@@ -116,7 +116,7 @@ void walk_rows(const Op& op, int axis, const Executor& executor, const View& vie
     const index_t rows = view.size() / length;
     const index_t step = length < chunk_elements ? chunk_elements / length : 1;
     executor(chunks_of(rows, step), [&](index_t chunk) {
-        for (index_t row = chunk * step; row < min((chunk + 1) * step, rows); ++row) {
+        for (index_t row = chunk * step; row < smaller((chunk + 1) * step, rows); ++row) {
             typename View::Index index{};
             index_t rest = row;
             for (std::size_t i = last; i-- > 0;) {
@@ -182,14 +182,14 @@ inline constexpr index_t channel_block = 256;
 template <class Fill, class Body>
 INTQ_ALWAYS_INLINE void for_each_piece(index_t channels, index_t rows, Fill&& fill, Body&& body) {
     if (channels <= channel_block / 2) {
-        const index_t repeats = min(channel_block / channels, rows), piece = repeats * channels;
+        const index_t repeats = smaller(channel_block / channels, rows), piece = repeats * channels;
         for (index_t at = 0; at < piece; at += channels) fill(0, channels, at);
         for (index_t offset = 0; offset < rows * channels; offset += piece)
-            body(offset, min(piece, rows * channels - offset));
+            body(offset, smaller(piece, rows * channels - offset));
         return;
     }
     for (index_t first = 0; first < channels; first += channel_block) {
-        const index_t count = min(channel_block, channels - first);
+        const index_t count = smaller(channel_block, channels - first);
         fill(first, count, 0);
         for (index_t row = 0; row < rows; ++row) body(row * channels + first, count);
     }

@@ -25,7 +25,7 @@ inline constexpr index_t stream_chunk = 16 * 1024;
 template <class Body> void stream(index_t size, const Executor& executor, Body&& body) {
     executor(chunks_of(size, stream_chunk), [&](index_t chunk) {
         const index_t first = chunk * stream_chunk;
-        body(first, min(stream_chunk, size - first));
+        body(first, smaller(stream_chunk, size - first));
     });
 }
 
@@ -46,13 +46,13 @@ void walk_pairs(const PairWalk& walk, const void* x, const void* y, void* out, c
         Code repeated[repeated_codes];
         for (Code& code : repeated) code = *from[constant];
         for (index_t at = 0; at < columns; at += repeated_codes) {
-            const index_t count = min(repeated_codes, columns - at);
+            const index_t count = smaller(repeated_codes, columns - at);
             const Code* const moving = from[1 - constant] + at;
             run(constant == 0 ? repeated : moving, constant == 0 ? moving : repeated, to + at, count);
         }
     };
     executor(chunks_of(rows, rows_of_task), [&](index_t task) {
-        const index_t end = min(rows, (task + 1) * rows_of_task);
+        const index_t end = smaller(rows, (task + 1) * rows_of_task);
         for (index_t row = task * rows_of_task; row < end; ++row) {
             index_t rest = row, at[2] = {0, 0};
             for (int axis = last - 1; axis >= 0; --axis) {
@@ -178,7 +178,7 @@ template <class X, class Y, class Run> void requantize_pieces(const RequantizeCa
     const index_t chunks = chunks_of(columns, stream_chunk);
     (*call.executor)(rows * chunks, [&](index_t task) {
         const index_t row = task / chunks, first = task % chunks * stream_chunk;
-        run(min(stream_chunk, columns - first), x + row * call.x_stride + first, y + row * call.y_stride + first);
+        run(smaller(stream_chunk, columns - first), x + row * call.x_stride + first, y + row * call.y_stride + first);
     });
 }
 

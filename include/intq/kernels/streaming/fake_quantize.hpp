@@ -27,10 +27,10 @@ constexpr Status check_fake_quantize(const TensorView<X, Rank, XLayout, XExtents
 /// Checks the arguments of fake_quantize_backward().
 ///
 /// @return ok; shape_mismatch of second_input (grad_out) or output (grad_in); what check_quantize_params() returns
-template <class X, class G, int Rank, class XLayout, class GLayout, class OutLayout, class XExtents, class GExtents,
+template <class X, class Grad, int Rank, class XLayout, class GLayout, class OutLayout, class XExtents, class GExtents,
           class OutExtents>
 constexpr Status check_fake_quantize_backward(const TensorView<X, Rank, XLayout, XExtents>& x,
-                                              const TensorView<G, Rank, GLayout, GExtents>& grad_out,
+                                              const TensorView<Grad, Rank, GLayout, GExtents>& grad_out,
                                               const QParams& qparams, arith::QuantizeRule rule,
                                               const TensorView<float, Rank, OutLayout, OutExtents>& grad_in) noexcept {
     const Status status =
@@ -157,10 +157,10 @@ void fake_quantize(const TensorView<X, Rank, XLayout, XExtents>& x, const QParam
 /// Memory   no scratch
 /// Cost     O(n); bound by memory
 /// Source   docs/arithmetic.md section 1; PyTorch's backward of fake_quantize
-template <class Backend = simd::default_backend, class X, class G, int Rank, class XLayout, class GLayout,
+template <class Backend = simd::default_backend, class X, class Grad, int Rank, class XLayout, class GLayout,
           class OutLayout, class XExtents, class GExtents, class OutExtents>
 void fake_quantize_backward(const TensorView<X, Rank, XLayout, XExtents>& x,
-                            const TensorView<G, Rank, GLayout, GExtents>& grad_out, const QParams& qparams,
+                            const TensorView<Grad, Rank, GLayout, GExtents>& grad_out, const QParams& qparams,
                             arith::QuantizeRule rule, bool saturate,
                             const TensorView<float, Rank, OutLayout, OutExtents>& grad_in,
                             const Executor& executor = serial) INTQ_NOEXCEPT {

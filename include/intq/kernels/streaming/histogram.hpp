@@ -29,7 +29,7 @@ constexpr index_t histogram_step(index_t bins) noexcept {
 /// Tasks, of at most 2^31 elements, that count at the same time into tables of their own.
 constexpr index_t histogram_tasks(index_t size, index_t bins) noexcept {
     constexpr index_t most = 16;
-    return min(chunks_of(size, histogram_step(bins)), most);
+    return smaller(chunks_of(size, histogram_step(bins)), most);
 }
 
 /// @tparam Formula  bin(x), the place of a value's count

@@ -72,10 +72,10 @@ constexpr index_t learnable_scratch_size(const ChannelBlocks& blocks) noexcept {
 /// @return ok; what check_fake_quantize_backward() returns; unsupported naming layout, where the tensors are not
 ///         contiguous in one order; scale_out_of_range for a grad_factor that is not finite, with given = -1;
 ///         shape_mismatch of scale or zero_point; buffer_too_small of workspace, in bytes
-template <class X, class G, int Rank, class XLayout, class GLayout, class OutLayout, class XExtents, class GExtents,
+template <class X, class Grad, int Rank, class XLayout, class GLayout, class OutLayout, class XExtents, class GExtents,
           class OutExtents>
 constexpr Status check_learnable_fake_quantize_backward(const TensorView<X, Rank, XLayout, XExtents>& x,
-                                                        const TensorView<G, Rank, GLayout, GExtents>& grad_out,
+                                                        const TensorView<Grad, Rank, GLayout, GExtents>& grad_out,
                                                         const LearnableParams& params,
                                                         const TensorView<float, Rank, OutLayout, OutExtents>& grad_in,
                                                         const LearnableSums& sums) noexcept {
@@ -130,7 +130,7 @@ template <class L, class Rule> struct LearnableBackwardOp {
                     total.zero_point.template add<L>(j, a.zero_point, b.zero_point, c.zero_point, d.zero_point);
                 }
         for (; first < count; first += block)
-            run_block(gradient, min(block, count - first), x + first, grad_out + first, grad_in + first, total);
+            run_block(gradient, smaller(block, count - first), x + first, grad_out + first, grad_in + first, total);
     }
 
     /// Adds the rows to the channels' sums, four at a time.
@@ -138,7 +138,7 @@ template <class L, class Rule> struct LearnableBackwardOp {
               double* zero_point_sums) const {
         QuantizerPiece<L, Rule> piece;
         for (index_t first = 0; first < channels; first += channel_block) {
-            const index_t count = min(channel_block, channels - first);
+            const index_t count = smaller(channel_block, channels - first);
             piece.fill(params.qparams, first, count, 0);
             for (index_t row = 0; row < rows; row += 4)
                 for_each_vector<L>(count, [&](index_t i, index_t lanes) INTQ_ALWAYS_INLINE_LAMBDA {
@@ -192,14 +192,14 @@ void learnable_task(const Op& op, const ChannelBlocks& blocks, index_t task, con
     double* const partial = sums.scratch.data() + 2 * task * split.partials;
     LearnableTotal total;
     if (blocks.channels == 1) {
-        const index_t first = task * split.step, count = min(split.step, blocks.size() - first);
+        const index_t first = task * split.step, count = smaller(split.step, blocks.size() - first);
         op.run(0, count, x + first, grad_out + first, grad_in + first, total);
         partial[0] = total.scale.total();
         partial[1] = total.zero_point.total();
     } else if (blocks.inner == 1) {
         for (index_t i = 0; i < 2 * blocks.channels; ++i) partial[i] = 0.0;
         const index_t row = task * split.step, first = row * blocks.channels;
-        op.rows(blocks.channels, min(split.step, blocks.outer - row), x + first, grad_out + first, grad_in + first,
+        op.rows(blocks.channels, smaller(split.step, blocks.outer - row), x + first, grad_out + first, grad_in + first,
                 partial, partial + blocks.channels);
     } else {
         for (index_t outer = 0; outer < blocks.outer; ++outer) {
@@ -249,10 +249,10 @@ inline void finish_learnable(const ChannelBlocks& blocks, const LearnableSums& s
 /// Memory   sums.scratch
 /// Cost     O(n); bound by memory
 /// Source   Esser et al. 2020; docs/arithmetic.md section 1
-template <class Backend = simd::default_backend, class X, class G, int Rank, class XLayout, class GLayout,
+template <class Backend = simd::default_backend, class X, class Grad, int Rank, class XLayout, class GLayout,
           class OutLayout, class XExtents, class GExtents, class OutExtents>
 void learnable_fake_quantize_backward(const TensorView<X, Rank, XLayout, XExtents>& x,
-                                      const TensorView<G, Rank, GLayout, GExtents>& grad_out,
+                                      const TensorView<Grad, Rank, GLayout, GExtents>& grad_out,
                                       const LearnableParams& params,
                                       const TensorView<float, Rank, OutLayout, OutExtents>& grad_in,
                                       const LearnableSums& sums, const Executor& executor = serial) INTQ_NOEXCEPT {

@@ -28,7 +28,7 @@ template <class T, class Body> void write_non_temporal(T* out, index_t size, Bod
         constexpr index_t block_size = 4096 / static_cast<index_t>(sizeof(T));
         alignas(buffer_alignment) T block[block_size];
         for (index_t first = 0; first < size; first += block_size) {
-            const index_t count = min(block_size, size - first);
+            const index_t count = smaller(block_size, size - first);
             body(first, count, block);
             simd::store_non_temporal(out + first, block, count * static_cast<index_t>(sizeof(T)));
         }

@@ -31,7 +31,7 @@ inline constexpr index_t look_up_chunk = 16 * 1024;
 /// run(first, count) for the tasks of [0, size).
 template <class Run> void for_each_look_up(const LookUpCall& call, Run&& run) {
     (*call.executor)(chunks_of(call.size, look_up_chunk), [&](index_t chunk) {
-        run(chunk * look_up_chunk, min(look_up_chunk, call.size - chunk * look_up_chunk));
+        run(chunk * look_up_chunk, smaller(look_up_chunk, call.size - chunk * look_up_chunk));
     });
 }
 

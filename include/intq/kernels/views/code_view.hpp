@@ -33,12 +33,13 @@ template <class View>
 concept CodeOutput = CodeView<View> && !std::is_const_v<typename View::element_type>;
 
 /// Views of one rank and order, so that their elements correspond in memory.
-template <class A, class B>
-concept SameOrder = (A::rank == B::rank) && std::is_same_v<typename A::layout_type, typename B::layout_type>;
+template <class First, class Second>
+concept SameOrder =
+    (First::rank == Second::rank) && std::is_same_v<typename First::layout_type, typename Second::layout_type>;
 
 /// Views of one rank, order and type of codes.
-template <class A, class B>
-concept SameCodes = SameOrder<A, B> && std::is_same_v<typename A::value_type, typename B::value_type>;
+template <class First, class Second>
+concept SameCodes = SameOrder<First, Second> && std::is_same_v<typename First::value_type, typename Second::value_type>;
 
 /// An (N, C, H, W) view with contiguous channels: what kernels on images take.
 template <class View>

@@ -71,7 +71,7 @@ template <class Code, class Pixels> void for_each_window(const PoolCall& call, c
         const index_t top = oy * w.stride.height - w.padding.top + ys.first * w.dilation.height;
         const index_t room = width - 1 - w.dilation.width * (w.kernel.width - 1) + w.padding.left;
         const index_t inside = (w.padding.left + w.stride.width - 1) / w.stride.width;
-        const index_t outside = room < 0 ? 0 : min(room / w.stride.width + 1, call.out.width);
+        const index_t outside = room < 0 ? 0 : smaller(room / w.stride.width + 1, call.out.width);
         for (index_t ox = 0; ox < call.out.width;) {
             const bool is_inside = ox >= inside && ox < outside;
             ValidTaps xs{0, w.kernel.width};
@@ -150,7 +150,7 @@ template <class L> struct CellSums {
             for (index_t y = 0; y < cells.rows; ++y, row += cells.row_step)
                 for (index_t x = 0; x < cells.columns; x += 256) {
                     typename L::ByteSums bytes;
-                    const index_t end = min(x + 256, cells.columns);
+                    const index_t end = smaller(x + 256, cells.columns);
                     for (index_t i = x; i < end; ++i) bytes.add(row + i * cells.column_step);
                     take(bytes);
                 }

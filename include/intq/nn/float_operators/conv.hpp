@@ -224,7 +224,7 @@ INTQ_INLINE void check_conv_transpose2d(const Tensor& x, const Tensor& weight, c
         throw Error("conv_transpose2d: the bias has shape " + to_string(bias.shape()) + ", expected " +
                     to_string(Shape(weight.extent(1) * groups)));
     const auto fits = [](index_t more, index_t stride, index_t dilation) {
-        return more >= 0 && more < std::max(stride, dilation);
+        return more >= 0 && more < (std::max)(stride, dilation);
     };
     if (!fits(output_padding.height, window.stride.height, window.dilation.height) ||
         !fits(output_padding.width, window.stride.width, window.dilation.width))

@@ -187,7 +187,7 @@ INTQ_INLINE Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const
     detail::check_conv3d("conv_transpose3d", x, weight, depth, window);
     const index_t extent =
         (x.extent(2) - 1) * depth.stride - 2 * depth.padding + depth.dilation * (depth.kernel - 1) + depth_padding + 1;
-    if (depth_padding < 0 || depth_padding >= std::max(depth.stride, depth.dilation))
+    if (depth_padding < 0 || depth_padding >= (std::max)(depth.stride, depth.dilation))
         throw Error("conv_transpose3d: the output padding must be smaller than stride or dilation, given " +
                     std::to_string(depth_padding));
     if (x.extent(2) < 1 || extent < 1)

@@ -44,7 +44,7 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-template <class F> Tensor map(const Tensor& x, const F& function) {
+template <class Callable> Tensor map(const Tensor& x, const Callable& function) {
     Tensor y = Tensor::empty(x.shape(), DType::float32, x.layout());
     const auto from = x.flat<float>();
     const auto to = y.flat<float>();
@@ -52,7 +52,7 @@ template <class F> Tensor map(const Tensor& x, const F& function) {
     return y;
 }
 
-template <class F> Tensor map_pairs(const Tensor& a, const Tensor& b, const char* op, const F& function) {
+template <class Callable> Tensor map_pairs(const Tensor& a, const Tensor& b, const char* op, const Callable& function) {
     const bool equal = a.shape() == b.shape();
     const Shape shape = equal ? a.shape() : broadcast_shape(a.shape(), b.shape(), op);
     const Tensor first = equal ? a : expand(a, shape, op);

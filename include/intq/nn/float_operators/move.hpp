@@ -235,7 +235,7 @@ INTQ_INLINE std::vector<Tensor> split(const Tensor& x, std::span<const index_t> 
 INTQ_INLINE std::vector<index_t> piece_sizes(index_t extent, index_t size) {
     if (size < 1) throw Error("split: the size of a piece must be at least 1, given " + std::to_string(size));
     std::vector<index_t> sizes;
-    for (index_t first = 0; first < extent; first += size) sizes.push_back(std::min(size, extent - first));
+    for (index_t first = 0; first < extent; first += size) sizes.push_back((std::min)(size, extent - first));
     if (sizes.empty()) sizes.push_back(0);
     return sizes;
 }
@@ -356,7 +356,7 @@ INTQ_INLINE Tensor expand(const Tensor& x, const Shape& shape, const char* op) {
 
 INTQ_INLINE Shape broadcast_shape(const Shape& a, const Shape& b, const char* op) {
     Shape result = a.rank < b.rank ? b : a;
-    for (int back = 1; back <= std::min(a.rank, b.rank); ++back) {
+    for (int back = 1; back <= (std::min)(a.rank, b.rank); ++back) {
         const index_t x = a[a.rank - back], y = b[b.rank - back];
         if (x != y && x != 1 && y != 1)
             throw Error(std::string(op) + ": the operands have shapes " + to_string(a) + " and " + to_string(b) +

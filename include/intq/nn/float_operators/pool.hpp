@@ -133,7 +133,7 @@ INTQ_INLINE void check_pool(const Tensor& x, const Window2d& window, OpKind op) 
                   wide = window.dilation.width * (window.kernel.width - 1);
     if (p.top > high || p.bottom > high || p.left > wide || p.right > wide)
         throw Error(std::string(name_of(op)) + ": padding must be smaller than the kernel, given padding (" +
-                    std::to_string(std::max(p.top, p.bottom)) + ", " + std::to_string(std::max(p.left, p.right)) +
+                    std::to_string((std::max)(p.top, p.bottom)) + ", " + std::to_string((std::max)(p.left, p.right)) +
                     ") and windows of " + std::to_string(high + 1) + " x " + std::to_string(wide + 1));
 }
 
@@ -145,8 +145,8 @@ INTQ_INLINE Cells window_cells(const Window2d& window, Size2d in, index_t i, ind
     };
     const Size2d& step = window.dilation;
     return {inside(top, step.height), inside(left, step.width),
-            std::min(top + step.height * (window.kernel.height - 1) + 1, in.height),
-            std::min(left + step.width * (window.kernel.width - 1) + 1, in.width), step};
+            (std::min)(top + step.height * (window.kernel.height - 1) + 1, in.height),
+            (std::min)(left + step.width * (window.kernel.width - 1) + 1, in.width), step};
 }
 
 INTQ_INLINE index_t window_divisor(const Window2d& window, const Cells& cells, PoolDivisor divisor) noexcept {

@@ -100,7 +100,7 @@ INTQ_INLINE double real_position(Resize rule, index_t d, index_t in, index_t out
     if (rule == Resize::align_corners) return out > 1 ? at * (from - 1) / (to - 1) : 0.0;
     if (scale.origin != arith::ResizeOrigin::extents)
         return static_cast<double>(arith::factor_position(scale, d, in, out));
-    return std::max(arith::dmul(at + 0.5, from / to) - 0.5, 0.0);
+    return (std::max)(arith::dmul(at + 0.5, from / to) - 0.5, 0.0);
 }
 
 // Along one axis. Nearest cells are those of the codes.
@@ -114,7 +114,7 @@ INTQ_INLINE std::vector<Tap> real_taps(Resize rule, index_t in, index_t out, con
         }
         const double position = real_position(rule, d, in, out, scale);
         const index_t first = std::clamp<index_t>(static_cast<index_t>(position), 0, in - 1);
-        taps.push_back({first, std::min(first + 1, in - 1), position - static_cast<double>(first)});
+        taps.push_back({first, (std::min)(first + 1, in - 1), position - static_cast<double>(first)});
     }
     return taps;
 }

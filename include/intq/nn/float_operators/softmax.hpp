@@ -40,7 +40,7 @@ INTQ_INLINE Tensor softmax(const Tensor& x, int axis) {
             const float* from = input.flat<float>().data() + o * count * inner + i;
             float* to = y.flat<float>().data() + o * count * inner + i;
             double largest = -std::numeric_limits<double>::infinity(), sum = 0;
-            for (index_t k = 0; k < count; ++k) largest = std::max(largest, static_cast<double>(from[k * inner]));
+            for (index_t k = 0; k < count; ++k) largest = (std::max)(largest, static_cast<double>(from[k * inner]));
             for (index_t k = 0; k < count; ++k)
                 sum += terms[static_cast<std::size_t>(k)] =
                     arith::real_exp(static_cast<double>(from[k * inner]) - largest);

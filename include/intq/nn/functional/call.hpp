@@ -28,14 +28,14 @@ void check_argument_count(const char* function, std::size_t given, std::size_t e
 }  // namespace detail
 
 /// Calls a function, or records the call where an argument is a proxy.
-template <class... V> Value call(const Function& function, const V&... arguments) {
-    const std::array<Value, sizeof...(V)> values{Value(arguments)...};
+template <class... Arguments> Value call(const Function& function, const Arguments&... arguments) {
+    const std::array<Value, sizeof...(Arguments)> values{Value(arguments)...};
     return detail::call_values(function, values);
 }
 
 /// As call(), but recorded as a call_method node: what `x.relu()` is in PyTorch.
-template <class... V> Value call_method(const Function& function, const V&... arguments) {
-    const std::array<Value, sizeof...(V)> values{Value(arguments)...};
+template <class... Arguments> Value call_method(const Function& function, const Arguments&... arguments) {
+    const std::array<Value, sizeof...(Arguments)> values{Value(arguments)...};
     return detail::call_method_values(function, values);
 }
 
@@ -56,7 +56,9 @@ template <std::size_t Size> struct FunctionName {
 template <FunctionName name, auto function> class Wrapped {
 public:
     static constexpr const Function& as_function() noexcept { return record_; }
-    template <class... V> Value operator()(const V&... arguments) const { return call(record_, arguments...); }
+    template <class... Arguments> Value operator()(const Arguments&... arguments) const {
+        return call(record_, arguments...);
+    }
 
 private:
     template <class T> static T argument(const Value& value) {
@@ -73,10 +75,10 @@ private:
             return value;
         }
     }
-    template <class Result, class... T, std::size_t... I>
-    static Value apply(Result (*target)(T...), std::span<const Value> values, std::index_sequence<I...>) {
+    template <class Result, class... T, std::size_t... Index>
+    static Value apply(Result (*target)(T...), std::span<const Value> values, std::index_sequence<Index...>) {
         detail::check_argument_count(name.text, values.size(), sizeof...(T));
-        return target(argument<std::remove_cvref_t<T>>(values[I])...);
+        return target(argument<std::remove_cvref_t<T>>(values[Index])...);
     }
     template <class Result, class... T> static Value apply(Result (*target)(T...), std::span<const Value> values) {
         return apply(target, values, std::index_sequence_for<T...>{});

@@ -152,7 +152,7 @@ INTQ_INLINE Value evaluate_transpose(std::span<const Value> values) {
 }
 
 INTQ_INLINE index_t slice_stop(index_t step) {
-    return step < 0 ? std::numeric_limits<index_t>::min() : std::numeric_limits<index_t>::max();
+    return step < 0 ? (std::numeric_limits<index_t>::min)() : (std::numeric_limits<index_t>::max)();
 }
 
 INTQ_INLINE Value evaluate_slice(std::span<const Value> values) {

@@ -42,9 +42,9 @@ public:
 };
 
 /// The method calls on whatever module stands in a slot: it may have been replaced.
-template <class... V>
-Value call_float(const Module& parent, std::string_view name, std::string_view method, const V&... arguments) {
-    const std::array<Value, sizeof...(V)> values{Value(arguments)...};
+template <class... Arguments>
+Value call_float(const Module& parent, std::string_view name, std::string_view method, const Arguments&... arguments) {
+    const std::array<Value, sizeof...(Arguments)> values{Value(arguments)...};
     return parent.child(name)->dispatch(method, values);
 }
 Value call_add(const Module& parent, std::string_view name, const Value& a, const Value& b);

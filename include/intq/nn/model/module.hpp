@@ -76,8 +76,8 @@ public:
     virtual ModulePtr copy() const = 0;
 
     /// Runs forward, or records the call where an argument is a proxy.
-    template <class... V> Value operator()(const V&... arguments) {
-        const std::array<Value, sizeof...(V)> values{Value(arguments)...};
+    template <class... Arguments> Value operator()(const Arguments&... arguments) {
+        const std::array<Value, sizeof...(Arguments)> values{Value(arguments)...};
         return dispatch("forward", values);
     }
     /// @param traced  hooks that are not called, since a graph calls what they call
@@ -105,7 +105,7 @@ public:
     /// The module in a slot of this module. Throws the Error that lists the slots.
     const ModulePtr& child(std::string_view name) const;
     /// Calls the module in a slot.
-    template <class... V> Value call(std::string_view name, const V&... arguments) {
+    template <class... Arguments> Value call(std::string_view name, const Arguments&... arguments) {
         return (*child(name))(arguments...);
     }
 
@@ -201,9 +201,9 @@ public:
 
 /// Makes a user's module a leaf, which is one node of every graph whatever its forward does. Leaf<M> has M's
 /// constructors.
-template <class M> class Leaf : public Cloneable<Leaf<M>, M> {
+template <class ModuleType> class Leaf : public Cloneable<Leaf<ModuleType>, ModuleType> {
 public:
-    using Cloneable<Leaf<M>, M>::Cloneable;
+    using Cloneable<Leaf<ModuleType>, ModuleType>::Cloneable;
     bool is_leaf() const override { return true; }
 };
 

@@ -97,7 +97,7 @@ INTQ_INLINE Parts parts_of(std::string_view name) {
 }
 
 INTQ_INLINE Parts without_last(const Parts& parts, std::size_t count) {
-    return {parts.begin(), parts.end() - static_cast<std::ptrdiff_t>(std::min(count, parts.size()))};
+    return {parts.begin(), parts.end() - static_cast<std::ptrdiff_t>((std::min)(count, parts.size()))};
 }
 
 INTQ_INLINE std::optional<std::string> find_parts(const std::vector<std::string>& names, const Parts& wanted) {

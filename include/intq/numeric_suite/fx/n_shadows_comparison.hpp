@@ -102,7 +102,7 @@ INTQ_INLINE std::vector<std::string> aligned_numbers(const std::vector<std::stri
         const auto point = number.find('.');
         return point == std::string::npos ? 0 : number.size() - point;
     };
-    for (const std::string& number : numbers) behind = std::max(behind, digits_behind(number));
+    for (const std::string& number : numbers) behind = (std::max)(behind, digits_behind(number));
     std::vector<std::string> result;
     for (const std::string& number : numbers)
         result.push_back(number + std::string(behind - digits_behind(number), ' '));
@@ -139,7 +139,7 @@ INTQ_INLINE std::string comparisons_n_shadows_table(const NSResults& results) {
     std::size_t candidates = 0;
     for (const auto& [subgraph, comparison] : comparisons)
         for (const std::string& number : comparison.candidates.keys())
-            candidates = std::max(candidates, static_cast<std::size_t>(std::stoul(number)));
+            candidates = (std::max)(candidates, static_cast<std::size_t>(std::stoul(number)));
     std::vector<io::TextTable::Column> columns{{"node_name"}, {"node_type"}, {"fqn"}};
     std::vector<std::vector<std::string>> cells;  // by candidate
     for (std::size_t n = 1; n <= candidates; ++n) {

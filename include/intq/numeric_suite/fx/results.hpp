@@ -181,7 +181,7 @@ INTQ_INLINE void complete_results(NSResults& results) {
             }
             for (auto& [model, list] : models)
                 for (std::size_t i = 0; i < list.size(); ++i)
-                    if (!list[i].fqn && known != nullptr) list[i].fqn = (*known)[std::min(i, known->size() - 1)].fqn;
+                    if (!list[i].fqn && known != nullptr) list[i].fqn = (*known)[(std::min)(i, known->size() - 1)].fqn;
         }
 }
 

@@ -66,7 +66,7 @@ INTQ_INLINE Tensor broadcast_with(const Tensor& x, const Tensor& other) {
 INTQ_INLINE nn::Value compare_values(Metric metric, const nn::Value& x, const nn::Value& y) {
     if (x.is_tuple() && y.is_tuple()) {
         nn::Value::Tuple items;
-        for (std::size_t i = 0; i < std::min(x.tuple().size(), y.tuple().size()); ++i)
+        for (std::size_t i = 0; i < (std::min)(x.tuple().size(), y.tuple().size()); ++i)
             items.push_back(compare_values(metric, x.tuple()[i], y.tuple()[i]));
         return items;
     }

@@ -177,8 +177,8 @@ INTQ_INLINE double sum_of_divergences(std::span<const float> x, std::span<const 
 INTQ_INLINE float larger(float a, float b) noexcept { return a > b || std::isnan(a) ? a : b; }
 
 INTQ_INLINE float relative_error(float x, float y) noexcept {
-    const float error = std::abs((x - y) / x);
-    return std::isnan(error) ? 0.0f : std::min(error, std::numeric_limits<float>::max());
+    const float error = (std::abs)((x - y) / x);
+    return std::isnan(error) ? 0.0f : (std::min)(error, (std::numeric_limits<float>::max)());
 }
 
 }  // namespace detail
@@ -201,7 +201,7 @@ INTQ_INLINE float compute_mse(std::span<const float> x, std::span<const float> y
 }
 
 INTQ_INLINE float compute_l1(std::span<const float> x, std::span<const float> y) {
-    const double sum = detail::sum_over(x, y, [](double a, double b) { return std::abs(a - b); });
+    const double sum = detail::sum_over(x, y, [](double a, double b) { return (std::abs)(a - b); });
     return static_cast<float>(sum / static_cast<double>(x.size()));
 }
 
@@ -212,14 +212,14 @@ INTQ_INLINE float compute_kl(std::span<const float> x, std::span<const float> y,
 INTQ_INLINE float compute_atol(std::span<const float> x, std::span<const float> y) {
     detail::check_sizes(x, y);
     float largest = 0.0f;
-    for (std::size_t i = 0; i < x.size(); ++i) largest = detail::larger(largest, std::abs(x[i] - y[i]));
+    for (std::size_t i = 0; i < x.size(); ++i) largest = detail::larger(largest, (std::abs)(x[i] - y[i]));
     return largest;
 }
 
 INTQ_INLINE float compute_rtol(std::span<const float> x, std::span<const float> y) {
     detail::check_sizes(x, y);
     float largest = 0.0f;
-    for (std::size_t i = 0; i < x.size(); ++i) largest = std::max(largest, detail::relative_error(x[i], y[i]));
+    for (std::size_t i = 0; i < x.size(); ++i) largest = (std::max)(largest, detail::relative_error(x[i], y[i]));
     return largest;
 }
 

@@ -63,9 +63,9 @@ INTQ_INLINE void TensorComparison::add(std::span<const float> x, std::span<const
         yy_ += b * b;
         xy_ += a * b;
         errors_ += (a - b) * (a - b);
-        distances_ += std::abs(a - b);
-        atol_ = detail::larger(atol_, std::abs(x[i] - y[i]));
-        rtol_ = std::max(rtol_, detail::relative_error(x[i], y[i]));
+        distances_ += (std::abs)(a - b);
+        atol_ = detail::larger(atol_, (std::abs)(x[i] - y[i]));
+        rtol_ = (std::max)(rtol_, detail::relative_error(x[i], y[i]));
     }
     count_ += static_cast<std::int64_t>(x.size());
 }

@@ -160,7 +160,7 @@ INTQ_INLINE std::vector<float> factors_of(const nn::BatchNorm& norm) {
     const auto gamma = norm.tensor("weight").flat<float>(), variance = norm.tensor("running_var").flat<float>();
     std::vector<float> factors(gamma.size());
     for (std::size_t i = 0; i < factors.size(); ++i)
-        factors[i] = std::abs(gamma[i]) / std::sqrt(variance[i] + static_cast<float>(norm.options().eps));
+        factors[i] = (std::abs)(gamma[i]) / std::sqrt(variance[i] + static_cast<float>(norm.options().eps));
     return factors;
 }
 
@@ -171,7 +171,7 @@ INTQ_INLINE std::vector<float> channel_magnitudes(const nn::Weighted& layer) {
     const auto values = weight.flat<float>();
     for (std::size_t i = 0; i < values.size(); ++i) {
         float& largest = magnitudes[static_cast<std::size_t>(layer.output_channel_of(static_cast<index_t>(i)))];
-        largest = std::max(largest, std::abs(values[i]));
+        largest = (std::max)(largest, (std::abs)(values[i]));
     }
     if (layer.norm() == nullptr) return magnitudes;
     const std::vector<float> factors = factors_of(*layer.norm());

@@ -333,7 +333,7 @@ INTQ_INLINE OwnedQParams FakeQuantize::grid(std::span<const float> scales,
     }
     result.scales.assign(scales.begin(), scales.end());
     // One scale that was given before the channels were known serves all of them.
-    const int several = axis >= 0 ? axis : std::max(weight_axis_, 0);
+    const int several = axis >= 0 ? axis : (std::max)(weight_axis_, 0);
     result.axis = scales.size() > 1 ? several : has_given_qparams() ? -1 : axis;
     result.zero_points.assign(zero_points.begin(), zero_points.end());
     return result;

@@ -188,12 +188,12 @@ INTQ_INLINE double kept_grid_loss(const OwnedQParams& input, const OwnedQParams&
         kept += shares[i] * detail::squared_error_on(input, use.numbers[i], rule);
         of_own += shares[i] * detail::squared_error_on(own, use.numbers[i], rule);
     }
-    rest = std::max(rest, 0.0);
+    rest = (std::max)(rest, 0.0);
     const double inherited = rest * detail::rounding_of(input) / use.cells;
     kept += inherited + (use.rounds ? rest * detail::rounding_of(input) : 0.0);
     of_own += inherited + rest * detail::rounding_of(own);
     if (kept <= of_own) return 0.0;
-    return 10.0 * std::log10(kept / std::max(of_own, std::numeric_limits<double>::min()));
+    return 10.0 * std::log10(kept / (std::max)(of_own, (std::numeric_limits<double>::min)()));
 }
 
 INTQ_INLINE GridChoiceFakeQuantize::GridChoiceFakeQuantize(std::string name, std::shared_ptr<FakeQuantize> own,

@@ -48,7 +48,7 @@ protected:
 
 private:
     float constrained(float scale) const noexcept;
-    void constrain();
+    void keep_in_range();
 };
 
 }  // namespace INTQ_HOSTED_ABI
@@ -86,7 +86,7 @@ INTQ_INLINE nn::Value LSQFakeQuantize::forward(nn::Arguments arguments) {
     if (is_observing()) {
         observe(arguments.tensor(0));
     } else if (has_qparams()) {
-        constrain();
+        keep_in_range();
     }
     return pass(arguments.tensor(0));
 }
@@ -97,7 +97,7 @@ INTQ_INLINE float LSQFakeQuantize::grad_factor(const Tensor& x) const {
 }
 
 INTQ_INLINE float LSQFakeQuantize::constrained(float scale) const noexcept {
-    return std::max(std::fabs(scale), options().observer_options.eps);
+    return (std::max)(std::fabs(scale), options().observer_options.eps);
 }
 
 INTQ_INLINE OwnedQParams LSQFakeQuantize::qparams() const {
@@ -151,7 +151,7 @@ INTQ_INLINE void LSQFakeQuantize::adapt_scale(std::vector<nn::Named<Tensor>>& st
     }
 }
 
-INTQ_INLINE void LSQFakeQuantize::constrain() {
+INTQ_INLINE void LSQFakeQuantize::keep_in_range() {
     for (float& scale : tensor("scale").flat<float>()) scale = constrained(scale);
     if (!learns_zero_point()) return;
     const auto low = static_cast<float>(options().observer_options.lowest());

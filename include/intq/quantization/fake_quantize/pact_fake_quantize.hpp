@@ -57,7 +57,7 @@ protected:
 
 private:
     float constrained(float alpha) const noexcept;
-    void constrain();
+    void keep_in_range();
 };
 
 }  // namespace INTQ_HOSTED_ABI
@@ -94,7 +94,7 @@ INTQ_INLINE nn::Value PACTFakeQuantize::forward(nn::Arguments arguments) {
     if (is_observing()) {
         observe(arguments.tensor(0));
     } else if (has_qparams()) {
-        constrain();
+        keep_in_range();
     }
     return pass(arguments.tensor(0));
 }
@@ -150,10 +150,10 @@ INTQ_INLINE void PACTFakeQuantize::adapt_scale(std::vector<nn::Named<Tensor>>& s
 }
 
 INTQ_INLINE float PACTFakeQuantize::constrained(float alpha) const noexcept {
-    return std::max(std::fabs(alpha), options().observer_options.eps * half_range());
+    return (std::max)(std::fabs(alpha), options().observer_options.eps * half_range());
 }
 
-INTQ_INLINE void PACTFakeQuantize::constrain() {
+INTQ_INLINE void PACTFakeQuantize::keep_in_range() {
     for (float& alpha : tensor("alpha").flat<float>()) alpha = constrained(alpha);
 }
 

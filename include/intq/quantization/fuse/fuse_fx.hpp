@@ -137,7 +137,7 @@ public:
         // Longest first; of one length, the user's before the library's, each in the order of its table.
         std::size_t longest = 0;
         for (const auto* rows : {&options.more_rows, &fusion_table()})
-            for (const FusionRow& row : *rows) longest = std::max(longest, row.operators.size());
+            for (const FusionRow& row : *rows) longest = (std::max)(longest, row.operators.size());
         for (std::size_t length = longest; length > 0; --length)
             for (const auto* rows : {&options.more_rows, &fusion_table()})
                 for (const FusionRow& row : *rows) {

@@ -300,7 +300,7 @@ INTQ_INLINE OwnedQParams raise_weight_scales(const arith::PolicyRecord& target, 
                    sumin->quant_max};
     // What is handed out must fit 32 bits, also where the sum has 64.
     arith::PolicyRecord policy = target;
-    if (hands_out) policy.headroom = std::min(policy.headroom, 30);
+    if (hands_out) policy.headroom = (std::min)(policy.headroom, 30);
     const std::size_t channels = bias.defined() ? static_cast<std::size_t>(bias.size()) : weight.scales.size();
     for (std::size_t c = 0; c < channels; ++c) {
         // A transposed convolution has a scale for each channel of a group, which the groups share.

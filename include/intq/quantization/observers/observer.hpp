@@ -172,7 +172,7 @@ INTQ_INLINE std::int64_t ObserverOptions::lowest() const noexcept {
     if (!has_open_codes()) return reduced(quant_min);
     const bool is_narrow =
         scheme == arith::QuantScheme::symmetric && symmetric_scheme == arith::SymmetricScheme::narrow_range;
-    return reduced(is_narrow ? std::max(-highest_code(dtype), lowest_code(dtype)) : lowest_code(dtype));
+    return reduced(is_narrow ? (std::max)(-highest_code(dtype), lowest_code(dtype)) : lowest_code(dtype));
 }
 
 INTQ_INLINE arith::RangeRule ObserverOptions::rule() const noexcept {

@@ -137,21 +137,21 @@ private:
 INTQ_INLINE std::int64_t codes_of(DType dtype) noexcept { return highest_code(dtype) - lowest_code(dtype) + 1; }
 
 INTQ_INLINE void check_range_options(const ObserverOptions& options) {
-    const auto require = [](bool holds, const std::string& sentence) {
+    const auto expect = [](bool holds, const std::string& sentence) {
         if (!holds) throw Error("StatisticsObserver: " + sentence);
     };
-    require(options.bins >= arith::fewest_grid_bins && options.bins <= arith::most_histogram_bins,
-            "bins must be in 16 … 2^23, given " + std::to_string(options.bins));
-    require(options.percentile >= 0.0 && options.percentile <= 100.0,
-            "the percentile must be in 0 … 100, given " + std::to_string(options.percentile));
-    require(options.mse.candidates >= 1 && options.mse.candidates <= 100 && options.mse.stride >= 1,
-            "of MSE there are 1 … 100 candidates and a stride of at least 1, given " +
-                std::to_string(options.mse.candidates) + " and " + std::to_string(options.mse.stride));
-    require(options.std_multiplier > 0.0 && std::isfinite(options.std_multiplier),
-            "std_multiplier must be positive and finite, given " + std::to_string(options.std_multiplier));
-    require(!options.mix_percentiles.empty(), "mix_percentiles must not be empty");
+    expect(options.bins >= arith::fewest_grid_bins && options.bins <= arith::most_histogram_bins,
+           "bins must be in 16 … 2^23, given " + std::to_string(options.bins));
+    expect(options.percentile >= 0.0 && options.percentile <= 100.0,
+           "the percentile must be in 0 … 100, given " + std::to_string(options.percentile));
+    expect(options.mse.candidates >= 1 && options.mse.candidates <= 100 && options.mse.stride >= 1,
+           "of MSE there are 1 … 100 candidates and a stride of at least 1, given " +
+               std::to_string(options.mse.candidates) + " and " + std::to_string(options.mse.stride));
+    expect(options.std_multiplier > 0.0 && std::isfinite(options.std_multiplier),
+           "std_multiplier must be positive and finite, given " + std::to_string(options.std_multiplier));
+    expect(!options.mix_percentiles.empty(), "mix_percentiles must not be empty");
     for (const double part : options.mix_percentiles)
-        require(part >= 0.0 && part <= 1.0, "mix_percentiles must be in 0 … 1, given " + std::to_string(part));
+        expect(part >= 0.0 && part <= 1.0, "mix_percentiles must be in 0 … 1, given " + std::to_string(part));
 }
 
 INTQ_INLINE observers::ValueRange range_of(RangeMethod method, const observers::GridHistogram& histogram,

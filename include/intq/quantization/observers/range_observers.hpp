@@ -55,8 +55,8 @@ protected:
         const auto lowest = other.tensor("min_val").flat<float>(), highest = other.tensor("max_val").flat<float>();
         if (all.lowest.empty()) all = {{lowest.begin(), lowest.end()}, {highest.begin(), highest.end()}};
         for (std::size_t c = 0; c < lowest.size(); ++c) {
-            all.lowest[c] = std::min(all.lowest[c], lowest[c]);
-            all.highest[c] = std::max(all.highest[c], highest[c]);
+            all.lowest[c] = (std::min)(all.lowest[c], lowest[c]);
+            all.highest[c] = (std::max)(all.highest[c], highest[c]);
         }
         this->set_ranges(all);
     }

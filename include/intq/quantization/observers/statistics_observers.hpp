@@ -180,7 +180,7 @@ INTQ_INLINE StatisticsObserver::Histograms StatisticsObserver::histograms(Tensor
         state.range = {tensor("min_val").flat<float>()[c], tensor("max_val").flat<float>()[c]};
         state.total = observers::GridHistogram::total_of(part);
         // The buffers may come from a file.
-        throw_if_failed(observers::GridHistogram::check(part, state), type_name());
+        throw_if_failed(observers::GridHistogram::check_state(part, state), type_name());
         result.emplace_back(part, state);
     }
     return result;
@@ -251,7 +251,7 @@ INTQ_INLINE void StatisticsObserver::synchronize(Tensor& counts, Histograms& all
         observers::GridHistogramState state = all[c].state();
         const auto part = values.subspan(c * bins, bins);
         state.total = observers::GridHistogram::total_of(part);
-        throw_if_failed(observers::GridHistogram::check(part, state), type_name());
+        throw_if_failed(observers::GridHistogram::check_state(part, state), type_name());
         all[c] = observers::GridHistogram(part, state);
     }
 }

@@ -83,7 +83,7 @@ INTQ_INLINE std::optional<ConstantOperand> constant_operand(const graph::Node& n
 }
 
 INTQ_INLINE OwnedQParams grid_of_constant(double number, DType dtype) {
-    const auto value = static_cast<float>(std::abs(number));
+    const auto value = static_cast<float>((std::abs)(number));
     OwnedQParams grid = OwnedQParams::per_tensor(1.0f, dtype);
     if (value == 0.0f) return grid;
     const float scale = value / (dtype == DType::int16 ? 0x1p14f : 0x1p6f);

@@ -159,21 +159,21 @@ INTQ_INLINE kernels::Conv2dSpec conv_spec(const kernels::ArenaTensor& in, const 
 INTQ_INLINE void take_given(kernels::Conv2dSpec& spec, const GivenCodes& given, kernels::GivenRequantize& requantize,
                             const program::LayerName& layer) {
     const auto channels = static_cast<std::size_t>(spec.out_channels);
-    const auto check = [&](const char* what, std::size_t count) {
+    const auto check_count = [&](const char* what, std::size_t count) {
         if (count != channels)
             throw Error(layer.name, std::to_string(count) + " " + what + " are given for " + std::to_string(channels) +
                                         " output channels");
     };
     if (!given.bias.empty()) {
-        check("bias codes", given.bias.size());
+        check_count("bias codes", given.bias.size());
         spec.bias_codes = given.bias.data();
     }
     if (!given.bias_int32.empty()) {
-        check("bias codes", given.bias_int32.size());
+        check_count("bias codes", given.bias_int32.size());
         spec.bias_codes_int32 = given.bias_int32.data();
     }
     if (!given.multipliers.empty()) {
-        if (given.multipliers.size() != 1) check("multipliers", given.multipliers.size());
+        if (given.multipliers.size() != 1) check_count("multipliers", given.multipliers.size());
         if (given.shifts.size() != given.multipliers.size())
             throw Error(layer.name, std::to_string(given.shifts.size()) + " shifts are given for " +
                                         std::to_string(given.multipliers.size()) + " multipliers");

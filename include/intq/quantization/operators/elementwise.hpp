@@ -109,7 +109,7 @@ INTQ_INLINE Shape check_binary(program::ProgramBuilder& builder, OpKind op, std:
     const kernels::ArenaTensor a = builder.at(x), b = builder.at(y);
     Shape shape = a.shape;
     for (int axis = 0; axis < shape.rank && axis < b.shape.rank; ++axis)
-        shape[axis] = std::max(a.shape[axis], b.shape[axis]);
+        shape[axis] = (std::max)(a.shape[axis], b.shape[axis]);
     if (!kernels::is_broadcast(a.shape, b.shape, shape))
         throw Error(layer.name, std::string(name_of(op)) + " needs operands of one rank, with extents that are equal " +
                                     "or 1 behind the first, given " + to_string(a.shape) + " and " +
@@ -117,7 +117,7 @@ INTQ_INLINE Shape check_binary(program::ProgramBuilder& builder, OpKind op, std:
     if (a.dtype != b.dtype)
         throw Error(layer.name, std::string(name_of(op)) + " needs operands of one dtype, given " + name_of(a.dtype) +
                                     " and " + name_of(b.dtype));
-    builder.check({op, a.dtype, DType::none, output, {}, shape.rank > 1 ? shape[1] : 1}, layer);
+    builder.check_use({op, a.dtype, DType::none, output, {}, shape.rank > 1 ? shape[1] : 1}, layer);
     return shape;
 }
 

@@ -145,7 +145,7 @@ INTQ_INLINE std::int32_t add_image_input(program::ProgramBuilder& builder, const
 INTQ_INLINE std::int32_t add_quantize_image(program::ProgramBuilder& builder, std::int32_t x, const ImageInput& image,
                                             const OwnedQParams& qparams, const program::LayerName& layer) {
     const Shape shape = builder.at(x).shape;
-    builder.check({OpKind::quantize, DType::float32, DType::none, qparams.dtype}, layer);
+    builder.check_use({OpKind::quantize, DType::float32, DType::none, qparams.dtype}, layer);
     const QParams kept = builder.keep(qparams);
     throw_if_failed(
         kernels::check_quantize_params(kept, qparams.dtype, shape, builder.target().quantize, OpKind::quantize_image),

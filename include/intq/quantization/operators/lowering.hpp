@@ -160,8 +160,8 @@ INTQ_INLINE arith::OutputCodes Lowering::output_codes(const QuantizedNode& node,
     if (reader == nullptr || !(quantized_.output(*reader).qparams == output.qparams)) return codes;
     const std::optional<arith::OutputCodes> bounds = reader->step->bounds_on(output.qparams, builder_.target());
     if (!bounds) return codes;
-    codes.lowest = std::max(codes.lowest, bounds->lowest);
-    codes.highest = std::max(codes.lowest, std::min(codes.highest, bounds->highest));
+    codes.lowest = (std::max)(codes.lowest, bounds->lowest);
+    codes.highest = (std::max)(codes.lowest, (std::min)(codes.highest, bounds->highest));
     bounded_.insert(node.output);
     return codes;
 }
@@ -214,7 +214,7 @@ INTQ_INLINE MovedView Lowering::view(int index) {
 
 INTQ_INLINE void Lowering::set_view(const QuantizedNode& node, OpKind op, const MovedView& view) {
     const DType dtype = builder_.at(view.source()).dtype;
-    builder_.check({op, dtype, DType::none, dtype}, layer(node));
+    builder_.check_use({op, dtype, DType::none, dtype}, layer(node));
     views_.insert_or_assign(node.output, Moved{view, op, layer(node)});
 }
 

@@ -92,7 +92,7 @@ INTQ_INLINE std::int32_t add_expand(program::ProgramBuilder& builder, std::int32
     if (!kernels::is_broadcast(in.shape, shape, shape))
         throw Error(layer.name,
                     "an operand of shape " + to_string(in.shape) + " cannot be repeated to " + to_string(shape));
-    builder.check({OpKind::reshape, in.dtype, DType::none, in.dtype}, layer);
+    builder.check_use({OpKind::reshape, in.dtype, DType::none, in.dtype}, layer);
     const auto steps = tensor_detail::strides_of(in.shape, Layout::channels_last);
     kernels::MoveParams move;
     const auto append = [&](int axis) {
@@ -323,7 +323,7 @@ INTQ_INLINE std::int32_t add_cat(program::ProgramBuilder& builder, const std::ve
     Shape shape = builder.at(inputs[0]).shape;
     shape[axis] = 0;
     for (const std::int32_t x : inputs) {
-        builder.check({OpKind::cat, builder.at(x).dtype, DType::none, output.dtype}, layer);
+        builder.check_use({OpKind::cat, builder.at(x).dtype, DType::none, output.dtype}, layer);
         Shape expected = builder.at(x).shape;
         if (expected.rank == shape.rank) expected[axis] = shape[axis];
         if (!(expected == shape))

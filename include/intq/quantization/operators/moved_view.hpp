@@ -172,7 +172,7 @@ INTQ_INLINE std::optional<kernels::MoveParams> MovedView::move() const {
     for (std::size_t axis = 2; axis < axes_.size(); ++axis)
         if (!append(axes_[axis])) return std::nullopt;
     if (axes_.size() > 1 && !append(axes_[1])) return std::nullopt;
-    move.rank = std::max(rank, 1);
+    move.rank = (std::max)(rank, 1);
     return move;
 }
 

@@ -122,7 +122,7 @@ INTQ_INLINE std::int32_t add_onnx_table(program::ProgramBuilder& builder, std::i
                                         const std::function<float(float)>& f, const OwnedQParams& output,
                                         const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
-    builder.check({OpKind::lookup_table, in.dtype, DType::none, output.dtype}, layer);
+    builder.check_use({OpKind::lookup_table, in.dtype, DType::none, output.dtype}, layer);
     kernels::LookUpParams step;
     step.size = static_cast<index_t>(arith::int8_table_size);
     const Workspace memory = builder.new_buffer(step.size);
@@ -138,7 +138,7 @@ INTQ_INLINE std::int32_t add_onnx_table(program::ProgramBuilder& builder, std::i
 INTQ_INLINE std::int32_t add_clamp(program::ProgramBuilder& builder, std::int32_t x, const arith::OutputCodes& codes,
                                    const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
-    builder.check({OpKind::relu, in.dtype, DType::none, in.dtype}, layer);
+    builder.check_use({OpKind::relu, in.dtype, DType::none, in.dtype}, layer);
     return builder.push(OpKind::relu, {x}, builder.tensor(in.dtype, in.shape, in.qparams, layer),
                         builder.keep_params(codes), layer);
 }
@@ -146,7 +146,7 @@ INTQ_INLINE std::int32_t add_clamp(program::ProgramBuilder& builder, std::int32_
 INTQ_INLINE std::int32_t add_scaled(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& output,
                                     const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
-    builder.check({OpKind::relu, in.dtype, DType::none, in.dtype}, layer);
+    builder.check_use({OpKind::relu, in.dtype, DType::none, in.dtype}, layer);
     // A clamp that cuts nothing: it may write where it reads.
     const QParams out = builder.keep(output);
     return builder.push(OpKind::relu, {x}, builder.tensor(in.dtype, in.shape, out, layer),
@@ -162,8 +162,8 @@ INTQ_INLINE std::int32_t add_on_grid(program::ProgramBuilder& builder, std::int3
     if (!has_onnx_table(target, in.dtype, output.dtype))
         return add_requantize(builder, x, output, codes_between(target, bounds, output), std::nullopt, layer);
     const auto clamped = [&](float value) {
-        if (bounds.low) value = std::max(value, static_cast<float>(*bounds.low));
-        if (bounds.high) value = std::min(value, static_cast<float>(*bounds.high));
+        if (bounds.low) value = (std::max)(value, static_cast<float>(*bounds.low));
+        if (bounds.high) value = (std::min)(value, static_cast<float>(*bounds.high));
         return value;
     };
     return add_onnx_table(builder, x, clamped, output, layer);
@@ -189,7 +189,7 @@ INTQ_INLINE arith::OutputCodes codes_between(const arith::PolicyRecord& target, 
     arith::OutputCodes codes = program::ProgramBuilder::output_codes(view);
     const std::int32_t low = bounds.low ? code_of_bound(target, *bounds.low, view, grid.dtype) : codes.lowest;
     const std::int32_t high = bounds.high ? code_of_bound(target, *bounds.high, view, grid.dtype) : codes.highest;
-    codes.lowest = std::min(low, high);
+    codes.lowest = (std::min)(low, high);
     codes.highest = high;
     return codes;
 }

@@ -112,7 +112,7 @@ INTQ_INLINE void check_pool(program::ProgramBuilder& builder, OpKind op, std::in
                             DType output, const program::LayerName& layer) {
     const kernels::ArenaTensor& in = builder.at(x);
     if (in.shape.rank != 3) builder.require_image(x, layer);
-    builder.check({op, in.dtype, DType::none, output, window, in.shape[1]}, layer);
+    builder.check_use({op, in.dtype, DType::none, output, window, in.shape[1]}, layer);
     throw_if_failed(kernels::check_pool(window, kernels::detail::image_of(in.shape).size, op), layer.name);
 }
 

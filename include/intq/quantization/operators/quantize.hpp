@@ -90,7 +90,7 @@ inline namespace INTQ_HOSTED_ABI {
 INTQ_INLINE std::int32_t add_quantize(program::ProgramBuilder& builder, std::int32_t x, const OwnedQParams& qparams,
                                       const program::LayerName& layer) {
     const Shape shape = builder.at(x).shape;
-    builder.check({OpKind::quantize, builder.at(x).dtype, DType::none, qparams.dtype}, layer);
+    builder.check_use({OpKind::quantize, builder.at(x).dtype, DType::none, qparams.dtype}, layer);
     const QParams kept = builder.keep(qparams);
     throw_if_failed(kernels::check_quantize_params(kept, qparams.dtype, shape, builder.target().quantize), layer.name);
     return builder.push(OpKind::quantize, {x}, builder.tensor(qparams.dtype, shape, kept, layer), nullptr, layer);
@@ -122,7 +122,7 @@ INTQ_INLINE std::int32_t add_constant(program::ProgramBuilder& builder, const Te
 INTQ_INLINE std::int32_t add_dequantize(program::ProgramBuilder& builder, std::int32_t x,
                                         const program::LayerName& layer) {
     const Shape shape = builder.at(x).shape;
-    builder.check({OpKind::dequantize, builder.at(x).dtype, DType::none, DType::float32}, layer);
+    builder.check_use({OpKind::dequantize, builder.at(x).dtype, DType::none, DType::float32}, layer);
     const std::int32_t y = builder.tensor(DType::float32, shape, {}, layer, builder.at(x).layout);
     return builder.push(OpKind::dequantize, {x}, y, nullptr, layer);
 }
@@ -138,7 +138,7 @@ INTQ_INLINE std::int32_t add_requantize(program::ProgramBuilder& builder, std::i
                                         const std::optional<arith::QuantizedMultiplier>& multiplier,
                                         const program::LayerName& layer) {
     const Shape shape = builder.at(x).shape;
-    builder.check({OpKind::requantize, builder.at(x).dtype, DType::none, output.dtype}, layer);
+    builder.check_use({OpKind::requantize, builder.at(x).dtype, DType::none, output.dtype}, layer);
     const QParams out = builder.keep(output);
     const auto* const params = builder.keep_params(program::made_or_throw(
         kernels::make_requantize(builder.target(), builder.codes_of(x), program::ProgramBuilder::codes_of(output),

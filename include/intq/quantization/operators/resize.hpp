@@ -103,7 +103,7 @@ INTQ_INLINE kernels::ArenaTensor image_to_resize(program::ProgramBuilder& builde
                                                  const program::LayerName& layer) {
     builder.require_image(x, layer);
     const kernels::ArenaTensor in = builder.at(x);
-    builder.check({OpKind::interpolate, in.dtype, DType::none, in.dtype}, layer);
+    builder.check_use({OpKind::interpolate, in.dtype, DType::none, in.dtype}, layer);
     return in;
 }
 
@@ -137,7 +137,7 @@ INTQ_INLINE std::int32_t add_pad(program::ProgramBuilder& builder, std::int32_t 
                                  const program::LayerName& layer) {
     builder.require_image(x, layer);
     const kernels::ArenaTensor in = builder.at(x);
-    builder.check({OpKind::pad, in.dtype, DType::none, in.dtype}, layer);
+    builder.check_use({OpKind::pad, in.dtype, DType::none, in.dtype}, layer);
     const Size2d size{in.shape[2], in.shape[3]};
     throw_if_failed(kernels::check_pad(pad, size, OpKind::pad), layer.name);
     const Size2d out = kernels::padded_size(pad, size);

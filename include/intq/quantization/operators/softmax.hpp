@@ -77,7 +77,7 @@ INTQ_INLINE kernels::SoftmaxParams softmax_params(const program::ProgramBuilder&
 INTQ_INLINE std::int32_t add_softmax(program::ProgramBuilder& builder, std::int32_t x, int axis,
                                      const OwnedQParams& output, const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
-    builder.check({OpKind::softmax, in.dtype, DType::none, output.dtype}, layer);
+    builder.check_use({OpKind::softmax, in.dtype, DType::none, output.dtype}, layer);
     const QParams out = builder.keep(output);
     kernels::SoftmaxParams step = detail::softmax_params(builder, x, output, out, layer);
     step.count = in.shape[axis];

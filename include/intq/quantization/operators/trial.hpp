@@ -111,7 +111,7 @@ INTQ_INLINE void check_arguments(const QuantizedOperator& row, const graph::Node
     if (row.check == nullptr || is_open) return;
     const QuantizedTensor codes = stand_in(OwnedQParams::per_tensor(1.0f, dtype), is_affine, {});
     try {
-        row.check(trial_request(node, module, {&codes}, {}, target));
+        (*row.check)(trial_request(node, module, {&codes}, {}, target));
     } catch (const Error& refusal) {
         throw Error(refusal.what() + rows_of(target, row.kind));
     }

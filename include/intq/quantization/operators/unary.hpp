@@ -85,7 +85,7 @@ INTQ_INLINE std::int32_t add_look_up(program::ProgramBuilder& builder, std::int3
                                      const OwnedQParams& output, arith::CodeRange range,
                                      const program::LayerName& layer) {
     const kernels::ArenaTensor in = builder.at(x);
-    builder.check({OpKind::lookup_table, in.dtype, DType::none, output.dtype}, layer);
+    builder.check_use({OpKind::lookup_table, in.dtype, DType::none, output.dtype}, layer);
     const bool is_narrow = in.dtype == DType::int8;
     kernels::LookUpParams step;
     step.size = static_cast<index_t>(is_narrow ? arith::int8_table_size : arith::int16_table_size);

@@ -270,7 +270,7 @@ INTQ_INLINE BatchSource batches_of(const Tensor& samples, index_t batch_size) {
     return {static_cast<std::size_t>((count + batch_size - 1) / batch_size),
             [=](std::size_t i) {
                 const index_t first = static_cast<index_t>(i) * batch_size;
-                return samples.batch(first, std::min(batch_size, count - first));
+                return samples.batch(first, (std::min)(batch_size, count - first));
             },
             {}};
 }
@@ -312,7 +312,7 @@ INTQ_INLINE CalibrationReport calibrate(PreparedModel& model, const BatchSource&
     if (options.first > source.count)
         throw Error("calibrate: " + std::to_string(options.first) + " batches are said to be done, the set has " +
                     std::to_string(source.count));
-    const std::size_t last = options.first + std::min(options.most, source.count - options.first);
+    const std::size_t last = options.first + (std::min)(options.most, source.count - options.first);
     set_fake_quantize(model, FakeQuantState::calibration);
     const FloatSumsScope reproducible(FloatSums::reproducible);
     bool any = options.first > 0 || last == options.first;
@@ -371,7 +371,7 @@ INTQ_INLINE std::string to_string(const CalibrationReport& report) {
     for (const CliffWarning& warning : report.cliffs) {
         const auto& [range, error, cliff] = warning.choice;
         const auto percent_text = [](double part) {
-            return part < 0.01 ? shortest_text(static_cast<float>(std::round(1e4 * part) / 100.0))
+            return part < 0.01 ? shortest_text(static_cast<float>((std::round)(1e4 * part) / 100.0))
                                : std::to_string(std::lround(100.0 * part));
         };
         const auto interval = [](const observers::ValueRange& r) {

@@ -208,7 +208,7 @@ INTQ_INLINE LoadedCalibration loaded_calibration(const io::Safetensors& content,
                 "the model has no " + in_quotes(key) +
                     (names.empty() ? "; it has no observers, so prepare it first"
                                    : "; the nearest are " +
-                                         nearest_names(key.substr(std::min(key.find(' ') + 1, key.size())), names)));
+                                         nearest_names(key.substr((std::min)(key.find(' ') + 1, key.size())), names)));
     for (const io::NamedArray& array : content.arrays)
         if (known.count(array.name) == 0)
             throw Error(where, "the model has no observer's buffer " + in_quotes(array.name));

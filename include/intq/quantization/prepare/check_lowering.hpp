@@ -74,7 +74,7 @@ public:
     void run() {
         for (graph::Node* node : model_.graph().nodes()) {
             try {
-                check(*node);
+                check_node(*node);
             } catch (const Error& error) {
                 throw Error(where_ ? where_(*node) : where(*node),
                             error.what() + rows_of(target_, operators_.of(*node).kind));
@@ -87,7 +87,7 @@ private:
         return "prepare: %" + node.name() + " (" + graph::type_of(node, model_) + ")";
     }
 
-    void check(const graph::Node& node) {
+    void check_node(const graph::Node& node) {
         if (const auto* quantizer = dynamic_cast<const Quantizer*>(graph::module_of(node, model_)))
             return check_quantizer(node, *quantizer);
         if (!is_quantized_(node)) return;

@@ -62,7 +62,7 @@ protected:
 
     arith::OperatorUse use(const graph::Node& node, DType input, DType weight, DType output) const;
 
-    void check(const graph::Node& node, const arith::OperatorUse& use) const;
+    void check_use(const graph::Node& node, const arith::OperatorUse& use) const;
     /// Throws for arguments of an operator on codes that have no integer form, whatever the shapes.
     void check_arguments(const graph::Node& node, DType dtype, bool is_affine) const;
 
@@ -171,7 +171,7 @@ INTQ_INLINE arith::OperatorUse PrepareContext::use(const graph::Node& node, DTyp
     return result;
 }
 
-INTQ_INLINE void PrepareContext::check(const graph::Node& node, const arith::OperatorUse& use) const {
+INTQ_INLINE void PrepareContext::check_use(const graph::Node& node, const arith::OperatorUse& use) const {
     try {
         check_types(use, target_);
     } catch (const Error& refusal) {

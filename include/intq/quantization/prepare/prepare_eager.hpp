@@ -159,7 +159,7 @@ public:
                 return weighted(name, *module, row, choice);
             case Role::quant_stub:
             case Role::own_output:
-                check(name, *call.node, *module, row, *choice.qconfig());
+                check_layer(name, *call.node, *module, row, *choice.qconfig());
                 return observed(name, module, with_fixed(choice, row, *call.node, *module));
             default:
                 return module;
@@ -270,8 +270,8 @@ private:
     }
 
     // What the type and the qconfig of a module say, whatever it is called with.
-    void check(const std::string& name, const graph::Node& node, const nn::Module& module, const QuantizedOperator& row,
-               const QConfig& qconfig) const {
+    void check_layer(const std::string& name, const graph::Node& node, const nn::Module& module,
+                     const QuantizedOperator& row, const QConfig& qconfig) const {
         if (!qconfig.output || row.kind == OpKind::none) return;
         const DType dtype = qconfig.output->dtype();
         const bool is_affine = qconfig.output->options.observer_options.scheme == arith::QuantScheme::affine;

@@ -203,7 +203,7 @@ private:
 
     EdgeState prepare_dequant_stub(graph::Node& node) {
         const EdgeState& input = state_of(node, 0);
-        if (input.is_codes) check(node, {OpKind::dequantize, input.dtype, DType::none, DType::float32});
+        if (input.is_codes) check_use(node, {OpKind::dequantize, input.dtype, DType::none, DType::float32});
         return real(node);
     }
 
@@ -254,7 +254,7 @@ private:
         // A producer of another type than the target takes is requantized to the type of this operator's output.
         if (!accepts(state_of(node, 0).dtype, output) && qconfig.output && accepts(narrow, output))
             ensure_codes(node, 0, config, narrow);
-        check(node, use(node, state_of(node, 0).dtype, weight, output));
+        check_use(node, use(node, state_of(node, 0).dtype, weight, output));
         if (layer.fusion().add) {
             if (!target_.fused_add)
                 throw error(node,
@@ -282,7 +282,7 @@ private:
     // The quantizer of a producer of codes stands behind the clip that alone reads it.
     EdgeState leave_to_clip(const graph::Node& node, const graph::Node& clip, OpKind op, DType from) {
         const Config config = config_of(clip);
-        if (op != OpKind::none) check(node, {op, from, DType::none, config.qconfig->output->dtype()});
+        if (op != OpKind::none) check_use(node, {op, from, DType::none, config.qconfig->output->dtype()});
         mapping_.mark_used(config.choice.last);
         EdgeState state{true, config.qconfig->output->dtype(), {}, {}, config.qconfig->output, nullptr};
         return state;
@@ -321,7 +321,7 @@ private:
             ensure_codes(node, 0, config, DType::none);
             if (state_of(node, 0).dtype == DType::int8) {
                 check_arguments(node, DType::int8, false);
-                check(node, {OpKind::conv2d, DType::int8, DType::int8, DType::int32});
+                check_use(node, {OpKind::conv2d, DType::int8, DType::int8, DType::int32});
                 mapping_.mark_used(config.choice.first);
                 return {true, DType::int32, {}, {}, {}, nullptr};
             }
@@ -339,7 +339,7 @@ private:
         }
         check_arguments(node, output.dtype(), output.options.observer_options.scheme == arith::QuantScheme::affine);
         for (const std::size_t operand : operands) ensure_codes(node, operand, config, input);
-        if (row.kind != OpKind::none) check(node, use(node, input, DType::none, output.dtype()));
+        if (row.kind != OpKind::none) check_use(node, use(node, input, DType::none, output.dtype()));
         if (row.keeps_scale != nullptr && row.keeps_scale(target_)) return keep_or_choose(node, row, config);
         if (constant && row.kind == OpKind::mul && constant->number > 0.0 && relu == nullptr && clip == nullptr &&
             state_of(node, operands[0]).quantizer != nullptr) {
@@ -379,7 +379,7 @@ private:
         const QuantizerConfig& output = output_of(node, *config.qconfig);
         check_arguments(node, output.dtype(), false);
         for (graph::Node* part : node.inputs()) ensure_codes(node, *part, config, output.dtype());
-        check(node, use(node, output.dtype(), DType::none, output.dtype()));
+        check_use(node, use(node, output.dtype(), DType::none, output.dtype()));
         if (!is_torch()) {
             mapping_.mark_used(config.choice.last);
             if (const graph::Node* clip = only_reader_if_clip(node))
@@ -405,7 +405,7 @@ private:
         ensure_codes(node, 0, config, DType::none);
         const EdgeState codes = state_of(node, 0);
         check_arguments(node, codes.dtype, false);
-        if (kind != OpKind::none) check(node, use(node, codes.dtype, DType::none, codes.dtype));
+        if (kind != OpKind::none) check_use(node, use(node, codes.dtype, DType::none, codes.dtype));
         const QuantizedOperator& row = row_of(node);
         const bool is_between_codes = row.keeps_scale != nullptr && row.keeps_scale(target_);
         if (is_torch()) return follow_input(node);
@@ -429,7 +429,7 @@ private:
         const std::optional<double> fill = node.args()[3].number();
         if (!bounds || !fill || *fill == 0.0) return;
         graph::ArgumentList args = node.args();
-        args[3] = std::min(std::max(*fill, bounds->low.value_or(*fill)), bounds->high.value_or(HUGE_VAL));
+        args[3] = (std::min)((std::max)(*fill, bounds->low.value_or(*fill)), bounds->high.value_or(HUGE_VAL));
         node.set_args(std::move(args));
     }
 
@@ -508,7 +508,7 @@ private:
         auto known = converters_.find(key);
         if (known == converters_.end()) {
             const OpKind op = state.is_codes ? OpKind::requantize : OpKind::quantize;
-            check(producer, {op, state.dtype, DType::none, config.dtype()});
+            check_use(producer, {op, state.dtype, DType::none, config.dtype()});
             graph::Node* converter = nullptr;
             states_[&producer] = state;
             const EdgeState made = add_quantizer(
@@ -531,7 +531,7 @@ private:
     }
 
     EdgeState add_output_quantizer(graph::Node& node, const QuantizerConfig& config, OpKind op, DType from) {
-        if (op != OpKind::none) check(node, {op, from, DType::none, config.dtype()});
+        if (op != OpKind::none) check_use(node, {op, from, DType::none, config.dtype()});
         return add_quantizer(node, make_quantizer(node, config), {});
     }
 

@@ -134,9 +134,9 @@ INTQ_INLINE bool may_exceed_int32(const nn::Weighted& layer, DType input, DType 
     const Tensor values = layer.weight().contiguous();
     for (index_t i = 0; i < values.size(); ++i) {
         const auto channel = static_cast<std::size_t>(layer.output_channel_of(i));
-        const double magnitude = std::abs(static_cast<double>(values.flat<float>()[static_cast<std::size_t>(i)]));
+        const double magnitude = (std::abs)(static_cast<double>(values.flat<float>()[static_cast<std::size_t>(i)]));
         sums[channel] += magnitude;
-        largest[channel] = std::max(largest[channel], magnitude);
+        largest[channel] = (std::max)(largest[channel], magnitude);
         counts[channel] += 1.0;
     }
     const double code = weight == DType::int16 ? 0x1p15 : 0x1p7, input_code = input == DType::int16 ? 0x1p15 : 0x1p7;

@@ -172,7 +172,7 @@ INTQ_INLINE Shapes shapes_of_tensor(const Tensor& tensor) {
     for (std::size_t i = 0; i < result.size(); ++i) {
         const auto row = rows.subspan(i * shape_row, shape_row);
         const auto is_extent = [](std::int64_t extent) {
-            return extent >= 0 && extent <= std::numeric_limits<std::int32_t>::max();
+            return extent >= 0 && extent <= (std::numeric_limits<std::int32_t>::max)();
         };
         if (row[0] < 0 || row[0] > static_cast<std::int64_t>(DType::uint8) || row[1] < 0 || row[1] > max_rank ||
             !std::all_of(row.begin() + 2, row.end(), is_extent))

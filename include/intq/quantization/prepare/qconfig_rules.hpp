@@ -134,7 +134,7 @@ INTQ_INLINE std::vector<SensitiveOperator> read_sensitivity_list(const std::file
     std::vector<SensitiveOperator> list;
     std::size_t number = 0, start = 0;
     while (start < text.size()) {
-        const std::size_t end = std::min(text.find('\n', start), text.size());
+        const std::size_t end = (std::min)(text.find('\n', start), text.size());
         const std::string line(text.substr(start, end - start));
         start = end + 1;
         ++number;
@@ -167,7 +167,7 @@ INTQ_INLINE std::vector<std::string> set_sensitive_operators(QConfigMapping& map
             throw Error("set_sensitive_operators: the sensitive_type of " + op.op_name +
                         " must be activation, weight or both, given " + in_quotes(op.sensitive_type));
     const auto by_ratio = static_cast<std::size_t>(std::ceil(rule.ratio * static_cast<double>(list.size())));
-    const std::size_t count = std::min(list.size(), rule.top_k != 0 ? rule.top_k : by_ratio);
+    const std::size_t count = (std::min)(list.size(), rule.top_k != 0 ? rule.top_k : by_ratio);
     std::map<std::string, std::pair<bool, bool>> wanted;  // activation, weight
     std::vector<std::string> names;
     for (const SensitiveOperator& op : list.first(count)) {

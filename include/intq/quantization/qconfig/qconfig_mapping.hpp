@@ -197,7 +197,7 @@ INTQ_INLINE std::optional<QConfig> FusedChoice::qconfig() const {
 }
 
 INTQ_INLINE bool FusedChoice::is_by_name() const noexcept {
-    return std::max(first.level, last.level) >= QConfigLevel::module_name_regex;
+    return (std::max)(first.level, last.level) >= QConfigLevel::module_name_regex;
 }
 
 INTQ_INLINE QConfigChoice QConfigMapping::find(const nn::FusedMember& op) const {
@@ -311,8 +311,8 @@ inline constexpr const char* takes_nothing =
 
 INTQ_INLINE void QConfigMapping::check_all_used(const std::vector<std::string>& module_names,
                                                 const std::vector<std::string>& types) const {
-    const auto check = [&](const std::string& what, const std::vector<Entry>& entries,
-                           const std::vector<std::string>& known) {
+    const auto check_entries = [&](const std::string& what, const std::vector<Entry>& entries,
+                                   const std::vector<std::string>& known) {
         for (const Entry& entry : entries) {
             const std::string key = what + " \"" + entry.key + "\"";
             const auto met = matched_.find(key);
@@ -330,9 +330,9 @@ INTQ_INLINE void QConfigMapping::check_all_used(const std::vector<std::string>& 
                                                        : std::string(detail::takes_nothing)));
         }
     };
-    check("object type", types_, types);
-    check("module name regex", regexes_, module_names);
-    check("module name", names_, module_names);
+    check_entries("object type", types_, types);
+    check_entries("module name regex", regexes_, module_names);
+    check_entries("module name", names_, module_names);
     matched_.clear();
     overruled_.clear();
     used_.clear();

@@ -40,8 +40,8 @@ template <class Backend> using lanes = typename LanesOf<Backend>::type;
 /// Calls function(integral_constant<int, 0>) … function(integral_constant<int, Count - 1>): every index is a
 /// constant, so that registers are never addressed as an array (g++ 12 would keep them in memory).
 template <int Count, class Function> INTQ_ALWAYS_INLINE constexpr void unroll(Function&& function) {
-    [&]<int... I>(std::integer_sequence<int, I...>) INTQ_ALWAYS_INLINE_LAMBDA {
-        (function(std::integral_constant<int, I>{}), ...);
+    [&]<int... Index>(std::integer_sequence<int, Index...>) INTQ_ALWAYS_INLINE_LAMBDA {
+        (function(std::integral_constant<int, Index>{}), ...);
     }
     (std::make_integer_sequence<int, Count>{});
 }
@@ -122,7 +122,7 @@ template <class Backend> using reproducible = decltype(detail::reproducible_back
 ///
 /// where drain gives lanes::i32, lanes::i64 or lanes::f32 after Acc, and x[r] + k is the first element of the
 /// group in row r. The primary template is portable and built from the lanes alone: see generic_tile.hpp.
-template <class Backend, class X, class W, class Acc> struct Tile;
+template <class Backend, class X, class Weight, class Acc> struct Tile;
 
 /// The register tile of the depthwise skeleton: a block of channels in `Vectors` vectors, the rows of one column of
 /// the window in groups of `depth`. A column is interleaved once and then added to every pixel whose window has it.
@@ -150,7 +150,7 @@ template <class Backend, class X, class W, class Acc> struct Tile;
 ///
 /// where a column's rows from Count on may be anything finite: their weights are zero. That of floats is portable: see
 /// depthwise_tile.hpp.
-template <class Backend, class X, class W, class Acc> struct DepthwiseTile;
+template <class Backend, class X, class Weight, class Acc> struct DepthwiseTile;
 
 }  // namespace INTQ_ABI
 }  // namespace intq::simd

@@ -74,10 +74,10 @@ template <class Arch> struct xsimd_lanes {
     static INTQ_ALWAYS_INLINE f32 load(const float* from) noexcept { return f32::load_unaligned(from); }
     static INTQ_ALWAYS_INLINE i64 load_i64(const std::int64_t* from) noexcept { return load_i64(from, width()); }
     static INTQ_ALWAYS_INLINE void store(std::int8_t* to, i32 x, index_t count) noexcept {
-        store_narrow(to, min(max(x, set(INT8_MIN)), set(INT8_MAX)), count);
+        store_narrow(to, (min)((max)(x, set(INT8_MIN)), set(INT8_MAX)), count);
     }
     static INTQ_ALWAYS_INLINE void store(std::int16_t* to, i32 x, index_t count) noexcept {
-        store_narrow(to, min(max(x, set(INT16_MIN)), set(INT16_MAX)), count);
+        store_narrow(to, (min)((max)(x, set(INT16_MIN)), set(INT16_MAX)), count);
     }
     static INTQ_ALWAYS_INLINE void store(std::int32_t* to, i32 x, index_t count) noexcept {
         store_narrow(to, x, count);
@@ -167,8 +167,8 @@ template <class Arch> struct xsimd_lanes {
     static INTQ_ALWAYS_INLINE i32 add(i32 a, i32 b) noexcept { return a + b; }
     static INTQ_ALWAYS_INLINE i32 sub(i32 a, i32 b) noexcept { return a - b; }
     static INTQ_ALWAYS_INLINE i32 mul(i32 a, i32 b) noexcept { return a * b; }
-    static INTQ_ALWAYS_INLINE i32 min(i32 a, i32 b) noexcept { return ::xsimd::min(a, b); }
-    static INTQ_ALWAYS_INLINE i32 max(i32 a, i32 b) noexcept { return ::xsimd::max(a, b); }
+    static INTQ_ALWAYS_INLINE i32(min)(i32 a, i32 b) noexcept { return (::xsimd::min)(a, b); }
+    static INTQ_ALWAYS_INLINE i32(max)(i32 a, i32 b) noexcept { return (::xsimd::max)(a, b); }
     static INTQ_ALWAYS_INLINE i32 shift_left(i32 a, i32 n) noexcept { return a << n; }
     static INTQ_ALWAYS_INLINE i32 shift_right(i32 a, i32 n) noexcept { return a >> n; }
 
@@ -213,8 +213,8 @@ template <class Arch> struct xsimd_lanes {
         for (int i = 0; i < lane_count; ++i) z.lane[i] = arith::ffma(x.lane[i], y.lane[i], z.lane[i]);
         return f32::load_aligned(z.lane);
     }
-    static INTQ_ALWAYS_INLINE f32 min(f32 a, f32 b) noexcept { return ::xsimd::select(a < b, a, b); }
-    static INTQ_ALWAYS_INLINE f32 max(f32 a, f32 b) noexcept { return ::xsimd::select(a > b, a, b); }
+    static INTQ_ALWAYS_INLINE f32(min)(f32 a, f32 b) noexcept { return ::xsimd::select(a < b, a, b); }
+    static INTQ_ALWAYS_INLINE f32(max)(f32 a, f32 b) noexcept { return ::xsimd::select(a > b, a, b); }
     // The sum turns -0, which the instructions keep, into the specification's 0.
     static INTQ_ALWAYS_INLINE f32 floor(f32 a) noexcept { return ::xsimd::floor(a) + set(0.0f); }
     static INTQ_ALWAYS_INLINE f32 round_half_even(f32 a) noexcept { return ::xsimd::nearbyint(a) + set(0.0f); }
@@ -232,7 +232,7 @@ template <class Arch> struct xsimd_lanes {
     static INTQ_ALWAYS_INLINE f32 to_f32(i32 a) noexcept { return ::xsimd::to_float(a); }
     static INTQ_ALWAYS_INLINE i32 to_i32(f32 a) noexcept { return ::xsimd::to_int(a); }
     static INTQ_ALWAYS_INLINE i32 round_to_i32(f32 a) noexcept {
-        return to_i32(round_half_even(min(max(a, set(-2147483648.0f)), set(2147483520.0f))));
+        return to_i32(round_half_even((min)((max)(a, set(-2147483648.0f)), set(2147483520.0f))));
     }
     static INTQ_ALWAYS_INLINE i32 round_small_to_i32(f32 a) noexcept { return to_i32(round_half_even(a)); }
     static INTQ_ALWAYS_INLINE f32 from_bits(i32 a) noexcept { return cast<float>(a); }

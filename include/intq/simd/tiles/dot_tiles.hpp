@@ -30,16 +30,17 @@ concept HasDots = requires {
 
 template <HasDots Backend>
 struct Tile<Backend, std::int8_t, std::int8_t, std::int32_t> : GroupTile<typename DotsOf<Backend>::int8_dot> {};
-template <HasDots Backend, std::integral W>
-struct Tile<Backend, std::int16_t, W, std::int32_t> : GroupTile<typename DotsOf<Backend>::int16_dot> {};
+template <HasDots Backend, std::integral Weight>
+struct Tile<Backend, std::int16_t, Weight, std::int32_t> : GroupTile<typename DotsOf<Backend>::int16_dot> {};
 /// A plane for each byte of a weight.
-template <HasDots Backend, std::integral X, std::integral W>
-struct Tile<Backend, X, W, std::int64_t> : WideGroupTile<typename DotsOf<Backend>::int16_dot, int{sizeof(W)}> {};
+template <HasDots Backend, std::integral X, std::integral Weight>
+struct Tile<Backend, X, Weight, std::int64_t>
+    : WideGroupTile<typename DotsOf<Backend>::int16_dot, int{sizeof(Weight)}> {};
 
 template <HasDots Backend>
 struct DepthwiseTile<Backend, std::int8_t, std::int8_t, std::int32_t> : DotsOf<Backend>::depthwise_int8 {};
-template <HasDots Backend, std::integral W>
-struct DepthwiseTile<Backend, std::int16_t, W, std::int32_t> : DotsOf<Backend>::depthwise_int16 {};
+template <HasDots Backend, std::integral Weight>
+struct DepthwiseTile<Backend, std::int16_t, Weight, std::int32_t> : DotsOf<Backend>::depthwise_int16 {};
 
 }  // namespace INTQ_ABI
 }  // namespace intq::simd

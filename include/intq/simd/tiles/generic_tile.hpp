@@ -71,9 +71,9 @@ template <class L, class Acc> constexpr int rows_that_fit(int vectors) noexcept 
 /// On simd::reproducible<Backend>, sums of floats have the same bits on every machine. On other backends the bits
 /// depend on the backend.
 /// @pre the tag's packing has depth 1, and columns and a step that are multiples of the lanes' width
-template <class Backend, class X, class W, class Acc> struct Tile {
+template <class Backend, class X, class Weight, class Acc> struct Tile {
     using activation = X;
-    using weight = W;
+    using weight = Weight;
     using L = lanes<Backend>;
     using Step = detail::Accumulate<L, Acc>;
     static constexpr Packing packing = detail::packing_of<Backend, X, Acc>();
@@ -99,7 +99,7 @@ template <class Backend, class X, class W, class Acc> struct Tile {
         }
         /// Vectors hold the weights of a step and read each activation as it is multiplied. Single lanes hold the
         /// activations, which are fewer: weights of a whole panel would not stay in registers.
-        INTQ_ALWAYS_INLINE void step(const X* const* x, index_t k, const W* w) {
+        INTQ_ALWAYS_INLINE void step(const X* const* x, index_t k, const Weight* w) {
             if constexpr (L::width() == 1) {
                 typename Step::operand activation[Rows];
                 INTQ_UNROLL
@@ -123,7 +123,7 @@ template <class Backend, class X, class W, class Acc> struct Tile {
             }
         }
         /// Never called: a group of depth 1 has no part.
-        INTQ_ALWAYS_INLINE void step_part(const X* const*, index_t, index_t, const W*) {}
+        INTQ_ALWAYS_INLINE void step_part(const X* const*, index_t, index_t, const Weight*) {}
         INTQ_ALWAYS_INLINE auto drain(int row, int vector) const { return acc[row][vector]; }
 
         typename Step::type acc[Rows][Vectors];

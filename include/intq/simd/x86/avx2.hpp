@@ -267,8 +267,8 @@ struct avx2_lanes {
     static INTQ_ALWAYS_INLINE i32 add(i32 a, i32 b) noexcept { return {_mm256_add_epi32(a.v, b.v)}; }
     static INTQ_ALWAYS_INLINE i32 sub(i32 a, i32 b) noexcept { return {_mm256_sub_epi32(a.v, b.v)}; }
     static INTQ_ALWAYS_INLINE i32 mul(i32 a, i32 b) noexcept { return {_mm256_mullo_epi32(a.v, b.v)}; }
-    static INTQ_ALWAYS_INLINE i32 min(i32 a, i32 b) noexcept { return {_mm256_min_epi32(a.v, b.v)}; }
-    static INTQ_ALWAYS_INLINE i32 max(i32 a, i32 b) noexcept { return {_mm256_max_epi32(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE i32(min)(i32 a, i32 b) noexcept { return {_mm256_min_epi32(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE i32(max)(i32 a, i32 b) noexcept { return {_mm256_max_epi32(a.v, b.v)}; }
     static INTQ_ALWAYS_INLINE i32 shift_left(i32 a, i32 n) noexcept { return {_mm256_sllv_epi32(a.v, n.v)}; }
     static INTQ_ALWAYS_INLINE i32 shift_right(i32 a, i32 n) noexcept { return {_mm256_srav_epi32(a.v, n.v)}; }
 
@@ -323,8 +323,8 @@ struct avx2_lanes {
     static INTQ_ALWAYS_INLINE f32 sub(f32 a, f32 b) noexcept { return {_mm256_sub_ps(a.v, b.v)}; }
     static INTQ_ALWAYS_INLINE f32 mul(f32 a, f32 b) noexcept { return barrier(_mm256_mul_ps(a.v, b.v)); }
     static INTQ_ALWAYS_INLINE f32 div(f32 a, f32 b) noexcept { return barrier(_mm256_div_ps(a.v, b.v)); }
-    static INTQ_ALWAYS_INLINE f32 min(f32 a, f32 b) noexcept { return {_mm256_min_ps(a.v, b.v)}; }
-    static INTQ_ALWAYS_INLINE f32 max(f32 a, f32 b) noexcept { return {_mm256_max_ps(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE f32(min)(f32 a, f32 b) noexcept { return {_mm256_min_ps(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE f32(max)(f32 a, f32 b) noexcept { return {_mm256_max_ps(a.v, b.v)}; }
     static INTQ_ALWAYS_INLINE f32 floor(f32 a) noexcept {
         return positive_zero(_mm256_round_ps(a.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC));
     }

@@ -310,8 +310,8 @@ struct avx512_lanes {
     static INTQ_ALWAYS_INLINE i32 add(i32 a, i32 b) noexcept { return {_mm512_add_epi32(a.v, b.v)}; }
     static INTQ_ALWAYS_INLINE i32 sub(i32 a, i32 b) noexcept { return {_mm512_sub_epi32(a.v, b.v)}; }
     static INTQ_ALWAYS_INLINE i32 mul(i32 a, i32 b) noexcept { return {_mm512_mullo_epi32(a.v, b.v)}; }
-    static INTQ_ALWAYS_INLINE i32 min(i32 a, i32 b) noexcept { return {_mm512_min_epi32(a.v, b.v)}; }
-    static INTQ_ALWAYS_INLINE i32 max(i32 a, i32 b) noexcept { return {_mm512_max_epi32(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE i32(min)(i32 a, i32 b) noexcept { return {_mm512_min_epi32(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE i32(max)(i32 a, i32 b) noexcept { return {_mm512_max_epi32(a.v, b.v)}; }
     static INTQ_ALWAYS_INLINE i32 shift_left(i32 a, i32 n) noexcept { return {_mm512_sllv_epi32(a.v, n.v)}; }
     static INTQ_ALWAYS_INLINE i32 shift_right(i32 a, i32 n) noexcept { return {_mm512_srav_epi32(a.v, n.v)}; }
 
@@ -367,8 +367,8 @@ struct avx512_lanes {
     static INTQ_ALWAYS_INLINE f32 fma(f32 a, f32 b, f32 c) noexcept {
         return {_mm512_fmadd_round_ps(a.v, b.v, c.v, nearest)};
     }
-    static INTQ_ALWAYS_INLINE f32 min(f32 a, f32 b) noexcept { return {_mm512_min_ps(a.v, b.v)}; }
-    static INTQ_ALWAYS_INLINE f32 max(f32 a, f32 b) noexcept { return {_mm512_max_ps(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE f32(min)(f32 a, f32 b) noexcept { return {_mm512_min_ps(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE f32(max)(f32 a, f32 b) noexcept { return {_mm512_max_ps(a.v, b.v)}; }
     static INTQ_ALWAYS_INLINE f32 floor(f32 a) noexcept {
         return positive_zero(_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC));
     }

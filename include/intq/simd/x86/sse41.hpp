@@ -189,8 +189,8 @@ struct sse41_lanes {
     static INTQ_ALWAYS_INLINE i32 add(i32 a, i32 b) noexcept { return {_mm_add_epi32(a.v, b.v)}; }
     static INTQ_ALWAYS_INLINE i32 sub(i32 a, i32 b) noexcept { return {_mm_sub_epi32(a.v, b.v)}; }
     static INTQ_ALWAYS_INLINE i32 mul(i32 a, i32 b) noexcept { return {_mm_mullo_epi32(a.v, b.v)}; }
-    static INTQ_ALWAYS_INLINE i32 min(i32 a, i32 b) noexcept { return {_mm_min_epi32(a.v, b.v)}; }
-    static INTQ_ALWAYS_INLINE i32 max(i32 a, i32 b) noexcept { return {_mm_max_epi32(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE i32(min)(i32 a, i32 b) noexcept { return {_mm_min_epi32(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE i32(max)(i32 a, i32 b) noexcept { return {_mm_max_epi32(a.v, b.v)}; }
     static INTQ_ALWAYS_INLINE i32 bit_and(i32 a, i32 b) noexcept { return {_mm_and_si128(a.v, b.v)}; }
     /// SSE has no shift by lane: a product with the float 2^n as an integer, which is -2^31 for n = 31.
     static INTQ_ALWAYS_INLINE i32 shift_left(i32 a, i32 n) noexcept {
@@ -261,8 +261,8 @@ struct sse41_lanes {
     static INTQ_ALWAYS_INLINE f32 sub(f32 a, f32 b) noexcept { return {_mm_sub_ps(a.v, b.v)}; }
     static INTQ_ALWAYS_INLINE f32 mul(f32 a, f32 b) noexcept { return barrier(_mm_mul_ps(a.v, b.v)); }
     static INTQ_ALWAYS_INLINE f32 div(f32 a, f32 b) noexcept { return barrier(_mm_div_ps(a.v, b.v)); }
-    static INTQ_ALWAYS_INLINE f32 min(f32 a, f32 b) noexcept { return {_mm_min_ps(a.v, b.v)}; }
-    static INTQ_ALWAYS_INLINE f32 max(f32 a, f32 b) noexcept { return {_mm_max_ps(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE f32(min)(f32 a, f32 b) noexcept { return {_mm_min_ps(a.v, b.v)}; }
+    static INTQ_ALWAYS_INLINE f32(max)(f32 a, f32 b) noexcept { return {_mm_max_ps(a.v, b.v)}; }
     static INTQ_ALWAYS_INLINE f32 floor(f32 a) noexcept {
         return positive_zero(_mm_round_ps(a.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC));
     }

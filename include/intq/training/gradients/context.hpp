@@ -53,8 +53,8 @@ public:
 
     nn::Module& module() const;
     bool has_module() const noexcept { return call_.module != nullptr; }
-    template <class M> M& module_as() const {
-        if (auto* typed = dynamic_cast<M*>(&module())) return *typed;
+    template <class ModuleType> ModuleType& module_as() const {
+        if (auto* typed = dynamic_cast<ModuleType*>(&module())) return *typed;
         throw_other_type();
     }
     const nn::Arguments& inputs() const noexcept { return call_.inputs; }
@@ -97,7 +97,9 @@ private:
 const GradientRow* find_gradient(std::span<const GradientRow> rows, std::string_view op, const nn::Module* module);
 
 /// For GradientRow::matches: a module of the type M or one derived from it.
-template <class M> bool is_a(const nn::Module& module) { return dynamic_cast<const M*>(&module) != nullptr; }
+template <class ModuleType> bool is_a(const nn::Module& module) {
+    return dynamic_cast<const ModuleType*>(&module) != nullptr;
+}
 
 namespace detail {
 

@@ -25,7 +25,7 @@ namespace intq::training {
 inline namespace INTQ_HOSTED_ABI {
 
 /// f(a[i], b[i]) for two tensors of one shape, row_major.
-template <class T, class F> Tensor zip(const Tensor& a, const Tensor& b, const F& function) {
+template <class T, class Callable> Tensor zip(const Tensor& a, const Tensor& b, const Callable& function) {
     detail::check_gradient_shape(b.shape(), a.shape());
     const Tensor x = a.contiguous(), z = b.contiguous();
     Tensor y = Tensor::empty(a.shape(), dtype_of<T>);

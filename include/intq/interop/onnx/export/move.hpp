@@ -121,7 +121,7 @@ INTQ_INLINE void slice(NodeExport& node) {
     const nn::Arguments arguments(values);
     const std::int64_t step = arguments.integer(4, 1);
     const std::int64_t open =
-        step < 0 ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
+        step < 0 ? (std::numeric_limits<std::int64_t>::min)() : (std::numeric_limits<std::int64_t>::max)();
     const std::string starts = node.integers("starts", {arguments.integer(2, 0)}),
                       ends = node.integers("ends", {arguments.has(3) ? arguments[3].integer() : open}),
                       axes = node.integers("axes", {node.axis(arguments.integer(1, 0))}),

@@ -74,12 +74,12 @@ INTQ_INLINE std::size_t axis_in(std::int64_t axis, const std::vector<index_t>& d
 INTQ_INLINE Dims broadcast_dims(const Dims& a, const Dims& b) {
     if (!a || !b) return std::nullopt;
     std::vector<index_t> result = a->size() < b->size() ? *b : *a;
-    for (std::size_t back = 1; back <= std::min(a->size(), b->size()); ++back) {
+    for (std::size_t back = 1; back <= (std::min)(a->size(), b->size()); ++back) {
         const index_t x = (*a)[a->size() - back], y = (*b)[b->size() - back];
         if (x >= 0 && y >= 0 && x != y && x != 1 && y != 1)
             throw Error("the shapes " + describe_shape(*a) + " and " + describe_shape(*b) + " cannot be broadcast");
         // An unknown extent is that of the other side, unless that is 1.
-        result[result.size() - back] = x == 1 ? y : y == 1 ? x : std::max(x, y);
+        result[result.size() - back] = x == 1 ? y : y == 1 ? x : (std::max)(x, y);
     }
     return result;
 }

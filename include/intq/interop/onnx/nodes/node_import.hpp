@@ -218,7 +218,7 @@ INTQ_INLINE graph::Graph& ImportState::next_node() {
 }
 
 INTQ_INLINE index_t ImportState::unknown_extent(const std::string& name) {
-    const auto fresh = [&] { return std::numeric_limits<index_t>::min() / 2 + unknown_extents_++; };
+    const auto fresh = [&] { return (std::numeric_limits<index_t>::min)() / 2 + unknown_extents_++; };
     if (name.empty()) return fresh();
     const auto known = extents_by_name_.find(name);
     return known != extents_by_name_.end() ? known->second : extents_by_name_.emplace(name, fresh()).first->second;
@@ -259,8 +259,8 @@ INTQ_INLINE void NodeImport::expect_inputs(std::size_t least, std::size_t most) 
     if (input_count() < least || input_count() > most)
         throw Error(
             "it has " + std::to_string(input_count()) + " inputs, expected " +
-            (most == std::numeric_limits<std::size_t>::max() ? "at least " : "") + std::to_string(least) +
-            (least == most || most == std::numeric_limits<std::size_t>::max() ? "" : " to " + std::to_string(most)));
+            (most == (std::numeric_limits<std::size_t>::max)() ? "at least " : "") + std::to_string(least) +
+            (least == most || most == (std::numeric_limits<std::size_t>::max)() ? "" : " to " + std::to_string(most)));
 }
 
 INTQ_INLINE graph::Node& NodeImport::value(std::size_t i, std::string_view what) const {

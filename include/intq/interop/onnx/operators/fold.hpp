@@ -80,8 +80,8 @@ enum class Arithmetic { add, sub, mul, div, mod, min, max };
 
 template <class T> T compute(Arithmetic op, T a, T b) {
     check_is_known(a), check_is_known(b);
-    if (op == Arithmetic::min) return std::min(a, b);
-    if (op == Arithmetic::max) return std::max(a, b);
+    if (op == Arithmetic::min) return (std::min)(a, b);
+    if (op == Arithmetic::max) return (std::max)(a, b);
     if constexpr (std::is_floating_point_v<T>) {
         switch (op) {
             case Arithmetic::add:
@@ -98,7 +98,7 @@ template <class T> T compute(Arithmetic op, T a, T b) {
     } else {
         T result = 0;
         const bool divides = op == Arithmetic::div || op == Arithmetic::mod;
-        if (divides && (b == 0 || (b == -1 && a == std::numeric_limits<T>::min())))
+        if (divides && (b == 0 || (b == -1 && a == (std::numeric_limits<T>::min)())))
             throw Error("it divides " + std::to_string(a) + " by " + std::to_string(b));
         // The remainder has the sign of the divisor, as in Python.
         if (op == Arithmetic::mod) return static_cast<T>(a % b + (a % b != 0 && (a % b < 0) != (b < 0) ? b : 0));
@@ -182,13 +182,13 @@ template <class To, class From> To cast(From value) {
         return static_cast<To>(value);
     } else if constexpr (std::is_floating_point_v<From>) {
         // The bounds are powers of two, so they are floats.
-        const auto low = static_cast<From>(std::numeric_limits<To>::min());
+        const auto low = static_cast<From>((std::numeric_limits<To>::min)());
         if (!(value >= low && value < -low))
             throw Error("the number " + std::to_string(value) + " does not fit the dtype that it is cast to");
         return static_cast<To>(value);
     } else {
         if (!std::is_same_v<To, From>) check_is_known(value);
-        if (value < std::numeric_limits<To>::min() || value > std::numeric_limits<To>::max())
+        if (value < (std::numeric_limits<To>::min)() || value > (std::numeric_limits<To>::max)())
             throw Error("the number " + std::to_string(value) + " does not fit the dtype that it is cast to");
         return static_cast<To>(value);
     }
@@ -303,7 +303,7 @@ INTQ_INLINE void shape(NodeImport& node) {
     std::int64_t start = 0, end = rank;
     if (node.opset() >= 15) start = node.integer("start", 0), end = node.integer("end", rank);
     const auto inside = [&](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank); };
-    start = inside(start), end = std::max(inside(end), start);
+    start = inside(start), end = (std::max)(inside(end), start);
     FileTensor result = folding::folded(DType::int64, {end - start});
     std::copy(dims.begin() + start, dims.begin() + end, folding::elements<std::int64_t>(result).begin());
     node.set_folded(std::move(result));

@@ -83,7 +83,7 @@ INTQ_INLINE void join_dims(Dims& joined, const Dims& part, std::size_t axis) {
             extent = extent < 0 || other < 0 ? -1 : extent + other;
         } else {
             fits = extent < 0 || other < 0 || extent == other;
-            extent = std::max(extent, other);  // the one that is known
+            extent = (std::max)(extent, other);  // the one that is known
         }
     }
     if (!fits)
@@ -93,7 +93,7 @@ INTQ_INLINE void join_dims(Dims& joined, const Dims& part, std::size_t axis) {
 }
 
 INTQ_INLINE void concat(NodeImport& node) {
-    node.expect_inputs(1, std::numeric_limits<std::size_t>::max());
+    node.expect_inputs(1, (std::numeric_limits<std::size_t>::max)());
     if (node.raw_attribute("axis") == nullptr) throw Error("the attribute axis is missing");
     std::int64_t axis = node.integer("axis", 1);
     Dims dims = node.dims(0);

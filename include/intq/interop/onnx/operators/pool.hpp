@@ -63,8 +63,8 @@ INTQ_INLINE ReadPool read_pool(NodeImport& node) {
         return padding <= dilation * (kernel - 1);
     };
     const auto& [kernel, stride, pad, dilation] = window;
-    if (!reaches_image(std::max(pad.top, pad.bottom), kernel.height, dilation.height) ||
-        !reaches_image(std::max(pad.left, pad.right), kernel.width, dilation.width))
+    if (!reaches_image((std::max)(pad.top, pad.bottom), kernel.height, dilation.height) ||
+        !reaches_image((std::max)(pad.left, pad.right), kernel.width, dilation.width))
         throw Error("the padding is so wide that a window lies in it entirely");
     return {window, is_line, node.integer("ceil_mode", 0) != 0};
 }

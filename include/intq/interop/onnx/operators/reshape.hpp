@@ -116,9 +116,9 @@ INTQ_INLINE std::vector<index_t> target_dims(NodeImport& node, std::span<const s
     if (zero_is_zero && open < dims.size() && std::count(dims.begin(), dims.end(), 0) > 0)
         throw Error("the shape " + describe_shape(shape) + " leaves an extent open beside one of 0");
     const std::size_t first = keeps_first(from, shape, dims) ? 1 : 0;
-    const index_t in = from ? product_of(*from, std::min(first, from->size()), from->size()) : -1;
+    const index_t in = from ? product_of(*from, (std::min)(first, from->size()), from->size()) : -1;
     if (open < dims.size()) dims[open] = 1;
-    const index_t out = product_of(dims, std::min(first, dims.size()), dims.size());
+    const index_t out = product_of(dims, (std::min)(first, dims.size()), dims.size());
     if (open < dims.size()) dims[open] = in < 0 || out < 0 ? -1 : out > 0 ? in / out : 0;
     if (in >= 0 && out >= 0 && (open < dims.size() ? in % std::max<index_t>(out, 1) != 0 : in != out))
         throw Error("a value of shape " + describe_shape(*from) + " cannot take the shape " + describe_shape(shape));

@@ -105,7 +105,7 @@ INTQ_INLINE void keep_between(NodeImport& node, std::size_t x, std::optional<flo
 
 INTQ_INLINE void clip(NodeImport& node) {
     node.expect_inputs(1, 3);
-    constexpr float largest = std::numeric_limits<float>::max();
+    constexpr float largest = (std::numeric_limits<float>::max)();
     const auto low = clip_limit(node, 1, "min", -largest), high = clip_limit(node, 2, "max", largest);
     keep_between(node, 0, low, high);
 }
@@ -127,7 +127,7 @@ INTQ_INLINE std::pair<std::size_t, float> bound_beside(const NodeImport& node) {
 
 /// A bound that no finite number crosses is none.
 INTQ_INLINE std::optional<float> some_bound(float bound) {
-    return std::fabs(bound) < std::numeric_limits<float>::max() ? std::optional(bound) : std::nullopt;
+    return std::fabs(bound) < (std::numeric_limits<float>::max)() ? std::optional(bound) : std::nullopt;
 }
 
 INTQ_INLINE void minimum(NodeImport& node) {

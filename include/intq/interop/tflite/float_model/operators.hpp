@@ -128,13 +128,13 @@ INTQ_INLINE void convolve(FloatImport& node, const Window2d& window, std::int64_
              node.activation(activation_field));
 }
 
-template <class F> Window2d conv_window(const FloatImport& node, const Dims& in, const Dims& weight) {
+template <class Options> Window2d conv_window(const FloatImport& node, const Dims& in, const Dims& weight) {
     return padded_window(node.options(), in,
                          {{weight[1], weight[2]},
-                          {node.option(F::stride_h, 0), node.option(F::stride_w, 0)},
+                          {node.option(Options::stride_h, 0), node.option(Options::stride_w, 0)},
                           {},
-                          {node.option(F::dilation_h, 1), node.option(F::dilation_w, 1)}},
-                         F::padding);
+                          {node.option(Options::dilation_h, 1), node.option(Options::dilation_w, 1)}},
+                         Options::padding);
 }
 
 INTQ_INLINE void conv_2d(FloatImport& node) {
@@ -153,35 +153,35 @@ INTQ_INLINE void depthwise_conv_2d(FloatImport& node) {
 }
 
 INTQ_INLINE void transpose_conv(FloatImport& node) {
-    using F = fields::TransposeConv;
+    using Options = fields::TransposeConv;
     const Dims in = image_dims(node, 2), w = image_dims(node, 1), out = node.output().dims;  // OHWI
     if (out.size() != 4) throw Error("its output has the shape " + describe_dims(out) + ", expected 4 axes");
-    const Size2d stride{node.option(F::stride_h, 0), node.option(F::stride_w, 0)};
+    const Size2d stride{node.option(Options::stride_h, 0), node.option(Options::stride_w, 0)};
     throw_if_failed(check_window({{w[1], w[2]}, stride, {}, {1, 1}}, OpKind::conv2d), "its window");
-    const bool same = is_same(node.options(), F::padding);
+    const bool same = is_same(node.options(), Options::padding);
     Integers pads(4), more(2);
     for (std::size_t axis = 0; axis < 2; ++axis) {
         const index_t step = axis == 0 ? stride.height : stride.width;
         const auto [before, after] = around(in[axis + 1], out[axis + 1], w[axis + 1], step, same);
         const index_t reach = w[axis + 1] - 1;
         pads[axis] = reach - before;
-        pads[axis + 2] = std::max(reach - after, index_t{0});
-        more[axis] = std::max(after - reach, index_t{0});
+        pads[axis + 2] = (std::max)(reach - after, index_t{0});
+        more[axis] = (std::max)(after - reach, index_t{0});
     }
     std::vector<std::string> inputs{
         node.value(2), node.floats("weight", moved(node.elements(1), w, {3, 0, 1, 2}), {w[3], w[0], w[1], w[2]})};
     if (node.has(3)) inputs.push_back(node.floats("bias", node.elements(3), node.input(3).dims));
     node.set(node.node("ConvTranspose", std::move(inputs),
                        {{"output_padding", more}, {"pads", pads}, {"strides", Integers{stride.height, stride.width}}}),
-             node.activation(F::activation));
+             node.activation(Options::activation));
 }
 
 INTQ_INLINE void fully_connected(FloatImport& node) {
-    using F = fields::FullyConnected;
+    using Options = fields::FullyConnected;
     const Dims w = node.input(1).dims, in = node.input().dims;
     if (w.size() != 2 || w[1] < 1 || count_of(in) % w[1] != 0 || in.empty())
         throw Error("a weight of shape " + describe_dims(w) + " does not fit an input of shape " + describe_dims(in));
-    if (node.options().number<std::int8_t>(F::weights_format, 0) != 0)
+    if (node.options().number<std::int8_t>(Options::weights_format, 0) != 0)
         throw Error("weights in another order than rows of inputs are not supported");
     std::string x = node.in_file_order();
     if (in.size() != 2 || in[1] != w[1]) x = node.node("Reshape", {x, node.whole("rows", {count_of(in) / w[1], w[1]})});
@@ -193,22 +193,22 @@ INTQ_INLINE void fully_connected(FloatImport& node) {
         y = node.node("Reshape", {y, node.whole("shape", Integers(out.begin(), out.end()))});
         y = node.permute(y, to_channels_second(out.size()));
     }
-    node.set(y, node.activation(F::activation));
+    node.set(y, node.activation(Options::activation));
 }
 
 INTQ_INLINE void pool(FloatImport& node, const char* op_type) {
-    using F = fields::Pool2D;
+    using Options = fields::Pool2D;
     const Window2d window = padded_window(node.options(), image_dims(node, 0),
-                                          {{node.option(F::height, 0), node.option(F::width, 0)},
-                                           {node.option(F::stride_h, 0), node.option(F::stride_w, 0)},
+                                          {{node.option(Options::height, 0), node.option(Options::width, 0)},
+                                           {node.option(Options::stride_h, 0), node.option(Options::stride_w, 0)},
                                            {},
                                            {1, 1}},
-                                          F::padding);
+                                          Options::padding);
     node.set(node.node(op_type, {node.value()},
                        {{"kernel_shape", Integers{window.kernel.height, window.kernel.width}},
                         {"pads", pads_of(window.padding)},
                         {"strides", Integers{window.stride.height, window.stride.width}}}),
-             node.activation(F::activation));
+             node.activation(Options::activation));
 }
 
 INTQ_INLINE void average_pool_2d(FloatImport& node) { pool(node, "AveragePool"); }
@@ -335,17 +335,17 @@ INTQ_INLINE std::string resize(FloatImport& node, const char* mode, const char* 
 }
 
 INTQ_INLINE void resize_bilinear(FloatImport& node) {
-    using F = fields::ResizeBilinear;
-    const bool corners = node.options().flag(F::align_corners);
-    if (!corners && !node.options().flag(F::half_pixel))
+    using Options = fields::ResizeBilinear;
+    const bool corners = node.options().flag(Options::align_corners);
+    if (!corners && !node.options().flag(Options::half_pixel))
         throw Error("it has neither half_pixel_centers nor align_corners, which is not supported");
     node.set(resize(node, "linear", corners ? "align_corners" : "half_pixel", nullptr));
 }
 
 INTQ_INLINE void resize_nearest_neighbor(FloatImport& node) {
-    using F = fields::ResizeNearest;
-    if (node.options().flag(F::align_corners)) throw Error("it has align_corners, which is not supported");
-    const bool half_pixel = node.options().flag(F::half_pixel);
+    using Options = fields::ResizeNearest;
+    if (node.options().flag(Options::align_corners)) throw Error("it has align_corners, which is not supported");
+    const bool half_pixel = node.options().flag(Options::half_pixel);
     node.set(
         resize(node, "nearest", half_pixel ? "half_pixel" : "asymmetric", half_pixel ? "round_prefer_ceil" : "floor"));
 }

@@ -244,7 +244,7 @@ INTQ_INLINE std::int32_t OperatorImport::copy(std::int32_t tensor, const Shape& 
     move.extents[0] = shape.size() / shape[0];
     move.steps[0] = 1;
     const program::LayerName name = layer(part);
-    builder().check({OpKind::reshape, from.dtype, DType::none, from.dtype}, name);
+    builder().check_use({OpKind::reshape, from.dtype, DType::none, from.dtype}, name);
     return builder().push(OpKind::reshape, {tensor}, builder().tensor(from.dtype, shape, from.qparams, name, layout),
                           builder().keep_params(move), name);
 }

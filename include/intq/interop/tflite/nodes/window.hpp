@@ -59,7 +59,7 @@ INTQ_INLINE Window2d padded_window(const io::FlatTable& options, const Dims& in,
     if (!is_same(options, padding_field)) return window;
     const auto sides = [](index_t extent, index_t kernel, index_t stride, index_t dilation) {
         const index_t cells = (extent + stride - 1) / stride;
-        const index_t total = std::max((cells - 1) * stride + dilation * (kernel - 1) + 1 - extent, index_t{0});
+        const index_t total = (std::max)((cells - 1) * stride + dilation * (kernel - 1) + 1 - extent, index_t{0});
         return std::pair(total / 2, total - total / 2);
     };
     const auto& [kernel, stride, padding, dilation] = window;

@@ -160,51 +160,51 @@ INTQ_INLINE void require_images(const OperatorImport& node, std::size_t x, std::
 }
 
 INTQ_INLINE void conv_2d(OperatorImport& node) {
-    using F = fields::Conv2D;
+    using Options = fields::Conv2D;
     node.require_inputs(2, 3);
     require_images(node, 0, 1);
     const Dims w = node.input(1).dims, in = node.dims();  // OHWI
     if (in[3] % w[3] != 0)
         throw Error("a weight of " + std::to_string(w[3]) + " input channels does not divide the " +
                     std::to_string(in[3]) + " of the input");
-    quantization::ConvLayer conv = layer_of(node, OpKind::conv2d, node.activation(F::activation));
+    quantization::ConvLayer conv = layer_of(node, OpKind::conv2d, node.activation(Options::activation));
     conv.groups = in[3] / w[3];
     conv.weight_qparams = weight_qparams(node.input(1), 0, w[0]);
     conv.weight = weight_codes(node, 1, {Shape(w[0], w[3], w[1], w[2]), w[1] * w[2] * w[3], 1, w[2] * w[3], w[3]});
     take_bias(node, 2, w[0], {fields::Conv2D::bias_type}, conv.given);
     conv.window = padded_window(node.options(), in,
                                 {{w[1], w[2]},
-                                 {node.option(F::stride_h, 0), node.option(F::stride_w, 0)},
+                                 {node.option(Options::stride_h, 0), node.option(Options::stride_w, 0)},
                                  {},
-                                 {node.option(F::dilation_h, 1), node.option(F::dilation_w, 1)}},
-                                F::padding);
+                                 {node.option(Options::dilation_h, 1), node.option(Options::dilation_w, 1)}},
+                                Options::padding);
     node.set(quantization::add_conv(node.builder(), node.x(), std::nullopt, conv, node.layer()));
 }
 
 INTQ_INLINE void depthwise_conv_2d(OperatorImport& node) {
-    using F = fields::DepthwiseConv2D;
+    using Options = fields::DepthwiseConv2D;
     node.require_inputs(2, 3);
     require_images(node, 0, 1);
     const Dims w = node.input(1).dims, in = node.dims();  // (1, H, W, O)
     if (w[0] != 1 || in[3] < 1 || w[3] % in[3] != 0)
         throw Error("a depthwise weight of shape " + describe_dims(w) + " does not fit " + std::to_string(in[3]) +
                     " input channels");
-    quantization::ConvLayer conv = layer_of(node, OpKind::conv2d, node.activation(F::activation));
+    quantization::ConvLayer conv = layer_of(node, OpKind::conv2d, node.activation(Options::activation));
     conv.groups = in[3];
     conv.weight_qparams = weight_qparams(node.input(1), 3, w[3]);
     conv.weight = weight_codes(node, 1, {Shape(w[3], 1, w[1], w[2]), 1, 0, w[2] * w[3], w[3]});
     take_bias(node, 2, w[3], {}, conv.given);
     conv.window = padded_window(node.options(), in,
                                 {{w[1], w[2]},
-                                 {node.option(F::stride_h, 0), node.option(F::stride_w, 0)},
+                                 {node.option(Options::stride_h, 0), node.option(Options::stride_w, 0)},
                                  {},
-                                 {node.option(F::dilation_h, 1), node.option(F::dilation_w, 1)}},
-                                F::padding);
+                                 {node.option(Options::dilation_h, 1), node.option(Options::dilation_w, 1)}},
+                                Options::padding);
     node.set(quantization::add_conv(node.builder(), node.x(), std::nullopt, conv, node.layer()));
 }
 
 INTQ_INLINE void transpose_conv(OperatorImport& node) {
-    using F = fields::TransposeConv;
+    using Options = fields::TransposeConv;
     node.require_inputs(3, 4);
     require_images(node, 2, 1);
     const Dims w = node.input(1).dims, in = node.dims(2), out = node.output_dims();  // OHWI
@@ -214,17 +214,17 @@ INTQ_INLINE void transpose_conv(OperatorImport& node) {
     if (w[3] != in[3] || w[0] != out[3])
         throw Error("a weight of shape " + describe_dims(w) + " does not fit " + std::to_string(in[3]) + " input and " +
                     std::to_string(out[3]) + " output channels");
-    const index_t stride_h = node.option(F::stride_h, 0), stride_w = node.option(F::stride_w, 0);
+    const index_t stride_h = node.option(Options::stride_h, 0), stride_w = node.option(Options::stride_w, 0);
     const Window2d window{{w[1], w[2]}, {1, 1}, {}, {1, 1}};
     throw_if_failed(check_window({{w[1], w[2]}, {stride_h, stride_w}, {}, {1, 1}}, OpKind::conv2d), "its window");
-    const bool same = is_same(node.options(), F::padding);
+    const bool same = is_same(node.options(), Options::padding);
     const auto [top, bottom] = around(in[1], out[1], w[1], stride_h, same);
     const auto [left, right] = around(in[2], out[2], w[2], stride_w, same);
     const OwnedQParams x = node.qparams(node.input(2));
     const std::int32_t spread = quantization::add_pad(
         node.builder(), node.x(2), {{top, left, bottom, right}, {stride_h, stride_w}, x.zero_points[0]},
         node.layer("spread"));
-    quantization::ConvLayer conv = layer_of(node, OpKind::conv2d, node.activation(F::activation));
+    quantization::ConvLayer conv = layer_of(node, OpKind::conv2d, node.activation(Options::activation));
     conv.weight_qparams = weight_qparams(node.input(1), 0, w[0]);
     conv.weight =
         weight_codes(node, 1, {Shape(w[0], w[3], w[1], w[2]), w[1] * w[2] * w[3], 1, w[2] * w[3], w[3]}, true);
@@ -261,21 +261,21 @@ INTQ_INLINE std::int32_t add_linear_of_rows(OperatorImport& node, quantization::
 }
 
 INTQ_INLINE void fully_connected(OperatorImport& node) {
-    using F = fields::FullyConnected;
+    using Options = fields::FullyConnected;
     node.require_inputs(2, 3);
-    if (node.options().number<std::int8_t>(F::weights_format, 0) != 0)
+    if (node.options().number<std::int8_t>(Options::weights_format, 0) != 0)
         throw Error("weights in another order than rows of inputs are not supported");
     const Dims w = node.input(1).dims, in = node.dims();
     if (w.size() != 2 || w[0] < 1 || w[1] < 1)
         throw Error("its weight has the shape " + describe_dims(w) + ", expected (outputs, inputs)");
     if (count_of(in) % w[1] != 0 || count_of(in) < w[1])
         throw Error("an input of shape " + describe_dims(in) + " has no rows of " + std::to_string(w[1]) + " elements");
-    quantization::ConvLayer conv = layer_of(node, OpKind::linear, node.activation(F::activation));
+    quantization::ConvLayer conv = layer_of(node, OpKind::linear, node.activation(Options::activation));
     conv.weight_qparams = weight_qparams(node.input(1), 0, w[0]);
-    take_bias(node, 2, w[0], {F::bias_type}, conv.given);
+    take_bias(node, 2, w[0], {Options::bias_type}, conv.given);
     const index_t rows = count_of(in) / w[1];
     Dims out{rows, w[0]};
-    if (node.options().flag(F::keeps_dims)) {
+    if (node.options().flag(Options::keeps_dims)) {
         if (in.back() != w[1]) throw Error("the last axis of " + describe_dims(in) + " is not that of its weight");
         out = in;
         out.back() = w[0];

@@ -69,7 +69,7 @@ INTQ_INLINE void set_view(OperatorImport& node, OpKind op, const quantization::M
     if (!move) throw Error("its codes come from more places than one instruction moves");
     const program::LayerName name = node.layer();
     const kernels::ArenaTensor from = node.builder().at(view.source());
-    node.builder().check({op, from.dtype, DType::none, from.dtype}, name);
+    node.builder().check_use({op, from.dtype, DType::none, from.dtype}, name);
     Shape shape = view.shape();
     shape[0] = from.shape[0];
     Dims dims;
@@ -174,16 +174,16 @@ INTQ_INLINE AxisRange strided_range(index_t extent, std::int64_t begin, std::int
 }
 
 INTQ_INLINE void strided_slice(OperatorImport& node) {
-    using F = fields::StridedSlice;
+    using Options = fields::StridedSlice;
     node.require_inputs(4, 4);
     node.require_same_qparams(node.input(), node.output());
-    if (node.options().flag(F::is_offset)) throw Error("an end that is counted from the begin is not supported");
-    if (node.option(F::new_axis_mask, 0) != 0) throw Error("new axes are not supported");
+    if (node.options().flag(Options::is_offset)) throw Error("an end that is counted from the begin is not supported");
+    if (node.option(Options::new_axis_mask, 0) != 0) throw Error("new axes are not supported");
     const Dims dims = node.dims();
     const auto begin = node.integers(1), end = node.integers(2), strides = node.integers(3);
     const auto added = static_cast<std::size_t>(node.added_axes());
     const std::size_t rank = dims.size() - added;
-    const int ellipsis = node.option(F::ellipsis_mask, 0);
+    const int ellipsis = node.option(Options::ellipsis_mask, 0);
     if ((ellipsis & (ellipsis - 1)) != 0) throw Error("it has more than one ellipsis");
     if (begin.size() != end.size() || begin.size() != strides.size() || begin.size() > rank + (ellipsis != 0 ? 1 : 0))
         throw Error("its begin, end and strides have " + std::to_string(begin.size()) + ", " +
@@ -195,21 +195,21 @@ INTQ_INLINE void strided_slice(OperatorImport& node) {
     std::size_t axis = added;
     for (std::size_t i = 0; i < begin.size() && axis < dims.size(); ++i) {
         const auto bit = [&](int field) { return (node.option(field, 0) >> i & 1) != 0; };
-        if (bit(F::ellipsis_mask)) {
+        if (bit(Options::ellipsis_mask)) {
             axis = dims.size() - (begin.size() - 1 - i);
             continue;
         }
-        ranges[axis] = strided_range(dims[axis], begin[i], end[i], strides[i], bit(F::begin_mask), bit(F::end_mask),
-                                     bit(F::shrink_mask));
-        if (bit(F::shrink_mask)) gone.insert(axis);
+        ranges[axis] = strided_range(dims[axis], begin[i], end[i], strides[i], bit(Options::begin_mask),
+                                     bit(Options::end_mask), bit(Options::shrink_mask));
+        if (bit(Options::shrink_mask)) gone.insert(axis);
         ++axis;
     }
     take_ranges(node, ranges, gone);
 }
 
 INTQ_INLINE void concatenation(OperatorImport& node) {
-    using F = fields::Concatenation;
-    if (node.activation(F::activation) != FusedActivation::none)
+    using Options = fields::Concatenation;
+    if (node.activation(Options::activation) != FusedActivation::none)
         throw Error("a fused activation behind a concatenation is not supported");
     const std::size_t rank = node.output_dims().size();
     std::vector<std::int32_t> inputs;
@@ -219,7 +219,7 @@ INTQ_INLINE void concatenation(OperatorImport& node) {
         inputs.push_back(node.x(i));
     }
     if (inputs.empty()) throw Error("it has no inputs");
-    const int axis = checked_axis(node.option(F::axis, 0), node.output().dims.size()) +
+    const int axis = checked_axis(node.option(Options::axis, 0), node.output().dims.size()) +
                      static_cast<int>(rank - node.output().dims.size());
     if (axis == 0) throw Error("samples cannot be concatenated");
     node.set(

@@ -81,7 +81,7 @@ INTQ_INLINE void resize(OperatorImport& node, const ResizePlaces& places) {
     if (in.size() != 4 || out.size() != 4 || size.size() != 2 || size[0] != out[1] || size[1] != out[2] ||
         count_of(in) < 1 || count_of(out) < 1)
         throw Error("an image of shape " + describe_dims(in) + " cannot become one of shape " + describe_dims(out));
-    if (std::max({in[1], in[2], out[1], out[2]}) > arith::largest_resized)
+    if ((std::max)({in[1], in[2], out[1], out[2]}) > arith::largest_resized)
         throw Error("an extent is beyond " + std::to_string(arith::largest_resized));
     const std::int32_t x = node.x();
     const Workspace memory =
@@ -99,22 +99,24 @@ INTQ_INLINE void resize(OperatorImport& node, const ResizePlaces& places) {
     table.columns = columns;
     const program::LayerName name = node.layer();
     const kernels::ArenaTensor from = node.builder().at(x);
-    node.builder().check({OpKind::interpolate, from.dtype, DType::none, from.dtype}, name);
+    node.builder().check_use({OpKind::interpolate, from.dtype, DType::none, from.dtype}, name);
     const Shape shape(from.shape[0], from.shape[1], out[1], out[2]);
     node.set(node.builder().push(OpKind::interpolate, {x}, node.builder().tensor(from.dtype, shape, from.qparams, name),
                                  node.builder().keep_params(table), name));
 }
 
 INTQ_INLINE void resize_nearest_neighbor(OperatorImport& node) {
-    using F = fields::ResizeNearest;
-    resize(node, {arith::Blend::nearest, node.options().flag(F::align_corners), node.options().flag(F::half_pixel)});
+    using Options = fields::ResizeNearest;
+    resize(node, {arith::Blend::nearest, node.options().flag(Options::align_corners),
+                  node.options().flag(Options::half_pixel)});
 }
 
 INTQ_INLINE void resize_bilinear(OperatorImport& node) {
-    using F = fields::ResizeBilinear;
-    if (node.options().flag(F::align_corners) && node.options().flag(F::half_pixel))
+    using Options = fields::ResizeBilinear;
+    if (node.options().flag(Options::align_corners) && node.options().flag(Options::half_pixel))
         throw Error("it has align_corners and half_pixel_centers, of which LiteRT takes one");
-    resize(node, {arith::Blend::of_1024ths, node.options().flag(F::align_corners), node.options().flag(F::half_pixel)});
+    resize(node, {arith::Blend::of_1024ths, node.options().flag(Options::align_corners),
+                  node.options().flag(Options::half_pixel)});
 }
 
 /// Cells before and behind an axis, as an image whose columns are that axis.

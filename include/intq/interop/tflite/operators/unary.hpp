@@ -100,7 +100,7 @@ INTQ_INLINE void add_curve(OperatorImport& node, bool is_tanh) {
         arith::make_tflite_curve_table({reinterpret_cast<std::int16_t*>(memory.data), arith::tflite_curve_size}),
         "its table");
     step.entries = memory.data;
-    node.builder().check({OpKind::lookup_table, in.dtype, DType::none, out.dtype}, node.layer());
+    node.builder().check_use({OpKind::lookup_table, in.dtype, DType::none, out.dtype}, node.layer());
     push_table(node, step, out);
 }
 
