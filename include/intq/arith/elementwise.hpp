@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Add, sub and mul of two quantized tensors, for every target. Layer: arith
-// (docs/arithmetic.md section 4, add and mul).
+// Add, sub and mul of two quantized tensors, for every target. Layer: arith (docs/arithmetic.md section 4, add and
+// mul). Long because each of them is made from scales and from given integers, with one proof.
 #ifndef INTQ_ARITH_ELEMENTWISE_HPP
 #define INTQ_ARITH_ELEMENTWISE_HPP
 
@@ -19,6 +19,13 @@ struct AddParams {
     ChannelWords input[2] = {};            // fixed_point: the operands' multipliers
     ChannelWords output{};                 // two_stage, fixed_point: the sum's
     OutputCodes codes{};
+};
+
+/// The integers of an add or a sub of the tflite family, as a file's reader or another engine holds them: those of
+/// TFLite's ArithmeticParams and of CMSIS-NN's arm_elementwise_add_s8.
+struct GivenAdd {
+    int left_shift = 20;  // of both operands; 15 where codes are int16
+    QuantizedMultiplier x{}, y{}, output{};
 };
 
 }  // namespace INTQ_CORE_ABI
@@ -136,30 +143,62 @@ constexpr std::int64_t fixed_point_term(const PolicyRecord& policy, std::int64_t
         shifted, fixed_point<double_rounding>::set<scalar_lanes>(multiplier_words(policy, multiplier)));
 }
 
+/// A sum by multipliers that are multipliers, with the proof that no sum leaves 32 bits.
+///
+/// @param saturated  whether the real factor of the output exceeds what its multiplier says
+constexpr Result<AddParams> add_by_multipliers(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y,
+                                               const GivenAdd& by, bool saturated, int sign,
+                                               AddParams params) noexcept {
+    const auto term = [&](const CodesOf& operand, std::int64_t code, const QuantizedMultiplier& multiplier) {
+        return fixed_point_term(policy, code - operand.zero_point, by.left_shift, multiplier);
+    };
+    const std::int64_t y_low = term(y, lowest_code(y.dtype), by.y), y_high = term(y, highest_code(y.dtype), by.y);
+    const SumRange sum{term(x, lowest_code(x.dtype), by.x) + (sign > 0 ? y_low : -y_high),
+                       term(x, highest_code(x.dtype), by.x) + (sign > 0 ? y_high : -y_low)};
+    if (!sum.fits(32))
+        return Status{StatusCode::accumulator_overflow, OpKind::add, Field::multiplier, sum.largest_magnitude(),
+                      INT32_MAX};
+    const Result<ChannelWords> words = checked_multiplier_words(policy, by.output, saturated, 32, sum);
+    if (!words) return words.status();
+    params.coefficient[0] = by.left_shift;
+    params.coefficient[1] = sign;
+    params.input[0] = multiplier_words(policy, by.x);
+    params.input[1] = multiplier_words(policy, by.y);
+    params.output = *words;
+    return params;
+}
+
 constexpr Result<AddParams> make_fixed_point_add(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y,
                                                  const CodesOf& out, int sign, AddParams params) noexcept {
     const int left = x.dtype == DType::int16 || y.dtype == DType::int16 ? 15 : 20;
     const double s_x = static_cast<double>(x.scale), s_y = static_cast<double>(y.scale);
     const double twice = 2.0 * (s_x > s_y ? s_x : s_y);
-    const Result<QuantizedMultiplier> first = quantize_multiplier(s_x / twice),
-                                      second = quantize_multiplier(s_y / twice);
-    if (!first) return first.status();
-    if (!second) return second.status();
-    const auto term = [&](const CodesOf& operand, std::int64_t code, const QuantizedMultiplier& multiplier) {
-        return fixed_point_term(policy, code - operand.zero_point, left, multiplier);
-    };
-    const std::int64_t y_low = term(y, lowest_code(y.dtype), *second), y_high = term(y, highest_code(y.dtype), *second);
-    const SumRange sum{term(x, lowest_code(x.dtype), *first) + (sign > 0 ? y_low : -y_high),
-                       term(x, highest_code(x.dtype), *first) + (sign > 0 ? y_high : -y_low)};
     const double real = twice / (power_of_two(left) * static_cast<double>(out.scale));
-    const Result<ChannelWords> words = fixed_point_words(policy, real, 32, sum);
-    if (!words) return words.status();
-    params.coefficient[0] = left;
-    params.coefficient[1] = sign;
-    params.input[0] = multiplier_words(policy, *first);
-    params.input[1] = multiplier_words(policy, *second);
-    params.output = *words;
-    return params;
+    const Result<QuantizedMultiplier> first = quantize_multiplier(s_x / twice),
+                                      second = quantize_multiplier(s_y / twice), output = quantize_multiplier(real);
+    for (const auto* const made : {&first, &second, &output})
+        if (!*made) return made->status();
+    return add_by_multipliers(policy, x, y, {left, *first, *second, *output}, is_saturated(real), sign, params);
+}
+
+/// Multipliers from outside: each is one, and none shifts a code out of 32 bits.
+constexpr Result<AddParams> add_by_given(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y,
+                                         const GivenAdd& given, int sign, AddParams params) noexcept {
+    constexpr int most = 20;
+    const auto reach = [](const CodesOf& of) { return highest_code(of.dtype) - lowest_code(of.dtype); };
+    const std::int64_t largest = reach(x) > reach(y) ? reach(x) : reach(y);
+    if (given.left_shift < 0 || given.left_shift > most)
+        return Status{StatusCode::value_out_of_range, OpKind::add, Field::shift, given.left_shift,
+                      given.left_shift < 0 ? 0 : most};
+    if (largest << given.left_shift > INT32_MAX)
+        return Status{StatusCode::accumulator_overflow, OpKind::add, Field::shift, largest << given.left_shift,
+                      INT32_MAX};
+    const SumRange shifted{-(largest << given.left_shift), largest << given.left_shift};
+    for (const QuantizedMultiplier& multiplier : {given.x, given.y})
+        if (const auto words = given_multiplier_words(policy, multiplier, 32, shifted); !words) return words.status();
+    // That of the sum is checked with the sum's range; here whether it is a multiplier.
+    if (const auto words = given_multiplier_words(policy, given.output, 32, {0, 0}); !words) return words.status();
+    return add_by_multipliers(policy, x, y, given, false, sign, params);
 }
 
 constexpr Result<AddParams> of_operator(const Result<AddParams>& params, OpKind op) noexcept {
@@ -168,7 +207,8 @@ constexpr Result<AddParams> of_operator(const Result<AddParams>& params, OpKind 
 
 /// x + sign·y
 constexpr Result<AddParams> make_signed_add(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y,
-                                            const CodesOf& out, const OutputCodes& codes, int sign) noexcept {
+                                            const CodesOf& out, const OutputCodes& codes, int sign,
+                                            const GivenAdd* given = nullptr) noexcept {
     const OpKind op = sign > 0 ? OpKind::add : OpKind::sub;
     if (const Status status = check_codes(policy, x, op, Field::input); !status) return status;
     if (const Status status = check_codes(policy, y, op, Field::second_input); !status) return status;
@@ -177,6 +217,7 @@ constexpr Result<AddParams> make_signed_add(const PolicyRecord& policy, const Co
     params.zero_point[0] = x.zero_point;
     params.zero_point[1] = y.zero_point;
     params.codes = codes;
+    if (given != nullptr) return of_operator(add_by_given(policy, x, y, *given, sign, params), op);
     switch (policy.requantize) {
         case RequantizeRule::float_scale:
             params.factor[0] = fdiv(x.scale, out.scale);
@@ -221,6 +262,24 @@ constexpr Result<AddParams> make_add(const PolicyRecord& policy, const CodesOf& 
 constexpr Result<AddParams> make_sub(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y, const CodesOf& out,
                                      const OutputCodes& codes) noexcept {
     return detail::make_signed_add(policy, x, y, out, codes, -1);
+}
+
+/// The parameters of make_add() from integers that another engine gives, in place of scales.
+///
+/// @return what check_codes() and check_result() refuse, naming the operand; what given_multiplier_words() refuses;
+///         value_out_of_range of a left shift outside 0 … 20; accumulator_overflow where an operand or a sum would
+///         leave 32 bits
+constexpr Result<AddParams> make_given_add(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y,
+                                           const CodesOf& out, const OutputCodes& codes,
+                                           const GivenAdd& given) noexcept {
+    return detail::make_signed_add(policy, x, y, out, codes, 1, &given);
+}
+
+/// The same for x - y.
+constexpr Result<AddParams> make_given_sub(const PolicyRecord& policy, const CodesOf& x, const CodesOf& y,
+                                           const CodesOf& out, const OutputCodes& codes,
+                                           const GivenAdd& given) noexcept {
+    return detail::make_signed_add(policy, x, y, out, codes, -1, &given);
 }
 
 /// Checks parameters from anywhere for operands and a result of one type: what make_add() and make_sub() make passes.

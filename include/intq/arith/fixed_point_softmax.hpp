@@ -20,6 +20,12 @@ inline namespace INTQ_CORE_ABI {
 /// Terms of one softmax of int8 codes: each is at most 2^19, and their sum is an int32.
 inline constexpr index_t fixed_point_softmax_most_terms = 4095;
 
+/// The integers of a softmax as TFLite's SoftmaxParams and CMSIS-NN's arm_softmax_s8 hold them. They contain beta.
+struct GivenSoftmax {
+    QuantizedMultiplier input{};  // input_multiplier and input_left_shift; mult and shift
+    std::int32_t diff_min = 0;    // of int8 codes: a code counts nothing that is further below the largest one
+};
+
 }  // namespace INTQ_CORE_ABI
 }  // namespace intq::arith
 
@@ -78,6 +84,23 @@ constexpr std::int32_t reciprocal_of_one_plus(std::int32_t a) noexcept {
 
 }  // namespace detail
 
+namespace detail {
+
+/// The terms of the distances up to a radius.
+constexpr SoftmaxTables fixed_point_softmax_tables(bool is_single, const QuantizedMultiplier& input,
+                                                   double radius) noexcept {
+    SoftmaxTables tables{};
+    for (int d = 0; d < 256 && d <= radius; ++d) {
+        const std::int32_t scaled =
+            is_single ? multiply_by_quantized_multiplier<single_rounding>(-d, input.multiplier, input.shift)
+                      : multiply_by_quantized_multiplier<double_rounding>(-d, input.multiplier, input.shift);
+        tables.term[d] = static_cast<std::uint32_t>(exponential_of_negative(scaled));
+    }
+    return tables;
+}
+
+}  // namespace detail
+
 /// What each distance d = max - x of int8 codes stands for, as 2^-31 a step: `term` of the tables; 0 beyond the radius,
 /// where a code counts nothing.
 ///
@@ -97,14 +120,29 @@ constexpr Result<SoftmaxTables> make_fixed_point_softmax_tables(const PolicyReco
     const QuantizedMultiplier input = *quantize_multiplier(real);
     // A multiplier of 2^30 or more would have a shift of 31, and a radius of 0.
     const double radius = is_saturated(real) && !is_single ? 0.0 : floor(31.0 * 0x1p26 / power_of_two(input.shift));
-    SoftmaxTables tables{};
-    for (int d = 0; d < 256 && d <= radius; ++d) {
-        const std::int32_t scaled =
-            is_single ? multiply_by_quantized_multiplier<single_rounding>(-d, input.multiplier, input.shift)
-                      : multiply_by_quantized_multiplier<double_rounding>(-d, input.multiplier, input.shift);
-        tables.term[d] = static_cast<std::uint32_t>(detail::exponential_of_negative(scaled));
-    }
-    return tables;
+    return detail::fixed_point_softmax_tables(is_single, input, radius);
+}
+
+/// The same from integers of another engine: radius = -diff_min.
+///
+/// @return unsupported of multiplier for a target with another softmax; value_out_of_range of a multiplier below 0, of
+/// a
+///         shift outside 0 … 30, and of input for a diff_min above 0; accumulator_overflow of shift where a distance
+///         that counts would be shifted out of 32 bits
+constexpr Result<SoftmaxTables> make_fixed_point_softmax_tables(const PolicyRecord& policy,
+                                                                const GivenSoftmax& given) noexcept {
+    constexpr OpKind op = OpKind::softmax;
+    if (policy.softmax != SoftmaxRule::fixed_point) return Status{StatusCode::unsupported, op, Field::multiplier, 0, 0};
+    const auto [multiplier, shift] = given.input;
+    if (multiplier < 0) return Status{StatusCode::value_out_of_range, op, Field::multiplier, multiplier, 0};
+    if (shift < 0 || shift > 30)
+        return Status{StatusCode::value_out_of_range, op, Field::shift, shift, shift < 0 ? 0 : 30};
+    if (given.diff_min > 0) return Status{StatusCode::value_out_of_range, op, Field::input, given.diff_min, 0};
+    const std::int64_t radius = given.diff_min < -255 ? 255 : -std::int64_t{given.diff_min};
+    if (radius << shift > std::int64_t{1} << 31)
+        return Status{StatusCode::accumulator_overflow, op, Field::shift, radius << shift, std::int64_t{1} << 31};
+    return detail::fixed_point_softmax_tables(policy.requantize == RequantizeRule::single_rounding, given.input,
+                                              static_cast<double>(radius));
 }
 
 /// Whether tables from anywhere keep the formula inside its bits.

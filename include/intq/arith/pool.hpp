@@ -119,8 +119,11 @@ constexpr Status check_average_params(const PolicyRecord& policy, const AverageP
 namespace detail {
 
 /// The words of one average.
-constexpr Result<ChannelWords> average_words(const PolicyRecord& policy, const AverageParams& params,
-                                             DType dtype) noexcept {
+///
+/// @param given  the multiplier of the sum, from outside; null: none
+constexpr Result<ChannelWords> average_words(const PolicyRecord& policy, const AverageParams& params, DType dtype,
+                                             const QuantizedMultiplier* given) noexcept {
+    if (given != nullptr) return given_multiplier_words(policy, *given, 32, average_range(params, dtype));
     if (params.rule == AverageRule::requantize_sum) {
         const float s_acc = fdiv(params.s_in, static_cast<float>(params.kernel_cells));
         return two_stage_words(policy, RequantizeSource::average_accumulator, s_acc, params.s_out, dtype, 32);
@@ -133,8 +136,11 @@ constexpr Result<ChannelWords> average_words(const PolicyRecord& policy, const A
 
 constexpr Result<AverageParams> make_average_by(const PolicyRecord& policy, AverageRule rule, const CodesOf& in,
                                                 const CodesOf& out, const OutputCodes& codes, index_t kernel_cells,
-                                                PoolDivisor divisor, bool has_padding) noexcept {
+                                                PoolDivisor divisor, bool has_padding,
+                                                const QuantizedMultiplier* given = nullptr) noexcept {
     constexpr OpKind op = OpKind::avg_pool2d;
+    if (given != nullptr && !takes_multiplier(rule))
+        return Status{StatusCode::unsupported, op, Field::multiplier, 0, 0};
     if (const Status status = check_codes(policy, in, op, Field::input); !status) return status;
     if (const Status status = check_result(policy, out, codes, op); !status) return status;
     if (in.dtype != out.dtype)
@@ -155,7 +161,7 @@ constexpr Result<AverageParams> make_average_by(const PolicyRecord& policy, Aver
         if (in.zero_point != out.zero_point)
             return Status{StatusCode::unsupported, op, Field::zero_point, out.zero_point, in.zero_point, Field::output};
     }
-    const auto words = average_words(policy, params, out.dtype);
+    const auto words = average_words(policy, params, out.dtype, given);
     if (!words) return words.status().in(op);
     params.words = *words;
     return params;
@@ -187,12 +193,17 @@ constexpr Result<AverageParams> make_average(const PolicyRecord& policy, const C
 ///
 ///     tflite  (M, e) = make_mean_multiplier(s_in, s_out, N);  requantize(sum - N·zp, M, e) + zo, by the target's rule
 ///
+/// @param given  the multiplier and the shift of the sum, from outside; divide_multiplier() makes it of those of a
+/// code.
+///               null: none
 /// @return what make_average() refuses; scale_out_of_range and accumulator_overflow of scale_ratio, where double
-///         rounding would shift the sum beyond 32 bits
+///         rounding would shift the sum beyond 32 bits; what given_multiplier_words() refuses, and unsupported of
+///         multiplier for a target whose average has none
 constexpr Result<AverageParams> make_mean(const PolicyRecord& policy, const CodesOf& in, const CodesOf& out,
-                                          const OutputCodes& codes, index_t cells) noexcept {
+                                          const OutputCodes& codes, index_t cells,
+                                          const QuantizedMultiplier* given = nullptr) noexcept {
     return detail::make_average_by(policy, policy.requantized_average(), in, out, codes, cells,
-                                   PoolDivisor::kernel_cells, false);
+                                   PoolDivisor::kernel_cells, false, given);
 }
 
 /// Parameters of an average of int8 codes as ONNX Runtime's QLinearAveragePool computes it. Only of a target that

@@ -131,17 +131,24 @@ constexpr std::int32_t hard_swish_code(const HardSwishParams& params, std::int32
                         lowest_code(DType::int8), highest_code(DType::int8)));
 }
 
-/// The multiplier and shift of a mean over n codes: (M, e) = quantize_multiplier(s_in/s_out), k = fl(log2 n), at most
-/// 32 and 31 + e, fl(M·2^k / n) and e - k.
+/// The multiplier and shift of a sum of n codes from those of one code, as LiteRT's MEAN divides by n:
+/// k = fl(log2 n), at most 32 and 31 + e, fl(M·2^k / n) and e - k.
+/// @param of_code  M at least 0, e at least -31
+/// @param count    1 … 2^30
+constexpr QuantizedMultiplier divide_multiplier(const QuantizedMultiplier& of_code, index_t count) noexcept {
+    int bits = 0;
+    while (count >> (bits + 1) != 0) ++bits;
+    if (bits > 31 + of_code.shift) bits = 31 + of_code.shift;
+    const std::int64_t shared = (std::int64_t{of_code.multiplier} << bits) / static_cast<std::int64_t>(count);
+    return {static_cast<std::int32_t>(shared), of_code.shift - bits};
+}
+
+/// The multiplier and shift of a mean over n codes: divide_multiplier() of (M, e) = quantize_multiplier(s_in/s_out).
 /// @param count  1 … 2^30
 constexpr Result<QuantizedMultiplier> make_mean_multiplier(float s_in, float s_out, index_t count) noexcept {
     const auto made = quantize_multiplier(static_cast<double>(s_in) / static_cast<double>(s_out));
     if (!made) return made.status();
-    int bits = 0;
-    while (count >> (bits + 1) != 0) ++bits;
-    if (bits > 31 + made->shift) bits = 31 + made->shift;
-    const std::int64_t shared = (std::int64_t{made->multiplier} << bits) / static_cast<std::int64_t>(count);
-    return QuantizedMultiplier{static_cast<std::int32_t>(shared), made->shift - bits};
+    return divide_multiplier(*made, count);
 }
 
 /// The cell of an axis that RESIZE_NEAREST_NEIGHBOR reads, in float32.

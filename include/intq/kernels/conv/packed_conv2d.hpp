@@ -8,6 +8,7 @@
 #include "intq/core/op_params.hpp"
 #include "intq/core/qparams.hpp"
 #include "intq/core/workspace.hpp"
+#include "intq/kernels/streaming/code_bounds.hpp"
 #include "intq/simd/base/tags.hpp"
 
 namespace intq::kernels {
@@ -20,12 +21,6 @@ struct GivenRequantize {
     const std::int32_t* multipliers = nullptr;  // Q0.31, not negative
     const std::int32_t* shifts = nullptr;       // to the left, as TFLite and CMSIS-NN count them
     index_t count = 0;                          // out_channels, or 1 for all of them
-};
-
-/// A clamp of output codes, which need not contain the zero point.
-struct CodeBounds {
-    std::int32_t lowest = INT8_MIN;
-    std::int32_t highest = INT8_MAX;
 };
 
 /// A convolution as its maker is told it. A linear layer is a convolution whose kernel covers its input:

@@ -113,7 +113,9 @@ constexpr PairWalk make_pair_walk(const Shape& a, const Shape& b, const Shape& o
 ///
 ///     y = requantize(x - zp_in);  bpu: pre = 0;  equal scale, zero point and type, and all codes legal: identity
 ///
-/// @return what arith::check_codes() and check_result() refuse; scale_out_of_range naming scale_ratio
+/// @param given  a multiplier from outside, in place of the scales; null: none
+/// @return what arith::check_codes() and check_result() refuse; scale_out_of_range naming scale_ratio; what
+///         given_multiplier_words() refuses
 constexpr Result<RequantizeParams> make_requantize(const arith::PolicyRecord& policy, const arith::CodesOf& in,
                                                    const arith::CodesOf& out, const arith::OutputCodes& codes,
                                                    const arith::QuantizedMultiplier* given = nullptr) noexcept {
@@ -123,8 +125,9 @@ constexpr Result<RequantizeParams> make_requantize(const arith::PolicyRecord& po
     RequantizeParams params{};
     params.zero_point = in.zero_point;
     params.codes = codes;
-    params.is_identity = in.scale == out.scale && in.zero_point == out.zero_point && in.dtype == out.dtype &&
-                         codes.lowest == lowest_code(out.dtype) && codes.highest == highest_code(out.dtype);
+    params.is_identity = given == nullptr && in.scale == out.scale && in.zero_point == out.zero_point &&
+                         in.dtype == out.dtype && codes.lowest == lowest_code(out.dtype) &&
+                         codes.highest == highest_code(out.dtype);
     const arith::SumRange range{lowest_code(in.dtype) - in.zero_point, highest_code(in.dtype) - in.zero_point};
     const auto words = given != nullptr
                            ? arith::given_multiplier_words(policy, *given, 32, range)

@@ -5,6 +5,7 @@
 #define INTQ_KERNELS_VIEWS_VIEWS_HPP
 
 #include "intq/kernels/views/elementwise.hpp"
+#include "intq/kernels/views/given.hpp"
 #include "intq/kernels/views/move.hpp"
 #include "intq/kernels/views/pool.hpp"
 #include "intq/kernels/views/resize.hpp"

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+//
+// Parameters of operators without weights from the multipliers and shifts that an engine holds. Layer: kernels
+// (docs/kernels_in_your_engine.md).
+//
+// They are for the targets of the tflite family. Of `x`, `y`, `in` and `out`, zero point and type count, and the scale
+// is not read. Shifts count to the left. A multiplier is not negative: make_sub() subtracts by itself.
+#ifndef INTQ_KERNELS_VIEWS_GIVEN_HPP
+#define INTQ_KERNELS_VIEWS_GIVEN_HPP
+
+#include <cstdint>
+#include <type_traits>
+
+#include "intq/arith/elementwise.hpp"
+#include "intq/arith/fixed_point_softmax.hpp"
+#include "intq/arith/pool.hpp"
+#include "intq/kernels/streaming/code_bounds.hpp"
+#include "intq/kernels/streaming/elementwise_call.hpp"
+#include "intq/kernels/streaming/softmax_call.hpp"
+#include "intq/kernels/views/pool.hpp"
+#include "intq/kernels/views/softmax.hpp"
+
+namespace intq::kernels {
+inline namespace INTQ_ABI {
+
+namespace detail {
+
+constexpr arith::OutputCodes bounded_codes(const arith::CodesOf& out, const CodeBounds& bounds) noexcept {
+    arith::OutputCodes codes{};
+    codes.zero_point = out.zero_point;
+    codes.lowest = bounds.lowest;
+    codes.highest = bounds.highest;
+    return codes;
+}
+
+/// The codes of a tensor without its scale, which is no scale perhaps.
+constexpr arith::CodesOf without_scale(const arith::CodesOf& of) noexcept { return {1.0f, of.zero_point, of.dtype}; }
+
+}  // namespace detail
+
+/// Parameters of requantize().
+///
+///     y = clamp(requantize(x - zp_in, M, shift) + zp_out)
+///
+/// @param bounds  quantized_activation_min and _max
+/// @return the parameters; what make_requantize() with a policy refuses
+template <class TargetType>
+requires arith::Target<TargetType>
+constexpr Result<RequantizeParams> make_requantize(const arith::CodesOf& in, const arith::CodesOf& out,
+                                                   const arith::QuantizedMultiplier& given,
+                                                   const CodeBounds& bounds) noexcept {
+    return make_requantize(TargetType::policy, detail::without_scale(in), detail::without_scale(out),
+                           detail::bounded_codes(out, bounds), &given);
+}
+
+/// Parameters of add() for a sum.
+///
+///     x' = requantize((x - zp_x) << left_shift, M_x, shift_x),  y' likewise
+///     z  = clamp(requantize(x' + y', M_z, shift_z) + zp_z)
+///
+/// @return the parameters; what arith::make_given_add() refuses
+template <class TargetType>
+requires arith::Target<TargetType>
+constexpr Result<arith::AddParams> make_add(const arith::CodesOf& x, const arith::CodesOf& y, const arith::CodesOf& out,
+                                            const arith::GivenAdd& given, const CodeBounds& bounds) noexcept {
+    return arith::make_given_add(TargetType::policy, detail::without_scale(x), detail::without_scale(y),
+                                 detail::without_scale(out), detail::bounded_codes(out, bounds), given);
+}
+
+/// Parameters of add() for a difference: x' - y'.
+template <class TargetType>
+requires arith::Target<TargetType>
+constexpr Result<arith::AddParams> make_sub(const arith::CodesOf& x, const arith::CodesOf& y, const arith::CodesOf& out,
+                                            const arith::GivenAdd& given, const CodeBounds& bounds) noexcept {
+    return arith::make_given_sub(TargetType::policy, detail::without_scale(x), detail::without_scale(y),
+                                 detail::without_scale(out), detail::bounded_codes(out, bounds), given);
+}
+
+/// Parameters of mul().
+///
+///     z = clamp(requantize((x - zp_x)·(y - zp_y), M, shift) + zp_z)
+///
+/// @return the parameters; what arith::make_mul() refuses
+template <class TargetType>
+requires arith::Target<TargetType>
+constexpr Result<arith::MulParams> make_mul(const arith::CodesOf& x, const arith::CodesOf& y, const arith::CodesOf& out,
+                                            const arith::QuantizedMultiplier& given,
+                                            const CodeBounds& bounds) noexcept {
+    return arith::make_mul(TargetType::policy, detail::without_scale(x), detail::without_scale(y),
+                           detail::without_scale(out), detail::bounded_codes(out, bounds), &given);
+}
+
+/// Parameters of avg_pool2d() for TFLite's MEAN over the cells of a window without padding.
+///
+///     y = clamp(requantize(sum(x - zp_in), M, shift) + zp_out)
+///
+/// @param given  of the sum. arith::divide_multiplier() makes it of the multiplier of s_in/s_out, as LiteRT does
+/// @return the parameters; what check_window() and arith::make_mean() refuse; unsupported of padding
+template <class TargetType>
+requires arith::Target<TargetType>
+constexpr Result<arith::AverageParams> make_mean(const Window2d& window, const arith::CodesOf& in,
+                                                 const arith::CodesOf& out, const arith::QuantizedMultiplier& given,
+                                                 const CodeBounds& bounds) noexcept {
+    if (const Status status = check_window(window, OpKind::avg_pool2d); !status) return status;
+    if (!(window.padding == Padding2d{}))
+        return Status{StatusCode::unsupported, OpKind::avg_pool2d, Field::padding, 1, 0};
+    return arith::make_mean(TargetType::policy, detail::without_scale(in), detail::without_scale(out),
+                            detail::bounded_codes(out, bounds), window.kernel.height * window.kernel.width, &given);
+}
+
+/// The numbers of softmax().
+///
+/// @tparam Code  int8_t, or int16_t, whose softmax has no diff_min
+/// @return the numbers; what arith::make_fixed_point_softmax_tables() refuses; of int16 codes value_out_of_range of a
+///         multiplier below 0, and of a shift outside -31 … 15
+///
+/// Memory   of int8 codes 1,536 bytes
+template <class TargetType, class Code = std::int8_t>
+requires arith::Target<TargetType>
+constexpr Result<SoftmaxNumbers<Code>> make_softmax(const arith::GivenSoftmax& given) noexcept {
+    if constexpr (std::is_same_v<Code, std::int16_t>) {
+        static_assert(TargetType::policy.softmax == arith::SoftmaxRule::fixed_point,
+                      "make_softmax<Target, int16_t>: a target of TFLite's softmax is needed");
+        if (is_softmax_multiplier(given.input)) return given.input;
+        const auto [multiplier, shift] = given.input;
+        if (multiplier < 0)
+            return Status{StatusCode::value_out_of_range, OpKind::softmax, Field::multiplier, multiplier, 0};
+        return Status{StatusCode::value_out_of_range, OpKind::softmax, Field::shift, shift, shift < 0 ? -31 : 15};
+    } else {
+        return arith::make_fixed_point_softmax_tables(TargetType::policy, given);
+    }
+}
+
+}  // namespace INTQ_ABI
+}  // namespace intq::kernels
+
+#endif  // INTQ_KERNELS_VIEWS_GIVEN_HPP
