@@ -155,6 +155,12 @@ TEST_CASE("Arguments of an export do what the documents say, or are refused") {
     CHECK_THAT(refusal(linear, x, {.dynamic_axes = {{"y", {{0, "n"}}}}}),
                Contains("names \"y\", which is no input or"));
     CHECK_THAT(refusal(linear, x, {.dynamic_axes = {{"x", {{2, "n"}}}}}), Contains("axis 2 of \"x\""));
+    CHECK_THAT(refusal(linear, x, {.dynamic_axes = {{"x", {{-1, "n"}}}}}),
+               Contains("dynamic_axes names axis -1 of \"x\"") && Contains("counted from the front"));
+    CHECK_THAT(refusal(linear, x, {.custom_opsets = {{"ai.onnx", 17}}}),
+               Contains("custom_opsets names \"ai.onnx\"") && Contains("opset_version"));
+    CHECK_THAT(refusal(linear, x, {.form = static_cast<onnx::QuantizedForm>(7)}),
+               Contains("form has the number 7, which is no QuantizedForm"));
     CHECK_THAT(refusal(linear, x, {.input_names = {"a", "b"}}), Contains("2 input_names are given, the model has 1"));
     CHECK_THAT(refusal(linear, x, {.output_names = {"x"}}), Contains("the name \"x\" was given to two"));
     CHECK_THAT(refusal(linear, x, {.training = onnx::TrainingMode::training}), Contains("TrainingMode::eval alone"));

@@ -66,7 +66,8 @@ std::vector<std::string> port_names(const char* what, const std::vector<std::str
 /// @throws Error for an axis that a value does not have
 ValueInfo port_info(const ExportedPort& port, const ExportOptions& options);
 
-/// Throws for options that contradict each other or the model: a name in dynamic_axes that is none, a training mode.
+/// Throws for options that contradict each other or the model: a name in dynamic_axes that is none, a training mode, a
+/// form that is none.
 void check_export_options(const ExportOptions& options, const std::vector<std::string>& ports);
 
 }  // namespace INTQ_HOSTED_ABI
@@ -100,17 +101,20 @@ INTQ_INLINE ValueInfo port_info(const ExportedPort& port, const ExportOptions& o
     const auto axes = options.dynamic_axes.find(port.name);
     if (axes == options.dynamic_axes.end()) return info;
     for (const auto& [axis, name] : axes->second) {
-        const int at = axis < 0 ? axis + port.shape.rank : axis;
-        if (at < 0 || at >= port.shape.rank)
+        if (axis < 0 || axis >= port.shape.rank)
             throw Error("export_to_onnx: dynamic_axes names axis " + std::to_string(axis) + " of " +
-                        in_quotes(port.name) + ", which has shape " + to_string(port.shape));
-        info.shape[static_cast<std::size_t>(at)] = -1;
-        info.names[static_cast<std::size_t>(at)] = name;
+                        in_quotes(port.name) + ", which has shape " + to_string(port.shape) +
+                        (axis < 0 ? "; axes are counted from the front" : ""));
+        info.shape[static_cast<std::size_t>(axis)] = -1;
+        info.names[static_cast<std::size_t>(axis)] = name;
     }
     return info;
 }
 
 INTQ_INLINE void check_export_options(const ExportOptions& options, const std::vector<std::string>& ports) {
+    if (options.form != QuantizedForm::qdq && options.form != QuantizedForm::operators)
+        throw Error("export_to_onnx: form has the number " + std::to_string(static_cast<int>(options.form)) +
+                    ", which is no QuantizedForm; expected qdq (0) or operators (1)");
     if (options.training != TrainingMode::eval)
         throw Error(
             "export_to_onnx: training is supported as TrainingMode::eval alone, because operators are written "

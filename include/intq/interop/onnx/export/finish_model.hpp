@@ -87,6 +87,10 @@ INTQ_INLINE void add_domains(const GraphWriter& writer, const ExportOptions& opt
     if (writer.uses_microsoft_domain() && options.custom_opsets.count(microsoft_domain) == 0)
         model.other_opsets.push_back({microsoft_domain, 1});
     for (const auto& [domain, version] : options.custom_opsets) {
+        if (domain == "ai.onnx")
+            throw Error(
+                "export_to_onnx: custom_opsets names \"ai.onnx\", the domain of ONNX's own operators, whose "
+                "version is opset_version");
         if (domain.empty() || version < 1)
             throw Error("export_to_onnx: custom_opsets: the domain " + in_quotes(domain) + " with version " +
                         std::to_string(version) + "; a name and a version of at least 1 are needed");
