@@ -51,17 +51,25 @@ inline namespace INTQ_HOSTED_ABI {
 
 namespace detail {
 
-/// The names of a grid, with the axis of its channels.
+/// The names of a grid, with the axis of its channels, and the type of its codes where no zero point says it.
 struct GridInputs {
     std::string scale, zero_point;
     std::int64_t axis = 1;
+    std::int64_t output_dtype = 0;
+};
+
+/// What is known of a constant before the import: a type of none or a size of -1 is not.
+struct ConstantInfo {
+    DType dtype = DType::none;
+    index_t size = -1;
 };
 
 class OperatorExpansion {
 public:
     explicit OperatorExpansion(const Model& model) : from_(model), result_(model) {
         result_.graph.nodes.clear();
-        for (const FileTensor& tensor : model.graph.initializers) constants_.emplace(tensor.name, &tensor);
+        for (const FileTensor& tensor : model.graph.initializers)
+            constants_[tensor.name] = {tensor.dtype, tensor.size()};
     }
 
     Model run() {
@@ -100,29 +108,55 @@ private:
             {"QLinearLeakyRelu", &OperatorExpansion::expand_unary},
             {"QLinearConcat", &OperatorExpansion::expand_concat},
         };
-        const bool is_known = node.domain.empty() || node.domain == "ai.onnx" || node.domain == microsoft_domain;
+        const bool is_standard = node.domain.empty() || node.domain == "ai.onnx";
+        const bool is_known = is_standard || node.domain == microsoft_domain;
         for (const Row& row : rows)
             if (is_known && node.op_type == row.op_type) return (this->*row.expand)(node);
+        note_constant(node);
         if (is_known && (node.op_type == "QuantizeLinear" || node.op_type == "DequantizeLinear"))
             return keep_grid(node);
-        const bool moves = node.domain.empty() && !node.inputs.empty() && grids_.count(node.inputs[0]) != 0 &&
-                           std::any_of(std::begin(moving), std::end(moving),
-                                       [&](std::string_view op_type) { return node.op_type == op_type; });
-        if (moves) return expand_moved(node);
+        const bool reads_codes = is_standard && !node.inputs.empty() && grids_.count(node.inputs[0]) != 0;
+        if (reads_codes && std::any_of(std::begin(moving), std::end(moving),
+                                       [&](std::string_view op_type) { return node.op_type == op_type; }))
+            return expand_moved(node);
+        if (reads_codes && node.op_type == "Clip" && !node.outputs.empty())
+            grids_[node.outputs[0]] = GridInputs(grids_.at(node.inputs[0]));
         result_.graph.nodes.push_back(node);
+    }
+
+    /// A node of constants makes a constant, which the import computes.
+    void note_constant(const Node& node) {
+        const auto is_constant = [&](const std::string& name) { return name.empty() || constants_.count(name) != 0; };
+        if (node.outputs.empty() || !std::all_of(node.inputs.begin(), node.inputs.end(), is_constant)) return;
+        ConstantInfo info;
+        static constexpr std::string_view keeping[] = {"Identity", "Cast",      "Reshape",
+                                                       "Squeeze",  "Unsqueeze", "Flatten"};
+        if (!node.inputs.empty() &&
+            std::find(std::begin(keeping), std::end(keeping), node.op_type) != std::end(keeping))
+            info = constants_[node.inputs[0]];
+        if (node.op_type == "Cast") info.dtype = code_type(integer_of(node, "to", 0));
+        for (const Attribute& attribute : node.attributes)
+            if (const auto* tensor = std::get_if<FileTensor>(&attribute.value); tensor && node.op_type == "Constant")
+                info = {tensor->dtype, tensor->size()};
+        for (const std::string& name : node.outputs) constants_[name] = info;
     }
 
     /// Codes that a QuantizeLinear makes have its grid. ONNX Runtime's two mean the same.
     void keep_grid(const Node& node) {
         Node copy = node;
         copy.domain.clear();
-        if (node.op_type == "QuantizeLinear" && !node.outputs.empty())
-            grids_[node.outputs[0]] = {input(node, 1), optional_input(node, 2), axis_of(node)};
+        if (node.op_type == "QuantizeLinear" && !node.outputs.empty() && constants_.count(node.outputs[0]) == 0)
+            grids_[node.outputs[0]] = {input(node, 1), optional_input(node, 2), axis_of(node),
+                                       integer_of(node, "output_dtype", 0)};
         result_.graph.nodes.push_back(std::move(copy));
     }
 
     // --- parts ------------------------------------------------------------------------------------------------------
 
+    /// The types of codes by TensorProto.DataType; none for others.
+    static DType code_type(std::int64_t code) {
+        return code == 2 ? DType::uint8 : code == 3 ? DType::int8 : code == 5 ? DType::int16 : DType::none;
+    }
     static const std::string& input(const Node& node, std::size_t i) {
         if (i >= node.inputs.size() || node.inputs[i].empty())
             throw Error("input " + std::to_string(i + 1) + " is missing");
@@ -203,19 +237,21 @@ private:
                   .attributes = {{"axis", output.axis}},
                   .position = node.position};
         if (!output.zero_point.empty()) made.inputs.push_back(output.zero_point);
+        if (output.output_dtype != 0) made.attributes.push_back({"output_dtype", output.output_dtype});
         result_.graph.nodes.push_back(std::move(made));
         grids_[node.outputs[i]] = output;
     }
 
-    /// The scale of an accumulator's bias: s_in · s_w of each channel.
-    std::string bias_scale(const std::string& x_scale, const std::string& w_scale) {
-        const auto x = constants_.find(x_scale), w = constants_.find(w_scale);
-        if (x == constants_.end() || w == constants_.end() || x->second->size() != 1)
-            throw Error("it has a bias, whose scale needs constant scales of input and weight");
-        const float s_in = x->second->as<float>()[0];
-        std::vector<float> scales;
-        for (const float s_w : w->second->as<float>()) scales.push_back(s_in * s_w);
-        return add_constant(scales, w->second->size() == 1 ? std::vector<index_t>{} : w->second->dims);
+    /// The scale of an accumulator's bias, s_in · s_w of each channel, and other products of scales.
+    std::string product(const Node& node, const std::string& a, const std::string& b) {
+        result_.graph.nodes.push_back({.op_type = "Mul",
+                                       .name = {},
+                                       .domain = {},
+                                       .inputs = {a, b},
+                                       .outputs = {fresh("scale")},
+                                       .attributes = {},
+                                       .position = node.position});
+        return result_.graph.nodes.back().outputs[0];
     }
 
     std::string add_constant(const std::vector<float>& values, std::vector<index_t> dims) {
@@ -232,7 +268,7 @@ private:
     void expand_conv(const Node& node) {
         std::vector<std::string> inputs{dequantized(node, 0), dequantized(node, 3, 0)};
         if (const std::string bias = optional_input(node, 8); !bias.empty())
-            inputs.push_back(dequantize(node, bias, {bias_scale(input(node, 1), input(node, 4)), "", 0}));
+            inputs.push_back(dequantize(node, bias, {product(node, input(node, 1), input(node, 4)), "", 0}));
         operate(node, "Conv", std::move(inputs), node.attributes, {input(node, 6), optional_input(node, 7), 1});
     }
 
@@ -248,25 +284,30 @@ private:
         const std::string w_zero = optional_input(node, 3);
         const auto zeros = constants_.find(w_zero);
         std::string w_scale = one;
-        if (zeros != constants_.end() && zeros->second->size() > 1)
-            w_scale = add_constant(std::vector<float>(static_cast<std::size_t>(zeros->second->size()), 1.0f),
-                                   {zeros->second->size()});
+        if (zeros != constants_.end() && zeros->second.size > 1)
+            w_scale = add_constant(std::vector<float>(static_cast<std::size_t>(zeros->second.size), 1.0f),
+                                   {zeros->second.size});
         std::vector<std::string> inputs{dequantize(node, input(node, 0), {one, optional_input(node, 2), 1}),
                                         dequantize(node, input(node, 1), {w_scale, w_zero, is_conv ? 0 : 1})};
         operate(node, is_conv ? "Conv" : "MatMul", std::move(inputs), node.attributes, {});
     }
 
+    /// y = alpha·s_a·s_b·(a·b + c): alpha belongs to the scale of b, and so to that of the bias.
     void expand_gemm(const Node& node) {
         const std::int64_t channel_axis = integer_of(node, "transB", 0) != 0 ? 0 : 1;
-        std::vector<std::string> inputs{dequantized(node, 0), dequantized(node, 3, channel_axis)};
-        if (const std::string bias = optional_input(node, 6); !bias.empty()) {
-            for (const Attribute& attribute : node.attributes)
-                if (const auto* alpha = std::get_if<float>(&attribute.value);
-                    alpha && attribute.name == "alpha" && *alpha != 1.0f)
-                    throw Error("it has a bias and a factor alpha, which is not supported");
-            inputs.push_back(dequantize(node, bias, {bias_scale(input(node, 1), input(node, 4)), "", 0}));
-        }
-        operate(node, "Gemm", std::move(inputs), node.attributes,
+        std::string w_scale = input(node, 4);
+        for (const Attribute& attribute : node.attributes)
+            if (const auto* alpha = std::get_if<float>(&attribute.value); alpha && attribute.name == "alpha") {
+                if (!(*alpha > 0.0f))
+                    throw Error("alpha is " + std::to_string(*alpha) +
+                                ", expected a positive number, because it becomes part of a scale");
+                if (*alpha != 1.0f) w_scale = product(node, add_constant({*alpha}, {}), w_scale);
+            }
+        std::vector<std::string> inputs{
+            dequantized(node, 0), dequantize(node, input(node, 3), {w_scale, optional_input(node, 5), channel_axis})};
+        if (const std::string bias = optional_input(node, 6); !bias.empty())
+            inputs.push_back(dequantize(node, bias, {product(node, input(node, 1), w_scale), "", -1}));
+        operate(node, "Gemm", std::move(inputs), without(node, {"alpha"}),
                 {optional_input(node, 7), optional_input(node, 8), 1});
     }
 
@@ -302,7 +343,7 @@ private:
     void expand_moved(const Node& node) {
         const GridInputs grid = grids_.at(node.inputs[0]);
         const auto scale = constants_.find(grid.scale);
-        if (scale != constants_.end() && scale->second->size() > 1)
+        if (scale != constants_.end() && scale->second.size > 1)
             throw Error("it moves codes that have a scale for each channel, which is not supported");
         std::vector<std::string> inputs = node.inputs;
         inputs[0] = dequantize(node, node.inputs[0], grid);
@@ -316,7 +357,9 @@ private:
     /// What a pad of codes fills with where it has no value, which is the real 0 only without a zero point.
     std::string code_zero(const GridInputs& grid) {
         const auto zero_point = constants_.find(grid.zero_point);
-        const DType dtype = zero_point == constants_.end() ? DType::uint8 : zero_point->second->dtype;
+        const DType given = grid.output_dtype == 0 ? DType::uint8 : code_type(grid.output_dtype);
+        const DType dtype = zero_point == constants_.end() ? given : zero_point->second.dtype;
+        if (dtype == DType::none) throw Error("it has no value to fill with, and the type of the codes is not known");
         result_.graph.initializers.push_back(
             {.name = fresh("fill"),
              .dtype = dtype,
@@ -327,7 +370,7 @@ private:
 
     const Model& from_;
     Model result_;
-    std::map<std::string, const FileTensor*> constants_;
+    std::map<std::string, ConstantInfo> constants_;
     std::map<std::string, GridInputs> grids_;
     std::size_t next_ = 0;
 };
