@@ -6,8 +6,9 @@
     python tests/golden/make_quantized_models.py DIR COUNT [--seed N] [--symmetric] [--int16]
 
 Each model has one operator, or one and what moves its values, between two grids of its own (QDQ), or one of ONNX
-Runtime's operators on codes.  Its input holds every int8 code.  COUNT models of each family are made; the families are
-listed in FAMILIES.  manifest.txt has a line for each: family, name, type, scale and zero point of the output.
+Runtime's operators on codes; quantized_weights.py makes those with weights.  Its input holds every int8 code.  COUNT
+models of each family are made; the families are listed in FAMILIES.  manifest.txt has a line for each: family, name,
+type, scale and zero point of the output.
 """
 import argparse
 import math
@@ -17,6 +18,8 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
+
+import quantized_weights
 
 IMAGE = (1, 2, 8, 16)  # each code once
 
@@ -118,6 +121,15 @@ class Maker:
 
     def finish_codes(self, codes, grid):
         return self.dequantized(codes, grid), grid
+
+    def run(self, output, x=None):
+        """What ONNX Runtime gives for a value, its optimizations off."""
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        session = onnxruntime.InferenceSession(self.model(output).SerializeToString(), options,
+                                               providers=["CPUExecutionProvider"])
+        return session.run(None, {"x": self.values() if x is None else x})[0]
 
     def model(self, output, y_shape=None):
         info = helper.make_tensor_value_info
@@ -374,6 +386,7 @@ FAMILIES = {
     "code_moves": code_moves,
     "code_sigmoid": code_function("QLinearSigmoid", 1), "code_leaky_relu": code_function("QLinearLeakyRelu", alpha=0.1),
     "code_average": code_average, "code_global_average": code_global_average,
+    **quantized_weights.FAMILIES,
 }
 
 
@@ -381,12 +394,7 @@ def write(folder, family, number, seed, dtype, symmetric):
     maker = Maker(np.random.default_rng([seed, list(FAMILIES).index(family), number]), dtype, symmetric)
     output, grid = FAMILIES[family](maker)
     x = maker.values()
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(maker.model(output).SerializeToString(), options,
-                                           providers=["CPUExecutionProvider"])
-    y = session.run(None, {"x": x})[0]
+    y = maker.run(output, x)
     model = maker.model(output, y.shape)
     onnx.checker.check_model(model)
     name = f"{family}_{number}"

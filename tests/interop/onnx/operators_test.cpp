@@ -7,6 +7,7 @@
 
 #include "interop/one_node.hpp"
 #include "intq/graph/print.hpp"
+#include "intq/nn/layers/weighted.hpp"
 #include "support/catch.hpp"
 
 using namespace intq;
@@ -294,4 +295,173 @@ TEST_CASE("Resize is one of PyTorch's four rules or ONNX's default, on height an
     CHECK_THAT(refusal(resize("linear", "half_pixel", {1, 2, 2, 2})), Contains("the scales must be 1, 1 and two"));
     CHECK_THAT(refusal(resize("linear", "half_pixel", {1, 1, 3e38f, 2})), Contains("extents must be 1 to"));
     CHECK_THAT(refusal(resize("linear", "pytorch_half_pixel", {1, 1, 0.17f, 2})), Contains("one output cell"));
+}
+
+namespace {
+
+/// A graph of x (-1, 4) with a float weight (4, 3), of which each column has a scale.
+test::ModelParts with_weight(std::vector<Message> nodes, std::vector<Message> more = {}) {
+    test::ModelParts parts{.nodes = std::move(nodes),
+                           .initializers = {tensor("w", {4, 3}, {1, 2, 4, -1, -2, -4, 0.4f, 0.8f, 50, 0, 0, 0}),
+                                            tensor("s", {3}, {1, 2, 4}), test::codes_tensor("z", {3}, {0, 0, 0}),
+                                            tensor("one", {}, {1.0f}), test::codes_tensor("low", {}, {-2}),
+                                            test::codes_tensor("high", {}, {3})},
+                           .inputs = {test::value_info("x", {-1, 4})}};
+    for (Message& message : more) parts.initializers.push_back(std::move(message));
+    return parts;
+}
+
+interop::onnx::LayerCodes layer_codes(const test::ModelParts& parts, const std::string& name) {
+    return interop::onnx::import_with_codes(interop::onnx::parse_model(test::model(parts).bytes(), "m"))
+        .layers.at(name);
+}
+
+std::vector<float> values_of(const intq::Tensor& tensor) {
+    const intq::Tensor copy = tensor.contiguous();
+    return {copy.flat<float>().begin(), copy.flat<float>().end()};
+}
+
+}  // namespace
+
+TEST_CASE("A weight that the file quantizes has its codes and scales, whatever moves or bounds it on its way") {
+    const Message axis0 = attribute("axis", 0), axis1 = attribute("axis", 1), last = attribute("axis", -1);
+    const auto turn = [](const std::string& from, const std::string& to) { return node("Transpose", {from}, {to}); };
+    const auto quantize = [](const std::string& from, const Message& axis) {
+        return node("QuantizeLinear", {from, "s", "z"}, {"q"}, {axis});
+    };
+    const auto dequantize = [](const std::string& from, const std::string& to, const Message& axis) {
+        return node("DequantizeLinear", {from, "s", "z"}, {to}, {axis});
+    };
+    const Message product = node("MatMul", {"x", "d"}, {"y"}, {}, "n");
+    const Message rows = node("Gemm", {"x", "d"}, {"y"}, {attribute("transB", 1)}, "n");
+    // rint(w / s)·s, as Linear has it: a row for each output.
+    const std::vector<float> whole{1, -1, 0, 0, 2, -2, 0, 0, 4, -4, 48, 0};
+    const std::vector<std::vector<Message>> ways{
+        {quantize("w", axis1), dequantize("q", "d", last), product},
+        {turn("w", "t"), quantize("t", axis0), dequantize("q", "d", axis0), rows},
+        {turn("w", "t"), quantize("t", axis0), turn("q", "u"), dequantize("u", "d", axis1), product},
+        {turn("w", "t"), quantize("t", axis0), dequantize("q", "u", attribute("axis", -2)), turn("u", "d"), product},
+        {quantize("w", axis1), dequantize("q", "u", axis1), node("Reshape", {"u", "pairs"}, {"v"}),
+         node("Flatten", {"v"}, {"d"}, {attribute("axis", 2)}), product},
+        {quantize("w", axis1), node("Identity", {"q"}, {"i"}), dequantize("i", "u", axis1),
+         node("Cast", {"u"}, {"d"}, {attribute("to", 1)}), product}};
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+        INFO("way " << i);
+        const auto codes = layer_codes(with_weight(ways[i], {int64_tensor("pairs", {2, 2, 3})}), "n");
+        CHECK(values_of(codes.weight) == whole);
+        REQUIRE(codes.grid.has_value());
+        CHECK(codes.grid->scales == std::vector<float>{1, 2, 4});
+        CHECK(codes.grid->axis == 0);
+    }
+    const auto clipped = layer_codes(with_weight({quantize("w", axis1), node("Clip", {"q", "low", "high"}, {"c"}),
+                                                  dequantize("c", "d", axis1), product}),
+                                     "n");
+    CHECK(values_of(clipped.weight) == std::vector<float>{1, -1, 0, 0, 2, -2, 0, 0, 4, -4, 12, 0});
+    // Its channels are joined with others, so the scales say nothing of an axis: real numbers.
+    const auto module =
+        test::import(with_weight({quantize("w", axis1), dequantize("q", "u", axis1),
+                                  node("Reshape", {"u", "row"}, {"v"}), node("Reshape", {"v", "back"}, {"d"}), product},
+                                 {int64_tensor("row", {12}), int64_tensor("back", {4, 3})}));
+    CHECK(values_of(dynamic_cast<const nn::Weighted&>(module->find("n")).weight()) == whole);
+}
+
+TEST_CASE("A zero point of a weight may be cast to the type of the codes") {
+    const auto parts = [](std::int64_t code, float zero) {
+        return with_weight(
+            {node("Cast", {"wide"}, {"zero"}, {attribute("to", code)}, "cast"),
+             node("QuantizeLinear", {"w", "one", "zero"}, {"q"}), node("DequantizeLinear", {"q", "one", "zero"}, {"d"}),
+             node("MatMul", {"x", "d"}, {"y"}, {}, "n")},
+            {tensor("wide", {}, {zero})});
+    };
+    CHECK(values_of(layer_codes(parts(3, 0), "n").weight) ==
+          std::vector<float>{1, -1, 0, 0, 2, -2, 1, 0, 4, -4, 50, 0});
+    CHECK(layer_codes(parts(2, 128), "n").grid->zero_points.empty());
+    CHECK_THAT(refusal(parts(2, 256)), Contains("(Cast \"cast\")") && Contains("does not fit"));
+    CHECK_THAT(refusal(parts(4, 0)), Contains("the dtype of code 4") && Contains("int8, uint8, int16"));
+    CHECK(OneNode{.op_type = "Cast", .attributes = {attribute("to", 1)}}.import()->graph().size() == 2);
+    CHECK_THAT(refusal({.op_type = "Cast", .attributes = {attribute("to", 7)}}),
+               Contains("a value is cast to the dtype of code 7"));
+}
+
+TEST_CASE("alpha of a Gemm is part of the scale of its weight, and beta takes the codes of the bias away") {
+    const auto parts = [](std::vector<Message> attributes) {
+        return with_weight({node("QuantizeLinear", {"w", "one"}, {"q"}), node("DequantizeLinear", {"q", "one"}, {"d"}),
+                            node("DequantizeLinear", {"b", "one"}, {"bias"}),
+                            node("Gemm", {"x", "d", "bias"}, {"y"}, std::move(attributes), "n")},
+                           {Message().integers(1, {3}).integer(2, test::int32).integers(5, {5, 6, 7}).text(8, "b")});
+    };
+    const auto plain = layer_codes(parts({}), "n");
+    CHECK(plain.grid->scales == std::vector<float>{1});
+    CHECK(plain.bias_codes == std::vector<std::int32_t>{5, 6, 7});
+    const auto half = layer_codes(parts({attribute("alpha", 0.5f)}), "n");
+    CHECK(half.grid->scales == std::vector<float>{0.5f});
+    CHECK(values_of(half.weight)[8] == 2.0f);
+    CHECK(layer_codes(parts({attribute("beta", 2.0f)}), "n").bias_codes.empty());
+    const auto on_codes = [](float alpha) {
+        return with_weight(
+            {node("QuantizeLinear", {"x", "one"}, {"q"}),
+             node("QGemm", {"q", "one", "", "codes", "one", "", "b"}, {"y"}, {attribute("alpha", alpha)}, "n")
+                 .text(7, "com.microsoft")},
+            {Message().integers(1, {1, 3}).integer(2, test::int32).integers(5, {5, 6, 7}).text(8, "b"),
+             test::codes_tensor("codes", {4, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})});
+    };
+    const auto quarter = layer_codes(on_codes(0.25f), "n");
+    CHECK(quarter.grid->scales == std::vector<float>{0.25f});
+    CHECK(quarter.bias_scales == std::vector<float>{0.25f});
+    CHECK(quarter.bias_codes == std::vector<std::int32_t>{5, 6, 7});
+    CHECK_THAT(refusal(on_codes(-1.0f)), Contains("alpha is -1.000000, expected a positive number"));
+}
+
+TEST_CASE("A quantized constant that no layer takes is a buffer with its quantizer, in the order of the file") {
+    const auto quantized = [](const std::string& from) {
+        return std::vector<Message>{
+            node("QuantizeLinear", {from, "one"}, {from + "_q"}, {}, from + "_quantizer"),
+            node("DequantizeLinear", {from + "_q", "one"}, {from + "_d"}, {}, from + "_dequantizer")};
+    };
+    std::vector<Message> nodes = quantized("a");
+    for (const Message& message : quantized("b")) nodes.push_back(message);
+    nodes.push_back(node("Add", {"x", "b_d"}, {"more"}, {}, "first"));
+    nodes.push_back(node("Add", {"more", "a_d"}, {"y"}, {}, "second"));
+    const auto module = test::import(
+        {.nodes = nodes,
+         .initializers = {tensor("a", {1, 4}, {1, 2, 3, 0.4f}), filled("b", {1, 4}, 2.6f), tensor("one", {}, {1.0f})},
+         .inputs = {test::value_info("x", {-1, 4})}});
+    const std::string text = graph::to_string(module->graph());
+    const std::size_t a = text.find("call_module[target=a_quantizer]"),
+                      b = text.find("call_module[target=b_quantizer]");
+    REQUIRE(b != std::string::npos);
+    CHECK(a < b);
+    CHECK(values_of((*module)(intq::Tensor::zeros(Shape(1, 4))).tensor()) == std::vector<float>{4, 5, 6, 3});
+}
+
+TEST_CASE("A Clip of codes leaves a narrower range of them, and its bounds are codes of their type") {
+    const auto parts = [](std::vector<std::string> inputs, std::vector<Message> more) {
+        return with_weight({node("QuantizeLinear", {"x", "one"}, {"q"}), node("Clip", inputs, {"c"}, {}, "clip"),
+                            node("DequantizeLinear", {"c", "one"}, {"y"})},
+                           std::move(more));
+    };
+    const auto code = [](const std::string& name, std::int64_t value) {
+        return Message().integer(2, test::uint8).integers(5, {value}).text(8, name);
+    };
+    const auto module = test::import(parts({"q", "", "most"}, {code("most", 15)}));
+    const auto x = intq::Tensor::from(Shape(1, 4), {-1.0f, 3.0f, 14.6f, 200.0f});
+    CHECK(values_of((*module)(x).tensor()) == std::vector<float>{0, 3, 15, 15});
+    CHECK_THAT(refusal(parts({"q", "low", "high"}, {})),
+               Contains("(Clip \"clip\")") && Contains("the min has dtype int8") && Contains("of dtype uint8"));
+    CHECK_THAT(refusal(parts({"q", "least", "most"}, {code("least", 15), code("most", 15)})),
+               Contains("no range of codes: 15 to 15"));
+}
+
+TEST_CASE("A zero point is of the type of the codes, and one that is left out is 0 of theirs") {
+    const auto parts = [](std::vector<std::string> made, std::vector<std::string> read,
+                          std::vector<Message> more = {}) {
+        return with_weight(
+            {node("QuantizeLinear", made, {"q"}, std::move(more)), node("DequantizeLinear", read, {"y"}, {}, "read")},
+            {test::codes_tensor("zero", {}, {0})});
+    };
+    CHECK(refusal(parts({"x", "one"}, {"q", "one"})) == "not refused");
+    CHECK(refusal(parts({"x", "one"}, {"q", "one"}, {attribute("output_dtype", 3)})) == "not refused");
+    CHECK(refusal(parts({"x", "one"}, {"q", "one", "zero"}, {attribute("output_dtype", 3)})) == "not refused");
+    CHECK_THAT(refusal(parts({"x", "one"}, {"q", "one", "zero"})),
+               Contains("(DequantizeLinear \"read\")") && Contains("the codes have dtype uint8, the zero point int8"));
 }

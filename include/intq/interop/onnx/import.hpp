@@ -129,7 +129,7 @@ private:
                             ", more than " + std::to_string(max_rank) + " axes");
             check_dims("the input " + in_quotes(input.name), input.shape);
             state_.values[input.name] = {.node = &state_.next_node().placeholder(input.name), .dims = dims_of(input)};
-            if (holds_codes) state_.values[input.name].input_codes = input.dtype;
+            if (holds_codes) state_.values[input.name].codes = input.dtype;
         }
         if (!any) throw Error("the graph has no input");
     }

@@ -40,7 +40,7 @@ inline constexpr OnnxOperator onnx_operators[] = {
     {"Add", 11, newest_opset, &operators::add},
     {"AveragePool", 11, newest_opset, &operators::average_pool},
     {"BatchNormalization", 11, newest_opset, &operators::batch_normalization},
-    {"Cast", 11, newest_opset, &operators::of_constants},
+    {"Cast", 11, newest_opset, &operators::cast},
     {"Ceil", 11, newest_opset, &operators::of_constants},
     {"Clip", 11, newest_opset, &operators::clip},
     {"Concat", 11, newest_opset, &operators::concat},

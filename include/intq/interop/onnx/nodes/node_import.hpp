@@ -37,16 +37,31 @@
 namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
 
+/// A constant behind a QuantizeLinear. A layer takes its codes; another operator reads a buffer with a quantizer, which
+/// comes into being with the first of them.
+struct QuantizedConstant {
+    const FileTensor* real = nullptr;
+    OwnedQParams grid{};
+    const Node* made_by = nullptr;  // the QuantizeLinear, whose name the quantizer gets
+    graph::Node* place = nullptr;   // behind which the quantizer stands
+    graph::Node* node = nullptr;    // the call of the quantizer
+};
+
 /// What a name of the ONNX graph stands for: a node of ours, or a constant, or something that is not supported.
 struct ImportedValue {
     graph::Node* node = nullptr;
     const FileTensor* constant = nullptr;
     std::string unsupported{};
     Dims dims{};
-    /// Of codes: `node` gives the real numbers that they stand for. DequantizeLinear alone reads them.
+    /// Of what the model computes: the type of codes in the file; none for real numbers. `node` gives the real numbers
+    /// that they stand for. DequantizeLinear and Clip alone read them.
+    DType codes = DType::none;
+    /// How much greater the codes of the file are than those of `grid`.
+    std::int32_t shift = 0;
+    /// Of codes; nothing for an input of the graph, whose grid DequantizeLinear says.
     std::optional<OwnedQParams> grid{};
-    /// Of an input of the graph that holds codes: `node` gives the real numbers, whose grid DequantizeLinear says.
-    DType input_codes = DType::none;
+    /// Of a constant behind a QuantizeLinear, beside `constant`.
+    QuantizedConstant* quantized = nullptr;
 };
 
 /// A constant that DequantizeLinear made of codes.
@@ -73,6 +88,7 @@ struct ImportState {
     std::map<std::string, ImportedValue, std::less<>> values{};
     std::map<std::string, std::size_t, std::less<>> uses{};  // by nodes and by the graph's outputs
     std::deque<FileTensor> made_constants{};
+    std::deque<QuantizedConstant> quantized_constants{};
     std::uint64_t constant_bytes = 0, copied_bytes = 0;  // that the file holds, and that nodes took
     std::map<std::pair<const FileTensor*, std::size_t>, std::string> buffers{};  // of a rank
     std::map<const FileTensor*, CodedConstant> coded{};
@@ -103,9 +119,12 @@ public:
     std::size_t input_count() const noexcept { return node_.inputs.size(); }
     /// An empty name is an input that is left out.
     bool has_input(std::size_t i) const noexcept { return i < node_.inputs.size() && !node_.inputs[i].empty(); }
-    bool is_constant(std::size_t i) const { return find(i, "input").constant != nullptr; }
-    /// Whether all inputs that are there are constants.
-    bool has_only_constants() const;
+    /// Whether it is a constant, and no quantizer of the model rounds it.
+    bool is_constant(std::size_t i) const { return has_elements(i) && find(i, "input").quantized == nullptr; }
+    /// Whether its elements are known before the model runs.
+    bool has_elements(std::size_t i) const { return find(i, "input").constant != nullptr; }
+    /// Whether those of all inputs that are there are.
+    bool has_all_elements() const;
     void expect_inputs(std::size_t least, std::size_t most) const;
 
     /// A value that is computed when the model runs; throws for a constant. `what` names it in messages.
@@ -128,10 +147,13 @@ public:
 
     /// An input that may be codes.
     const ImportedValue& any_value(std::size_t i, std::string_view what) const;
-    /// Says that the output is codes on a grid; its node gives their real numbers.
-    void mark_codes(const OwnedQParams& grid);
-    /// Makes the output a constant whose codes are known.
-    void set_coded_constant(FileTensor real, CodedConstant coded);
+    /// Says that the output is codes of a type of the file, greater by `shift` than those of a grid; its node gives
+    /// their real numbers.
+    void mark_codes(const OwnedQParams& grid, DType codes, std::int32_t shift);
+    /// Makes the output the codes of constant 0, which keeps its quantizer beside them.
+    void set_quantized_constant(FileTensor codes, const OwnedQParams& grid);
+    /// Lets the output have the quantizer of input 0, if that is on the same grid.
+    void keep_quantizer(const OwnedQParams& grid);
     /// The codes that DequantizeLinear made a constant of; null for one of real numbers.
     const CodedConstant* coded_constant(std::size_t i) const;
     /// Notes the codes of constant `c`, if it has some, as the bias of the layer that computes input `x`.
@@ -155,9 +177,10 @@ public:
     void call_function(const nn::Function& function, graph::ArgumentList args, Dims dims);
     void set_output(ImportedValue value);
     void set_constant(FileTensor tensor);
-    /// A constant that is computed of others.
-    /// @throws Error for one of more than max_folded elements, or where all of them are too much memory
-    void set_folded(FileTensor tensor);
+    /// A constant that is computed of others, with its codes if it has some.
+    /// @throws Error for one that is larger than all of them and has more than max_folded elements, or where all
+    ///         constants are too much memory
+    void set_folded(FileTensor tensor, std::optional<CodedConstant> coded = {});
     /// Sets all outputs: items of the tuple that a node returns.
     void set_items(graph::Node& tuple, const std::vector<Dims>& dims);
     /// A float32 constant as a buffer of the model, one for all nodes that take it, and a node that reads it.
@@ -171,7 +194,8 @@ public:
     graph::Node& make_module(nn::ModulePtr module, graph::ArgumentList args);
 
 private:
-    graph::Node& add_buffer_of(const FileTensor& tensor, std::size_t rank);
+    graph::Node& add_buffer_of(const FileTensor& tensor, std::size_t rank) const;
+    graph::Node& call_quantizer(QuantizedConstant& constant) const;
     void call_noted(std::set<std::string>& names, nn::ModulePtr module, graph::ArgumentList args, Dims dims);
     const ImportedValue& find(std::size_t i, std::string_view what) const;
     const FileTensor& finite_constant(std::size_t i, std::string_view what) const;
@@ -200,9 +224,11 @@ Tensor to_tensor(const FileTensor& tensor, const Shape& shape);
 #    include <algorithm>
 #    include <cmath>
 #    include <limits>
+#    include <memory>
 #    include <utility>
 #    include <variant>
 
+#    include "intq/interop/onnx/nodes/quantize_dequantize.hpp"
 #    include "intq/io/describe.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/functional/move.hpp"
@@ -236,9 +262,8 @@ INTQ_INLINE const ImportedValue& NodeImport::find(std::size_t i, std::string_vie
     if (!has_input(i)) throw Error("the " + std::string(what) + " (input " + std::to_string(i + 1) + ") is missing");
     const ImportedValue& value = state_.values.find(node_.inputs[i])->second;
     if (!value.unsupported.empty()) throw Error("the " + label(i, what) + " is " + value.unsupported);
-    if (value.grid || value.input_codes != DType::none)
-        throw Error("the " + label(i, what) + " holds codes of dtype " +
-                    name_of(value.grid ? value.grid->dtype : value.input_codes) +
+    if (value.codes != DType::none)
+        throw Error("the " + label(i, what) + " holds codes of dtype " + name_of(value.codes) +
                     ", which DequantizeLinear and operators on codes alone read");
     return value;
 }
@@ -246,10 +271,10 @@ INTQ_INLINE const ImportedValue& NodeImport::find(std::size_t i, std::string_vie
 INTQ_INLINE const ImportedValue& NodeImport::any_value(std::size_t i, std::string_view what) const {
     if (!has_input(i)) throw Error("the " + std::string(what) + " (input " + std::to_string(i + 1) + ") is missing");
     const ImportedValue& value = state_.values.find(node_.inputs[i])->second;
-    return value.grid || value.input_codes != DType::none ? value : find(i, what);
+    return value.codes != DType::none ? value : find(i, what);
 }
 
-INTQ_INLINE bool NodeImport::has_only_constants() const {
+INTQ_INLINE bool NodeImport::has_all_elements() const {
     for (std::size_t i = 0; i < input_count(); ++i)
         if (has_input(i) && state_.values.find(node_.inputs[i])->second.constant == nullptr) return false;
     return true;
@@ -265,6 +290,7 @@ INTQ_INLINE void NodeImport::expect_inputs(std::size_t least, std::size_t most) 
 
 INTQ_INLINE graph::Node& NodeImport::value(std::size_t i, std::string_view what) const {
     const ImportedValue& found = find(i, what);
+    if (found.quantized != nullptr && found.constant->dtype == DType::float32) return call_quantizer(*found.quantized);
     if (found.node == nullptr)
         throw Error("the " + label(i, what) +
                     " is a constant, expected a value that is computed from the model's input");
@@ -327,7 +353,7 @@ INTQ_INLINE bool NodeImport::is_only_user(std::size_t i) const {
 }
 
 INTQ_INLINE nn::Module* NodeImport::producing_module(std::size_t i) const {
-    const graph::Node* made_by = find(i, "input").node;
+    const graph::Node* made_by = any_value(i, "input").node;
     if (made_by == nullptr || made_by->op() != graph::Op::call_module) return nullptr;
     return &state_.root.find(made_by->target());
 }
@@ -373,16 +399,43 @@ INTQ_INLINE void NodeImport::check_attributes_are_read() const {
     }
 }
 
-INTQ_INLINE void NodeImport::mark_codes(const OwnedQParams& grid) {
-    if (!node_.outputs.empty() && !node_.outputs[0].empty()) state_.values[node_.outputs[0]].grid = grid;
+INTQ_INLINE void NodeImport::mark_codes(const OwnedQParams& grid, DType codes, std::int32_t shift) {
+    if (node_.outputs.empty() || node_.outputs[0].empty()) return;
+    ImportedValue& output = state_.values[node_.outputs[0]];
+    output.grid = grid;
+    output.codes = codes;
+    output.shift = shift;
 }
 
-INTQ_INLINE void NodeImport::set_coded_constant(FileTensor real, CodedConstant coded) {
-    count_copied(real.data.size());
-    state_.made_constants.push_back(std::move(real));
-    const FileTensor& kept = state_.made_constants.back();
-    state_.coded.emplace(&kept, std::move(coded));
-    set_output({.constant = &kept, .dims = kept.dims});
+INTQ_INLINE void NodeImport::set_quantized_constant(FileTensor codes, const OwnedQParams& grid) {
+    const FileTensor& real = finite_constant(0, "input");
+    set_folded(std::move(codes));
+    if (node_.outputs.empty() || node_.outputs[0].empty()) return;
+    state_.quantized_constants.push_back(
+        {.real = &real, .grid = grid, .made_by = &node_, .place = state_.graph.nodes().back()});
+    state_.values[node_.outputs[0]].quantized = &state_.quantized_constants.back();
+}
+
+INTQ_INLINE void NodeImport::keep_quantizer(const OwnedQParams& grid) {
+    QuantizedConstant* const quantized = find(0, "input").quantized;
+    if (quantized == nullptr || !(quantized->grid == grid)) return;
+    if (!node_.outputs.empty() && !node_.outputs[0].empty()) state_.values[node_.outputs[0]].quantized = quantized;
+}
+
+/// The quantizers of constants stand in the order of the file, whichever is read first.
+INTQ_INLINE graph::Node& NodeImport::call_quantizer(QuantizedConstant& constant) const {
+    if (constant.node != nullptr) return *constant.node;
+    const auto at = state_.graph.after(*constant.place);
+    graph::Node& buffer = add_buffer_of(*constant.real, 0);
+    const std::string name = state_.names.create(*constant.made_by);
+    nn::add_module(state_.root, name, std::make_shared<QuantizeDequantize>(constant.grid));
+    constant.node = &state_.next_node().call_module(name, {buffer});
+    bool is_later = false;
+    for (QuantizedConstant& other : state_.quantized_constants) {
+        if (is_later && other.place == constant.place) other.place = constant.node;
+        is_later = is_later || &other == &constant;
+    }
+    return *constant.node;
 }
 
 namespace detail {
@@ -418,12 +471,16 @@ INTQ_INLINE void NodeImport::note_layer(const std::string& name, const nn::Modul
     const auto weight = state_.coded.find(find(1, "weight").constant);
     if (weight == state_.coded.end()) return;
     LayerCodes noted{.weight = layer->weight(), .grid = weight->second.grid};
-    bool transposes = false;
+    bool transposes = false, scales_bias = false;
     for (const Attribute& attribute : node_.attributes) {
         const auto* number = std::get_if<std::int64_t>(&attribute.value);
         if (attribute.name == "transB" && number != nullptr) transposes = *number != 0;
         const auto* factor = std::get_if<float>(&attribute.value);
-        if (attribute.name == "alpha" && factor != nullptr && *factor != 1.0f) return;  // on another grid
+        if (factor == nullptr || *factor == 1.0f) continue;
+        if (attribute.name == "beta") scales_bias = true;
+        if (attribute.name != "alpha") continue;
+        if (!(*factor > 0.0f)) return;  // no codes of the weight are its products
+        for (float& scale : noted.grid->scales) scale *= *factor;
     }
     if (noted.grid->is_per_channel()) {
         if (noted.grid->axis != detail::channel_axis_in_file(node_.op_type, transposes))
@@ -431,7 +488,7 @@ INTQ_INLINE void NodeImport::note_layer(const std::string& name, const nn::Modul
                         ", which is not that of the output channels");
         noted.grid->axis = layer->weight_channel_axis();
     }
-    if (has_input(2) && find(2, "bias").constant != nullptr) {
+    if (has_input(2) && find(2, "bias").constant != nullptr && !scales_bias) {
         const auto bias = state_.coded.find(find(2, "bias").constant);
         const auto count = static_cast<std::size_t>(layer->out_channels());
         if (bias != state_.coded.end() && bias->second.codes.size() == count) {
@@ -514,7 +571,7 @@ INTQ_INLINE graph::Node& NodeImport::add_made_buffer(FileTensor tensor, std::siz
     return add_buffer_of(state_.made_constants.back(), rank);
 }
 
-INTQ_INLINE graph::Node& NodeImport::add_buffer_of(const FileTensor& tensor, std::size_t rank) {
+INTQ_INLINE graph::Node& NodeImport::add_buffer_of(const FileTensor& tensor, std::size_t rank) const {
     graph::Graph& graph = state_.next_node();
     std::string& name = state_.buffers[{&tensor, rank}];
     if (!name.empty()) return graph.get_attr(name);
@@ -539,13 +596,17 @@ INTQ_INLINE void NodeImport::set_constant(FileTensor tensor) {
     set_output({.constant = &kept, .dims = kept.dims});
 }
 
-INTQ_INLINE void NodeImport::set_folded(FileTensor tensor) {
-    if (tensor.size() > detail::max_folded)
+INTQ_INLINE void NodeImport::set_folded(FileTensor tensor, std::optional<CodedConstant> coded) {
+    index_t most = detail::max_folded;
+    for (std::size_t i = 0; i < input_count(); ++i)
+        if (has_input(i) && has_elements(i)) most = (std::max)(most, find(i, "input").constant->size());
+    if (tensor.size() > most)
         throw Error("its result, a constant of shape " + describe_shape(tensor.dims) + ", has more than " +
-                    std::to_string(detail::max_folded) + " elements");
+                    std::to_string(most) + " elements");
     count_copied(tensor.data.size());
     state_.made_constants.push_back(std::move(tensor));
     const FileTensor& kept = state_.made_constants.back();
+    if (coded) state_.coded.emplace(&kept, *std::move(coded));
     set_output({.constant = &kept, .dims = kept.dims});
 }
 

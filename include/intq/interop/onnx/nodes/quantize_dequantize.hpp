@@ -23,6 +23,7 @@ public:
     bool is_leaf() const override { return true; }
     INTQ_INLINE nn::Value forward(nn::Arguments arguments) override;
     const OwnedQParams& grid() const noexcept { return grid_; }
+    INTQ_INLINE void set_grid(OwnedQParams grid);
 
 private:
     OwnedQParams grid_;
@@ -43,6 +44,8 @@ namespace intq::interop::onnx {
 inline namespace INTQ_HOSTED_ABI {
 
 INTQ_INLINE QuantizeDequantize::QuantizeDequantize(OwnedQParams grid) : grid_(std::move(grid)) {}
+
+INTQ_INLINE void QuantizeDequantize::set_grid(OwnedQParams grid) { grid_ = std::move(grid); }
 
 INTQ_INLINE std::string QuantizeDequantize::type_name() const { return "QuantizeDequantize"; }
 

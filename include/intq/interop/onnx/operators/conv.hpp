@@ -142,7 +142,7 @@ INTQ_INLINE void conv1d(NodeImport& node) {
 INTQ_INLINE void conv(NodeImport& node) {
     node.expect_inputs(2, 3);
     const bool is_line = !node.dims(0) || node.dims(0)->size() == 3;
-    if (is_line && node.is_constant(1) && node.constant(1, "weight").dims.size() == 3) return conv1d(node);
+    if (is_line && node.has_elements(1) && node.constant(1, "weight").dims.size() == 3) return conv1d(node);
     graph::Node& x = node.value_of_rank(0, 4);
     const FileTensor& weight = node.float_constant(1, 4, "weight");
     const Size2d kernel = read_kernel(node, weight);
@@ -183,7 +183,7 @@ INTQ_INLINE void conv_transpose(NodeImport& node) {
         throw Error("auto_pad " + in_quotes(auto_pad) + " is not supported");
     if (node.raw_attribute("output_shape") != nullptr) throw Error("output_shape is not supported");
     const bool is_line = !node.dims(0) || node.dims(0)->size() == 3;
-    if (is_line && node.is_constant(1) && node.constant(1, "weight").dims.size() == 3) return conv_transpose1d(node);
+    if (is_line && node.has_elements(1) && node.constant(1, "weight").dims.size() == 3) return conv_transpose1d(node);
     graph::Node& x = node.value_of_rank(0, 4);
     const FileTensor& weight = node.float_constant(1, 4, "weight");
     const Size2d kernel = read_kernel(node, weight);
@@ -304,9 +304,14 @@ INTQ_INLINE void matmul_values(NodeImport& node) {
     node.call_module(std::make_shared<nn::FloatFunctional>(), {node.value(0), node.value(1)}, std::nullopt, "matmul");
 }
 
+/// Whether the right operand is the weight of a Linear. A quantized constant of another rank is a value.
+INTQ_INLINE bool has_weight(const NodeImport& node) {
+    return node.is_constant(1) || (node.has_elements(1) && node.constant(1, "right operand").dims.size() == 2);
+}
+
 INTQ_INLINE void matmul(NodeImport& node) {
     node.expect_inputs(2, 2);
-    if (node.input_count() > 1 && !node.is_constant(0) && !node.is_constant(1)) return matmul_values(node);
+    if (!node.is_constant(0) && !has_weight(node)) return matmul_values(node);
     graph::Node& x = node.value(0, "left operand");
     call_linear(node, x, node.dims(0), linear_weight(node.float_constant(1, 2, "right operand"), false, 1.0f), {});
 }

@@ -39,7 +39,9 @@ void shape(NodeImport& node);
 #    include <cmath>
 #    include <cstddef>
 #    include <cstdint>
+#    include <iterator>
 #    include <limits>
+#    include <optional>
 #    include <string>
 #    include <type_traits>
 #    include <utility>
@@ -74,6 +76,15 @@ template <class T> void check_is_known(T value) {
     if constexpr (std::is_same_v<T, std::int64_t>)
         if (value != -1 && is_unknown_extent(value))
             throw Error("it computes with an extent that is known only when the model runs");
+}
+
+/// The same, with the types of codes and float64.
+template <class Compute> FileTensor with_any_type(DType dtype, const Compute& compute) {
+    if (dtype == DType::float64) return compute(double{});
+    if (dtype == DType::int8) return compute(std::int8_t{});
+    if (dtype == DType::uint8) return compute(std::uint8_t{});
+    if (dtype == DType::int16) return compute(std::int16_t{});
+    return with_type(dtype, compute);
 }
 
 enum class Arithmetic { add, sub, mul, div, mod, min, max };
@@ -181,14 +192,17 @@ template <class To, class From> To cast(From value) {
         check_is_known(value);
         return static_cast<To>(value);
     } else if constexpr (std::is_floating_point_v<From>) {
-        // The bounds are powers of two, so they are floats.
+        // The bounds are powers of two or 0, so they are floats.
         const auto low = static_cast<From>((std::numeric_limits<To>::min)());
-        if (!(value >= low && value < -low))
+        const From high = static_cast<From>((std::numeric_limits<To>::max)() / 2 + 1) * 2;
+        if (!(value >= low && value < high))
             throw Error("the number " + std::to_string(value) + " does not fit the dtype that it is cast to");
         return static_cast<To>(value);
     } else {
         if (!std::is_same_v<To, From>) check_is_known(value);
-        if (value < (std::numeric_limits<To>::min)() || value > (std::numeric_limits<To>::max)())
+        const auto wide = static_cast<std::int64_t>(value);
+        if (wide < std::int64_t{(std::numeric_limits<To>::min)()} ||
+            wide > std::int64_t{(std::numeric_limits<To>::max)()})
             throw Error("the number " + std::to_string(value) + " does not fit the dtype that it is cast to");
         return static_cast<To>(value);
     }
@@ -200,18 +214,45 @@ INTQ_INLINE FileTensor fold_cast(NodeImport& node) {
     const std::int64_t code = node.integer("to", 0);
     node.integer("saturate", 1);    // concerns float8 only
     node.text("round_mode", "up");  // the same
-    const DType to = code == 1 ? DType::float32 : code == 6 ? DType::int32 : code == 7 ? DType::int64 : DType::none;
+    constexpr DType types[] = {DType::none, DType::float32, DType::uint8, DType::int8,
+                               DType::none, DType::int16,   DType::int32, DType::int64};
+    const DType to = code > 0 && code < static_cast<std::int64_t>(std::size(types)) ? types[code] : DType::none;
     if (to == DType::none)
         throw Error("a cast of a constant to the dtype of code " + std::to_string(code) +
-                    " is not supported; expected float32, int32 or int64");
-    return with_type(to, [&]<class To>(To) {
+                    " is not supported; expected float32, int8, uint8, int16, int32 or int64");
+    if (to == from.dtype) return from;
+    return with_any_type(to, [&]<class To>(To) {
         FileTensor result = folded(to, from.dims);
-        return with_type(from.dtype, [&]<class From>(From) {
+        return with_any_type(from.dtype, [&]<class From>(From) {
             const auto values = from.as<From>();
             const auto target = elements<To>(result);
             for (std::size_t i = 0; i < target.size(); ++i) target[i] = cast<To>(values[i]);
             return std::move(result);
         });
+    });
+}
+
+INTQ_INLINE FileTensor fold_clip(NodeImport& node) {
+    node.expect_inputs(1, 3);
+    const FileTensor& from = node.constant(0, "input");
+    return with_any_type(from.dtype, [&]<class T>(T) {
+        const auto bound = [&](std::size_t i, const char* what, T otherwise) {
+            if (!node.has_input(i)) return otherwise;
+            const FileTensor& tensor = node.constant(i, what);
+            const auto values = tensor.as<T>();
+            if (values.size() != 1)
+                throw Error(std::string("the ") + what + " has " + std::to_string(values.size()) +
+                            " elements, expected 1");
+            return values[0];
+        };
+        const T low = bound(1, "min", std::numeric_limits<T>::lowest());
+        const T high = bound(2, "max", (std::numeric_limits<T>::max)());
+        FileTensor result = from;
+        for (T& value : elements<T>(result)) {
+            check_is_known(value);
+            value = (std::min)((std::max)(value, low), high);
+        }
+        return result;
     });
 }
 
@@ -250,18 +291,21 @@ INTQ_INLINE FileTensor fold_range(NodeImport& node) {
     return result;
 }
 
-/// What is computed of constants.
+/// What is computed of constants. Where a node only moves elements, the axis of their channels moves with them.
 struct FoldRow {
     const char* op_type;
     FileTensor (*fold)(NodeImport&);
+    std::optional<int> (*moved_axis)(NodeImport&, int, const FileTensor&, const FileTensor&) = nullptr;
 };
 inline constexpr FoldRow fold_rows[] = {
     {"Add", &fold_arithmetic<Arithmetic::add>},
-    {"Cast", &fold_cast},
+    {"Cast", &fold_cast, &reshaped_axis},
     {"Ceil", &fold_single<Single::ceil>},
+    {"Clip", &fold_clip},
     {"Concat", &fold_concat},
     {"ConstantOfShape", &fold_constant_of_shape},
     {"Div", &fold_arithmetic<Arithmetic::div>},
+    {"Flatten", &fold_flatten, &reshaped_axis},
     {"Floor", &fold_single<Single::floor>},
     {"Gather", &fold_gather},
     {"Max", &fold_arithmetic<Arithmetic::max>},
@@ -271,19 +315,36 @@ inline constexpr FoldRow fold_rows[] = {
     {"Neg", &fold_single<Single::neg>},
     {"Range", &fold_range},
     {"ReduceProd", &fold_product},
-    {"Reshape", &fold_reshape},
+    {"Reshape", &fold_reshape, &reshaped_axis},
     {"Slice", &fold_slice},
-    {"Squeeze", &fold_squeeze},
+    {"Squeeze", &fold_squeeze, &reshaped_axis},
     {"Sub", &fold_arithmetic<Arithmetic::sub>},
-    {"Unsqueeze", &fold_unsqueeze},
+    {"Transpose", &fold_transpose, &transposed_axis},
+    {"Unsqueeze", &fold_unsqueeze, &reshaped_axis},
 };
+
+/// The grid of a constant that DequantizeLinear made of codes, behind a node that moves its elements; nothing where
+/// their channels stand on no axis any more.
+INTQ_INLINE std::optional<CodedConstant> moved_codes(NodeImport& node, const FoldRow& row, const FileTensor& to) {
+    if (row.moved_axis == nullptr || to.dtype != DType::float32) return std::nullopt;
+    const CodedConstant* const coded = node.coded_constant(0);
+    if (coded == nullptr || (row.moved_axis == &transposed_axis && !coded->codes.empty())) return std::nullopt;
+    CodedConstant moved = *coded;
+    if (!moved.grid.is_per_channel()) return moved;
+    const auto axis = row.moved_axis(node, moved.grid.axis, node.constant(0, "data"), to);
+    if (!axis) return std::nullopt;
+    moved.grid.axis = *axis;
+    return moved;
+}
 
 }  // namespace folding
 
 INTQ_INLINE bool fold_constants(NodeImport& node) {
     for (const folding::FoldRow& row : folding::fold_rows)
-        if (node.node().op_type == row.op_type && node.input_count() > 0 && node.has_only_constants()) {
-            node.set_folded(row.fold(node));
+        if (node.node().op_type == row.op_type && node.input_count() > 0 && node.has_all_elements()) {
+            FileTensor result = row.fold(node);
+            std::optional<CodedConstant> coded = folding::moved_codes(node, row, result);
+            node.set_folded(std::move(result), std::move(coded));
             return true;
         }
     return false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Constants of which a node moves the elements: Concat, Gather, Slice, Reshape, Squeeze, Unsqueeze. Layer: interop.
+// Constants of which a node moves the elements: Concat, Gather, Slice, Transpose, Reshape, Flatten, Squeeze, Unsqueeze.
+// Layer: interop.
 //
 // An extent that is not known is an element like others here.
 #ifndef INTQ_INTEROP_ONNX_OPERATORS_FOLD_MOVES_HPP
@@ -8,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -42,11 +44,21 @@ void copy_elements(const FileTensor& from, index_t at, FileTensor& to, index_t t
 
 /// What a node makes of the elements of its constants by moving them.
 FileTensor fold_concat(NodeImport& node);
+FileTensor fold_flatten(NodeImport& node);
 FileTensor fold_gather(NodeImport& node);
 FileTensor fold_reshape(NodeImport& node);
 FileTensor fold_slice(NodeImport& node);
 FileTensor fold_squeeze(NodeImport& node);
+FileTensor fold_transpose(NodeImport& node);
 FileTensor fold_unsqueeze(NodeImport& node);
+
+/// Which axis of its input each axis of a Transpose's output is.
+std::vector<std::int64_t> permutation(NodeImport& node, const std::vector<index_t>& from);
+
+/// The axis that counts the channels of a constant behind a Transpose, or behind a node that gives it another shape;
+/// nothing where none does.
+std::optional<int> transposed_axis(NodeImport& node, int axis, const FileTensor& from, const FileTensor& to);
+std::optional<int> reshaped_axis(NodeImport& node, int axis, const FileTensor& from, const FileTensor& to);
 
 /// The extents that Unsqueeze and Squeeze give a value.
 std::vector<index_t> unsqueezed_dims(NodeImport& node, const std::vector<index_t>& from);
@@ -62,6 +74,7 @@ std::vector<index_t> squeezed_dims(NodeImport& node, const std::vector<index_t>&
 
 #    include <algorithm>
 #    include <cstring>
+#    include <numeric>
 #    include <utility>
 
 #    include "intq/interop/onnx/nodes/dims.hpp"
@@ -225,6 +238,63 @@ INTQ_INLINE FileTensor fold_reshape(NodeImport& node) {
         throw Error("a constant of shape " + describe_shape(data.dims) + " cannot take the shape " +
                     describe_shape(target));
     return with_dims(data, std::move(dims));
+}
+
+INTQ_INLINE FileTensor fold_flatten(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    const FileTensor& data = node.constant(0, "data");
+    const std::int64_t given = node.integer("axis", 1);
+    const auto rank = static_cast<std::int64_t>(data.dims.size());
+    const std::size_t axis = given == rank ? data.dims.size() : axis_in(given, data.dims);
+    return with_dims(data, {product_of(data.dims, 0, axis), product_of(data.dims, axis, data.dims.size())});
+}
+
+INTQ_INLINE std::vector<std::int64_t> permutation(NodeImport& node, const std::vector<index_t>& from) {
+    std::vector<std::int64_t> turned(from.size());
+    std::iota(turned.rbegin(), turned.rend(), 0);
+    const auto axes = node.integers("perm", turned);
+    std::vector<std::int64_t> sorted = axes;
+    std::sort(sorted.begin(), sorted.end());
+    if (!std::equal(sorted.begin(), sorted.end(), turned.rbegin(), turned.rend()))
+        throw Error("perm " + describe_shape(axes) + " does not name each axis of " + describe_shape(from) + " once");
+    return axes;
+}
+
+INTQ_INLINE FileTensor fold_transpose(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    const FileTensor& data = node.constant(0, "data");
+    FileTensor result = data;
+    const std::size_t rank = data.dims.size();
+    std::vector<index_t> steps(rank), place(rank, 0);  // steps in the input along the axes of the result
+    const std::vector<std::int64_t> axes = permutation(node, data.dims);
+    for (std::size_t k = 0; k < rank; ++k) {
+        const auto axis = static_cast<std::size_t>(axes[k]);
+        result.dims[k] = data.dims[axis];
+        steps[k] = product_of(data.dims, axis + 1, rank);
+    }
+    index_t from = 0;
+    for (index_t to = 0; to < result.size(); ++to) {
+        copy_elements(data, from, result, to, 1);
+        for (std::size_t k = rank; k-- > 0;) {
+            from += steps[k];
+            if (++place[k] < result.dims[k]) break;
+            from -= steps[k] * std::exchange(place[k], 0);
+        }
+    }
+    return result;
+}
+
+INTQ_INLINE std::optional<int> transposed_axis(NodeImport& node, int axis, const FileTensor& from, const FileTensor&) {
+    const std::vector<std::int64_t> axes = permutation(node, from.dims);
+    return static_cast<int>(std::find(axes.begin(), axes.end(), axis) - axes.begin());
+}
+
+INTQ_INLINE std::optional<int> reshaped_axis(NodeImport&, int axis, const FileTensor& from, const FileTensor& to) {
+    const auto at = static_cast<std::size_t>(axis);
+    const index_t before = product_of(from.dims, 0, at);
+    for (std::size_t k = 0; k < to.dims.size(); ++k)
+        if (to.dims[k] == from.dims[at] && product_of(to.dims, 0, k) == before) return static_cast<int>(k);
+    return std::nullopt;
 }
 
 INTQ_INLINE FileTensor fold_slice(NodeImport& node) {

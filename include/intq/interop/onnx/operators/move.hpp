@@ -23,6 +23,9 @@ void dropout_with_attribute(NodeImport& node);
 void dropout(NodeImport& node);
 void constant(NodeImport& node);
 
+/// To float32, of real numbers: the same ones.
+void cast(NodeImport& node);
+
 void transpose(NodeImport& node);
 
 /// One slice an axis, one behind the other.
@@ -59,6 +62,7 @@ void pad(NodeImport& node);
 #    include "intq/graph/node.hpp"
 #    include "intq/interop/onnx/nodes/dims.hpp"
 #    include "intq/interop/onnx/nodes/node_import.hpp"
+#    include "intq/interop/onnx/operators/fold_moves.hpp"
 #    include "intq/interop/onnx/read/limits.hpp"
 #    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/describe.hpp"
@@ -110,8 +114,19 @@ INTQ_INLINE void concat(NodeImport& node) {
 
 INTQ_INLINE void identity(NodeImport& node) {
     node.expect_inputs(1, 1);
-    if (node.is_constant(0)) return node.set_output({.constant = &node.constant(0, "input"), .dims = node.dims(0)});
+    if (node.has_elements(0)) return node.set_output(node.any_value(0, "input"));
     node.call_module(std::make_shared<nn::Identity>(), {node.value(0)}, node.dims(0));
+}
+
+INTQ_INLINE void cast(NodeImport& node) {
+    node.expect_inputs(1, 1);
+    graph::Node& x = node.value(0);
+    node.integer("saturate", 1);    // concerns float8 only
+    node.text("round_mode", "up");  // the same
+    if (const std::int64_t code = node.integer("to", 0); code != 1)
+        throw Error("a value is cast to the dtype of code " + std::to_string(code) +
+                    ", which is not supported; expected float32 (1)");
+    node.set_output({.node = &x, .dims = node.dims(0)});
 }
 
 INTQ_INLINE void call_dropout(NodeImport& node, float ratio) {
@@ -190,13 +205,7 @@ INTQ_INLINE const std::vector<index_t>& known_dims(const NodeImport& node) {
 INTQ_INLINE void transpose(NodeImport& node) {
     node.expect_inputs(1, 1);
     const std::vector<index_t>& dims = known_dims(node);
-    std::vector<std::int64_t> turned(dims.size());
-    std::iota(turned.rbegin(), turned.rend(), 0);
-    const auto axes = node.integers("perm", turned);
-    std::vector<std::int64_t> sorted = axes;
-    std::sort(sorted.begin(), sorted.end());
-    if (!std::equal(sorted.begin(), sorted.end(), turned.rbegin(), turned.rend()))
-        throw Error("perm " + describe_shape(axes) + " does not name each axis of " + describe_shape(dims) + " once");
+    const std::vector<std::int64_t> axes = folding::permutation(node, dims);
     std::vector<index_t> result;
     for (const std::int64_t axis : axes) result.push_back(dims[static_cast<std::size_t>(axis)]);
     node.call_function(nn::permute_function, {node.value(0), graph::ArgumentList(axes.begin(), axes.end())},

@@ -62,6 +62,7 @@ void gelu(NodeImport& node);
 #    include <utility>
 
 #    include "intq/graph/node.hpp"
+#    include "intq/interop/onnx/operators/quantize.hpp"
 #    include "intq/interop/onnx/read/model.hpp"
 #    include "intq/io/error.hpp"
 #    include "intq/nn/functional/arithmetic.hpp"
@@ -105,6 +106,7 @@ INTQ_INLINE void keep_between(NodeImport& node, std::size_t x, std::optional<flo
 
 INTQ_INLINE void clip(NodeImport& node) {
     node.expect_inputs(1, 3);
+    if (node.any_value(0, "input").codes != DType::none) return clip_codes(node);
     constexpr float largest = (std::numeric_limits<float>::max)();
     const auto low = clip_limit(node, 1, "min", -largest), high = clip_limit(node, 2, "max", largest);
     keep_between(node, 0, low, high);
